@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from costcore.counting.conventions.convention import Convention, Pass
+from costcore.counting.conventions.expression import Expression
 from costcore.counting.conventions.quantities import vocabulary
 
 TITLE = "Conventions of other tools"
@@ -59,7 +60,12 @@ def _section(convention: Convention) -> Iterator[str]:
     for each in convention.counts:
         options = "; ".join(_options(each))
         yield f"{BY[each.by]}{': ' + options if options else ''}."
-        yield _table(("rule for", "amount"), _rules(each))
+        yield _table(("rule for", "amount"), _rules(each.rules, each.default))
+    for release in convention.releases:
+        for each, before in zip(release.counts, convention.counts, strict=True):
+            changed = {key: rule for key, rule in each.rules.items() if before.rules.get(key) != rule}
+            yield f"Since {convention.tool} {release.since}, compared with {release.version}:"
+            yield _table(("rule for", "amount"), _rules(changed, None))
     if convention.notes:
         yield "\n".join(f"* {note}" for note in convention.notes)
     if convention.sources:
@@ -84,15 +90,15 @@ def _options(each: Pass) -> Iterator[str]:
         yield f"in {', '.join(each.phases)}"
 
 
-def _rules(each: Pass) -> Iterator[tuple[str, str]]:
+def _rules(rules: Mapping[str, Expression], default: Expression | None) -> Iterator[tuple[str, str]]:
     """Yield the keys of each expression."""
     keys: dict[str, list[str]] = {}
-    for key, expression in each.rules.items():
+    for key, expression in rules.items():
         keys.setdefault(expression.text, []).append(f"`{key}`")
     for text, found in keys.items():
         yield ", ".join(found), f"`{text}`"
-    if each.default is not None:
-        yield "every other call" if keys else "every call", f"`{each.default.text}`"
+    if default is not None:
+        yield "every other call" if keys else "every call", f"`{default.text}`"
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -28,6 +29,8 @@ def conventions() -> dict[str, Convention]:
 def named(convention: str | PathLike[str]) -> Convention:
     """Return a convention by its name, an alias, or the path of a TOML file.
 
+    With a release of the tool, ``torch-cpu==2.15``, its rules are those of this release, whichever made a run.
+
     Raises:
         TypeError: if ``convention`` is not a name or path.
         ValueError: if there is none of that name; the message lists the known ones.
@@ -38,10 +41,16 @@ def named(convention: str | PathLike[str]) -> Convention:
         raise TypeError(f"a convention must be a name or the path of a TOML file (got {convention!r})")
     if str(convention).endswith(".toml"):
         return read_convention(convention, named)
-    found = _by_any_name().get(str(convention))
+    name, is_stated, release = str(convention).partition("==")
+    found = _by_any_name().get(name)
     if found is None:
-        raise ValueError(unknown("convention", str(convention), [*_known(), "the path of a .toml file"]))
-    return found
+        raise ValueError(unknown("convention", name, [*_known(), "the path of a .toml file"]))
+    if not is_stated:
+        return found
+    if not release[:1].isdigit():
+        example = found.version or "1.0"
+        raise ValueError(f"a release of {found.tool} must be a version, such as {example} (got {release!r})")
+    return replace(found.of_release(release), releases=())
 
 
 def needs_functions(convention: str | PathLike[str] | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -14,6 +15,11 @@ UNITS = ("MAC", "FLOP", "MULT", "BOP", "OP")
 BY = ("op", "module", "function", "module call", "whole")
 """By what a pass finds the rule of a call: its operator; the module that makes it; the function it was spelled with;
 or not by calls: each module call, or the network as a whole."""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version: ``(2, 15, 0)`` for ``2.15.0+cpu``."""
+    return tuple(map(int, re.findall(r"\d+", re.split(r"[^\d.]", version)[0])))
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,8 @@ class Convention:
         notes: what it cannot reproduce, with the size of the gap.
         is_printed: whether people publish such numbers; explanations try others first.
         frameworks: the frameworks whose models the tool counts; explanations try it for these only. Empty for all.
+        since: the first release of the tool with these rules; empty if they are the oldest that are known.
+        releases: the same convention by the rules of later releases of the tool, in their order.
     """
 
     name: str
@@ -93,9 +101,16 @@ class Convention:
     notes: tuple[str, ...] = ()
     is_printed: bool = True
     frameworks: tuple[str, ...] = ()
+    since: str = ""
+    releases: tuple[Convention, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Convention {self.name}: {self.unit}, {self.n_rules} rule{'s' * (self.n_rules != 1)}>"
+
+    def of_release(self, version: str) -> Convention:
+        """Return this convention by the rules of a release of its tool, ``2.15.1``; the oldest ones if it is empty."""
+        later = [each for each in self.releases if _numbers(each.since) <= _numbers(version)]
+        return later[-1] if later else self
 
     @property
     def label(self) -> str:

@@ -73,7 +73,7 @@ class _Facts:
         """Return the value of an expression for a call; equal layers are computed once."""
         record = self.trace.records[position]
         call = record.call
-        learned = self._learned[position] if "learned" in expression.names else ()
+        learned = () if expression.names.isdisjoint(("learned", "runs_mm")) else self._learned[position]
         module = self.modules.get(call.module)
         is_int = None if module is None or not module.bases else module.kernel_is_int
         in_place = "in_place" in expression.names and _is_in_place(call)
@@ -97,9 +97,12 @@ def _is_in_place(call: Call) -> bool:
 def count(trace: Trace, convention: Convention) -> Counts:
     """Count a run by a convention.
 
+    Its rules are those of the release of the tool that made the run, unless the convention is of one release.
+
     Raises:
         CostError: if the convention needs what this run does not know, such as the types of modules.
     """
+    convention = convention.of_release(trace.run.frameworks.get(convention.tool, ""))
     facts = _Facts(trace)
     if convention.needs_modules and not facts.modules.has_types:
         frameworks = ", ".join(trace.run.frameworks) or "this kind"
@@ -142,6 +145,8 @@ def _notes(facts: _Facts, each: Pass) -> Iterator[str]:
         yield "calls on which no returned value depends are counted too: the run lacks what was returned"
     if any("training" in rule.names for rule in each.rules.values()) and _is_training(facts.trace):
         yield "batch_norm ran in training mode, which counts more. Numbers are usually published for model.eval()."
+    if each.by != "whole" and "backward" not in each.phases and any(c.phase == "backward" for c in facts.trace.calls):
+        yield "the backward pass is not counted: it counts forward passes only"
     if each.by == "function" and not facts.is_spelled:
         yield "functions are taken as torch.nn modules spell them. For those that the model calls, pass spelled=True."
     if each.by == "module call" and not facts.trace.run.module_calls:
@@ -158,6 +163,8 @@ def _count_calls(facts: _Facts, each: Pass, keys: Callable[[CallCost], Iterator[
     live = live_calls(facts.trace) if each.live else None
     fused = _fused_attention(facts) if each.skip_self_attention else frozenset()
     items = _items(facts.trace) if each.per_item else 1
+    if items == 0:
+        raise CostError("the tool divides by the batch size, which is 0 here. Pass at least one item.")
     rest: Dim = 0
     for position, record in enumerate(facts.trace.records):
         call = record.call

@@ -62,6 +62,28 @@ def products_of_a_pair(equation: str, shapes: _Shapes) -> Dim:
     return prod(first.get(index, second.get(index, 1)) for index in kept)
 
 
+def products_in_pairs(equation: str, shapes: _Shapes) -> Dim:
+    """Return the products of the batched matrix products that PyTorch runs, in pairs from left to right.
+
+    An index that one operand of a pair has, and nothing later needs, is summed before. A pair without a common index to
+    sum over is multiplied element by element, and an index of size 1 is none.
+    """
+    inputs, output = _sides(equation, shapes)
+    sizes = _sizes(inputs, shapes)
+    terms = [
+        {index for index, size in zip(term, shape, strict=False) if size != 1}
+        for term, shape in zip(inputs, shapes, strict=True)
+    ]
+    products: Dim = 0
+    left = terms[0]
+    for i, right in enumerate(terms[1:], start=2):
+        later = set(output).union(*terms[i:])
+        if left & right - later:
+            products += prod(sizes[index] for index in sorted((left & right) | ((left | right) & later)))
+        left = (left | right) & later
+    return products
+
+
 def is_summing(equation: str, shapes: _Shapes) -> bool:
     """Return whether any index of an operand is not one of the result."""
     inputs, output = _sides(equation, shapes)

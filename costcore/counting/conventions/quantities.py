@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from costcore.counting.conventions import einsum, windows
-from costcore.dims import Dim, is_symbolic
+from costcore.dims import Dim, floor_div, is_symbolic
 from costcore.errors import CostError
 from costcore.ir import BITS, Cost, Layer, Operations, Tensor, prod
 
@@ -27,6 +27,8 @@ OPERANDS: Mapping[str, str] = {
 
 AMOUNTS: Mapping[str, str] = {
     "macs": "multiply-adds of matrix products, as costcore counts them",
+    "element_macs": "the same, a product of complex numbers as one, not four",
+    "is_complex": "whether its operands are complex numbers",
     "flops": "FLOPs, as costcore counts them, a fused multiply-add as one",
     "fma": "fused multiply-adds",
     "mul": "products",
@@ -46,6 +48,8 @@ AMOUNTS: Mapping[str, str] = {
     "steps": "its time steps, of all sequences of the batch",
     "gates": "its gates: 4 of an LSTM, 3 of a GRU, 1 of an RNN",
     "scores": "attention scores",
+    "runs_mm": "whether PyTorch multiplies two matrices, not a matrix and a vector",
+    "is_fused": "whether a CPU can run attention as one kernel",
     "rows": "rows that softmax normalizes",
     "taps": "elements of the kernel",
     "batch_first": "whether the batch, more than 1, is the first dimension of a recurrent layer's input",
@@ -65,6 +69,7 @@ FUNCTIONS: Mapping[str, tuple[int, str]] = {
     "ndim": (1, "ndim(x): the number of dimensions of an operand"),
     "strided": (1, "strided(x): whether an operand is not contiguous"),
     "learned": (1, "learned(x): whether an operand is a parameter or computed from one"),
+    "needs": (1, "needs(x): whether a gradient of convolution returns that of an operand"),
     "bits": (1, "bits(x): bits of one element of an operand"),
     "windows": (0, "windows(): inputs that all windows of an average pool take in"),
     "float_windows": (0, "float_windows(): input by output positions of an adaptive pool, in floating point"),
@@ -77,6 +82,7 @@ FUNCTIONS: Mapping[str, tuple[int, str]] = {
     "einsum_equation": (0, "einsum_equation(): its equation with letters in order, abc,abd->acd"),
     "einsum_sizes": (0, "einsum_sizes(): product of the sizes of all its indices, 0 with an ellipsis"),
     "einsum_pair": (0, "einsum_pair(): products of two operands, each summed before over what only it has"),
+    "einsum_products": (0, "einsum_products(): products of the bmm that PyTorch runs, of pairs from left to right"),
     "einsum_sums": (0, "einsum_sums(): whether it sums over an index"),
     "left_broadcast": (0, "left_broadcast(): elements of the two shapes lined up from the left"),
 }
@@ -154,6 +160,12 @@ class Quantities:
     def _macs(self) -> Dim:
         return 0 if self._cost is None else self._cost.macs
 
+    def _element_macs(self) -> Dim:
+        return floor_div(self._macs(), 4) if self._is_complex() else self._macs()
+
+    def _is_complex(self) -> bool:
+        return any(tensor.dtype.startswith("complex") for tensor in self._layer.inputs.values())
+
     def _flops(self) -> Dim:
         return self._operations().flops()
 
@@ -220,6 +232,19 @@ class Quantities:
     def _scores(self) -> Dim:
         return prod(self._tensor("y").shape[:-1]) * self._tensor("k").shape[-2]
 
+    def _runs_mm(self) -> bool:
+        ranks = self._ndim("x0"), self._ndim("x1")
+        if min(ranks) > 1:
+            return True
+        if max(ranks) < 3:
+            return ranks == (1, 2)  # a vector is one row, but not one column
+        larger, vector = ("x0", "x1") if ranks[1] == 1 else ("x1", "x0")
+        return not self._learned(vector) and self._strided(larger) == (larger == "x0")
+
+    def _is_fused(self) -> bool:
+        q, v = self._tensor("q"), self._tensor("v")
+        return q.ndim == 4 and q.shape[-1] == v.shape[-1] and self._attribute("backend") != "math"
+
     def _rows(self) -> Dim:
         x, axis = self._tensor("x"), self._attribute("axis", -1)
         axis = axis[0] if isinstance(axis, tuple) else axis
@@ -265,6 +290,9 @@ class Quantities:
     def _learned(self, operand: str) -> bool:
         return any(list(self._layer.inputs)[i] == operand for i in self._positions_learned)
 
+    def _needs(self, operand: str) -> bool:
+        return operand in self._attribute("needs", self._layer.inputs)
+
     def _bits(self, operand: str) -> int:
         return BITS[self._tensor(operand).dtype]
 
@@ -304,11 +332,14 @@ class Quantities:
     def _einsum_pair(self) -> Dim:
         return einsum.products_of_a_pair(*self._einsum())
 
+    def _einsum_products(self) -> Dim:
+        return einsum.products_in_pairs(*self._einsum())
+
     def _einsum_sums(self) -> bool:
         return einsum.is_summing(*self._einsum())
 
     def _einsum(self) -> tuple[str, tuple[tuple[Dim, ...], ...]]:
-        shapes = tuple(tensor.shape for tensor in self._layer.inputs.values())
+        shapes = tuple(tensor.shape for name, tensor in self._layer.inputs.items() if name != "b")
         return str(self._attribute("equation", "")), shapes
 
     def _left_broadcast(self) -> Dim:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from os import PathLike
 from pathlib import Path
@@ -18,6 +19,7 @@ from costcore.trace.call import PHASES
 
 TEXTS = ("name", "tool", "version", "unit", "variant", "calls_it", "description", "extends")
 LISTS = ("aliases", "sources", "notes", "frameworks")
+RELEASE_KEYS = ("since", "version", "count")
 PASS_KEYS = tuple(field.name for field in fields(Pass))
 
 _NAMES: Mapping[str, tuple[Iterable[str], Mapping[str, int]]] = {
@@ -50,7 +52,9 @@ def read_convention(path: str | PathLike[str], base: Callable[[str], Convention]
         "aten:matmul" = "x0 * last(x1)"
         batch_norm = "x * (2 if affine else 1)"
 
-    With ``extends``, the passes are those of another convention, and rules replace or complete its rules.
+    With ``extends``, the passes are those of another convention, and rules replace or complete its rules. Rules that a
+    later release of the tool has instead are in a table of it, ``[[release]]`` with ``since = "2.15"``, as
+    ``[[release.count]]``.
 
     Args:
         path: the file.
@@ -71,7 +75,7 @@ class _Reader:
         self._base = base
 
     def convention(self, content: Mapping[str, Any]) -> Convention:
-        expected = (*TEXTS, *LISTS, "is_printed", "count")
+        expected = (*TEXTS, *LISTS, "is_printed", "count", "release")
         if missing := [key for key in content if key not in expected]:
             raise self._error(unknown("key", missing, expected))
         texts = {key: self._text(content, key) for key in TEXTS}
@@ -82,18 +86,37 @@ class _Reader:
                 raise self._error(f"{key} is missing")
         if texts["unit"] not in UNITS:
             raise self._error(unknown("unit", texts["unit"], UNITS))
-        inherited = self._base(parent).counts if parent else ()
-        counts = self._counts(content.get("count", []), inherited)
+        base = self._base(parent) if parent else None
+        counts = self._counts(content.get("count", []), base.counts if base else ())
         is_printed = self._of_type(content.get("is_printed", True), bool, "is_printed")
-        return Convention(counts=counts, is_printed=is_printed, **texts, **lists)  # type: ignore[arg-type]
+        made = Convention(counts=counts, is_printed=is_printed, **texts, **lists)  # type: ignore[arg-type]
+        return replace(made, releases=tuple(self._releases(content, made, base)))
+
+    def _releases(self, content: Mapping[str, Any], first: Convention, base: Convention | None) -> Iterator[Convention]:
+        """Yield the convention for every later release with other rules, its own or those that it extends."""
+        own = {self._text(table, "since"): table for table in self._tables(content.get("release", []), "release")}
+        if wrong := [since for since in own if not re.fullmatch(r"\d+(\.\d+)*", since)]:
+            raise self._error(f"release: since must be a version, such as 2.15 (got {short_repr(wrong[0])})")
+        inherited = {each.since: each for each in base.releases} if base else {}
+        for since in sorted({**inherited, **own}, key=lambda version: [*map(int, version.split("."))]):
+            table = own.get(since, {})
+            if missing := [key for key in table if key not in RELEASE_KEYS]:
+                raise self._error(f"release {since}: {unknown('key', missing, RELEASE_KEYS)}")
+            counts = self._counts(content.get("count", []), base.of_release(since).counts if base else ())
+            counts = self._counts(table.get("count", []), counts)
+            version = self._text(table, "version") or inherited.get(since, first).version
+            yield replace(first, since=since, version=version, counts=counts)
 
     def _counts(self, tables: Any, inherited: tuple[Pass, ...]) -> tuple[Pass, ...]:
-        if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
-            raise self._error(f"count must be a list of tables, [[count]] (got {short_repr(tables)})")
-        own = [self._pass(table, i, inherited[i : i + 1]) for i, table in enumerate(tables)]
+        own = [self._pass(table, i, inherited[i : i + 1]) for i, table in enumerate(self._tables(tables, "count"))]
         if not own and not inherited:
             raise self._error("there is nothing to count; add a table [[count]]")
         return (*own, *inherited[len(own) :])
+
+    def _tables(self, value: Any, place: str) -> list[Mapping[str, Any]]:
+        if not isinstance(value, list) or not all(isinstance(table, Mapping) for table in value):
+            raise self._error(f"{place} must be a list of tables, [[{place}]] (got {short_repr(value)})")
+        return value
 
     def _pass(self, table: Mapping[str, Any], number: int, inherited: tuple[Pass, ...]) -> Pass:
         place = f"count {number + 1}"

@@ -20,15 +20,18 @@ NAME = "aten::scaled_dot_product_attention"
 
 
 @cache
-def _fuses_grouped_heads() -> bool:
-    """Return whether a CPU uses the fused kernel for fewer heads of keys than of queries: not before PyTorch 2.7."""
+def _fuses(rank: int, grouped: bool) -> bool:
+    """Return whether a CPU uses the fused kernel for operands of this rank, or for one head of keys of two of queries.
+
+    It does for heads that are grouped on purpose since PyTorch 2.7, for others and for three axes since 2.15.
+    """
     with without_capture(), sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
-        x, key = (torch.empty(1, heads, 1, 8, device="cpu") for heads in (2, 1))
-        choice = torch._fused_sdp_choice(x, key, key, enable_gqa=True)
+        x, key = (torch.empty((1, heads, 1, 8)[-rank:], device="cpu") for heads in (2, 1 if rank == 4 else 2))
+        choice = torch._fused_sdp_choice(x, key, key, **({"enable_gqa": True} if grouped else {}))
     return bool(choice == SDPBackend.FLASH_ATTENTION.value)
 
 
-def fused_attention(
+def is_fused(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -38,32 +41,55 @@ def fused_attention(
     *,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> Tensor | None:
-    """Return the output of the fused kernel; None if a CPU would not use it, or operands have data."""
+) -> bool:
+    """Return whether a CPU runs attention of these operands as one fused kernel."""
     operands = (query, key, value)
-    if (
-        not (query.is_meta and query.is_floating_point())
-        or dropout_p
-        or any(x.dim() != 4 or x.stride(-1) != 1 or 0 in x.shape for x in operands)
-    ):
-        return None
-    heads = query.shape[1] if not enable_gqa else key.shape[1]
+    if dropout_p or any(x.dim() != query.dim() or x.stride(-1) != 1 or 0 in x.shape for x in operands):
+        return False
+    if query.dim() == 3 and _fuses(3, False):
+        return is_fused(*_with_batch(*operands, attn_mask), is_causal=is_causal)
+    if query.dim() != 4:
+        return False
+    heads = key.shape[1] if enable_gqa or key.shape[1] == 1 else query.shape[1]
     like = (query.shape[0], heads, query.shape[3])
     if any((x.shape[0], x.shape[1], x.shape[3]) != like for x in (key, value)) or query.shape[1] % heads:
-        return None
-    if query.shape[1] != heads and not _fuses_grouped_heads():
-        return None
+        return False
+    if query.shape[1] != heads and not _fuses(4, enable_gqa):
+        return False
     if key.shape[2] != value.shape[2] or any(x.dtype != query.dtype for x in (key, value)):
+        return False
+    if attn_mask is None:
+        return True
+    return (
+        not (attn_mask.requires_grad or is_causal)
+        and attn_mask.dim() in (2, 4)
+        and broadcasts(attn_mask.shape, (*query.shape[:3], key.shape[2]))
+        and attn_mask.dtype in (torch.bool, torch.float32, query.dtype)
+    )
+
+
+def fused_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    **settings: Any,
+) -> Tensor | None:
+    """Return the output of the fused kernel; None if a CPU would not use it, or operands have data."""
+    if not (query.is_meta and query.is_floating_point()):
         return None
-    if attn_mask is not None:
-        if attn_mask.requires_grad or attn_mask.dim() not in (2, 4) or is_causal:
-            return None
-        if not broadcasts(attn_mask.shape, (*query.shape[:3], key.shape[2])):
-            return None
-        if attn_mask.dtype is torch.bool:
-            attn_mask = attn_mask.new_empty(attn_mask.shape, dtype=query.dtype)
-        elif attn_mask.dtype not in (torch.float32, query.dtype):
-            return None
+    if not is_fused(query, key, value, attn_mask, dropout_p, is_causal, **settings):
+        return None
+    if attn_mask is not None and attn_mask.dtype is torch.bool:
+        attn_mask = attn_mask.new_empty(attn_mask.shape, dtype=query.dtype)
     kernel: Any = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    output: Tensor = kernel(query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale)[0]
-    return output
+    *operands, mask = _with_batch(query, key, value, attn_mask)
+    output: Tensor = kernel(*operands, 0.0, is_causal, attn_mask=mask, scale=settings.get("scale"))[0]
+    return output if query.dim() == 4 else output.squeeze(0)
+
+
+def _with_batch(*operands: Tensor | None) -> tuple[Tensor | None, ...]:
+    """Return the operands with a batch of 1 before three axes."""
+    return tuple(x.unsqueeze(0) if x is not None and x.dim() == 3 else x for x in operands)

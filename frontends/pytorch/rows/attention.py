@@ -6,9 +6,10 @@ from typing import Any
 
 from costcore.translate import Arguments, Row, Source
 
+from ..meta.sdpa import is_fused
 from ..operators.saved_for_backward import any_is_differentiated
 from ..tensors import dtype_name, sample_lengths
-from .arguments import first_output, non_default
+from .arguments import constant, first_output, non_default
 
 _QKV: dict[str, Source] = {"q": "query", "k": "key", "v": "value"}
 _ATTRIBUTES: dict[str, Source] = {"causal": "is_causal", "dropout": non_default("dropout_p", 0)}
@@ -21,6 +22,14 @@ def _saved(args: Arguments) -> str | None:
     if not (is_fused and any_is_differentiated(*operands)):
         return None
     return "float32" if args["query"].dtype.itemsize < 4 else dtype_name(args["query"].dtype)
+
+
+_CHOICE = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "enable_gqa")
+
+
+def _backend(args: Arguments) -> str | None:
+    """Return ``math`` if a CPU runs several operators, as it does where its fused kernel does not fit."""
+    return None if is_fused(**{name: args[name] for name in _CHOICE if name in args}) else "math"
 
 
 RAGGED = (
@@ -42,17 +51,17 @@ SCALED_DOT_PRODUCT = tuple(
         f"aten::{name}",
         "attention",
         {**_QKV, "mask": lambda args: args.get("attn_mask", args.get("attn_bias"))},
-        {**_ATTRIBUTES, "saved": _saved},
+        {**_ATTRIBUTES, "saved": _saved, **more},
         outputs=first_output,
     )
-    for name in (
-        "scaled_dot_product_attention",
-        "_scaled_dot_product_attention_math",
-        "_scaled_dot_product_flash_attention",
-        "_scaled_dot_product_flash_attention_for_cpu",
-        "_scaled_dot_product_efficient_attention",
-        "_scaled_dot_product_cudnn_attention",
-        "_scaled_dot_product_fused_attention_overrideable",
+    for name, more in (
+        ("scaled_dot_product_attention", {"backend": _backend}),
+        ("_scaled_dot_product_attention_math", {"backend": constant("math")}),
+        ("_scaled_dot_product_flash_attention", {}),
+        ("_scaled_dot_product_flash_attention_for_cpu", {}),
+        ("_scaled_dot_product_efficient_attention", {}),
+        ("_scaled_dot_product_cudnn_attention", {}),
+        ("_scaled_dot_product_fused_attention_overrideable", {}),
     )
 )
 

@@ -61,3 +61,27 @@ def test_whether_an_index_is_summed(equation, expected):
 
 def test_letters_in_order():
     assert einsum.with_letters_in_order("bqc , bkc -> bqk") == "abc,adc->abd"
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "expected"),
+    [
+        ("bij,bjk->bik", [(4, 2, 3), (4, 3, 5)], 4 * 2 * 3 * 5),
+        ("ij,jk", [(2, 3), (3, 5)], 2 * 3 * 5),
+        ("i,j->ij", [(4,), (6,)], 0),  # multiplied element by element
+        ("ij,kl->il", [(2, 3), (5, 6)], 0),  # j and k are summed before
+        ("bij,bjk->bk", [(4, 2, 3), (4, 3, 5)], 4 * 3 * 5),  # i is summed before
+        ("bij,bjk->bik", [(4, 2, 1), (4, 1, 5)], 0),  # nothing to sum over one element
+        ("bij,bjk->bik", [(4, 2, 3), (1, 3, 5)], 4 * 2 * 3 * 5),
+        ("bi,ij,jk->bk", [(5, 6), (6, 7), (7, 8)], 5 * 6 * 7 + 5 * 7 * 8),
+        ("ab,bc,ca->", [(2, 3), (3, 4), (4, 2)], 2 * 3 * 4 + 2 * 4),
+        ("ij->ji", [(2, 3)], 0),
+    ],
+)
+def test_products_of_the_batched_matrix_products_that_pytorch_runs(equation, shapes, expected):
+    assert einsum.products_in_pairs(equation, tuple(shapes)) == expected
+
+
+def test_products_in_pairs_of_symbols():
+    n = sympy.Symbol("n", integer=True, positive=True)
+    assert einsum.products_in_pairs("bij,jk->bik", ((n, 2, 3), (3, 5))) == 30 * n

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import nn
 
-from costcore import Tensor, estimate
+from costcore import CostError, Tensor, estimate
 
 
 class Twice(nn.Module):
@@ -285,6 +285,63 @@ def test_backward_counts_only_where_the_convention_says_so():
         assert report.under(name).total == estimate(network, (2, 4)).under(name).total, name
     assert report.under("costcore").total == report.total_report["flops"]
     assert report.under("macs").total < report.under("torch").total
+
+
+def test_macs_count_the_backward_pass_and_others_say_that_they_do_not():
+    network = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3))
+    report = estimate(network, (2, 4), backward=True)
+    # forward 2 x (16 + 12); gradients of both weights, and of the second input
+    assert report.under("macs").total == report.total_report["macs"] == 2 * (16 + 12) + 2 * (16 + 12 + 12)
+    assert not any("backward" in note for note in report.under("macs").notes)
+    assert "the backward pass is not counted: it counts forward passes only" in report.under("fvcore").notes
+    assert not any("backward" in note for note in estimate(network, (2, 4)).under("fvcore").notes)
+
+
+class Products(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(4, 3))
+
+    def forward(self, x):
+        return torch.mm(x, self.weight)
+
+
+def test_mm_counts_where_tools_replace_it():
+    report = estimate(Products(), (2, 4), spelled=True)
+    products = 2 * 4 * 3
+    assert report.under("deepspeed").total == 2 * products
+    assert report.under("deepspeed-macs").total == report.under("ptflops").total == products
+
+
+@pytest.mark.parametrize("convention", ["ptflops", "ptflops-modules"])
+def test_an_empty_batch_is_refused_where_the_tool_divides_by_it(convention):
+    report = estimate(nn.Linear(4, 3), (0, 4), spelled=True)
+    with pytest.raises(CostError, match="the tool divides by the batch size, which is 0 here"):
+        report.under(convention)
+
+
+def test_weights_of_grouped_convolutions_count_without_groups_in_training():
+    report = estimate(nn.Sequential(nn.Conv2d(4, 4, 3), nn.Conv2d(4, 8, 3, groups=4)), (1, 4, 8, 8), backward=True)
+    first, second = 36 * 9 * 4 * 4, 16 * 9 * 8 * 1  # 6 x 6 and 4 x 4 positions
+    # gradients of the first weight, of the second input, and of the second weight as if it had one group
+    assert report.under("torch").total == 2 * (first + second + first + second + 4 * second)
+
+
+def test_frozen_operands_take_no_gradient_of_attention():
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q = nn.Parameter(torch.zeros(1, 2, 6, 8))
+            self.k = nn.Parameter(torch.zeros(1, 2, 6, 8), requires_grad=False)
+
+        def forward(self, x):
+            return F.scaled_dot_product_attention(self.q * x, self.k, self.k)
+
+    report = estimate(Attention(), (1,), backward=True)
+    product = 2 * (2 * 6 * 6) * 8
+    assert report.under("torch").total == (2 + 2) * product  # gradients of scores and of queries alone
+    assert report.under("torch-cpu==2.13").total == 0
+    assert report.under("torch-cpu==2.15").total == (2 + 5) * product  # the fused kernel computes all
 
 
 def test_what_is_written_in_place(total):
