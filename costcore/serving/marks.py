@@ -35,6 +35,21 @@ def with_marks(trace: Trace, storages: CacheStorages, pricer: Callable[[Call], C
     return Trace(tuple(map(marks.marked, trace.records)), trace.run)
 
 
+def times_cached(trace: Trace, storages: CacheStorages) -> int:
+    """Return how often a pass writes each new element to the cache: often if the model repeats heads before it."""
+    copies: dict[int, int] = {}
+    times = 1
+    for record in trace:
+        call = record.call
+        inputs = [*zip(call.layer.inputs.values(), call.storages, strict=False)]
+        written = call.storages[len(inputs) :]
+        if storages.tokens.intersection(written):
+            times = max(times, *(copies.get(storage, 1) for _, storage in inputs))
+        elif len(inputs) == 1 and is_move(record) and inputs[0][0].stored_size != 0:
+            copies[written[0]] = int(call.layer.out.size // inputs[0][0].stored_size)
+    return times
+
+
 class _Marks:
     def __init__(self, storages: CacheStorages, pricer: Callable[[Call], CallCost]) -> None:
         self._price = pricer

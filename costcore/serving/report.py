@@ -294,6 +294,13 @@ class ServingReport(Displayed):
         return tuple(self._runs.uncounted)
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on the cache, as far as passes were needed."""
+        times = self._runs.times_cached
+        text = f"the cache holds each head of keys and values up to {times} times, as the model repeats them before"
+        return (text,) if times > 1 else ()
+
+    @property
     def most_tokens(self) -> int | None:
         """The longest sequence for which the model has positions; None if it states none."""
         return self._model.most_tokens
@@ -321,7 +328,10 @@ class ServingReport(Displayed):
         if self.most_tokens is not None:
             figures.append(Figure("Longest sequence", exact(self.most_tokens), "tokens"))
         return Overview(
-            f"{self.name}, served in {self.dtype}", figures, (), [f"assumed: {each}" for each in self._runs.assumptions]
+            f"{self.name}, served in {self.dtype}",
+            figures,
+            (),
+            [*self.notes, *(f"assumed: {each}" for each in self._runs.assumptions)],
         )
 
     def __repr__(self) -> str:

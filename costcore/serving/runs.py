@@ -15,7 +15,7 @@ from costcore.expressions import symbol_of
 from costcore.ir import Tensor
 from costcore.registry.calculators import calculators
 from costcore.serving.cached_model import CachedModel
-from costcore.serving.marks import with_marks
+from costcore.serving.marks import times_cached, with_marks
 from costcore.serving.point import SHAPES, Point
 from costcore.serving.tally import Tallies, Widths, tallies_of
 from costcore.sizes.formulas import trace_in_sizes
@@ -75,6 +75,7 @@ class Runs:
     Attributes:
         assumptions: what was assumed about data in any pass.
         uncounted: operators that could not be counted in any pass.
+        times_cached: how often a pass writes each new element to the cache.
     """
 
     def __init__(self, model: CachedModel, widths: Widths, windows: tuple[int, ...]) -> None:
@@ -86,6 +87,7 @@ class Runs:
         self._captured: dict[tuple[Point, bool], Tallies] = {}
         self.assumptions: dict[Assumption, None] = {}
         self.uncounted: dict[str, None] = {}
+        self.times_cached = 1
 
     def at(self, point: Point, last_only: bool = False) -> Tallies:
         """Return the sums of a pass: from formulas where these hold, else from a capture of this pass.
@@ -162,4 +164,6 @@ class Runs:
         records = tuple(map(self._pricer, recorder.calls))
         self.uncounted.update((record.call.type, None) for record in records if record.cost is None)
         run = Run(assumptions=tuple(recorder.assumptions), frameworks=dict(recorder.frameworks))
-        return with_marks(Trace(records, run), storages, self._pricer)
+        trace = Trace(records, run)
+        self.times_cached = max(self.times_cached, times_cached(trace, storages))
+        return with_marks(trace, storages, self._pricer)

@@ -148,7 +148,7 @@ def remarks(serving: ServingReport, phases: Sequence[Phase], devices: Sequence[D
     most, longest = serving.most_tokens, max(phase.context for phase in phases)
     if most is not None and longest > most:
         found.append(f"the model has positions for {most} tokens, fewer than {longest}")
-    found += [f"assumed: {each}" for each in serving.assumptions]
+    found += [*serving.notes, *(f"assumed: {each}" for each in serving.assumptions)]
     if serving.uncounted:
         found.append(f"not counted: {', '.join(serving.uncounted)}")
     return list(dict.fromkeys(found))

@@ -211,6 +211,27 @@ def test_constants_without_a_device_meet_the_model():
     assert types(recorder) == ["ones", "add", "softmax"]
 
 
+class WithHead(nn.Module):
+    """A body, and a head that runs in training only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(4, 5)
+        self.head = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3))
+        self.scale = nn.Parameter(torch.ones(2))
+
+    def forward(self, x):
+        y = self.body(x)
+        return (y, self.head(y), self.scale * 2) if self.training else y
+
+
+def test_parameters_that_no_call_reads_are_noted():
+    notes = estimate(WithHead().eval(), (2, 4)).notes
+    # head: 5 x 3 + 3, and 2 x 3 of the norm; the scale has 2; the body 4 x 5 + 5
+    assert notes == ["no call reads 26 of the 51 parameters: the model itself, head"]
+    assert estimate(WithHead().train(), (2, 4)).notes == []
+
+
 def test_a_failure_names_the_module_and_the_reason():
     model = nn.Sequential(nn.Linear(4, 5), nn.Sequential(nn.ReLU(), nn.Linear(4, 5)))
     with pytest.raises(CostError, match=r"Sequential, module 1\.1 \(Linear\): .* raised RuntimeError: ") as failure:

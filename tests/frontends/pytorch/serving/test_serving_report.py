@@ -11,6 +11,8 @@ from transformers import (
     DeepseekV3Config,
     DeepseekV3ForCausalLM,
     DynamicCache,
+    FalconConfig,
+    FalconForCausalLM,
     Gemma2Config,
     Gemma2ForCausalLM,
     LlamaConfig,
@@ -223,6 +225,20 @@ def test_products_that_no_kernel_can_skip(small):
     assert windowed.decode(context=10).needed_macs == windowed.decode(context=10).macs == M + A * 4 + ANGLES
     # two tokens after 8: each sees 4
     assert windowed.prefill(tokens=10, cached=8).needed_macs <= 2 * M + A * 8 + 2 * ANGLES
+
+
+def test_heads_that_a_model_repeats_before_it_caches_them():
+    sizes = {"hidden_size": D, "num_hidden_layers": 1, "num_attention_heads": H, "vocab_size": V}
+    config = FalconConfig(**sizes, num_kv_heads=KV, new_decoder_architecture=True)
+    serving = ServingReport(FalconForCausalLM(config).eval())
+    assert serving.kv_bytes_per_token == 4 * 2 * H * Q  # of all heads, not of KV
+    serving.decode(batch=2, context=9)
+    note = "the cache holds each head of keys and values up to 2 times, as the model repeats them before"
+    assert serving.notes == (note,)
+    assert note in str(serving)
+    plain = ServingReport(llama())
+    plain.decode(batch=2, context=9)
+    assert plain.notes == ()
 
 
 E, K = 8, 2
