@@ -69,7 +69,7 @@ FUNCTIONS: Mapping[str, tuple[int, str]] = {
     "ndim": (1, "ndim(x): the number of dimensions of an operand"),
     "strided": (1, "strided(x): whether an operand is not contiguous"),
     "learned": (1, "learned(x): whether an operand is a parameter or computed from one"),
-    "needs": (1, "needs(x): whether a gradient of convolution returns that of an operand"),
+    "needs": (1, "needs(x): whether a backward pass needs the gradient of an operand"),
     "bits": (1, "bits(x): bits of one element of an operand"),
     "windows": (0, "windows(): inputs that all windows of an average pool take in"),
     "float_windows": (0, "float_windows(): input by output positions of an adaptive pool, in floating point"),

@@ -28,10 +28,20 @@ _KEEPING_OPERANDS = ("rrelu_with_noise", "rrelu_with_noise_", "embedding_bag", "
 _KEEPING_STATISTICS = (
     *("batch_norm", "native_batch_norm", "_native_batch_norm_legit", "instance_norm"),
     *("layer_norm", "native_layer_norm", "group_norm", "native_group_norm", "_weight_norm_interface"),
-    *("scaled_dot_product_attention", "cross_entropy_loss"),
+    "cross_entropy_loss",
 )
 
-SAVING = frozenset(
+_BY_OPERAND = frozenset(
+    f"aten::{name}"
+    for name in (
+        "scaled_dot_product_attention",
+        "_scaled_dot_product_flash_attention_for_cpu_backward",
+        "mkldnn_rnn_layer_backward",
+    )
+)
+"""The operators for which it matters which operand needs a gradient."""
+
+SAVING = _BY_OPERAND | frozenset(
     f"aten::{name}"
     for name in (
         *(f"{kind}max_pool{rank}d" for kind in ("", "adaptive_", "fractional_") for rank in (1, 2, 3)),
@@ -81,7 +91,9 @@ def indices_are_dropped() -> bool:
     return frame is not None
 
 
-def saved_key(native: str, tensors: Sequence[Tensor]) -> tuple[bool, bool]:
+def saved_key(native: str, tensors: Sequence[Tensor]) -> tuple[bool, ...]:
     """Return what distinguishes calls of an operator in :data:`SAVING` beside their arguments."""
+    if native in _BY_OPERAND:
+        return any_is_differentiated(*tensors), *[x.requires_grad for x in tensors]
     returns_indices = "adaptive_max" in native or "fractional_max" in native
     return any_is_differentiated(*tensors), returns_indices and indices_are_dropped()

@@ -133,6 +133,19 @@ def needed_gradients(*operands: str, mask: str = "output_mask") -> Reader:
     return read
 
 
+def differentiated(**operands: str) -> Reader:
+    """Read which operands need a gradient, by the names of their arguments; None if all do.
+
+    A fused kernel computes all gradients, those that nothing needs too.
+    """
+
+    def read(args: Arguments) -> tuple[str, ...] | None:
+        found = tuple(name for name, argument in operands.items() if args[argument].requires_grad)
+        return None if len(found) == len(operands) else found
+
+    return read
+
+
 def tensors_in(*names: str) -> Reader:
     """Read the tensors of several arguments, each a tensor or a list, in order."""
 

@@ -9,7 +9,7 @@ from costcore.translate import Arguments, Row, Source
 from ..meta.sdpa import is_fused
 from ..operators.saved_for_backward import any_is_differentiated
 from ..tensors import dtype_name, sample_lengths
-from .arguments import constant, first_output, non_default
+from .arguments import constant, differentiated, first_output, non_default
 
 _QKV: dict[str, Source] = {"q": "query", "k": "key", "v": "value"}
 _ATTRIBUTES: dict[str, Source] = {"causal": "is_causal", "dropout": non_default("dropout_p", 0)}
@@ -95,7 +95,7 @@ GRADIENTS = (
         "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
         "attention_backward",
         {"dy": "grad_out", **_QKV, "mask": "attn_mask", **_SAVED},
-        _ATTRIBUTES,
+        {**_ATTRIBUTES, "needs": differentiated(q="query", k="key", v="value")},
     ),
     Row(
         "aten::_scaled_dot_product_flash_attention_backward",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import Reader, constant, needed_gradients, non_default, operands
+from .arguments import Reader, constant, differentiated, needed_gradients, non_default, operands
 
 
 def _weights(name: str) -> Reader:
@@ -141,7 +141,12 @@ GRADIENTS = (
             **_GRADIENT,
             **operands("h0=hx_ c0=cx_tmp w0=weight1 w1=weight2 b0=weight3 b1=weight4"),
         },
-        {**_LAYER_ATTRIBUTES, "layers": constant(1), "bidirectional": constant(False)},
+        {
+            **_LAYER_ATTRIBUTES,
+            "layers": constant(1),
+            "bidirectional": constant(False),
+            "needs": differentiated(x="input", h0="hx_", w0="weight1", w1="weight2"),
+        },
         ops=_GRADIENT_OPS,
     ),
     *(

@@ -181,6 +181,8 @@ def attention() -> None:
     product("attention: learned mask", learned, [q, q, q, (6, 6)], (1,))
     given_keys = lambda s, x: F.scaled_dot_product_attention(s.p[0], x, x)  # noqa: E731
     product("attention: given keys", given_keys, [two_heads], (2, 2, 9, 8))
+    detached = lambda s, x: F.scaled_dot_product_attention(s.p[0] * x, s.p[1].detach(), s.p[2])  # noqa: E731
+    product("attention: detached keys", detached, [q, q, q], (1,))
     given_queries = lambda s, x: F.scaled_dot_product_attention(x, s.p[0], s.p[0])  # noqa: E731
     product("attention: given queries", given_queries, [two_heads], (2, 2, 9, 8))
     transposed = lambda s, x: F.scaled_dot_product_attention(*(p.mT * 1 for p in s.p))  # noqa: E731
