@@ -66,7 +66,7 @@ def products_in_pairs(equation: str, shapes: _Shapes) -> Dim:
     """Return the products of the batched matrix products that PyTorch runs, in pairs from left to right.
 
     An index that one operand of a pair has, and nothing later needs, is summed before. A pair without a common index to
-    sum over is multiplied element by element, and an index of size 1 is none.
+    sum over is multiplied element by element. Indices of size 1 do not count.
     """
     inputs, output = _sides(equation, shapes)
     sizes = _sizes(inputs, shapes)
