@@ -144,7 +144,7 @@ def number(value: Dim, what: str) -> int:
 def normalized(path: Path) -> Path:
     """Return the path with weights that have no common factor; without digits, with the interval of one position."""
     if not path.digits:
-        return Path(PeriodicMap(0, (path.map(0),)))
+        return Path(path.map.through(Taps(0, ((0,),))))
     smallest = path.digits[-1].weight
     if smallest <= 1 or any(digit.weight % smallest for digit in path.digits):
         return path
@@ -246,12 +246,13 @@ def slid(dependence: Dependence, axis: int, taps: Taps, size: Dim, new_size: Dim
     path, digit = found
     new = replace(digit, size=new_size)
     if len(path.digits) == 1:
-        return dependence.with_path(Path(path.map.through(taps), (new,)))
+        return dependence.with_path(Path(path.map.through(taps, size), (new,)))
     if taps == Taps.every(1):
         return dependence.with_path(Path(path.map, tuple(new if each == digit else each for each in path.digits)))
     if digit != top(path) or len(taps.offsets) > 1 or taps.advance < 1:
         raise CannotFollowError("a window over a part of positions")
-    widened = path.map.through(Taps(1, (tuple(digit.weight * offset for offset in taps.offsets[0]),)))
+    window = Taps(1, (tuple(digit.weight * offset for offset in taps.offsets[0]),))
+    widened = path.map.through(window, digit.weight * size)
     new = replace(new, weight=digit.weight * taps.advance)
     return dependence.with_path(Path(widened, (new, *path.digits[1:])))
 

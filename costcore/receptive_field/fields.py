@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from costcore.dims import Dim, is_symbolic
-from costcore.receptive_field.dependence import Dependence
+from costcore.receptive_field.dependence import Dependence, Digit
 from costcore.receptive_field.periodic_map import PeriodicMap
 from costcore.receptive_field.propagate import (
     Followed,
@@ -34,6 +34,18 @@ MOST_OUTPUTS = 3
 """The number of outputs that they show, and that ``repr`` does."""
 
 
+def _position(digits: Iterable[Digit], at_axis: Mapping[int, int]) -> int | None:
+    """Return the position that digits count at indices of axes; None at an index that does not depend on the input."""
+    position = 0
+    for digit in digits:
+        steps: Any = at_axis[digit.axis] - digit.start
+        if is_symbolic(steps) or steps < 0:
+            return None
+        value = steps // digit.unit
+        position += digit.weight * (value if is_symbolic(digit.size) else value % digit.size)
+    return position
+
+
 def _number(value: Fraction) -> Number:
     return int(value) if value.denominator == 1 else value
 
@@ -53,6 +65,8 @@ class ReceptiveField:
         misaligned_by: the call that joins branches of different strides, so that the field grows with the position.
         bounded_by: the call from which on size and region are upper bounds, as behind aligned corners.
         wrapped_by: the call from which on positions wrap around the border, which the field does not include.
+        digits: for each axis of the input, where the axes of the value count its positions.
+        shape: the shape of the value.
     """
 
     lengths: tuple[Dim, ...]
@@ -62,6 +76,17 @@ class ReceptiveField:
     misaligned_by: str = ""
     bounded_by: str = ""
     wrapped_by: str = ""
+    digits: tuple[tuple[Digit, ...], ...] = ()
+    shape: tuple[Dim, ...] = ()
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes of the value that count positions, in the order in which :meth:`region` takes their positions.
+
+        They are in the order of the value: behind a transpose, its height may be along the width of the input. Behind a
+        reshape of the height and the width to one axis, it is one.
+        """
+        return tuple(sorted({digit.axis for digits in self.digits for digit in digits}))
 
     @property
     def size(self) -> tuple[int | None, ...]:
@@ -101,37 +126,46 @@ class ReceptiveField:
         return not self.unknown_by and not self.misaligned_by
 
     def region(self, *position: int) -> tuple[tuple[int, int] | None, ...]:
-        """Return the first and the last input position that a position sees along each axis, clipped to the input.
+        """Return the first and the last input position that a position sees along each axis of the input.
 
-        It is the whole axis if the value depends on all of it, and None if it sees none of the input, or if that is
-        unknown.
+        It is exact at borders, where windows reach over padding. It is the whole axis if the value depends on all of it,
+        and None if it sees none of the input, or if that is unknown.
 
         Args:
-            position: one number from 0 for each axis, or one for all of them.
+            position: one number from 0 for each of the :attr:`axes` of the value, or one for all of them.
 
         Raises:
             TypeError: if one is not an integer.
-            ValueError: if one is negative, or there are more or less numbers.
+            ValueError: if one is negative or beyond the value, or there are more or less numbers.
         """
         for at in position:
             if not isinstance(at, int) or isinstance(at, bool):
                 raise TypeError(f"region expects positions as integers (got {at!r})")
             if at < 0:
                 raise ValueError(f"region expects positions from 0 (got {at})")
-        if len(position) not in (1, len(self.maps)):
-            raise ValueError(f"region expects 1 or {len(self.maps)} numbers (got {len(position)})")
-        positions = position * len(self.maps) if len(position) == 1 else position
-        regions: list[tuple[int, int] | None] = []
-        for at, one_map, length, whole in zip(positions, self.maps, self.lengths, self.global_by, strict=True):
-            seen = None if one_map is None or not self.is_known else one_map(at)
-            if whole and self.is_known:
-                regions.append(None if is_symbolic(length) else (0, length - 1))
-            elif seen is None:
-                regions.append(None)
-            else:
-                last = seen[1] if is_symbolic(length) else min(seen[1], length - 1)
-                regions.append((max(seen[0], 0), last) if last >= max(seen[0], 0) else None)
-        return tuple(regions)
+        axes = self.axes if len(self.axes) else range(len(self.maps))
+        if len(position) not in (1, len(axes)):
+            raise ValueError(f"region expects 1 or {len(axes)} numbers (got {len(position)})")
+        at_axis = dict(zip(axes, position * len(axes) if len(position) == 1 else position, strict=True))
+        for axis, at in at_axis.items():
+            size = self.shape[axis] if self.axes else None
+            if size is not None and not is_symbolic(size) and at >= size:
+                raise ValueError(f"region expects positions below {size} along axis {axis} (got {at})")
+        return tuple(self._along(i, at_axis) for i in range(len(self.maps)))
+
+    def _along(self, i: int, at_axis: Mapping[int, int]) -> tuple[int, int] | None:
+        """Return the first and the last position that is seen along one of the reported axes of the input."""
+        one_map, length = self.maps[i], self.lengths[i]
+        if not self.is_known or (one_map is None and not self.global_by[i]):
+            return None
+        if self.global_by[i] or one_map is None:
+            return None if is_symbolic(length) else (0, length - 1)
+        position = _position(self.digits[i], at_axis)
+        seen = None if position is None else one_map.seen(position)
+        if seen is None:
+            return None
+        first, last = max(seen[0], 0), seen[1] if is_symbolic(length) else min(seen[1], length - 1)
+        return (first, last) if last >= first else None
 
     def __repr__(self) -> str:
         return f"<ReceptiveField: {self}>"
@@ -176,13 +210,14 @@ class ReceptiveFields(Displayed, Mapping[str, ReceptiveField]):
         self.input_shape = followed.source.shape
         self._lengths = tuple(followed.source.shape[axis] for axis in axes)
         self._by_call: dict[str, tuple[ReceptiveField | None, ...]] = {}
+        self._calls = {call.name: call for call in trace.calls}
         for name, outputs in followed.outputs.items():
             self._by_call[name] = tuple(
-                self._field([by_axis[axis] for axis in axes]) if by_axis else None for by_axis in outputs
+                self._field([by_axis[axis] for axis in axes], y.shape) if by_axis else None
+                for by_axis, y in zip(outputs, self._calls[name].layer.outputs, strict=True)
             )
         self._read = {identity for call in trace.calls if call.phase == "forward" for identity in call.inputs}
         self._returned = set(trace.run.returned)
-        self._calls = {call.name: call for call in trace.calls}
 
     def __repr__(self) -> str:
         shown = [f"{name} {field}" for name, field in [*self.outputs.items()][:MOST_OUTPUTS]]
@@ -268,7 +303,7 @@ class ReceptiveFields(Displayed, Mapping[str, ReceptiveField]):
             "fields": {name: one.to_dict() for name, one in self.items()},
         }
 
-    def _field(self, dependences: Sequence[Dependence | None]) -> ReceptiveField | None:
+    def _field(self, dependences: Sequence[Dependence | None], shape: tuple[Dim, ...]) -> ReceptiveField | None:
         if all(dependence is None for dependence in dependences):
             return None
         found = [Dependence() if dependence is None else dependence for dependence in dependences]
@@ -281,6 +316,8 @@ class ReceptiveFields(Displayed, Mapping[str, ReceptiveField]):
             tuple(None if each.path is None else each.path.map for each in found),
             tuple(each.global_by for each in found),
             *(first(name) for name in ("unknown", "misaligned", "bounded", "wrapped")),
+            tuple(() if each.path is None else each.path.digits for each in found),
+            shape,
         )
 
 

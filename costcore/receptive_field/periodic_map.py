@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import gcd, lcm
 from typing import TypeAlias
+
+from costcore.dims import Dim, is_symbolic
 
 MOST_PHASES = 4096
 """The largest period of a map. A longer one comes from chains of unusual resize ratios."""
@@ -37,6 +39,11 @@ class Taps:
     advance: int
     offsets: tuple[Sequence[int], ...]
 
+    def of(self, position: int) -> Iterator[int]:
+        """Return the positions that a position reads."""
+        steps, phase = divmod(position, len(self.offsets))
+        return (steps * self.advance + offset for offset in self.offsets[phase])
+
     @classmethod
     def window(cls, size: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> Taps:
         """Return the taps of a convolution or pooling."""
@@ -66,13 +73,19 @@ class Taps:
 class PeriodicMap:
     """The map of one axis: position ``q * period + r`` sees ``q * advance`` plus ``intervals[r]``.
 
+    The map is of an endless axis. Borders are where :meth:`seen` follows it to the input.
+
     Attributes:
         advance: how far the interval moves in one period; negative behind a flip, 0 if every position sees the same.
         intervals: the interval of each phase.
+        reads: the maps of its operands, each with the taps and the number of positions of the operand, None if all
+            are inside; empty for an input.
     """
 
     advance: int
     intervals: tuple[Interval, ...]
+    reads: tuple[tuple[PeriodicMap, Taps, int | None], ...] = field(default=(), compare=False, repr=False)
+    _known: dict[int, Interval] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def period(self) -> int:
@@ -95,8 +108,25 @@ class PeriodicMap:
         interval = self.intervals[phase]
         return None if interval is None else (interval[0] + steps * self.advance, interval[1] + steps * self.advance)
 
-    def through(self, taps: Taps) -> PeriodicMap:
+    def seen(self, position: int) -> Interval:
+        """Return what a position sees if what lies beyond the borders of every operand is padding."""
+        waiting = [(self, position)]
+        while waiting:
+            one, at = waiting[-1]
+            read = [(other, i) for other, taps, size in one.reads for i in taps.of(at) if size is None or 0 <= i < size]
+            if missing := [(other, i) for other, i in read if i not in other._known]:
+                waiting += missing
+                continue
+            one._known[at] = _hull(other._known[i] for other, i in read) if one.reads else one(at)
+            waiting.pop()
+        return self._known[position]
+
+    def through(self, taps: Taps, size: Dim | None = None) -> PeriodicMap:
         """Return the map of a value that reads this one.
+
+        Args:
+            taps: the positions that it reads.
+            size: how many positions this value has; the others are padding. None if it reads no others.
 
         Raises:
             TooManyPhasesError: if its period is too large.
@@ -110,7 +140,8 @@ class PeriodicMap:
             steps, phase = divmod(position, len(taps.offsets))
             start = steps * taps.advance
             intervals.append(_hull(self(start + offset) for offset in _extremes(taps.offsets[phase], self.period)))
-        return PeriodicMap(self.advance * taps.advance * repeats // self.period, tuple(intervals)).reduced()
+        found = PeriodicMap(self.advance * taps.advance * repeats // self.period, tuple(intervals)).reduced()
+        return replace(found, reads=((self, taps, None if is_symbolic(size) else size),))
 
     def union(self, other: PeriodicMap) -> PeriodicMap:
         """Return the map of a value that sees what either of two operands sees.
@@ -119,7 +150,7 @@ class PeriodicMap:
             MisalignedError: if their strides differ.
             TooManyPhasesError: if the common period is too large.
         """
-        if self == other:
+        if self is other:
             return self
         if self.stride != other.stride:
             raise MisalignedError
@@ -127,7 +158,8 @@ class PeriodicMap:
         if period > MOST_PHASES:
             raise TooManyPhasesError
         intervals = tuple(_hull((self(position), other(position))) for position in range(period))
-        return PeriodicMap(self.advance * period // self.period, intervals).reduced()
+        found = PeriodicMap(self.advance * period // self.period, intervals).reduced()
+        return replace(found, reads=tuple((each, Taps.every(1), None) for each in (self, other)))
 
     def reduced(self) -> PeriodicMap:
         """Return the same map with its smallest period."""

@@ -28,7 +28,7 @@ def united(dependences: Iterable[Dependence | None], node: str) -> Dependence | 
 
 def _of_two(one: Dependence, other: Dependence, node: str) -> Dependence:
     """Return the union of two dependences. Digits at the same places of both count the same part of the position."""
-    if one == other:
+    if one is other:
         return one
     if one.path is None or other.path is None:
         longer = other if one.path is None else one

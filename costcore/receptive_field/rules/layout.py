@@ -61,7 +61,7 @@ def _taken(dependence: Dependence | None, axis: int, start: int, step: int, size
     if len(on_axis) == 1 and digit.unit == 1 and digit.size == size and digit.start == 0:
         taps = Taps.every(step, start)
         if len(path.digits) == 1:
-            return dependence.with_path(Path(path.map.through(taps), (replace(digit, size=new),)))
+            return dependence.with_path(Path(path.map.through(taps, size), (replace(digit, size=new),)))
         if step < 1:
             raise CannotFollowError("a part of positions reversed")
         shifted = path.map.through(Taps.every(1, start * digit.weight))
@@ -240,7 +240,7 @@ def _bounded(site: Site, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim
             path, digit = found
             if len(path.digits) > 1:
                 raise CannotFollowError("parts of positions joined along an axis")
-            shifted = path.map.through(Taps.every(1, -number(offset, "a part")))
+            shifted = path.map.through(Taps.every(1, -number(offset, "a part")), shape[axis])
             dependence = dependence.with_path(Path(shifted, (replace(digit, size=site.y.shape[axis]),)))
         moved_parts.append(dependence)
     united = site.unite(moved_parts)
