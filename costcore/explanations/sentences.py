@@ -89,7 +89,8 @@ def _breakdown(reading: Reading) -> Iterator[str]:
 def _nearest_operator(reading: Reading, explanation: ExplanationData) -> str:
     """Return the operator whose amount is about what the number lacks, or has too much; empty if there is none."""
     gap = abs(reading.value - explanation.number.value)
-    amounts = {} if reading.view is None else {op: int(a) for op, a in reading.view.by("op").items() if a}
+    view = reading.view
+    amounts = {} if view is None or view.is_closed_form else {op: int(a) for op, a in view.by("op").items() if a}
     op = min(amounts, key=lambda name: abs(amounts[name] - gap), default=None)
     if op is None or abs(amounts[op] - gap) > gap / 10:
         return ""

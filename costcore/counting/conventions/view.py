@@ -62,12 +62,13 @@ class View(Displayed):
         convention, unit = self.counts.convention, UNIT_NAMES[self.unit]
         says = f"{convention.tool} calls them {convention.calls_it}" if convention.calls_it else ""
         total = Figure(unit, as_text(self.total) if is_symbolic(self.total) else f"{self.total:,}", says)
-        parts = _largest_first(self.by_term if self._is_whole else self.by("op"))
+        parts = _largest_first(self.by_term if self.is_closed_form else self.by("op"))
         entries = [{"part": name, "amount": amount} for name, amount in parts if amount != 0]
-        columns = [Column("part", "Term" if self._is_whole else "Operator"), Column("amount", unit, "flops")]
+        columns = [Column("part", "Term" if self.is_closed_form else "Operator"), Column("amount", unit, "flops")]
         table = tabulate(columns, entries, "auto", 3, fixed=True)
         ignored = [f"{op} ({len(names)} call{'s' * (len(names) > 1)})" for op, names in self.ignored.items()]
         lines = [f"not counted by {convention.tool}: {', '.join(ignored)}"] if ignored else []
+        lines += [self._why_no_lines] * self.is_closed_form
         title = f"{unit} as {convention.label} counts them, {self.status}"
         return Overview(title, [total], [Part("Largest first", table)], [*lines, *self.notes])
 
@@ -78,11 +79,8 @@ class View(Displayed):
         Raises:
             CostError: if the convention is a closed form, which has no amounts of calls.
         """
-        if self._is_whole:
-            raise CostError(
-                f"convention {self.name!r} is a closed form of the whole network, without amounts of its calls. "
-                "Use total and by_term."
-            )
+        if self.is_closed_form:
+            raise CostError(f"{self._why_no_lines}. Use total and by_term.")
         return self._report
 
     @cached_property
@@ -90,6 +88,14 @@ class View(Displayed):
         """The report, made when it is asked for: many conventions are tried for their totals alone."""
         unit = UNIT_NAMES[self.unit]
         return self._make_report(counted_trace(self._trace, self.amounts, self.name, unit))
+
+    @property
+    def _why_no_lines(self) -> str:
+        """Why a closed form has neither amounts of calls nor of modules."""
+        return (
+            f"convention {self.name!r} is a closed form of the whole network, computed from its sizes and not from its "
+            "calls, so that it has no amounts per call, operator or module"
+        )
 
     @property
     def name(self) -> str:
@@ -139,8 +145,9 @@ class View(Displayed):
         Raises:
             TypeError: if there is no key, or if a key is not a string.
             ValueError: if a key is unknown.
+            CostError: if the convention is a closed form, which has no amounts of calls.
         """
-        return {group: sums["flops"] for group, sums in self._report.by(*keys).items()}
+        return {group: sums["flops"] for group, sums in self.report.by(*keys).items()}
 
     @cached_property
     def ignored(self) -> dict[str, list[str]]:
@@ -150,7 +157,7 @@ class View(Displayed):
             call = record.call
             if record.cost is not None and amount == 0 and _does_arithmetic(record.cost):
                 ignored.setdefault(call.layer.op, []).append(call.name)
-        return {} if self._is_whole else ignored
+        return {} if self.is_closed_form else ignored
 
     def subs(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> View:
         """Return this view with values for its symbolic dimensions, as :meth:`costcore.Report.subs` does."""
@@ -169,7 +176,7 @@ class View(Displayed):
         """
         check_unit(unit)
         digits = check_digits(n_digits)
-        parts = self.by_term if self._is_whole else self.by("op")
+        parts = self.by_term if self.is_closed_form else self.by("op")
         prefix = prefix_for([self.total], "flops") if unit in ("auto", "autoaligned") else unit or ""
 
         def text(amount: Dim) -> str:
@@ -184,6 +191,7 @@ class View(Displayed):
         if self.ignored:
             ignored = ", ".join(f"{op} {len(names)}" for op, names in self.ignored.items())
             lines.append(f"calls that {convention.tool} ignores: {ignored}")
+        lines += [self._why_no_lines] * self.is_closed_form
         return "\n".join(lines)
 
     @cached_property
@@ -208,7 +216,8 @@ class View(Displayed):
         return self._trace.calls
 
     @property
-    def _is_whole(self) -> bool:
+    def is_closed_form(self) -> bool:
+        """Whether the convention counts the network as a whole, from its sizes: no call or module has an amount."""
         return any(line.position is None for line in self.counts.lines)
 
 

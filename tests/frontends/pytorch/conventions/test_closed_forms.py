@@ -83,8 +83,18 @@ def test_a_closed_form_has_no_amounts_of_calls(report):
     assert set(view.by_call.values()) == {0}
     assert view.ignored == {}
     assert all(call is None for call, _ in view.lines)
-    with pytest.raises(CostError, match="closed form of the whole network"):
-        view.show_report()
+    asked = (
+        lambda: view.show_report(),
+        lambda: view.show_layers(),
+        lambda: view.tree(),
+        lambda: view.by("module"),
+        lambda: view.by("op"),
+    )
+    for ask in asked:
+        with pytest.raises(CostError, match="closed form of the whole network, computed from its sizes"):
+            ask()
+    reason = "convention 'palm' is a closed form of the whole network, computed from its sizes and not from its calls"
+    assert reason in view.describe() and reason in view._repr_markdown_()
 
 
 def test_a_network_without_attention_has_no_such_form():
