@@ -14,7 +14,7 @@ from costcore.messages import unknown
 from costcore.registry.custom import CustomCalculators
 from costcore.reports.caveats import uncounted_operators
 from costcore.reports.report import Report
-from costcore.trace.call import Assumption, Call, Uncounted
+from costcore.trace.call import Assumption, Call, Uncounted, with_names
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.recorder import CPU_TIME, Recorder
 from costcore.trace.run import Run
@@ -123,7 +123,7 @@ def _costs(recorder: Recorder, calls: Sequence[Call], custom: CustomCalculators,
     pricer = Pricer(custom.table(), layout)
     seconds = recorder.seconds if recorder.measure_time else {}  # another active hook may have measured them
     records = []
-    for i, call in enumerate(recorder.progress(_with_names(calls), "computing costs")):
+    for i, call in enumerate(recorder.progress(with_names(calls), "computing costs")):
         if i in recorder.costs:
             record = CallCost(call, recorder.costs[i])
         elif i in recorder.failures:
@@ -147,16 +147,6 @@ def _patterns(calls: Sequence[Call], custom: CustomCalculators) -> dict[int, Pat
 
     found = ((i, call.layer, stating.get(call.native) or stating.get(call.layer.op)) for i, call in enumerate(calls))
     return {i: stated_pattern(calculator, layer) for i, layer, calculator in found if calculator is not None}
-
-
-def _with_names(calls: Iterable[Call]) -> list[Call]:
-    """Return the calls with their names, ``<type>-<n>``, counted from 1 for each type."""
-    counts: dict[str, int] = {}
-    named = []
-    for call in calls:
-        n = counts[call.type] = counts.get(call.type, 0) + 1
-        named.append(call.named(f"{call.type}-{n}"))
-    return named
 
 
 def warn_about(

@@ -59,7 +59,9 @@ def substitute_values(trace: Trace, values: Mapping[str, Any]) -> Trace:
         dataflow=None if run.dataflow is None else _in_dataflow(run.dataflow, substitute),
         fusion=None if run.fusion is None else run.fusion._replace(unfused=substitute(run.fusion.unfused)),
     )
-    return Trace(tuple(_in_record(record, substitute, run.layout) for record in trace), new_run)
+    found = Trace(tuple(_in_record(record, substitute, run.layout) for record in trace), new_run)
+    run_at_all = [i for i, call in enumerate(found.calls) if call.times != 0]
+    return found if len(run_at_all) == len(found) or run.dataflow is not None else found.only(run_at_all)
 
 
 def _warn_outside(run: Run, values: Mapping[str, Dim]) -> None:

@@ -128,8 +128,8 @@ class ReceptiveField:
     def region(self, *position: int) -> tuple[tuple[int, int] | None, ...]:
         """Return the first and the last input position that a position sees along each axis of the input.
 
-        It is exact at borders, where windows reach over padding. It is the whole axis if the value depends on all of it,
-        and None if it sees none of the input, or if that is unknown.
+        It is exact at borders, where windows reach over padding. It is the whole axis if the value depends on all of
+        it, and None if it sees none of the input, or if that is unknown.
 
         Args:
             position: one number from 0 for each of the :attr:`axes` of the value, or one for all of them.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 
 from costcore.errors import CostError
+from costcore.sizes.limits import how_to_state
 from costcore.sizes.outline import Outline, Sample
 
 
@@ -15,8 +17,8 @@ class OtherOperatorsError(CostError):
 def matched(base: Sample, other: Sample, where: Mapping[str, int], base_at: Mapping[str, int]) -> list[int | None]:
     """Return for every call of ``base`` the index of the same call of ``other``.
 
-    Calls that cost nothing come and go with the size, as no slice of a whole axis is taken. They have None where the
-    runs differ.
+    Calls that cost nothing come and go with the size, as no slice of a whole axis is taken. Those that ``other`` lacks
+    have None.
 
     Raises:
         OtherOperatorsError: if the calls that cost something differ; names the first and both sizes.
@@ -29,9 +31,11 @@ def matched(base: Sample, other: Sample, where: Mapping[str, int], base_at: Mapp
             found[priced] = other_priced
         elif priced is not None or other_priced is not None:
             raise OtherOperatorsError(_difference(base, priced, base_at, other, other_priced, where))
-        if [base.outlines[i] for i in free] == [other.outlines[i] for i in other_free]:
-            for i, j in zip(free, other_free, strict=True):
-                found[i] = j
+        names, other_names = [base.outlines[i] for i in free], [other.outlines[j] for j in other_free]
+        matcher = SequenceMatcher(None, names, other_names, autojunk=False)
+        for at, other_at, length in matcher.get_matching_blocks():
+            for k in range(length):
+                found[free[at + k]] = other_free[other_at + k]
     return found
 
 
@@ -69,9 +73,10 @@ def _difference(
     j: int | None,
     other_at: Mapping[str, int],
 ) -> str:
+    varied = [name for name, size in other_at.items() if size != base_at[name]]
     return (
         f"the network runs other operators at other sizes: at {text_of(base_at)} {_name(base, i)}, "
-        f"at {text_of(other_at)} {_name(other, j)}"
+        f"at {text_of(other_at)} {_name(other, j)}. State a range in which it runs the same: {how_to_state(varied)}."
     )
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import combinations
 
 from costcore.errors import CostError
 from costcore.sizes.alignment import OtherOperatorsError
-from costcore.sizes.limits import Limits
+from costcore.sizes.limits import Limits, how_to_state
 from costcore.sizes.profiles import Forms, next_size, profile_of
 from costcore.sizes.samples import Point, Samples, common_columns
 from costcore.sizes.terms import MOST_PERIOD, Form
 
 NEAR = (0, 1, 2, 3)
 """Distances from the first size of a symbol at which the network is always captured."""
+
+MOST_LISTED = 6
+"""The maximum number of values of a dimension in a message."""
 
 FAR = (2 * MOST_PERIOD + 1, MOST_PERIOD, MOST_PERIOD // 2, MOST_PERIOD // 4)
 """Distances of another size; the first at which the network runs is taken."""
@@ -46,6 +50,7 @@ class AxisFit:
         self._limits = limits
         self.sizes = self._first_sizes()
         self.forms: dict[tuple[int, ...], Form] = {}
+        self._found: dict[tuple[int, ...], Forms] = {}
         self._fit()
 
     def _first_sizes(self) -> list[int]:
@@ -79,22 +84,40 @@ class AxisFit:
         return (*self._base[: self._position], size, *self._base[self._position + 1 :])
 
     def _fit(self) -> None:
-        by_profile = {profile: Forms(self.sizes, profile, self._known) for profile in self._profiles()}
-        while size := self._next_size(by_profile.values()):
-            if self._is_captured(size):
-                self.sizes.append(size)
-                by_profile = {
-                    profile: by_profile[profile_of(profile[:-1])].extended(size, profile)
-                    for profile in self._profiles()
-                }
-        for profile, forms in by_profile.items():
+        self._found = {profile: Forms(self.sizes, profile, self._known) for profile in self._profiles()}
+        self._decide()
+        while waiting := next((each for each in self._found.values() if each.is_waiting), None):
+            if not self._add(sum(waiting.first_step) // 2):
+                waiting.skip_long_steps()
+            self._decide()
+        terms = {term: None for each in self._found.values() for form in each.forms for term in form}
+        squares = (term._replace(power=2) for term in [*terms])
+        pairs = [*combinations(dict.fromkeys((*terms, *squares)), 2)]
+        for each in self._found.values():
+            each.forms = each.forms or each.fitting(pairs)
+        self._decide()
+        for profile, forms in self._found.items():
             if not forms.forms:
                 raise CostError(self._unexplained(profile))
             self.forms[profile] = next(iter(forms.forms))
 
-    def _next_size(self, profiles: Iterable[Forms]) -> int | None:
-        undecided = [forms for forms in profiles if not forms.is_decided]
-        return next_size(undecided, self._candidates(), self._is_open) if undecided else None
+    def _decide(self) -> None:
+        """Capture the network until every profile has one form, or none, or no size decides."""
+        while undecided := [forms for forms in self._found.values() if not forms.is_decided]:
+            size = next_size(undecided, self._candidates(undecided), self._is_open)
+            if size is None:
+                return
+            self._add(size)
+
+    def _add(self, size: int) -> bool:
+        """Capture the network at a size; return whether it runs there."""
+        if not self._is_captured(size):
+            return False
+        self.sizes.append(size)
+        self._found = {
+            profile: self._found[profile_of(profile[:-1])].extended(size, profile) for profile in self._profiles()
+        }
+        return True
 
     def _profiles(self) -> list[tuple[int, ...]]:
         rows = [self._samples.at(self.point(size)) for size in self.sizes]
@@ -104,21 +127,26 @@ class AxisFit:
     def _is_open(self, size: int) -> bool:
         return size not in self.sizes and self.point(size) not in self._samples.failed
 
-    def _candidates(self) -> Iterable[int]:
+    def _candidates(self, undecided: Iterable[Forms]) -> Iterable[int]:
         low, high = self._limits.low, self._limits.high
-        return range(low, min(high, low + 2 * MOST_PERIOD) + 1)
+        yield from range(low, min(high, low + 2 * MOST_PERIOD) + 1)
+        for forms in undecided:
+            long = (form[0].period for form in forms.forms if len(form) == 1 and form[0].period > MOST_PERIOD)
+            yield from (size for period in long if (size := forms.first_step[1] + period) <= high)
 
     def _unexplained(self, profile: tuple[int, ...]) -> str:
         rows = [self._samples.at(self.point(size)) for size in self.sizes]
         base = self._samples.base
         assert base is not None
         symbol = self._samples.symbols[self._position]
+        narrower = f"State a range in which there is one: {how_to_state([symbol])}."
         for record, columns in zip(base.trace, common_columns(rows), strict=False):
             for values in columns or ():
                 if profile_of(values) == profile:
-                    found = ", ".join(f"{value} at {size}" for size, value in zip(self.sizes, values, strict=True))
+                    pairs = sorted(zip(self.sizes, values, strict=True))
+                    found = ", ".join(f"{value} at {size}" for size, value in (*pairs[: MOST_LISTED - 1], pairs[-1]))
                     return (
                         f"no formula in {symbol} was found for a size of {record.call.name} (module "
-                        f"{record.call.module!r}), which is {found}"
+                        f"{record.call.module!r}), which is {found}. {narrower}"
                     )
-        return f"no formula in {symbol} was found for the inputs of a module"
+        return f"no formula in {symbol} was found for the inputs of a module. {narrower}"

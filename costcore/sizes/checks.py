@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 
 from costcore.dims import is_symbolic
@@ -13,10 +13,10 @@ from costcore.expressions import symbol_of
 from costcore.sizes.alignment import OtherOperatorsError
 from costcore.sizes.axis import AxisFit
 from costcore.sizes.fitting import Fit
-from costcore.sizes.limits import SMALLEST, Limits
+from costcore.sizes.limits import SMALLEST, Limits, how_to_state
 from costcore.sizes.outline import amounts_of
 from costcore.sizes.samples import Point, Samples
-from costcore.trace.trace import Trace
+from costcore.trace.trace import CallCost
 
 RANDOM_POINTS = 3
 """The number of random points at which every formula is checked, beside the ends of the ranges."""
@@ -111,15 +111,22 @@ def _between(low: int, high: int, random: Random) -> int:
     return round(math.exp(random.uniform(math.log(max(low, 1)), math.log(max(high, 1)))))
 
 
-def verify(samples: Samples, fit: Fit, trace: Trace, points: Sequence[Point]) -> None:
+def verify(samples: Samples, fit: Fit, records: Iterable[tuple[int, CallCost]], points: Sequence[Point]) -> None:
     """Compare all formulas and all costs with the runs at some points.
+
+    Args:
+        samples: the runs.
+        fit: the formulas of their integers.
+        records: the calls with formulas, each with its position in the first run.
+        points: the points.
 
     Raises:
         CostError: for the first difference; names the call and the point.
     """
     _verify_sizes(samples, fit, points)
+    records = list(records)
     for point in points:
-        _verify_costs(samples, trace, point)
+        _verify_costs(samples, records, point)
 
 
 def _verify_sizes(samples: Samples, fit: Fit, points: Sequence[Point]) -> None:
@@ -136,15 +143,17 @@ def _verify_sizes(samples: Samples, fit: Fit, points: Sequence[Point]) -> None:
                     raise CostError(
                         f"a size of {samples.name(i)} has no formula: {formula.of(samples.symbols)} gives "
                         f"{formula.at(point)} at {samples.text(point)}, where it is {value}. State a range in which it "
-                        "holds (ranges={…})."
+                        f"holds: {how_to_state(samples.symbols)}."
                     )
 
 
-def _verify_costs(samples: Samples, trace: Trace, point: Point) -> None:
+def _verify_costs(samples: Samples, records: Sequence[tuple[int, CallCost]], point: Point) -> None:
     evaluate = Evaluation({symbol_of(name): value for name, value in zip(samples.symbols, point, strict=True)})
     found: dict[int, tuple[object, ...]] = {}
-    for record, amounts in zip(trace, samples.amounts_at(point), strict=True):
-        if record.cost is None:
+    at_point = samples.amounts_at(point)
+    for row, record in records:
+        amounts = at_point[row]
+        if record.cost is None or amounts is None:
             continue
         if id(record.cost) not in found:
             found[id(record.cost)] = tuple(evaluate(a) if is_symbolic(a) else a for a in amounts_of(record.cost))

@@ -83,12 +83,29 @@ class Fit:
         self.points = list(self._samples.points)
         for columns in common_columns([self._samples.points[point] for point in self.points]):
             for values in columns or ():
-                if values not in self._formulas:
-                    self._formulas[values] = self._formula(values)
+                self.formula(values)
 
     def formula(self, values: tuple[int, ...]) -> Formula:
         """Return the formula of an integer that has these values at :attr:`points`."""
+        if values not in self._formulas:
+            self._formulas[values] = self._formula(values)
         return self._formulas[values]
+
+    def columns_but(self, row: int, position: int, size: int) -> list[tuple[int, ...]] | None:
+        """Return the columns of a row that the runs lack at one size of a symbol; None if no other row shows them.
+
+        Args:
+            row: the row.
+            position: the position of the symbol.
+            size: its value at which the row is lacking.
+        """
+        kept = [i for i, point in enumerate(self.points) if point[position] != size]
+        known = {tuple(values[i] for i in kept): values for values in self._formulas}
+        columns = []
+        for values in zip(*(self._samples.points[self.points[i]][row] or () for i in kept), strict=True):
+            constant = values[:1] * len(self.points) if len(set(values)) == 1 else None
+            columns.append(constant or known.get(values))
+        return None if None in columns else [each for each in columns if each is not None]
 
     def _corners(self) -> list[Point]:
         """Return points at which several symbols have another size than at the base."""
@@ -107,7 +124,10 @@ class Fit:
     def _levels(self, axis: AxisFit) -> list[int]:
         """Return as many sizes, beside that of the base, as the longest form of a symbol has terms."""
         longest = max(map(len, axis.forms.values()), default=0)
-        return [max(axis.sizes), axis.sizes[1]][:longest]
+        terms = {term for form in axis.forms.values() for term in form}
+        ends = axis.sizes[0], max(axis.sizes)
+        between = (s for s in axis.sizes if all(term.at(s) not in map(term.at, ends) for term in terms))
+        return [ends[1], next(between, axis.sizes[1])][:longest]
 
     def _formula(self, values: tuple[int, ...]) -> Formula:
         if len(set(values)) == 1:

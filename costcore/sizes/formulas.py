@@ -58,8 +58,8 @@ def _trace_in_sizes(samples: Samples, limits: Sequence[Limits], pricer: Pricer) 
     fit = _fitted(samples, base, limits)
     ends = ends_of(samples, fit, limits)
     held_out = held_out_points(samples, fit, ends)
-    trace = symbolic_trace(samples, fit, pricer)
-    verify(samples, fit, trace, held_out)
+    trace, rows = symbolic_trace(samples, fit, pricer)
+    verify(samples, fit, zip(rows, trace, strict=True), held_out)
     names = ", ".join(samples.symbols)
     made = f"formulas in {names}: from {len(fit.points)} captures, checked at {len(held_out)} further points"
     run = replace(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from costcore.sizes.inputs import NamedInputs
@@ -18,7 +18,6 @@ LAST = {"batch": 512, "image": 2048, "sequence": 4096}
 
 LAST_COMPUTED = {"batch": 8, "image": 256, "sequence": 256}
 """The same for a model that computes values at every size."""
-
 
 LEAST = 4
 """The least distance of the last size from the first if the user states no range."""
@@ -80,3 +79,9 @@ def _default(inputs: NamedInputs, symbol: str, last: Mapping[str, int]) -> Limit
     step = max(1, *rises)
     low = max(SMALLEST, FIRST[use] // step)
     return Limits(low, max(low + LEAST, last[use] // step), 1, False)
+
+
+def how_to_state(symbols: Iterable[str]) -> str:
+    """Return how the user states the range of symbols."""
+    ranges = ", ".join(f'"{symbol}": (smallest, largest)' for symbol in symbols)
+    return f"ranges={{{ranges}}} in estimate, or Dim(name, smallest, largest) in place of a name"

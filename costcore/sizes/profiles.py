@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import islice
 from math import gcd
 
-from costcore.sizes.terms import Form, coefficients, families
+from costcore.sizes.terms import ONE_TERM, Form, coefficients, families, long_steps
 
 MOST_COMPARED = 200
 """The maximum number of forms of one profile among which the next size decides."""
@@ -34,7 +34,7 @@ class Forms:
     def __init__(self, sizes: Iterable[int], profile: tuple[int, ...], known: Iterable[Form] = ()) -> None:
         self._values = dict(zip(sizes, profile, strict=True))
         self._known = set(known)
-        self._family = 0
+        self._family, self._skips_long = 0, False
         self.forms: dict[Form, tuple[Fraction, ...]] = {}
         if any(profile):
             self._fit(families()[0])
@@ -53,19 +53,43 @@ class Forms:
             return Forms(sizes, profile, self._known)
         new = Forms.__new__(Forms)
         new._values = dict(zip(sizes, profile, strict=True))
-        new._known, new._family, new.forms = self._known, self._family, {}
+        new._known, new._family, new._skips_long, new.forms = self._known, self._family, self._skips_long, {}
         new._fit(self.forms)
         return new
 
     def _fit(self, forms: Iterable[Form]) -> None:
         """Keep those of the forms that fit; if none does, those of the next family of which some do."""
-        self.forms = self._fitting(forms)
+        self.forms = self.fitting(forms)
         while not self.forms and self._family + 1 < len(families()):
             self._family += 1
-            self.forms = self._fitting(families()[self._family])
+            self.forms = self.fitting(families()[self._family])
+        if self._family > ONE_TERM:
+            last, first = self.first_step
+            self.forms = (self.fitting(long_steps(first)) if first - last == 1 else {}) or self.forms
         self.forms = {form: self.forms[form] for form in self.forms if form in self._known} or self.forms
 
-    def _fitting(self, forms: Iterable[Form]) -> dict[Form, tuple[Fraction, ...]]:
+    @property
+    def is_waiting(self) -> bool:
+        """Whether one long step may fit, once the size of the first rise is known."""
+        if self._family <= ONE_TERM or self._skips_long:
+            return False
+        last, first = self.first_step
+        values = [self._values[size] for size in sorted(self._values)]
+        return first - last > 1 and (values == sorted(values) or values == sorted(values, reverse=True))
+
+    @property
+    def first_step(self) -> tuple[int, int]:
+        """The last size that has the value of the smallest, and the first that has another."""
+        sizes = sorted(self._values)
+        first = next(i for i, size in enumerate(sizes) if self._values[size] != self._values[sizes[0]])
+        return sizes[first - 1], sizes[first]
+
+    def skip_long_steps(self) -> None:
+        """Leave long steps out, as the network does not run at the sizes that would show the first."""
+        self._skips_long = True
+
+    def fitting(self, forms: Iterable[Form]) -> dict[Form, tuple[Fraction, ...]]:
+        """Return those of some forms that fit, with the factors of their terms."""
         found = ((form, coefficients(form, self._values)) for form in forms)
         return {form: factors for form, factors in found if factors is not None}
 

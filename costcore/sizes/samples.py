@@ -124,10 +124,20 @@ class Samples:
             columns if kept else None for columns, kept in zip(common_columns(rows_by_point), everywhere, strict=True)
         ]
 
-    def amounts_at(self, point: Point) -> list[tuple[Any, ...]]:
-        """Return the amounts of the calls that all runs have, in a run at a point."""
-        everywhere = [None not in rows for rows in zip(*self.points.values(), strict=True)]
-        return [found or () for found, kept in zip(self._amounts[point], everywhere, strict=False) if kept]
+    def amounts_at(self, point: Point) -> list[tuple[Any, ...] | None]:
+        """Return the amounts of every call of the first run, in a run at a point; None for a call that it lacks."""
+        return self._amounts[point]
+
+    def absence(self, row: int) -> tuple[int, int] | None:
+        """Return the position of the symbol, and its value, at which alone the runs lack a row; None if there is none.
+
+        A slice of a whole axis, such as that of all positions of a table, is no call.
+        """
+        lacking = {point for point, rows in self.points.items() if rows[row] is None}
+        for where in enumerate(next(iter(lacking))):
+            if lacking == {point for point in self.points if point[where[0]] == where[1]}:
+                return where
+        return None
 
 
 Columns = list[tuple[int, ...]]

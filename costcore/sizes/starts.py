@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from costcore.errors import CostError
-from costcore.sizes.limits import SMALLEST, Limits
+from costcore.sizes.limits import SMALLEST, Limits, how_to_state
 from costcore.sizes.samples import Point, Samples
 
 DOUBLINGS = 3
@@ -35,6 +35,10 @@ def start(samples: Samples, limits: Sequence[Limits]) -> tuple[Point, list[Limit
                 break
         else:
             return point, tried
+    if free := [name for name, each in zip(samples.symbols, limits, strict=True) if not _is_fixed(each)]:
+        tried = f"It was tried at {'; '.join(map(samples.text, samples.failed))}"
+        message = f"{str(errors[0]).rstrip('.')}. {tried}; if it needs others, state a range: {how_to_state(free)}."
+        raise CostError(message) from errors[0]
     raise errors[0]
 
 

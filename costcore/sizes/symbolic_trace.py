@@ -7,19 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 from costcore.counting.pricing import Pricer
-from costcore.dims import Dim
+from costcore.dims import Dim, minimum
+from costcore.expressions import symbol_of
 from costcore.sizes.fitting import Fit
 from costcore.sizes.outline import with_integers
 from costcore.sizes.samples import Samples
 from costcore.trace.call import Call, ModuleCall
 from costcore.trace.run import Run
-from costcore.trace.trace import Trace
+from costcore.trace.trace import CallCost, Trace
 
 
-def symbolic_trace(samples: Samples, fit: Fit, pricer: Pricer) -> Trace:
-    """Return the first run with a formula in place of every integer, and the costs that follow.
+def symbolic_trace(samples: Samples, fit: Fit, pricer: Pricer) -> tuple[Trace, list[int]]:
+    """Return the first run with a formula in place of every integer and the costs that follow, and which calls it has.
 
-    Free calls that not all runs have are left out.
+    A free call that the runs lack at one size only has a formula of how often it runs, 0 or 1 times. One that they lack
+    at other sizes is left out.
     """
     made: dict[tuple[int, ...], Dim] = {}
 
@@ -31,15 +33,23 @@ def symbolic_trace(samples: Samples, fit: Fit, pricer: Pricer) -> Trace:
 
     *rows, of_modules = samples.columns(fit.points)
     calls: dict[tuple[Any, ...], Call] = {}
-    records = []
-    for record, columns in zip(samples.trace, rows, strict=True):
+    records: dict[int, CallCost] = {}
+    for row, (record, columns) in enumerate(zip(samples.trace, rows, strict=True)):
+        present: Dim = 1
         if columns is None:
-            continue
+            where = samples.absence(row)
+            columns = None if where is None else fit.columns_but(row, *where)
+            if where is None or columns is None:
+                continue
+            present = minimum(1, (symbol_of(samples.symbols[where[0]]) - where[1]) ** 2)
         key = (id(record.call.layer), *columns)
         if key not in calls:
             calls[key] = with_integers(record.call, expressions(columns))
-        records.append(pricer(record.call._replace(layer=calls[key].layer, times=calls[key].times)))
-    return Trace(tuple(records), _symbolic_run(samples.trace.run, expressions(of_modules or ())))
+        call = calls[key]
+        records[row] = pricer(record.call._replace(layer=call.layer, times=call.times * present))
+    run = _symbolic_run(samples.trace.run, expressions(of_modules or ()))
+    trace = Trace(tuple(records.get(row, record) for row, record in enumerate(samples.trace)), run)
+    return trace.only(records), [*records]
 
 
 def _symbolic_run(run: Run, sizes: Sequence[Dim]) -> Run:

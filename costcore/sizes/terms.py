@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from typing import Any, NamedTuple
@@ -31,6 +31,9 @@ class Term(NamedTuple):
 SIZE = Term()
 MOST_PERIOD = 128
 """The longest period of a rounded quotient that is looked for."""
+
+LONGEST_PERIOD = 4096
+"""The longest period that is looked for from the size at which a dimension first rises: a chain of strides."""
 
 Form = tuple[Term, ...]
 """The functions of one symbol whose combination a dimension is, without the constant."""
@@ -87,6 +90,10 @@ def without_constant(form: Form, values: Mapping[int, int]) -> Form:
     return (term._replace(offset=term.offset + term.period * int(constant / factor)),)
 
 
+ONE_TERM = 1
+"""The last of the families whose forms have one term."""
+
+
 @cache
 def families() -> tuple[Sequence[Form], ...]:
     """Return the forms that are tried, the simplest first; forms of one sequence are as simple as each other."""
@@ -98,3 +105,8 @@ def families() -> tuple[Sequence[Form], ...]:
         [(SIZE, term) for term in rounded],
         [(term, term._replace(power=2)) for term in rounded],
     )
+
+
+def long_steps(first: int) -> Iterator[Form]:
+    """Return quotients of long periods that rise at one size."""
+    return ((Term(period, -first % period),) for period in range(MOST_PERIOD + 1, LONGEST_PERIOD + 1))

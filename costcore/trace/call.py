@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from itertools import takewhile
 from typing import NamedTuple
@@ -104,6 +105,16 @@ class Call(NamedTuple):
 
 new_call = Call.__new__
 """Builds a call three times as fast: ``new_call(Call, layer=…)``, as ``Call(…)`` collects keywords in a dict first."""
+
+
+def with_names(calls: Iterable[Call]) -> list[Call]:
+    """Return the calls with their names, ``<type>-<n>``, counted from 1 for each type."""
+    counts: dict[str, int] = {}
+    named = []
+    for call in calls:
+        n = counts[call.type] = counts.get(call.type, 0) + 1
+        named.append(call.named(f"{call.type}-{n}"))
+    return named
 
 
 class _WhatAndWhere(NamedTuple):

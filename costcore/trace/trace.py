@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from costcore.ir import Cost
-from costcore.trace.call import Call, Uncounted
+from costcore.trace.call import Call, Uncounted, with_names
 from costcore.trace.run import Run
 
 
@@ -73,6 +73,22 @@ class Trace:
         A call in the body of a loop runs ``call.times`` times.
         """
         return tuple(record.cost for record in self.records)
+
+    def only(self, positions: Iterable[int]) -> Trace:
+        """Return the run with some of its calls, named anew.
+
+        Args:
+            positions: the positions of these calls, in order.
+        """
+        new = {position: i for i, position in enumerate(positions)}
+        calls = with_names(self.records[position].call for position in new)
+        records = (self.records[position]._replace(call=call) for position, call in zip(new, calls, strict=True))
+        run, fusion = self.run, self.run.fusion
+        if fusion is not None:
+            groups = (tuple(new[i] for i in group if i in new) for group in fusion.groups)
+            fusion = fusion._replace(groups=tuple(filter(None, groups)))
+        patterns = {new[i]: pattern for i, pattern in run.patterns.items() if i in new}
+        return Trace(tuple(records), replace(run, patterns=patterns, fusion=fusion))
 
     @property
     def is_complete(self) -> bool:

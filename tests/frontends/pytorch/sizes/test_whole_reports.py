@@ -1,0 +1,149 @@
+"""Reports with values for their sizes against estimates there: number of calls, status and fused bytes too."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from costcore import CostError, Report, estimate
+from costcore.sizes.inputs import NamedInputs
+from tests.frameworks import optional
+
+transformers = optional("transformers")
+
+COLUMNS = ("macs", "flops", "mread", "mwrite", "n_params", "n_layers")
+SAMPLES = {"batch": (2, 5), "samples": (2000, 40000)}
+
+
+def figures(report: Report) -> dict[str, Any]:
+    """Return the totals, the status, and the bytes after fusion."""
+    found = {key: report.total_report[key] for key in COLUMNS}
+    fused = {level: report.fused(level).total_report["mrw"] for level in ("pointwise", "compiler")}
+    return {**found, **fused, "status": report.status}
+
+
+def equal_at(net: nn.Module, inputs: Any, points: list[dict[str, int]], ranges: Any = None) -> None:
+    report = estimate(net, inputs, ranges=ranges)
+    for point in points:
+        assert figures(report.subs(point)) == figures(estimate(net, NamedInputs(inputs).at(point))), point
+
+
+def at_random(limits: dict[str, tuple[int, int]], count: int = 3) -> list[dict[str, int]]:
+    random = Random(5)
+    return [{name: random.randint(*ends) for name, ends in limits.items()} for _ in range(count)]
+
+
+def strided(*strides: int) -> nn.Sequential:
+    """The encoder of a codec of audio: strides that multiply, and a recurrent layer would follow."""
+    layers = [nn.Conv1d(1, 4, 7, padding=3)]
+    layers += [nn.Conv1d(4, 4, 2 * stride, stride, stride // 2) for stride in strides]
+    return nn.Sequential(*layers, nn.ELU(), nn.Conv1d(4, 8, 3, padding=1)).eval()
+
+
+@pytest.mark.parametrize("strides", [(2, 4, 5, 8), (5, 2, 2, 2, 2, 2, 2), (4, 5, 6, 8, 2), (320,)], ids=str)
+def test_chains_of_strides(strides):
+    """Their products are periods of 320, of 320 again, of 1,920, and of 320 by one layer."""
+    equal_at(strided(*strides), ("batch", 1, "samples"), at_random(SAMPLES), {"samples": (2000, 40000)})
+
+
+class Spectrogram(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.stft(x, 400, 160, window=torch.ones(400, device=x.device), return_complex=True).abs().mean(1)
+
+
+def test_the_frames_of_a_spectrogram():
+    equal_at(Spectrogram(), ("batch", "samples"), at_random(SAMPLES), {"samples": (2000, 40000)})
+
+
+class PositionBias(nn.Module):
+    """Attention whose bias is expanded by both of its lengths, as in WavLM: squares of a long quotient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.bias = nn.Conv1d(1, 4, 400, 200), nn.Embedding(9, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.encoder(x).mT
+        at = torch.arange(x.shape[1], device=x.device)
+        bias = self.bias((at[:, None] - at).clamp(-4, 4) + 4).permute(2, 0, 1).repeat(len(x), 1, 1)
+        return (x @ x.mT + bias.view(-1, *bias.shape[1:])).softmax(-1) @ x
+
+
+def test_squares_of_long_quotients():
+    equal_at(PositionBias(), ("batch", 1, "samples"), at_random(SAMPLES), {"samples": (2000, 40000)})
+
+
+class Padding(nn.Module):
+    """Pads the result of a strided layer to a multiple: 4 * ceil(n / 4) - n where n = ceil(samples / 3)."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = nn.functional.avg_pool1d(x, 3, 3, ceil_mode=True)
+        return nn.functional.pad(x, (0, -x.shape[-1] % 4)) * 2
+
+
+def test_a_difference_of_two_quotients():
+    equal_at(Padding(), ("batch", 1, "samples"), at_random({"batch": (2, 9), "samples": (16, 900)}))
+
+
+class Positions(nn.Module):
+    """Adds the first positions of a table, as BERT does; for all of them, there is no slice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.table = nn.Embedding(20, 4), nn.Embedding(64, 4)
+        self.register_buffer("ids", torch.arange(64)[None])
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.words(ids) + self.table(self.ids[:, : ids.shape[1]].expand(len(ids), -1))
+
+
+@pytest.mark.parametrize("ranges", [None, {"seq": (2, 64)}], ids=["found", "stated"])
+def test_a_slice_that_is_no_call_where_it_is_whole(ranges):
+    points = [{"batch": 3, "seq": 17}, {"batch": 5, "seq": 63}, {"batch": 4, "seq": 64}]
+    equal_at(Positions(), (("batch", "seq"), "int64"), points, ranges)
+    report = estimate(Positions(), (("batch", "seq"), "int64"), ranges=ranges)
+    at_63, at_64 = (report.subs(batch=4, seq=seq) for seq in (63, 64))
+    assert {"slice-1"} == at_63.layer_report.keys() - at_64.layer_report.keys()
+    assert str(report.total_report["n_layers"]) == "5"  # slice, expand, two embeddings and their sum
+
+
+SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "vocab_size": 50, "intermediate_size": 24, "num_attention_heads": 2}
+HEARD = {
+    "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 10,
+    "conv_dim": (8,) * 7, "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 2,
+}  # fmt: skip
+IDS = {"input_ids": (("batch", "seq"), "int64")}
+MODELS: dict[str, Any] = {
+    "Bert": (SMALL, IDS, {"batch": (2, 9), "seq": (3, 300)}, None),
+    "Albert": ({**SMALL, "embedding_size": 8}, IDS, {"batch": (2, 9), "seq": (3, 300)}, None),
+    "Electra": ({**SMALL, "embedding_size": 8}, IDS, {"batch": (2, 9), "seq": (3, 300)}, None),
+    "Wav2Vec2": (HEARD, ("batch", "samples"), SAMPLES, {"samples": (2000, 40000)}),
+    "Hubert": (HEARD, ("batch", "samples"), SAMPLES, {"samples": (2000, 40000)}),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_of_transformers(name):
+    sizes, inputs, limits, ranges = MODELS[name]
+    with torch.device("meta"):
+        net = getattr(transformers, f"{name}Model")(getattr(transformers, f"{name}Config")(**sizes)).eval()
+    equal_at(net, inputs, at_random(limits), ranges)
+
+
+def test_messages_say_how_to_state_a_range():
+    how = r'ranges=\{"samples": \(smallest, largest\)\} in estimate'
+    with pytest.raises(CostError, match=rf"It was tried at batch=2, samples=16; .* state a range: {how}"):
+        estimate(nn.Conv1d(1, 1, 400, 320), ("batch", 1, "samples"))
+
+    class Capped(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x[:, :100] * 2 if x.shape[1] < 300 else torch.roll(x, 1) + x
+
+    with pytest.raises(CostError, match=how):
+        estimate(Capped(), (2, "samples"))
+    with pytest.raises(CostError, match=how):
+        estimate(Capped(), (2, "samples"), ranges={"samples": (2, 200)})
