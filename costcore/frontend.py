@@ -10,6 +10,9 @@ from typing import Any, NamedTuple, Protocol
 from costcore.trace.recorder import Recorder
 from costcore.translate import Row
 
+MOST_VALUES = 2**20
+"""The most elements of a tensor whose values a frontend may keep: a mask of 1,024 by 1,024 positions."""
+
 
 class FrontendSpec(NamedTuple):
     """The description of a frontend, from which it is imported when it is needed.

@@ -50,8 +50,11 @@ def substitute_values(trace: Trace, values: Mapping[str, Any]) -> Trace:
             raise CostError(f"{as_text(value)} has no value for these sizes: {error}") from error
 
     run = trace.run
+    above = [(each, substitute(elements), most) for each, elements, most in run.assumed_above]
     new_run = replace(
         run,
+        assumptions=(*run.assumptions, *(each for each, n, most in above if isinstance(n, int) and n > most)),
+        assumed_above=tuple(each for each in above if is_symbolic(each[1])),
         parameters={identity: substitute(size) for identity, size in run.parameters.items()},
         n_params_model=substitute(run.n_params_model),
         modules={path: _in_module(module, substitute) for path, module in run.modules.items()},

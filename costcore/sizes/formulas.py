@@ -8,6 +8,7 @@ from typing import Any
 
 from costcore.counting.pricing import Pricer
 from costcore.errors import CostError
+from costcore.sizes.above import assumed_above, note_of
 from costcore.sizes.alignment import OtherOperatorsError
 from costcore.sizes.checks import ends_of, exceptions, held_out_points, verify
 from costcore.sizes.fitting import Fit
@@ -61,12 +62,14 @@ def _trace_in_sizes(samples: Samples, limits: Sequence[Limits], pricer: Pricer) 
     trace, rows = symbolic_trace(samples, fit, pricer)
     verify(samples, fit, zip(rows, trace, strict=True), held_out)
     names = ", ".join(samples.symbols)
+    above = assumed_above(samples, trace)
     made = f"formulas in {names}: from {len(fit.points)} captures, checked at {len(held_out)} further points"
     run = replace(
         trace.run,
         ranges=dict(zip(samples.symbols, ends, strict=True)),
-        notes=(*trace.run.notes, made, *exceptions(samples.symbols, limits, ends)),
-        assumptions=tuple(samples.assumptions),
+        notes=(*trace.run.notes, made, *exceptions(samples.symbols, limits, ends), *map(note_of, above)),
+        assumptions=tuple(each for each in samples.assumed if each not in {found for found, *_ in above}),
+        assumed_above=tuple(above),
     )
     return Trace(trace.records, run)
 

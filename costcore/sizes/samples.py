@@ -40,8 +40,8 @@ class Samples:
         self.points: dict[Point, list[tuple[int, ...] | None]] = {}
         self._amounts: dict[Point, list[tuple[Any, ...] | None]] = {}
         self.failed: dict[Point, CostError] = {}
-        self.assumptions: dict[Assumption, None] = {}
-        """What was assumed about data at any point."""
+        self.assumed: dict[Assumption, set[Point]] = {}
+        """What was assumed about data, and at which points."""
 
     @property
     def count(self) -> int:
@@ -96,7 +96,8 @@ class Samples:
         if self.base is None:
             self.base = sample
         matches = matched(self.base, sample, self.named(point), self.named(self._base_at))
-        self.assumptions.update(dict.fromkeys(trace.run.assumptions))
+        for assumption in trace.run.assumptions:
+            self.assumed.setdefault(assumption, set()).add(point)
         self._amounts[point] = [None if i is None else _amounts(trace.records[i]) for i in matches]
         rows: list[tuple[int, ...] | None] = [None if i is None else sample.integers[i] for i in matches]
         return [*rows, module_call_integers(trace.run.module_calls)]

@@ -118,6 +118,8 @@ class Run:
         fusion: how calls were fused; None if every call reads and writes its operands by itself.
         ranges: for every symbol of a fitted run, the smallest and the largest value at which its formulas were checked.
         rank: which process of a mesh this is; None if no mesh was simulated.
+        assumed_above: what a fitted run assumes only where tensors have too many elements to keep their values: each
+            with the elements of such a tensor, and the most that are kept. Files do not keep this.
     """
 
     fma_1flop: bool = True
@@ -142,6 +144,7 @@ class Run:
     fusion: Fusion | None = None
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     rank: Rank | None = None
+    assumed_above: tuple[tuple[Assumption, Dim, int], ...] = ()
 
     def __repr__(self) -> str:
         versions = ", ".join(f"{name} {version}" for name, version in self.frameworks.items())

@@ -13,13 +13,12 @@ from weakref import ref
 import torch
 from torch import Tensor, UntypedStorage
 
+from costcore.frontend import MOST_VALUES
+
 from .contents import CPU, Contents, Reading, without_capture
 from .operands import PLAIN
 
-MAX_ELEMENTS = 2**20
-"""The most elements of a tensor whose values are kept: a mask of 1,024 by 1,024 positions."""
-
-MAX_BYTES = 8 * MAX_ELEMENTS
+MAX_BYTES = 8 * MOST_VALUES
 """The most bytes of a storage whose contents are kept."""
 
 INTEGERS = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
@@ -30,7 +29,7 @@ def is_small(tensor: Tensor) -> bool:
     """Return whether the values of a tensor would be kept, if they were known."""
     n_elements: int = tensor.numel()
     dtype = tensor.dtype
-    return n_elements <= MAX_ELEMENTS and (dtype in INTEGERS or dtype in FLOATS)
+    return n_elements <= MOST_VALUES and (dtype in INTEGERS or dtype in FLOATS)
 
 
 def is_small_integer(tensor: Tensor) -> bool:
@@ -39,7 +38,7 @@ def is_small_integer(tensor: Tensor) -> bool:
         type(tensor) is Tensor
         and tensor.dtype in INTEGERS
         and not tensor.is_meta
-        and tensor.numel() <= MAX_ELEMENTS
+        and tensor.numel() <= MOST_VALUES
         and tensor.layout is torch.strided
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from random import Random
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from costcore import CostError, Report, estimate
+from costcore import CostError, CostWarning, Report, estimate
 from costcore.sizes.inputs import NamedInputs
 from tests.frameworks import optional
 
@@ -109,6 +110,26 @@ def test_a_slice_that_is_no_call_where_it_is_whole(ranges):
     at_63, at_64 = (report.subs(batch=4, seq=seq) for seq in (63, 64))
     assert {"slice-1"} == at_63.layer_report.keys() - at_64.layer_report.keys()
     assert str(report.total_report["n_layers"]) == "5"  # slice, expand, two embeddings and their sum
+
+
+class Masked(nn.Module):
+    """Asks whether its mask has any padding, as encoders of Transformers do."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+        return x if mask.all() else x * mask[:, :, None]
+
+
+def test_assumptions_where_masks_are_too_large_to_keep():
+    """Values are kept up to 2 ** 20 = 512 * 2048 elements."""
+    report = estimate(Masked(), ("batch", "seq", 2))
+    assert report.status == "complete"
+    assert any("assumed where batch*seq exceeds 1,048,576" in note for note in report.trace.run.notes)
+    for seq, status in ((2048, "complete"), (2049, "assumed")):
+        assert report.subs(batch=512).subs(seq=seq).status == status
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CostWarning)  # the branch
+            assert estimate(Masked(), (512, seq, 2)).status == status
 
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "vocab_size": 50, "intermediate_size": 24, "num_attention_heads": 2}
