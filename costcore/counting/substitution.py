@@ -19,6 +19,7 @@ from costcore.trace.call import Call, Module, ModuleCall
 from costcore.trace.dataflow import Dataflow, Value
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
+from costcore.trace.unrolling import unrolled
 
 
 def substitute_values(trace: Trace, values: Mapping[str, Any]) -> Trace:
@@ -55,6 +56,9 @@ def substitute_values(trace: Trace, values: Mapping[str, Any]) -> Trace:
         run,
         assumptions=(*run.assumptions, *(each for each, n, most in above if isinstance(n, int) and n > most)),
         assumed_above=tuple(each for each in above if is_symbolic(each[1])),
+        returned=tuple(map(substitute, run.returned)),
+        unfolded=run.unfolded
+        and run.unfolded._replace(ids=tuple(tuple(map(substitute, ids)) for ids in run.unfolded.ids)),
         parameters={identity: substitute(size) for identity, size in run.parameters.items()},
         n_params_model=substitute(run.n_params_model),
         modules={path: _in_module(module, substitute) for path, module in run.modules.items()},
@@ -63,6 +67,8 @@ def substitute_values(trace: Trace, values: Mapping[str, Any]) -> Trace:
         fusion=None if run.fusion is None else run.fusion._replace(unfused=substitute(run.fusion.unfused)),
     )
     found = Trace(tuple(_in_record(record, substitute, run.layout) for record in trace), new_run)
+    if new_run.unfolded is not None and not symbols_in(found):
+        return unrolled(found)
     run_at_all = [i for i, call in enumerate(found.calls) if call.times != 0]
     return found if len(run_at_all) == len(found) or run.dataflow is not None else found.only(run_at_all)
 

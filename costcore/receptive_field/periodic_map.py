@@ -80,12 +80,13 @@ class PeriodicMap:
         intervals: the interval of each phase.
         reads: the maps of its operands, each with the taps and the number of positions of the operand, None if all
             are inside; empty for an input.
+        known: what :meth:`seen` returned so far.
     """
 
     advance: int
     intervals: tuple[Interval, ...]
     reads: tuple[tuple[PeriodicMap, Taps, int | None], ...] = field(default=(), compare=False, repr=False)
-    _known: dict[int, Interval] = field(default_factory=dict, init=False, compare=False, repr=False)
+    known: dict[int, Interval] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def period(self) -> int:
@@ -114,12 +115,12 @@ class PeriodicMap:
         while waiting:
             one, at = waiting[-1]
             read = [(other, i) for other, taps, size in one.reads for i in taps.of(at) if size is None or 0 <= i < size]
-            if missing := [(other, i) for other, i in read if i not in other._known]:
+            if missing := [(other, i) for other, i in read if i not in other.known]:
                 waiting += missing
                 continue
-            one._known[at] = _hull(other._known[i] for other, i in read) if one.reads else one(at)
+            one.known[at] = _hull(other.known[i] for other, i in read) if one.reads else one(at)
             waiting.pop()
-        return self._known[position]
+        return self.known[position]
 
     def through(self, taps: Taps, size: Dim | None = None) -> PeriodicMap:
         """Return the map of a value that reads this one.

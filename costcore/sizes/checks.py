@@ -13,10 +13,11 @@ from costcore.expressions import symbol_of
 from costcore.sizes.alignment import OtherOperatorsError
 from costcore.sizes.axis import AxisFit
 from costcore.sizes.fitting import Fit
-from costcore.sizes.limits import SMALLEST, Limits, how_to_state
+from costcore.sizes.limits import Limits, how_to_state
 from costcore.sizes.outline import amounts_of
 from costcore.sizes.samples import Point, Samples
 from costcore.trace.trace import CallCost
+from costcore.trace.unrolling import FEWEST
 
 RANDOM_POINTS = 3
 """The number of random points at which every formula is checked, beside the ends of the ranges."""
@@ -30,8 +31,8 @@ Ends = list[tuple[int, int]]
 def ends_of(samples: Samples, fit: Fit, limits: Sequence[Limits]) -> Ends:
     """Return for every symbol the smallest and the largest value at which its formulas are checked.
 
-    They are those of its range. Without one, the largest is halved while the network fails, and the smallest is 1 or 2
-    if the formulas hold there.
+    They are those of its range. Without one, the largest is halved while the network fails, and the smallest is 1, 2 or
+    3 if the formulas hold there.
 
     Raises:
         CostError: if the network runs other operators at the largest value.
@@ -52,7 +53,7 @@ def exceptions(symbols: Sequence[str], limits: Sequence[Limits], ends: Ends) -> 
 
 
 def _smallest(samples: Samples, fit: Fit, limits: Limits, axis: AxisFit) -> int:
-    small = range(limits.smallest, min(SMALLEST + 1, limits.low))
+    small = range(limits.smallest, min(FEWEST + 1, limits.low))
     return next((size for size in small if _holds(samples, fit, axis.point(size))), limits.low)
 
 

@@ -14,11 +14,12 @@ from costcore.sizes.checks import ends_of, exceptions, held_out_points, verify
 from costcore.sizes.fitting import Fit
 from costcore.sizes.folding import folded
 from costcore.sizes.inputs import NamedInputs
-from costcore.sizes.limits import Limits
+from costcore.sizes.limits import FIRST, Limits
 from costcore.sizes.samples import Point, Samples
 from costcore.sizes.starts import multiple_that_works, start
 from costcore.sizes.symbolic_trace import symbolic_trace
 from costcore.trace.trace import Trace
+from costcore.trace.unrolling import FEWEST
 
 UNROLLED = 8
 """A network that unrolls loops is captured at sizes that many times smaller, as it runs more calls at larger ones."""
@@ -46,11 +47,14 @@ def trace_in_sizes(
         return _trace_in_sizes(Samples(inputs, capture), limits, pricer)
     except OtherOperatorsError:
         nearer = [each if each.is_stated else each.nearer(UNROLLED) for each in limits]
-        for tried in (nearer, [each.of_loops() for each in nearer]):
+        from_short, from_long = ([each.from_at_least(low) for each in nearer] for low in (FEWEST, FIRST["sequence"]))
+        for tried, keeps_ids in ((from_short, True), (from_long, True), (nearer, False), (from_long, False)):
+            samples = Samples(inputs, lambda given, keeps=keeps_ids: folded(capture(given), keeps))
             try:
-                return _trace_in_sizes(Samples(inputs, lambda given: folded(capture(given))), tried, pricer)
-            except OtherOperatorsError:
-                continue
+                return _trace_in_sizes(samples, tried, pricer)
+            except CostError as error:
+                if not keeps_ids and not isinstance(error, OtherOperatorsError):
+                    raise
         raise
 
 

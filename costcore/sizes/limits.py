@@ -42,9 +42,9 @@ class Limits(NamedTuple):
         """Return the limits with a last size that is so many times smaller."""
         return self._replace(high=max(self.low + LEAST, self.high // times))
 
-    def of_loops(self) -> Limits:
-        """Return the limits from the first size of a sequence, if the user stated none: short loops are special."""
-        low = self.low if self.is_stated else max(self.low, FIRST["sequence"])
+    def from_at_least(self, low: int) -> Limits:
+        """Return the limits from a first size, if the user stated none: short loops are special."""
+        low = self.low if self.is_stated else max(self.low, low)
         return self._replace(low=low, high=max(self.high, low + LEAST))
 
 

@@ -16,7 +16,7 @@ class Outline(NamedTuple):
 
     Attributes:
         layer: the layer, with an ellipsis in place of every dimension and every integer among its attributes.
-        call: the names of its operator, its module, its phase and its region.
+        call: the names of its operator, its module, its phase and its region, and the number of its ids.
         is_free: whether it costs nothing.
     """
 
@@ -43,14 +43,15 @@ def sample_of(trace: Trace) -> Sample:
     """Return the outlines and the integers of a run."""
     layers: dict[int, tuple[Layer, tuple[int, ...]]] = {}
     outlines, integers = [], []
-    for record in trace:
+    ids = trace.run.unfolded.ids if trace.run.unfolded else ((),) * len(trace)
+    for record, of_call in zip(trace, ids, strict=True):
         call = record.call
         if id(call.layer) not in layers:
             layers[id(call.layer)] = without_integers(call.layer)
         layer, found = layers[id(call.layer)]
-        named = (call.native, call.type, call.module, call.phase, call.region, record.uncounted)
+        named = (call.native, call.type, call.module, call.phase, call.region, record.uncounted, len(of_call))
         outlines.append(Outline(layer, named, is_free(record)))
-        integers.append((*found, call.times) if type(call.times) is int else found)
+        integers.append((*found, *((call.times,) if type(call.times) is int else ()), *of_call))
     return Sample(trace, tuple(outlines), tuple(integers))
 
 
@@ -67,11 +68,11 @@ def without_integers(layer: Layer) -> tuple[Layer, tuple[int, ...]]:
     return layer.map_dims(take), tuple(found)
 
 
-def with_integers(call: Call, values: Sequence[Dim]) -> Call:
-    """Return a call with other integers, which may be expressions."""
+def with_integers(call: Call, values: Sequence[Dim]) -> tuple[Call, tuple[Dim, ...]]:
+    """Return a call with other integers, which may be expressions, and those that are left: ids of a folded run."""
     left: Iterator[Dim] = iter(values)
     layer = call.layer.map_dims(lambda value: next(left) if type(value) is int else value)
-    return call._replace(layer=layer, times=next(left, call.times))
+    return call._replace(layer=layer, times=next(left, call.times)), tuple(left)
 
 
 def module_call_integers(calls: Sequence[ModuleCall]) -> tuple[int, ...]:

@@ -100,7 +100,7 @@ class Samples:
             self.assumed.setdefault(assumption, set()).add(point)
         self._amounts[point] = [None if i is None else _amounts(trace.records[i]) for i in matches]
         rows: list[tuple[int, ...] | None] = [None if i is None else sample.integers[i] for i in matches]
-        return [*rows, module_call_integers(trace.run.module_calls)]
+        return [*rows, (*module_call_integers(trace.run.module_calls), *trace.run.returned)]
 
     @property
     def trace(self) -> Trace:
@@ -132,7 +132,7 @@ class Samples:
     def absence(self, row: int) -> tuple[int, int] | None:
         """Return the position of the symbol, and its value, at which alone the runs lack a row; None if there is none.
 
-        A slice of a whole axis, such as that of all positions of a table, is no call.
+        PyTorch takes no slice of a whole axis, such as that of all positions of a table.
         """
         lacking = {point for point, rows in self.points.items() if rows[row] is None}
         for where in enumerate(next(iter(lacking))):

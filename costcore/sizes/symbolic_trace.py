@@ -32,7 +32,8 @@ def symbolic_trace(samples: Samples, fit: Fit, pricer: Pricer) -> tuple[Trace, l
         return [made[values] for values in columns]
 
     *rows, of_modules = samples.columns(fit.points)
-    calls: dict[tuple[Any, ...], Call] = {}
+    calls: dict[tuple[Any, ...], tuple[Call, tuple[Dim, ...]]] = {}
+    ids: list[tuple[Dim, ...]] = []
     records: dict[int, CallCost] = {}
     for row, (record, columns) in enumerate(zip(samples.trace, rows, strict=True)):
         present: Dim = 1
@@ -45,9 +46,12 @@ def symbolic_trace(samples: Samples, fit: Fit, pricer: Pricer) -> tuple[Trace, l
         key = (id(record.call.layer), *columns)
         if key not in calls:
             calls[key] = with_integers(record.call, expressions(columns))
-        call = calls[key]
+        call, of_call = calls[key]
+        ids.append(of_call)
         records[row] = pricer(record.call._replace(layer=call.layer, times=call.times * present))
     run = _symbolic_run(samples.trace.run, expressions(of_modules or ()))
+    if run.unfolded is not None:  # free calls that some runs lack end what is known of ids
+        run = replace(run, unfolded=run.unfolded._replace(ids=tuple(ids)) if len(ids) == len(samples.trace) else None)
     trace = Trace(tuple(records.get(row, record) for row, record in enumerate(samples.trace)), run)
     return trace.only(records), [*records]
 
@@ -63,4 +67,4 @@ def _symbolic_run(run: Run, sizes: Sequence[Dim]) -> Run:
         ModuleCall(call.module, call.parent, with_sizes(call.inputs), with_sizes(call.outputs))
         for call in run.module_calls
     ]
-    return replace(run, module_calls=tuple(calls))
+    return replace(run, module_calls=tuple(calls), returned=tuple(left))

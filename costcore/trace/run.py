@@ -90,6 +90,18 @@ class Fusion(NamedTuple):
     unfused: Dim
 
 
+class Unfolded(NamedTuple):
+    """What it takes to write the calls of folded loops as often as they run.
+
+    Attributes:
+        folds: position of the first call of each loop, and the number of calls of its body.
+        ids: the ids of every call, those of the calls of a body in each of the first three repetitions.
+    """
+
+    folds: tuple[tuple[int, int], ...]
+    ids: tuple[tuple[Dim, ...], ...]
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Run:
     """Options, parameters, modules and versions that all calls of a trace share.
@@ -120,6 +132,7 @@ class Run:
         rank: which process of a mesh this is; None if no mesh was simulated.
         assumed_above: what a fitted run assumes only where tensors have too many elements to keep their values: each
             with the elements of such a tensor, and the most that are kept. Files do not keep this.
+        unfolded: how loops that are written once run; None if there are none. Files do not keep this either.
     """
 
     fma_1flop: bool = True
@@ -145,6 +158,7 @@ class Run:
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     rank: Rank | None = None
     assumed_above: tuple[tuple[Assumption, Dim, int], ...] = ()
+    unfolded: Unfolded | None = None
 
     def __repr__(self) -> str:
         versions = ", ".join(f"{name} {version}" for name, version in self.frameworks.items())

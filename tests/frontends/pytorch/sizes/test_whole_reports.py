@@ -132,6 +132,37 @@ def test_assumptions_where_masks_are_too_large_to_keep():
             assert estimate(Masked(), (512, seq, 2)).status == status
 
 
+class Scan(nn.Module):
+    """A recurrence over slices whose states are joined, and the last of which is returned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        state, states = x.new_zeros(len(x), 8), []
+        for i in range(x.shape[1]):
+            state = torch.tanh(self.cell(state) + x[:, i])
+            states.append(state.unsqueeze(1) * 2)
+        return torch.cat(states, 1).relu() + 1, state.exp()
+
+
+def test_loops_are_written_out():
+    """Values put in, every call of the loop is there again, and reads what the repetition before wrote."""
+    net = Scan()
+    report = estimate(net, ("batch", "seq", 8))
+    assert len(report.trace) < 20
+    for batch, seq in ((2, 3), (5, 40), (3, 17)):
+        at_sizes, found = estimate(net, (batch, seq, 8)), report.subs(batch=batch).subs(seq=seq)
+        assert figures(found) == figures(at_sizes)
+        assert found.layer_report.keys() == at_sizes.layer_report.keys()
+        ids = [
+            [(call.inputs, call.outputs, call.storages) for call in each.trace.calls] + [each.trace.run.returned]
+            for each in (found, at_sizes)
+        ]
+        assert ids[0] == ids[1]
+
+
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "vocab_size": 50, "intermediate_size": 24, "num_attention_heads": 2}
 HEARD = {
     "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 10,
@@ -142,6 +173,10 @@ MODELS: dict[str, Any] = {
     "Bert": (SMALL, IDS, {"batch": (2, 9), "seq": (3, 300)}, None),
     "Albert": ({**SMALL, "embedding_size": 8}, IDS, {"batch": (2, 9), "seq": (3, 300)}, None),
     "Electra": ({**SMALL, "embedding_size": 8}, IDS, {"batch": (2, 9), "seq": (3, 300)}, None),
+    "Mamba": (
+        {"hidden_size": 16, "num_hidden_layers": 2, "vocab_size": 50, "state_size": 4, "expand": 1},
+        *(IDS, {"batch": (2, 9), "seq": (8, 40)}, {"seq": (8, 40)}),
+    ),
     "Wav2Vec2": (HEARD, ("batch", "samples"), SAMPLES, {"samples": (2000, 40000)}),
     "Hubert": (HEARD, ("batch", "samples"), SAMPLES, {"samples": (2000, 40000)}),
 }
