@@ -315,9 +315,12 @@ class ReceptiveFields(Displayed, Mapping[str, ReceptiveField]):
             self._lengths,
             tuple(None if each.path is None else each.path.map for each in found),
             tuple(each.global_by for each in found),
-            *(first(name) for name in ("unknown", "misaligned", "bounded", "wrapped")),
-            tuple(() if each.path is None else each.path.digits for each in found),
-            shape,
+            unknown_by=first("unknown"),
+            misaligned_by=first("misaligned"),
+            bounded_by=first("bounded"),
+            wrapped_by=first("wrapped"),
+            digits=tuple(() if each.path is None else each.path.digits for each in found),
+            shape=shape,
         )
 
 

@@ -49,13 +49,16 @@ def trace_in_sizes(
         nearer = [each if each.is_stated else each.nearer(UNROLLED) for each in limits]
         from_short, from_long = ([each.from_at_least(low) for each in nearer] for low in (FEWEST, FIRST["sequence"]))
         for tried, keeps_ids in ((from_short, True), (from_long, True), (nearer, False), (from_long, False)):
-            samples = Samples(inputs, lambda given, keeps=keeps_ids: folded(capture(given), keeps))
             try:
-                return _trace_in_sizes(samples, tried, pricer)
+                return _trace_in_sizes(Samples(inputs, _folding(capture, keeps_ids)), tried, pricer)
             except CostError as error:
                 if not keeps_ids and not isinstance(error, OtherOperatorsError):
                     raise
         raise
+
+
+def _folding(capture: Callable[[Any], Trace], keeps_ids: bool) -> Callable[[Any], Trace]:
+    return lambda inputs: folded(capture(inputs), keeps_ids)
 
 
 def _trace_in_sizes(samples: Samples, limits: Sequence[Limits], pricer: Pricer) -> Trace:

@@ -36,8 +36,8 @@ def start(samples: Samples, limits: Sequence[Limits]) -> tuple[Point, list[Limit
         else:
             return point, tried
     if free := [name for name, each in zip(samples.symbols, limits, strict=True) if not _is_fixed(each)]:
-        tried = f"It was tried at {'; '.join(map(samples.text, samples.failed))}"
-        message = f"{str(errors[0]).rstrip('.')}. {tried}; if it needs others, state a range: {how_to_state(free)}."
+        where = f"It was tried at {'; '.join(map(samples.text, samples.failed))}"
+        message = f"{str(errors[0]).rstrip('.')}. {where}; if it needs others, state a range: {how_to_state(free)}."
         raise CostError(message) from errors[0]
     raise errors[0]
 

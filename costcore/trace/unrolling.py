@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from costcore.ir import Layer, Tensor
 from costcore.trace.call import Call, with_names
@@ -36,18 +37,20 @@ def unrolled(trace: Trace) -> Trace:
     return Trace(tuple(record._replace(call=call) for record, call in zip(records, calls, strict=True)), run)
 
 
-def _nth(first: int, second: int, third: int, k: int) -> int:
+def _nth(of_first: Sequence[int], k: int) -> int:
+    """Return the id in repetition k from those in the first three."""
+    first, second, third = of_first
     return first if k == 0 else second + (k - 1) * (third - second)
 
 
-def _repetition(record: CallCost, ids: Sequence[int], k: int) -> CallCost:
+def _repetition(record: CallCost, ids: Sequence[Any], k: int) -> CallCost:
     """Return a call of a loop as it ran in repetition k, from its ids in the first three."""
     n = len(ids) // FEWEST
-    at_k = [_nth(*each, k) for each in zip(ids[:n], ids[n : 2 * n], ids[2 * n :], strict=True)]
+    at_k = [_nth(each, k) for each in zip(ids[:n], ids[n : 2 * n], ids[2 * n :], strict=True)]
     return record._replace(call=_with_ids(record.call, at_k)._replace(times=1))
 
 
-def _once(record: CallCost, ids: Sequence[int]) -> CallCost:
+def _once(record: CallCost, ids: Sequence[Any]) -> CallCost:
     """Return a call outside of loops; if it joins the results of all repetitions, with all of them as operands."""
     call, layer = _with_ids(record.call, ids), record.call.layer
     if len(layer.inputs) != 1 or len(call.inputs) != FEWEST:
@@ -57,18 +60,21 @@ def _once(record: CallCost, ids: Sequence[int]) -> CallCost:
     tensor = Tensor(joined.shape[1:], joined.dtype, joined.role)
     prefix = name.rstrip("0123456789")
     layer = Layer(layer.op, {f"{prefix}{i}": tensor for i in range(n)}, layer.outputs, layer.attrs)
-    inputs = tuple(_nth(*call.inputs, k) for k in range(n))
+    inputs = tuple(_nth(call.inputs, k) for k in range(n))
     storages = call.storages and (
-        *(_nth(*call.storages[:FEWEST], k) for k in range(n)),
+        *(_nth(call.storages[:FEWEST], k) for k in range(n)),
         *call.storages[FEWEST:],
     )
     return record._replace(call=call._replace(layer=layer, inputs=inputs, storages=storages))
 
 
-def _with_ids(call: Call, ids: Sequence[int]) -> Call:
+def _with_ids(call: Call, ids: Sequence[Any]) -> Call:
     """Return a call with other ids, see :func:`ids_of`."""
     left = iter(ids)
-    fields = {
-        name: tuple(next(left) for _ in getattr(call, name)) for name in ("inputs", "outputs", "storages", "saved")
-    }
-    return call._replace(**fields)
+
+    def like(old: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(next(left) for _ in old)
+
+    return call._replace(
+        inputs=like(call.inputs), outputs=like(call.outputs), storages=like(call.storages), saved=like(call.saved)
+    )
