@@ -21,6 +21,7 @@ from .capture.dispatch_mode import CaptureMode
 from .capture.python_functions import RegroupedFunctions, check_regroup
 from .checkpointing import checkpointed
 from .inputs import model_arguments, torch_dtype
+from .kept_tensors import KeptTensors
 from .meta.model_copy import keep_input_checks, meta_copy
 from .meta.operands import tensors_in, tensors_of, without_data
 from .meta.values import Values
@@ -131,6 +132,51 @@ def estimate(
     if _is_program(model):
         examples = model.example_inputs
         model = model.module()
+    settings = _Settings(operators, backward, loss, optimizer, step, checkpoint, mesh, plan, rank)
+    kept = KeptTensors(model)
+    try:
+        _record(recorder, model, inputs, dtype, examples, settings, kept)
+    except BaseException:
+        kept.clear_caches()
+        raise
+    recorder.notes += kept.remove()
+
+
+class _Settings(NamedTuple):
+    """The validated options of an estimate; see :func:`estimate`."""
+
+    operators: frozenset[str]
+    backward: bool
+    loss: Callable[[Any], Any] | None
+    optimizer: str | OptimizerFactory | None
+    step: str
+    checkpoint: str | None
+    mesh: Mapping[str, int] | None
+    plan: Plan | None
+    rank: int
+
+
+def _record(
+    recorder: Recorder,
+    model: Module,
+    inputs: Any,
+    dtype: torch.dtype | str | None,
+    examples: Any,
+    settings: _Settings,
+    kept: KeptTensors,
+) -> None:
+    """Record one pass of a copy of ``model``, which is gone when this returns.
+
+    Args:
+        recorder: receives the calls.
+        model: the module.
+        inputs: what it is run on.
+        dtype: dtype of the inputs given as shapes alone.
+        examples: the inputs that a program was exported with; None for a module.
+        settings: the other options.
+        kept: watches the tensors of the run.
+    """
+    operators, backward, loss, optimizer, step, checkpoint, mesh, plan, rank = settings
     values = Values()
     meta_model = meta_copy(model, values)
     if examples is not None:
@@ -152,12 +198,12 @@ def estimate(
         run = _Pass(model, meta_model, args, kwargs, values, backward, loss)
         if backward and step == "accumulated":
             with capture(Recorder(), is_estimate=True) as mode, _unsynchronized(meta_model):
+                kept.watch(mode.recording.logs[-1].identities)
                 run.forward_and_backward(mode, nullcontext())
         with capture(recorder, is_estimate=True) as mode:
-            for log in mode.recording.logs:
-                if log.recorder is recorder:
-                    log.identities.limit_inputs(tensors_of(args, kwargs))
-            ledger = mode.recording.logs[-1].ledger
+            identities, ledger = mode.recording.logs[-1].identities, mode.recording.logs[-1].ledger
+            identities.limit_inputs(tensors_of(args, kwargs))
+            kept.watch(identities)
             if ledger is not None:
                 ledger.watch((meta_model, made_optimizer))
                 ledger.watch(own_tensors(args, kwargs))

@@ -5,7 +5,8 @@ Python reuses the address of a dead object, and so does the allocator; every id 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TypeAlias
 from weakref import ref
 
@@ -119,6 +120,17 @@ class Identities:
     def is_buffer(self, storage: UntypedStorage) -> bool:
         """Return whether a storage is that of a buffer of a module that runs."""
         return self._is_buffer(storage)
+
+    def made(self) -> Iterator[Tensor]:
+        """Yield the results of operators, and the tensors that operators without a call created, that still exist."""
+        results = (tensor() for tensor, _, origin in self.by_address.values() if origin == COMPUTED)
+        created = (tensor() for tensor in self._created.values())
+        return (tensor for tensor in chain(results, created) if tensor is not None)
+
+    def from_outside(self) -> Iterator[UntypedStorage]:
+        """Yield the memory of tensors that neither the model nor its code made in the run, and that is still in use."""
+        found = (storage() for storage, _, origin in self._memories.values() if origin == EXTERNAL)
+        return (storage for storage in found if storage is not None)
 
     def release(self) -> None:
         """Release the modules, and with them the model: no tensor is registered any more."""

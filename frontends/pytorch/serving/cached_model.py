@@ -17,6 +17,7 @@ from costcore.trace.recorder import Recorder
 
 from ..capture.context import capture
 from ..capture.dispatch_mode import CaptureMode
+from ..kept_tensors import clear_caches
 from ..meta.model_copy import meta_copy
 from ..meta.operands import META
 from ..meta.values import Values
@@ -148,8 +149,12 @@ class MetaCachedModel:
             raise CostError(f"{self.name} computes scores for all tokens: its forward has no argument {LAST_ONLY}")
         given = {name: value for name, value in options.items() if name in accepted or takes_all}
         errors = ModelErrorContext(self._model, mode.recording, "forward", [ids])
-        with torch.no_grad(), torch.random.fork_rng(devices=[]), errors:
-            self._meta(input_ids=ids, **given)
+        clear_caches(self._model)
+        try:
+            with torch.no_grad(), torch.random.fork_rng(devices=[]), errors:
+                self._meta(input_ids=ids, **given)
+        finally:
+            clear_caches(self._model)
 
 
 def _sizes(cached: Sequence[Part]) -> Mapping[int | None, int]:
