@@ -27,7 +27,7 @@ from .meta.operands import tensors_in, tensors_of, without_data
 from .meta.values import Values
 from .meta.wrappers import wrapper_names
 from .missing_inputs import missing_inputs, needs_arguments
-from .model_errors import ModelErrorContext
+from .model_errors import ModelErrorContext, missed_values
 from .module_walk import modules_of
 from .packed_weights import PackedWeights
 from .training import (
@@ -210,8 +210,10 @@ def _record(
             regrouping = RegroupedFunctions(mode, recorder, operators) if operators else nullcontext()
             held = run.forward_and_backward(mode, regrouping)
             if made_optimizer is not None:
-                with ModelErrorContext(model, mode.recording, "optimizer step", run.passed):
+                with ModelErrorContext(model, mode.recording, "optimizer step", run.passed, values.missed):
                     run_optimizer(mode, made_optimizer, step)
+        if values.missed and recorder.assumptions:
+            recorder.notes.append(f"{type(model).__name__}: {missed_values(model, values.missed)}")
         del held  # the caller of a step holds the result and the loss until its end
 
 
@@ -260,12 +262,12 @@ class _Pass(NamedTuple):
     def forward_and_backward(self, mode: CaptureMode, regrouping: AbstractContextManager[object]) -> object:
         """Run the pass, and return what its caller holds until the end of a step: the result and the loss."""
         mode.values.update(self.values)
-        forward = ModelErrorContext(self.model, mode.recording, "forward", self.passed)
+        forward = ModelErrorContext(self.model, mode.recording, "forward", self.passed, self.values.missed)
         with torch.set_grad_enabled(self.backward), forward, regrouping:
             result = self.meta_model(*self.args, **self.kwargs)
         if not self.backward:
             return result
-        with ModelErrorContext(self.model, mode.recording, "backward", self.passed):
+        with ModelErrorContext(self.model, mode.recording, "backward", self.passed, self.values.missed):
             held = run_backward(mode, result, self.loss, type(self.model).__name__)
         note_lost_rows(mode, self.meta_model)
         for ledger in mode.ledgers:

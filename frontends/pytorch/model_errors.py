@@ -9,6 +9,7 @@ from traceback import walk_tb
 from types import TracebackType
 
 import torch
+from torch import Tensor
 from torch.nn import Module
 
 from costcore.errors import CostError
@@ -49,13 +50,22 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
         recording: the recording of its run.
         phase: ``forward`` or ``backward``.
         inputs: the arguments the model was called with.
+        missed: tensors of the model whose values were needed, but which it has on the meta device.
     """
 
-    def __init__(self, model: Module, recording: Recording, phase: str, inputs: Sequence[object]) -> None:
+    def __init__(
+        self,
+        model: Module,
+        recording: Recording,
+        phase: str,
+        inputs: Sequence[object],
+        missed: Sequence[Tensor] = (),
+    ) -> None:
         self._model = model
         self._recording = recording
         self._phase = phase
         self._inputs = inputs
+        self._missed = missed
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -75,6 +85,8 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
 
     def _remedy(self, error: Exception) -> str:
         text = str(error)
+        if self._missed:
+            return f"; {missed_values(self._model, self._missed)}"
         if isinstance(error, TypeError) and text.startswith(f"{type(self._model).__name__}.forward() "):
             return f"; {takes(self._model)}"
         if re.search(_NO_INTEGERS, text):
@@ -100,6 +112,17 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
             f"; the parameters are {name}: pass inputs of that dtype (shapes with dtype={name!r}, tensors by "
             f".{_CASTS[wanted]}(){arrays}), or cast them in the model"
         )
+
+
+def missed_values(model: Module, missed: Sequence[Tensor]) -> str:
+    """Return which tensors of a model that was made on the meta device have values that were needed, and a remedy."""
+    ids = {id(tensor) for tensor in missed}
+    names = [repr(name) for name, buffer in model.named_buffers() if id(buffer) in ids]
+    what = f"buffer{'s' * (len(names) > 1)} {', '.join(names[:3])}{', …' * (len(names) > 3)}" if names else "a tensor"
+    return (
+        f"it needs the values of {what}, which the model has on the meta device, without values: make the model on the "
+        f"CPU (no weight is copied), or {REAL_RUN}"
+    )
 
 
 def _needs_data(error: Exception) -> bool:

@@ -97,8 +97,11 @@ class _MetaCopier(TorchFunctionMode):
         if storage._cdata not in self._storages:
             self._storages[storage._cdata] = (storage, torch.UntypedStorage(storage.nbytes(), device=META))
         copied = self._storages[storage._cdata][1]
-        if tensor.dtype in INTEGERS and is_small_integer(tensor) and storage.nbytes() <= MAX_BYTES:
-            self._values.give_storage(copied, storage)
+        if tensor.dtype in INTEGERS and storage.nbytes() <= MAX_BYTES:
+            if tensor.is_meta:
+                self._values.miss(copied, tensor)
+            elif is_small_integer(tensor):
+                self._values.give_storage(copied, storage)
         made = torch.empty(0, dtype=tensor.dtype, device=META)
         return made.set_(copied, tensor.storage_offset(), tensor.shape, tensor.stride())
 

@@ -55,9 +55,11 @@ class Values:
 
     Attributes:
         by_address: a weak reference to a storage and its contents, by the address of the storage.
+        missed: tensors of the model whose values were needed, but which it has on the meta device.
     """
 
     def __init__(self) -> None:
+        self.missed: list[Tensor] = []
         self.by_address: dict[int, tuple[_StorageRef, Contents]] = {}
 
     def clear(self) -> None:
@@ -112,6 +114,14 @@ class Values:
     def give_storage(self, storage: UntypedStorage, data: UntypedStorage) -> None:
         """Set the contents of a storage on the meta device to those of a storage of the same size with data."""
         self._put(storage, Contents(data.cpu))
+
+    def miss(self, storage: UntypedStorage, original: Tensor) -> None:
+        """Take note of ``original`` once its values are needed, of which ``storage`` is the copy: there are none."""
+
+        def no_contents() -> None:
+            self.missed.append(original)
+
+        self._put(storage, Contents(no_contents))
 
     def reading(self, tensor: Tensor) -> Reading | None:
         """Return a tensor as an argument of an operator that may run later; None if its values are unknown.

@@ -148,7 +148,7 @@ class MetaCachedModel:
         if last_only and LAST_ONLY not in accepted:
             raise CostError(f"{self.name} computes scores for all tokens: its forward has no argument {LAST_ONLY}")
         given = {name: value for name, value in options.items() if name in accepted or takes_all}
-        errors = ModelErrorContext(self._model, mode.recording, "forward", [ids])
+        errors = ModelErrorContext(self._model, mode.recording, "forward", [ids], self._values.missed)
         clear_caches(self._model)
         try:
             with torch.no_grad(), torch.random.fork_rng(devices=[]), errors:

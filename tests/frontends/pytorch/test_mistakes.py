@@ -281,3 +281,42 @@ def test_values_in_a_message_are_not_taken_for_missing_data():
     with pytest.raises(CostError) as caught:
         estimate(Call(checked), (2, 4))
     assert "device='meta'" in str(caught.value) and "ComputationalCostHook" not in str(caught.value)
+
+
+class PaddedByBuffer(nn.Module):
+    """A convolution that pads by what a buffer holds, as audio codecs do, beside a shortcut of the same length."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(2, 2, 5)
+        self.register_buffer("padding_total", torch.tensor(5) - 1, persistent=False)
+
+    def forward(self, x):
+        return x + self.conv(functional.pad(x, (int(self.padding_total), 0)))
+
+
+def test_values_of_a_buffer_that_was_made_on_the_meta_device():
+    assert estimate(PaddedByBuffer(), (1, 2, 8)).total_report["macs"] == 2 * 8 * 2 * 5
+    with torch.device("meta"):
+        model = nn.Sequential(PaddedByBuffer())
+    with pytest.raises(
+        CostError, match=r"needs the values of buffer '0.padding_total', which .* make the model on the CPU"
+    ):
+        estimate(model, (1, 2, 8))
+
+
+def test_a_guess_of_such_a_value_is_explained_where_the_model_runs():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("n", torch.tensor(3))
+            self.register_buffer("unread", torch.arange(4))
+
+        def forward(self, x):
+            return x[:, : int(self.n)] + self.unread[:1]
+
+    with torch.device("meta"):
+        report = estimate(Scaled(), (1, 8))
+    assert report.status == "assumed"
+    assert "Scaled: it needs the values of buffer 'n', which" in report.notes[-1]
+    assert estimate(Scaled(), (1, 8)).notes == []

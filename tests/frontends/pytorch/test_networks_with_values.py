@@ -168,3 +168,10 @@ def test_values_that_nobody_gave_are_asked_for():
     """The end of a sentence is where its token is: by shape alone, nobody knows where."""
     with pytest.raises(CostError, match="count a real run inside ComputationalCostHook instead"):
         estimate(bart().eval(), {"input_ids": ((2, T), torch.int64)})
+
+
+def test_a_codec_that_was_made_on_the_meta_device_needs_the_values_of_its_buffers():
+    with torch.device("meta"):
+        model = mimi()
+    with pytest.raises(CostError, match=r"buffers 'encoder\..*kernel_size', .* make the model on the CPU"):
+        estimate(model, {"input_values": SOUND.shape})
