@@ -121,7 +121,7 @@ def _outermost(path: str) -> Iterator[str]:
 def _costs(recorder: Recorder, calls: Sequence[Call], custom: CustomCalculators, layout: str) -> tuple[CallCost, ...]:
     """Return every recorded call, with its name and cost."""
     pricer = Pricer(custom.table(), layout)
-    seconds = recorder.seconds if recorder.measure_time else {}  # another active hook may have measured them
+    seconds = recorder.seconds
     records = []
     for i, call in enumerate(recorder.progress(with_names(calls), "computing costs")):
         if i in recorder.costs:

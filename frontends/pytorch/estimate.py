@@ -28,7 +28,7 @@ from .meta.values import Values
 from .meta.wrappers import wrapper_names
 from .missing_inputs import missing_inputs, needs_arguments
 from .model_errors import ModelErrorContext, missed_values
-from .module_walk import modules_of
+from .module_walk import modules_of, not_compiled
 from .packed_weights import PackedWeights
 from .training import (
     OptimizerFactory,
@@ -125,6 +125,8 @@ def estimate(
         raise TypeError(f"rank needs a mesh and a plan (got rank={rank!r})")
     backward = backward or optimizer is not None or loss is not None
     check_is_training(backward, optimizer, step, checkpoint)
+    if isinstance(model, Module):
+        model = not_compiled(model)
     if inputs is None and isinstance(model, Module) and needs_arguments(model):
         raise missing_inputs(model, partial(_runs, model))
     recorder.memory = memory

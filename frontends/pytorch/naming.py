@@ -18,6 +18,7 @@ PUBLIC_NAMES = {
     "_conj": "conj",
     "_convolution": "convolution",
     "_embedding_bag": "embedding_bag",
+    "_index_put_impl": "index_put",
     "_local_scalar_dense": "item",
     "_log_softmax": "log_softmax",
     "_prelu_kernel": "prelu",

@@ -14,6 +14,7 @@ from costcore.errors import CostError
 from costcore.messages import short_repr
 from costcore.meter.passes import Seen, Sizes
 
+from .module_walk import not_compiled
 from .tensors import nested_tensors
 from .training import differentiable
 
@@ -35,7 +36,7 @@ class ModulePasses:
     def __init__(self, model: Module, is_compiled: bool) -> None:
         self._model = model
         self._is_compiled = is_compiled
-        self._original: Module = model._modules.get("_orig_mod") or model  # of torch.compile
+        self._original: Module = not_compiled(model)
 
     @contextmanager
     def watched(self, seen: Seen) -> Iterator[None]:

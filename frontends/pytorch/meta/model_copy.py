@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from inspect import signature
+from inspect import ismethod, signature, unwrap
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from costcore.errors import CostError
 
-from ..module_walk import modules_of
+from ..module_walk import modules_of, not_compiled
 from .operands import META, PLAIN
 from .values import INTEGERS, MAX_BYTES, Values, is_small_integer
 from .wrappers import stand_in, whole_parameters
@@ -114,23 +115,30 @@ def meta_copy(model: Module, values: Values) -> Module:
         values: receives the values of its buffers of integers or bools.
 
     Hooks, flags, buffers and all other attributes of a module are copied. What cannot be copied (a lock, an open file)
-    is shared. Wrappers of data-parallel training are replaced by stand-ins; see :mod:`.wrappers`.
+    is shared. Wrappers of data-parallel training are replaced by stand-ins; see :mod:`.wrappers`. In place of a module
+    that was compiled is the module that it was made of.
 
     Raises:
-        CostError: for a model with lazy modules that never ran, one that was compiled, or one whose wrapper computes
-            in another dtype.
+        CostError: for a model with lazy modules that never ran, or one whose wrapper computes in another dtype.
     """
     check_no_lazy_modules(model)
     memo: dict[int, Any] = {}
     pending: list[tuple[Module, Any]] = []
+    compiled: list[tuple[Module, Module]] = []
     sharded = whole_parameters(model)
     with _MetaCopier(values) as copier:
         for module in modules_of(model):
+            original = not_compiled(module)
+            if original is not module:
+                compiled.append((module, original))
+                continue
             wrapper = stand_in(module)
             if id(module) not in memo and (wrapper is not None or not hasattr(type(module), "__deepcopy__")):
                 make, arguments, state = wrapper or _reduced(module)
                 memo[id(module)] = make(*arguments)
                 pending.append((module, _with_parameters(state, sharded.get(id(module), {}))))
+        for module, original in compiled:
+            memo[id(module)] = memo[id(original)]
         for module, state in pending:
             _fill(memo[id(module)], state, memo, copier)
         copied = memo[id(model)] if id(model) in memo else copy.deepcopy(model, memo)
@@ -184,10 +192,6 @@ def _reduced(module: Module) -> tuple[Callable[..., Any], tuple[Any, ...], Any]:
     """Return constructor, arguments and state of a module, as ``copy.copy`` would use them."""
     reduced = module.__reduce_ex__(4)
     if isinstance(reduced, str) or len(reduced) < 3:
-        original = module._modules.get("_orig_mod")
-        if original is not None:
-            name = type(original).__name__
-            raise CostError(f"this {name} was compiled by torch.compile; pass the {name} that was compiled instead")
         raise CostError(
             f"{type(module).__name__} cannot be copied, so it cannot be estimated; count a real run of it instead"
         )
@@ -219,6 +223,9 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
     if kind in _CONTAINERS and not value and id(value) not in memo:  # every module has a dozen, and deepcopy is slow
         memo[id(value)] = kind()
         return memo[id(value)]
+    if kind is FunctionType and hasattr(value, "_torchdynamo_orig_callable"):  # a compiled function
+        method = unwrap(value, stop=ismethod)
+        value = method if ismethod(method) else value
     try:
         return copy.deepcopy(value, memo)
     except (TypeError, NotImplementedError):

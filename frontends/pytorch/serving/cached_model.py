@@ -22,7 +22,7 @@ from ..meta.model_copy import meta_copy
 from ..meta.operands import META
 from ..meta.values import Values
 from ..model_errors import ModelErrorContext
-from ..module_walk import modules_of
+from ..module_walk import modules_of, not_compiled
 from ..tensors import dtype_name
 from .caches import DEFAULT, Part, cache_argument, maker, parts, stretch
 from .quantized import with_plain_linears
@@ -54,6 +54,7 @@ class MetaCachedModel:
     def __init__(self, model: Module, cache: str, dtype: str | None = None) -> None:
         if not isinstance(model, Module):
             raise CostError(f"{type(model).__name__} takes no cache; pass the module that it was made of")
+        model = not_compiled(model)
         if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
             raise CostError(f"{type(model).__name__} has an encoder: only decoders can be served with a cache")
         if _sees_later_tokens(model):

@@ -89,14 +89,6 @@ def test_numbers_and_words_beside_a_tensor_are_arguments():
     assert estimate(Scaled(), ((2, 3), 2, "up")).total_report["flops"] == 2 * 3
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.script_method:DeprecationWarning")  # of torch's own
-def test_a_compiled_module_is_refused_with_a_remedy():
-    net = nn.Sequential(nn.Linear(3, 3), torch.compile(nn.ReLU()))
-    with pytest.raises(CostError) as caught:
-        estimate(net, (1, 3))
-    assert str(caught.value) == "this ReLU was compiled by torch.compile; pass the ReLU that was compiled instead"
-
-
 @pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning")  # torch's own, when it copies what it exported
 def test_an_exported_program_costs_what_its_module_costs():
     net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 5)).eval()

@@ -12,6 +12,7 @@ from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from torch.utils.flop_counter import FlopCounterMode
 
+from costcore import ComputationalCostHook, estimate
 from costcore.frontends.pytorch import capture
 from costcore.trace.recorder import Recorder
 from tests.frontends.pytorch.runs import record, state_of_torch, types
@@ -116,3 +117,49 @@ def test_a_capture_inside_a_compiled_function_leaves_it_compiled():
     assert found == [["linear"]]
     compiled.model(X)
     assert compiled.n_runs == 1
+
+
+def layers():
+    return nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU(), nn.Linear(4, 2)))
+
+
+def compiled_child():
+    net = layers()
+    net[1] = torch.compile(net[1], backend="eager")
+    return net
+
+
+def compiled_in_place():
+    net = layers()
+    net.compile(backend="eager")
+    return net
+
+
+def compiled_forward():
+    net = layers()
+    net.forward = torch.compile(net.forward, backend="eager")
+    return net
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: torch.compile(layers(), backend="eager"), compiled_child, compiled_in_place, compiled_forward],
+    ids=["model", "child", "in place", "forward"],
+)
+@pytest.mark.parametrize("backward", [False, True])
+def test_an_estimate_is_that_of_the_module_before_it_was_compiled(make, backward):
+    expected = estimate(layers(), (3, 4), backward=backward)
+    report = estimate(make(), (3, 4), backward=backward)
+    assert [(call.native, call.module, call.layer) for call in report.trace.calls] == [
+        (call.native, call.module, call.layer) for call in expected.trace.calls
+    ]
+    assert report.total_report == expected.total_report
+    assert report.trace.run.modules == expected.trace.run.modules
+    assert report.total_report["n_params_model"] == 4 * 4 + 4 + 4 * 2 + 2
+
+
+def test_a_run_has_the_paths_of_the_module_before_it_was_compiled():
+    with torch.no_grad(), ComputationalCostHook() as hook:
+        compiled_child()(torch.zeros(3, 4))
+    assert {call.module for call in hook.report.trace.calls} == {"", "0", "1.0", "1.1"}
+    assert [*hook.report.trace.run.modules] == ["", "0", "1", "1.0", "1.1"]
