@@ -214,6 +214,11 @@ def _record(
             if made_optimizer is not None:
                 with ModelErrorContext(model, mode.recording, "optimizer step", run.passed, values.missed):
                     run_optimizer(mode, made_optimizer, step)
+        if identities.used_as_weights and sum(recorder.parameters.values()) > recorder.n_params_model:
+            n = sum(identities.used_as_weights.values())
+            recorder.notes.append(
+                f"n_params has {n:,} elements of tensors that are weights, but no parameters of the model"
+            )
         if values.missed and recorder.assumptions:
             recorder.notes.append(f"{type(model).__name__}: {missed_values(model, values.missed)}")
         del held  # the caller of a step holds the result and the loss until its end

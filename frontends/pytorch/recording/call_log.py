@@ -20,7 +20,7 @@ from costcore.translate import Native, Translator
 from ..operators.call_cache import CachedCall, CallTemplate
 from ..operators.plan import OperatorPlan
 from ..tensors import DataOperand, Number, is_contiguous, is_twice_ragged, operand
-from .identity import BUFFER, COMPUTED, LEARNED, Identities
+from .identity import BUFFER, COMPUTED, GIVEN, LEARNED, N_ORIGINS, Identities
 from .module_calls import ModuleCalls
 from .module_stack import ModuleStack
 from .stopwatch import Reading, seconds_of
@@ -125,12 +125,12 @@ class CallLog:
                 if self.ledger is not None:
                     self.ledger.watch_operand(tensor)
             values.append(found[1])
-            origins = 4 * origins + found[2]
+            origins = N_ORIGINS * origins + found[2]
         for value in results:
             if isinstance(value, Tensor):
                 found = identities.register_result(value)
                 values.append(found[1])
-                origins = 4 * origins + found[2]
+                origins = N_ORIGINS * origins + found[2]
         template = call.templates.get(origins)
         if template is None:
             template = call.templates[origins] = self._template(call.plan, tensors, args, kwargs or {}, results)
@@ -263,8 +263,8 @@ class CallLog:
                 role = "param"
             elif origin == COMPUTED and role != "data":
                 role = "data"
-            elif origin == BUFFER and role == "param":
-                role = "state"
+            elif role == "param" and origin in (BUFFER, GIVEN):
+                role = "state" if origin == BUFFER else "data"
         return operand(value, role)
 
 

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TypeAlias
 from weakref import ref
 
-from torch import Tensor, UntypedStorage
+from torch import Tensor, UntypedStorage, strided
 from torch.nn import Parameter
 
 from costcore.dims import Dim
@@ -18,10 +18,13 @@ from costcore.trace.recorder import Recorder
 
 from ..tensors import stored_elements
 
-EXTERNAL, LEARNED, COMPUTED, BUFFER = range(4)
-"""Origins of a value: from outside the run, a learned parameter, the result of an operator, a buffer of a module.
+EXTERNAL, LEARNED, COMPUTED, BUFFER, GIVEN = range(5)
+"""Origins of a value: from outside the run, a learned parameter, the result of an operator, a buffer of a module, an
+argument of the model.
 
 A view has the origin of what it is a view of."""
+
+N_ORIGINS = 5
 
 Identity: TypeAlias = "tuple[ref[Tensor], int, int]"
 """A tensor object, the operand id of the value it holds, and the origin of that value."""
@@ -56,6 +59,9 @@ class Identities:
         """The memories by the address of the storage object, which is one object as long as the memory is in use."""
         self._created: dict[int, ref[Tensor]] = {}
         self._given: set[int] | None = None
+        self._given_memories: set[int] = set()
+        self.used_as_weights: dict[int, Dim] = {}
+        """Elements of tensors that are parameters only by their use, by parameter id."""
         self._parameters_in: dict[int, dict[tuple[int, int], int]] = {}
         """Ids of the parameters in a memory by offset and size, by the id of the memory."""
 
@@ -72,17 +78,24 @@ class Identities:
         if type(tensor) is not Tensor and isinstance(tensor, Parameter):
             return self._register(tensor, memory, self._parameter(tensor, memory))
         parameter = self._parameter_at(tensor, memory)
-        if not parameter and memory[2] == EXTERNAL and tensor._is_view() and isinstance(tensor._base, Parameter):
+        if (
+            not parameter
+            and memory[2] in (EXTERNAL, GIVEN)
+            and tensor._is_view()
+            and isinstance(tensor._base, Parameter)
+        ):
             parameter = self._parameter(tensor._base, memory)
         identity = self._register(tensor, memory, parameter)
         if identity[2] != LEARNED:
-            is_input = identity[2] == EXTERNAL and self._is_given(tensor)
+            is_input = identity[2] in (EXTERNAL, GIVEN) and self._is_given(tensor)
             (self._recorder.inputs if is_input else self._recorder.buffers).append(identity[1])
         return identity
 
     def limit_inputs(self, tensors: Iterable[Tensor]) -> None:
         """Take only these tensors as inputs of the model; they must live as long as the run."""
-        self._given = {id(tensor) for tensor in tensors}
+        given = [*tensors]
+        self._given = set(map(id, given))
+        self._given_memories = {id(x.untyped_storage()) for x in given if x.layout is strided}
 
     def register_created(self, tensor: Tensor) -> None:
         """Note a tensor that an operator without a call creates, such as ``empty``: it is not an input."""
@@ -149,7 +162,8 @@ class Identities:
 
     def register_parameter(self, tensor: Tensor, operand: int) -> None:
         """Register the value of an operand as a parameter, because its operator uses it as one."""
-        self.parameters[operand] = self._parameter(tensor, self._memory(tensor, EXTERNAL))
+        parameter = self.parameters[operand] = self._parameter(tensor, self._memory(tensor, EXTERNAL))
+        self.used_as_weights[parameter] = self.sizes[parameter]
 
     def register_shard(self, tensor: Tensor) -> None:
         """Register the local shard of a distributed parameter as a parameter, which its type does not show."""
@@ -195,7 +209,9 @@ class Identities:
         address = id(storage)
         memory = self._memories.get(address)
         if memory is None or memory[0]() is not storage:
-            if origin == EXTERNAL and self._is_buffer(storage):
+            if origin == EXTERNAL and address in self._given_memories:
+                origin = GIVEN
+            elif origin == EXTERNAL and self._is_buffer(storage):
                 origin = BUFFER
             memory = self._memories[address] = (ref(storage), self._new_id(), origin)
         return memory

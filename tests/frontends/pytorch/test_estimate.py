@@ -263,3 +263,36 @@ def test_unknown_options_are_refused_and_the_expected_ones_listed():
     options = "backward, dtype, regroup, memory, optimizer, step, loss, checkpoint, mesh, plan, rank"
     expected = f"unknown option 'backwards' for the pytorch frontend (expected {options})"
     assert str(caught.value) == f"{expected}. Did you mean 'backward'?"
+
+
+class HeldWeights(nn.Module):
+    """Weights in a plain attribute, which the model does not hold as parameters."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = torch.zeros(5, 4)
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.w)
+
+
+def test_weights_that_are_no_parameters_are_told_apart():
+    report = estimate(nn.Sequential(nn.Linear(4, 4), HeldWeights()), (2, 4))
+    assert report.total_report["n_params_model"] == 4 * 4 + 4
+    assert report.total_report["n_params"] == 4 * 4 + 4 + 5 * 4
+    assert report.notes == ["n_params has 20 elements of tensors that are weights, but no parameters of the model"]
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (nn.functional.conv2d, ((2, 3, 4, 4), (5, 3, 2, 2))),
+        (lambda x: nn.functional.conv2d(x, x[:1]), (2, 3, 4, 4)),
+        (lambda x: nn.functional.layer_norm(x, (4,), x[0], x[1]), (2, 4)),
+    ],
+    ids=["kernel", "part of the image as kernel", "scale and offset"],
+)
+def test_an_input_is_never_a_parameter(function, shapes):
+    report = estimate(Call(function), shapes)
+    assert report.total_report["n_params"] == 0
+    assert report.notes == []
