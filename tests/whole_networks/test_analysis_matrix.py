@@ -1,0 +1,67 @@
+"""Every analysis of many networks and odd programs: what must hold of its numbers, whatever is counted."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+from costcore import ComputationalCostHook, CostWarning, Report, estimate
+from tests import frameworks
+
+pytestmark = pytest.mark.frontend("pytorch")
+
+if "pytorch" in frameworks.available():
+    import torch
+
+    from tests.whole_networks.matrix.analyses import failures
+    from tests.whole_networks.matrix.networks import NETWORKS
+    from tests.whole_networks.matrix.programs import PROGRAMS
+
+    MADE = {**NETWORKS, **PROGRAMS}
+    TRAINED = sorted({*NETWORKS, *PROGRAMS} - {"nothing"})
+else:
+    MADE, TRAINED = {}, []
+
+WITHOUT_GRADIENT = "no floating-point output depends on a tensor that requires a gradient"
+DATA_DECIDE = {"experts", "a branch over data", "indices of nonzeros", "distinct values"}
+"""What these run depends on values, so that an estimate is one of several runs."""
+
+
+def counted(name: str, backward: bool) -> Report:
+    """Return the estimate of a network, with memory."""
+    net = MADE[name].build().train(backward)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CostWarning)  # branches over data
+        return estimate(net, MADE[name].inputs(), memory=True, backward=backward)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_analyses_of_inference(name):
+    assert not failures(counted(name, backward=False))
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_analyses_of_a_training_step(name):
+    try:
+        report = counted(name, backward=True)
+    except ValueError as error:
+        assert WITHOUT_GRADIENT in str(error)
+        assert not any(p.requires_grad for p in MADE[name].build().parameters())
+    else:
+        assert not failures(report)
+
+
+@pytest.mark.parametrize("name", sorted({*MADE} - DATA_DECIDE))
+def test_an_estimate_is_what_a_run_costs(name):
+    def figures(report: Report) -> dict[str, Any]:
+        keys = "flops", "macs", "mread", "mwrite", "n_layers", "n_params"
+        return {**{key: report.total_report[key] for key in keys}, "grown": report.memory.peak - report.memory.base}
+
+    net, inputs = MADE[name].build().eval(), MADE[name].inputs()
+    with torch.no_grad(), ComputationalCostHook(memory=True) as hook:
+        net(*inputs)
+    with torch.no_grad():
+        estimated = counted(name, backward=False)
+    assert figures(estimated) == figures(hook.report)
