@@ -9,7 +9,7 @@ from costcore.fusion.graph import Graph
 from costcore.fusion.inlining import inline
 from costcore.fusion.levels import LEVELS
 from costcore.fusion.rules import place_of, pointwise, with_products
-from costcore.fusion.traffic import sum_of, traffic
+from costcore.fusion.traffic import Share, sum_of, traffic
 from costcore.messages import unknown
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.trace import Trace
@@ -23,12 +23,16 @@ class Group(NamedTuple):
         read: bytes that one execution reads.
         written: bytes that one execution writes.
         times: how often the group runs, as :attr:`costcore.trace.call.Call.times`.
+        read_again, copied: the parts of the bytes read and written that a better kernel would not move, see
+            :class:`costcore.fusion.traffic.Share`.
     """
 
     calls: tuple[int, ...]
     read: Dim
     written: Dim
     times: Dim = 1
+    read_again: Dim = 0
+    copied: Dim = 0
 
 
 def groups_of(trace: Trace, level: str) -> list[Group]:
@@ -48,8 +52,8 @@ def groups_of(trace: Trace, level: str) -> list[Group]:
     """
     groups = []
     for calls, shares in _groups(trace, level):
-        read, written = (sum_of(amounts) for amounts in zip(*shares, strict=True))
-        groups.append(Group(calls, read, written, trace.records[calls[0]].call.times))
+        read, written, again, copied = (sum_of(amounts) for amounts in zip(*shares, strict=True))
+        groups.append(Group(calls, read, written, trace.records[calls[0]].call.times, again, copied))
     return groups
 
 
@@ -63,11 +67,11 @@ def traffic_of_calls(trace: Trace, level: str) -> tuple[list[tuple[int, ...]], l
     for calls, shares in _groups(trace, level):
         groups.append(calls)
         for position, share in zip(calls, shares, strict=True):
-            amounts[position] = share
+            amounts[position] = share.read, share.written
     return groups, amounts
 
 
-def _groups(trace: Trace, level: str) -> list[tuple[tuple[int, ...], list[tuple[Dim, Dim]]]]:
+def _groups(trace: Trace, level: str) -> list[tuple[tuple[int, ...], list[Share]]]:
     """Return the calls of every group, and the bytes that each of them reads and writes in one execution."""
     if level not in LEVELS:
         raise ValueError(unknown("level of fusion", level, LEVELS))
@@ -86,6 +90,6 @@ def _groups(trace: Trace, level: str) -> list[tuple[tuple[int, ...], list[tuple[
         return [(tuple(calls), traffic(graph, calls)) for calls in members.values()]
 
 
-def _alone(trace: Trace, position: int) -> tuple[Dim, Dim]:
+def _alone(trace: Trace, position: int) -> Share:
     cost = trace.records[position].cost
-    return (0, 0) if cost is None else (cost.mread, cost.mwrite)
+    return Share(0, 0) if cost is None else Share(cost.mread, cost.mwrite)

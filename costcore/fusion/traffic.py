@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
+from typing import NamedTuple
 
 from costcore.dims import Dim, is_symbolic, maximum, minimum
 from costcore.fusion.graph import Graph, Node, Operand
@@ -18,7 +19,24 @@ LOOPS: frozenset[Pattern] = frozenset(("map", "reduce", "window", "move", "make"
 """Patterns of calls whose kernels a compiler writes, so that it decides where their results go."""
 
 
-def traffic(graph: Graph, calls: Sequence[int]) -> list[tuple[Dim, Dim]]:
+class Share(NamedTuple):
+    """The part of a call in the bytes of its group.
+
+    Attributes:
+        read: bytes that it reads.
+        written: bytes that it writes.
+        read_again: the part of ``read`` that a compiler reads but a better kernel would not: rows that it reads twice,
+            and operands that it copies first.
+        copied: the part of ``written`` that are copies of operands.
+    """
+
+    read: Dim
+    written: Dim
+    read_again: Dim = 0
+    copied: Dim = 0
+
+
+def traffic(graph: Graph, calls: Sequence[int]) -> list[Share]:
     """Return the bytes that each call of a group reads and writes; their sums are those of the group.
 
     A group reads of every value from outside the largest part that one of its calls reads, once; different parts of a
@@ -31,10 +49,12 @@ def traffic(graph: Graph, calls: Sequence[int]) -> list[tuple[Dim, Dim]]:
     """
     members = set(calls)
     reads = _Reads(graph, {result for position in calls for result in graph.nodes[position].results})
-    return [
-        (_copied(graph, each) if each in graph.placed else reads.add(graph.nodes[each]), _written(graph, each, members))
-        for each in calls
-    ]
+    shares = []
+    for each in calls:
+        node = graph.nodes[each]
+        read, again = (_copied(graph, each), 0) if each in graph.placed else reads.add(node)
+        shares.append(Share(read, _written(graph, each, members), again, node.copied))
+    return shares
 
 
 def is_written(graph: Graph, result: int, members: set[int]) -> bool:
@@ -80,10 +100,11 @@ class _Reads:
         self._inside = inside
         self._parts: dict[int, dict[int, Dim]] = {}
 
-    def add(self, node: Node) -> Dim:
-        """Return the bytes that a call reads and no call before it."""
+    def add(self, node: Node) -> tuple[Dim, Dim]:
+        """Return the bytes that a call reads and no call before it, and the part of them that it reads again."""
         new = [self._new(operand) for operand in _needed(node, self._inside)]
-        return sum_of([node.work.more_read, node.unnamed, node.copied, *new, *self._before(node)])
+        again = [node.copied, *self._before(node)]
+        return sum_of([node.work.more_read, node.unnamed, *new, *again]), sum_of(again)
 
     def _before(self, node: Node) -> list[Dim]:
         """Return the bytes that the kernels before the last read, if they reduce parts of rows.

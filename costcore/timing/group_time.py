@@ -50,7 +50,7 @@ class GroupTime:
         self.read, self.written = int(group.read) * self.times, int(group.written) * self.times
         self.work = tuple(pipes for pipes, _ in work)
         self.missing = frozenset().union(*(missing for _, missing in work))
-        self.bound: Bound = bound_of(Work.sum(self.work), least_read, float(group.written), device)
+        self.bound: Bound = bound_of(Work.sum(self.work), least_read, float(group.written - group.copied), device)
         self.seconds: float | None = None
 
     @property

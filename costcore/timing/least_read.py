@@ -12,7 +12,8 @@ def least_reads(trace: Trace, groups: Sequence[Group], fusion: str) -> list[int]
     """Return the bytes that one execution of each group must read from outside.
 
     A lookup counts every row that it reads, but needs no more than its table. A call by itself counts every operand,
-    but a value that is several of them (``x * x``) comes from memory once. Groups of fused calls count it once already.
+    but a value that is several of them (``x * x``) comes from memory once. Groups of fused calls count it once already,
+    but for what a compiler reads again.
 
     Args:
         trace: the run, with numbers for all sizes.
@@ -23,7 +24,7 @@ def least_reads(trace: Trace, groups: Sequence[Group], fusion: str) -> list[int]
     if fusion == "none":
         for position, nbytes in _repeated(trace):
             excess[position] += nbytes
-    return [max(0, int(group.read) - sum(excess[i] for i in group.calls)) for group in groups]
+    return [max(0, int(group.read - group.read_again) - sum(excess[i] for i in group.calls)) for group in groups]
 
 
 def _beyond_operands(trace: Trace) -> Iterator[int]:

@@ -50,6 +50,16 @@ def report(name: str, backward: bool = False) -> Report:
     return estimate(net if backward else net.eval(), inputs_of(name), backward=backward)
 
 
+def test_a_norm_over_an_image_is_read_once_by_the_best_kernel():
+    """A compiler splits its one long row and reads it twice; a bound holds for kernels that need not."""
+    trace = estimate(nn.GroupNorm(1, 64), (1, 64, 512, 512))
+    unfused, fused = (trace.time("l4", fusion=level).bound_seconds for level in ("none", "pointwise"))
+    assert (
+        trace.fused("pointwise").total_report["mread"] > 2 * 64 * 512 * 512 * 4
+    )  # the image twice, and 2 x 64 numbers
+    assert fused == unfused
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_twice_the_rates_take_half_the_time(name):
     slow = named("l4")
