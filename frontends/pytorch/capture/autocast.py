@@ -160,7 +160,7 @@ def _keeps_gradients() -> bool:
             with torch.no_grad():
                 torch.mm(weight, weight)
             with torch.enable_grad():
-                return torch.mm(weight, weight).requires_grad
+                return bool(torch.mm(weight, weight).requires_grad)
 
 
 def patch_autocast(stack: ExitStack, active_casts: Callable[[], Casts | None]) -> None:
