@@ -47,7 +47,8 @@ def is_fused(
     if dropout_p or any(x.dim() != query.dim() or x.stride(-1) != 1 or 0 in x.shape for x in operands):
         return False
     if query.dim() == 3 and _fuses(3, False):
-        return is_fused(*_with_batch(*operands, attn_mask), is_causal=is_causal)
+        query, key, value, attn_mask = _with_batch(query, key, value, attn_mask)
+        return is_fused(query, key, value, attn_mask, is_causal=is_causal)
     if query.dim() != 4:
         return False
     heads = key.shape[1] if enable_gqa or key.shape[1] == 1 else query.shape[1]
@@ -90,6 +91,6 @@ def fused_attention(
     return output if query.dim() == 4 else output.squeeze(0)
 
 
-def _with_batch(*operands: Tensor | None) -> tuple[Tensor | None, ...]:
+def _with_batch(*operands: Any) -> Any:
     """Return the operands with a batch of 1 before three axes."""
     return tuple(x.unsqueeze(0) if x is not None and x.dim() == 3 else x for x in operands)
