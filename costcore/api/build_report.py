@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
 from typing import Any, TypeAlias
 
 from costcore.counting.pricing import Pricer
@@ -69,7 +68,7 @@ def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, 
         raw = recorder.memory_ledger()
         memory = decide_kinds(raw, [call.phase for call in calls])
         calls = with_saved(calls, raw, memory)
-    notes = [*recorder.notes, *custom.unused(calls), *_unread(recorder)]
+    notes = [*recorder.notes, *custom.unused(calls)]
     if recorder.measure_time and recorder.calls and not recorder.seconds:
         notes.append("no time was measured: the frontends of this run do not measure single calls")
     elif recorder.measure_time == CPU_TIME and recorder.seconds:
@@ -95,27 +94,6 @@ def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, 
     )
     with collector_off():
         return Report(Trace(_costs(recorder, calls, custom, layout), run))
-
-
-def _unread(recorder: Recorder) -> Iterator[str]:
-    """Yield a note on parameters of the model that no call reads, with the outermost modules that have no others."""
-    if not recorder.n_params_model or recorder.rank is not None:
-        return
-    read = {each for call in recorder.calls for each in call.parameters}
-    modules = recorder.modules.items()
-    in_use = {each for path, module in modules if not read.isdisjoint(module.parameters) for each in _outermost(path)}
-    unread = {path: [each for each in module.parameters if each not in read] for path, module in modules}
-    names = [next((each for each in _outermost(path) if each not in in_use), path) for path in unread if unread[path]]
-    total = sum(recorder.parameters[each] for found in unread.values() for each in found)
-    if names and read:
-        shown = [path or "the model itself" for path in dict.fromkeys(names)]
-        text = ", ".join(shown[:3]) + ", …" * (len(shown) > 3)
-        yield f"no call reads {total:,} of the {recorder.n_params_model:,} parameters: {text}"
-
-
-def _outermost(path: str) -> Iterator[str]:
-    """Return the paths of the modules around one and its own, from the outside in."""
-    return accumulate(path.split("."), lambda around, name: f"{around}.{name}")
 
 
 def _costs(recorder: Recorder, calls: Sequence[Call], custom: CustomCalculators, layout: str) -> tuple[CallCost, ...]:

@@ -40,6 +40,7 @@ from .training import (
     run_backward,
     run_optimizer,
 )
+from .unread import unread_parameters
 
 if TYPE_CHECKING:
     from .parallel.plan import Plan
@@ -222,6 +223,8 @@ def _record(
         if values.missed and recorder.assumptions:
             recorder.notes.append(f"{type(model).__name__}: {missed_values(model, values.missed)}")
         del held  # the caller of a step holds the result and the loss until its end
+    if mesh is None:
+        recorder.notes += unread_parameters(recorder)
 
 
 def _parallel(
