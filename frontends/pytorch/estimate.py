@@ -148,7 +148,7 @@ def estimate(
 class _Settings(NamedTuple):
     """The validated options of an estimate; see :func:`estimate`."""
 
-    operators: frozenset[str]
+    operators: Collection[str]
     backward: bool
     loss: Callable[[Any], Any] | None
     optimizer: str | OptimizerFactory | None
