@@ -69,8 +69,8 @@ class Errors(NamedTuple):
             distance: of the nearest point of its family; None without any.
         """
         if distance is None:
-            error = self.kinds.get(site.kind)
-            return None if error is None else Error(error, error)
+            whole = self.kinds.get(site.kind)
+            return None if whole is None else Error(whole, whole)
         growth = self.families[site.family]
         for (near, error), (far, larger) in pairwise(growth):
             if distance < far:

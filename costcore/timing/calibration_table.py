@@ -119,7 +119,7 @@ class _Reader:
 
     def read(self, table: Mapping[str, Any]) -> tuple[Calibration, Conditions]:
         version = table.get("format")
-        if version not in FAMILY_KEYS:
+        if not isinstance(version, int) or version not in FAMILY_KEYS:
             raise self._error(
                 f"format {version!r} is that of another version (expected {FORMAT}). Calibrate the device again."
             )

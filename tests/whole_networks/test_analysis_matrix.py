@@ -55,7 +55,7 @@ def test_analyses_of_a_training_step(name):
 
 @pytest.mark.parametrize("name", sorted({*MADE} - DATA_DECIDE))
 def test_an_estimate_is_what_a_run_costs(name):
-    """Of memory, what it grows by: a hook does not see a parameter that is not used. An estimate says if it is not exact."""
+    """Of memory, what it grows by: a hook does not see unused parameters. An estimate says if it is not exact."""
 
     def figures(report: Report) -> dict[str, Any]:
         keys = "flops", "macs", "mread", "mwrite", "n_layers", "n_params"

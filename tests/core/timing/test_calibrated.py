@@ -159,6 +159,7 @@ def test_seconds_and_their_error_are_in_json_and_in_tables_of_saved_reports():
     ("change", "message"),
     [
         ({"format": 99}, r"format 99 is that of another version \(expected 2\)\. Calibrate the device again"),
+        ({"format": [2]}, r"format \[2\] is that of another version"),
         ({"noise": "low"}, r"noise must be a number of at least 0 \(got 'low'\)"),
         ({"device": 3}, r"device must be a text \(got 3\)"),
         ({"threads": 1.5}, r"threads must be a whole number \(got 1.5\)"),
