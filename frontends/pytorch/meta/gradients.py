@@ -65,10 +65,14 @@ def layer_norm_backward(
     bias: Tensor | None,
     output_mask: Sequence[bool],
 ) -> tuple[Tensor | None, ...] | None:
-    """Return the empty gradients of input, weight and bias, as far as ``output_mask`` asks for them."""
+    """Return the empty gradients of input, weight and bias, as far as ``output_mask`` asks for them.
+
+    They are contiguous, as on a CPU; PyTorch's own kernel for the meta device keeps the strides of the gradient.
+    """
     shape = tuple(normalized_shape)
     rank = x.dim() - len(shape)
-    if not _are_plain(gradient, x) or rank < 1 or tuple(x.shape[rank:]) != shape:
+    is_plain = _are_float(gradient, x) and gradient.shape == x.shape and 0 not in x.shape
+    if not is_plain or not shape or rank < 1 or tuple(x.shape[rank:]) != shape:
         return None
     rows = (*x.shape[:rank], *[1] * len(shape))
     if not are_vectors((mean, scale), rows, x.dtype) or not are_vectors((weight, bias), shape, x.dtype):

@@ -385,6 +385,22 @@ def run(name: str, args: tuple[Any, ...]) -> Any:
         return error
 
 
+AS_ON_A_CPU = {"aten::native_layer_norm_backward"}
+"""Operators whose kernel for the meta device has other strides than that of a CPU, which is what is estimated."""
+
+
+def on_cpu(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments with tensors on a CPU, of the same strides."""
+    return tuple(torch.empty_strided(x.shape, x.stride(), dtype=x.dtype) if isinstance(x, Tensor) else x for x in args)
+
+
+def to_meta(results: tuple[Tensor | None, ...]) -> list[Tensor | None]:
+    """Return empty tensors of the same strides on the meta device."""
+    return [
+        None if x is None else torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for x in results
+    ]
+
+
 def described(args: tuple[Any, ...]) -> list[Any]:
     return [(x.shape, x.stride(), x.dtype) if isinstance(x, Tensor) else x for x in args]
 
@@ -398,9 +414,9 @@ def test_the_result_is_that_of_pytorch(name):
         if result is None:
             continue
         n_answered += 1
-        expected = run(name, args)
+        expected = run(name, on_cpu(args) if name in AS_ON_A_CPU else args)
         assert not isinstance(expected, Exception), (described(args), expected)
-        assert look(result) == look(expected), described(args)
+        assert look(result) == look(to_meta(expected) if name in AS_ON_A_CPU else expected), described(args)
     assert n_answered >= LEAST_SHARE * N_CALLS
 
 
