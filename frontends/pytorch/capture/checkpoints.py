@@ -43,8 +43,9 @@ def _patch_fork(stack: ExitStack, is_capturing: Callable[[], bool]) -> None:
 
     @wraps(original)
     def fork_rng(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("device_type") == "meta" and is_capturing():
-            kwargs["device_type"] = "cpu"
+        if kwargs.get("device_type") == "meta" and is_capturing():  # which has no state beside that of the CPU
+            kwargs |= {"devices": (), "device_type": "cpu"}
+            return original(**dict(zip(("devices", "enabled"), args, strict=False)) | kwargs)
         return original(*args, **kwargs)
 
     replace(stack, torch.random, "fork_rng", fork_rng)

@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 
 from costcore import ServingReport
-from costcore.frontends.pytorch.meta.values import MAX_ELEMENTS
+from costcore.frontend import MOST_VALUES
 from tests.frontends.pytorch.serving.llms import Llm, build, llms
 from tests.frontends.pytorch.transformers_differences import HAS_JOINED_EXPERTS, angles
 
@@ -54,7 +54,7 @@ def test_a_model_costs_its_closed_form(name):
     for batch, length in POINTS:
         decode = whole(name, lambda report, b=batch, c=length: report.decode(batch=b, context=c).macs)
         assert decode == batch * (products + pairs * length) + angles(model)
-        if not HAS_JOINED_EXPERTS and llm["experts"] * llm["experts_per_token"] * batch * length > MAX_ELEMENTS:
+        if not HAS_JOINED_EXPERTS and llm["experts"] * llm["experts_per_token"] * batch * length > MOST_VALUES:
             continue  # which tokens the experts of a loop get is no longer followed, which the report says
         prefill = whole(name, lambda report, b=batch, c=length: report.prefill(tokens=c, batch=b).macs)
         assert prefill == batch * length * (products + pairs * length) + angles(model, length)
