@@ -32,7 +32,7 @@ def ends_of(samples: Samples, fit: Fit, limits: Sequence[Limits]) -> Ends:
     """Return for every symbol the smallest and the largest value at which its formulas are checked.
 
     They are those of its range. Without one, the largest is halved while the network fails, and the smallest is 1, 2 or
-    3 if the formulas hold there.
+    3 if the formulas hold there; of a loop up to 5, as its first steps are special and the others fold from three.
 
     Raises:
         CostError: if the network runs other operators at the largest value.
@@ -53,7 +53,8 @@ def exceptions(symbols: Sequence[str], limits: Sequence[Limits], ends: Ends) -> 
 
 
 def _smallest(samples: Samples, fit: Fit, limits: Limits, axis: AxisFit) -> int:
-    small = range(limits.smallest, min(FEWEST + 1, limits.low))
+    is_loop = samples.trace.run.unfolded is not None
+    small = range(limits.smallest, min(2 * FEWEST if is_loop else FEWEST + 1, limits.low))
     return next((size for size in small if _holds(samples, fit, axis.point(size))), limits.low)
 
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from costcore.dims import Dim
 from costcore.ir import Cost, Layer, Operations
-from costcore.trace.call import Call, ModuleCall
+from costcore.trace.call import Call
+from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
 
 
@@ -75,9 +76,13 @@ def with_integers(call: Call, values: Sequence[Dim]) -> tuple[Call, tuple[Dim, .
     return call._replace(layer=layer, times=next(left, call.times)), tuple(left)
 
 
-def module_call_integers(calls: Sequence[ModuleCall]) -> tuple[int, ...]:
-    """Return the dimensions of the inputs and outputs of module calls."""
-    return tuple(size for call in calls for shapes in call[2:] for shape in shapes for size in shape)
+def integers_of(run: Run) -> tuple[int, ...]:
+    """Return the dimensions of the inputs and outputs of module calls, and of a folded run the ids that it returned.
+
+    Other runs count free calls too in their ids, which then differ where a slice is none; they keep those of one run.
+    """
+    sizes = (size for call in run.module_calls for shapes in call[2:] for shape in shapes for size in shape)
+    return (*sizes, *(run.returned if run.unfolded else ()))
 
 
 def is_free(record: CallCost) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from costcore.errors import CostError
-from costcore.sizes.alignment import matched, text_of
+from costcore.sizes.alignment import OtherOperatorsError, matched, text_of
 from costcore.sizes.inputs import NamedInputs
-from costcore.sizes.outline import Sample, amounts_of, module_call_integers, sample_of
+from costcore.sizes.outline import Sample, amounts_of, integers_of, sample_of
 from costcore.trace.call import Assumption
 from costcore.trace.trace import CallCost, Trace
 
@@ -28,7 +28,7 @@ class Samples:
 
     Attributes:
         points: the integers of every call that all runs have, by point: one row per call of the first run, None for a
-            free call that not all runs have. The last row has the sizes of the module calls.
+            free call that not all runs have. The last row has the integers of the run as a whole.
     """
 
     def __init__(self, inputs: NamedInputs, capture: Callable[[Any], Trace]) -> None:
@@ -100,7 +100,13 @@ class Samples:
             self.assumed.setdefault(assumption, set()).add(point)
         self._amounts[point] = [None if i is None else _amounts(trace.records[i]) for i in matches]
         rows: list[tuple[int, ...] | None] = [None if i is None else sample.integers[i] for i in matches]
-        return [*rows, (*module_call_integers(trace.run.module_calls), *trace.run.returned)]
+        of_run = integers_of(trace.run)
+        if len(of_run) != len(integers_of(self.base.trace.run)):
+            where, base_at = self.text(point), self.text(self._base_at)
+            raise OtherOperatorsError(
+                f"the network calls other modules, or returns another number of tensors, at {where} than at {base_at}"
+            )
+        return [*rows, of_run]
 
     @property
     def trace(self) -> Trace:

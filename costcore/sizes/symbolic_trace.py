@@ -67,4 +67,4 @@ def _symbolic_run(run: Run, sizes: Sequence[Dim]) -> Run:
         ModuleCall(call.module, call.parent, with_sizes(call.inputs), with_sizes(call.outputs))
         for call in run.module_calls
     ]
-    return replace(run, module_calls=tuple(calls), returned=tuple(left))
+    return replace(run, module_calls=tuple(calls), returned=tuple(left) or run.returned)

@@ -163,6 +163,25 @@ def test_loops_are_written_out():
         assert ids[0] == ids[1]
 
 
+class States(Scan):
+    """Returns the list of all states, as many tensors as there are steps."""
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:  # type: ignore[override]
+        states = [x.new_zeros(len(x), 8)]
+        for i in range(x.shape[1]):
+            states.append(torch.tanh(self.cell(states[-1]) + x[:, i]))
+        return states
+
+
+def test_a_loop_that_returns_every_state():
+    """A step has 8 x 8 MACs per sample; the calls of its modules are as many as its steps, so they have no formulas."""
+    report = estimate(States(), ("batch", "seq", 8))
+    assert str(report.formula("macs")) == "64*batch*seq"
+    assert report.subs(batch=3, seq=9).total_report["flops"] == estimate(States(), (3, 9, 8)).total_report["flops"]
+    with pytest.raises(CostError, match=r"State a range in which it runs the same: ranges=\{\"seq\""):
+        estimate(States(), ("batch", "seq", 8), spelled=True)
+
+
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "vocab_size": 50, "intermediate_size": 24, "num_attention_heads": 2}
 HEARD = {
     "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 10,
