@@ -79,7 +79,7 @@ def with_integers(call: Call, values: Sequence[Dim]) -> tuple[Call, tuple[Dim, .
 def integers_of(run: Run) -> tuple[int, ...]:
     """Return the dimensions of the inputs and outputs of module calls, and of a folded run the ids that it returned.
 
-    Other runs count free calls too in their ids, which then differ where a slice is none; they keep those of one run.
+    The ids of another run are left out: free calls, which come and go with the size, shift them.
     """
     sizes = (size for call in run.module_calls for shapes in call[2:] for shape in shapes for size in shape)
     return (*sizes, *(run.returned if run.unfolded else ()))
