@@ -75,7 +75,7 @@ class Frontend(Protocol):
         """
 
     def native_names(self, op: object) -> tuple[str, ...]:
-        """Return the full names (see :attr:`Call.native`) of an operator in any form that users write.
+        """Return the full names (see :attr:`Call.operator`) of an operator in any form that users write.
 
         The tuple is empty if the operator does not belong to this framework.
         """

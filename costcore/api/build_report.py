@@ -89,6 +89,7 @@ def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, 
         buffers=tuple(recorder.buffers),
         dataflow=recorder.dataflow,
         memory=memory,
+        nodes={i: recorder.nodes[call.name] for i, call in enumerate(calls) if call.name in recorder.nodes},
         patterns=_patterns(calls, custom),
         rank=recorder.rank,
     )
@@ -123,7 +124,7 @@ def _patterns(calls: Sequence[Call], custom: CustomCalculators) -> dict[int, Pat
         return {}
     from costcore.fusion.patterns import stated_pattern
 
-    found = ((i, call.layer, stating.get(call.native) or stating.get(call.layer.op)) for i, call in enumerate(calls))
+    found = ((i, call.layer, stating.get(call.operator) or stating.get(call.layer.op)) for i, call in enumerate(calls))
     return {i: stated_pattern(calculator, layer) for i, layer, calculator in found if calculator is not None}
 
 

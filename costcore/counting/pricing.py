@@ -49,9 +49,9 @@ class Pricer:
         layer, native, uncounted = call.layer, call.native, call.uncounted
         entry = self._by_identity.get((native, uncounted, id(layer)))
         if entry is None:
-            key = (native, uncounted, layer)
+            key = (call.operator, uncounted, layer)
             if key not in self._by_layer:
-                calculator = self._calculators.get(native) or self._calculators.get(layer.op)
+                calculator = self._calculators.get(key[0]) or self._calculators.get(layer.op)
                 self._by_layer[key] = self._compute(layer, calculator, uncounted or Uncounted.NO_CALCULATOR)
             entry = self._by_identity[native, uncounted, id(layer)] = (layer, self._by_layer[key])
         return CallCost(call, *entry[1])

@@ -16,7 +16,7 @@ class Column(NamedTuple):
         title: the text above it.
         kind: how its values are formatted: ``text``, ``count`` (whole numbers), ``flops`` and ``bytes`` (with a unit
             prefix), ``percent``, ``seconds`` (printed as milliseconds), ``duration`` (seconds, with a unit prefix),
-            ``ratio``, ``shape``, ``shapes`` or ``attributes``.
+            ``ratio``, ``shape``, ``shapes``, ``attributes`` or ``names``.
     """
 
     key: str
@@ -63,7 +63,10 @@ MEMORY = (
 """The columns of a run with ``memory=True``: bytes alive after a call, most bytes alive while it runs, bytes that it
 made and that autograd keeps."""
 
-OPTIONAL = frozenset(column.key for column in (*MEASURED, *MEMORY, RECEPTIVE_FIELD, FUSED_BYTES, SENT))
+NODES = (Column("nodes", "Nodes", "names"), Column("outputs", "Outputs", "names"))
+"""The columns of a run that read a graph: the names of the nodes of a call, and of the values that they produce."""
+
+OPTIONAL = frozenset(column.key for column in (*MEASURED, *MEMORY, *NODES, RECEPTIVE_FIELD, FUSED_BYTES, SENT))
 """The columns that only some runs have, or that take long; no set of columns includes them."""
 
 
@@ -92,6 +95,7 @@ REPORT = _by_key(
     FUSED_BYTES,
     RECEPTIVE_FIELD,
     *MEMORY,
+    *NODES,
 )
 SUMMARY = _by_key(
     Column("type", "Layer type"),
@@ -195,8 +199,9 @@ BLOCKS = _by_key(
 class ReportColumns:
     """Column sets of ``show_report``.
 
-    ``ALL`` omits ``traceback``, ``fused_mrw``, ``receptive_field``, and ``live``, ``live_peak`` and ``saved``, which
-    runs with ``memory=True`` have; name them in ``columns`` to show them.
+    ``ALL`` omits ``traceback``, ``fused_mrw``, ``receptive_field``, ``live``, ``live_peak`` and ``saved``, which runs
+    with ``memory=True`` have, and ``nodes`` and ``outputs``, which runs of a graph have; name them in ``columns`` to
+    show them.
     """
 
     DEFAULT = ("name", "flops", "mread", "mwrite", "mrw")

@@ -182,6 +182,14 @@ def _entry(call: Call, cost: Cost, amounts: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
+def nodes_by_call(trace: Trace) -> dict[str, dict[str, list[str]]]:
+    """Return the keys of entries that name the nodes of a graph and the values that these produce, by call."""
+    return {
+        trace.records[i].call.name: {"nodes": list(names), "outputs": list(outputs)}
+        for i, (names, outputs) in trace.run.nodes.items()
+    }
+
+
 def flops_of(cost: Cost, fma_1flop: bool) -> Dim:
     """Return the FLOPs of one execution.
 

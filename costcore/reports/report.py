@@ -12,6 +12,7 @@ from costcore.reports.columns import (
     FUSED_BYTES,
     GROUPS,
     LAYERS,
+    NODES,
     RECEPTIVE_FIELD,
     RECEPTIVE_FIELDS,
     REPORT,
@@ -30,6 +31,7 @@ from costcore.reports.columns import (
     in_unit,
     with_sent,
 )
+from costcore.reports.ledger import nodes_by_call
 from costcore.reports.overview.displayed import Displayed
 from costcore.reports.report_files import ReportFiles
 from costcore.reports.serialization.targets import Target, save_output
@@ -90,6 +92,9 @@ class Report(Displayed, ReportFiles):
             TypeError, ValueError: if an argument is invalid.
         """
         rows = [TableRow(self.ledger.entries[call.name], [call]) for call, _ in self.ledger.counted]
+        if any(column.key in (sort, *columns) for column in NODES):
+            nodes = nodes_by_call(self.trace)
+            rows = [TableRow({**entry, **nodes.get(entry["name"], {})}, calls) for entry, calls in rows]
         rows, total, extra = self._with_fused(self._with_fields(rows, columns, sort), self.ledger.total, columns, sort)
         entries = [*arrange(rows, REPORT, sort, top, self.ledger, extra_sums=extra), total]
         self._show(entries, choose(REPORT, columns), TableOptions(one_stream(ost, dst), mode, unit, n_digits))

@@ -11,7 +11,7 @@ from costcore.ceilings import with_ceilings
 from costcore.dims import is_symbolic
 from costcore.messages import unknown
 from costcore.reports import caveats
-from costcore.reports.ledger import Ledger, ignored
+from costcore.reports.ledger import Ledger, ignored, nodes_by_call
 from costcore.reports.tables.arrange import TableRow
 from costcore.symbolic import as_text
 from costcore.trace.call import Assumption, Call
@@ -73,9 +73,11 @@ class ReportData:
         """Every counted call by name, in order of execution: costs, location, shapes, attributes and shares.
 
         ``params`` are the attributes of the operator. ``seconds`` and ``seconds%`` exist only if time was measured,
-        ``live``, ``live_peak`` and ``saved`` only if memory was recorded.
+        ``live``, ``live_peak`` and ``saved`` only if memory was recorded. ``nodes`` and ``outputs``, the names of the
+        nodes that the call stands for and of the values that they produce, exist only if a graph was read.
         """
-        return {name: _copied(entry) for name, entry in self.ledger.entries.items()}
+        nodes = nodes_by_call(self._trace)
+        return {name: _copied(entry) | nodes.get(name, {}) for name, entry in self.ledger.entries.items()}
 
     @property
     def summary_report(self) -> dict[str, dict[str, Any]]:
@@ -93,7 +95,8 @@ class ReportData:
     @property
     def ignored_layers(self) -> dict[str, dict[str, Any]]:
         """Calls without a cost, by name; the totals do not include them."""
-        return {record.call.name: ignored(record) for record in self._trace if record.cost is None}
+        found, nodes = [record for record in self._trace if record.cost is None], nodes_by_call(self._trace)
+        return {record.call.name: ignored(record) | nodes.get(record.call.name, {}) for record in found}
 
     @property
     def status(self) -> str:
@@ -242,7 +245,8 @@ class ReportData:
         """Return the sums of the calls, grouped by one or several keys, in order of first call.
 
         Args:
-            keys: one or several of ``type``, ``op``, ``module``, ``phase``, ``dtype`` and ``native``.
+            keys: one or several of ``type``, ``op``, ``module``, ``phase``, ``dtype`` and ``native``, in which
+                ``aten::add_`` and ``aten::add`` differ.
 
         Returns:
             A dict per group, by the value of the key, or by the tuple of values if there are several keys. It contains

@@ -67,7 +67,7 @@ class ReportFiles(ReportData):
         """
         from costcore.reports.exports.dataframe import to_dataframe
 
-        return to_dataframe(self.ledger.entries)
+        return to_dataframe(self.layer_report)
 
     def to_html(self, target: Target = None, title: str = "") -> str:
         """Return the report as one self-contained HTML page for offline use, and write it to ``target`` if given."""

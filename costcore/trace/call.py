@@ -54,8 +54,9 @@ class Call(NamedTuple):
     Attributes:
         layer: the operator with its shapes, dtypes and attributes.
         type: the framework's short name of the operator (``conv2d``, ``Convolution2DFunction``, ``Conv``).
-        native: the framework's full name (``aten::conv2d``, ``ai.onnx::Conv``), which custom calculators can name.
-        name: unique name in a report, ``<type>-<n>``; empty until the report is made.
+        native: the framework's full name (``aten::conv2d``, ``aten::add_``, ``ai.onnx::Conv``) of what ran.
+        name: unique name in a report, ``<type>-<n>``. Until the report is made it is empty, or the key of the graph's
+            nodes in :attr:`Recorder.nodes`.
         module: path of the module; ``""`` outside of any module.
         phase: ``forward``, ``backward``, ``recompute`` or ``optimizer``.
         times: how often the call runs, an int or a symbolic expression; in the body of a loop its trip count.
@@ -97,6 +98,13 @@ class Call(NamedTuple):
     function: str = ""
     given: tuple[str, ...] = ()
     module_call: int = 0
+
+    @property
+    def operator(self) -> str:
+        """``native`` as rules and custom calculators name it: out of place, ``aten::add`` for ``aten::add_``."""
+        native = self.native
+        is_in_place = native.endswith("_") and native.startswith("aten::") and not native.endswith("__")
+        return native[:-1] if is_in_place else native
 
     def named(self, name: str) -> Call:
         """Return the same call with a name."""

@@ -12,7 +12,7 @@ from costcore.dims import Dim
 from costcore.ir import Calculator, Cost, Layer
 from costcore.trace.call import Assumption, Call, Module, ModuleCall
 from costcore.trace.dataflow import Dataflow
-from costcore.trace.run import Rank, Regrouping
+from costcore.trace.run import GraphNodes, Rank, Regrouping
 
 if TYPE_CHECKING:
     from costcore.memory.ledger import RawLedger
@@ -101,6 +101,8 @@ class Recorder:
         """Operand ids of values that the model holds without learning them."""
         self.regrouped: list[Regrouping] = []
         """Nodes that were counted as one operator."""
+        self.nodes: dict[str, GraphNodes] = {}
+        """What calls stand for in the graph that the frontend reads, by the name that such a call has until then."""
         self.new_id = count(1).__next__
         """Return a new id for an operand, a storage or a parameter."""
         self._layers: dict[Layer, Layer] = {}
@@ -138,6 +140,12 @@ class Recorder:
         identity = self.new_id()
         self.parameters[identity] = size
         return identity
+
+    def nodes_key(self, nodes: GraphNodes) -> str:
+        """Keep what a call stands for in a graph; return its name until the report is made."""
+        key = str(len(self.nodes))
+        self.nodes[key] = nodes
+        return key
 
     def assume(self, what: str, where: str = "", line: str = "", is_branch: bool = False) -> None:
         """Add an assumption; the same one at the same place is reported once, with how often it was made.

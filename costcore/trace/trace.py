@@ -88,7 +88,8 @@ class Trace:
             groups = (tuple(new[i] for i in group if i in new) for group in fusion.groups)
             fusion = fusion._replace(groups=tuple(filter(None, groups)))
         patterns = {new[i]: pattern for i, pattern in run.patterns.items() if i in new}
-        return Trace(tuple(records), replace(run, patterns=patterns, fusion=fusion))
+        nodes = {new[i]: each for i, each in run.nodes.items() if i in new}
+        return Trace(tuple(records), replace(run, nodes=nodes, patterns=patterns, fusion=fusion))
 
     @property
     def is_complete(self) -> bool:

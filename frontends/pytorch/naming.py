@@ -59,13 +59,16 @@ def native_name(func: Any) -> str:
     return HIGHER_ORDER + str(func.name())
 
 
+def is_in_place(name: str) -> bool:
+    """Return whether a full name is that of an operator of PyTorch that writes into its first operand."""
+    return name.startswith(ATEN) and name.endswith("_") and not name.endswith("__")
+
+
 def full_name(name: str) -> str:
     """Return ``namespace::name`` of the public, out-of-place form of an operator."""
     if not name.startswith(ATEN):
         return name
-    word = name.removeprefix(ATEN)
-    if word.endswith("_") and not word.endswith("__"):
-        word = word[:-1]
+    word = name[len(ATEN) : -1 if is_in_place(name) else None]
     return ATEN + PUBLIC_NAMES.get(word, word)
 
 

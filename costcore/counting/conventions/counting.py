@@ -194,7 +194,7 @@ def _namespace(call: Call) -> str:
 
 
 def _operator_keys(call: Call) -> Iterator[str]:
-    namespace, name = _namespace(call), call.native.partition("::")[2]
+    namespace, name = _namespace(call), call.operator.partition("::")[2]
     if call.overload:
         yield f"{namespace}:{name}.{call.overload}"
     yield f"{namespace}:{name}"
@@ -269,7 +269,7 @@ def _fused_attention(facts: _Facts) -> frozenset[str]:
         path, layer = call.module, call.layer
         if modules.types(path)[:1] != ("nn.MultiheadAttention",):
             continue
-        if call.native == "aten::transpose" and path not in batches:
+        if call.operator == "aten::transpose" and path not in batches:
             transposed.add(path)
         elif layer.op == "linear" and path not in batches:
             x, w = layer["x"], layer["w"]

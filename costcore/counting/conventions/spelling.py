@@ -62,6 +62,6 @@ def guessed_function(call: Call, types: tuple[str, ...]) -> str:
         call: the call.
         types: the types of its module, see :meth:`ModuleIndex.types`.
     """
-    function = _OF_OPERATORS.get(call.native.partition("::")[2].rstrip("_"), "")
+    function = _OF_OPERATORS.get(call.operator.partition("::")[2], "")
     in_torch_module = bool(types) and types[0].startswith("nn.")
     return "" if function in _ONLY_IN_MODULES and not in_torch_module else function

@@ -18,13 +18,13 @@ from costcore.reports.ledger import Ledger, flops_of, multiplied
 from costcore.reports.serialization.codec import Decoder, Encoder, malformed
 from costcore.reports.serialization.expression_parts import MOST_BITS
 from costcore.reports.serialization.file_object import REQUIRED, FileObject, checked_amount, checked_sign
-from costcore.reports.serialization.fusion_entry import fusion_of, patterns_of
+from costcore.reports.serialization.fusion_entry import fusion_of, patterns_of, position_of_call
 from costcore.reports.serialization.memory_entries import dataflow_of, memory_of
 from costcore.reports.serialization.to_json import SCHEMA, total_entry
 from costcore.symbolic import expanded_sum
 from costcore.trace.call import PHASES, Assumption, Call, Module, ModuleCall, Uncounted
 from costcore.trace.gc_paused import collector_off
-from costcore.trace.run import FLOPS, Rank, Regrouping, Run
+from costcore.trace.run import FLOPS, GraphNodes, Rank, Regrouping, Run
 from costcore.trace.trace import CallCost, Trace
 
 ROLES = ("data", "param", "state", "const")
@@ -157,7 +157,8 @@ def _contents(file: FileObject, source: str) -> Contents:
         flops[id(cost)] = amount
     records = tuple(_call(entry, layers, costs, run, decoder) for entry in file.objects("calls"))
     memory, fusion = memory_of(file, len(records)), fusion_of(file, len(records), decoder)
-    trace = Trace(records, replace(run, memory=memory, fusion=fusion, patterns=patterns_of(file, len(records))))
+    nodes, patterns = _nodes(file, len(records)), patterns_of(file, len(records))
+    trace = Trace(records, replace(run, memory=memory, fusion=fusion, nodes=nodes, patterns=patterns))
     if len({call.name for call in trace.calls}) != len(trace):
         raise CostError("calls: two calls have the same name")
     stated = file.choice("status", ("complete", "assumed", "partial"))
@@ -166,6 +167,16 @@ def _contents(file: FileObject, source: str) -> Contents:
     total = file.field("total", dict)
     file.end()
     return Contents(trace, total, source, decoder.keys, flops)
+
+
+def _nodes(file: FileObject, n_calls: int) -> dict[int, GraphNodes]:
+    """Return the nodes of a graph that calls stand for, by position of the call."""
+    found = {}
+    for entry in file.objects("nodes", []):
+        position = position_of_call(entry, n_calls)
+        found[position] = GraphNodes(tuple(entry.strings("nodes")), tuple(entry.strings("outputs")))
+        entry.end()
+    return found
 
 
 def _parameters(file: FileObject, decoder: Decoder) -> dict[int, Dim]:

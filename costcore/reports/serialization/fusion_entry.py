@@ -32,9 +32,14 @@ def patterns_of(file: FileObject, n_calls: int) -> dict[int, Pattern]:
     """Return the patterns that calculators of the run stated, by position of the call."""
     patterns: dict[int, Pattern] = {}
     for entry in file.objects("patterns", []):
-        position, pattern = entry.field("call", int), cast(Pattern, entry.choice("pattern", PATTERNS))
+        patterns[position_of_call(entry, n_calls)] = cast(Pattern, entry.choice("pattern", PATTERNS))
         entry.end()
-        if not 0 <= position < n_calls:
-            raise CostError(f"{entry.where}: expected the index of a call, less than {n_calls}")
-        patterns[position] = pattern
     return patterns
+
+
+def position_of_call(entry: FileObject, n_calls: int) -> int:
+    """Return the call that an entry is about, as its index."""
+    position: int = entry.field("call", int)
+    if not 0 <= position < n_calls:
+        raise CostError(f"{entry.where}: expected the index of a call, less than {n_calls}")
+    return position

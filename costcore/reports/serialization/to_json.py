@@ -11,7 +11,7 @@ from costcore.dims import is_symbolic
 from costcore.errors import CostError
 from costcore.ir import OPERATION_CLASSES, Cost, Layer, Operations, Tensor
 from costcore.memory.ledger import MemoryLedger
-from costcore.reports.ledger import flops_of
+from costcore.reports.ledger import flops_of, nodes_by_call
 from costcore.reports.serialization.codec import Encoder
 from costcore.reports.serialization.targets import Target, save
 from costcore.trace.call import Module, ModuleCall
@@ -70,6 +70,9 @@ def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
         entries["module_calls"] = [_module_call(call, encoder) for call in run.module_calls]
     if run.dataflow is not None:
         entries["dataflow"] = _dataflow(run.dataflow, encoder)
+    if run.nodes:
+        names = nodes_by_call(trace).values()
+        entries["nodes"] = [{"call": i, **each} for i, each in zip(run.nodes, names, strict=True)]
     if run.patterns:
         entries["patterns"] = [{"call": i, "pattern": pattern} for i, pattern in run.patterns.items()]
     if run.fusion is not None:

@@ -96,6 +96,8 @@ def _cell(value: Any, kind: str, digits: int, fixed: bool) -> str:
         return as_text(tuple(value))
     if kind == "shapes":
         return as_text([tuple(shape) for shape in value])
+    if kind == "names":
+        return ", ".join(value)
     if kind == "attributes":
         return ", ".join(f"{name}={attribute_text(v)}" for name, v in value.items())
     return as_text(value)

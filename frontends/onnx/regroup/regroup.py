@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from costcore.ir import Layer
 from costcore.trace.call import Call
-from costcore.trace.run import Regrouping
+from costcore.trace.run import GraphNodes, Regrouping
 from costcore.translate import ROLES
 
 from ..graph.messages import joined
@@ -197,12 +197,23 @@ class Search:
             layer=layer,
             type=group.type,
             native=f"ai.onnx::{group.type}",
+            name=self._key_of(nodes, group.outputs or root.node.outputs),
             module=_common_module([recorded.call.module for recorded in nodes]),
             inputs=inputs,
             outputs=tuple(map(self._recording.identity, group.outputs)) or root.call.outputs,
             parameters=tuple(i for i, t in zip(inputs, layer.inputs.values(), strict=True) if t.role == "param"),
         )
         self.found.append(Regrouping(group.op, tuple(recorded.node.label for recorded in nodes)))
+
+    def _key_of(self, nodes: Sequence[RecordedNode], outputs: Collection[Value | None]) -> str:
+        """Return the name, until the report is made, of the call that stands for ``nodes`` and produces ``outputs``."""
+        recorder, produced = self._recording.recorder, []
+        of_nodes = [recorder.nodes[recorded.call.name] for recorded in nodes]
+        for recorded, known in zip(nodes, of_nodes, strict=True):
+            values = [v for v, name in zip(recorded.node.outputs, recorded.node.proto.output, strict=False) if name]
+            produced += [name for value, name in zip(values, known.outputs, strict=False) if value in outputs]
+        names = tuple(name for known in of_nodes for name in known.names)
+        return recorder.nodes_key(GraphNodes(names, tuple(produced)))
 
     def readers(self, value: Value) -> list[RecordedNode | None]:
         """Return the nodes that read the elements of a value; None for a reader that is not counted."""

@@ -10,14 +10,14 @@ from costcore.trace.call import Call
 from costcore.trace.recorder import Recorder
 
 from ..graph.node import Node
-from ..graph.scope import Scope
+from ..graph.scope import GraphContext, Scope
 from ..values.value import Value
 from .walker import Outputs, Walker
 
 GRADIENT = "ai.onnx.preview.training::Gradient"
 
 
-def gradient(walker: Walker, node: Node, scope: Scope) -> Outputs:
+def gradient(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Outputs:
     """Record the backward pass of every call between the variables and the output.
 
     The gradient of a sum is an alias, that of a product is a product. Any other operator has a backward layer named
@@ -36,10 +36,11 @@ def gradient(walker: Walker, node: Node, scope: Scope) -> Outputs:
         if call.phase == "forward" and reached.intersection(call.inputs):
             reached.update(call.outputs)
             path.append(call)
+    key = walker.recording.nodes_key(node.proto, tuple(node.proto.output), context.prefix)
     gradients = {walker.recording.identity(target): recorder.new_id()}
     for call in reversed(path):
         if call.outputs and call.outputs[0] in gradients:
-            _backward(recorder, call, reached, gradients)
+            _backward(recorder, call._replace(name=key), reached, gradients)
     yield from ()
     return [Value(value.shape, value.dtype) for value in variables]
 
@@ -123,6 +124,7 @@ def _record(recorder: Recorder, call: Call, layer: Layer, inputs: tuple[int, ...
             layer=recorder.intern(layer),
             type=f"{call.type}Gradient",
             native=f"{call.native}.backward",
+            name=call.name,
             module=call.module,
             phase="backward",
             times=call.times,

@@ -56,6 +56,7 @@ class CachedNode(NamedTuple):
 
 def node_signature(
     proto: Any,
+    produced: Sequence[str],
     version: int | None,
     inputs: Sequence[Value | None],
     attributes: Mapping[str, Any],
@@ -67,6 +68,7 @@ def node_signature(
 
     Args:
         proto: the node (``NodeProto``).
+        produced: the names of its outputs.
         version: version of its domain.
         inputs: its inputs by position.
         attributes: its attributes by name.
@@ -83,7 +85,7 @@ def node_signature(
         elif value.shape is None or _has_many_elements(value):
             return None
     given = [value_signature(value) for value in inputs]
-    types = [declared[name].SerializeToString() if name in declared else name != "" for name in proto.output]
+    types = [declared[name].SerializeToString() if name in declared else name != "" for name in produced]
     written = [(name, attribute.SerializeToString()) for name, attribute in attributes.items()]
     return proto.op_type, proto.overload, version, tuple(given), tuple(types), tuple(written)
 

@@ -10,6 +10,7 @@ from costcore.registry.calculators import calculators
 from costcore.trace.call import Assumption, Call, Uncounted, new_call
 from costcore.trace.dataflow import Step
 from costcore.trace.recorder import Checkpoint, Recorder
+from costcore.trace.run import GraphNodes, new_nodes
 from costcore.translate import Native, Row, Translation, Translator, settings
 from costcore.translate import role_of as canonical_role
 
@@ -81,7 +82,8 @@ class Recording:
         self.dataflow.ids(node.inputs)  # an operand that is a view of an input has the id of the input
         translation, uncounted = self.translate(node, context.prefix)
         translation = translation._replace(layer=self.recorder.intern(translation.layer))
-        call = self.write(node.proto, node.key, translation, node.inputs, node.outputs, context, uncounted)
+        produced = tuple(node.proto.output)
+        call = self.write(node.proto, node.key, produced, translation, node.inputs, node.outputs, context, uncounted)
         for what in node.assumed:
             self.assume(what, node.label)
         for what in node.noted:
@@ -122,6 +124,7 @@ class Recording:
         self,
         proto: Any,
         native: str,
+        produced: tuple[str, ...],
         translation: Translation,
         inputs: Sequence[Value | None],
         outputs: Sequence[Value | None],
@@ -133,6 +136,7 @@ class Recording:
         Args:
             proto: the node.
             native: full name of its operator.
+            produced: names of its outputs.
             translation: its layer, and the values that this reads and produces.
             inputs: all inputs of the node.
             outputs: all outputs of the node.
@@ -147,6 +151,7 @@ class Recording:
             layer=layer,
             type=proto.op_type,
             native=native,
+            name=self.nodes_key(proto, produced, context.prefix),
             module=self.modules.around(proto, context.module, stored),
             times=context.times,
             region=context.region,
@@ -159,6 +164,22 @@ class Recording:
         self.recorder.record(call)
         self.dataflow.operands(call, inputs, outputs)
         return call
+
+    def nodes_key(self, proto: Any, produced: tuple[str, ...], prefix: str) -> str:
+        """Return the name that a call of this node (``NodeProto``) has until the report is made.
+
+        Args:
+            proto: the node.
+            produced: the names of its outputs, read once as that takes long.
+            prefix: what the names begin with.
+        """
+        name = proto.name
+        names: tuple[str, ...] = (name,) if name else ()
+        if "" in produced:
+            produced = tuple(filter(None, produced))
+        if prefix:
+            names, produced = (tuple([f"{prefix}{name}" for name in each]) for each in (names, produced))
+        return self.recorder.nodes_key(new_nodes(GraphNodes, (names, produced)))
 
     def _unranked_layer(self, node: Node, prefix: str) -> tuple[Translation, Uncounted | None]:
         """Return a layer that has only the name and the attributes of a node, if the rank of an operand is unknown."""

@@ -33,7 +33,7 @@ class SchemaFunctions:
     def __call__(self, walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Outputs | None:
         """Return the walk over the nodes that define ``node``; None if it is recorded itself."""
         if node.key == GRADIENT:
-            return gradient(walker, node, scope)
+            return gradient(walker, node, scope, context)
         if any(row.when is None or row.when(node.args) for row in self._rows.get(node.key, ())):
             return None
         function = definition(node, context)

@@ -152,18 +152,19 @@ class Walker:
         for proto in ordered if is_inside else self.recording.recorder.progress(ordered, "nodes"):
             self.budget.visit()
             inputs, attributes, signature = self._inputs(proto, scope), context.attributes_of(proto), None
-            if not self.user_shapes.cover(context.prefix, proto.output):
+            produced = tuple(proto.output)  # a new list at every access
+            if not self.user_shapes.cover(context.prefix, produced):
                 version = context.opsets.get(proto.domain or ONNX)
-                signature = node_signature(proto, version, inputs, attributes, scope.declared)
+                signature = node_signature(proto, produced, version, inputs, attributes, scope.declared)
             cached = self._node_cache.get(signature)
             if cached is not None:
-                found = self._replay(cached, proto, inputs, attributes, scope, context)
+                found = self._replay(cached, proto, produced, inputs, attributes, scope, context)
             else:
                 node = self._bind(proto, inputs, attributes, scope, context)
                 found = yield from self._walk_node(node, scope, context, signature)
             if hints:
                 hints.propagate(inputs, found)
-            for name, value in zip(proto.output, found, strict=False):
+            for name, value in zip(produced, found, strict=False):
                 if name and value is not None:
                     scope.values[name] = value
         return []
@@ -276,6 +277,7 @@ class Walker:
         self,
         cached: CachedNode,
         proto: Any,
+        produced: tuple[str, ...],
         inputs: list[Value | None],
         attributes: Mapping[str, Any],
         scope: Scope,
@@ -283,7 +285,7 @@ class Walker:
     ) -> list[Value | None]:
         """Record a node that equals an earlier one, and return its outputs."""
         outputs, translation = cached.replay(inputs)
-        call = self.recording.write(proto, cached.native, translation, inputs, outputs, context)
+        call = self.recording.write(proto, cached.native, produced, translation, inputs, outputs, context)
         if self.history is not None:
             node = self._bind(proto, inputs, attributes, scope, context)
             node.outputs = outputs

@@ -19,7 +19,7 @@ from ..meta.fast_kernels import FAST_KERNELS, WITHOUT_META_KERNEL, unless_on_met
 from ..meta.follow import FollowRule
 from ..meta.known_results import KNOWN_RESULTS, KnownResult
 from ..meta.operands import NUMBERS
-from ..naming import arguments_of, native_name, type_name
+from ..naming import arguments_of, is_in_place, native_name, type_name
 from ..packed_weights import is_packed
 from ..tensors import operand
 from .bookkeeping import ALIASES, BOOKKEEPING, BOOKKEEPING_NAMES, DATA_DEPENDENT_SHAPES
@@ -40,7 +40,8 @@ class OperatorPlan:
         row_names: the operator names that have mapping rules (rows).
 
     Attributes:
-        native: its full name.
+        native: its full name, out of place.
+        shown: its full name as it ran, ``aten::add_`` for the form in place.
         overload: the name of its overload; ``""`` for the default.
         type: its name in reports.
         row: the name under which its rows are found.
@@ -87,6 +88,7 @@ class OperatorPlan:
         "row",
         "run",
         "saves_for_backward",
+        "shown",
         "type",
         "written",
     )
@@ -95,6 +97,7 @@ class OperatorPlan:
         self.func = func
         self.run = func._op if type(func) is OpOverload else func
         self.native = native_name(func)
+        self.shown = self.native
         self.overload = ""
         self.type = type_name(self.native)
         self.row = self.native
@@ -128,6 +131,7 @@ class OperatorPlan:
         schema = func._schema
         name, overload = schema.name, schema.overload_name
         self.overload = "" if overload == "default" else overload
+        self.shown += "_" * is_in_place(name)
         self.assumed_result = ASSUMED_RESULTS.get(name)
         self.known_result = KNOWN_RESULTS.get(name)
         self.fast_kernel = FAST_KERNELS.get(f"{name}.{self.overload}" if self.overload else name)

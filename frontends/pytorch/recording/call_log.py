@@ -215,7 +215,7 @@ class CallLog:
         number = self._numbers[template] = len(self._templates)
         layer = self.recorder.intern(template.layer)
         pick = _picker([3 + at if at >= 0 else -1 for at in template.inputs + template.outputs])
-        names, n_inputs = (plan.type, plan.native, plan.overload), len(template.inputs)
+        names, n_inputs = (plan.type, plan.shown, plan.overload), len(template.inputs)
         self._templates.append((layer, *names, template.strided, template.learned, pick, n_inputs))
         return number
 

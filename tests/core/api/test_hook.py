@@ -168,7 +168,7 @@ def test_columns_are_a_list_not_a_string(counted):
 
 
 def test_the_set_of_all_columns_omits_tracebacks_memory_and_receptive_fields():
-    optional = {"traceback", "live", "live_peak", "saved", "receptive_field", "fused_mrw", "mcomm"}
+    optional = {"traceback", "live", "live_peak", "saved", "receptive_field", "fused_mrw", "mcomm", "nodes", "outputs"}
     assert set(REPORT) - set(ReportColumns.ALL) == optional
     assert set(SUMMARY) - set(SummaryColumns.ALL) == {"name", "fused_mrw", "mcomm"}
 

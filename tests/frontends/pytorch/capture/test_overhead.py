@@ -76,7 +76,7 @@ def test_operators_of_an_optimizer_step_are_located_without_a_search():
     recorder = Recorder()
     with capture(recorder):
         step()
-    assert {call.native for call in recorder.calls} > {"aten::item", "aten::mul"}  # those run at different depths
+    assert {call.operator for call in recorder.calls} > {"aten::item", "aten::mul"}  # those run at different depths
     # 7 lines of locate and 5 of _is_in_optimizer_step; a search takes two for every frame
     assert lines_each(step, location.__file__) <= 13 * len(recorder.calls)
 

@@ -56,7 +56,7 @@ def test_every_operator_of_a_gradient_scaler_is_priced(fused):
     pricer = Pricer(calculators())
     assert all(pricer(call).cost is not None for call in calls)
     unscale, update = (
-        next(pricer(call).cost for call in calls if call.native == f"aten::_amp_{name}")
+        next(pricer(call).cost for call in calls if call.operator == f"aten::_amp_{name}")
         for name in ("foreach_non_finite_check_and_unscale", "update_scale")
     )
     assert unscale.flops == 36 * Operations(mul=1, cmp=1)
