@@ -27,6 +27,8 @@ else:
 WITHOUT_GRADIENT = "no floating-point output depends on a tensor that requires a gradient"
 DATA_DECIDE = {"experts", "a branch over data", "indices of nonzeros", "distinct values"}
 """What these run depends on values, so that an estimate is one of several runs."""
+APPROXIMATE = {"packed sequences"}
+"""The memory of their estimates is said to be approximate."""
 
 
 def counted(name: str, backward: bool) -> Report:
@@ -59,7 +61,7 @@ def test_an_estimate_is_what_a_run_costs(name):
 
     def figures(report: Report) -> dict[str, Any]:
         keys = "flops", "macs", "mread", "mwrite", "n_layers", "n_params"
-        grown = report.memory.peak - report.memory.base if estimated.memory.is_exact else 0
+        grown = report.memory.peak - report.memory.base if estimated.memory.is_exact else "approximate"
         return {**{key: report.total_report[key] for key in keys}, "grown": grown}
 
     net, inputs = MADE[name].build().eval(), MADE[name].inputs()
@@ -67,4 +69,5 @@ def test_an_estimate_is_what_a_run_costs(name):
         net(*inputs)
     with torch.no_grad():
         estimated = counted(name, backward=False)
+    assert estimated.memory.is_exact or name in APPROXIMATE
     assert figures(estimated) == figures(hook.report)

@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import (
 
 from ..meta.choices import assumptions_of
 from ..meta.follow import Change, choose, follow
+from ..meta.kept_storages import keep_storages
 from ..meta.operands import (
     PLAIN,
     all_tensors,
@@ -169,6 +170,7 @@ class CaptureMode(TorchDispatchMode):
 
     def _see(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Register the memory of the results of an operator."""
+        keep_storages(func, args, result)
         for ledger in self.ledgers:
             ledger.see(func, args, kwargs, result)
 
@@ -236,7 +238,7 @@ class CaptureMode(TorchDispatchMode):
         if not plan.is_recorded or self.is_paused:
             return self._run_unrecorded(plan, args, kwargs)
         if plan.native == EQUAL and self._constants.include(self.recording.modules.innermost, args):
-            return self._run_unrecorded(plan, args, kwargs)
+            return self._run_unrecorded(plan, plan.with_scalar_tensors(args) or args, kwargs)
         if plan.func is MOVE and (self.is_estimate or args[0].is_meta) and is_move(*args, **kwargs):
             return self._run_move(plan, args, kwargs)
         if plan.assumed_result is not None and self._is_without_data(args):
