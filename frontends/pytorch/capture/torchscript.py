@@ -21,15 +21,17 @@ class GraphConstants:
         self._addresses: frozenset[int] = frozenset()
 
     def include(self, model: Module | None, tensors: Sequence[object]) -> bool:
-        """Return whether all tensors are constants of a model that TorchScript compiled.
+        """Return whether all operands of a comparison are constants that TorchScript compiled.
 
-        A program compares other tensors: TorchScript computes what follows from constants when it compiles.
+        A program compares other tensors: TorchScript computes what follows from constants when it compiles. Constants
+        without dimensions arrive as numbers, which no program can compare by this operator.
         """
-        if not isinstance(model, ScriptModule):
+        compared = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
+        if compared and not isinstance(model, ScriptModule):
             return False
-        if self._model is None or self._model() is not model:
+        if isinstance(model, ScriptModule) and (self._model is None or self._model() is not model):
             self._model, self._addresses = ref(model), _constants(model)
-        return all(isinstance(tensor, Tensor) and tensor.data_ptr() in self._addresses for tensor in tensors)
+        return all(tensor.data_ptr() in self._addresses for tensor in compared)
 
 
 def _constants(model: ScriptModule) -> frozenset[int]:

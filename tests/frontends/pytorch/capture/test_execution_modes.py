@@ -134,6 +134,21 @@ def test_p08_the_optimizer_of_torchscript_is_no_part_of_the_run():
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning", "ignore::torch.jit.TracerWarning")  # torch's own
+def test_p08_numbers_that_the_optimizer_of_torchscript_compares():
+    """The graph of the gradients has numbers without dimensions, equal ones of which TorchScript merges."""
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Dropout(), nn.Softmax(1))
+    x = torch.ones(2, 3, 8, 8, requires_grad=True)
+    functions = model, lambda x: nn.functional.dropout(x).softmax(1) * 2
+    for function in functions:
+        traced = torch.jit.trace(function, x, check_trace=False)
+        eager = record(lambda function=function: function(x).sum().backward())
+        for _ in range(3):  # the first two are optimized
+            recorder = record(lambda traced=traced: traced(x).sum().backward())
+            assert "equal" not in types(recorder)
+            assert macs(recorder.calls) == macs(eager.calls)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning", "ignore::torch.jit.TracerWarning")  # torch's own
 def test_p08_a_traced_model_that_compares_sizes():
     model, x = nn.MultiheadAttention(4, 2, batch_first=True).eval(), torch.ones(2, 3, 4)
     traced = torch.jit.trace(model, (x, x, x))
