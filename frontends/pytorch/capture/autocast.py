@@ -87,7 +87,8 @@ def _device() -> str | None:
     return next((name for name in _DEVICES if torch.is_autocast_enabled(name)), None)
 
 
-def _is_castable(tensor: Tensor) -> bool:
+def is_castable(tensor: Tensor) -> bool:
+    """Return whether autocast changes the dtype of a tensor."""
     return tensor.is_floating_point() and tensor.dtype is not torch.float64
 
 
@@ -103,7 +104,7 @@ class Casts:
 
     def run(self, operator: OpOverload, args: Any, kwargs: Any) -> Any:
         """Run an operator that has a rule: on operands of the dtype that is wanted, and without autocast inside it."""
-        dtypes = {x.dtype for x in tensors_of(args, kwargs) if x.is_meta and _is_castable(x)}
+        dtypes = {x.dtype for x in tensors_of(args, kwargs) if x.is_meta and is_castable(x)}
         wanted = _wanted(operator._schema.name.removeprefix("aten::"), dtypes)
         if wanted is not None and dtypes - {wanted}:
             args, kwargs = self(args, wanted), self(kwargs, wanted)
@@ -113,7 +114,7 @@ class Casts:
     def __call__(self, value: Any, dtype: torch.dtype) -> Any:
         """Return arguments with every meta operand cast to ``dtype``, the last one first as in PyTorch."""
         if isinstance(value, Tensor):
-            is_cast = value.is_meta and _is_castable(value) and value.dtype is not dtype
+            is_cast = value.is_meta and is_castable(value) and value.dtype is not dtype
             return self._cast(value, dtype) if is_cast else value
         if isinstance(value, dict):
             return {name: self(item, dtype) for name, item in value.items()}
@@ -200,7 +201,7 @@ def patch_autocast(stack: ExitStack, active_casts: Callable[[], Casts | None]) -
     @wraps(cast_inputs)
     def _cast(value: Any, device_type: str, dtype: torch.dtype) -> Any:
         if isinstance(value, Tensor) and value.is_meta and active_casts() is not None:
-            return value.to(dtype) if _is_castable(value) else value
+            return value.to(dtype) if is_castable(value) else value
         return cast_inputs(value, device_type, dtype)
 
     replace(stack, torch.amp.autocast_mode, "_cast", _cast)

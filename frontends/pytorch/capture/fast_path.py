@@ -4,7 +4,8 @@ The fused operator computes the result, as in a run without a capture. What is r
 module runs at any other time, in training or on another device: the module runs once more on meta tensors, which takes
 neither memory nor arithmetic. So the recorded calls do not depend on the grad mode. Where that is impossible, the fused
 operator is recorded itself, as one call: for nested tensors, under autocast, inside another dispatch mode, if calls are
-timed, and if a program calls it without the module.
+timed, and if a program calls it without the module. On the meta device, where PyTorch runs the module operator by
+operator, it takes the fast path under autocast as it would with data.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def _is_seen(mode: CaptureMode, args: Any, kwargs: Any) -> bool:
     """Return whether a call is recorded here, and not by the mode or not at all."""
     if mode.in_composite or mode.is_paused or mode.is_over or _functorch_level() is not None or _mode_count() != 1:
         return False
-    return have_data(tensors_of(args, kwargs))
+    return have_data(tensors_of(args, kwargs)) or autocast.is_any_enabled()
 
 
 def _run(mode: CaptureMode, operator: OpOverload, args: Any, kwargs: Any, fused: Callable[[], Any]) -> Any:
@@ -117,15 +118,15 @@ def _run(mode: CaptureMode, operator: OpOverload, args: Any, kwargs: Any, fused:
 
     The capture is off meanwhile: a kernel that runs inside a dispatch mode calls its operators without autocast.
     """
+    passed = mode.cache.plans.of(operator).bind(args, kwargs)
 
     def run() -> Any:
         with _without_capture(CAPTURED):
-            return fused()
+            return fused() if have_data(tensors_of(args, kwargs)) else _result_without_data(passed)
 
     if autocast.is_any_enabled():
         for ledger in mode.ledgers:
             ledger.note(CAST_INSIDE, is_approximation=True)
-    passed = mode.cache.plans.of(operator).bind(args, kwargs)
     module = mode.recording.modules.innermost
     is_nested = any(tensor.is_nested for tensor in tensors_of(args, kwargs))
     is_whole = is_nested or mode.recording.measures_time or autocast.is_any_enabled()
@@ -139,6 +140,20 @@ def _run(mode: CaptureMode, operator: OpOverload, args: Any, kwargs: Any, fused:
             stack.enter_context(ledger.paused())
         _record(mode, module, passed, result)
     return result
+
+
+def _result_without_data(passed: Mapping[str, Any]) -> Any:
+    """Return what a fused operator returns on the meta device under autocast, which casts what its products read."""
+    if "src" in passed:
+        return _product_like(passed["src"], passed["src"].shape)
+    query, key = passed["query"], passed["key"]
+    heads = () if passed["average_attn_weights"] else (passed["num_head"],)
+    weights = (query.shape[0], *heads, query.shape[1], key.shape[1])
+    return _product_like(query, query.shape), _product_like(query, weights) if passed["need_weights"] else None
+
+
+def _product_like(tensor: Tensor, shape: Sequence[int]) -> Tensor:
+    return tensor.new_empty(shape, dtype=autocast.lower_dtype() if autocast.is_castable(tensor) else tensor.dtype)
 
 
 def _record(mode: CaptureMode, module: Module, passed: dict[str, Any], result: Any) -> None:
@@ -204,14 +219,18 @@ def is_fused_with_data(module: Module, args: Sequence[Any], kwargs: Mapping[str,
 def as_one_operator(
     mode: CaptureMode, module: Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Iterator[None]:
-    """Count the memory of a module as that of a fused operator, if it would be one with data."""
+    """Run a module that would be one operator with data as that, or only count its memory so.
+
+    Under autocast PyTorch takes its fast path: that operator is recorded, as in a run.
+    """
     with ExitStack() as stack:
-        if is_fused_with_data(module, args, kwargs):
+        is_cast = autocast.is_any_enabled()
+        if (mode.ledgers or is_cast) and is_fused_with_data(module, args, kwargs):
+            if is_cast:
+                replace(stack, torch.utils.backend_registration, "_privateuse1_backend_name", "meta")
             has_mask = len(tensors_of(args, kwargs)) > (3 if isinstance(module, MultiheadAttention) else 1)
-            for ledger in mode.ledgers:
+            for ledger in () if is_cast else mode.ledgers:
                 ledger.note(FUSED)
-                if autocast.is_any_enabled():
-                    ledger.note(CAST_INSIDE, is_approximation=True)
                 if has_mask:
                     ledger.note(MERGED, is_approximation=True)
                 stack.enter_context(ledger.whole())

@@ -147,7 +147,7 @@ class _ModuleCalls(NamedTuple):
         is_pytorchs_own: whether that is PyTorch's function.
         end_module_call: records what a module returned.
         fast_modules: modules that may run as one operator.
-        as_one_operator: a context in which such a module runs so, for the memory of a run.
+        as_one_operator: a context in which such a module runs so, or its memory is counted so.
     """
 
     thread: _Thread
@@ -171,7 +171,7 @@ def _call_module(self: Module, *args: Any, _costcore: _ModuleCalls, **kwargs: An
     modules.enter(self)
     begun = recording.begin_module_call(args) if recording.has_module_calls else None
     try:
-        if mode.ledgers and isinstance(self, _costcore.fast_modules):
+        if isinstance(self, _costcore.fast_modules):
             with _costcore.as_one_operator(mode, self, args, kwargs):
                 result = _costcore.original(self, *args, **kwargs)
         elif _costcore.is_pytorchs_own and self._compiled_call_impl is None:  # as the original, with one frame less

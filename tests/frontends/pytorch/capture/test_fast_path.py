@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from costcore import ComputationalCostHook
+from costcore import ComputationalCostHook, estimate
 from tests.frontends.pytorch.differences import refuses
 from tests.frontends.pytorch.runs import listed, macs, record, types
 from tests.frontends.pytorch.unchanged import unchanged
@@ -135,6 +135,44 @@ def test_autocast_makes_the_fused_operator_one_call_in_the_lower_precision(name)
     assert all(map(torch.equal, plain, found))
     fused = [call for call in recorder.calls if call.type != "to"]
     assert len(fused) == 1 and fused[0].layer.out.dtype == "bfloat16"
+
+
+FUSED = ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")
+COLUMNS = ("flops", "macs", "mread", "mwrite", "n_layers", "n_params")
+
+
+def _figures(report):
+    calls = [(call.type, call.layer) for call, *_ in report.trace]
+    return calls, [report.total_report[name] for name in COLUMNS], report.memory.peak - report.memory.base
+
+
+@pytest.mark.filterwarnings("ignore::costcore.CostWarning")
+@pytest.mark.parametrize("name", RUNS)
+def test_under_autocast_an_estimate_records_what_a_run_records(name):
+    module, args, kwargs = RUNS[name]()
+    inputs = {**dict(zip(("query", "key", "value") if len(args) == 3 else ("src",), args, strict=True)), **kwargs}
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        if refuses(lambda: module(*args, **kwargs)):
+            pytest.skip("this PyTorch takes the fast path of a layer under autocast too, in two dtypes")
+        with ComputationalCostHook(memory=True) as hook:
+            hook.watch(module, [*inputs.values()])
+            module(**inputs)
+        estimated = estimate(module, inputs, memory=True)
+        without_memory = estimate(module, inputs)
+    assert _figures(estimated) == _figures(hook.report)
+    assert [without_memory.total_report[name] for name in COLUMNS] == _figures(estimated)[1]
+    assert sum(call.type in FUSED for call in hook.calls) == (2 if name == "encoder" else 1)
+    assert not estimated.memory.is_exact
+
+
+def test_under_autocast_a_layer_between_others_keeps_the_dtypes_of_a_run():
+    module = nn.Sequential(nn.LayerNorm(E), layer(), nn.Linear(E, E)).eval()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, cache_enabled=False):
+        if refuses(lambda: module(X)):
+            pytest.skip("this PyTorch takes the fast path of a layer under autocast too, in two dtypes")
+        with ComputationalCostHook(memory=True) as hook:
+            module(X)
+        assert _figures(estimate(module, X, memory=True))[:2] == _figures(hook.report)[:2]
 
 
 def test_calls_that_are_timed_are_those_that_run():
