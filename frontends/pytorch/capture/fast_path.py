@@ -118,17 +118,19 @@ def _run(mode: CaptureMode, operator: OpOverload, args: Any, kwargs: Any, fused:
 
     The capture is off meanwhile: a kernel that runs inside a dispatch mode calls its operators without autocast.
     """
-    passed = mode.cache.plans.of(operator).bind(args, kwargs)
+    passed, tensors = mode.cache.plans.of(operator).bind(args, kwargs), tensors_of(args, kwargs)
 
     def run() -> Any:
         with _without_capture(CAPTURED):
-            return fused() if have_data(tensors_of(args, kwargs)) else _result_without_data(passed)
+            return fused() if have_data(tensors) else _result_without_data(passed)
 
-    if autocast.is_any_enabled():
-        for ledger in mode.ledgers:
+    for ledger in mode.ledgers:
+        for tensor in tensors:
+            ledger.watch_operand(tensor)
+        if autocast.is_any_enabled():
             ledger.note(CAST_INSIDE, is_approximation=True)
     module = mode.recording.modules.innermost
-    is_nested = any(tensor.is_nested for tensor in tensors_of(args, kwargs))
+    is_nested = any(tensor.is_nested for tensor in tensors)
     is_whole = is_nested or mode.recording.measures_time or autocast.is_any_enabled()
     if module is None or is_whole or not _runs(module, passed):
         return mode.run_as_one_call(operator, args, kwargs, run)

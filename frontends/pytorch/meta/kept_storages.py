@@ -7,6 +7,7 @@ device a result is as large as its elements.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -42,6 +43,7 @@ def _bags(
     factors: Tensor | None = None,
     has_last: bool = False,
     padding: int = -1,
+    *,
     forward_only: bool = False,
 ) -> Sizes:
     """Yield the storages of the bag of every index, of the sizes of bags, and of the index of every maximum."""
@@ -52,10 +54,6 @@ def _bags(
     yield results[1], 0 if is_fast else indices.numel() + 1
     yield results[2], offsets.numel()
     yield results[3], n_bags * weight.shape[1] if is_max else offsets.numel() if is_sum and forward_only else n_bags
-
-
-def _bags_of_inference(results: Sequence[Tensor], *args: Any) -> Sizes:
-    return _bags(results, *args, *(False, 0, False, None, False, -1)[len(args) - 3 :], True)
 
 
 def _by_id(rules: dict[Any, Callable[..., Sizes]]) -> dict[int, Callable[..., Sizes]]:
@@ -71,7 +69,7 @@ _RULES = _by_id(
         _aten.im2col.default: _as_operand,
         _aten.col2im.default: _as_operand,
         _aten._embedding_bag.default: _bags,
-        _aten._embedding_bag_forward_only.default: _bags_of_inference,
+        _aten._embedding_bag_forward_only.default: partial(_bags, forward_only=True),
     }
 )
 

@@ -175,6 +175,16 @@ def test_under_autocast_a_layer_between_others_keeps_the_dtypes_of_a_run():
         assert _figures(estimate(module, X, memory=True))[:2] == _figures(hook.report)[:2]
 
 
+def test_what_a_fused_operator_reads_lived_before_the_run():
+    """The weights of the attention, of the perceptron and of two norms, and the input."""
+    module = layer()
+    with torch.no_grad(), ComputationalCostHook(memory=True) as hook:
+        module(X)
+    assert hook.memory.base == 4 * (4 * E * E + 4 * E + 2 * E * F + F + E + 4 * E + X.numel())
+    with torch.no_grad():
+        assert estimate(module, X, memory=True).memory.base == hook.memory.base
+
+
 def test_calls_that_are_timed_are_those_that_run():
     module = layer()
     cch = ComputationalCostHook(frontends=["pytorch"], measure_time=True)
