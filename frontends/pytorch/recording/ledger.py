@@ -360,7 +360,7 @@ class StorageLedger:
 
     def frame(self, mark: int, result: Any) -> tuple[FrameEvent, ...] | None:
         """Return the events since ``mark``, which a composite operator caused; None if they cannot be replayed."""
-        if self._meeting is not None:
+        if self._meeting is not None or self.is_paused:
             return None
         outputs: dict[int, int] = {}
         for i, tensor in enumerate(all_tensors((result,))):

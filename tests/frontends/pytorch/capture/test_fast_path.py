@@ -185,6 +185,19 @@ def test_what_a_fused_operator_reads_lived_before_the_run():
         assert estimate(module, X, memory=True).memory.base == hook.memory.base
 
 
+def test_a_copy_without_data_needs_the_memory_of_a_run_also_after_one():
+    """What a fused operator is recorded as runs without being watched, so that it says nothing of memory."""
+    module = nn.TransformerDecoderLayer(E, HEADS, F, batch_first=True).eval()
+    with torch.no_grad():
+        memories = []
+        for device in ("cpu", "meta"):
+            copied, x = copy.deepcopy(module).to(device), X.to(device)
+            with ComputationalCostHook(memory=True) as hook:
+                copied(x, x)
+            memories.append((hook.memory.base, hook.memory.peak, hook.memory.end))
+    assert memories[0] == memories[1]
+
+
 def test_calls_that_are_timed_are_those_that_run():
     module = layer()
     cch = ComputationalCostHook(frontends=["pytorch"], measure_time=True)
