@@ -12,6 +12,7 @@ the first capture, which takes a millisecond, and stay registered. They do not a
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import cache
 from typing import Any
 
@@ -20,7 +21,7 @@ from torch._ops import OpOverload
 
 from ..meta.follow import follow
 from ..meta.operands import PLAIN, are_distributed, have_data, is_mixed, tensors_of, without_data
-from ..operators.composite_ops import ADDS_IN_PLACE, COMPOSITES, WITHOUT_GRADIENT, exists, overload
+from ..operators.composite_ops import ADDS_IN_PLACE, COMPOSITES, KERNELS_OF_CPU, WITHOUT_GRADIENT, exists, overload
 from ..operators.plan import OperatorPlan
 from ..recording.stopwatch import Stopwatch
 from . import autocast
@@ -128,7 +129,10 @@ def _call(
         mark = ledgers[0].begin_frame() if ledgers else 0
         casts_inside = plan.native in autocast.CASTS_INSIDE and autocast.is_any_enabled()
         # a mode that handles the operator as a whole, as in inference, would run what is inside without autocast
-        result = _run(mode, plan, redispatch, keyset & (AFTER_CAPTURE if casts_inside else AFTER), *passed)
+        with ExitStack() as stack:
+            for ledger in ledgers if plan.native.removeprefix("aten::") in KERNELS_OF_CPU else ():
+                stack.enter_context(ledger.whole())
+            result = _run(mode, plan, redispatch, keyset & (AFTER_CAPTURE if casts_inside else AFTER), *passed)
         if cached is None:
             cached = mode.add_call(plan, key, args, kwargs, tensors, result)
         for ledger in ledgers:

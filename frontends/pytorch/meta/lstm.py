@@ -16,6 +16,10 @@ NAME = "aten::lstm"
 
 RESERVE = "memory: the workspace that LSTM layers keep for their backward pass is estimated, by sizes of oneDNN 3.12"
 
+STEPS = (
+    "memory: an LSTM layer that oneDNN does not compute is trained by other operators on the meta device than on a CPU"
+)
+
 _LSTM_MODE = 2
 _PAGE = 4096
 

@@ -36,6 +36,9 @@ PyTorch then computes singular values and eigenvalues alone. Inside a dispatch m
 may be needed, and computes the vectors as well, by another algorithm with other rounding errors.
 """
 
+KERNELS_OF_CPU = frozenset((*WITHOUT_GRADIENT, "mish_backward", "native_channel_shuffle"))
+"""The members of :data:`COMPOSITES` that run others on the meta device, whose results a CPU never holds."""
+
 _RECURRENT = (f"aten::{name}{cell}" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell"))
 
 ADDS_IN_PLACE = frozenset(("aten::linear", *_RECURRENT))

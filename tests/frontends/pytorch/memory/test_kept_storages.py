@@ -87,3 +87,24 @@ def test_patches_and_their_sums():
     assert agree(Of(lambda x: functional.fold(x, (5, 5), 2)), torch.rand(1, 8, 16)) == 8 * 16 * 4
     assert agree(Of(lambda x: functional.unfold(x, 2, stride=5)), x) == 2 * 5 * 5 * 4
     assert agree(Of(lambda x: functional.fold(functional.unfold(x[0], 2), (5, 5), 2)), x) == 2 * 8 * 16 * 4
+
+
+def test_what_a_cpu_never_holds_of_an_operator_is_not_counted():
+    """Mish makes its result and a gradient, of 4 * 5 values each, beside the loss and the gradient of that."""
+    assert agree(nn.Mish(), torch.rand(4, 5, requires_grad=True), backward=True) <= 4 * (2 * 20 + 2) + NUMBERS
+    agree(nn.ChannelShuffle(2), torch.rand(1, 4, 3, 3, requires_grad=True), backward=True)
+    assert agree(Of(torch.linalg.svdvals), torch.rand(5, 5)) == 5 * 4
+    assert agree(Of(torch.linalg.eigvalsh), torch.rand(5, 5)) == 5 * 4
+
+
+def test_layers_that_run_otherwise_on_a_cpu_are_said_to_be_approximate():
+    lengths = torch.tensor([5, 5]), torch.tensor([3, 2])
+    loss = nn.CTCLoss()
+    with torch.no_grad():
+        report = estimate(Of(loss), [torch.rand(5, 2, 4), torch.ones(2, 3, dtype=torch.long), *lengths], memory=True)
+    assert not report.memory.is_exact and "ctc_loss" in " ".join(report.memory.notes)
+    for net in nn.LSTM(3, 5, proj_size=2), nn.LSTM(3, 5).double():
+        shape = (4, 2, 3)
+        assert estimate(net, shape, memory=True).memory.is_exact
+        trained = estimate(net, shape, memory=True, backward=True).memory
+        assert not trained.is_exact and "oneDNN" in " ".join(trained.notes)
