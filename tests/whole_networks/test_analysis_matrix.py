@@ -20,9 +20,8 @@ if "pytorch" in frameworks.available():
     from tests.whole_networks.matrix.programs import PROGRAMS
 
     MADE = {**NETWORKS, **PROGRAMS}
-    TRAINED = sorted({*NETWORKS, *PROGRAMS} - {"nothing"})
 else:
-    MADE, TRAINED = {}, []
+    MADE = {}
 
 WITHOUT_GRADIENT = "no floating-point output depends on a tensor that requires a gradient"
 DATA_DECIDE = {"experts", "a branch over data", "indices of nonzeros", "distinct values"}
