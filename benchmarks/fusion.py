@@ -15,7 +15,7 @@ from typing import Any
 from torch import nn
 
 from costcore import estimate
-from costcore.fusion.groups import groups_of
+from costcore.analyses.fusion.groups import groups_of
 
 CALLS, ROUNDS, MOST = 10_000, 5, 1.0
 

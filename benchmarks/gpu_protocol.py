@@ -32,12 +32,12 @@ from torch import Tensor, nn
 
 from benchmarks.networks import Network, available
 from costcore import ComputationalCostHook, estimate
+from costcore.analyses.devices.catalog import named
+from costcore.analyses.devices.device import Device
+from costcore.analyses.timing.toml_text import toml_text
 from costcore.cli.calibrate import device_file
-from costcore.devices.catalog import named
-from costcore.devices.device import Device
 from costcore.frontends.pytorch.calibration.conditions import versions
 from costcore.frontends.pytorch.calibration.measure import calibrate
-from costcore.timing.toml_text import toml_text
 
 QUERY = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,power.draw,temperature.gpu"
 NETS = (

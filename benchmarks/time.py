@@ -33,11 +33,11 @@ from torch import nn
 from benchmarks.more_networks import MORE_NETWORKS, OTHER_AXES
 from benchmarks.networks import NETWORKS, Network, available
 from costcore import ComputationalCostHook, Report, estimate
-from costcore.devices.catalog import named
-from costcore.devices.device import Cache, Device, Memory
+from costcore.analyses.devices.catalog import named
+from costcore.analyses.devices.device import Cache, Device, Memory
+from costcore.analyses.timing.calibration_table import to_table
+from costcore.analyses.timing.comparison import TimeComparison
 from costcore.frontends.pytorch.calibration.measure import calibrate
-from costcore.timing.calibration_table import to_table
-from costcore.timing.comparison import TimeComparison
 
 TRUTH = Path(__file__).parent / "data" / "fusion_inductor.csv"
 

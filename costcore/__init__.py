@@ -6,37 +6,37 @@ from costcore._version import __version__ as __version__
 
 TYPE_CHECKING = False  # type checkers recognize the name; importing `typing` would double the import time
 if TYPE_CHECKING:
+    from costcore.analyses.conventions.catalog import conventions as conventions
+    from costcore.analyses.sizes.inputs import Dim as Dim
     from costcore.api.estimate import estimate as estimate
     from costcore.api.hook import ComputationalCostHook as ComputationalCostHook
     from costcore.api.ranks import estimate_ranks as estimate_ranks
-    from costcore.api.sweep import sweep as sweep
-    from costcore.api.table import table as table
-    from costcore.batch_size.fit import accumulation as accumulation
-    from costcore.batch_size.fit import max_batch as max_batch
-    from costcore.budgets.check import check as check
-    from costcore.comparisons.comparison import compare as compare
-    from costcore.counting.conventions.catalog import conventions as conventions
     from costcore.errors import CostError as CostError
     from costcore.errors import CostWarning as CostWarning
-    from costcore.explanations.explain import explain as explain
-    from costcore.explanations.reconcile import reconcile as reconcile
     from costcore.ir import Cost as Cost
     from costcore.ir import Layer as Layer
     from costcore.ir import Operations as Operations
     from costcore.ir import Tensor as Tensor
-    from costcore.meter.meter import MFUMeter as MFUMeter
     from costcore.plugins import hookimpl as hookimpl
-    from costcore.reports.columns import GroupColumns as GroupColumns
-    from costcore.reports.columns import LayerColumns as LayerColumns
-    from costcore.reports.columns import ReceptiveFieldColumns as ReceptiveFieldColumns
-    from costcore.reports.columns import ReportColumns as ReportColumns
-    from costcore.reports.columns import SummaryColumns as SummaryColumns
-    from costcore.reports.columns import TreeColumns as TreeColumns
     from costcore.reports.report import Report as Report
-    from costcore.serving.report import ServingReport as ServingReport
-    from costcore.sizes.inputs import Dim as Dim
+    from costcore.studies.batch_size.fit import accumulation as accumulation
+    from costcore.studies.batch_size.fit import max_batch as max_batch
+    from costcore.studies.budgets.check import check as check
+    from costcore.studies.comparisons.comparison import compare as compare
+    from costcore.studies.explanations.explain import explain as explain
+    from costcore.studies.explanations.reconcile import reconcile as reconcile
+    from costcore.studies.meter.meter import MFUMeter as MFUMeter
+    from costcore.studies.serving.report import ServingReport as ServingReport
+    from costcore.studies.sweeps.sweep import sweep as sweep
+    from costcore.studies.sweeps.table import table as table
+    from costcore.studies.training.ledger import TrainingLedger as TrainingLedger
+    from costcore.tables.columns import GroupColumns as GroupColumns
+    from costcore.tables.columns import LayerColumns as LayerColumns
+    from costcore.tables.columns import ReceptiveFieldColumns as ReceptiveFieldColumns
+    from costcore.tables.columns import ReportColumns as ReportColumns
+    from costcore.tables.columns import SummaryColumns as SummaryColumns
+    from costcore.tables.columns import TreeColumns as TreeColumns
     from costcore.trace.trace import Trace as Trace
-    from costcore.training.ledger import TrainingLedger as TrainingLedger
 
 
 # In a checkout, calculators/ and frontends/ are next to this folder; in an installed package they are inside it.
@@ -50,33 +50,33 @@ _MODULES = {
     "Cost": "ir",
     "CostError": "errors",
     "CostWarning": "errors",
-    "Dim": "sizes.inputs",
-    "GroupColumns": "reports.columns",
+    "Dim": "analyses.sizes.inputs",
+    "GroupColumns": "tables.columns",
     "Layer": "ir",
-    "LayerColumns": "reports.columns",
-    "MFUMeter": "meter.meter",
+    "LayerColumns": "tables.columns",
+    "MFUMeter": "studies.meter.meter",
     "Operations": "ir",
-    "ReceptiveFieldColumns": "reports.columns",
+    "ReceptiveFieldColumns": "tables.columns",
     "Report": "reports.report",
-    "ReportColumns": "reports.columns",
-    "ServingReport": "serving.report",
-    "SummaryColumns": "reports.columns",
+    "ReportColumns": "tables.columns",
+    "ServingReport": "studies.serving.report",
+    "SummaryColumns": "tables.columns",
     "Tensor": "ir",
     "Trace": "trace.trace",
-    "TrainingLedger": "training.ledger",
-    "TreeColumns": "reports.columns",
-    "accumulation": "batch_size.fit",
-    "check": "budgets.check",
-    "compare": "comparisons.comparison",
-    "conventions": "counting.conventions.catalog",
+    "TrainingLedger": "studies.training.ledger",
+    "TreeColumns": "tables.columns",
+    "accumulation": "studies.batch_size.fit",
+    "check": "studies.budgets.check",
+    "compare": "studies.comparisons.comparison",
+    "conventions": "analyses.conventions.catalog",
     "estimate": "api.estimate",
     "estimate_ranks": "api.ranks",
-    "explain": "explanations.explain",
+    "explain": "studies.explanations.explain",
     "hookimpl": "plugins",
-    "max_batch": "batch_size.fit",
-    "reconcile": "explanations.reconcile",
-    "sweep": "api.sweep",
-    "table": "api.table",
+    "max_batch": "studies.batch_size.fit",
+    "reconcile": "studies.explanations.reconcile",
+    "sweep": "studies.sweeps.sweep",
+    "table": "studies.sweeps.table",
 }
 __all__ = [
     "ComputationalCostHook",

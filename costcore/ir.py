@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from math import prod
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
-from costcore.dims import Dim, as_dim, ceil_div, ceil_log2, gcd, is_symbolic, maximum, minimum
+from costcore.numbers.dims import Dim, as_dim, ceil_div, ceil_log2, gcd, is_symbolic, maximum, minimum
 
 __all__ = [
     "BITS",
@@ -337,7 +337,7 @@ def pattern(
 ) -> Callable[[_F], _F]:
     """Mark a calculator with the pattern of its operators: what an element of an output needs of the inputs.
 
-    Compilers fuse operators by it, see :mod:`costcore.fusion`. Without the mark the pattern is ``opaque``, which is
+    Compilers fuse operators by it, see :mod:`costcore.analyses.fusion`. Without the mark the pattern is ``opaque``, which is
     fused with nothing.
 
     * ``free``: the output is the first input, in other words or in another shape; nothing runs.

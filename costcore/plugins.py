@@ -19,7 +19,7 @@ from costcore.messages import short_repr, unknown
 hookimpl = pluggy.HookimplMarker(hookspecs.NAME)
 """Marks the hook functions of a plug-in, ``@costcore.hookimpl``."""
 
-BUILTIN = ("costcore.calculators", "costcore.frontends", "costcore.reports.tables.renderers")
+BUILTIN = ("costcore.calculators", "costcore.frontends", "costcore.tables.renderers")
 
 DISABLE_VARIABLE = "COSTCORE_DISABLE_PLUGINS"
 """The environment variable that disables installed plug-ins: their names, separated by commas."""

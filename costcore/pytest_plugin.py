@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from costcore.budgets.check import BudgetLike
     from costcore.reports.report import Report
+    from costcore.studies.budgets.check import BudgetLike
 
 LIMITS = ("flops", "macs", "mread", "mwrite", "mrw", "n_params", "mcomm", "arena", "peak_memory")
 SECTIONS = ("strict", "baseline", "max_increase", "total", "module", "operator")
@@ -28,7 +28,7 @@ class CostBudget:
             model: a model, as for :func:`costcore.estimate`, or a report.
             inputs: the inputs of the model. If ``model`` is a report, its budget may be passed here.
             budget: the path of a TOML file, a mapping with the same content, or a
-                :class:`costcore.budgets.budget.Budget`.
+                :class:`costcore.studies.budgets.budget.Budget`.
             arguments: limits on totals (``flops``, ``macs``, ``mread``, ``mwrite``, ``mrw``, ``n_params``, ``arena``,
                 ``peak_memory``, for which memory is recorded), the other entries of a budget
                 (``module={"layer?": {"macs": "1G"}}``, ``operator``, ``baseline``, ``max_increase``, ``strict``), and
@@ -40,11 +40,11 @@ class CostBudget:
         __tracebackhide__ = True
         from costcore.api.build_report import warn_about
         from costcore.api.estimate import estimate
-        from costcore.budgets.budget import Budget
-        from costcore.budgets.check import check
-        from costcore.budgets.toml import read_budget
         from costcore.errors import UnknownOptionError
         from costcore.reports.report import Report
+        from costcore.studies.budgets.budget import Budget
+        from costcore.studies.budgets.check import check
+        from costcore.studies.budgets.toml import read_budget
 
         limits = {key: arguments.pop(key) for key in LIMITS if key in arguments}
         sections = {key: arguments.pop(key) for key in SECTIONS if key in arguments}

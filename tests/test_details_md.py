@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from costcore.counting.conventions.convention import Convention, Pass
-from costcore.counting.conventions.expression import Expression
+from costcore.analyses.conventions.convention import Convention, Pass
+from costcore.analyses.conventions.expression import Expression
 from costcore.errors import CostError
 from costcore.ir import Cost, Operations, ceil_div, ceil_log2, covers, layout_operator, maximum, pattern, prod
 from costcore.translate import Row

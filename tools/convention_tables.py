@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from costcore.counting.conventions.convention import Convention, Pass
-from costcore.counting.conventions.expression import Expression
-from costcore.counting.conventions.quantities import vocabulary
+from costcore.analyses.conventions.convention import Convention, Pass
+from costcore.analyses.conventions.expression import Expression
+from costcore.analyses.conventions.quantities import vocabulary
 
 TITLE = "Conventions of other tools"
 WORDS = "Words in rules"
 INTRODUCTION = """\
 `report.under("fvcore")` counts a report as another tool does. The rules of each convention are a TOML file of their own
-in `costcore/counting/conventions/data`, and these are all of them. A key is a canonical operator (`conv`), one of a
+in `costcore/analyses/conventions/data`, and these are all of them. A key is a canonical operator (`conv`), one of a
 framework (`aten:matmul`), a module with an operator that it runs itself (`nn.Conv2d/conv`), or a function (`F.relu`).
 The most specific key of a call decides. What no rule names is not counted. Several tables of a convention add up.\
 """

@@ -23,13 +23,13 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # this checkout is documented, whatever is installed
 
+from costcore.analyses.conventions.catalog import conventions  # noqa: E402
+from costcore.analyses.conventions.convention import Convention  # noqa: E402
+from costcore.analyses.fusion.patterns import stated_pattern  # noqa: E402
 from costcore.calculators import costcore_calculators  # noqa: E402 - found by the line above
 from costcore.calculators.families import FAMILIES, family_of  # noqa: E402
-from costcore.counting.conventions.catalog import conventions  # noqa: E402
-from costcore.counting.conventions.convention import Convention  # noqa: E402
 from costcore.counting.pricing import cost_of  # noqa: E402
 from costcore.errors import CostError  # noqa: E402
-from costcore.fusion.patterns import stated_pattern  # noqa: E402
 from costcore.ir import OPERATION_CLASSES, Calculator, Cost, Operations  # noqa: E402
 from costcore.messages import qualified_name  # noqa: E402
 from costcore.registry.frontends import load  # noqa: E402

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 from costcore.counting.pricing import Pricer
 from costcore.errors import AssumedReportError, CostError, CostWarning, IncompleteReportError, PartialReportError
 from costcore.ir import Pattern
+from costcore.ledger.caveats import uncounted_operators
 from costcore.messages import unknown
 from costcore.registry.custom import CustomCalculators
-from costcore.reports.caveats import uncounted_operators
 from costcore.reports.report import Report
 from costcore.trace.call import Assumption, Call, Uncounted, with_names
 from costcore.trace.gc_paused import collector_off
@@ -62,8 +62,8 @@ def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, 
     recorder.flush()
     memory, calls = None, recorder.calls
     if recorder.memory_ledger is not None:
-        from costcore.memory.ledger import decide_kinds
-        from costcore.memory.saved import with_saved
+        from costcore.analyses.memory.saved import with_saved
+        from costcore.trace.memory_ledger import decide_kinds
 
         raw = recorder.memory_ledger()
         memory = decide_kinds(raw, [call.phase for call in calls])
@@ -122,7 +122,7 @@ def _patterns(calls: Sequence[Call], custom: CustomCalculators) -> dict[int, Pat
     stating = {name: calculator for name, calculator in custom.by_layer.items() if hasattr(calculator, "pattern")}
     if not stating:
         return {}
-    from costcore.fusion.patterns import stated_pattern
+    from costcore.analyses.fusion.patterns import stated_pattern
 
     found = ((i, call.layer, stating.get(call.operator) or stating.get(call.layer.op)) for i, call in enumerate(calls))
     return {i: stated_pattern(calculator, layer) for i, layer, calculator in found if calculator is not None}

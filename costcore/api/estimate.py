@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from costcore.analyses.sizes.inputs import has_names
+from costcore.analyses.sizes.typed_shapes import with_tensors
 from costcore.api.build_report import Progress, check_arguments, make_report, warn_about
 from costcore.registry.custom import CustomCalculators
 from costcore.registry.frontends import check_options, frontend_of, load
 from costcore.reports.report import Report
-from costcore.sizes.inputs import has_names
-from costcore.sizes.typed_shapes import with_tensors
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.recorder import Recorder
 
@@ -113,7 +113,7 @@ def estimate(
 
     inputs = with_tensors(inputs)
     if not spec.suffixes and has_names(inputs):
-        from costcore.sizes.report import report_in_sizes
+        from costcore.api.report_in_sizes import report_in_sizes
 
         report = report_in_sizes(
             inputs, ranges, lambda sized: captured(sized).trace, custom, layout, computes=spec.computes

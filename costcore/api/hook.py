@@ -14,9 +14,9 @@ from costcore.errors import CostError, CostWarning
 from costcore.messages import did_you_mean
 from costcore.registry.custom import CustomCalculators
 from costcore.registry.frontends import load, loaded, specs
-from costcore.reports.overview.displayed import Displayed
-from costcore.reports.overview.overview import Overview
 from costcore.reports.report import Report
+from costcore.tables.overview.displayed import Displayed
+from costcore.tables.overview.overview import Overview
 from costcore.trace.recorder import Recorder
 
 _NO_MEMORY = (

@@ -18,14 +18,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from costcore.dims import whole_number
 from costcore.errors import CHECKPOINT_SUFFIXES, EXPORTED_PROGRAM_SUFFIX, CostError
 from costcore.ir import BITS, Tensor
+from costcore.ledger.caveats import EVALUATION, TRAIN, mode_of
 from costcore.messages import did_you_mean, error_text, short_repr, unknown
+from costcore.numbers.dims import whole_number
 from costcore.registry.frontends import frontend_of, is_supported, reader_of, specs
 from costcore.registry.libraries import is_saved_report, library_model, library_target
-from costcore.reports.caveats import EVALUATION, TRAIN, mode_of
-from costcore.reports.report_data import ReportData
+from costcore.reports.data.report_data import ReportData
 
 MAX_NAMES = 10
 """The maximum number of names of a module in a message."""

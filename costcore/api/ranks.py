@@ -7,11 +7,11 @@ from math import prod
 from typing import Any
 
 from costcore.api.estimate import estimate
-from costcore.reports.columns import GROUPS, Column
-from costcore.reports.overview.displayed import Displayed
-from costcore.reports.overview.overview import Overview, Part
 from costcore.reports.report import Report
-from costcore.reports.tables.tabulate import tabulate
+from costcore.tables.columns import GROUPS, Column
+from costcore.tables.overview.displayed import Displayed
+from costcore.tables.overview.overview import Overview, Part
+from costcore.tables.tabulate import tabulate
 
 COLUMNS = (
     Column("rank", "Rank", "count"),

@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from costcore.analyses.devices.catalog import named
+from costcore.analyses.devices.device import Device
+from costcore.analyses.timing.calibrated import plus_minus
+from costcore.analyses.timing.calibration import Calibration
+from costcore.analyses.timing.calibration_table import Conditions, to_table
+from costcore.analyses.timing.toml_text import toml_text
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.options import command_parser
 from costcore.cli.running import print_message, run_command
-from costcore.devices.catalog import named
-from costcore.devices.device import Device
 from costcore.registry.frontends import load
-from costcore.reports.serialization.targets import save
-from costcore.timing.calibrated import plus_minus
-from costcore.timing.calibration import Calibration
-from costcore.timing.calibration_table import Conditions, to_table
-from costcore.timing.toml_text import toml_text
+from costcore.text.targets import save
 
 MAX_NOISE = 0.15
 """A sweep is not saved if the time of the same chains differs by more."""

@@ -6,18 +6,18 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from costcore.budgets.budget import Violation
-from costcore.budgets.check import check
-from costcore.budgets.toml import BudgetError, read_budget
 from costcore.cli.exit_codes import FAILURE, SUCCESS, USAGE_ERROR
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
 from costcore.cli.running import run_command
+from costcore.ledger.caveats import not_counted
 from costcore.registry.frontends import reader_of, specs
-from costcore.reports.caveats import not_counted
-from costcore.reports.columns import Table
-from costcore.reports.tables.renderers import to_markdown
-from costcore.reports.text.escape import printable
+from costcore.studies.budgets.budget import Violation
+from costcore.studies.budgets.check import check
+from costcore.studies.budgets.toml import BudgetError, read_budget
+from costcore.tables.columns import Table
+from costcore.tables.renderers import to_markdown
+from costcore.text.escape import printable
 
 EPILOG = """example of a budget file:
   [total]

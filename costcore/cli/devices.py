@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from costcore.analyses.devices.catalog import devices, named
+from costcore.analyses.devices.device import Device
 from costcore.cli.exit_codes import SUCCESS
 from costcore.cli.options import add_output, command_parser, format_of
 from costcore.cli.running import run_command, write_output, write_text
-from costcore.devices.catalog import devices, named
-from costcore.devices.device import Device
-from costcore.reports.columns import Table
-from costcore.reports.tables.renderers import rendered, renderers
-from costcore.reports.tables.show import show_text
+from costcore.tables.columns import Table
+from costcore.tables.renderers import rendered, renderers
+from costcore.tables.show import show_text
 
 FILES = (".csv", ".md")
 """Suffixes of the file of ``--output``."""

@@ -18,10 +18,10 @@ from costcore.cli.options import (
     format_of,
 )
 from costcore.cli.running import run_command, write_output
-from costcore.comparisons.comparison import MATCHINGS, MODES, compare
-from costcore.comparisons.suggestion import suggestion
 from costcore.registry.frontends import reader_of, specs
 from costcore.reports.report import Report
+from costcore.studies.comparisons.comparison import MATCHINGS, MODES, compare
+from costcore.studies.comparisons.suggestion import suggestion
 
 EPILOG = """examples:
   costcore diff yesterday.json net.py:make --input 1x3x224x224 --format md

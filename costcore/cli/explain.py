@@ -13,11 +13,11 @@ from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
 from costcore.cli.running import run_command
-from costcore.explanations.explain import explain
-from costcore.explanations.number import read_number
-from costcore.explanations.sizes import other_sizes
 from costcore.registry.libraries import is_saved_report
 from costcore.reports.report import Report
+from costcore.studies.explanations.explain import explain
+from costcore.studies.explanations.number import read_number
+from costcore.studies.explanations.sizes import other_sizes
 
 EPILOG = """examples:
   costcore explain torchvision:resnet50 4.14G --input 1x3x224x224

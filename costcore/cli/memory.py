@@ -7,9 +7,6 @@ import json
 from collections.abc import Sequence
 
 from costcore.api.load_model import load_model, module_search_path, parse_inputs
-from costcore.batch_size.accumulation import check_global_batch
-from costcore.batch_size.fit import Fit, fit
-from costcore.batch_size.limit import CONTEXT, DEVICES, Limit, make_limit
 from costcore.cli.exit_codes import SUCCESS
 from costcore.cli.models import (
     asked_mode,
@@ -22,7 +19,10 @@ from costcore.cli.models import (
 )
 from costcore.cli.options import add_frontend_switches, add_model_options, command_parser
 from costcore.cli.running import print_message, run_command, write_text
-from costcore.reports.text.amounts import parse_bytes
+from costcore.studies.batch_size.accumulation import check_global_batch
+from costcore.studies.batch_size.fit import Fit, fit
+from costcore.studies.batch_size.limit import CONTEXT, DEVICES, Limit, make_limit
+from costcore.text.amounts import parse_bytes
 
 TERMS = ("fit", "context", "workspace")
 """The options that are sizes."""

@@ -22,14 +22,14 @@ from costcore.api.load_model import (
     parse_inputs,
     parse_shapes,
 )
+from costcore.api.saved import saved_report
 from costcore.cli.options import files_with, flag_of
 from costcore.cli.running import print_message
 from costcore.errors import CostError, CostWarning, MissingInputsError, UnknownOptionError
+from costcore.ledger.caveats import EVALUATION, TRAIN, n_assumptions, remarks_on_mode
 from costcore.registry.frontends import applicable_options
 from costcore.registry.libraries import is_saved_report, usual_inputs
-from costcore.reports.caveats import EVALUATION, TRAIN, n_assumptions, remarks_on_mode
 from costcore.reports.report import Report
-from costcore.reports.serialization.saved import saved_report
 
 
 def check_model(target: str, why_no_report: str = "") -> None:

@@ -6,16 +6,16 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from costcore.analyses.fusion.levels import LEVELS
+from costcore.analyses.sizes.curve import parse_sizes
 from costcore.api.load_model import parse_dims
 from costcore.cli.exit_codes import SUCCESS
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
 from costcore.cli.running import run_command, write_text
-from costcore.fusion.levels import LEVELS
+from costcore.reports.data.report_data import AMOUNTS
 from costcore.reports.plots.kinds import KINDS, request
-from costcore.reports.plots.theme import SUFFIXES, THEMES, check_suffix
-from costcore.reports.report_data import AMOUNTS
-from costcore.sizes.curve import parse_sizes
+from costcore.tables.pictures.theme import SUFFIXES, THEMES, check_suffix
 
 EPILOG = """examples:
   costcore plot torchvision:resnet50 --input 1x3x224x224 --output operators.svg

@@ -7,12 +7,12 @@ import json
 import sys
 from collections.abc import Sequence
 
+from costcore.analyses.conventions.catalog import named
 from costcore.cli.exit_codes import SUCCESS
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, add_output, command_parser, format_of
 from costcore.cli.running import run_command, write_output, write_text
-from costcore.counting.conventions.catalog import named
-from costcore.explanations.reconcile import MODES, reconcile
+from costcore.studies.explanations.reconcile import MODES, reconcile
 
 EPILOG = """examples:
   costcore reconcile torchvision:resnet50 timm torchvision --input 1x3x224x224

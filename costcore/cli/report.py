@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from costcore._version import __version__
+from costcore.analyses.memory.arena_rows import ARENA, ArenaColumns
+from costcore.analyses.memory.caching import POLICIES
 from costcore.api.load_model import parse_dims, parse_inputs, parse_shapes
 from costcore.cli.commands import COMMANDS, DESCRIPTION
 from costcore.cli.models import check_model, report_of
@@ -27,11 +29,13 @@ from costcore.cli.options import (
     unit_of,
 )
 from costcore.cli.running import exit_code, print_message, run_command
-from costcore.fusion.table import FUSED, FusedColumns
-from costcore.memory.caching import POLICIES
+from costcore.ledger.caveats import MODES_WITH_REMARKS, remarks_on_mode
+from costcore.ledger.checks import check_depth, check_top
+from costcore.ledger.ledger import KEYS
 from costcore.messages import did_you_mean, unknown
-from costcore.reports.caveats import MODES_WITH_REMARKS, remarks_on_mode
-from costcore.reports.columns import (
+from costcore.reports.data.fused_groups import FUSED, FusedColumns
+from costcore.reports.report import Report
+from costcore.tables.columns import (
     BLOCKS,
     GROUPS,
     LAYERS,
@@ -49,17 +53,13 @@ from costcore.reports.columns import (
     TreeColumns,
     choose,
 )
-from costcore.reports.ledger import KEYS
-from costcore.reports.overview.displayed import overview_in_markdown
-from costcore.reports.report import Report
-from costcore.reports.serialization.targets import save_output
-from costcore.reports.tables.arena_rows import ARENA, ArenaColumns
-from costcore.reports.tables.checks import check_depth, check_top
-from costcore.reports.tables.renderers import renderers
-from costcore.reports.text.units import check_digits
+from costcore.tables.overview.displayed import overview_in_markdown
+from costcore.tables.renderers import renderers
+from costcore.text.targets import save_output
+from costcore.text.units import check_digits
 
 if TYPE_CHECKING:
-    from costcore.fusion.view import FusedView
+    from costcore.reports.fused_view import FusedView
 
 EPILOG = """examples:
   costcore model.onnx
@@ -220,7 +220,7 @@ def _report_model(args: argparse.Namespace) -> int:
     parse_shapes(args.shape)
     check_model(args.model)
     if args.convention is not None:
-        from costcore.counting.conventions.catalog import needs_functions  # few runs have a convention
+        from costcore.analyses.conventions.catalog import needs_functions  # few runs have a convention
 
         args.spelled = needs_functions(args.convention)
     report = report_of(args.model, args, is_alone=True)

@@ -11,8 +11,8 @@ from typing import IO
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.options import parse_arguments
 from costcore.errors import CostError
-from costcore.reports.serialization.targets import save, save_output
-from costcore.reports.text.escape import printable
+from costcore.text.escape import printable
+from costcore.text.targets import save, save_output
 
 MAX_MESSAGE_LENGTH = 10_000
 """The maximum number of characters of a message: names in a model can have any length."""

@@ -6,17 +6,17 @@ import argparse
 import json
 from collections.abc import Sequence
 
+from costcore.analyses.devices.catalog import named
 from costcore.api.load_model import load_model, module_search_path
 from costcore.cli.models import check_model, printed_warnings
 from costcore.cli.options import add_output, command_parser, format_of
 from costcore.cli.running import exit_code, print_message, run_command, write_output, write_text
-from costcore.devices.catalog import named
-from costcore.reports.tables.renderers import renderers
-from costcore.reports.tables.show import show_text
-from costcore.reports.text.amounts import parse_bytes
-from costcore.serving.formats import format_of as storage_of
-from costcore.serving.report import ServingReport
-from costcore.serving.table import remarks, serving_rows, serving_table, to_dicts
+from costcore.studies.serving.formats import format_of as storage_of
+from costcore.studies.serving.report import ServingReport
+from costcore.studies.serving.table import remarks, serving_rows, serving_table, to_dicts
+from costcore.tables.renderers import renderers
+from costcore.tables.show import show_text
+from costcore.text.amounts import parse_bytes
 
 EPILOG = """examples:
   costcore serve my_model.py:make --device h100-sxm5-80gb --context 4096

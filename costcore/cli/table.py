@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from costcore.api.load_model import parse_inputs
-from costcore.api.sweep import variants
-from costcore.api.table import table
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import asked_mode, check_model, estimate_options
 from costcore.cli.options import (
@@ -29,14 +27,16 @@ from costcore.cli.options import (
 from costcore.cli.running import print_message, run_command, write_output
 from costcore.registry.frontends import reader_of
 from costcore.registry.libraries import is_saved_report
-from costcore.reports.tables.renderers import renderers
-from costcore.reports.text.units import check_digits
-from costcore.sweeps.figures import NAMES
-from costcore.sweeps.grid import split_target
-from costcore.sweeps.model_table import ModelTable
-from costcore.sweeps.row import NamedModel
-from costcore.sweeps.row_file import SUFFIXES
-from costcore.sweeps.run import TableInterrupted
+from costcore.studies.sweeps.figures import NAMES
+from costcore.studies.sweeps.grid import split_target
+from costcore.studies.sweeps.model_table import ModelTable
+from costcore.studies.sweeps.row import NamedModel
+from costcore.studies.sweeps.row_file import SUFFIXES
+from costcore.studies.sweeps.run import TableInterrupted
+from costcore.studies.sweeps.sweep import variants
+from costcore.studies.sweeps.table import table
+from costcore.tables.renderers import renderers
+from costcore.text.units import check_digits
 
 EPILOG = """examples:
   costcore table torchvision:resnet18 torchvision:resnet50 --input 1x3x224x224 --format md

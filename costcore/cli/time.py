@@ -8,6 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from costcore.analyses.devices.catalog import named
+from costcore.analyses.devices.device import Device
+from costcore.analyses.fusion.levels import LEVELS
+from costcore.analyses.timing.retyped import check_dtype
+from costcore.analyses.timing.time_rows import TIMES, TIMES_BY_TYPE
+from costcore.analyses.topology.link import links_by_group
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import (
@@ -22,19 +28,13 @@ from costcore.cli.options import (
     unit_of,
 )
 from costcore.cli.running import print_message, run_command, write_output
-from costcore.devices.catalog import named
-from costcore.devices.device import Device
-from costcore.fusion.levels import LEVELS
-from costcore.reports.columns import choose
+from costcore.ledger.checks import check_top
+from costcore.reports.device_table import show_devices
 from costcore.reports.report import Report
-from costcore.reports.tables.checks import check_top
-from costcore.reports.tables.renderers import renderers
-from costcore.reports.text.units import check_digits
-from costcore.timing.device_table import show_devices
-from costcore.timing.retyped import check_dtype
-from costcore.timing.time_report import TF32_OPERATORS, TimeReport
-from costcore.timing.time_rows import TIMES, TIMES_BY_TYPE
-from costcore.topology.link import links_by_group
+from costcore.reports.time_report import TF32_OPERATORS, TimeReport
+from costcore.tables.columns import choose
+from costcore.tables.renderers import renderers
+from costcore.text.units import check_digits
 
 EPILOG = """examples:
   costcore time torchvision:resnet50 --input 8x3x224x224 --device h100-sxm5-80gb --dtype bfloat16

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
 from costcore.cli.running import exit_code, run_command, write_output
-from costcore.training.ledger import TrainingLedger
-from costcore.training.pairs import PAIRS
+from costcore.studies.training.ledger import TrainingLedger
+from costcore.studies.training.pairs import PAIRS
 
 EPILOG = """examples:
   costcore train llama.py:make --input input_ids=1x8192:int64 --tokens 15.6e12 --devices 16384 --device h100-sxm5-80gb

@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
 from costcore.counting.layout import cost_of_free, is_layout
-from costcore.dims import Dim, as_dim
 from costcore.errors import CostError
 from costcore.ir import OPERATION_CLASSES, Calculator, Cost, Layer, Operations
 from costcore.messages import qualified_name
-from costcore.symbolic import is_negative
+from costcore.numbers.dims import Dim, as_dim
+from costcore.numbers.symbolic import is_negative
 from costcore.trace.call import Call, Uncounted
 from costcore.trace.trace import CallCost
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from costcore.counting.pricing import cost_of_empty
-from costcore.dims import Dim, as_dim, is_symbolic
 from costcore.errors import CostError, CostWarning
-from costcore.evaluation import Evaluation, symbols_of
-from costcore.expressions import size_from, symbol_of
 from costcore.ir import OPERATION_CLASSES, Cost, Operations
 from costcore.messages import unknown
-from costcore.symbolic import as_text
+from costcore.numbers.dims import Dim, as_dim, is_symbolic
+from costcore.numbers.evaluation import Evaluation, symbols_of
+from costcore.numbers.expressions import size_from, symbol_of
+from costcore.numbers.symbolic import as_text
 from costcore.trace.call import Call, Module, ModuleCall
 from costcore.trace.dataflow import Dataflow, Value
 from costcore.trace.run import Run

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from costcore.dims import Dim, is_symbolic
 from costcore.ir import Cost
-from costcore.reports.ledger import flops_of, multiplied
-from costcore.reports.report_data import ReportData
-from costcore.symbolic import expanded_sum
+from costcore.ledger.ledger import flops_of, multiplied
+from costcore.numbers.dims import Dim, is_symbolic
+from costcore.numbers.symbolic import expanded_sum
+from costcore.reports.data.report_data import ReportData
 from costcore.trace.call import Call
 from costcore.trace.run import FLOPS
 

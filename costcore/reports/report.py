@@ -6,8 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from typing import IO, TYPE_CHECKING, Any
 
+from costcore.analyses.memory.arena_rows import ARENA, ArenaColumns, arena_rows
 from costcore.errors import CostError
-from costcore.reports.columns import (
+from costcore.ledger.checks import check_top
+from costcore.ledger.ledger import nodes_by_call
+from costcore.reports.data.layer_rows import TORCHSTAT_SUMS, layer_rows
+from costcore.reports.report_files import ReportFiles
+from costcore.tables.arrange import TableRow, arrange, in_order
+from costcore.tables.columns import (
     BLOCKS,
     FUSED_BYTES,
     GROUPS,
@@ -31,24 +37,18 @@ from costcore.reports.columns import (
     in_unit,
     with_sent,
 )
-from costcore.reports.ledger import nodes_by_call
-from costcore.reports.overview.displayed import Displayed
-from costcore.reports.report_files import ReportFiles
-from costcore.reports.serialization.targets import Target, save_output
-from costcore.reports.tables.arena_rows import ARENA, ArenaColumns, arena_rows
-from costcore.reports.tables.arrange import TableRow, arrange, in_order
-from costcore.reports.tables.checks import check_top
-from costcore.reports.tables.layer_rows import TORCHSTAT_SUMS, layer_rows
-from costcore.reports.tables.show import TableOptions, one_stream, show
+from costcore.tables.overview.displayed import Displayed
+from costcore.tables.show import TableOptions, one_stream, show
+from costcore.text.targets import Target, save_output
 from costcore.trace.run import FLOPS
 
 if TYPE_CHECKING:
-    from costcore.counting.conventions.view import View
-    from costcore.devices.device import Device
-    from costcore.fusion.view import FusedView
-    from costcore.reports.overview.overview import Overview
-    from costcore.reports.plots.picture import Picture
-    from costcore.timing.time_report import TimeReport
+    from costcore.analyses.conventions.view import View
+    from costcore.analyses.devices.device import Device
+    from costcore.reports.fused_view import FusedView
+    from costcore.reports.time_report import TimeReport
+    from costcore.tables.overview.overview import Overview
+    from costcore.tables.pictures.picture import Picture
 
 
 class Report(Displayed, ReportFiles):
@@ -179,16 +179,16 @@ class Report(Displayed, ReportFiles):
         ``depth`` is the number of levels below the model to show; deeper modules are part of the sums of their
         parents. ``sort`` and ``top`` apply to the children of each module.
         """
-        from costcore.reports.tables.module_tree import tree_rows
+        from costcore.tables.tree_rows import tree_rows
 
         order = None if sort is None else choose(TREE, [sort])[0]
         tree = self.tree()
         if RECEPTIVE_FIELD.key in (sort, *columns):
-            from costcore.receptive_field.cells import in_tree
+            from costcore.analyses.receptive_field.cells import in_tree
 
             in_tree(tree, self.trace, self.receptive_field())
         if FUSED_BYTES.key in (sort, *columns):
-            from costcore.fusion.cells import in_tree as fused_in_tree
+            from costcore.analyses.fusion.cells import in_tree as fused_in_tree
 
             fused_in_tree(tree, self.fused().tree())
         rows = tree_rows(tree, depth, order, top, mode)
@@ -205,8 +205,8 @@ class Report(Displayed, ReportFiles):
             ValueError: if there is no convention of that name.
             CostError: if it needs what the capture does not know, such as the modules of PyTorch for an ONNX model.
         """
-        from costcore.counting.conventions.catalog import named
-        from costcore.counting.conventions.view import view_of
+        from costcore.analyses.conventions.catalog import named
+        from costcore.analyses.conventions.view import view_of
 
         return view_of(self, named(convention))
 
@@ -240,14 +240,14 @@ class Report(Displayed, ReportFiles):
             tf32: operators whose float32 products may be rounded to TF32, of ``conv`` and ``matmul`` (all other
                 products). Default: what frameworks do, ``{"conv"}`` in PyTorch and both in others.
             links: the links between processes, for :attr:`TimeReport.communication_seconds`: a name of
-                ``costcore/topology/data/links.toml``, such as ``"nvlink4"``, or ``{"gbs": 25, "latency_us": 5}``; for a
+                ``costcore/analyses/topology/data/links.toml``, such as ``"nvlink4"``, or ``{"gbs": 25, "latency_us": 5}``; for a
                 mesh, a dict of these by dimension, ``{"tp": "nvlink4", "dp": "infiniband-ndr"}``.
 
         Raises:
             TypeError, ValueError: if an argument is invalid, or there is no device of that name.
             CostError: if sizes are symbolic (substitute numbers with :meth:`subs`), or the device cannot be read.
         """
-        from costcore.timing.time_report import time_report
+        from costcore.reports.time_report import time_report
 
         return time_report(self.trace, device, dtype, fusion, cores, tf32, links)
 
@@ -310,7 +310,7 @@ class Report(Displayed, ReportFiles):
         return picture
 
     def _curve(self, column: str, over: str, at: Mapping[str, int], sizes: Sequence[int] | None, theme: str) -> Picture:
-        from costcore.sizes.curve import curve, picture, sizes_between
+        from costcore.analyses.sizes.curve import curve, picture, sizes_between
 
         limits = self.trace.run.ranges.get(over)
         if sizes is None and over in self.symbols and limits is None:
@@ -332,7 +332,7 @@ class Report(Displayed, ReportFiles):
             ValueError: if the level is unknown.
             CostError: if this report is already fused, or if a calculator states an invalid pattern.
         """
-        from costcore.fusion.view import FusedView
+        from costcore.reports.fused_view import FusedView
 
         return FusedView(self, level)
 
@@ -378,7 +378,7 @@ class Report(Displayed, ReportFiles):
         Raises:
             CostError: if memory was not recorded.
         """
-        from costcore.reports.tables.memory_rows import memory_remarks, memory_rows
+        from costcore.analyses.memory.rows import memory_remarks, memory_rows
 
         memory = self.memory
         if memory is None:
@@ -453,7 +453,7 @@ class Report(Displayed, ReportFiles):
         to_tensorboard(self, logdir, step, {"overview": self._repr_markdown_(), "modules": modules})
 
     def _overview(self) -> Overview:
-        from costcore.reports.overview.of_report import overview_of
+        from costcore.reports.data.overview_of_report import overview_of
 
         return overview_of(self, self._rows_by_type())
 
@@ -461,7 +461,7 @@ class Report(Displayed, ReportFiles):
         """Return rows of single calls with their receptive fields, if the table needs them."""
         if RECEPTIVE_FIELD.key not in (sort, *columns):
             return rows
-        from costcore.receptive_field.cells import in_rows
+        from costcore.analyses.receptive_field.cells import in_rows
 
         return in_rows(rows, self.receptive_field())
 
@@ -471,7 +471,7 @@ class Report(Displayed, ReportFiles):
         """Return rows and total with the bytes after fusion, and their column, if the table needs them."""
         if FUSED_BYTES.key not in (sort, *columns):
             return rows, total, ()
-        from costcore.fusion.cells import in_rows
+        from costcore.analyses.fusion.cells import in_rows
 
         fused = self.fused().ledger
         return in_rows(rows, fused), {**total, FUSED_BYTES.key: fused.total["mrw"]}, (FUSED_BYTES.key,)

@@ -6,8 +6,8 @@ from os import PathLike
 from typing import Any, TypeVar
 
 from costcore.errors import CostError
-from costcore.reports.report_data import ReportData
-from costcore.reports.serialization.targets import Target, save
+from costcore.reports.data.report_data import ReportData
+from costcore.text.targets import Target, save
 
 AnyReport = TypeVar("AnyReport", bound="ReportFiles")
 

@@ -7,8 +7,8 @@ from enum import Enum
 from itertools import takewhile
 from typing import NamedTuple
 
-from costcore.dims import Dim
 from costcore.ir import Layer
+from costcore.numbers.dims import Dim
 
 PHASES = ("forward", "backward", "recompute", "optimizer")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from costcore.dims import Dim
+from costcore.numbers.dims import Dim
 
 
 class Value(NamedTuple):

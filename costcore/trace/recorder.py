@@ -8,14 +8,14 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from costcore.dims import Dim
 from costcore.ir import Calculator, Cost, Layer
+from costcore.numbers.dims import Dim
 from costcore.trace.call import Assumption, Call, Module, ModuleCall
 from costcore.trace.dataflow import Dataflow
 from costcore.trace.run import GraphNodes, Rank, Regrouping
 
 if TYPE_CHECKING:
-    from costcore.memory.ledger import RawLedger
+    from costcore.trace.memory_ledger import RawLedger
 
 CPU_TIME = "cpu_time"
 """The value of ``measure_time`` that measures CPU time of the thread."""

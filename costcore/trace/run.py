@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from costcore._version import __version__
-from costcore.dims import Dim
 from costcore.ir import Pattern
+from costcore.numbers.dims import Dim
 from costcore.trace.call import Assumption, Module, ModuleCall
 from costcore.trace.dataflow import Dataflow
 
 if TYPE_CHECKING:
-    from costcore.memory.ledger import MemoryLedger
+    from costcore.trace.memory_ledger import MemoryLedger
 
 FLOPS = "FLOPs"
 """The unit of the counting rules of costcore."""
@@ -98,7 +98,7 @@ class Fusion(NamedTuple):
     """How the calls of a run were fused, if the bytes of its costs are those after fusion.
 
     Attributes:
-        level: the level of fusion, see :mod:`costcore.fusion`.
+        level: the level of fusion, see :mod:`costcore.analyses.fusion`.
         groups: positions of the calls of every group.
         unfused: bytes that all calls read and write if each runs by itself.
     """

@@ -13,8 +13,8 @@ from .naming import native_names
 from .rows.table import ROWS
 
 if TYPE_CHECKING:
-    from costcore.timing.calibration import Calibration
-    from costcore.timing.calibration_table import Conditions
+    from costcore.analyses.timing.calibration import Calibration
+    from costcore.analyses.timing.calibration_table import Conditions
 
     from .libraries.usual_inputs import UsualInputs
     from .passes import ModulePasses

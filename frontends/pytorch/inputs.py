@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from costcore.dims import is_symbolic
 from costcore.errors import CostError
 from costcore.ir import Tensor as Operand
+from costcore.numbers.dims import is_symbolic
 
 from .meta.operands import META
 from .meta.values import Values, is_small_integer

@@ -12,7 +12,7 @@ from torch.nn import Module
 
 from costcore.errors import CostError
 from costcore.messages import short_repr
-from costcore.meter.passes import Seen, Sizes
+from costcore.studies.meter.passes import Seen, Sizes
 
 from .module_walk import not_compiled
 from .tensors import nested_tensors
@@ -26,7 +26,7 @@ _TYPES_ONLY = (type(None), float, complex)
 
 
 class ModulePasses:
-    """The passes of a module with gradients; implements :class:`costcore.meter.passes.Passes`.
+    """The passes of a module with gradients; implements :class:`costcore.studies.meter.passes.Passes`.
 
     Args:
         model: the module that the training loop calls; a compiled one or a wrapper too.

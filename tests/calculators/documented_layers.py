@@ -10,8 +10,8 @@ from typing import Any
 
 import sympy
 
-from costcore.dims import as_dim
 from costcore.ir import Layer, Tensor
+from costcore.numbers.dims import as_dim
 from tests.calculators.layer_costs import CALCULATORS
 
 # The inputs may take several lines.

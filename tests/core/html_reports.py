@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.memory.ledger import Block, MemoryLedger
 from costcore.reports.report import Report
 from costcore.trace.call import Assumption, Call, Module, Uncounted
+from costcore.trace.memory_ledger import Block, MemoryLedger
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
 

@@ -8,7 +8,7 @@ from costcore import CostError, plugins
 from costcore.cli.main import main
 from costcore.registry.calculators import calculators
 from costcore.registry.frontends import rows, specs
-from costcore.reports.tables.renderers import renderers
+from costcore.tables.renderers import renderers
 
 HEAD = "from costcore import hookimpl\n@hookimpl\n"
 ENTRY_POINT = "(entry point broken = broken_costs). To disable it, set COSTCORE_DISABLE_PLUGINS=broken."

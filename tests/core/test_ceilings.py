@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.ceilings import with_ceilings
-from costcore.dims import ceil_div, floor_div
-from costcore.expressions import symbol_of
-from costcore.symbolic import as_text
+from costcore.numbers.ceilings import with_ceilings
+from costcore.numbers.dims import ceil_div, floor_div
+from costcore.numbers.expressions import symbol_of
+from costcore.numbers.symbolic import as_text
 
 H, W = symbol_of("h"), symbol_of("w")
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import sympy
 
-from costcore.dims import as_dim, gcd, is_symbolic
 from costcore.ir import BITS, Layer, Operations, Tensor, covers, layout_operator
-from costcore.symbolic import HIGHEST_DEGREE, degree, differ, expanded_sum, magnitude, share
+from costcore.numbers.dims import as_dim, gcd, is_symbolic
+from costcore.numbers.symbolic import HIGHEST_DEGREE, degree, differ, expanded_sum, magnitude, share
 
 n, m = sympy.symbols("n m", integer=True, positive=True)
 

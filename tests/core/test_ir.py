@@ -4,8 +4,8 @@ import pytest
 import sympy
 
 from costcore import Layer, Operations, Tensor
-from costcore.dims import as_dim, ceil_div, ceil_log2, maximum, minimum
-from costcore.symbolic import degree, quotient
+from costcore.numbers.dims import as_dim, ceil_div, ceil_log2, maximum, minimum
+from costcore.numbers.symbolic import degree, quotient
 
 
 @pytest.mark.parametrize(

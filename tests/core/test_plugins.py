@@ -12,7 +12,7 @@ from costcore.cli.main import main
 from costcore.frontend import FrontendSpec
 from costcore.registry.calculators import calculators
 from costcore.registry.frontends import load
-from costcore.reports.tables.renderers import renderers
+from costcore.tables.renderers import renderers
 from costcore.translate import Native, Row, Translator
 
 

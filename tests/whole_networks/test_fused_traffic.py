@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from costcore import Report, Tensor, estimate
+from costcore.analyses.fusion.groups import groups_of
+from costcore.analyses.fusion.patterns import pattern_of
 from costcore.errors import CostWarning
-from costcore.fusion.groups import groups_of
-from costcore.fusion.patterns import pattern_of
 from costcore.ir import Cost, Layer, Operations, pattern
 from tests import frameworks
 from tests.core.fusion.properties import check_groups, has_order, kernels, total

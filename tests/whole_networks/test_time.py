@@ -8,9 +8,9 @@ from functools import cache
 import pytest
 
 from costcore import CostError, Report, estimate
-from costcore.devices.catalog import named
-from costcore.devices.device import Device, Memory
-from costcore.fusion.levels import LEVELS
+from costcore.analyses.devices.catalog import named
+from costcore.analyses.devices.device import Device, Memory
+from costcore.analyses.fusion.levels import LEVELS
 from tests import frameworks
 
 pytestmark = pytest.mark.frontend("pytorch")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from costcore.memory.ledger import KINDS
+from costcore.ledger.module_paths import names_along
+from costcore.reports.data.report_data import ReportData
 from costcore.reports.exports.facts import call_facts, json_text, status
-from costcore.reports.module_paths import names_along
-from costcore.reports.report_data import ReportData
+from costcore.trace.memory_ledger import KINDS
 from costcore.trace.trace import CallCost
 
 UNMEASURED_DURATION = 1000

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from costcore.ir import Tensor
-from costcore.reports.caveats import n_assumptions, not_counted
-from costcore.reports.report_data import ReportData
-from costcore.reports.text.amounts import METRICS
-from costcore.reports.text.values import attribute_text, jsonable
-from costcore.symbolic import as_text
+from costcore.ledger.caveats import n_assumptions, not_counted
+from costcore.numbers.symbolic import as_text
+from costcore.reports.data.report_data import ReportData
+from costcore.text.amounts import METRICS
+from costcore.text.values import attribute_text, jsonable
 from costcore.trace.call import Call
 
 MEMORY_OF_CALLS = ("live", "live_peak", "saved")

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 
 from costcore.errors import CostError
+from costcore.reports.data.report_data import ReportData
 from costcore.reports.html import file_text
 from costcore.reports.html.memory_picture import STACK, columns_of, picture
-from costcore.reports.report_data import ReportData
-from costcore.reports.text.amounts import exact, readable
+from costcore.text.amounts import exact, readable
 
 WIDTH, HEIGHT = 900, 360
 """The size of the picture in pixels."""

@@ -7,13 +7,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from costcore.memory.report import Memory
+from costcore.analyses.memory.report import Memory
+from costcore.ledger.ledger import flops_of
+from costcore.reports.data.report_data import ReportData
 from costcore.reports.exports.facts import status
 from costcore.reports.intensity import total_peak_flops
-from costcore.reports.ledger import flops_of
-from costcore.reports.report_data import ReportData
 from costcore.reports.serialization.to_json import to_dict, to_json
-from costcore.reports.text.values import jsonable
+from costcore.text.values import jsonable
 from costcore.trace.run import FLOPS
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
+from costcore.ledger.module_paths import names_along
 from costcore.messages import unknown
+from costcore.numbers.dims import Dim, is_symbolic
+from costcore.numbers.symbolic import as_text
+from costcore.reports.data.report_data import ReportData
 from costcore.reports.exports.facts import call_facts, json_text, tensor_text
-from costcore.reports.module_paths import names_along
-from costcore.reports.report_data import ReportData
-from costcore.reports.text.amounts import METRICS
-from costcore.symbolic import as_text
+from costcore.text.amounts import METRICS
 from costcore.trace.call import Call
 
 Keys: TypeAlias = "Mapping[str, str] | Callable[[Call], str]"

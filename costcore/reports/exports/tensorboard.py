@@ -10,14 +10,14 @@ from contextlib import closing
 from os import PathLike, fspath
 from typing import Any
 
-from costcore.dims import is_symbolic
 from costcore.errors import CostError
+from costcore.ledger.module_paths import names_along
+from costcore.numbers.dims import is_symbolic
+from costcore.numbers.symbolic import as_text
+from costcore.reports.data.report_data import ReportData
 from costcore.reports.exports.facts import call_facts
-from costcore.reports.module_paths import names_along
-from costcore.reports.report_data import ReportData
-from costcore.reports.text.amounts import METRICS
-from costcore.reports.text.escape import printable
-from costcore.symbolic import as_text
+from costcore.text.amounts import METRICS
+from costcore.text.escape import printable
 from costcore.trace.call import Call
 
 NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.\-]")

@@ -16,7 +16,7 @@ from costcore.reports.html.data import page_data
 from costcore.reports.html.memory import memory_section
 
 if TYPE_CHECKING:
-    from costcore.reports.report_data import ReportData
+    from costcore.reports.data.report_data import ReportData
 
 __all__ = ["to_html"]
 

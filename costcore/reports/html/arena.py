@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from costcore.analyses.memory.arena_report import Arena, Slot
 from costcore.counting.substitution import symbols_in
-from costcore.dims import Dim
 from costcore.errors import ArenaError
-from costcore.memory.arena_report import Arena, Slot
+from costcore.numbers.dims import Dim
 from costcore.reports.html.memory import UNFUSED
 from costcore.reports.html.sections import card, text
-from costcore.reports.text.amounts import exact, readable
+from costcore.text.amounts import exact, readable
 
 if TYPE_CHECKING:
-    from costcore.reports.report_data import ReportData
+    from costcore.reports.data.report_data import ReportData
 
 MOST_CALLS = 20_000
 """Runs of more calls have no picture: they would make the page slow."""

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from costcore.dims import Dim, is_symbolic
-from costcore.reports.caveats import call_site
+from costcore.ledger.caveats import call_site
+from costcore.ledger.ledger import SUMS, Ledger, ignored
+from costcore.ledger.module_tree import walk
+from costcore.numbers.dims import Dim, is_symbolic
+from costcore.numbers.symbolic import RANKING_SIZE, as_text, magnitude
 from costcore.reports.html.memory import memory_data
 from costcore.reports.intensity import intensity, multiply_add, peak_flops
-from costcore.reports.ledger import SUMS, Ledger, ignored
-from costcore.reports.module_tree import walk
-from costcore.reports.text.counted_units import per_byte, short_per_byte
-from costcore.reports.text.escape import printable
-from costcore.reports.text.values import attribute_text
-from costcore.symbolic import RANKING_SIZE, as_text, magnitude
+from costcore.text.counted_units import per_byte, short_per_byte
+from costcore.text.escape import printable
+from costcore.text.values import attribute_text
 from costcore.trace.trace import CallCost, Trace
 
 if TYPE_CHECKING:
-    from costcore.reports.report_data import ReportData
+    from costcore.reports.data.report_data import ReportData
 
 METRICS = ("flops", "macs", "mrw", "n_own")
 """The metrics of the charts. ``n_own`` counts the parameters that no earlier call reads, so that it is additive."""

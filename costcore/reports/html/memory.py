@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from costcore.memory.report import Memory
-from costcore.reports.columns import BLOCKS, MemoryColumns, choose
+from costcore.analyses.memory.report import Memory
+from costcore.analyses.memory.rows import memory_rows
 from costcore.reports.html.memory_picture import STACK, Moment, columns_of, picture
 from costcore.reports.html.sections import card, text
-from costcore.reports.tables.memory_rows import memory_rows
-from costcore.reports.tables.tabulate import tabulate
-from costcore.reports.text.amounts import exact, readable
+from costcore.tables.columns import BLOCKS, MemoryColumns, choose
+from costcore.tables.tabulate import tabulate
+from costcore.text.amounts import exact, readable
 
 if TYPE_CHECKING:
-    from costcore.reports.report_data import ReportData
+    from costcore.reports.data.report_data import ReportData
 
 UNFUSED = "The memory is that of a run without fusion."
 

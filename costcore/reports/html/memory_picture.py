@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from costcore.memory.report import Memory
+from costcore.analyses.memory.report import Memory
 from costcore.reports.html.sections import text
-from costcore.reports.text.amounts import readable
+from costcore.text.amounts import readable
 from costcore.trace.call import Call
 
 STACK = ("parameter", "buffer", "input", "optimizer", "gradient", "output", "saved", "temporary")

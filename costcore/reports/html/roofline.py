@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from math import ceil, floor, log10, sqrt
 from typing import NamedTuple
 
-from costcore.devices.device import TF32
+from costcore.analyses.devices.device import TF32
+from costcore.analyses.timing.group_time import GroupTime
+from costcore.analyses.timing.times import Times
+from costcore.analyses.timing.work import arithmetic_dtype, may_round, product_dtype
+from costcore.ledger.ledger import flops_of
 from costcore.reports.html.sections import text
 from costcore.reports.intensity import MULTIPLY_ADD, intensity, peak_flops
-from costcore.reports.ledger import flops_of
-from costcore.reports.text.durations import duration
-from costcore.timing.group_time import GroupTime
-from costcore.timing.times import Times
-from costcore.timing.work import arithmetic_dtype, may_round, product_dtype
+from costcore.text.durations import duration
 
 MOST_DRAWN = 1000
 """The maximum number of dots; those with the largest bounds are drawn."""

@@ -7,19 +7,19 @@ from fractions import Fraction
 from html import escape
 from typing import TYPE_CHECKING
 
-from costcore.dims import Dim, is_symbolic
-from costcore.reports.caveats import n_assumptions, remarks_on_mode, uncounted_operators
+from costcore.ledger.caveats import n_assumptions, remarks_on_mode, uncounted_operators
+from costcore.numbers.dims import Dim, is_symbolic
+from costcore.numbers.symbolic import as_text
 from costcore.reports.intensity import intensity, multiply_add, total_peak_flops
-from costcore.reports.text.amounts import METRICS, exact, readable
-from costcore.reports.text.counted_units import per_byte
-from costcore.reports.text.escape import printable
-from costcore.reports.text.units import rounded
-from costcore.symbolic import as_text
+from costcore.text.amounts import METRICS, exact, readable
+from costcore.text.counted_units import per_byte
+from costcore.text.escape import printable
+from costcore.text.units import rounded
 from costcore.trace.call import Uncounted
 from costcore.trace.run import FLOPS
 
 if TYPE_CHECKING:
-    from costcore.reports.report_data import ReportData
+    from costcore.reports.data.report_data import ReportData
 
 MAX_LARGE_VALUE = 24
 """The maximum length of a value in the large font (characters); symbolic expressions are always printed smaller."""

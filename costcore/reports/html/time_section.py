@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import fsum
 from typing import Any
 
+from costcore.analyses.timing.calibrated import plus_minus
+from costcore.analyses.timing.remarks import FUSIONS, time_remarks
+from costcore.analyses.timing.time_rows import summary, total_of
+from costcore.analyses.timing.times import Times
 from costcore.reports.html.roofline import picture
 from costcore.reports.html.sections import card, text
-from costcore.reports.text.amounts import exact
-from costcore.reports.text.durations import duration
-from costcore.timing.calibrated import plus_minus
-from costcore.timing.remarks import FUSIONS, time_remarks
-from costcore.timing.time_rows import summary, total_of
-from costcore.timing.times import Times
+from costcore.text.amounts import exact
+from costcore.text.durations import duration
 
 MOST_ROWS = 12
 """The maximum number of types in the table; those with the largest bounds are shown."""

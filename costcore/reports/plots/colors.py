@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from costcore.reports.plots.theme import Theme
-from costcore.reports.report_data import ReportData
-from costcore.symbolic import magnitude
+from costcore.numbers.symbolic import magnitude
+from costcore.reports.data.report_data import ReportData
+from costcore.tables.pictures.theme import Theme
 
 
 def colors_of(report: ReportData, theme: Theme) -> dict[str, str]:
@@ -24,7 +24,7 @@ def keys(colors: dict[str, str], drawn: set[str], theme: Theme) -> list[Any]:
     """Return the entries of a legend: the operators with a color that are drawn, and the others."""
     from matplotlib.lines import Line2D
 
-    from costcore.reports.plots.theme import label
+    from costcore.tables.pictures.theme import label
 
     found = [(op, color) for op, color in colors.items() if op in drawn]
     found += [("others", theme.gray)] if drawn - {op for op, _ in found} else []

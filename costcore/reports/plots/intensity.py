@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from costcore.reports.data.report_data import ReportData
 from costcore.reports.intensity import multiply_add, peak_flops
-from costcore.reports.plots.amounts import check_numbers
 from costcore.reports.plots.colors import colors_of, keys
-from costcore.reports.plots.picture import Picture
-from costcore.reports.plots.theme import Theme, add_legend, axes_of
-from costcore.reports.report_data import ReportData
-from costcore.reports.text.counted_units import per_byte
+from costcore.tables.pictures.amounts import check_numbers
+from costcore.tables.pictures.picture import Picture
+from costcore.tables.pictures.theme import Theme, add_legend, axes_of
+from costcore.text.counted_units import per_byte
 
 MOST_TICKS = 7
 """The maximum number of labels of the axis of bytes."""

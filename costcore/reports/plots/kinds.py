@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from costcore.analyses.timing.times import Times
 from costcore.messages import unknown
+from costcore.reports.data.report_data import AMOUNTS, ReportData
 from costcore.reports.plots.intensity import intensity
 from costcore.reports.plots.memory import memory
 from costcore.reports.plots.modules import modules
 from costcore.reports.plots.operators import operators
-from costcore.reports.plots.picture import Picture
 from costcore.reports.plots.roofline import roofline
-from costcore.reports.plots.theme import theme_of
-from costcore.reports.report_data import AMOUNTS, ReportData
-from costcore.timing.times import Times
+from costcore.tables.pictures.picture import Picture
+from costcore.tables.pictures.theme import theme_of
 
 KINDS = ("operators", "modules", "intensity", "memory", "roofline", "sizes")
 """The kinds of pictures."""

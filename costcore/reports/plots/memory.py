@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from costcore.analyses.memory.report import Memory
 from costcore.errors import CostError
-from costcore.memory.report import Memory
-from costcore.reports.columns import Column
+from costcore.reports.data.report_data import ReportData
 from costcore.reports.html.memory_picture import STACK, Moment, columns_of
-from costcore.reports.plots.amounts import in_units
-from costcore.reports.plots.picture import Picture
-from costcore.reports.plots.theme import Theme, add_legend, axes_of, label
-from costcore.reports.report_data import ReportData
+from costcore.tables.columns import Column
+from costcore.tables.pictures.amounts import in_units
+from costcore.tables.pictures.picture import Picture
+from costcore.tables.pictures.theme import Theme, add_legend, axes_of, label
 
 COLORS = {"parameter": 0, "buffer": 4, "optimizer": 2, "gradient": 3, "output": 6, "saved": 1, "temporary": 5}
 """The color of each kind, as on the page; inputs are gray."""

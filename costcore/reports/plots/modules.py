@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from costcore.reports.plots.amounts import check_numbers, column_of, in_units
+from costcore.reports.data.report_data import ReportData
 from costcore.reports.plots.colors import colors_of, keys
-from costcore.reports.plots.picture import Picture
-from costcore.reports.plots.theme import Theme, add_legend, axes_of, label
-from costcore.reports.report_data import ReportData
+from costcore.tables.pictures.amounts import check_numbers, column_of, in_units
+from costcore.tables.pictures.picture import Picture
+from costcore.tables.pictures.theme import Theme, add_legend, axes_of, label
 
 DEEPEST = 6
 """The maximum number of levels; a module at the last one is drawn with all that is inside it."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from costcore.reports.plots.amounts import check_numbers, column_of, in_units
+from costcore.reports.data.report_data import ReportData
 from costcore.reports.plots.colors import colors_of
-from costcore.reports.plots.picture import Picture
-from costcore.reports.plots.theme import Theme, axes_of, label
-from costcore.reports.report_data import ReportData
+from costcore.tables.pictures.amounts import check_numbers, column_of, in_units
+from costcore.tables.pictures.picture import Picture
+from costcore.tables.pictures.theme import Theme, axes_of, label
 
 MOST_BARS = 15
 """The maximum number of bars; one more sums the other operators."""

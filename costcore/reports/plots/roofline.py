@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
+from costcore.analyses.timing.times import Times
 from costcore.reports.html.roofline import Dot, dots_of, roofs_of
 from costcore.reports.intensity import MULTIPLY_ADD
-from costcore.reports.plots.picture import Picture
-from costcore.reports.plots.theme import Theme, add_legend, axes_of, label
-from costcore.timing.times import Times
+from costcore.tables.pictures.picture import Picture
+from costcore.tables.pictures.theme import Theme, add_legend, axes_of, label
 
 DECADES = 1000.0
 """The least ratio of the ends of both axes, so that roofs look like roofs."""

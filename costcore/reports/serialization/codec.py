@@ -7,9 +7,9 @@ import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
 from costcore.messages import short_repr
+from costcore.numbers.dims import Dim, is_symbolic
 from costcore.reports.serialization.expression_parts import (
     MOST_DENOMINATOR_BITS,
     Part,

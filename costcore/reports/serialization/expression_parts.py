@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from costcore.dims import gcd
 from costcore.errors import CostError
-from costcore.symbolic import DEEPEST, HIGHEST_DEGREE
+from costcore.numbers.dims import gcd
+from costcore.numbers.symbolic import DEEPEST, HIGHEST_DEGREE
 
 MOST_BITS = 4096
 """The maximum size of a number in bits, and of the sum of the coefficients of an expanded expression."""

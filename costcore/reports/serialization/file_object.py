@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from costcore.dims import Dim
 from costcore.errors import CostError
 from costcore.messages import short_repr
+from costcore.numbers.dims import Dim
 from costcore.reports.serialization.codec import Decoder, malformed
 
 REQUIRED: Any = object()

@@ -10,18 +10,18 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from costcore.dims import Dim
 from costcore.errors import CostError
 from costcore.ir import BITS, OPERATION_CLASSES, Cost, Layer, Operations, Tensor
+from costcore.ledger.ledger import Ledger, flops_of, multiplied
 from costcore.messages import error_text, short_repr
-from costcore.reports.ledger import Ledger, flops_of, multiplied
+from costcore.numbers.dims import Dim
+from costcore.numbers.symbolic import expanded_sum
 from costcore.reports.serialization.codec import Decoder, Encoder, malformed
 from costcore.reports.serialization.expression_parts import MOST_BITS
 from costcore.reports.serialization.file_object import REQUIRED, FileObject, checked_amount, checked_sign
 from costcore.reports.serialization.fusion_entry import fusion_of, patterns_of, position_of_call
 from costcore.reports.serialization.memory_entries import dataflow_of, memory_of
 from costcore.reports.serialization.to_json import SCHEMA, total_entry
-from costcore.symbolic import expanded_sum
 from costcore.trace.call import PHASES, Assumption, Call, Module, ModuleCall, Uncounted
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.run import FLOPS, GraphNodes, Rank, Regrouping, Run

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import cast
 
+from costcore.analyses.fusion.levels import LEVELS
+from costcore.analyses.fusion.patterns import PATTERNS
 from costcore.errors import CostError
-from costcore.fusion.levels import LEVELS
-from costcore.fusion.patterns import PATTERNS
 from costcore.ir import Pattern
 from costcore.reports.serialization.codec import Decoder
 from costcore.reports.serialization.file_object import FileObject

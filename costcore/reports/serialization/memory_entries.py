@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from costcore.errors import CostError
-from costcore.memory.ledger import KINDS, Block, MemoryLedger
 from costcore.reports.serialization.codec import Decoder
 from costcore.reports.serialization.file_object import FileObject
 from costcore.trace.dataflow import Dataflow, Step, Value
+from costcore.trace.memory_ledger import KINDS, Block, MemoryLedger
 
 
 def memory_of(file: FileObject, n_calls: int) -> MemoryLedger | None:

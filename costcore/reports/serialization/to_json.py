@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from costcore.dims import is_symbolic
 from costcore.errors import CostError
 from costcore.ir import OPERATION_CLASSES, Cost, Layer, Operations, Tensor
-from costcore.memory.ledger import MemoryLedger
-from costcore.reports.ledger import flops_of, nodes_by_call
+from costcore.ledger.ledger import flops_of, nodes_by_call
+from costcore.numbers.dims import is_symbolic
 from costcore.reports.serialization.codec import Encoder
-from costcore.reports.serialization.targets import Target, save
+from costcore.text.targets import Target, save
 from costcore.trace.call import Module, ModuleCall
 from costcore.trace.dataflow import Dataflow, Value
+from costcore.trace.memory_ledger import MemoryLedger
 from costcore.trace.run import FLOPS, Fusion, Run
 from costcore.trace.trace import CallCost, Trace
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import chainer
 
-from costcore.memory.ledger import Block, RawBlock, RawLedger
+from costcore.trace.memory_ledger import Block, RawBlock, RawLedger
 from costcore.trace.recorder import Recorder
 
 from ..arrays import array_of, is_array, owner
@@ -24,7 +24,7 @@ OTHERS = "memory: the arrays of Chainer are not included, but the tensors of the
 
 
 class _Block:
-    """A block while the run lasts; attributes as those of :class:`costcore.memory.ledger.Block`."""
+    """A block while the run lasts; attributes as those of :class:`costcore.trace.memory_ledger.Block`."""
 
     name = ""
     died: int | None = None

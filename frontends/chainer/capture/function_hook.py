@@ -15,9 +15,9 @@ from costcore.trace import coroutines
 from costcore.trace.recorder import Recorder
 
 from ..arrays import array_of
+from ..call_stack import current_phase
 from ..naming import function_of, native_name
 from .array_ledger import record_memory
-from .call_stack import current_phase
 from .chainerx_guard import chainerx_rejected
 from .recording import Recording
 from .return_values import MethodWatch

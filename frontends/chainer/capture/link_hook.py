@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import chainer
 
-from .call_stack import frames
+from ..call_stack import frames
 
 
 class _Running(NamedTuple):

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from costcore.counting.pricing import CALCULATOR_ERRORS
-from costcore.dims import as_dim
 from costcore.errors import CostError
 from costcore.ir import Cost
 from costcore.messages import qualified_name
+from costcore.numbers.dims import as_dim
 
 from ..arrays import is_array
 

@@ -18,7 +18,7 @@ import numpy
 from costcore.translate import Arguments, Row, Source
 
 from ..arrays import array_of, is_array
-from ..capture.call_stack import running_function_requires_gradient
+from ..call_stack import running_function_requires_gradient
 from ..naming import PREFIX
 
 ARGUMENTS = ("function", "inputs", "origin", "gradients")

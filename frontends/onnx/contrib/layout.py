@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from costcore.dims import Dim
 from costcore.ir import prod
+from costcore.numbers.dims import Dim
 
 from ..graph.node import Node
 from ..rows.arguments import numbers

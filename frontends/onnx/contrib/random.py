@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from costcore.dims import ceil_div
 from costcore.ir import prod
+from costcore.numbers.dims import ceil_div
 from costcore.translate import Arguments
 
 from ..graph.node import Node

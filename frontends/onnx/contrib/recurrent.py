@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from costcore.dims import Dim
+from costcore.numbers.dims import Dim
 from costcore.translate import Arguments
 
 from ..graph.node import Inferred, Node

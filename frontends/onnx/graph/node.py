@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
 from costcore.ir import prod
-from costcore.symbolic import DEEPEST, HIGHEST_DEGREE, degree, depth
+from costcore.numbers.dims import Dim, is_symbolic
+from costcore.numbers.symbolic import DEEPEST, HIGHEST_DEGREE, degree, depth
 
 from ..schema.constraints import Constraints
 from ..schema.signature import Signature, attribute_value, type_name, types_of_any_version

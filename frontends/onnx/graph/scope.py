@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from costcore.dims import Dim
+from costcore.numbers.dims import Dim
 
 from ..values.value import Value
 from .node import Node

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
 from costcore.ir import Tensor, prod
 from costcore.messages import unknown
+from costcore.numbers.dims import Dim, is_symbolic
 
 from ..values.containers import declared_value, sequence
 from ..values.declared_types import declared_shape, dimension_name, fixed_size

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from costcore.dims import Dim
 from costcore.errors import CostError
 from costcore.ir import Tensor
 from costcore.messages import did_you_mean
+from costcore.numbers.dims import Dim
 
 from ..values.dimensions import Dimensions
 from ..values.value import Container, Value, check_input_size

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import isinf
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from costcore.dims import Dim
+from costcore.numbers.dims import Dim
 
 from ..reading.exporter_metadata import origin, source_line
 from ..values.value import Value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from costcore.dims import is_symbolic
+from costcore.numbers.dims import is_symbolic
 from costcore.translate import Arguments, Row
 
 from ..graph.node import Node

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from costcore.dims import is_symbolic
+from costcore.numbers.dims import is_symbolic
 
 from ..values.value import Shape, Value
 

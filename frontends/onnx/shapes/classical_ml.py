@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from costcore.dims import Dim
+from costcore.numbers.dims import Dim
 
 from ..graph.node import Inferred, Node, Rule
 from ..values.value import DTYPES, Shape, StoredTensor, Undetermined, Value

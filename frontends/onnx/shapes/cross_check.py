@@ -10,8 +10,8 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
-from costcore.dims import Dim
 from costcore.ir import prod
+from costcore.numbers.dims import Dim
 
 from ..values.value import MOST_FOLDED, Shape, Value
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from onnx import TensorProto, TypeProto, checker, helper, shape_inference
 
-from costcore.dims import Dim
+from costcore.numbers.dims import Dim
 
 from ..graph.node import Node
 from ..values.dimensions import Dimensions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from costcore.dims import is_symbolic
+from costcore.numbers.dims import is_symbolic
 
 from ..graph.node import Node, Rule
 from ..values.value import Shape, Value

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from costcore.dims import Dim, is_symbolic
+from costcore.numbers.dims import Dim, is_symbolic
 
 from ..graph.node import Node, Rule
 from ..values.value import Shape, Undetermined, Value

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from costcore.dims import Dim, floor_div, is_symbolic
-from costcore.symbolic import as_text
+from costcore.numbers.dims import Dim, floor_div, is_symbolic
+from costcore.numbers.symbolic import as_text
 
 from ..graph.node import Node, Rule
 from ..values.constant_folding import exact

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
-from costcore.dims import Dim, maximum
 from costcore.messages import short_repr
+from costcore.numbers.dims import Dim, maximum
 
 from ..graph.node import Node, Rule
 from ..values.constant_folding import UNARY, each

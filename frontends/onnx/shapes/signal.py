@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from onnx import TensorProto
 
-from costcore.dims import Dim, is_symbolic
+from costcore.numbers.dims import Dim, is_symbolic
 
 from ..graph.node import Node, Rule
 from ..values.value import DTYPES, Undetermined, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from costcore.dims import Dim, ceil_div, floor_div, maximum, minimum
+from costcore.numbers.dims import Dim, ceil_div, floor_div, maximum, minimum
 
 from ..graph.node import Node
 

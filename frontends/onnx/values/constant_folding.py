@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from costcore.dims import as_dim, floor_div, is_symbolic, maximum, minimum
-from costcore.symbolic import HIGHEST_DEGREE, degree
+from costcore.numbers.dims import as_dim, floor_div, is_symbolic, maximum, minimum
+from costcore.numbers.symbolic import HIGHEST_DEGREE, degree
 
 LARGEST_EXPRESSION = 200
 """Symbolic expressions of more symbols, numbers and operators are dropped."""

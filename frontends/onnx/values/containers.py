@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from costcore.dims import Dim
+from costcore.numbers.dims import Dim
 
 from .declared_types import declared_shape
 from .dimensions import Dimensions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from costcore.dims import Dim
+from costcore.numbers.dims import Dim
 
 from .dimensions import Dimensions
 

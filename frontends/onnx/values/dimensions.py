@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
-from costcore.expressions import evaluate, size_from, symbol_of
 from costcore.messages import did_you_mean
+from costcore.numbers.dims import Dim, is_symbolic
+from costcore.numbers.expressions import evaluate, size_from, symbol_of
 
 
 class Dimensions:

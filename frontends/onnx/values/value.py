@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 from onnx import TensorProto, numpy_helper
 
-from costcore.dims import Dim
 from costcore.errors import CostError
 from costcore.ir import BITS, Role, Tensor, prod
+from costcore.numbers.dims import Dim
 
 Shape: TypeAlias = "tuple[Dim, ...]"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from costcore.dims import Dim, maximum
+from costcore.numbers.dims import Dim, maximum
 
 from ..graph.node import Inferred, Node
 from ..graph.scope import GraphContext, Scope

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from costcore.counting.pricing import Pricer
-from costcore.dims import Dim
 from costcore.ir import Operations
+from costcore.numbers.dims import Dim
+from costcore.numbers.symbolic import magnitude
 from costcore.registry.calculators import MergedCalculators, calculators
-from costcore.symbolic import magnitude
 from costcore.trace.call import Call
 from costcore.trace.dataflow import Step
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from costcore.dims import Dim
 from costcore.ir import Tensor
-from costcore.memory.elementwise import VIEWS, overwritable
+from costcore.numbers.dims import Dim
 from costcore.trace.call import Call
 from costcore.trace.dataflow import Dataflow, Step
 from costcore.trace.dataflow import Value as Size
+from costcore.trace.overwritable import VIEWS, overwritable
 from costcore.trace.recorder import Recorder
 
 from ..values.containers import element_of, has_known_shape

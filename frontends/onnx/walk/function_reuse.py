@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from costcore.dims import Dim
+from costcore.numbers.dims import Dim
 from costcore.trace.call import Call
 
 from ..graph.node import Node

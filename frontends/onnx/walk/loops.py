@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from costcore.dims import Dim, is_symbolic
 from costcore.ir import Layer
+from costcore.numbers.dims import Dim, is_symbolic
 from costcore.trace.call import Call
 from costcore.trace.dataflow import Step
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from costcore.dims import Dim
+from costcore.numbers.dims import Dim
 
 from ..values.dimensions import Dimensions
 from ..values.value import Container, Value

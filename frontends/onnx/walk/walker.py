@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 from onnx import __version__ as onnx_version
 from onnx import defs
 
-from costcore.dims import Dim
 from costcore.errors import CostError
+from costcore.numbers.dims import Dim
 from costcore.trace.call import Call
 from costcore.trace.gc_paused import collector_off
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from costcore._version import __version__
-from costcore.timing.calibration_table import Conditions
+from costcore.analyses.timing.calibration_table import Conditions
 from costcore.trace.recorder import CPU_TIME
 
 CPUINFO = Path("/proc/cpuinfo")

@@ -9,11 +9,11 @@ from time import perf_counter
 
 import torch
 
+from costcore.analyses.timing.calibration import Calibration, Rates
+from costcore.analyses.timing.calibration_table import Conditions
+from costcore.analyses.timing.left_out import left_out_errors
 from costcore.errors import CostError
 from costcore.messages import unknown
-from costcore.timing.calibration import Calibration, Rates
-from costcore.timing.calibration_table import Conditions
-from costcore.timing.left_out import left_out_errors
 
 from .chains import Chain, make_chains
 from .conditions import clock_of, conditions, gpu_mhz

@@ -12,10 +12,10 @@ from itertools import pairwise
 from random import Random
 from statistics import median
 
+from costcore.analyses.timing.calibration import Point
+from costcore.analyses.timing.families import Site, site_of
 from costcore.api.build_report import make_report
 from costcore.registry.custom import CustomCalculators
-from costcore.timing.calibration import Point
-from costcore.timing.families import Site, site_of
 from costcore.trace.recorder import CPU_TIME, Recorder
 from costcore.trace.trace import CallCost
 

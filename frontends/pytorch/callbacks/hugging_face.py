@@ -9,10 +9,10 @@ from weakref import finalize
 
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from costcore.devices.catalog import named
-from costcore.devices.device import Device
+from costcore.analyses.devices.catalog import named
+from costcore.analyses.devices.device import Device
 from costcore.errors import CostError
-from costcore.meter.meter import MFUMeter
+from costcore.studies.meter.meter import MFUMeter
 
 
 class CostCallback(TrainerCallback):

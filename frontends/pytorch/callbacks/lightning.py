@@ -8,9 +8,9 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from costcore.devices.catalog import named
-from costcore.devices.device import Device
-from costcore.meter.meter import MFUMeter
+from costcore.analyses.devices.catalog import named
+from costcore.analyses.devices.device import Device
+from costcore.studies.meter.meter import MFUMeter
 
 
 class CostCallback(Callback):

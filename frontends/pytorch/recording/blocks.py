@@ -9,7 +9,7 @@ from weakref import ref
 import torch
 from torch import UntypedStorage
 
-from costcore.memory.ledger import Block, RawBlock
+from costcore.trace.memory_ledger import Block, RawBlock
 
 from ..tensors import dtype_name
 

@@ -13,7 +13,7 @@ from weakref import ref
 from torch import Tensor, UntypedStorage, strided
 from torch.nn import Parameter
 
-from costcore.dims import Dim
+from costcore.numbers.dims import Dim
 from costcore.trace.recorder import Recorder
 
 from ..tensors import stored_elements

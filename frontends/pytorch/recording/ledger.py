@@ -17,8 +17,8 @@ from torch import Tensor, UntypedStorage
 from torch.nn import Module, Parameter
 from torch.optim import Optimizer
 
-from costcore.memory.ledger import RawLedger
 from costcore.trace.gc_paused import collector_off
+from costcore.trace.memory_ledger import RawLedger
 
 from ..meta.operands import PLAIN, all_tensors
 from ..module_walk import join, walk

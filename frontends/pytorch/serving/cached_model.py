@@ -11,7 +11,7 @@ import torch
 from torch.nn import Module
 
 from costcore.errors import CostError
-from costcore.serving.cached_model import CachedPart, CacheStorages, Latent, PackedWeight, Parameter
+from costcore.studies.serving.cached_model import CachedPart, CacheStorages, Latent, PackedWeight, Parameter
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.recorder import Recorder
 
@@ -38,7 +38,7 @@ LATENT = ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim", 
 
 
 class MetaCachedModel:
-    """A :class:`costcore.serving.cached_model.CachedModel` of a PyTorch module. The module stays as it is.
+    """A :class:`costcore.studies.serving.cached_model.CachedModel` of a PyTorch module. The module stays as it is.
 
     Args:
         model: a language model that takes ``input_ids`` and a cache, such as those of transformers.

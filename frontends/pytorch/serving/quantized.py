@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import Module
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from costcore.serving.cached_model import PackedWeight
+from costcore.studies.serving.cached_model import PackedWeight
 
 from ..meta.operands import META
 from ..tensors import dtype_name

@@ -6,8 +6,8 @@ import joblib
 import pytest
 
 from costcore import estimate
-from costcore.api.table import table
-from costcore.sweeps.model_table import ModelTable
+from costcore.studies.sweeps.model_table import ModelTable
+from costcore.studies.sweeps.table import table
 
 ROOT = str(Path(__file__).parents[3])
 

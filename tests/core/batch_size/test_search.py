@@ -7,9 +7,9 @@ from fractions import Fraction
 import pytest
 
 from costcore import CostError
-from costcore.batch_size.limit import make_limit
-from costcore.batch_size.search import largest_batch
-from costcore.memory.envelope import Envelope
+from costcore.analyses.memory.envelope import Envelope
+from costcore.studies.batch_size.limit import make_limit
+from costcore.studies.batch_size.search import largest_batch
 
 
 class Peaks:

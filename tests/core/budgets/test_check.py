@@ -4,11 +4,11 @@ import pytest
 from sympy import Symbol
 
 from costcore import CostError
-from costcore.budgets.budget import Violation
-from costcore.budgets.check import check
-from costcore.budgets.toml import BudgetError, read_budget
-from costcore.memory.ledger import MemoryLedger
 from costcore.reports.report import Report
+from costcore.studies.budgets.budget import Violation
+from costcore.studies.budgets.check import check
+from costcore.studies.budgets.toml import BudgetError, read_budget
+from costcore.trace.memory_ledger import MemoryLedger
 from costcore.trace.trace import Trace
 from tests.core import html_reports
 from tests.core.given_costs import Step, dense, net, relu

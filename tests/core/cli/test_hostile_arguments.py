@@ -11,10 +11,10 @@ import pytest
 
 from costcore import CostError, Report
 from costcore.api.load_model import parse_dims, parse_inputs, parse_shapes
-from costcore.reports.columns import Table
-from costcore.reports.serialization.targets import save
-from costcore.reports.tables.renderers import to_csv
-from costcore.reports.text.amounts import parse_amount
+from costcore.tables.columns import Table
+from costcore.tables.renderers import to_csv
+from costcore.text.amounts import parse_amount
+from costcore.text.targets import save
 
 
 def test_brackets_inside_one_another_are_a_short_message():

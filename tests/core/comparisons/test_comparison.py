@@ -5,8 +5,8 @@ import pytest
 from sympy import Symbol
 
 from costcore import CostError
-from costcore.comparisons.comparison import compare
-from costcore.comparisons.differences import Delta
+from costcore.studies.comparisons.comparison import compare
+from costcore.studies.comparisons.differences import Delta
 from tests.core.given_costs import Step, dense, net, relu
 
 BLOCKS = (dense("a"), relu("a"), dense("b"), relu("b"))

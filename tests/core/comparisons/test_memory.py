@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
-from costcore.comparisons.comparison import compare
-from costcore.comparisons.differences import Delta
 from costcore.reports.report import Report
+from costcore.studies.comparisons.comparison import compare
+from costcore.studies.comparisons.differences import Delta
 from costcore.trace.trace import Trace
 from tests.core import html_reports
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sympy
 
-from costcore.counting.conventions import einsum
+from costcore.analyses.conventions import einsum
 from costcore.errors import CostError
 
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from costcore.counting.conventions.expression import MAX_LENGTH, MAX_NODES, Expression
+from costcore.analyses.conventions.expression import MAX_LENGTH, MAX_NODES, Expression
 from costcore.errors import CostError
 
 VALUES = {"x": 6, "y": 4, "flag": True, "mode": "linear", "zero": 0}

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from costcore import Report
-from costcore.counting.conventions.catalog import named
-from costcore.counting.conventions.toml import ConventionError, read_convention
+from costcore.analyses.conventions.catalog import named
+from costcore.analyses.conventions.toml import ConventionError, read_convention
 from costcore.trace.trace import Trace
 from tests.core.given_costs import dense, net
 

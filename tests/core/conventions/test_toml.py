@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import costcore
-from costcore.counting.conventions.catalog import DATA, named
-from costcore.counting.conventions.convention import UNITS
-from costcore.counting.conventions.toml import ConventionError, read_convention
+from costcore.analyses.conventions.catalog import DATA, named
+from costcore.analyses.conventions.convention import UNITS
+from costcore.analyses.conventions.toml import ConventionError, read_convention
 
 WHOLE = """
 name = "mine"

@@ -8,8 +8,8 @@ import pytest
 
 from costcore import compare
 from costcore.reports.plots.intensity import intensity
-from costcore.reports.plots.theme import THEMES
-from costcore.reports.text.counted_units import per_byte, short_per_byte
+from costcore.tables.pictures.theme import THEMES
+from costcore.text.counted_units import per_byte, short_per_byte
 from tests.core.given_costs import dense, net, relu
 from tests.core.reports.html.test_page_text import Page
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.devices.catalog import DATA, devices
-from costcore.devices.toml import read_device
+from costcore.analyses.devices.catalog import DATA, devices
+from costcore.analyses.devices.toml import read_device
 
 DEVICES = devices()
 PRINTED = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from costcore import CostError, hookimpl, plugins
-from costcore.devices.catalog import devices, named
-from costcore.devices.device import Cache, Memory, Printed, Source
-from costcore.devices.toml import DeviceError, read_device
+from costcore.analyses.devices.catalog import devices, named
+from costcore.analyses.devices.device import Cache, Memory, Printed, Source
+from costcore.analyses.devices.toml import DeviceError, read_device
 
 WHOLE = """
 name = "mine"

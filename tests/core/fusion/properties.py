@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from costcore.dims import Dim
-from costcore.fusion.groups import LEVELS, Group, groups_of
-from costcore.fusion.patterns import pattern_of
+from costcore.analyses.fusion.groups import LEVELS, Group, groups_of
+from costcore.analyses.fusion.patterns import pattern_of
+from costcore.numbers.dims import Dim
 from costcore.trace.trace import Trace
 
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from costcore.fusion.groups import groups_of
+from costcore.analyses.fusion.groups import groups_of
 from tests.core.fusion.properties import check_groups
 from tests.core.fusion.runs import Calls, random_run
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from costcore.analyses.fusion.patterns import PATTERNS, pattern_of, rows_of, stated_pattern
+from costcore.analyses.fusion.work import work_of
 from costcore.calculators import costcore_calculators
 from costcore.errors import CostError
-from costcore.fusion.patterns import PATTERNS, pattern_of, rows_of, stated_pattern
-from costcore.fusion.work import work_of
 from costcore.ir import Cost, Layer, Tensor, pattern
 
 X = Tensor((2, 8, 6, 6))

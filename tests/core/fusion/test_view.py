@@ -8,10 +8,10 @@ import json
 import pytest
 
 from costcore import Report
-from costcore.budgets.check import check
 from costcore.cli.main import main
-from costcore.comparisons.comparison import compare
 from costcore.errors import CostError
+from costcore.studies.budgets.check import check
+from costcore.studies.comparisons.comparison import compare
 from tests.core.fusion.runs import Calls
 
 UNFUSED = 4 * (32 + 128 + 64 + 2 * 64 + 3 * 64 + 2 * 64)

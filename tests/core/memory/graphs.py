@@ -7,9 +7,9 @@ from random import Random
 from typing import NamedTuple
 
 from costcore.ir import Layer, Tensor
-from costcore.memory.elementwise import overwritable
 from costcore.trace.call import Call
 from costcore.trace.dataflow import Dataflow
+from costcore.trace.overwritable import overwritable
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
 

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from costcore.memory.allocator import replay
-from costcore.memory.caching import rounded
-from costcore.memory.ledger import Block, MemoryLedger
-from costcore.memory.report import Memory
+from costcore.analyses.memory.allocator import replay
+from costcore.analyses.memory.caching import rounded
+from costcore.analyses.memory.report import Memory
+from costcore.trace.memory_ledger import Block, MemoryLedger
 
 KIB, MIB = 2**10, 2**20
 

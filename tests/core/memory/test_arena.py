@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
+from costcore.analyses.memory.arena import Life, plan
+from costcore.analyses.memory.arena_report import Arena
+from costcore.analyses.memory.liveness import lives_of
+from costcore.analyses.memory.order import best_order
 from costcore.errors import ArenaError, CostError
-from costcore.memory.arena import Life, plan
-from costcore.memory.arena_report import Arena
-from costcore.memory.elementwise import ELEMENTWISE, VIEWS
-from costcore.memory.liveness import lives_of
-from costcore.memory.order import best_order
 from costcore.registry.calculators import calculators
+from costcore.trace.overwritable import ELEMENTWISE, VIEWS
 from tests.core.memory.graphs import Node, least_memory, random_trace, trace
 from tests.work import at_most
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from costcore.analyses.memory.report import Memory
+from costcore.analyses.memory.saved import with_saved
 from costcore.ir import Layer
-from costcore.memory.ledger import Block, MemoryLedger, RawBlock, RawLedger, decide_kinds
-from costcore.memory.report import Memory
-from costcore.memory.saved import with_saved
 from costcore.trace.call import Call
+from costcore.trace.memory_ledger import Block, MemoryLedger, RawBlock, RawLedger, decide_kinds
 
 PHASES = ("forward", "forward", "backward", "optimizer")
 

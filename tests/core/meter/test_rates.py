@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.meter import step_log
-from costcore.meter.rates import PassCost, Rates, across, sum_of
-from costcore.meter.step_log import StepLog
-from costcore.meter.wording import described
+from costcore.studies.meter import step_log
+from costcore.studies.meter.rates import PassCost, Rates, across, sum_of
+from costcore.studies.meter.step_log import StepLog
+from costcore.studies.meter.wording import described
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from costcore.receptive_field.periodic_map import (
+from costcore.analyses.receptive_field.periodic_map import (
     IDENTITY,
     MOST_PHASES,
     MisalignedError,

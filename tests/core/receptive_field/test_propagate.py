@@ -10,10 +10,10 @@ from fractions import Fraction
 import pytest
 
 from costcore import CostError, Report
-from costcore.dims import is_symbolic
+from costcore.analyses.receptive_field.fields import receptive_fields
+from costcore.analyses.receptive_field.propagate import choose_source, follow, sources
 from costcore.ir import Layer, Tensor, prod
-from costcore.receptive_field.fields import receptive_fields
-from costcore.receptive_field.propagate import choose_source, follow, sources
+from costcore.numbers.dims import is_symbolic
 from costcore.trace.call import Call
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace

@@ -6,9 +6,9 @@ import pytest
 
 from costcore import ComputationalCostHook, CostError, Layer, Report, Tensor, __version__, estimate
 from costcore.api.build_report import warn_about
-from costcore.budgets.check import check
 from costcore.errors import AssumedReportError, PartialReportError
-from costcore.reports.caveats import MAX_LINES, call_site, not_counted
+from costcore.ledger.caveats import MAX_LINES, call_site, not_counted
+from costcore.studies.budgets.check import check
 from costcore.trace.call import Assumption, Call, Uncounted
 from costcore.trace.recorder import Recorder
 from costcore.trace.run import Run

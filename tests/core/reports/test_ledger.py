@@ -5,8 +5,8 @@ import pytest
 import sympy
 
 from costcore import ComputationalCostHook
-from costcore.reports.ledger import KEYS
-from costcore.symbolic import magnitude, share
+from costcore.ledger.ledger import KEYS
+from costcore.numbers.symbolic import magnitude, share
 from tests.core.toy_networks import nested_report
 
 N, M = sympy.symbols("n m", integer=True, positive=True)

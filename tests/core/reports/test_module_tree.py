@@ -5,8 +5,8 @@ import pytest
 import sympy
 
 from costcore import ComputationalCostHook, estimate
-from costcore.reports.module_paths import parent_of
-from costcore.reports.module_tree import walk
+from costcore.ledger.module_paths import parent_of
+from costcore.ledger.module_tree import walk
 from costcore.trace.call import Module
 from tests.core.toy_networks import chain, nested_report
 

@@ -12,9 +12,9 @@ import pytest
 import sympy
 
 from costcore import CostError, Report, estimate
-from costcore.ceilings import with_ceilings
-from costcore.dims import ceil_div, floor_div, maximum, minimum
-from costcore.symbolic import DEEPEST, as_text
+from costcore.numbers.ceilings import with_ceilings
+from costcore.numbers.dims import ceil_div, floor_div, maximum, minimum
+from costcore.numbers.symbolic import DEEPEST, as_text
 
 NAMES = sympy.symbols("n m k batch a b", integer=True, positive=True)
 

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 
-from costcore.sizes.linear import solve
-from costcore.sizes.profiles import Forms, next_size, profile_of
-from costcore.sizes.terms import SIZE, Term, coefficients, without_constant
+from costcore.analyses.sizes.linear import solve
+from costcore.analyses.sizes.profiles import Forms, next_size, profile_of
+from costcore.analyses.sizes.terms import SIZE, Term, coefficients, without_constant
 
 
 def forms_of(function, sizes):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from costcore import CostError, Dim, Tensor
-from costcore.expressions import symbol_of
-from costcore.sizes.inputs import NamedInputs, has_names
+from costcore.analyses.sizes.inputs import NamedInputs, has_names
+from costcore.numbers.expressions import symbol_of
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from costcore import sweep
-from costcore.sweeps.grid import combinations, split_target
+from costcore.studies.sweeps.grid import combinations, split_target
 
 DEPTHS = {"depth": [1, 2], "width": (3, 4)}
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from costcore.sweeps.model_table import MOST_ROWS, ModelTable
-from costcore.sweeps.row import ModelRow
+from costcore.studies.sweeps.model_table import MOST_ROWS, ModelTable
+from costcore.studies.sweeps.row import ModelRow
 
 
 def rows(n):

@@ -10,11 +10,11 @@ import joblib
 import pytest
 
 from costcore import sweep, table
-from costcore.sweeps import child, tasks
-from costcore.sweeps.engine import number_of_processes
-from costcore.sweeps.process import ModelProcess
-from costcore.sweeps.progress import with_lines
-from costcore.sweeps.row import ModelRow
+from costcore.studies.sweeps import child, tasks
+from costcore.studies.sweeps.engine import number_of_processes
+from costcore.studies.sweeps.process import ModelProcess
+from costcore.studies.sweeps.progress import with_lines
+from costcore.studies.sweeps.row import ModelRow
 
 HARM = ["small", "dies", "crashes", "leaves", "fills", "small"]
 STATUSES = [

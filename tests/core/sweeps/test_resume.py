@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from costcore import CostError, estimate, sweep, table
-from costcore.sweeps import formats
-from costcore.sweeps.model_table import ModelTable
-from costcore.sweeps.run import TableInterrupted
+from costcore.studies.sweeps import formats
+from costcore.studies.sweeps.model_table import ModelTable
+from costcore.studies.sweeps.run import TableInterrupted
 from tests.frameworks import optional
 
 from .conftest import NETS, ROOT
@@ -108,7 +108,7 @@ def test_what_changes_a_row_counts_it_again(nets, tmp_path, calls, what, n):
 
 
 def test_another_version_counts_again(nets, tmp_path, calls, monkeypatch):
-    from costcore.sweeps import identity
+    from costcore.studies.sweeps import identity
 
     run(nets, tmp_path / "rows.jsonl")
     calls()
@@ -200,7 +200,7 @@ def test_an_interrupted_table_has_its_rows_in_the_file(nets, tmp_path, monkeypat
         return add(record)
 
     monkeypatch.setitem(
-        sys.modules["costcore.sweeps.row_file"].FORMATS, ".jsonl", formats.JSON_LINES._replace(line=interrupted)
+        sys.modules["costcore.studies.sweeps.row_file"].FORMATS, ".jsonl", formats.JSON_LINES._replace(line=interrupted)
     )
     with pytest.raises(TableInterrupted, match="interrupted after 3 models") as error:
         run(nets, output)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.devices.device import Cache, Memory
+from costcore.analyses.devices.device import Cache, Memory
+from costcore.analyses.timing.bound import bound_of
+from costcore.analyses.timing.work import Work, work_of
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.registry.calculators import calculators
-from costcore.timing.bound import bound_of
-from costcore.timing.work import Work, work_of
 from tests.core.timing.toy_device import TOY, device
 
 

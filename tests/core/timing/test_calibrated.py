@@ -8,10 +8,10 @@ from math import hypot, log2, sqrt
 import pytest
 
 from costcore import CostError, Layer, Operations, Report, Tensor
+from costcore.analyses.timing.calibration import Point
+from costcore.analyses.timing.calibration_table import from_table, to_table
+from costcore.analyses.timing.families import Site, site_of
 from costcore.ir import Cost
-from costcore.timing.calibration import Point
-from costcore.timing.calibration_table import from_table, to_table
-from costcore.timing.families import Site, site_of
 from costcore.trace.call import Call
 from costcore.trace.trace import Trace
 from tests.core.given_costs import Step, dense, net, relu

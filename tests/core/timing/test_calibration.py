@@ -7,8 +7,8 @@ from math import log2
 import pytest
 
 from costcore import CostError
-from costcore.timing.calibration import Calibration, Error, Errors, Point, Rates
-from costcore.timing.families import Site
+from costcore.analyses.timing.calibration import Calibration, Error, Errors, Point, Rates
+from costcore.analyses.timing.families import Site
 
 RATES = Rates(overhead=1e-5, peak=1e9, bandwidth=1e9)
 

@@ -6,9 +6,9 @@ import pytest
 import sympy
 
 from costcore import CostError
+from costcore.analyses.timing.families import APART, product_of, site_of, steps_of
+from costcore.analyses.timing.tiles import Product
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.timing.families import APART, product_of, site_of, steps_of
-from costcore.timing.tiles import Product
 from costcore.trace.call import Call
 
 

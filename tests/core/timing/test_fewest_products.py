@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
+from costcore.analyses.timing.fewest_products import fewest_products
 from costcore.ir import Layer, Tensor
-from costcore.timing.fewest_products import fewest_products
 
 
 def conv(size, kernel, positions, stride=1, padding=0, dilation=1, op="conv"):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.devices.device import Memory
-from costcore.fusion.levels import LEVELS
-from costcore.timing.times import Times
+from costcore.analyses.devices.device import Memory
+from costcore.analyses.fusion.levels import LEVELS
+from costcore.analyses.timing.times import Times
 from tests.core.fusion.runs import Calls
 from tests.core.timing.toy_device import device
 

@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from costcore.timing.calibrated import Estimated, error_of_sum
-from costcore.timing.calibration import Calibration, Error, Estimate, Interpolation, Point, Rates
-from costcore.timing.families import Site
-from costcore.timing.left_out import left_out_errors
+from costcore.analyses.timing.calibrated import Estimated, error_of_sum
+from costcore.analyses.timing.calibration import Calibration, Error, Estimate, Interpolation, Point, Rates
+from costcore.analyses.timing.families import Site
+from costcore.analyses.timing.left_out import left_out_errors
 
 RATES = Rates(overhead=1e-6, peak=1e9, bandwidth=1e9)
 

@@ -12,11 +12,11 @@ from io import StringIO
 import pytest
 
 from costcore import CostError, Report
-from costcore.devices.device import Memory
+from costcore.analyses.devices.device import Memory
+from costcore.analyses.timing.retyped import retyped
+from costcore.analyses.timing.time_rows import TIMES, TIMES_BY_TYPE
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.registry.calculators import calculators
-from costcore.timing.retyped import retyped
-from costcore.timing.time_rows import TIMES, TIMES_BY_TYPE
 from costcore.trace.call import Call
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace

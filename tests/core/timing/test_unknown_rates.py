@@ -6,9 +6,9 @@ from io import StringIO
 import pytest
 
 from costcore import CostError
-from costcore.devices.catalog import devices, named
-from costcore.devices.device import Device, Memory
-from costcore.timing.retyped import retyped
+from costcore.analyses.devices.catalog import devices, named
+from costcore.analyses.devices.device import Device, Memory
+from costcore.analyses.timing.retyped import retyped
 from tests.core.given_costs import Step, dense, net, relu
 from tests.core.timing.toy_calibration import calibrated_device
 from tests.core.timing.toy_device import device

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from costcore.timing.calibration import Calibration, Error, Errors, Point
-from costcore.timing.calibration_table import Conditions, to_table
-from costcore.timing.families import Site
+from costcore.analyses.timing.calibration import Calibration, Error, Errors, Point
+from costcore.analyses.timing.calibration_table import Conditions, to_table
+from costcore.analyses.timing.families import Site
 from tests.core.timing.toy_device import device
 
 CONDITIONS = Conditions(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.devices.device import Cache, Device, Memory
+from costcore.analyses.devices.device import Cache, Device, Memory
 
 TOY = Device(
     name="toy",

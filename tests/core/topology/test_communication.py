@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from costcore import Report
+from costcore.analyses.topology.communication import collective_seconds
+from costcore.analyses.topology.link import DATA, Link, link_of, links, links_by_group
 from costcore.cli.time import main
 from costcore.counting.pricing import cost_of
 from costcore.ir import Layer, Tensor
 from costcore.toml_files import loads
-from costcore.topology.communication import collective_seconds
-from costcore.topology.link import DATA, Link, link_of, links, links_by_group
 from costcore.trace.call import Call
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace

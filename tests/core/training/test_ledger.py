@@ -7,7 +7,7 @@ import io
 import pytest
 
 from costcore import CostError, Report, TrainingLedger
-from costcore.training.pairs import allowed_pairs
+from costcore.studies.training.pairs import allowed_pairs
 from tests.core.given_costs import Step, dense, net, relu
 
 STEP = net(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from costcore import CostError
-from costcore.devices.device import Printed
-from costcore.training.utilization import hardware_flops, mfu, model_flops, peak_flops
+from costcore.analyses.devices.device import Printed
+from costcore.studies.training.utilization import hardware_flops, mfu, model_flops, peak_flops
 from tests.core.given_costs import Step, dense, net, relu
 from tests.core.timing.toy_device import device
 

@@ -9,10 +9,10 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from costcore import Report, estimate
-from costcore.budgets.check import check
-from costcore.budgets.toml import BudgetError
 from costcore.cli.main import main
 from costcore.errors import ArenaError, CostWarning
+from costcore.studies.budgets.check import check
+from costcore.studies.budgets.toml import BudgetError
 from tests.frontends.onnx.small_models import model, node
 from tests.work import at_most
 

@@ -11,7 +11,7 @@ import torch
 
 import costcore
 from costcore import ComputationalCostHook, Tensor, TrainingLedger, estimate
-from costcore.reports.overview.displayed import Displayed
+from costcore.tables.overview.displayed import Displayed
 from tests.core.reports.overview.test_overview import Elements
 from tests.core.reports.overview.test_public_results import reachable
 from tests.core.timing.toy_calibration import calibrated_device

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from costcore.dims import Dim, as_dim, maximum, minimum
+from costcore.numbers.dims import Dim, as_dim, maximum, minimum
 from costcore.translate import Arguments
 
 from ...graph.node import Inferred, Node

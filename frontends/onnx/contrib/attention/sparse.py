@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from costcore.dims import Dim, floor_div, maximum, minimum
+from costcore.numbers.dims import Dim, floor_div, maximum, minimum
 from costcore.translate import Arguments
 
 from ...graph.node import Inferred, Node

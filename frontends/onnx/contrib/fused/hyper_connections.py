@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from costcore.dims import Dim
+from costcore.numbers.dims import Dim
 from costcore.translate import Arguments
 
 from ...graph.node import Node

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from costcore.dims import Dim
+from costcore.numbers.dims import Dim
 
 from ...values.value import Value
 from ...walk.history import RecordedNode

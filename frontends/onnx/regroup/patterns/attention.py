@@ -6,7 +6,7 @@ values to float32 and computes on in it: the file attends in another precision t
 
 from __future__ import annotations
 
-from costcore.dims import Dim
+from costcore.numbers.dims import Dim
 
 from ...reading.exporter_metadata import origin
 from ...values.value import Value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from costcore.dims import Dim, is_symbolic
+from costcore.numbers.dims import Dim, is_symbolic
 
 from ...values.value import FLOATS, Value
 from ..matcher import DependsOnSizes, Match

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from costcore.dims import Dim
 from costcore.ir import Layer
+from costcore.numbers.dims import Dim
 
 from ...reading.exporter_metadata import origin
 from ...values.value import Value

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from costcore.dims import Dim
+from costcore.numbers.dims import Dim
 
 from ...graph.node import Node
 from ...reading.exporter_metadata import call_site, origin, source_line

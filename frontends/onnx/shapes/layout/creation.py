@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from costcore.dims import Dim, ceil_div, is_symbolic
 from costcore.ir import prod
+from costcore.numbers.dims import Dim, ceil_div, is_symbolic
 
 from ...graph.node import Inferred, Node, Rule
 from ...values.value import DTYPES, StoredTensor, Undetermined, Value, stored_value

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from costcore.dims import Dim, ceil_div, floor_div, is_symbolic, minimum
 from costcore.ir import prod
-from costcore.symbolic import as_text, differ, quotient, unique_solution
+from costcore.numbers.dims import Dim, ceil_div, floor_div, is_symbolic, minimum
+from costcore.numbers.symbolic import as_text, differ, quotient, unique_solution
 
 from ...graph.node import Node, Rule
 from ...values.constant_folding import cast, each

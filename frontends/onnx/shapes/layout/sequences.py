@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from costcore.dims import Dim, ceil_div, is_symbolic
+from costcore.numbers.dims import Dim, ceil_div, is_symbolic
 
 from ...graph.node import Node, Rule
 from ...values.containers import MOST_ITEMS, element_of, repeated_sequence, sequence

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from costcore.dims import is_symbolic
+from costcore.numbers.dims import is_symbolic
 
 from ...graph.node import Node, Rule
 from ...values.containers import common_element, element_of, sequence

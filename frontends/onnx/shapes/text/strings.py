@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from costcore.dims import Dim
+from costcore.numbers.dims import Dim
 
 from ...graph.node import Node, Rule
 from ...values.value import DTYPES, Container, Undetermined, Value

@@ -8,11 +8,11 @@ from math import prod
 from typing import Any
 
 from costcore.counting.pricing import Pricer
-from costcore.dims import Dim, is_symbolic
-from costcore.expressions import symbol_of
 from costcore.ir import Operations
+from costcore.numbers.dims import Dim, is_symbolic
+from costcore.numbers.expressions import symbol_of
+from costcore.numbers.symbolic import magnitude
 from costcore.registry.calculators import MergedCalculators, calculators
-from costcore.symbolic import magnitude
 from costcore.trace.call import Call
 
 from .dims import dim_of

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from costcore.dims import Dim
 from costcore.ir import Layer, Role, Tensor
+from costcore.numbers.dims import Dim
 from costcore.registry.frontends import rows
 from costcore.trace.call import Call
 from costcore.trace.recorder import Recorder

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from costcore.dims import Dim
 from costcore.ir import BITS, Role, Tensor
+from costcore.numbers.dims import Dim
 
 from .dims import dim_of
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from string import ascii_letters
 from typing import Any, NamedTuple
 
-from costcore.dims import Dim
 from costcore.ir import prod
+from costcore.numbers.dims import Dim
 from costcore.translate import Arguments, Row
 
 from ..capture.values import Value

@@ -12,7 +12,7 @@ from costcore import CostError
 from costcore.reports.html import to_html
 from costcore.reports.html.roofline import dots_of, legend, picture, roofs_of
 from costcore.reports.html.time_section import time_section
-from costcore.reports.text.durations import duration
+from costcore.text.durations import duration
 from tests.core import html_reports
 from tests.core.given_costs import dense, net, relu
 from tests.core.timing.toy_calibration import calibrated_device

@@ -8,7 +8,7 @@ import pytest
 import sympy
 
 from costcore import compare
-from costcore.reports.overview.to_html import MOST_CHILDREN, MOST_MODULES
+from costcore.tables.overview.to_html import MOST_CHILDREN, MOST_MODULES
 from tests.core import html_reports
 from tests.core.given_costs import dense, net, relu
 from tests.core.timing.toy_calibration import calibrated_device

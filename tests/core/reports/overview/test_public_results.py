@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 import costcore
-from costcore.reports.overview.displayed import Displayed
+from costcore.tables.overview.displayed import Displayed
 
 PARTS = {
     *(

@@ -9,8 +9,8 @@ import pytest
 import sympy
 
 from costcore import ComputationalCostHook, CostError, Layer, Operations, Report, Tensor, estimate
-from costcore.dims import ceil_div
 from costcore.ir import Cost
+from costcore.numbers.dims import ceil_div
 from costcore.trace.call import Assumption, Call, Module, ModuleCall, Uncounted
 from costcore.trace.run import Regrouping, Run
 from costcore.trace.trace import CallCost, Trace

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from costcore.reports.columns import Table
-from costcore.reports.tables.renderers import renderer_for, to_boxes, to_color
+from costcore.tables.columns import Table
+from costcore.tables.renderers import renderer_for, to_boxes, to_color
 from tests.core.toy_networks import nested_report
 
 TABLE = Table(
@@ -87,5 +87,5 @@ def test_color_is_for_terminals_that_support_it(toy, monkeypatch):
 
 
 def test_boxes_are_plain_without_rich(monkeypatch):
-    monkeypatch.setitem(sys.modules, "costcore.reports.tables.rich_table", None)
+    monkeypatch.setitem(sys.modules, "costcore.tables.rich_table", None)
     assert renderer_for("color")(TABLE) == to_boxes(TABLE)

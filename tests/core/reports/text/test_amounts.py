@@ -3,7 +3,7 @@ from fractions import Fraction
 import pytest
 from sympy import Symbol
 
-from costcore.reports.text.amounts import exact, parse_amount, parse_percent, readable
+from costcore.text.amounts import exact, parse_amount, parse_percent, readable
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,11 @@ import pytest
 import torch
 
 from costcore import CostError, estimate
+from costcore.analyses.devices.catalog import named
+from costcore.analyses.timing.calibration import Point
+from costcore.analyses.timing.calibration_table import from_table
+from costcore.analyses.timing.families import Site
 from costcore.cli.main import main
-from costcore.devices.catalog import named
 from costcore.frontends.pytorch.calibration import measure
 from costcore.frontends.pytorch.calibration import sweep as sweep_module
 from costcore.frontends.pytorch.calibration.chains import MAKERS, Chain, make_chains
@@ -18,9 +21,6 @@ from costcore.frontends.pytorch.calibration.image_chains import IMAGE_CHAINS
 from costcore.frontends.pytorch.calibration.measure import FULL
 from costcore.frontends.pytorch.calibration.shapes import Shapes
 from costcore.frontends.pytorch.calibration.sweep import GROUP, N_SENTINELS, REPEATS, SENTINEL_RUNS, Sweep
-from costcore.timing.calibration import Point
-from costcore.timing.calibration_table import from_table
-from costcore.timing.families import Site
 
 if sys.version_info >= (3, 11):
     import tomllib

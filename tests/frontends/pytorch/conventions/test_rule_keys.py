@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional
 
 import costcore
-from costcore.counting.conventions.spelling import short_function
+from costcore.analyses.conventions.spelling import short_function
 from costcore.frontends.pytorch.function_names import spelling_of
 from costcore.registry.calculators import calculators
 

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from costcore import ComputationalCostHook
+from costcore.analyses.memory.report import Memory
 from costcore.frontends.pytorch.meta.operands import tensors_in
-from costcore.memory.report import Memory
 from tests.frontends.pytorch.differences import COPIES_ATTENTION
 
 

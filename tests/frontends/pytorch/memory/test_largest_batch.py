@@ -8,13 +8,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from costcore import CostError, accumulation, estimate, max_batch
-from costcore.batch_size.fit import fit
-from costcore.batch_size.inputs import inputs_of_batch
-from costcore.batch_size.limit import make_limit
-from costcore.batch_size.sentences import largest_line
-from costcore.memory.allocator import Allocator
-from costcore.memory.caching import Settings
-from costcore.reports.text.amounts import parse_bytes
+from costcore.analyses.memory.allocator import Allocator
+from costcore.analyses.memory.caching import Settings
+from costcore.studies.batch_size.fit import fit
+from costcore.studies.batch_size.inputs import inputs_of_batch
+from costcore.studies.batch_size.limit import make_limit
+from costcore.studies.batch_size.sentences import largest_line
+from costcore.text.amounts import parse_bytes
 
 from .batch_networks import IMAGE, NETWORKS, Contrastive, encoder, mlp, resnet18
 

@@ -11,7 +11,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from costcore import ComputationalCostHook, Report, check, compare, estimate
 from costcore.frontends.pytorch.parallel.mesh import simulated_mesh
-from costcore.sweeps.figures import figures_of
+from costcore.studies.sweeps.figures import figures_of
 
 from .networks import (
     ACTIVATION,

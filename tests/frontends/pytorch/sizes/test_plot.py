@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from costcore import estimate
+from costcore.analyses.sizes.curve import parse_sizes, sizes_between
 from costcore.cli.main import main
-from costcore.sizes.curve import parse_sizes, sizes_between
 
 MODEL = """
 import torch

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from costcore.dims import Dim
 from costcore.ir import Layer, Tensor, prod
+from costcore.numbers.dims import Dim
 
 from ...capture.recording import Recorded
 from ...capture.values import Value

@@ -1,0 +1,51 @@
+"""The rows of the table of an arena: one row per value with its place in memory and its lifetime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from costcore.ledger.checks import check_top
+from costcore.tables.arrange import in_order
+from costcore.tables.columns import Column
+
+
+def arena_rows(
+    values: Sequence[Mapping[str, Any]], whole: Mapping[str, Any], sort: Column | None, top: int | None
+) -> list[Mapping[str, Any]]:
+    """Return the entries of the values, the largest first, and that of the whole arena.
+
+    Args:
+        values: an entry per value.
+        whole: the last row.
+        sort: the column to sort by; None for the size.
+        top: the maximum number of rows; a row ``others`` sums the remaining ones. None for all.
+    """
+    check_top(top)
+    entries = in_order(values, sort or ARENA["nbytes"], lambda entry: entry)
+    shown, hidden = (entries, []) if top is None else (entries[:top], entries[top:])
+    if hidden:
+        shown = [*shown, {"name": f"others ({len(hidden)})", "nbytes": sum(entry["nbytes"] for entry in hidden)}]
+    return [*shown, whole]
+
+
+_COLUMNS = (
+    Column("name", "Value"),
+    Column("nbytes", "Size", "bytes"),
+    Column("offset", "Offset", "count"),
+    Column("born", "From"),
+    Column("dies", "To"),
+    Column("at_peak", "At peak"),
+    Column("kind", "Kind"),
+    Column("module", "Module"),
+    Column("shape", "Shape", "shape"),
+    Column("dtype", "Element type"),
+)
+ARENA: Mapping[str, Column] = {column.key: column for column in _COLUMNS}
+
+
+class ArenaColumns:
+    """Column sets of ``show_arena``."""
+
+    DEFAULT = ("name", "nbytes", "offset", "born", "dies", "at_peak", "kind", "shape", "dtype")
+    ALL = tuple(ARENA)

@@ -1,0 +1,79 @@
+"""The values of an inference run and the steps that make and read them, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from costcore.numbers.dims import Dim
+
+KINDS = ("input", "value", "output")
+"""What a block holds: an input of the model, a value between two calls, or what the model returns."""
+
+
+@dataclass(slots=True)
+class Block:
+    """The memory of a value, and of all values that share it.
+
+    Attributes:
+        name: the call that makes it, with the position of the output if that has several; the name of an input.
+        nbytes: its size.
+        born: index of the step that makes it; 0 for an input.
+        dies: index of the last step that needs it.
+        kind: one of :data:`KINDS`.
+        module: path of the module of that call.
+        shape: shape of the first value in it; None if it is not one tensor.
+        dtype: dtype of that value.
+        is_kept: whether the caller gets it, so that it is needed after the last step too.
+    """
+
+    name: str
+    nbytes: Dim
+    born: int
+    dies: int
+    kind: str = "value"
+    module: str = ""
+    shape: tuple[Dim, ...] | None = None
+    dtype: str = ""
+    is_kept: bool = False
+
+
+@dataclass(slots=True)
+class Moment:
+    """One step of a run by the blocks it needs, as indices.
+
+    Attributes:
+        name: the call, or what happens between two calls.
+        reads: blocks that it reads.
+        makes: blocks that exist from then on.
+        takes: pairs of a block that it makes and one that it may always continue.
+        overwrites: pairs of a block that it makes and one that it may write over if that is allowed.
+        after: indices of earlier steps that must come before it.
+        is_call: whether it is a call.
+    """
+
+    name: str
+    reads: list[int] = field(default_factory=list)
+    makes: list[int] = field(default_factory=list)
+    takes: list[tuple[int, int]] = field(default_factory=list)
+    overwrites: list[tuple[int, int]] = field(default_factory=list)
+    after: set[int] = field(default_factory=set)
+    is_call: bool = True
+
+
+class Lives(NamedTuple):
+    """The values of a run.
+
+    Attributes:
+        moments: the steps of the run in order.
+        blocks: the memory of every value, in order of birth; weights are not among them.
+        spans: first and last step of each loop or branch that data decides, the outermost only.
+        weights: bytes of the stored tensors that the run reads, each once.
+        notes: what the figures assume.
+    """
+
+    moments: list[Moment]
+    blocks: list[Block]
+    spans: list[tuple[int, int]]
+    weights: Dim
+    notes: tuple[str, ...]

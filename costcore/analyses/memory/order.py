@@ -1,0 +1,431 @@
+"""The order of the calls of a run that needs the least memory, or a bound that holds for every order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from heapq import heapify, heappop, heappush
+from typing import Any, NamedTuple
+
+from costcore.analyses.memory.lives import Lives
+from costcore.analyses.memory.merging import merged
+
+MOST_STATES = 100_000
+"""The maximum number of sets of finished nodes that the search for the best order visits, in all parts together."""
+
+MOST_BITS = 400_000_000
+"""The maximum size of all these sets (bits)."""
+
+
+class BestOrder(NamedTuple):
+    """What is known of the memory that other orders need.
+
+    Attributes:
+        lower_bound: no order needs less.
+        is_exact: whether the order reaches the bound.
+        order: indices of the steps, in the best order that was found.
+        peak: the bytes that this order needs.
+    """
+
+    lower_bound: int
+    is_exact: bool
+    order: list[int]
+    peak: int
+
+
+def best_order(lives: Lives, inplace: bool, count_inputs: bool, most_states: int = MOST_STATES) -> BestOrder:
+    """Return the best order of the steps, and a bound.
+
+    The graph is cut after every node that all others come before or after. The largest need of a single node is a bound
+    for every order. A part whose given order needs no more than the bound stays as it is. In any other the search is
+    exact while the sets of nodes that may be finished number at most ``most_states``; if there are more, the order is
+    the given one, or always the next node with the smallest growth if that needs less.
+
+    Args:
+        lives: the values of the run; their sizes are numbers.
+        inplace: whether element-wise results are written over operands.
+        count_inputs: whether the inputs of the model count.
+        most_states: the maximum number of visited sets.
+    """
+    graph = _Graph(lives, inplace, count_inputs)
+    parts: list[_Part | _SingleNode] = []
+    alive = graph.start - graph.unread
+    for nodes in graph.parts():
+        parts.append(_SingleNode(graph, nodes, alive) if len(nodes) == 1 else _Part(graph, nodes, alive))
+        alive = parts[-1].alive_after
+    bound = max([graph.start, *(part.bound for part in parts)])
+    for part in sorted(parts, key=lambda part: -part.peak):
+        if isinstance(part, _Part) and part.peak > bound:
+            most_states -= part.improve(most_states)
+            bound = max(bound, part.bound)
+    peak = max([graph.start, *(part.peak for part in parts)])
+    steps = [step for part in parts for i in part.order for step in graph.nodes[part.nodes[i]].steps]
+    return BestOrder(bound, bound == peak, steps, peak)
+
+
+@dataclass(slots=True)
+class _Node:
+    """A call, or all steps of a loop or branch, as one node of the graph.
+
+    Attributes:
+        steps: indices of its steps.
+        reads: blocks from before that it needs.
+        makes: blocks that it makes and that others need.
+        inner: the most bytes of blocks made by it that are alive at once while it runs.
+        savings: blocks that may take over the memory of others: each with its size, and with those others.
+        needs: of a node of several steps, the bytes like ``inner`` if some blocks took over the memory of others.
+        before: nodes that must have run.
+        after: nodes that wait for it.
+    """
+
+    steps: list[int] = field(default_factory=list)
+    reads: list[int] = field(default_factory=list)
+    makes: list[int] = field(default_factory=list)
+    inner: int = 0
+    savings: list[tuple[int, int, list[int]]] = field(default_factory=list)
+    needs: Callable[[frozenset[int]], int] | None = None
+    before: set[int] = field(default_factory=set)
+    after: set[int] = field(default_factory=set)
+
+
+class _Graph:
+    """The nodes of a run in the given order, and the blocks that each needs.
+
+    Attributes:
+        nodes: the nodes.
+        sizes: the size of each block; 0 for inputs that do not count.
+        readers: the nodes that read each block.
+        is_kept: for each block whether it is needed at the end.
+        is_input: for each block whether it is an input, which nothing writes over.
+        start: the bytes of all inputs.
+        unread: the bytes of inputs that no node reads.
+    """
+
+    def __init__(self, lives: Lives, inplace: bool, count_inputs: bool) -> None:
+        blocks = lives.blocks
+        self.is_input = [block.kind == "input" for block in blocks]
+        self.is_kept = [block.is_kept for block in blocks]
+        self.sizes: list[Any] = [0 if block.kind == "input" and not count_inputs else block.nbytes for block in blocks]
+        self.nodes: list[_Node] = []
+        self.readers: list[set[int]] = [set() for _ in blocks]
+        node_of = self._group(lives)
+        maker = [-1] * len(blocks)
+        for i, moment in enumerate(lives.moments):
+            node = self.nodes[node_of[i]]
+            for block in moment.makes:
+                maker[block] = node_of[i]
+            for block in moment.reads:
+                self.readers[block].add(node_of[i])
+            node.before.update(node_of[step] for step in moment.after)
+        for number, node in enumerate(self.nodes):
+            node.before.discard(number)
+            for other in node.before:
+                self.nodes[other].after.add(number)
+            self._fill(number, node, lives, maker, inplace)
+        self.start = sum(size for size, is_input in zip(self.sizes, self.is_input, strict=True) if is_input)
+        self.unread = sum(
+            size
+            for i, size in enumerate(self.sizes)
+            if self.is_input[i] and not self.readers[i] and not self.is_kept[i]
+        )
+
+    def _group(self, lives: Lives) -> list[int]:
+        """Make the nodes and return the node of each step."""
+        ends = dict(lives.spans)
+        node_of: list[int] = []
+        last = -1
+        for i in range(len(lives.moments)):
+            if i > last:
+                last = ends.get(i, i)
+                self.nodes.append(_Node())
+            self.nodes[-1].steps.append(i)
+            node_of.append(len(self.nodes) - 1)
+        return node_of
+
+    def _fill(self, number: int, node: _Node, lives: Lives, maker: Sequence[int], inplace: bool) -> None:
+        """Find out what a node reads, makes and may take over."""
+        moments = [lives.moments[step] for step in node.steps]
+        touched = dict.fromkeys(block for moment in moments for block in (*moment.reads, *moment.makes))
+        node.reads = [block for block in touched if maker[block] != number]
+        made = [block for block in touched if maker[block] == number]
+        node.makes = [block for block in made if self.is_kept[block] or self.readers[block] - {number}]
+        others: dict[int, list[int]] = {}
+        for moment in moments:
+            pairs = [*moment.takes, *moment.overwrites] if inplace else moment.takes
+            for block, other in pairs:
+                if maker[other] == number or self.is_input[other] or self.sizes[block] != self.sizes[other]:
+                    continue
+                if sum(other in each.reads for each in moments) == 1:
+                    others.setdefault(block, []).append(other)
+        node.savings = [(block, self.sizes[block], candidates) for block, candidates in others.items()]
+        node.inner = sum(self.sizes[block] for block in made)
+        if len(moments) > 1:
+            node.needs = cache(partial(self._peak_inside, node, lives, inplace))
+            node.inner = node.needs(frozenset())
+
+    def _peak_inside(self, node: _Node, lives: Lives, inplace: bool, taken: frozenset[int]) -> int:
+        """Return the most bytes of blocks made by a node of several steps that are alive at once.
+
+        Blocks in ``taken``, which continue blocks from before, do not count.
+        """
+        first, last = node.steps[0], node.steps[-1]
+        changes = [0] * (last - first + 2)
+        names = {lives.blocks[block].name for block in taken}
+        for block in merged(lives, inplace, first, last):
+            if block.name in names:
+                continue
+            changes[block.born - first] += block.nbytes
+            changes[min(block.dies, last) - first + 1] -= block.nbytes
+        peak = live = 0
+        for change in changes:
+            live += change
+            peak = max(peak, live)
+        return peak
+
+    def parts(self) -> Iterator[list[int]]:
+        """Yield the nodes between two cuts, after each of which one node is the last of all before it.
+
+        Every node before a cut comes before every node after it in any order.
+        """
+        n = len(self.nodes)
+        crossing = [0] * (n + 1)
+        for i, node in enumerate(self.nodes):
+            last = max(node.before, default=-1)
+            crossing[last + 1] += 1
+            crossing[i] -= 1
+        n_last = crossed = 0
+        has_successor = [False] * n
+        part: list[int] = []
+        for i, node in enumerate(self.nodes):
+            crossed += crossing[i]
+            n_last += 1
+            for other in node.before:
+                if not has_successor[other]:
+                    has_successor[other] = True
+                    n_last -= 1
+            part.append(i)
+            if n_last == 1 and not crossed:
+                yield part
+                part = []
+        if part:
+            yield part
+
+
+class _SingleNode:
+    """A part of one node, which has one order; attributes as those of :class:`_Part`."""
+
+    __slots__ = ("alive_after", "bound", "nodes", "order", "peak")
+
+    def __init__(self, graph: _Graph, nodes: Sequence[int], alive: int) -> None:
+        self.nodes, self.order = nodes, (0,)
+        (number,) = nodes
+        node, sizes, readers, is_kept = graph.nodes[number], graph.sizes, graph.readers, graph.is_kept
+        freed = {block for block in node.reads if not is_kept[block] and max(readers[block]) <= number}
+        need = alive + node.inner - (_saved(node, freed.__contains__) if node.savings else 0)
+        self.peak = self.bound = max(alive, need)
+        self.alive_after = alive
+        for block in freed:
+            self.alive_after -= sizes[block]
+        for block in node.makes:  # which others read later, or the caller
+            self.alive_after += sizes[block]
+
+
+class _Part:
+    """A part of the graph; nodes have the numbers 0, 1 … in the given order.
+
+    Args:
+        graph: the graph.
+        nodes: its nodes.
+        alive: the bytes that are alive when it begins.
+
+    Attributes:
+        nodes: its nodes in the graph.
+        order: the order that was found: the given one until it is improved.
+        peak: the bytes that this order needs.
+        bound: bytes that every order needs.
+        alive_after: the bytes that are alive when the part has ended.
+    """
+
+    def __init__(self, graph: _Graph, nodes: Sequence[int], alive: int) -> None:
+        self.nodes = nodes
+        self._nodes = [graph.nodes[node] for node in nodes]
+        self._alive = alive
+        self._sizes = graph.sizes
+        self._is_input = graph.is_input
+        number = {node: i for i, node in enumerate(nodes)}
+        self._before = [[number[other] for other in node.before if other in number] for node in self._nodes]
+        self._after = [[number[other] for other in node.after if other in number] for node in self._nodes]
+        self._readers: dict[int, list[int]] = {}
+        """The nodes that read a block; a block that stays is missing."""
+        last = nodes[-1]
+        permanent = self.alive_after = alive
+        made = {block for node in self._nodes for block in node.makes}
+        for block in dict.fromkeys(block for node in self._nodes for block in (*node.reads, *node.makes)):
+            readers = graph.readers[block]
+            stays = graph.is_kept[block] or max(readers, default=-1) > last
+            if not stays:
+                self._readers[block] = [number[reader] for reader in readers if reader in number]
+                if block not in made:
+                    permanent -= graph.sizes[block]
+                    self.alive_after -= graph.sizes[block]
+            elif block in made:
+                self.alive_after += graph.sizes[block]
+        self.order: list[int] = list(range(len(nodes)))
+        self.peak = self.need(self.order)
+        self.bound = permanent + max(map(self._least_need, self._nodes))
+
+    def _least_need(self, node: _Node) -> int:
+        """Return what a node needs in any order, beside the blocks that stay."""
+        read = sum([self._sizes[block] for block in node.reads if block in self._readers])
+        return int(read + node.inner - _saved(node, lambda _: True))
+
+    def improve(self, most_states: int) -> int:
+        """Look for a better order, and for a better bound; return the number of sets that were visited."""
+        found, visited = self._search(min(most_states, MOST_BITS // len(self._nodes)))
+        if found is not None:
+            self.peak, self.order = found
+            self.bound = max(self.bound, self.peak)
+        else:
+            order = self._greedy()
+            peak = self.need(order)
+            if peak < self.peak:
+                self.peak, self.order = peak, order
+        return visited
+
+    def need(self, order: Sequence[int]) -> int:
+        """Return the bytes that an order needs."""
+        left = {block: len(readers) for block, readers in self._readers.items()}
+        sizes = self._sizes
+        live = peak = self._alive
+        for i in order:
+            node = self._nodes[i]
+            need = live + node.inner
+            freed = 0
+            for block in node.reads:
+                if block in left:
+                    left[block] -= 1
+                    if not left[block]:
+                        freed += sizes[block]
+            if node.savings:
+                need -= _saved(node, lambda block: left.get(block) == 0)
+            peak = max(peak, need)
+            live -= freed
+            for block in node.makes:
+                live += sizes[block]
+        return int(peak)
+
+    def _search(self, most_states: int) -> tuple[tuple[int, list[int]] | None, int]:
+        """Return the least bytes with an order that needs no more, and the number of sets of nodes that were visited.
+
+        The bytes that are alive depend only on which nodes have run: the search goes over the sets of nodes that can
+        have run, from the smaller to the larger ones. If there are too many, it finds nothing.
+        """
+        n, visited = len(self._nodes), 0
+        if n > most_states:
+            return None, 0
+        readers = {block: sum(1 << reader for reader in found) for block, found in self._readers.items()}
+        waits = [sum(1 << other for other in before) for before in self._before]
+        ready = sum(1 << i for i, mask in enumerate(waits) if not mask)
+        states: dict[int, tuple[int, int, int]] = {0: (0, self._alive, ready)}
+        steps: list[dict[int, int]] = []
+        for _ in range(n):
+            found: dict[int, tuple[int, int, int]] = {}
+            last: dict[int, int] = {}
+            for done, (peak, live, ready) in states.items():
+                waiting = ready
+                while waiting:
+                    bit = waiting & -waiting
+                    waiting ^= bit
+                    i = bit.bit_length() - 1
+                    new = done | bit
+                    need = live + self._nodes[i].inner
+                    if self._nodes[i].savings:
+                        need -= _saved(self._nodes[i], lambda block: not readers.get(block, -1) & ~new)  # noqa: B023
+                    need = max(peak, need)
+                    known = found.get(new)
+                    if known is None:
+                        visited += 1
+                        if visited > most_states:
+                            return None, visited
+                        now = ready ^ bit
+                        for other in self._after[i]:
+                            if waits[other] & ~new == 0:
+                                now |= 1 << other
+                        found[new] = need, live + self._growth(i, new, readers), now
+                        last[new] = i
+                    elif need < known[0]:
+                        found[new] = need, *known[1:]
+                        last[new] = i
+            states = found
+            steps.append(last)
+        ((at, (peak, _, _)),) = states.items()
+        order: list[int] = []
+        for last in reversed(steps):
+            order.append(last[at])
+            at ^= 1 << last[at]
+        return (peak, order[::-1]), visited
+
+    def _growth(self, i: int, done: int, readers: Mapping[int, int]) -> int:
+        """Return by how much the live bytes grow when a node ends; ``done`` includes the node."""
+        node, sizes = self._nodes[i], self._sizes
+        growth = 0
+        for block in node.makes:
+            growth += sizes[block]
+        for block in node.reads:
+            mask = readers.get(block)
+            if mask is not None and not mask & ~done:
+                growth -= sizes[block]
+        return int(growth)
+
+    def _greedy(self) -> list[int]:
+        """Return the order in which the next node is always the one after which the least is alive."""
+        left = {block: len(readers) for block, readers in self._readers.items()}
+        rest: dict[int, int] = {}
+        for i, node in enumerate(self._nodes):
+            for block in node.reads:
+                if block in left:
+                    rest[block] = rest.get(block, 0) ^ i
+        waits = [len(before) for before in self._before]
+        done = [False] * len(self._nodes)
+
+        def growth(i: int) -> int:
+            node = self._nodes[i]
+            freed = sum(self._sizes[block] for block in node.reads if left.get(block) == 1)
+            return int(sum(self._sizes[block] for block in node.makes) - freed)
+
+        queue = [(growth(i), i) for i, waiting in enumerate(waits) if not waiting]
+        heapify(queue)
+        order: list[int] = []
+        while queue:
+            key, i = heappop(queue)
+            if done[i] or key != growth(i):
+                continue  # a newer entry of this node follows, or has been taken
+            done[i] = True
+            order.append(i)
+            for block in self._nodes[i].reads:
+                if block in left:
+                    left[block] -= 1
+                    rest[block] ^= i
+                    if left[block] == 1 and not waits[rest[block]] and not done[rest[block]]:
+                        heappush(queue, (growth(rest[block]), rest[block]))
+            for other in self._after[i]:
+                waits[other] -= 1
+                if not waits[other]:
+                    heappush(queue, (growth(other), other))
+        return order
+
+
+def _saved(node: _Node, is_last_reader: Callable[[int], bool]) -> int:
+    """Return the bytes that a node saves because blocks that it makes take over the memory of others."""
+    saved = 0
+    used: set[int] = set()
+    taken = []
+    for made, size, candidates in node.savings:
+        for block in candidates:
+            if block not in used and is_last_reader(block):
+                used.add(block)
+                taken.append(made)
+                saved += size
+                break
+    return saved if node.needs is None or not taken else node.inner - node.needs(frozenset(taken))

@@ -1,0 +1,357 @@
+"""The receptive fields of the outputs of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from costcore.analyses.receptive_field.dependence import Dependence, Digit
+from costcore.analyses.receptive_field.periodic_map import PeriodicMap
+from costcore.analyses.receptive_field.propagate import (
+    Followed,
+    choose_source,
+    follow,
+    node_name,
+    reported_axes,
+    sources,
+)
+from costcore.numbers.dims import Dim, is_symbolic
+from costcore.numbers.symbolic import as_text
+from costcore.tables.columns import RECEPTIVE_FIELDS, ReceptiveFieldColumns, choose
+from costcore.tables.overview.displayed import Displayed
+from costcore.tables.overview.overview import Figure, Overview, Part
+from costcore.tables.tabulate import tabulate
+from costcore.trace.trace import Trace
+
+Number = int | Fraction
+
+MOST_ROWS = 10
+"""The number of calls that ``print`` and notebooks show."""
+
+MOST_OUTPUTS = 3
+"""The number of outputs that they show, and that ``repr`` does."""
+
+
+def _position(digits: Iterable[Digit], at_axis: Mapping[int, int]) -> int | None:
+    """Return the position that digits count at indices of axes; None at an index that does not depend on the input."""
+    position = 0
+    for digit in digits:
+        steps: Any = at_axis[digit.axis] - digit.start
+        if is_symbolic(steps) or steps < 0:
+            return None
+        value = steps // digit.unit
+        position += digit.weight * (value if is_symbolic(digit.size) else value % digit.size)
+    return position
+
+
+def _number(value: Fraction) -> Number:
+    return int(value) if value.denominator == 1 else value
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ReceptiveField:
+    """The input positions that can change one position of a value, along each reported axis of the input.
+
+    The input is endless: padding is not clipped. An element of a tuple is None where there is no bounded field.
+
+    Attributes:
+        lengths: the sizes of the input along these axes.
+        maps: for each axis, the interval of input positions that each position sees; None if there is none.
+        global_by: for each axis, the first call through which everything depends on the whole axis; empty if there is
+            none. :attr:`size` is then that of the paths beside it, such as the convolutions beside a gate.
+        unknown_by: the call from which on the field is unknown, with the reason; empty if it is known.
+        misaligned_by: the call that joins branches of different strides, so that the field grows with the position.
+        bounded_by: the call from which on size and region are upper bounds, as behind aligned corners.
+        wrapped_by: the call from which on positions wrap around the border, which the field does not include.
+        digits: for each axis of the input, where the axes of the value count its positions.
+        shape: the shape of the value.
+    """
+
+    lengths: tuple[Dim, ...]
+    maps: tuple[PeriodicMap | None, ...]
+    global_by: tuple[str, ...]
+    unknown_by: str = ""
+    misaligned_by: str = ""
+    bounded_by: str = ""
+    wrapped_by: str = ""
+    digits: tuple[tuple[Digit, ...], ...] = ()
+    shape: tuple[Dim, ...] = ()
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes of the value that count positions, in the order in which :meth:`region` takes their positions.
+
+        They are in the order of the value: behind a transpose, its height may be along the width of the input. Behind a
+        reshape of the height and the width to one axis, it is one.
+        """
+        return tuple(sorted({digit.axis for digits in self.digits for digit in digits}))
+
+    @property
+    def size(self) -> tuple[int | None, ...]:
+        """The largest number of input positions that one position sees."""
+        return tuple(None if each is None else max(each.sizes) for each in self.maps)
+
+    @property
+    def sizes(self) -> tuple[tuple[int, ...] | None, ...]:
+        """The numbers of input positions of all phases: behind an upsampling they depend on the position."""
+        return tuple(None if each is None else each.sizes for each in self.maps)
+
+    @property
+    def stride(self) -> tuple[Number | None, ...]:
+        """The input positions per position; a fraction behind an upsampling."""
+        return tuple(None if each is None else _number(each.stride) for each in self.maps)
+
+    @property
+    def padding(self) -> tuple[int | None, ...]:
+        """The positions before the input that position 0 sees."""
+        firsts = [None if each is None else each(0) for each in self.maps]
+        return tuple(None if first is None else -first[0] for first in firsts)
+
+    @property
+    def centre(self) -> tuple[Number | None, ...]:
+        """The middle of what position 0 sees."""
+        found = [None if each is None else each(0) for each in self.maps]
+        return tuple(None if ends is None else _number(Fraction(sum(ends), 2)) for ends in found)
+
+    @property
+    def is_global(self) -> bool:
+        """Whether everything depends on the whole input, along every axis."""
+        return bool(self.global_by) and all(self.global_by)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the field is neither unknown nor misaligned."""
+        return not self.unknown_by and not self.misaligned_by
+
+    def region(self, *position: int) -> tuple[tuple[int, int] | None, ...]:
+        """Return the first and the last input position that a position sees along each axis of the input.
+
+        It is exact at borders, where windows reach over padding. It is the whole axis if the value depends on all of
+        it, and None if it sees none of the input, or if that is unknown.
+
+        Args:
+            position: one number from 0 for each of the :attr:`axes` of the value, or one for all of them.
+
+        Raises:
+            TypeError: if one is not an integer.
+            ValueError: if one is negative or beyond the value, or there are more or less numbers.
+        """
+        for at in position:
+            if not isinstance(at, int) or isinstance(at, bool):
+                raise TypeError(f"region expects positions as integers (got {at!r})")
+            if at < 0:
+                raise ValueError(f"region expects positions from 0 (got {at})")
+        axes = self.axes if len(self.axes) else range(len(self.maps))
+        if len(position) not in (1, len(axes)):
+            raise ValueError(f"region expects 1 or {len(axes)} numbers (got {len(position)})")
+        at_axis = dict(zip(axes, position * len(axes) if len(position) == 1 else position, strict=True))
+        for axis, at in at_axis.items():
+            size = self.shape[axis] if self.axes else None
+            if size is not None and not is_symbolic(size) and at >= size:
+                raise ValueError(f"region expects positions below {size} along axis {axis} (got {at})")
+        return tuple(self._along(i, at_axis) for i in range(len(self.maps)))
+
+    def _along(self, i: int, at_axis: Mapping[int, int]) -> tuple[int, int] | None:
+        """Return the first and the last position that is seen along one of the reported axes of the input."""
+        one_map, length = self.maps[i], self.lengths[i]
+        if not self.is_known or (one_map is None and not self.global_by[i]):
+            return None
+        if self.global_by[i] or one_map is None:
+            return None if is_symbolic(length) else (0, length - 1)
+        position = _position(self.digits[i], at_axis)
+        seen = None if position is None else one_map.seen(position)
+        if seen is None:
+            return None
+        first, last = max(seen[0], 0), seen[1] if is_symbolic(length) else min(seen[1], length - 1)
+        return (first, last) if last >= first else None
+
+    def __repr__(self) -> str:
+        return f"<ReceptiveField: {self}>"
+
+    def __str__(self) -> str:
+        if self.unknown_by:
+            return f"unknown since {self.unknown_by}"
+        if self.misaligned_by:
+            return f"misaligned by {self.misaligned_by}"
+        bound = "at most " if self.bounded_by and any(self.maps) else ""
+        parts = ["all" if size is None else str(size) for size in self.size]
+        local = "" if all(size is None for size in self.size) else bound + "x".join(parts)
+        causes = list(dict.fromkeys(filter(None, self.global_by)))
+        return ", ".join(filter(None, (local, f"global by {' and '.join(causes)}" if causes else "")))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the field in plain JSON types; strides and centers that are fractions are strings such as ``1/3``."""
+        plain = [[str(v) if isinstance(v, Fraction) else v for v in values] for values in (self.stride, self.centre)]
+        return {
+            "size": list(self.size),
+            "stride": plain[0],
+            "padding": list(self.padding),
+            "centre": plain[1],
+            "global_by": list(self.global_by),
+            "unknown_by": self.unknown_by,
+            "misaligned_by": self.misaligned_by,
+            "bounded_by": self.bounded_by,
+            "wrapped_by": self.wrapped_by,
+        }
+
+
+class ReceptiveFields(Displayed, Mapping[str, ReceptiveField]):
+    """The receptive field of the first output of every forward call that depends on an input, by name of the call.
+
+    Attributes:
+        axes: the axes of the input to which sizes, strides and regions refer.
+        input_shape: the shape of the input.
+    """
+
+    def __init__(self, trace: Trace, followed: Followed, axes: tuple[int, ...]) -> None:
+        self.axes = axes
+        self.input_shape = followed.source.shape
+        self._lengths = tuple(followed.source.shape[axis] for axis in axes)
+        self._by_call: dict[str, tuple[ReceptiveField | None, ...]] = {}
+        self._calls = {call.name: call for call in trace.calls}
+        for name, outputs in followed.outputs.items():
+            self._by_call[name] = tuple(
+                self._field([by_axis[axis] for axis in axes], y.shape) if by_axis else None
+                for by_axis, y in zip(outputs, self._calls[name].layer.outputs, strict=True)
+            )
+        self._read = {identity for call in trace.calls if call.phase == "forward" for identity in call.inputs}
+        self._returned = set(trace.run.returned)
+
+    def __repr__(self) -> str:
+        shown = [f"{name} {field}" for name, field in [*self.outputs.items()][:MOST_OUTPUTS]]
+        more = ["…"] * (len(self.outputs) > MOST_OUTPUTS)
+        return f"<ReceptiveFields of {len(self)} call{'s' * (len(self) != 1)}: {', '.join([*shown, *more])}>"
+
+    def _overview(self) -> Overview:
+        """Return the input, the fields of the outputs, and the last calls."""
+        axes = f"along axis {self.axes[0]}" if len(self.axes) == 1 else f"along axes {', '.join(map(str, self.axes))}"
+        outputs = [Figure(f"Output {name}", str(field)) for name, field in self.outputs.items()]
+        rows = self.rows()
+        title = f"The last {MOST_ROWS} of {len(rows)} calls" if len(rows) > MOST_ROWS else "By call"
+        table = tabulate(
+            choose(RECEPTIVE_FIELDS, ReceptiveFieldColumns.DEFAULT), rows[-MOST_ROWS:], None, 3, fixed=True
+        )
+        figures = [Figure("Input", as_text(self.input_shape), axes), *outputs[:MOST_OUTPUTS]]
+        hidden = len(outputs) - MOST_OUTPUTS
+        lines = [f"and {hidden} more output{'s' * (hidden != 1)}"] if hidden > 0 else []
+        return Overview("Receptive fields", figures, [Part(title, table)], lines)
+
+    def __getitem__(self, name: str) -> ReceptiveField:
+        found = next(iter(self._by_call[name]), None)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, fields in self._by_call.items() if fields and fields[0] is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def of_outputs(self, name: str) -> tuple[ReceptiveField | None, ...]:
+        """Return the field of each output of a call; None for an output that does not depend on the input."""
+        return self._by_call[name]
+
+    @property
+    def outputs(self) -> dict[str, ReceptiveField]:
+        """The fields of the outputs of the model by name of the call: what it returns, else values that no call reads.
+
+        Of several outputs of one call, the first.
+        """
+        found: dict[str, ReceptiveField] = {}
+        for name, fields in self._by_call.items():
+            for identity, one in zip(self._calls[name].outputs, fields, strict=False):
+                is_output = identity in self._returned if self._returned else identity not in self._read
+                if is_output and one is not None:
+                    found.setdefault(name, one)
+        return found
+
+    @property
+    def last(self) -> ReceptiveField:
+        """The field of the last call that depends on the input."""
+        return self[list(self)[-1]]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one entry per call that depends on the input, for a table."""
+        rows = []
+        for name, one in self.items():
+            call = self._calls[name]
+            rows.append(
+                {
+                    "name": name,
+                    "module": call.module,
+                    "type": call.type,
+                    "op": call.layer.op,
+                    "output_shape": call.layer.out.shape,
+                    "receptive_field": str(one),
+                    "size": _cell(one, one.size),
+                    "stride": _cell(one, one.stride),
+                    "padding": _cell(one, one.padding),
+                    "centre": _cell(one, one.centre),
+                    "remark": remark(one),
+                }
+            )
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields in plain JSON types, by name of the call."""
+        return {
+            "axes": list(self.axes),
+            "input_shape": [as_text(size) if is_symbolic(size) else size for size in self.input_shape],
+            "fields": {name: one.to_dict() for name, one in self.items()},
+        }
+
+    def _field(self, dependences: Sequence[Dependence | None], shape: tuple[Dim, ...]) -> ReceptiveField | None:
+        if all(dependence is None for dependence in dependences):
+            return None
+        found = [Dependence() if dependence is None else dependence for dependence in dependences]
+
+        def first(name: str) -> str:
+            return next((text for each in found if (text := getattr(each, name))), "")
+
+        return ReceptiveField(
+            self._lengths,
+            tuple(None if each.path is None else each.path.map for each in found),
+            tuple(each.global_by for each in found),
+            unknown_by=first("unknown"),
+            misaligned_by=first("misaligned"),
+            bounded_by=first("bounded"),
+            wrapped_by=first("wrapped"),
+            digits=tuple(() if each.path is None else each.path.digits for each in found),
+            shape=shape,
+        )
+
+
+def _cell(one: ReceptiveField, values: Sequence[Number | None]) -> str:
+    """Return the numbers along all axes as one cell."""
+    if not one.is_known or all(value is None for value in values):
+        return ""
+    return "x".join("-" if value is None else str(value) for value in values)
+
+
+def remark(one: ReceptiveField) -> str:
+    """Return what a table says about a field beside its numbers."""
+    if not one.is_known:
+        return str(one)
+    causes = " and ".join(dict.fromkeys(filter(None, one.global_by)))
+    return ", ".join(
+        filter(
+            None,
+            (
+                f"global by {causes}" if causes else "",
+                f"upper bound since {one.bounded_by}" if one.bounded_by else "",
+                f"without wrapping around by {one.wrapped_by}" if one.wrapped_by else "",
+            ),
+        )
+    )
+
+
+def receptive_fields(trace: Trace, index: int | None = None, axes: Sequence[int] | None = None) -> ReceptiveFields:
+    """Return the receptive fields of all forward calls, see :meth:`costcore.Report.receptive_field`."""
+    followed = follow(trace, choose_source(sources(trace), index))
+    return ReceptiveFields(trace, followed, reported_axes(followed, axes))
+
+
+__all__ = ["ReceptiveField", "ReceptiveFields", "node_name", "receptive_fields"]

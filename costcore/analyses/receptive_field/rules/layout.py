@@ -1,0 +1,364 @@
+"""Views, copies and data movement: elements get other places, and none is combined with another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from costcore.analyses.receptive_field.dependence import (
+    CannotFollowError,
+    Dependence,
+    Path,
+    carries,
+    exact_quotient,
+    fixed,
+    moved,
+    number,
+    plain_digit,
+    reshaped,
+)
+from costcore.analyses.receptive_field.periodic_map import Taps
+from costcore.analyses.receptive_field.rules.resampling import scale_of
+from costcore.analyses.receptive_field.site import Rule, Site
+from costcore.analyses.receptive_field.union import broadcast
+from costcore.ir import prod
+from costcore.numbers.dims import Dim, is_symbolic
+
+Shape = tuple[Dim, ...]
+
+
+def _same(site: Site) -> list[Dependence | None]:
+    return site.all_outputs(site.elementwise(site.y.shape))
+
+
+def _independent(site: Site) -> list[Dependence | None]:
+    return site.all_outputs(None)
+
+
+def _reshape(site: Site) -> list[Dependence | None]:
+    dependence, x, y = site.of_x, site.x, site.y
+    return site.all_outputs(None if dependence is None else reshaped(dependence, x.shape, y.shape))
+
+
+def _expand(site: Site) -> list[Dependence | None]:
+    return site.all_outputs(broadcast(site.of_x, site.x.shape, site.y.shape, site.node))
+
+
+def _transpose(site: Site) -> list[Dependence | None]:
+    dependence, axes = site.of_x, site.attribute("axes")
+    assert isinstance(axes, tuple)
+    return site.all_outputs(None if dependence is None else moved(dependence, map(axes.index, range(len(axes)))))
+
+
+def _taken(dependence: Dependence | None, axis: int, start: int, step: int, size: Dim, new: Dim) -> Dependence | None:
+    """Return the dependence of a range of indices along an axis; a negative start counts elements before the first."""
+    path = None if dependence is None else dependence.path
+    on_axis = [] if path is None else [digit for digit in path.digits if digit.axis == axis]
+    if dependence is None or path is None or not on_axis:
+        return dependence
+    digit = on_axis[0]
+    if len(on_axis) == 1 and digit.unit == 1 and digit.size == size and digit.start == 0:
+        taps = Taps.every(step, start)
+        if len(path.digits) == 1:
+            return dependence.with_path(Path(path.map.through(taps, size), (replace(digit, size=new),)))
+        if step < 1:
+            raise CannotFollowError("a part of positions reversed")
+        shifted = path.map.through(Taps.every(1, start * digit.weight))
+        taken = replace(digit, size=new, weight=digit.weight * step)
+        rest = [taken if each == digit else each for each in path.digits]
+        return dependence.with_path(Path(shifted, tuple(sorted(rest, key=lambda each: -each.weight))))
+    ends = [each.start + each.unit * each.size for each in on_axis]
+    if step == 1 and not any(map(is_symbolic, (*ends, new, digit.start))):
+        if digit.start >= start and max(ends) <= start + new:
+            moved_digits = (replace(d, start=d.start - start) if d.axis == axis else d for d in path.digits)
+            return dependence.with_path(Path(path.map, tuple(moved_digits)))
+        if digit.start >= start + new:
+            return _nothing(dependence)
+    raise CannotFollowError("a range of positions and something else")
+
+
+def _nothing(dependence: Dependence) -> Dependence | None:
+    """Return the dependence of elements that the path does not reach."""
+    return dependence.with_path(None) if dependence != Dependence(dependence.path) else None
+
+
+def _first_index(start: Any, size: Dim, step: int) -> int:
+    """Return the first index of a slice, as Python counts it."""
+    if start is None:
+        start = 0 if step > 0 else -1
+    if is_symbolic(start):
+        raise CannotFollowError("a slice from a symbolic index")
+    if start < 0:
+        return max(number(size, "a slice from the end of an axis") + int(start), 0)
+    return int(start) if is_symbolic(size) else min(int(start), int(size) - (step < 0))
+
+
+def _slice(site: Site) -> list[Dependence | None]:
+    """Ranges along axes; an integer index, which has no step, removes its axis."""
+    dependence, x, y = site.of_x, site.x, site.y
+    if dependence is None or dependence.path is None:
+        return site.all_outputs(dependence)
+    if any(name != next(iter(site.layer.inputs)) for name in site.operands):
+        raise CannotFollowError("a slice at indices that are data")
+    starts: Any = site.attribute("start")
+    axes: Any = site.layer.attrs.get("axis")
+    axes = tuple(range(len(starts))) if axes is None else axes
+    steps: Any = site.layer.attrs.get("step") or (1,) * len(starts)
+    sizes = list(x.shape)
+    for axis, start, given in zip(axes, starts, steps, strict=True):
+        step = 1 if given is None else number(given, "a step")
+        first = _first_index(start, x.shape[axis], step)
+        sizes[axis] = 1 if given is None else _slice_size(site, axis, axes, step)
+        dependence = _taken(dependence, axis, first, step, x.shape[axis], sizes[axis])
+    if dependence is not None and len(sizes) != y.ndim:
+        dependence = reshaped(dependence, tuple(sizes), y.shape)
+    return site.all_outputs(dependence)
+
+
+def _slice_size(site: Site, axis: int, axes: tuple[int, ...], step: int) -> Dim:
+    """Return the number of indices that a slice takes along an axis."""
+    x, y, attrs = site.x, site.y, site.layer.attrs
+    if x.ndim == y.ndim:
+        return y.shape[axis]
+    i = axes.index(axis)
+    bounds: Any = attrs["start"][i], attrs["stop"][i], step
+    return len(range(*slice(*bounds).indices(number(x.shape[axis], "a slice of an axis"))))
+
+
+def _at_index(dependence: Dependence | None, axis: int, index: int, shape: Shape) -> Dependence | None:
+    """Return the dependence of one index of an axis, which is removed."""
+    path = None if dependence is None else dependence.path
+    if dependence is None or path is None:
+        return dependence
+    for digit in [each for each in path.digits if each.axis == axis]:
+        if is_symbolic(digit.start) or index < digit.start:
+            return _nothing(dependence)
+        current = next(each for each in path.digits if each.place == digit.place)
+        unit, size = number(digit.unit, "a block"), digit.size
+        value = (index - digit.start) // unit
+        path = fixed(path, current, value if is_symbolic(size) else value % size)
+    numbers = (None if i == axis else i - (i > axis) for i in range(len(shape)))
+    return moved(dependence.with_path(path), numbers)
+
+
+def select(site: Site) -> list[Dependence | None]:
+    """Return the dependence of one index of an axis, which is removed."""
+    axis, index = site.attribute("axis"), site.attribute("index")
+    assert isinstance(axis, int)
+    size = site.x.shape[axis]
+    first = _first_index(index, size, 1) if not isinstance(index, int) or index < 0 else index
+    return site.all_outputs(_at_index(site.of_x, axis, first, site.x.shape))
+
+
+def _split(site: Site) -> list[Dependence | None]:
+    """Consecutive ranges along an axis, or every index of it."""
+    axis, x = site.attribute("axis"), site.x
+    assert isinstance(axis, int)
+    outputs: list[Dependence | None] = []
+    start = 0
+    for y in site.layer.outputs:
+        if y.ndim < x.ndim:
+            outputs.append(_at_index(site.of_x, axis, start, x.shape))
+            start += 1
+            continue
+        is_carried = carries(site.of_x, axis)
+        outputs.append(_taken(site.of_x, axis, start, 1, x.shape[axis], y.shape[axis]) if is_carried else site.of_x)
+        start += number(y.shape[axis], "a part") if is_carried else 0
+    return outputs
+
+
+def _view(site: Site) -> list[Dependence | None]:
+    """A view of the kind that its attributes state; without attributes, a reshape or a repetition."""
+    attrs = site.layer.attrs
+    if "rearranged" in attrs:
+        raise CannotFollowError("a view with other strides")
+    if "axes" in attrs:
+        return _transpose(site)
+    if "start" in attrs:
+        return _slice(site)
+    if "index" in attrs:
+        return select(site)
+    if "axis" in attrs:
+        return _split(site)
+    return _reshape(site) if exact_quotient(prod(site.x.shape), prod(site.y.shape)) == 1 else _expand(site)
+
+
+def _joined(site: Site, axis: int, shapes: Mapping[str, Shape]) -> Dependence | None:
+    """Return the dependence of operands joined along an axis.
+
+    If several of them count positions there, the result is a bound, except for a cyclic shift as exporters write it.
+    """
+    total: Dim = 0
+    parts: list[tuple[Dependence, Shape, Dim]] = []
+    for name, shape in shapes.items():
+        if name in site.operands:
+            parts.append((site.operands[name], shape, total))
+        total = total + shape[axis]
+    if sum(carries(dependence, axis) for dependence, _, _ in parts) > 1:
+        return _rolled(site, axis, parts) or _bounded(site, axis, parts)
+    moved_parts = []
+    for dependence, shape, offset in parts:
+        path = dependence.path
+        if path is not None and carries(dependence, axis) and len(shapes) > 1:
+            digits = (replace(d, start=d.start + offset) if d.axis == axis else d for d in path.digits)
+            dependence = dependence.with_path(Path(path.map, tuple(digits)))
+        own = tuple(shape[axis] if i == axis else size for i, size in enumerate(site.y.shape))
+        moved_parts.append(broadcast(dependence, shape, own, site.node))
+    return site.unite(moved_parts)
+
+
+def _rolled(site: Site, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim]]) -> Dependence | None:
+    """Return the dependence of a cyclic shift: its larger part, if the other one continues it at the other end."""
+    if len(parts) != 2 or len(site.layer.inputs) != 2:
+        return None
+    (one, first, _), (other, second, cut) = parts
+    size = site.y.shape[axis]
+    if one.path is None or other.path is None or any(map(is_symbolic, (first[axis], second[axis]))):
+        return None
+    early, late = (plain_digit(path, axis, shape[axis]) for path, shape in ((one.path, first), (other.path, second)))
+    if early is None or late is None or early[1].weight != late[1].weight:
+        return None
+    weight, length = early[1].weight, number(size, "an axis")
+    before = early[0].map.through(Taps.every(1, -weight * length))
+    after = late[0].map.through(Taps.every(1, -weight * number(cut, "a part")))
+    rest = [tuple(d for d in path.digits if d != digit) for path, digit in (early, late)]
+    if rest[0] != rest[1] or before != after:
+        return None
+    shifted, digit = (early[0].map, early[1]) if 2 * first[axis] >= length else (after, late[1])
+    digits = (replace(digit, size=size), *rest[0])
+    path = Path(shifted, tuple(sorted(digits, key=lambda each: -each.weight)))
+    return one.with_path(path).marks(other).marks(Dependence(wrapped=site.node))
+
+
+def _bounded(site: Site, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim]]) -> Dependence | None:
+    """Return a bound of what every position of joined parts sees: what it would see in any of them."""
+    moved_parts = []
+    for dependence, shape, offset in parts:
+        found = None if dependence.path is None else plain_digit(dependence.path, axis, shape[axis])
+        if found is not None:
+            path, digit = found
+            if len(path.digits) > 1:
+                raise CannotFollowError("parts of positions joined along an axis")
+            shifted = path.map.through(Taps.every(1, -number(offset, "a part")), shape[axis])
+            dependence = dependence.with_path(Path(shifted, (replace(digit, size=site.y.shape[axis]),)))
+        moved_parts.append(dependence)
+    united = site.unite(moved_parts)
+    return None if united is None else united.marks(Dependence(bounded=site.node))
+
+
+def _concat(site: Site) -> list[Dependence | None]:
+    axis = site.attribute("axis")
+    assert isinstance(axis, int)
+    axis %= max(site.y.ndim, 1)
+    return site.all_outputs(_joined(site, axis, {name: t.shape for name, t in site.layer.inputs.items()}))
+
+
+def _stack(site: Site) -> list[Dependence | None]:
+    axis = site.attribute("axis")
+    assert isinstance(axis, int)
+    axis %= max(site.y.ndim, 1)
+    numbers = tuple(i + (i >= axis) for i in range(site.y.ndim - 1))
+    return site.all_outputs(site.unite(moved(dependence, numbers) for dependence in site.operands.values()))
+
+
+def _pad(site: Site) -> list[Dependence | None]:
+    """A border of any kind is not part of the field, like the padding of a convolution."""
+    before, dependence = site.attribute("before"), site.of_x
+    assert isinstance(before, tuple)
+    for axis, width in enumerate(before):
+        size, new = site.x.shape[axis], site.y.shape[axis]
+        if size != new or width != 0:
+            dependence = _taken(dependence, axis, -number(width, "padding"), 1, size, new)
+    return site.all_outputs(dependence)
+
+
+def _flip(site: Site) -> list[Dependence | None]:
+    dependence, axes = site.of_x, site.attribute("axis")
+    assert isinstance(axes, tuple)
+    for axis in axes:
+        if dependence is not None and dependence.path is not None:
+            size = site.x.shape[axis]
+            if carries(dependence, axis):
+                dependence = _taken(dependence, axis, number(size, "a flip") - 1, -1, size, size)
+    return site.all_outputs(dependence)
+
+
+def _roll(site: Site) -> list[Dependence | None]:
+    """A cyclic shift is counted as a shift; what wraps around is like a border."""
+    dependence, axes, shifts = site.of_x, site.attribute("axis"), site.attribute("shift")
+    assert isinstance(axes, tuple) and isinstance(shifts, tuple)
+    for axis, shift in zip(axes, shifts, strict=True):
+        path = None if dependence is None else dependence.path
+        if dependence is not None and path is not None and carries(dependence, axis):
+            size = site.x.shape[axis]
+            plain_digit(path, axis, size)
+            dependence = _taken(dependence, axis, -number(shift, "a shift"), 1, size, size)
+            assert dependence is not None
+            dependence = dependence.marks(Dependence(wrapped=site.node))
+    return site.all_outputs(dependence)
+
+
+def _depth_to_space(site: Site) -> list[Dependence | None]:
+    dependence, x, y = site.of_x, site.x, site.y
+    if dependence is not None:
+        dependence = site.contract(dependence, [x.ndim - 3])
+        for axis in (x.ndim - 2, x.ndim - 1):
+            taps = Taps.repeated(scale_of(y.shape[axis], x.shape[axis]).numerator)
+            dependence = site.slide(dependence, axis, taps, x.shape[axis], y.shape[axis])
+    return site.all_outputs(dependence)
+
+
+def _space_to_depth(site: Site) -> list[Dependence | None]:
+    dependence, x, y = site.of_x, site.x, site.y
+    if dependence is not None:
+        dependence = site.contract(dependence, [x.ndim - 3])
+        for axis in (x.ndim - 2, x.ndim - 1):
+            block = scale_of(x.shape[axis], y.shape[axis]).numerator
+            dependence = site.slide(dependence, axis, Taps.window(block, block), x.shape[axis], y.shape[axis])
+    return site.all_outputs(dependence)
+
+
+def _channel_shuffle(site: Site) -> list[Dependence | None]:
+    dependence = site.of_x
+    return site.all_outputs(None if dependence is None else site.contract(dependence, [1]))
+
+
+def _tile(site: Site) -> list[Dependence | None]:
+    """Copies beside each other; only of an axis of size 1 is a position followed."""
+    return _expand(site)
+
+
+def _one_hot(site: Site) -> list[Dependence | None]:
+    return site.all_outputs(site.of_x)
+
+
+def _broadcast_arrays(site: Site) -> list[Dependence | None]:
+    return [
+        broadcast(site.operands.get(name), tensor.shape, y.shape, site.node)
+        for (name, tensor), y in zip(site.layer.inputs.items(), site.layer.outputs, strict=True)
+    ]
+
+
+RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(("identity", "copy", "cast", "triu", "tril"), _same),
+    **dict.fromkeys(("shape", "size", "constant", "empty", "full", "arange", "eye", "triangle_indices"), _independent),
+    "reshape": _reshape,
+    "view": _view,
+    "transpose": _transpose,
+    "broadcast_to": _expand,
+    "slice": _slice,
+    "select": select,
+    **dict.fromkeys(("split", "unbind"), _split),
+    "concat": _concat,
+    "stack": _stack,
+    "pad": _pad,
+    "flip": _flip,
+    "roll": _roll,
+    **dict.fromkeys(("depth_to_space", "pixel_shuffle"), _depth_to_space),
+    "space_to_depth": _space_to_depth,
+    "channel_shuffle": _channel_shuffle,
+    "tile": _tile,
+    "one_hot": _one_hot,
+    "broadcast_arrays": _broadcast_arrays,
+}

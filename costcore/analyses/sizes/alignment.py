@@ -1,0 +1,93 @@
+"""Match the calls of a run with those of the same network at other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+
+from costcore.analyses.sizes.limits import how_to_state
+from costcore.analyses.sizes.outline import Outline, Sample
+from costcore.errors import CostError
+
+
+class OtherOperatorsError(CostError):
+    """A network that runs other operators at other sizes."""
+
+
+def matched(base: Sample, other: Sample, where: Mapping[str, int], base_at: Mapping[str, int]) -> list[int | None]:
+    """Return for every call of ``base`` the index of the same call of ``other``.
+
+    Calls that cost nothing come and go with the size, as no slice of a whole axis is taken. Those that ``other`` lacks
+    have None.
+
+    Raises:
+        OtherOperatorsError: if the calls that cost something differ; names the first and both sizes.
+    """
+    if base.outlines == other.outlines:
+        return list(range(len(base.outlines)))
+    found: list[int | None] = [None] * len(base.outlines)
+    for (priced, free), (other_priced, other_free) in _pairs(base.outlines, other.outlines):
+        if priced is not None and other_priced is not None and _same(base, priced, other, other_priced):
+            found[priced] = other_priced
+        elif priced is not None or other_priced is not None:
+            raise OtherOperatorsError(_difference(base, priced, base_at, other, other_priced, where))
+        names, other_names = [base.outlines[i] for i in free], [other.outlines[j] for j in other_free]
+        matcher = SequenceMatcher(None, names, other_names, autojunk=False)
+        for at, other_at, length in matcher.get_matching_blocks():
+            for k in range(length):
+                found[free[at + k]] = other_free[other_at + k]
+    return found
+
+
+def _same(base: Sample, i: int, other: Sample, j: int) -> bool:
+    return base.outlines[i] == other.outlines[j]
+
+
+Group = tuple[int | None, list[int]]
+
+
+def _pairs(base: Sequence[Outline], other: Sequence[Outline]) -> Iterator[tuple[Group, Group]]:
+    """Yield every call that costs something, with the free calls before it, of both runs side by side."""
+    groups, others = _groups(base), _groups(other)
+    for i in range(max(len(groups), len(others))):
+        yield (groups[i] if i < len(groups) else (None, [])), (others[i] if i < len(others) else (None, []))
+
+
+def _groups(outlines: Sequence[Outline]) -> list[Group]:
+    groups: list[Group] = []
+    free: list[int] = []
+    for i, outline in enumerate(outlines):
+        if outline.is_free:
+            free.append(i)
+        else:
+            groups.append((i, free))
+            free = []
+    return [*groups, (None, free)]
+
+
+def _difference(
+    base: Sample,
+    i: int | None,
+    base_at: Mapping[str, int],
+    other: Sample,
+    j: int | None,
+    other_at: Mapping[str, int],
+) -> str:
+    varied = [name for name, size in other_at.items() if size != base_at[name]]
+    return (
+        f"the network runs other operators at other sizes: at {text_of(base_at)} {_name(base, i)}, "
+        f"at {text_of(other_at)} {_name(other, j)}. State a range in which it runs the same: {how_to_state(varied)}."
+    )
+
+
+def _name(sample: Sample, i: int | None) -> str:
+    if i is None:
+        return "it ends there"
+    call = sample.trace.records[i].call
+    where = f" in module {call.module!r}" if call.module else ""
+    return f"call {i + 1} of {len(sample.trace)} is {call.type}{where}"
+
+
+def text_of(values: Mapping[str, int]) -> str:
+    """Return the values of symbols as text: ``batch=2, seq=16``."""
+    return ", ".join(f"{name}={value}" for name, value in values.items())

@@ -1,0 +1,1 @@
+"""Integers and integer symbols: what is counted."""

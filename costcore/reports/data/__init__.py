@@ -1,0 +1,1 @@
+"""Reports as data, and what is shown of one."""

@@ -1,0 +1,340 @@
+"""The data of a report: costs by call, group and module, the total, and what is not counted."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from costcore.ledger import caveats
+from costcore.ledger.ledger import Ledger, ignored, nodes_by_call
+from costcore.messages import unknown
+from costcore.numbers.ceilings import with_ceilings
+from costcore.numbers.dims import is_symbolic
+from costcore.numbers.symbolic import as_text
+from costcore.tables.arrange import TableRow
+from costcore.trace.call import Assumption, Call
+from costcore.trace.run import Regrouping
+from costcore.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from costcore.analyses.memory.arena_report import Arena
+    from costcore.analyses.memory.report import Memory
+    from costcore.analyses.receptive_field.fields import ReceptiveFields
+    from costcore.analyses.sizes.compiled import Formulas
+
+AMOUNTS = ("flops", "macs", "mread", "mwrite", "mrw", "n_params", "mcomm")
+"""The columns that have formulas."""
+
+_Self = TypeVar("_Self", bound="ReportData")
+
+
+class ReportData:
+    """The costs of one run as data; :class:`costcore.Report` adds tables and files.
+
+    Every property except :attr:`trace` and :attr:`ledger` returns a copy; modifying it does not affect the report.
+    FLOPs and MACs are exact integers, or symbolic expressions in the model's dynamic dimensions. Memory traffic is in
+    bytes.
+
+    Args:
+        trace: the captured run with the cost of every call; every call has a unique name.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ReportData):
+            return NotImplemented
+        return self._trace == other._trace
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        total, n_ignored = self.ledger.total, len(self.ignored_layers)
+        status = f", {_calls(n_ignored)} not counted" if n_ignored else ""
+        status += f", {caveats.n_assumptions(self._trace)}" if self._trace.run.assumptions else ""
+        flops, macs = as_text(total["flops"]), as_text(total["macs"])
+        return f"<Report: {_calls(total['n_layers'])}, {flops} FLOPs, {macs} MACs{status}>"
+
+    @property
+    def trace(self) -> Trace:
+        """The captured run with the cost of every call, for analyses of your own; not a copy."""
+        return self._trace
+
+    @property
+    def calls(self) -> list[Call]:
+        """Every call in order of execution, including calls without a cost: a new list of ``trace.calls``."""
+        return list(self._trace.calls)
+
+    @property
+    def layer_report(self) -> dict[str, dict[str, Any]]:
+        """Every counted call by name, in order of execution: costs, location, shapes, attributes and shares.
+
+        ``params`` are the attributes of the operator. ``seconds`` and ``seconds%`` exist only if time was measured,
+        ``live``, ``live_peak`` and ``saved`` only if memory was recorded. ``nodes`` and ``outputs``, the names of the
+        nodes that the call stands for and of the values that they produce, exist only if a graph was read.
+        """
+        nodes = nodes_by_call(self._trace)
+        return {name: _copied(entry) | nodes.get(name, {}) for name, entry in self.ledger.entries.items()}
+
+    @property
+    def summary_report(self) -> dict[str, dict[str, Any]]:
+        """Sums by type in order of first call, and an entry ``total``."""
+        return {**{row.entry["name"]: dict(row.entry) for row in self._rows_by_type()}, "total": self.total_report}
+
+    @property
+    def total_report(self) -> dict[str, Any]:
+        """Sums of all counted calls; ``n_params_model`` are the parameters of the model, if one was given.
+
+        ``live`` (bytes alive at the end), ``live_peak`` and ``saved`` exist only if memory was recorded.
+        """
+        return dict(self.ledger.total)
+
+    @property
+    def ignored_layers(self) -> dict[str, dict[str, Any]]:
+        """Calls without a cost, by name; the totals do not include them."""
+        found, nodes = [record for record in self._trace if record.cost is None], nodes_by_call(self._trace)
+        return {record.call.name: ignored(record) | nodes.get(record.call.name, {}) for record in found}
+
+    @property
+    def status(self) -> str:
+        """``complete``, ``assumed`` or ``partial``.
+
+        ``assumed``: every call has a cost, but a value that was not there decided something (:attr:`assumptions`).
+        ``partial``: calls have no cost (:attr:`ignored_layers`); there may be assumptions too.
+        """
+        return self._trace.status
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Versions of costcore and the frameworks at the time of the run, and the counting ``convention``."""
+        run = self._trace.run
+        return {"costcore": run.version, "convention": run.convention, **run.frameworks}
+
+    @property
+    def assumptions(self) -> list[Assumption]:
+        """Assumptions about what depends on data: pairs of what was assumed and where, with ``line`` and ``times``."""
+        return list(self._trace.run.assumptions)
+
+    @property
+    def notes(self) -> list[str]:
+        """Remarks on how the run was captured, including regrouped nodes."""
+        return [*self._trace.run.notes, *map(str, self._trace.run.regrouped)]
+
+    @property
+    def regrouped(self) -> list[Regrouping]:
+        """ONNX nodes that were counted as one operator (``regroup=``): pairs of the operator and its nodes."""
+        return list(self._trace.run.regrouped)
+
+    @property
+    def remarks(self) -> list[str]:
+        """The lines below a table: operators that are not counted, with bytes and call sites, and assumptions."""
+        return caveats.remarks(self._trace)
+
+    @property
+    def memory(self) -> Memory | None:
+        """The memory of the run: its peak and what is alive at it. None unless ``memory=True`` asked for it."""
+        ledger = self._trace.run.memory
+        if ledger is None:
+            return None
+        from costcore.analyses.memory.report import Memory
+
+        return Memory(ledger, self._trace.calls)
+
+    def subs(self: _Self, values: Mapping[str, Any] | None = None, /, **named: Any) -> _Self:
+        """Return this report with values for its symbolic dimensions, ``report.subs(batch=8)``.
+
+        A value is an integer or an expression, ``report.subs(total="past + new")``.
+
+        Args:
+            values: a mapping, for names that are not Python identifiers: ``report.subs({"past+1": 8})``.
+            named: values by name; they take precedence over the mapping.
+
+        Raises:
+            TypeError: if ``values`` is not a mapping, or a value is neither an integer nor an expression.
+            CostError: if a name is not a symbolic dimension of this report.
+        """
+        if not isinstance(values, Mapping | None):
+            raise TypeError(f"subs expects a mapping of names to integers such as {{'batch': 8}} (got {values!r})")
+        from costcore.counting.substitution import substitute_values
+
+        return type(self)(substitute_values(self._trace, {**(values or {}), **named}))
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The names of the symbolic dimensions, those of the inputs of a fitted run first, in their order."""
+        from costcore.counting.substitution import symbols_in
+
+        names = sorted(symbol.name for symbol in symbols_in(self._trace))
+        return tuple(dict.fromkeys((*(name for name in self._trace.run.ranges if name in names), *names)))
+
+    def formula(self, column: str = "flops", by: str | None = None) -> Any:
+        """Return the total of a column as an integer or an expression of sympy, with quotients that are rounded up.
+
+        Args:
+            column: ``flops``, ``macs``, ``mread``, ``mwrite``, ``mrw``, ``mcomm`` or ``n_params``.
+            by: a key of :meth:`by`, for a dict with the formula of every group.
+
+        Raises:
+            ValueError: for another column or key.
+        """
+        if by is None:
+            return with_ceilings(self._amount(column))
+        self._amount(column)
+        return {group: with_ceilings(entry.get(column, 0)) for group, entry in self.by(by).items()}
+
+    def lambdify(self, *columns: str) -> Formulas:
+        """Return the totals of columns as a fast function of the sizes, in the order of :attr:`symbols`.
+
+        It returns an integer for one column, a tuple for several, and arrays for arrays of sizes::
+
+            f = report.lambdify("macs", "mread")
+            macs, mread = f(batch=1, seq=numpy.arange(128, 4097))
+
+        Args:
+            columns: as for :meth:`formula`.
+
+        Raises:
+            ValueError: if there is no column, or another one.
+            CostError: if a formula has no fast function.
+        """
+        from costcore.analyses.sizes.compiled import Formulas
+
+        if not columns:
+            raise ValueError(f"lambdify needs a column (expected {', '.join(AMOUNTS)})")
+        return Formulas([self._amount(column) for column in columns], self.symbols, self._trace.run.ranges)
+
+    def to_latex(self, column: str = "flops") -> str:
+        """Return the formula of a column as an equation in LaTeX.
+
+        Raises:
+            ValueError: for an unknown column.
+        """
+        from costcore.analyses.sizes.wording import latex
+
+        return latex(column, self._amount(column))
+
+    def _amount(self, column: str) -> Any:
+        if column not in AMOUNTS:
+            raise ValueError(unknown("column", column, AMOUNTS))
+        return self.total_report.get(column, 0)
+
+    def arena(self, align: int = 64, inplace: bool = False, count_inputs: bool = True) -> Arena:
+        """Return the memory that the values of an inference run need if all are placed in one arena beforehand.
+
+        ``peak`` is the largest sum of live values in the order of the calls, ``size`` the bytes of a layout with
+        ``offsets``, ``weights`` the bytes of stored tensors, and ``lower_bound`` what every order of the calls needs:
+        ``lower_bound <= peak <= size``. See :class:`costcore.analyses.memory.arena_report.Arena`.
+
+        Args:
+            align: offsets and sizes in the layout are multiples of this: 64 in TensorFlow Lite, 16 in its version for
+                microcontrollers.
+            inplace: whether element-wise operators write over an operand that nothing else needs.
+            count_inputs: whether inputs of the model are part of the arena.
+
+        Raises:
+            ArenaError: if the run has a backward pass, or if lifetimes of values are unknown.
+        """
+        from costcore.analyses.memory.arena_report import Arena
+
+        return Arena(self._trace, align, inplace, count_inputs)
+
+    def by(self, *keys: str) -> dict[Any, dict[str, Any]]:
+        """Return the sums of the calls, grouped by one or several keys, in order of first call.
+
+        Args:
+            keys: one or several of ``type``, ``op``, ``module``, ``phase``, ``dtype`` and ``native``, in which
+                ``aten::add_`` and ``aten::add`` differ.
+
+        Returns:
+            A dict per group, by the value of the key, or by the tuple of values if there are several keys. It contains
+            these values, ``n_layers``, ``flops``, ``macs``, ``mread``, ``mwrite``, ``mrw`` and shares, which add up to
+            :attr:`total_report`. ``n_params`` are the distinct parameters that the group reads. ``n_shared`` are those
+            of them that an earlier group reads as well, so that ``n_params - n_shared`` adds up to the total.
+
+        Raises:
+            TypeError: if there is no key, or if a key is not a string.
+            ValueError: if a key is unknown.
+        """
+        return self.ledger.by(*keys)
+
+    def tree(self) -> dict[str, Any]:
+        """Return the module hierarchy with the cost of each module.
+
+        The modules come from the model; if the run had no model, they come from the module paths of the calls. Each
+        node is a dict with these keys:
+
+        * ``name``, ``path``, ``type``, and ``same_as``: an earlier path of the same module.
+        * ``output_shape``: the shape of the first output of the last forward call below, or of the last call
+          of any phase if none is a forward call; None if there are no calls.
+        * The costs ``flops``, ``macs``, ``mread``, ``mwrite`` and ``mrw``, and their shares of the total.
+        * ``n_layers`` and ``n_unknown``: the number of calls with and without a cost.
+        * ``activations``: the bytes that forward calls write; views are not included.
+        * ``live_peak``, ``live`` and ``saved``, if memory was recorded: the most bytes alive while the module runs,
+          those that its forward calls leave behind, and those that autograd keeps of them.
+        * ``n_params``: the elements of all parameters below. An earlier node holds ``n_shared`` of them too; the
+          remaining ones are ``n_trainable`` or ``n_frozen``.
+        * ``n_buffers``: the elements of all buffers below. It is None without a model, as are ``n_trainable`` and
+          ``n_frozen``.
+        * ``children``: the nodes below. All amounts except ``n_params`` and ``n_shared`` are the sums of the
+          children's. A module with children has its own calls and parameters in a first child with ``is_own``.
+
+        The tree can be deeper than Python's recursion limit; :func:`costcore.ledger.module_tree.walk` iterates over
+        it without recursion.
+        """
+        from costcore.ledger.module_tree import build
+
+        return build(self._trace, self.ledger)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The entries of all counted calls, and sums over groups of calls; not a copy."""
+        return Ledger(self._trace)
+
+    def receptive_field(self, input: int | None = None, axes: Sequence[int] | None = None) -> ReceptiveFields:
+        """Return the receptive field of every forward call: which positions of an input can change one output position.
+
+        The result is a mapping by name of the call. Sizes, strides and paddings are per axis of the input and exact,
+        through branches, transposed convolutions and interpolation; padding is not clipped. What depends on the whole
+        input is global, and what cannot be followed is unknown, both with the call that causes it::
+
+            field = estimate(net, (1, 3, 224, 224)).receptive_field().last
+            print(field, field.stride, field.padding, field.region(3, 3), field.is_global)
+
+        Args:
+            input: the number of the input, in order of first use; default: the first one that is an image or sequence.
+            axes: the axes of the input; default: those along which convolutions, poolings and the like move.
+
+        Raises:
+            CostError: if there is no such input or axis.
+        """
+        from costcore.analyses.receptive_field.fields import receptive_fields
+
+        return receptive_fields(self._trace, input, axes)
+
+    def _rows_by_type(self) -> list[TableRow]:
+        """Return one row per type, in order of first call."""
+        groups = self.ledger.groups("type").items()
+        return [TableRow({"name": kind, "type": kind, **self.ledger.sum(calls)}, calls) for kind, calls in groups]
+
+
+def _calls(n: int) -> str:
+    return f"{n} call{'s' * (n != 1)}"
+
+
+def _copied(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a deep copy of an entry; attributes can be of any type, all other values are numbers and strings."""
+    lists = {key: list(entry[key]) for key in ("input_shapes", "output_shapes")}
+    params = {name: _copied_attribute(value) for name, value in entry["params"].items()}
+    return {**entry, **lists, "operations": dict(entry["operations"]), "params": params}
+
+
+def _copied_attribute(value: Any) -> Any:
+    """Return a deep copy of an attribute. Expressions are immutable; copying one would evaluate it again."""
+    if is_symbolic(value):
+        return value
+    if type(value) in (tuple, list):
+        return type(value)(map(_copied_attribute, value))
+    return copy.deepcopy(value)

@@ -1,0 +1,107 @@
+"""A report with the bytes after fusion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import IO, Any
+
+from costcore.analyses.fusion.fused_trace import fused_trace
+from costcore.analyses.fusion.groups import Group, groups_of
+from costcore.numbers.symbolic import as_text
+from costcore.reports.data.fused_groups import FUSED, UNFUSED, FusedColumns, group_rows
+from costcore.tables.arrange import TableRow, arrange
+from costcore.tables.columns import choose, in_unit
+from costcore.tables.overview.displayed import Displayed
+from costcore.tables.overview.overview import Overview
+from costcore.tables.show import TableOptions, show
+from costcore.text.targets import Target, save
+
+
+class FusedView(Displayed):
+    """A report with the bytes after fusion; :meth:`costcore.Report.fused` returns it.
+
+    The report does not change. :meth:`show_report` shows the groups. Every other property and method is that of
+    :attr:`report`, whose calls have the bytes after fusion: within a group, the first call that reads a value is
+    charged with reading it, and the call that produces a value with writing it.
+
+    Args:
+        original: the report, a :class:`costcore.Report`.
+        level: the level of fusion.
+
+    Attributes:
+        original: the report without fusion.
+        level: the level of fusion.
+        report: the report with the bytes after fusion, a :class:`costcore.Report`.
+    """
+
+    def __init__(self, original: Any, level: str) -> None:
+        self.original = original
+        self.level = level
+        self.report: Any = type(original)(fused_trace(original.trace, level))
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def __str__(self) -> str:
+        total = self.total_report
+        before, after = as_text(total[UNFUSED]), as_text(total["mrw"])
+        return f"{total['n_groups']} groups at level {self.level}: {after} bytes read and written, {before} unfused"
+
+    def _overview(self) -> Overview:
+        """Return the overview of the report, whose bytes are those after fusion."""
+        overview: Overview = self.report._overview()
+        return overview
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "report":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.report, name)
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """All groups, also those of free calls, which read and write nothing; positions are those of ``calls``."""
+        return groups_of(self.original.trace, self.level)
+
+    @property
+    def total_report(self) -> dict[str, Any]:
+        """The total, with ``n_groups`` (without groups of free calls) and ``unfused_mrw``, the bytes without fusion."""
+        return {**self.report.total_report, "n_groups": len(self._rows), UNFUSED: self.original.ledger.total["mrw"]}
+
+    def subs(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> FusedView:
+        """Return this view with values for symbolic dimensions; arguments as for :meth:`costcore.Report.subs`."""
+        return FusedView(self.original.subs(values, **named), self.level)
+
+    def show_report(
+        self,
+        ost: IO[str] | None = None,
+        mode: str = "csv",
+        unit: str | None = "autoaligned",
+        columns: Sequence[str] = FusedColumns.DEFAULT,
+        n_digits: int | None = 3,
+        *,
+        sort: str | None = None,
+        top: int | None = None,
+    ) -> None:
+        """Write a table with one row per group, and the total; arguments as for :meth:`costcore.Report.show_report`.
+
+        Groups of free calls (views) are omitted. ``unfused_mrw`` are the bytes that the calls of a group read and write
+        if each runs by itself.
+        """
+        ledger = self.report.ledger
+        rows = arrange(self._rows, FUSED, sort, top, ledger, "names", (UNFUSED,))
+        total = {**ledger.total, "names": "total", UNFUSED: self.original.ledger.total["mrw"]}
+        counted, options = self.report.trace.run.unit, TableOptions(ost, mode, unit, n_digits)
+        shown, defaults = in_unit(choose(FUSED, columns), counted), FusedColumns.SETS
+        remarks = self.report.remarks
+        show([*rows, total], shown, options, remarks, counted=counted, defaults=defaults, labels=2)
+
+    def to_html(self, target: Target = None, title: str = "") -> str:
+        """Return a page as :meth:`costcore.Report.to_html` does, with a column of bytes without fusion."""
+        from costcore.reports.html import to_html
+
+        return save(to_html(self.report, title, unfused=self.original), target)
+
+    @cached_property
+    def _rows(self) -> list[TableRow]:
+        return group_rows(self.report, self.original)

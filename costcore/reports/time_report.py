@@ -1,0 +1,276 @@
+"""The time of a run on a device."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+from costcore.analyses.devices.catalog import named
+from costcore.analyses.devices.device import Device
+from costcore.analyses.fusion.levels import LEVELS
+from costcore.analyses.timing.calibrated import plus_minus
+from costcore.analyses.timing.remarks import time_remarks
+from costcore.analyses.timing.retyped import check_dtype
+from costcore.analyses.timing.time_rows import (
+    TIMES,
+    TIMES_BY_TYPE,
+    TimeColumns,
+    TimeSummaryColumns,
+    arranged,
+    entries,
+    summary,
+    total_of,
+)
+from costcore.analyses.timing.times import Times
+from costcore.analyses.topology.link import links_by_group
+from costcore.counting.substitution import symbols_in
+from costcore.errors import CostError
+from costcore.messages import unknown
+from costcore.registry.frontends import specs
+from costcore.reports.data.report_data import ReportData
+from costcore.tables.columns import choose
+from costcore.tables.overview.displayed import Displayed
+from costcore.tables.overview.overview import Figure, Overview, Part
+from costcore.tables.show import TableOptions, show
+from costcore.tables.tabulate import tabulate
+from costcore.text.durations import duration
+from costcore.text.targets import Target, save
+from costcore.trace.gc_paused import collector_off
+from costcore.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from costcore.analyses.timing.comparison import TimeComparison
+    from costcore.reports.data.report_data import ReportData
+
+MOST_TYPES = 5
+"""The number of types that ``print`` and notebooks show; a row sums the others."""
+
+TF32_OPERATORS = ("conv", "matmul")
+"""The operators that ``tf32`` names; ``matmul`` are all products except convolutions."""
+
+
+class TimeReport(Displayed, Times):
+    """The time of a run on a device: a lower bound for every group of calls.
+
+    A bound says that no program with these groups takes less, whatever its kernels are. Usual programs take several
+    times as long: see the documentation page "How long will it take". Groups run one after the other.
+    """
+
+    @property
+    def remarks(self) -> list[str]:
+        """The lines below a table: what the figures are, what is unknown of the device, and what is not counted."""
+        return time_remarks(self)
+
+    def _overview(self) -> Overview:
+        """Return the bound, the calibrated time if there is one, and the types with the largest bounds."""
+        binds = "" if self.bound_seconds is None else f"bound by {total_of(self)['binds'] or 'nothing'}"
+        figures = [Figure("At least", duration(self.bound_seconds), binds)]
+        if self.seconds is not None:
+            figures.append(Figure("Calibrated", duration(self.seconds), plus_minus(self.error)))
+        rows = arranged(summary(self), TIMES_BY_TYPE["bound_seconds"], MOST_TYPES)
+        table = tabulate(choose(TIMES_BY_TYPE, TimeSummaryColumns.of(self)), rows, "auto", 3, fixed=True)
+        parts = [Part("By type, largest bound first", table)]
+        return Overview(f"Time on {self.device.name}, {self.status}", figures, parts, self.remarks)
+
+    def by_type(self) -> dict[str, dict[str, Any]]:
+        """Return sums over groups by the type of their main call, and an entry ``total``."""
+        return {entry["type"]: entry for entry in (*summary(self), total_of(self))}
+
+    def layers(self) -> list[dict[str, Any]]:
+        """Return one entry per group, in order of execution."""
+        return entries(self)
+
+    def show_report(
+        self,
+        ost: IO[str] | None = None,
+        mode: str = "csv",
+        unit: str | None = "autoaligned",
+        columns: Sequence[str] | None = None,
+        n_digits: int | None = 3,
+        *,
+        sort: str | None = None,
+        top: int | None = None,
+    ) -> None:
+        """Write a table with one row per group of calls, and the total.
+
+        Args:
+            ost: the stream to write to; default: standard output at the time of the call.
+            mode: ``csv``, ``md``, ``table``, ``color``, or a mode registered by a plug-in.
+            unit: None for exact numbers (seconds, bytes); otherwise as in :meth:`costcore.Report.show_report`.
+            columns: names of the columns to show; see :class:`costcore.analyses.timing.time_rows.TimeColumns`.
+            n_digits: digits after the decimal point, 0 to 10; None for 10.
+            sort: the column to sort by: numbers from the largest, text alphabetically.
+            top: the maximum number of rows; a row ``others`` sums the remaining ones.
+
+        Raises:
+            TypeError, ValueError: if an argument is invalid.
+        """
+        order = None if sort is None else choose(TIMES, [sort])[0]
+        rows = arranged(entries(self), order, top)
+        chosen = choose(TIMES, columns or TimeColumns.of(self))
+        options = TableOptions(ost, mode, unit, n_digits)
+        show([*rows, total_of(self)], chosen, options, self.remarks, defaults=TimeColumns.SETS)
+
+    def show_summary_report(
+        self,
+        ost: IO[str] | None = None,
+        mode: str = "csv",
+        unit: str | None = "autoaligned",
+        columns: Sequence[str] | None = None,
+        n_digits: int | None = 3,
+        *,
+        sort: str | None = None,
+        top: int | None = None,
+    ) -> None:
+        """Write a table with one row per type of the main call of a group; arguments as for :meth:`show_report`."""
+        order = None if sort is None else choose(TIMES_BY_TYPE, [sort])[0]
+        rows = arranged(summary(self), order, top)
+        chosen = choose(TIMES_BY_TYPE, columns or TimeSummaryColumns.of(self))
+        options = TableOptions(ost, mode, unit, n_digits)
+        show([*rows, total_of(self)], chosen, options, self.remarks, defaults=TimeSummaryColumns.SETS)
+
+    def compare(self, *measured: ReportData) -> TimeComparison:
+        """Return the measured time of runs of the same model beside the bound and the calibrated time.
+
+        ::
+
+            with ComputationalCostHook(measure_time=True) as hook:
+                net(x)
+            estimate(net, x).time("mine.toml").compare(hook.report).show()
+
+        Calls are matched by their name. Of several runs, the median of each call counts. A call that took less than its
+        bound is an error of the bound or of the device file; they are :attr:`TimeComparison.violations`.
+
+        Args:
+            measured: reports of runs whose time was measured on this device.
+
+        Raises:
+            CostError: if no time was measured, or if no call matches.
+            TypeError: if an argument is not a report.
+        """
+        from costcore.analyses.timing.comparison import TimeComparison
+
+        for report in measured:
+            if not hasattr(report, "trace"):
+                raise TypeError(f"compare expects reports, as a hook returns them (got {type(report).__name__})")
+        return TimeComparison(self, [report.trace for report in measured])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the device, the options, the totals and the groups in plain JSON types; times are in seconds."""
+        return {
+            "device": self.device.name,
+            "dtype": self.dtype,
+            "fusion": self.fusion,
+            "tf32": list(self.tf32),
+            "status": self.status,
+            "total": total_of(self) if self.error is None else {**total_of(self), "error": self.error},
+            **self._communication(),
+            "types": summary(self),
+            "groups": entries(self),
+            "remarks": self.remarks,
+        }
+
+    def _communication(self) -> dict[str, Any]:
+        """Return the entry of communication; empty for a run without collectives."""
+        groups = [
+            {**each._asdict(), "link": None if each.link is None else each.link._asdict()}
+            for each in self.communications
+        ]
+        return {"communication": {"seconds": self.communication_seconds, "groups": groups}} if groups else {}
+
+    def to_json(self, target: Target = None, indent: int | None = None) -> str:
+        """Return :meth:`to_dict` as JSON text, and write it to ``target`` (a path or a stream) if given.
+
+        Raises:
+            OSError: if the path cannot be written.
+        """
+        return save(json.dumps(self.to_dict(), indent=indent) + "\n", target)
+
+    def to_html(self, target: Target = None, title: str = "") -> str:
+        """Return the page of the report with a roofline of the run, and write it to ``target`` if given.
+
+        The costs on the page are those at ``dtype``.
+
+        Args:
+            target: a path, which is replaced atomically, or a stream.
+            title: heading of the page; default: the type of the model.
+
+        Raises:
+            OSError: if the path cannot be written.
+        """
+        from costcore.reports.html import to_html
+        from costcore.reports.html.time_section import time_section
+
+        return save(to_html(ReportData(self.trace), title, time_section(self)), target)
+
+    def to_svg(self, target: Target = None) -> str:
+        """Return the roofline as an SVG picture, and write it to ``target`` (a path or a stream) if given.
+
+        Raises:
+            CostError: if no group of the run has operations and bytes.
+            OSError: if the path cannot be written.
+        """
+        from costcore.reports.exports.roofline_svg import roofline_svg
+
+        return save(roofline_svg(self), target)
+
+
+def time_report(
+    trace: Trace,
+    device: str | PathLike[str] | Device,
+    dtype: str | None = None,
+    fusion: str = "none",
+    cores: int | None = None,
+    tf32: Collection[str] | None = None,
+    links: object = None,
+) -> TimeReport:
+    """Return the time of a run on a device; see :meth:`costcore.Report.time`."""
+    chosen = named(device)
+    by_group = {} if links is None else links_by_group(links)
+    if dtype is not None:
+        check_dtype(dtype)
+    if fusion not in LEVELS:
+        raise ValueError(unknown("level of fusion", fusion, LEVELS))
+    if cores is not None:
+        chosen = _part_of(chosen, cores)
+    if trace.run.unit != "FLOPs":
+        raise CostError(f"FLOPs of this report are {trace.run.unit}. Time the report of costcore's own convention.")
+    if trace.run.fusion is not None:
+        level = trace.run.fusion.level
+        raise CostError(
+            f"the bytes of this report are those after fusion. Time the report that was fused, with fusion={level!r}."
+        )
+    _check_numbers(trace)
+    with collector_off():
+        return TimeReport(trace, chosen, fusion, _tf32(trace, tf32), dtype, by_group)
+
+
+def _check_numbers(trace: Trace) -> None:
+    """Refuse symbolic sizes. Equal layers are checked once."""
+    distinct = {(id(call.layer), id(cost), call.times): record for record in trace for call, cost, *_ in (record,)}
+    if symbols := sorted(str(symbol) for symbol in symbols_in(Trace(tuple(distinct.values()), trace.run))):
+        shown = ", ".join(f"{name}=…" for name in symbols[:8])
+        raise CostError(f"time needs numbers for the symbolic sizes. Substitute them first: report.subs({shown})")
+
+
+def _part_of(device: Device, cores: int) -> Device:
+    if isinstance(cores, bool) or not isinstance(cores, int):
+        raise TypeError(f"cores must be a whole number (got {cores!r})")
+    if device.kind != "cpu":
+        raise ValueError(f"cores applies to a CPU ({device.name} is a {device.kind})")
+    return device.with_units(cores)
+
+
+def _tf32(trace: Trace, tf32: Collection[str] | None) -> tuple[str, ...]:
+    """Return the operators that may use TF32; default: those of all frameworks of the run."""
+    if tf32 is None:
+        defaults = [spec.tf32 for spec in specs().values() if spec.framework in trace.run.frameworks]
+        return tuple(name for name in TF32_OPERATORS if all(name in default for default in defaults))
+    if isinstance(tf32, str) or not isinstance(tf32, Collection):
+        raise TypeError(f"tf32 must be a set of operators such as {{'conv'}} (got {tf32!r})")
+    if wrong := [name for name in tf32 if name not in TF32_OPERATORS]:
+        raise ValueError(unknown("operator of tf32", wrong, TF32_OPERATORS))
+    return tuple(name for name in TF32_OPERATORS if name in tf32)

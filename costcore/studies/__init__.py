@@ -1,0 +1,1 @@
+"""Studies: what is asked of several captures."""

@@ -1,0 +1,151 @@
+"""The data of a budget: its limits, and the violations of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from costcore.analyses.conventions.catalog import needs_functions
+from costcore.reports.report import Report
+from costcore.text.amounts import FIGURES, METRICS, exact
+from costcore.text.durations import duration
+
+LIMITED: Mapping[str, tuple[str, ...]] = {
+    "total": tuple(FIGURES),
+    "module": (*METRICS, "peak_memory"),
+    "operator": tuple(METRICS),
+}
+"""The figures that can be limited in total, by module and by operator."""
+
+SCOPES = tuple(LIMITED)
+
+MAX_NAMES = 8
+"""The maximum number of modules or operators in a message."""
+
+
+class Limit(NamedTuple):
+    """A limit on one metric.
+
+    Attributes:
+        scope: ``total``, ``module`` or ``operator``.
+        pattern: a shell pattern for the module paths or operators to which it applies (``layer?.*``); empty for the
+            total.
+        metric: a key of :data:`costcore.text.amounts.FIGURES`.
+        most: the maximum value; None if the increase is limited.
+        increase: the maximum increase over the baseline, relative (:class:`fractions.Fraction`) or absolute (int).
+    """
+
+    scope: str
+    pattern: str
+    metric: str
+    most: int | None = None
+    increase: Fraction | int | None = None
+
+    def __str__(self) -> str:
+        return self.scope if self.scope == "total" else f"{self.scope} {self.pattern!r}"
+
+
+class TimeLimit(NamedTuple):
+    """A limit on the least time of a run on a device.
+
+    Attributes:
+        device: the device, as :meth:`costcore.Report.time` takes it.
+        most: the maximum of ``bound_seconds``, in seconds.
+        options: further arguments of :meth:`costcore.Report.time`.
+    """
+
+    device: str
+    most: float
+    options: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits on the cost of a model.
+
+    Attributes:
+        limits: all limits.
+        baseline: the report from which increases are measured.
+        strict: whether a report whose status is ``partial`` or ``assumed`` is a violation.
+        convention: the convention by which FLOPs are counted; empty for that of costcore.
+        fused: the level of fusion after which bytes are counted; empty for those of every call by itself.
+        times: limits on the least time of a run, by device.
+        source: the file from which the budget was read.
+    """
+
+    limits: tuple[Limit, ...]
+    baseline: Report | None = None
+    strict: bool = False
+    convention: str = ""
+    fused: str = ""
+    times: tuple[TimeLimit, ...] = ()
+    source: str = field(default="budget", compare=False)
+
+    @property
+    def needs_memory(self) -> bool:
+        """Whether memory must be recorded to check this budget."""
+        return any(limit.metric == "peak_memory" for limit in self.limits)
+
+    @property
+    def needs_functions(self) -> bool:
+        """Whether the functions by which calls were spelled must be recorded to check this budget."""
+        return needs_functions(self.convention)
+
+    def as_strict(self) -> Budget:
+        """Return this budget with ``strict=True``."""
+        return replace(self, strict=True)
+
+
+class Violation(NamedTuple):
+    """A limit that is exceeded; its text is one line.
+
+    Attributes:
+        where: ``total``, ``module layer1.conv``, ``operator conv`` or ``time on l4``.
+        metric: the limited metric; ``bound_seconds`` for the least time of a run; empty if the report is partial or a
+            pattern matches nothing.
+        value: the value of the metric; of ``bound_seconds`` in nanoseconds, rounded.
+        limit: its maximum.
+        reason: how the limit was computed from the baseline, or why there is a violation without a metric.
+    """
+
+    where: str
+    metric: str = ""
+    value: int = 0
+    limit: int = 0
+    reason: str = ""
+
+    @property
+    def excess(self) -> int:
+        """The amount by which the value exceeds the limit."""
+        return self.value - self.limit
+
+    @property
+    def name(self) -> str:
+        """What is limited, in words; the reason if no metric is."""
+        return TIME_NAME if self.metric == "bound_seconds" else FIGURES[self.metric][0] if self.metric else self.reason
+
+    @property
+    def amounts(self) -> tuple[str, str, str]:
+        """The value, its limit and the excess as text; empty without a metric."""
+        if not self.metric:
+            return "", "", ""
+        as_text = _nanoseconds if self.metric == "bound_seconds" else exact
+        return as_text(self.value), as_text(self.limit), as_text(self.excess)
+
+    def __str__(self) -> str:
+        if not self.metric:
+            return f"{self.where}: {self.reason}"
+        value, limit, excess = self.amounts
+        share = f", {100 * self.excess / self.limit:.2f} %" if self.limit else ""
+        reason = f" ({self.reason})" if self.reason else ""
+        return f"{self.where}: {value} {self.name}, limit {limit}{reason}, {excess} over{share}"
+
+
+TIME_NAME = "at least"
+"""What a limit on time limits: the run takes this long at least."""
+
+
+def _nanoseconds(value: int) -> str:
+    return duration(value / 1e9)

@@ -1,0 +1,134 @@
+"""Compare two reports, and write the comparison as text, JSON or HTML."""
+
+from __future__ import annotations
+
+import sys
+from typing import IO, Any
+
+from costcore.errors import CostError
+from costcore.messages import unknown
+from costcore.reports.report import Report
+from costcore.studies.comparisons.comparison_data import ComparisonData
+from costcore.studies.comparisons.matching import Pair, by_module, by_order
+from costcore.studies.comparisons.render import sections_of, to_text
+from costcore.studies.comparisons.to_json import to_dict, to_json
+from costcore.tables.fit import terminal_width
+from costcore.tables.overview.displayed import Displayed
+from costcore.tables.overview.overview import Overview, Part
+from costcore.text.targets import Target, save, writable
+
+MOST_ROWS = 20
+"""The maximum number of rows per table that ``print`` and notebooks show."""
+
+MATCHINGS = ("module", "order")
+"""The values of ``by`` in :func:`compare`."""
+
+MODES = ("table", "md", "json", "html")
+"""Formats of :meth:`Comparison.show`."""
+
+
+class Comparison(Displayed, ComparisonData):
+    """The comparison of two reports; the result of :func:`compare`.
+
+    Attributes:
+        old, new: the reports.
+        names: their names.
+        by: how calls were matched: ``module`` or ``order``.
+        pairs: matching entries of the two ``layer_report``, in order; None stands for a missing counterpart.
+    """
+
+    def _overview(self) -> Overview:
+        """Return the summary, and every table with its first rows."""
+        parts = []
+        for title, table, is_detail in sections_of(self):
+            hidden = len(table.rows) - MOST_ROWS
+            more = f" (the first {MOST_ROWS} of {len(table.rows)} rows)" if hidden > 0 else ""
+            parts.append(Part(title + more, table._replace(rows=table.rows[:MOST_ROWS]), not is_detail))
+        return Overview(" → ".join(self.names), (), parts, [*self.verdict, *self.notes])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison in plain JSON types, symbolic expressions as text; schema ``costcore-comparison-1``."""
+        return to_dict(self)
+
+    def to_json(self, target: Target = None) -> str:
+        """Return :meth:`to_dict` as JSON text, and write it to ``target``, a path or a stream, if given."""
+        return save(to_json(self), target)
+
+    def to_markdown(self, target: Target = None, limit: int | None = 50) -> str:
+        """Return Markdown for a comment on a pull request: totals first, details in collapsible sections.
+
+        Args:
+            target: a path or a stream to which the text is also written.
+            limit: the maximum number of rows per table; a line states how many more there are. None for all.
+        """
+        return save(to_text(self, "md", limit), target)
+
+    def to_html(self, target: Target = None, title: str = "") -> str:
+        """Return one self-contained HTML page without a script, and write it to ``target`` if given."""
+        from costcore.studies.comparisons.html import to_html
+
+        return save(to_html(self, title), target)
+
+    def show(self, ost: IO[str] | None = None, mode: str = "table", limit: int | None = None) -> None:
+        """Write the comparison to a stream.
+
+        Args:
+            ost: the stream; default: standard output.
+            mode: ``table``, ``md``, ``json`` or ``html``.
+            limit: the maximum number of rows per table; None for all. JSON and HTML contain all rows.
+
+        Raises:
+            ValueError: if the mode is unknown.
+        """
+        if mode not in MODES:
+            raise ValueError(unknown("mode", mode, MODES))
+        without_limit = {"json": self.to_json, "html": self.to_html}.get(mode)
+        stream = writable(ost or sys.stdout)
+        text = without_limit() if without_limit else to_text(self, mode, limit, terminal_width(stream))
+        stream.write(text)
+
+
+def compare(old: Report, new: Report, *, by: str | None = None, names: tuple[str, str] = ("old", "new")) -> Comparison:
+    """Return the differences between two reports.
+
+    Args:
+        old: a report.
+        new: a report with the same counting convention.
+        by: how calls are matched. ``module``: by module and operator, for two versions of a model. ``order``: by
+            operator and cost in order of execution, for a model and its conversion to another framework. Default:
+            ``order`` if the frameworks differ, else ``module``.
+        names: names of the two reports in the output.
+
+    Raises:
+        TypeError: if ``old`` or ``new`` is not a report.
+        ValueError: if ``by`` is invalid.
+        CostError: if one report counts a fused multiply-add as one FLOP and the other as two, or if their bytes are
+            those after different levels of fusion.
+    """
+    for report in (old, new):
+        if not isinstance(report, Report):
+            raise TypeError(f"compare expects two reports, as estimate returns them (got {type(report).__name__})")
+    if by not in (None, *MATCHINGS):
+        raise ValueError(unknown("value of by:", by, MATCHINGS))
+    if old.trace.run.fma_1flop != new.trace.run.fma_1flop:
+        counts = ["one FLOP" if report.trace.run.fma_1flop else "two FLOPs" for report in (old, new)]
+        raise CostError(
+            f"cannot compare the reports: {names[0]} counts a fused multiply-add as {counts[0]}, {names[1]} as "
+            f"{counts[1]}. Count both with the same fma_1flop."
+        )
+    levels = ["unfused" if report.trace.run.fusion is None else report.trace.run.fusion.level for report in (old, new)]
+    if levels[0] != levels[1]:
+        raise CostError(
+            f"cannot compare the reports: bytes of {names[0]} are {levels[0]}, those of {names[1]} are {levels[1]}. "
+            "Use report.fused(level).report of both, or of neither."
+        )
+    if by is None:
+        by = "order" if _frameworks_differ(old, new) else "module"
+    olds, news = (list(report.layer_report.values()) for report in (old, new))
+    matched: list[Pair] = by_module(olds, news) if by == "module" else by_order(olds, news)
+    pairs = [(None if i is None else olds[i], None if j is None else news[j]) for i, j in matched]
+    return Comparison(old, new, names, by, pairs)
+
+
+def _frameworks_differ(old: Report, new: Report) -> bool:
+    return set(old.trace.run.frameworks) != set(new.trace.run.frameworks)

@@ -1,0 +1,176 @@
+"""The differences between two reports as data: by call, by operator, in total, and a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from costcore.ledger.caveats import mode_of, n_assumptions, not_counted
+from costcore.numbers.dims import Dim
+from costcore.reports.data.report_data import ReportData
+from costcore.studies.comparisons.differences import COMPARED, Delta, Difference
+from costcore.studies.comparisons.matching import Entry, is_free
+from costcore.studies.comparisons.memory import MemoryComparison
+from costcore.studies.comparisons.tied_weights import stored_again
+from costcore.text.amounts import MEMORY, METRICS, exact
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ComparisonData:
+    """The comparison of two reports; :class:`~costcore.studies.comparisons.comparison.Comparison` adds text and files.
+
+    Attributes:
+        old, new: the reports.
+        names: their names.
+        by: how calls were matched: ``module`` or ``order``.
+        pairs: matching entries of the two ``layer_report``, in order; None stands for a missing counterpart.
+        suggestions: remarks on how to make the reports comparable, which :attr:`notes` includes.
+    """
+
+    old: ReportData
+    new: ReportData
+    names: tuple[str, str]
+    by: str
+    pairs: Sequence[tuple[Entry | None, Entry | None]]
+    suggestions: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        counts = [f"{len(getattr(self, change))} {change}" for change in ("added", "removed", "changed")]
+        return f"<Comparison: {' → '.join(self.names)}, calls: {', '.join(counts)}>"
+
+    @cached_property
+    def differences(self) -> list[Difference]:
+        """Calls that were added, removed or changed, in order of the model.
+
+        Matched by module, a call is changed if a cost, a shape or an attribute differs. Matched by order, a call is
+        changed if its operator or a cost differs, because frameworks represent the same attributes and shapes
+        differently; zero-cost calls are not compared.
+        """
+        differences = []
+        for old, new in self.pairs:
+            if old is None or new is None:
+                differences.append(Difference("added" if old is None else "removed", old, new))
+                continue
+            difference = Difference("changed", old, new)
+            is_changed = bool(difference.settings) if self.by == "module" else old["op"] != new["op"]
+            if is_changed or difference.costs:
+                differences.append(difference)
+        return differences
+
+    @property
+    def added(self) -> list[Difference]:
+        """Calls that only the new report has."""
+        return [difference for difference in self.differences if difference.change == "added"]
+
+    @property
+    def removed(self) -> list[Difference]:
+        """Calls that only the old report has."""
+        return [difference for difference in self.differences if difference.change == "removed"]
+
+    @property
+    def changed(self) -> list[Difference]:
+        """Calls that both reports have, with different costs, shapes or attributes."""
+        return [difference for difference in self.differences if difference.change == "changed"]
+
+    @property
+    def moved(self) -> list[tuple[str, str]]:
+        """Old and new path of modules that were renamed or moved; empty if calls were matched by order."""
+        both = [(old["module"], new["module"]) for old, new in self.pairs if old is not None and new is not None]
+        return [*dict.fromkeys(pair for pair in both if pair[0] != pair[1])] if self.by == "module" else []
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """The names of the costs; FLOPs have the name of what the conventions of the two reports count."""
+        units = dict.fromkeys(report.trace.run.unit for report in (self.old, self.new))
+        return {**{key: name for key, (name, _) in METRICS.items()}, "flops": " → ".join(units)}
+
+    @cached_property
+    def totals(self) -> dict[str, Delta]:
+        """The change of every total; a shared parameter counts once."""
+        old, new = self.old.total_report, self.new.total_report
+        return {key: Delta(old.get(key, 0), new.get(key, 0)) for key in COMPARED if key in old or key in new}
+
+    @cached_property
+    def operators(self) -> dict[str, dict[str, Delta]]:
+        """The change of the sums by operator, in order of first call; ``n_layers`` is the number of calls."""
+        sides = [report.by("op") for report in (self.old, self.new)]
+        names = dict.fromkeys((*sides[0], *sides[1]))
+        keys = ("n_layers", *self.totals)
+        return {op: {key: Delta(*(side.get(op, {}).get(key, 0) for side in sides)) for key in keys} for op in names}
+
+    @cached_property
+    def data_movement(self) -> Delta:
+        """Bytes read and written by calls without FLOPs: copies, transposes, slices, casts, lookups."""
+        return Delta(*(_data_movement(report.ledger.entries.values()) for report in (self.old, self.new)))
+
+    @cached_property
+    def memory(self) -> MemoryComparison | None:
+        """The change of the peak of memory and of the blocks alive at it; None unless both reports have memory."""
+        old, new = self.old.memory, self.new.memory
+        return None if old is None or new is None else MemoryComparison(old, new, dict(self.moved))
+
+    @property
+    def equal(self) -> bool:
+        """Whether no call was added, removed or changed; modules can have been renamed."""
+        return not self.differences
+
+    @property
+    def verdict(self) -> list[str]:
+        """The summary: one sentence each on MACs, FLOPs, parameters, bytes, memory, and calls that are not counted."""
+        totals, titles = self.totals, self.titles
+        traffic = Delta(*(totals["mread"][side] + totals["mwrite"][side] for side in (0, 1)))
+        lines = [
+            *(_sentence(titles[key], totals[key]) for key in ("macs", "flops", "n_params")),
+            _sentence("bytes read and written", traffic),
+        ]
+        if not traffic.equal:
+            lines.append(_sentence("of these, bytes of calls that only move data", self.data_movement))
+        if "mcomm" in totals:
+            lines.append(_sentence(titles["mcomm"], totals["mcomm"]))
+        if self.memory is not None:
+            lines.append(_sentence(MEMORY["peak_memory"][0], self.memory.figures["peak"]))
+        for name, report in zip(self.names, (self.old, self.new), strict=True):
+            if missing := not_counted(report.trace):
+                lines.append(f"{name} is partial: not counted: {missing}")
+        return lines
+
+    @property
+    def notes(self) -> list[str]:
+        """Remarks: calls that are not compared, assumptions, differing options, tied weights, and suggestions."""
+        old, new = (
+            {"layout": f"layout={run.layout!r}", "convention": run.convention, "tool": f"costcore {run.version}"}
+            for run in (self.old.trace.run, self.new.trace.run)
+        )
+        free = [sum(map(is_free, report.ledger.entries.values())) for report in (self.old, self.new)]
+        omitted = [f"calls that cost nothing are not compared: {free[0]} and {free[1]}"] if self.by == "order" else []
+        assumptions = [
+            f"{name} depends on {n_assumptions(report.trace)}"
+            for name, report in zip(self.names, (self.old, self.new), strict=True)
+            if report.assumptions
+        ]
+        options = [
+            f"{self.names[0]} was counted with {old[key]}, {self.names[1]} with {new[key]}"
+            for key in old
+            if old[key] != new[key]
+        ]
+        ran = [mode_of(report.trace) for report in (self.old, self.new)]
+        if all(ran) and ran[0] != ran[1]:
+            options.append(f"{self.names[0]} ran in {ran[0]} mode, {self.names[1]} in {ran[1]} mode")
+        sides = list(zip(self.names, (self.old.memory, self.new.memory), strict=True))
+        without = [name for name, memory in sides if memory is None]
+        memory = [f"peaks of memory are not compared: {without[0]} has none"] if len(without) == 1 else []
+        tied = stored_again(self.old, self.new, self.names)
+        return [*omitted * any(free), *assumptions, *options, *memory, *tied, *self.suggestions]
+
+
+def _data_movement(entries: Iterable[Mapping[str, Any]]) -> Dim:
+    return sum(entry["mrw"] for entry in entries if entry["flops"] == 0)
+
+
+def _sentence(what: str, delta: Delta) -> str:
+    if delta.equal:
+        return f"{what}: equal, {exact(delta.new)}"
+    ratio = "" if delta.ratio is None else f", ×{delta.ratio:.4f}"
+    return f"{what}: {exact(delta.old)} → {exact(delta.new)} ({exact(delta.difference, signed=True)}{ratio})"

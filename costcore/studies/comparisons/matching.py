@@ -1,0 +1,219 @@
+"""Match the calls of two reports: by module, or by order of execution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import Any, TypeAlias
+
+from costcore.ir import prod
+from costcore.numbers.dims import Dim
+
+Entry: TypeAlias = "Mapping[str, Any]"
+Pair: TypeAlias = "tuple[int | None, int | None]"
+"""Indices in the old and in the new report; None stands for a missing counterpart."""
+
+
+def is_free(entry: Entry) -> bool:
+    """Return whether a call costs nothing: neither FLOPs nor memory traffic."""
+    return bool(entry["flops"] == 0 and entry["mrw"] == 0)
+
+
+def only_moves(entry: Entry) -> bool:
+    """Return whether a call computes nothing: it copies, transposes, casts or looks up."""
+    return bool(entry["flops"] == 0)
+
+
+def are_related(old: Entry, new: Entry) -> bool:
+    """Return whether one call can stand for the other: both compute, or both only move, outputs of the same size."""
+    return only_moves(old) == only_moves(new) and _output_size(old) == _output_size(new)
+
+
+def by_module(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
+    """Return the matching calls of two versions of a model, in order of the model.
+
+    Calls are matched in three steps. Each step considers the calls that are still without a counterpart:
+
+    1. The same operator in the same module and phase. If the numbers of such calls differ, calls with equal costs and
+       shapes are matched first.
+    2. The same operator with equal costs and shapes in another module, because modules can be renamed or moved.
+    3. Different operators in the same phase and module (not the root), if both reports have the same number of them,
+       and both calls compute, or both only move, outputs of the same size.
+    """
+    pairs: list[tuple[int, int]] = []
+
+    def match(key: Callable[[Entry], Hashable], match_group: Callable[[list[int], list[int]], Iterator[Pair]]) -> None:
+        """Match calls without a counterpart within each group of calls with the same ``key``, by ``match_group``."""
+        used_old, used_new = {i for i, _ in pairs}, {j for _, j in pairs}
+        groups: dict[Hashable, tuple[list[int], list[int]]] = {}
+        for side, entries, used in ((0, old, used_old), (1, new, used_new)):
+            for index, entry in enumerate(entries):
+                if index not in used:
+                    groups.setdefault(key(entry), ([], []))[side].append(index)
+        for olds, news in groups.values():
+            pairs.extend((i, j) for i, j in match_group(olds, news) if i is not None and j is not None)
+
+    def in_order(olds: list[int], news: list[int]) -> Iterator[Pair]:
+        if len(olds) == len(news):
+            return zip(olds, news, strict=True)
+        return aligned(old, new, olds, news, _work, pair_replaced=True)
+
+    def in_another_module(olds: list[int], news: list[int]) -> Iterator[Pair]:
+        return aligned(old, new, olds, news, lambda entry: (entry["op"], *_work(entry)))
+
+    def replaced_in_place(olds: list[int], news: list[int]) -> Iterator[Pair]:
+        is_in_module = olds and old[olds[0]]["module"]
+        pairs = zip(olds, news, strict=True) if is_in_module and len(olds) == len(news) else ()
+        return ((i, j) for i, j in pairs if are_related(old[i], new[j]))
+
+    match(lambda entry: (entry["module"], entry["op"], entry["phase"]), in_order)
+    match(lambda entry: entry["phase"], in_another_module)
+    match(lambda entry: (entry["module"], entry["phase"]), replaced_in_place)
+    return _in_model_order(pairs, len(old), len(new))
+
+
+def by_order(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
+    """Return the matching calls of a model and its conversion, in order of execution, regardless of module paths.
+
+    Matrix products with equal MACs are matched first. Between two of them there are only a few other operators, or the
+    operators to which a conversion decomposed them. Zero-cost calls are not matched, because frameworks represent them
+    differently: as views, reshapes, constants or shape operators.
+    """
+    kept_old = [i for i, entry in enumerate(old) if not is_free(entry)]
+    kept_new = [j for j, entry in enumerate(new) if not is_free(entry)]
+    pairs = _matched_by_order([old[i] for i in kept_old], [new[j] for j in kept_new])
+    return [(None if i is None else kept_old[i], None if j is None else kept_new[j]) for i, j in pairs]
+
+
+def _matched_by_order(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
+    """Return the result of :func:`by_order` for calls that all have a cost."""
+    olds, news = ([i for i, entry in enumerate(entries) if entry["macs"] != 0] for entries in (old, new))
+    products: list[tuple[int, int]] = [
+        (i, j)
+        for i, j in aligned(old, new, olds, news, lambda entry: (entry["macs"], entry["phase"]))
+        if i is not None and j is not None
+    ]
+    pairs: list[Pair] = []
+    last_old, last_new = -1, -1
+    for i, j in [*products, (len(old), len(new))]:
+        pairs += _between(old, new, list(range(last_old + 1, i)), list(range(last_new + 1, j)))
+        pairs.append((i, j))
+        last_old, last_new = i, j
+    return pairs[:-1]
+
+
+def aligned(
+    old: Sequence[Entry],
+    new: Sequence[Entry],
+    olds: Sequence[int],
+    news: Sequence[int],
+    key: Callable[[Entry], Hashable],
+    pair_replaced: bool = False,
+) -> Iterator[Pair]:
+    """Yield pairs of calls with equal keys, without changing the order on either side.
+
+    Every call is yielded once, with None if it has no counterpart.
+
+    Args:
+        old: entries of the old report.
+        new: entries of the new report.
+        olds: indices of the calls in the old report to match.
+        news: indices of the calls in the new report to match.
+        key: what must be equal.
+        pair_replaced: also match calls with different keys that are at the same position between two matching calls.
+    """
+    left, right = [key(old[i]) for i in olds], [key(new[j]) for j in news]
+    start = _common_prefix(left, right)
+    end = _common_prefix(left[start:][::-1], right[start:][::-1])
+    yield from zip(olds[:start], news[:start], strict=True)
+    inner_olds, inner_news = olds[start : len(olds) - end], news[start : len(news) - end]
+    yield from _aligned_between(left[start:], right[start:], inner_olds, inner_news, pair_replaced)
+    yield from zip(olds[len(olds) - end :], news[len(news) - end :], strict=True)
+
+
+def _common_prefix(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
+    """Return the length of the common prefix of two sequences."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(left), len(right)))
+
+
+def _aligned_between(
+    left: Sequence[Hashable], right: Sequence[Hashable], olds: Sequence[int], news: Sequence[int], pair_replaced: bool
+) -> Iterator[Pair]:
+    """Yield pairs of calls with equal keys in the same order; common prefix and suffix are already matched."""
+    matcher = SequenceMatcher(None, left[: len(olds)], right[: len(news)], autojunk=False)
+    for tag, i0, i1, j0, j1 in matcher.get_opcodes():
+        n_pairs = min(i1 - i0, j1 - j0) if tag == "equal" or pair_replaced else 0
+        yield from zip(olds[i0 : i0 + n_pairs], news[j0 : j0 + n_pairs], strict=True)
+        yield from ((i, None) for i in olds[i0 + n_pairs : i1])
+        yield from ((None, j) for j in news[j0 + n_pairs : j1])
+
+
+def _between(old: Sequence[Entry], new: Sequence[Entry], olds: list[int], news: list[int]) -> Iterator[Pair]:
+    """Yield pairs of calls between two matrix products: by operator and cost, then by operator and size of the output.
+
+    Two calls with different operators are matched if each is the only one, and both compute, or both only move, outputs
+    of equal shapes. Of several equal calls the last ones are matched: the first ones can come from a decomposed
+    product, as its bias does.
+    """
+
+    def work(entry: Entry) -> Hashable:
+        return entry["op"], entry["phase"], entry["flops"], _shapes(entry["output_shapes"])
+
+    def operator(entry: Entry) -> Hashable:
+        return entry["op"], entry["phase"], _output_size(entry)
+
+    last_first = [*aligned(old, new, olds[::-1], news[::-1], work)]
+    for some_olds, some_news in _split_at_pairs(reversed(last_first)):
+        if len(some_olds) == len(some_news) == 1:
+            before, after = old[some_olds[0]], new[some_news[0]]
+            are_equal = _shapes(before["output_shapes"]) == _shapes(after["output_shapes"])
+            if are_equal and are_related(before, after):
+                yield some_olds[0], some_news[0]
+                continue
+        yield from aligned(old, new, some_olds, some_news, operator)
+
+
+def _split_at_pairs(pairs: Iterator[Pair]) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield every pair separately, and all calls without a counterpart between two pairs together."""
+    olds: list[int] = []
+    news: list[int] = []
+    for i, j in pairs:
+        if i is not None and j is not None:
+            yield olds, news
+            yield [i], [j]
+            olds, news = [], []
+        elif i is not None:
+            olds.append(i)
+        elif j is not None:
+            news.append(j)
+    yield olds, news
+
+
+def _in_model_order(pairs: list[tuple[int, int]], n_old: int, n_new: int) -> list[Pair]:
+    """Return all calls in order of the old model; an added call follows the call before it in the new model."""
+    old_of = {j: i for i, j in pairs}
+    placed: list[tuple[tuple[int, int, int], Pair]] = []
+    paired = dict(pairs)
+    placed += [((i, 0, 0), (i, paired.get(i))) for i in range(n_old)]
+    last = -1
+    for j in range(n_new):
+        last = old_of.get(j, last)
+        if j not in old_of:
+            placed.append(((last, 1, j), (None, j)))
+    return [pair for _, pair in sorted(placed)]
+
+
+def _work(entry: Entry) -> tuple[Hashable, ...]:
+    """Return the costs and shapes of a call."""
+    return entry["macs"], entry["flops"], _shapes(entry["input_shapes"]), _shapes(entry["output_shapes"])
+
+
+def _shapes(shapes: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
+    return tuple(tuple(shape) for shape in shapes)
+
+
+def _output_size(entry: Entry) -> Dim:
+    """Return the number of elements of the first output; 0 without outputs."""
+    shapes = entry["output_shapes"]
+    return prod(shapes[0]) if shapes else 0

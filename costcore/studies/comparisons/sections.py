@@ -1,0 +1,35 @@
+"""The tables of a comparison, and their cells."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from costcore.studies.comparisons.differences import Delta
+from costcore.tables.columns import Table
+from costcore.text.amounts import readable
+
+
+class Section(NamedTuple):
+    """A table of a comparison.
+
+    Attributes:
+        title: the heading.
+        table: the table.
+        is_detail: whether the section is collapsible in formats that support it.
+    """
+
+    title: str
+    table: Table
+    is_detail: bool
+
+
+CHANGES = ("added", "removed", "changed")
+"""What can happen to a call or to blocks of memory."""
+
+DELTA_TITLES = [("old", ""), ("new", ""), ("difference", ""), ("ratio", "")]
+
+
+def cells(delta: Delta, key: str) -> list[str]:
+    """Return the old and the new amount of a cost, their difference and their ratio."""
+    ratio = "" if delta.ratio is None else f"×{delta.ratio:.4f}"
+    return [readable(delta.old, key), readable(delta.new, key), readable(delta.difference, key, signed=True), ratio]

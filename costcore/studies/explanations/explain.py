@@ -1,0 +1,151 @@
+"""Explain a number that somebody printed for a network."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from typing import IO, Any
+
+from costcore.analyses.conventions.catalog import conventions
+from costcore.errors import CostError
+from costcore.numbers.dims import is_symbolic
+from costcore.reports.report import Report
+from costcore.studies.explanations import sentences
+from costcore.studies.explanations.answers import Answer, ExplanationData
+from costcore.studies.explanations.known import hints
+from costcore.studies.explanations.number import PrintedNumber, read_number
+from costcore.studies.explanations.readings import ANOTHER_NETWORK, CUT, Base, Reading, bases, other_amounts
+from costcore.tables.overview.displayed import Displayed
+from costcore.tables.overview.overview import Overview
+
+MOST_USED = ("macs", "torch", "fvcore", "timm", "thop", "ptflops", "ptflops-modules", "deepspeed", "torchvision")
+"""The conventions to name first, of several that give the same or are equally likely."""
+
+
+class Explanation(Displayed, ExplanationData):
+    """Why somebody printed a number for a network; ``str`` of it gives the answer in sentences."""
+
+    def __str__(self) -> str:
+        return "\n".join(sentences.lines(self))
+
+    def __repr__(self) -> str:
+        best = "another network" if self.best is None else self.best.base
+        return f"<Explanation of {self.number.text}: {best}>"
+
+    def _overview(self) -> Overview:
+        """Return the answer, and the other sentences."""
+        first, *others = sentences.lines(self)
+        return Overview(first, (), (), [line.strip() for line in others])
+
+    def show(self, ost: IO[str] | None = None) -> None:
+        """Write the answer in sentences."""
+        (sys.stdout if ost is None else ost).write(f"{self}\n")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the explanation in plain JSON types."""
+
+        def plain(reading: Reading) -> dict[str, Any]:
+            return {
+                "convention": reading.base,
+                "unit": reading.unit,
+                "value": float(reading.value) if reading.value.denominator > 1 else int(reading.value),
+                "price": reading.price,
+                "changes": list(reading.changes),
+                "size": reading.size,
+            }
+
+        return {
+            "number": self.number.text,
+            "low": float(self.number.low),
+            "high": float(self.number.high),
+            "digits": self.number.digits,
+            "macs": self.macs,
+            "another_network": self.is_another_network,
+            "ambiguous": self.is_ambiguous,
+            "answers": [[plain(reading) for reading in answer.readings] for answer in self.answers],
+            "nearest": [plain(reading) for reading in self.nearest],
+            "hints": [hint.text for hint in self.hints],
+        }
+
+
+def explain(
+    report: Report,
+    number: str | int | float,
+    digits: int | None = None,
+    *,
+    sizes: Mapping[str, Callable[[], Report]] | None = None,
+) -> Explanation:
+    """Return the explanation of a number that somebody printed for this network.
+
+    ::
+
+        report = costcore.estimate(net, (1, 3, 224, 224), spelled=True)
+        print(costcore.explain(report, "4.14G"))
+
+    Every convention is tried, with changes that people make: MACs counted twice, one operator left out, without the
+    head, a batch, cut digits. Each has a price, and the cheapest reading comes first.
+
+    Args:
+        report: the network, best captured with ``spelled=True``: some conventions depend on how code calls functions.
+        number: the number, ``"4.14 GFLOPs"``, ``4.14e9`` or ``4089184256``.
+        digits: its significant digits; default: those that are written.
+        sizes: reports of the same network at other input sizes, as functions by name of the size. They are tried if
+            nothing cheaper fits.
+
+    Raises:
+        TypeError, ValueError: if ``report`` is not a report, or ``number`` cannot be read.
+        CostError: if the report has symbolic dimensions; bind them with ``subs`` first.
+    """
+    if not isinstance(report, Report):
+        raise TypeError(f"explain expects a report, such as that of estimate (got {type(report).__name__})")
+    printed = read_number(number, digits)
+    macs = report.total_report["macs"]
+    if is_symbolic(macs):
+        raise CostError("a report with symbolic dimensions has no number to explain. Bind them first: report.subs(…).")
+    tried = bases(report)
+    found = [reading for base in tried for reading in base.readings(printed)]
+    found += other_amounts(report, printed)
+    if not found or min(reading.price for reading in found) >= ANOTHER_NETWORK:
+        found += _at_other_sizes(printed, sizes or {})
+    answers = _answers(found, printed)
+    nearest = () if answers else _nearest(tried, printed)
+    return Explanation(printed, int(macs), answers, nearest, tuple(hints(int(macs), printed)))
+
+
+def _at_other_sizes(number: PrintedNumber, sizes: Mapping[str, Callable[[], Report]]) -> Iterable[Reading]:
+    for size, estimate in sizes.items():
+        try:
+            report = estimate()
+        except CostError:  # the network does not take this size
+            continue
+        for base in bases(report, size):
+            yield from base.readings(number)
+
+
+def _answers(found: list[Reading], number: PrintedNumber) -> tuple[Answer, ...]:
+    """Return the readings with equal values as one answer, by price, then by distance from the number."""
+    rank = {name: i for i, name in enumerate((*MOST_USED, *(name for name in conventions() if name not in MOST_USED)))}
+    groups: dict[tuple[Fraction, int], list[Reading]] = {}
+    cheapest: dict[Fraction, int] = {}
+    for reading in found:
+        cheapest[reading.value] = min(reading.price, cheapest.get(reading.value, reading.price))
+    for reading in found:
+        groups.setdefault((reading.value, cheapest[reading.value]), []).append(reading)
+    answers = [
+        Answer(value, price, tuple(sorted(readings, key=lambda r: (r.price, rank.get(r.base, len(rank))))))
+        for (value, price), readings in groups.items()
+    ]
+    return tuple(sorted(answers, key=lambda answer: _order(answer, number)))
+
+
+def _order(answer: Answer, number: PrintedNumber) -> tuple[int, bool, bool, Fraction]:
+    first = answer.readings[0]
+    return answer.price, CUT in first.changes, first.base not in MOST_USED, abs(answer.value - number.value)
+
+
+def _nearest(tried: list[Base], number: PrintedNumber) -> tuple[Reading, ...]:
+    usual = [base for base in tried if base.view.counts.convention.is_printed]
+    readings = [Reading(Fraction(base.total), base.price, base.name, base.view.unit, (), base.view) for base in usual]
+    by_value = {reading.value: reading for reading in sorted(readings, key=lambda r: -r.price)}
+    return tuple(sorted(by_value.values(), key=lambda reading: abs(reading.value - number.value))[:3])

@@ -1,0 +1,246 @@
+"""Reconcile two conventions: the operators by which their totals differ, adding up exactly."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, NamedTuple
+
+from costcore.analyses.conventions.view import View
+from costcore.messages import unknown
+from costcore.numbers.dims import Dim
+from costcore.numbers.symbolic import as_text, expanded_sum, magnitude
+from costcore.reports.report import Report
+from costcore.studies.comparisons.matching import by_module, by_order
+from costcore.studies.explanations.wording import NOT_COUNTED, rule_in_words
+from costcore.tables.columns import Table
+from costcore.tables.overview.displayed import Displayed
+from costcore.tables.overview.overview import Overview, Part
+from costcore.tables.renderers import rendered
+from costcore.tables.show import show_text
+from costcore.text.targets import Target, save
+from costcore.trace.trace import CallCost
+
+MODES = ("table", "md", "csv")
+
+
+class Difference(NamedTuple):
+    """What one operator adds to the difference of two totals.
+
+    Attributes:
+        op: the operator, or the term of a closed form.
+        amount: new amount minus old amount.
+        n_calls: the number of calls that differ.
+        old: how the old convention counts them, in words.
+        new: how the new one does.
+        calls: their names.
+    """
+
+    op: str
+    amount: Dim
+    n_calls: int
+    old: str
+    new: str
+    calls: tuple[str, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Reconciliation(Displayed):
+    """Why two totals differ; the amounts of :attr:`lines` add up to the difference exactly.
+
+    Attributes:
+        names: the old and the new convention.
+        totals: their totals.
+        units: what they count, ``MAC`` or ``FLOP``.
+        lines: the differences by operator, the largest first.
+        notes: what either of them cannot reproduce.
+    """
+
+    names: tuple[str, str]
+    totals: tuple[Dim, Dim]
+    units: tuple[str, str]
+    lines: tuple[Difference, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def difference(self) -> Dim:
+        """New total minus old total."""
+        return expanded_sum((self.totals[1], -self.totals[0]))
+
+    @property
+    def summary(self) -> str:
+        """The difference and the operator with the largest part of it, in one sentence."""
+        old, new = self.names
+        if not self.lines:
+            return f"{old} and {new} count the same."
+        largest = self.lines[0]
+        return (
+            f"{new} differs from {old} by {_grouped(self.difference, '+')}; {largest.op} has the largest part, "
+            f"{_grouped(largest.amount, '+')}: {largest.old} → {largest.new}."
+        )
+
+    def __repr__(self) -> str:
+        operators = f"{len(self.lines)} operator{'s' * (len(self.lines) != 1)}"
+        return f"<Reconciliation: {' → '.join(self.names)}, {_grouped(self.difference, '+')} in {operators}>"
+
+    def __str__(self) -> str:
+        return rendered(self._table(), "table")
+
+    def _overview(self) -> Overview:
+        """Return the summary, and the lines as a table."""
+        return Overview(self.summary, (), [Part("By operator", self._table())], self.notes)
+
+    def show(self, ost: IO[str] | None = None, mode: str = "table") -> None:
+        """Write the lines as a table; ``mode`` is ``table``, ``md`` or ``csv``.
+
+        Raises:
+            ValueError: for any other mode.
+        """
+        if mode not in MODES:
+            raise ValueError(unknown("mode", mode, MODES))
+        show_text(self._table(), sys.stdout if ost is None else ost, mode, ["Calls"])
+
+    def to_markdown(self, target: Target = None) -> str:
+        """Return the lines as a Markdown table, and write it to ``target`` if given."""
+        return save(rendered(self._table(), "md"), target)
+
+    def to_html(self, target: Target = None, title: str = "") -> str:
+        """Return the lines as one self-contained HTML page, and write it to ``target`` if given."""
+        from costcore.studies.explanations.html import to_html
+
+        totals = [(name, _grouped(total)) for name, total in zip(self.names, self.totals, strict=True)]
+        totals.append(("Difference", _grouped(self.difference, "+")))
+        return save(to_html(self.names, totals, self._table(), [self.summary, *self.notes], title), target)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the reconciliation in plain JSON types; symbolic amounts are texts."""
+        sides = zip(("old", "new"), self.names, self.units, self.totals, strict=True)
+        ends = {side: {"convention": name, "unit": unit, "total": _plain(total)} for side, name, unit, total in sides}
+        lines = [{**line._asdict(), "amount": _plain(line.amount), "calls": list(line.calls)} for line in self.lines]
+        return {**ends, "difference": _plain(self.difference), "lines": lines, "notes": list(self.notes)}
+
+    def _table(self) -> Table:
+        (old, new), (before, after) = self.names, self.totals
+        rows = [[old, _grouped(before), "", ""]]
+        for line in self.lines:
+            calls = f"{line.n_calls} call{'s' * (line.n_calls != 1)}" if line.n_calls else ""
+            rows.append([f"  {line.op}", _grouped(line.amount, "+"), calls, f"{line.old} → {line.new}"])
+        rows.append([new, _grouped(after), "", ""])
+        titles = [("Convention or operator", ""), ("Amount", ""), ("Calls", ""), ("Rule", "")]
+        return Table(titles, rows, [False, True, False, False], [None] * len(rows))
+
+
+def reconcile(
+    report: Report, old: str | View, new: str | View, other: Report | None = None, *, by: str | None = None
+) -> Reconciliation:
+    """Return why two conventions give different totals, for one report or for two.
+
+    Args:
+        report: a report.
+        old: a convention, see :meth:`costcore.Report.under`.
+        new: the convention to compare it with.
+        other: the report that ``new`` counts, if it is another one. Its calls are matched as :func:`costcore.compare`
+            matches them.
+        by: ``module`` or ``order``, how the calls of two reports are matched; default: by module, or by order if the
+            frameworks differ.
+
+    Raises:
+        TypeError, ValueError: if an argument is invalid.
+        CostError: if a convention cannot be applied.
+    """
+    for each in (report, other):
+        if not isinstance(each, Report | None) or report is None:
+            raise TypeError(f"reconcile expects reports, such as those of estimate (got {type(each).__name__})")
+    if by not in (None, "module", "order"):
+        raise ValueError(unknown("matching", by, ("module", "order")))
+    before = old if isinstance(old, View) else report.under(old)
+    after = new if isinstance(new, View) else (other or report).under(new)
+    views = before, after
+    pairs = _same_calls(report) if other is None else _matched_calls(report, other, by)
+    lines = [*_by_operator(_Side(report, views[0]), _Side(other or report, views[1]), pairs), *_terms(views)]
+    lines.sort(key=lambda line: -abs(magnitude(line.amount)))
+    return Reconciliation(
+        (views[0].name, views[1].name),
+        (views[0].total, views[1].total),
+        (views[0].unit, views[1].unit),
+        tuple(lines),
+        tuple(dict.fromkeys((*views[0].notes, *views[1].notes))),
+    )
+
+
+class _Side:
+    """A report under a convention: amounts, expressions and records of its calls by position."""
+
+    def __init__(self, report: Report, view: View) -> None:
+        self.records = report.trace.records
+        self.amounts = view.amounts
+        self.expressions: dict[int, list[str]] = {}
+        for line in view.counts.lines:
+            if line.position is not None:
+                self.expressions.setdefault(line.position, []).append(line.expression)
+
+    def words(self, positions: Sequence[int]) -> str:
+        """Return how the calls at these positions are counted."""
+        if not positions:
+            return "absent"
+        records = [(self.records[i], self._once(i)) for i in positions]
+        return rule_in_words(records, (text for i in positions for text in self.expressions.get(i, ())))
+
+    def _once(self, position: int) -> Dim:
+        times, amount = self.records[position].call.times, self.amounts[position]
+        return amount // times if isinstance(times, int) and times and isinstance(amount, int) else amount
+
+
+def _same_calls(report: Report) -> list[tuple[int | None, int | None]]:
+    return [(i, i) for i in range(len(report.trace))]
+
+
+def _matched_calls(old: Report, new: Report, by: str | None) -> list[tuple[int | None, int | None]]:
+    """Return the positions of the calls that match, of those that have a cost, and of all others."""
+    positions = [_counted(report.trace.records) for report in (old, new)]
+    entries = [list(report.ledger.entries.values()) for report in (old, new)]
+    is_order = by == "order" or (by is None and old.trace.run.frameworks.keys() != new.trace.run.frameworks.keys())
+    pairs = (by_order if is_order else by_module)(*entries)
+    used = [{pair[side] for pair in pairs} for side in (0, 1)]
+    rest = [(i, None) for i in range(len(entries[0])) if i not in used[0]]
+    rest_new = [(None, j) for j in range(len(entries[1])) if j not in used[1]]
+    found = [*pairs, *rest, *rest_new]
+    return [(None if i is None else positions[0][i], None if j is None else positions[1][j]) for i, j in found]
+
+
+def _counted(records: Sequence[CallCost]) -> list[int]:
+    return [i for i, record in enumerate(records) if record.cost is not None]
+
+
+def _by_operator(old: _Side, new: _Side, pairs: Sequence[tuple[int | None, int | None]]) -> Iterator[Difference]:
+    groups: dict[str, list[tuple[int | None, int | None]]] = {}
+    for i, j in pairs:
+        before = 0 if i is None else old.amounts[i]
+        after = 0 if j is None else new.amounts[j]
+        if before != after:
+            record = old.records[i] if i is not None else new.records[j if j is not None else 0]
+            groups.setdefault(record.call.layer.op, []).append((i, j))
+    for op, group in groups.items():
+        olds, news = [i for i, _ in group if i is not None], [j for _, j in group if j is not None]
+        amount = expanded_sum([*(new.amounts[j] for j in news), *(-old.amounts[i] for i in olds)])
+        names = [old.records[i].call.name for i in olds] or [new.records[j].call.name for j in news]
+        if amount != 0:
+            yield Difference(op, amount, len(group), old.words(olds), new.words(news), tuple(names))
+
+
+def _terms(views: tuple[View, View]) -> Iterator[Difference]:
+    """Yield the terms of closed forms, which belong to no call."""
+    for view, sign in zip(views, (-1, 1), strict=True):
+        for call, line in view.lines:
+            if call is None:
+                words = (NOT_COUNTED, line.expression)[::sign]
+                yield Difference(f"{view.name}: {line.rule}", sign * line.amount, 0, words[0], words[1], ())
+
+
+def _grouped(amount: Dim, sign: str = "") -> str:
+    return f"{amount:{sign},}".replace("-", "\N{MINUS SIGN}") if isinstance(amount, int) else as_text(amount)
+
+
+def _plain(amount: Dim) -> int | str:
+    return amount if isinstance(amount, int) else as_text(amount)

@@ -1,0 +1,99 @@
+"""What a meter of training shows: rates of the last steps and of all."""
+
+from __future__ import annotations
+
+from costcore.studies.meter.rates import Rates
+from costcore.studies.meter.step_log import StepLog, Totals
+from costcore.studies.meter.wording import described
+from costcore.tables.overview.displayed import Displayed
+from costcore.tables.overview.overview import Figure, Overview
+from costcore.text.amounts import exact, readable
+
+
+class Readings(Displayed):
+    """The rates of a meter; :class:`costcore.MFUMeter` counts the steps.
+
+    Attributes:
+        notes: what the figures assume, and why there is no MFU; a list of sentences.
+    """
+
+    notes: list[str]
+    _log: StepLog
+    _devices: int
+    _peak: float | None
+    _given_dtype: str | None
+
+    def _rates(self, totals: Totals) -> Rates:
+        steps, nanoseconds, cost = totals
+        return Rates(steps, nanoseconds / 1e9, cost, self._devices, self._peak)
+
+    @property
+    def last(self) -> Rates:
+        """The last steps, as many as the window has."""
+        return self._rates(self._log.last)
+
+    @property
+    def total(self) -> Rates:
+        """All steps but those that were counted while they ran."""
+        return self._rates(self._log.all)
+
+    @property
+    def model_flops(self) -> int:
+        """Model FLOPs of all steps, those that were counted while they ran included."""
+        return self._log.all[2].model_flops + self._log.untimed.model_flops
+
+    @property
+    def hardware_flops(self) -> int:
+        """Hardware FLOPs of all steps, those that were counted while they ran included."""
+        return self._log.all[2].hardware_flops + self._log.untimed.hardware_flops
+
+    @property
+    def dtype(self) -> str:
+        """The dtype that the peak is for; empty before the first step."""
+        return self._given_dtype or self._log.all[2].dtype or self._log.untimed.dtype
+
+    @property
+    def mfu(self) -> float | None:
+        """Share of the peak that the model FLOPs of the last steps are; None if the peak is unknown."""
+        return self.last.mfu
+
+    @property
+    def hfu(self) -> float | None:
+        """Share of the peak that the hardware FLOPs of the last steps are; None if the peak is unknown."""
+        return self.last.hfu
+
+    @property
+    def flops_per_second(self) -> float | None:
+        """Model FLOPs per second of the last steps."""
+        return self.last.flops_per_second
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Input tokens per second of the last steps; None if the input does not have tokens."""
+        return self.last.tokens_per_second
+
+    def scalars(self, prefix: str = "") -> dict[str, float]:
+        """Return the rates of the last steps and the model FLOPs of all: a flat dict of floats.
+
+        It suits TensorBoard, W&B and others. What is unknown is left out.
+
+        Args:
+            prefix: is put before every name, ``"costcore/"``.
+        """
+        found = {**self.last.scalars(), "total_model_flops": float(self.model_flops)}
+        return {prefix + name: value for name, value in found.items()}
+
+    def describe(self) -> str:
+        """Return the rates of the last steps as text, followed by the notes."""
+        return "\n".join([described(self.last, self.total, self.dtype), *self.notes])
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def _overview(self) -> Overview:
+        """Return the line of :meth:`describe`, the model FLOPs of all steps, and the notes."""
+        figures = [Figure("Model FLOPs of all steps", readable(self.model_flops, "flops"), exact(self.model_flops))]
+        return Overview(described(self.last, self.total, self.dtype), figures, (), self.notes)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({described(self.last, self.total, self.dtype)})"

@@ -1,0 +1,159 @@
+"""The table of a model that is served: prefill and decode on devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from costcore.analyses.devices.device import Device
+from costcore.studies.serving.phase import Phase
+from costcore.studies.serving.report import ServingReport
+from costcore.tables.columns import Table
+
+
+class Row(NamedTuple):
+    """A pass on a device.
+
+    Attributes:
+        device: name of the device.
+        phase: ``prefill`` or ``decode``, of latent attention with how it is computed.
+        batch: number of sequences.
+        macs_per_token: MACs per new token.
+        weight_bytes: bytes of weights that are read.
+        kv_bytes: bytes of the cache that are read, those of the new tokens included.
+        intensity: FLOPs of products per byte of weights and cache.
+        binds: ``compute`` or ``memory``.
+        bound_seconds: the least time of the pass; with experts of the mean pass.
+        least_seconds: the least time of every pass, also if all tokens choose the same experts.
+        tokens_per_second: new tokens per second, at most.
+        sequences: how many sequences of this context fit; None if the memory of the device is unknown.
+    """
+
+    device: str
+    phase: str
+    batch: int
+    macs_per_token: float
+    weight_bytes: int
+    kv_bytes: int
+    intensity: float
+    binds: str
+    bound_seconds: float
+    least_seconds: float
+    tokens_per_second: float
+    sequences: int | None
+
+
+def serving_rows(
+    serving: ServingReport,
+    devices: Sequence[Device],
+    batches: Sequence[int],
+    context: int,
+    *,
+    share: float = 0.9,
+    memory: int | str | None = None,
+    last_only: bool = False,
+) -> list[Row]:
+    """Return a prefill of one prompt and decode steps of every batch, on every device.
+
+    Args:
+        serving: the model.
+        devices: the devices.
+        batches: numbers of sequences of a decode step.
+        context: tokens of a prompt, and of every sequence that is decoded.
+        share: the part of the memory of a device that weights and caches may take.
+        memory: memory in place of that of the devices.
+        last_only: whether a prefill computes scores for the last token alone.
+
+    Raises:
+        CostError: if the model fails, or the bandwidth of a device is unknown.
+        TypeError, ValueError: if an argument is invalid.
+    """
+    phases = list(_phases(serving, batches, context, last_only))
+    return [
+        _row(device, name, phase, _fitting(serving, device, name, context, share, memory))
+        for device in devices
+        for name, phase in phases
+    ]
+
+
+def _phases(
+    serving: ServingReport, batches: Sequence[int], context: int, last_only: bool
+) -> Iterator[tuple[str, Phase]]:
+    yield "prefill", serving.prefill(context, last_only=last_only)
+    ways = ("expanded", "absorbed") if serving.latents else ("",)
+    for way in ways:
+        for batch in batches:
+            step = serving.decode(batch, context, latent=way or "expanded")
+            yield f"decode, {way}" if way else "decode", step
+
+
+def _fitting(
+    serving: ServingReport, device: Device, phase: str, context: int, share: float, memory: int | str | None
+) -> int | None:
+    if memory is None and device.memory.dram_gb is None:
+        return None
+    latent = "expanded" if phase.endswith("expanded") else "absorbed"
+    return serving.max_sequences(device, length=context, share=share, memory=memory, latent=latent)
+
+
+def _row(device: Device, name: str, phase: Phase, sequences: int | None) -> Row:
+    time = phase.time(device)
+    return Row(
+        device=device.name,
+        phase=name,
+        batch=phase.batch,
+        macs_per_token=phase.macs / phase.new_tokens,
+        weight_bytes=phase.load_weight,
+        kv_bytes=phase.load_kv,
+        intensity=phase.intensity,
+        binds=time.binds,
+        bound_seconds=time.bound_seconds,
+        least_seconds=time.least_seconds,
+        tokens_per_second=time.tokens_per_second,
+        sequences=sequences,
+    )
+
+
+TITLES = (
+    *(("Device", ""), ("Phase", ""), ("Batch", ""), ("MACs/token", "G"), ("Weights", "GB"), ("KV", "GB")),
+    *(
+        ("Intensity", "FLOP/B"),
+        ("Bound by", ""),
+        ("At least", "ms"),
+        ("At most", "tokens/s"),
+        ("Sequences that fit", ""),
+    ),
+)
+"""Title and unit of every column."""
+
+
+def serving_table(rows: Sequence[Row]) -> Table:
+    """Return rows as a table for a renderer."""
+    cells = [
+        [
+            *(row.device, row.phase, str(row.batch), f"{row.macs_per_token / 1e9:.2f}"),
+            *(f"{row.weight_bytes / 1e9:.2f}", f"{row.kv_bytes / 1e9:.2f}", f"{row.intensity:.2f}", row.binds),
+            *(f"{1e3 * row.bound_seconds:.2f}", f"{row.tokens_per_second:.0f}"),
+            "" if row.sequences is None else str(row.sequences),
+        ]
+        for row in rows
+    ]
+    return Table(list(TITLES), cells, [title not in ("Device", "Phase", "Bound by") for title, _ in TITLES])
+
+
+def remarks(serving: ServingReport, phases: Sequence[Phase], devices: Sequence[Device]) -> list[str]:
+    """Return what the figures of a table rest on, each remark once."""
+    found = [text for device in devices for phase in phases for text in phase.time(device).remarks]
+    found.append(f"weights {serving.weight_bytes / 1e9:.2f} GB, cache {serving.kv_bytes_per_token} bytes per token")
+    most, longest = serving.most_tokens, max(phase.context for phase in phases)
+    if most is not None and longest > most:
+        found.append(f"the model has positions for {most} tokens, fewer than {longest}")
+    found += [*serving.notes, *(f"assumed: {each}" for each in serving.assumptions)]
+    if serving.uncounted:
+        found.append(f"not counted: {', '.join(serving.uncounted)}")
+    return list(dict.fromkeys(found))
+
+
+def to_dicts(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return rows in plain JSON types."""
+    return [row._asdict() for row in rows]

@@ -1,0 +1,254 @@
+"""What the calls of a pass compute, read and write: weights, activations and cache apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from costcore.ir import BITS, Cost, Layer, Operations, Tensor
+from costcore.numbers.dims import Dim, is_symbolic, minimum
+from costcore.studies.serving.marks import STATE, cached_inputs, is_cached, is_move
+from costcore.trace.trace import CallCost
+
+FLOATING = frozenset(name for name in BITS if name.startswith(("float", "bfloat", "complex")))
+
+
+class Tally(NamedTuple):
+    """Sums over calls. Amounts of bits are those of the formats in which weights, activations and cache are stored.
+
+    Attributes:
+        n_calls: number of calls that cost something.
+        macs: multiplications in matrix products.
+        flops: floating-point operations; a fused multiply-add is one.
+        cache_macs: those of ``macs`` that multiply by keys and values.
+        expand_macs: those that multiply what is in the cache by weights: latent vectors that are expanded.
+        load_weight: bits of weights that are read.
+        load_act: bits of activations that are read, each by every call that reads it.
+        store_act: bits of activations that are written.
+        load_kv: bits of the cache that are read.
+        store_kv: bits that are added to the cache.
+        copied: bits of the cache that calls copy, read and written together.
+    """
+
+    n_calls: Dim = 0
+    macs: Dim = 0
+    flops: Dim = 0
+    cache_macs: Dim = 0
+    expand_macs: Dim = 0
+    load_weight: Any = 0
+    load_act: Any = 0
+    store_act: Any = 0
+    load_kv: Any = 0
+    store_kv: Any = 0
+    copied: Any = 0
+
+    def plus(self, other: Tally) -> Tally:
+        """Return the sums of both."""
+        return Tally(*(a if type(b) is int and not b else a + b for a, b in zip(self, other, strict=True)))
+
+    def times(self, count: Dim) -> Tally:
+        """Return the sums of so many equal calls."""
+        return self if type(count) is int and count == 1 else Tally(*(count * each for each in self))
+
+    def map(self, change: Callable[[Any], Any]) -> Tally:
+        """Return the tally with every sum changed."""
+        return Tally(*map(change, self))
+
+
+class Experts(NamedTuple):
+    """A call that reads the matrices of the experts that rows are sent to.
+
+    Attributes:
+        op: the operator.
+        bits: bits of the matrices of all experts.
+        experts: number of experts.
+        rows: rows that are sent to experts.
+        calls: how many such calls there are.
+    """
+
+    op: str
+    bits: Any
+    experts: Dim
+    rows: Dim
+    calls: Dim
+
+
+class Kind(NamedTuple):
+    """What calls have in common that are summed.
+
+    Attributes:
+        op: the operator.
+        bits: bits of the weights that they read, without scales; 0 if they read none.
+        act: bits of the activations that these are multiplied by; 0 if they read none.
+        is_latent: whether they are part of attention over latent vectors.
+    """
+
+    op: str
+    bits: int
+    act: int
+    is_latent: bool
+
+
+class Tallies(NamedTuple):
+    """The sums of a pass.
+
+    Attributes:
+        by_op: the sums of the calls of every kind.
+        experts: the calls that read experts.
+    """
+
+    by_op: dict[Kind, Tally]
+    experts: tuple[Experts, ...]
+
+    def map(self, change: Callable[[Any], Any]) -> Tallies:
+        """Return the tallies with every sum changed."""
+        experts = tuple(
+            Experts(each.op, *(change(value) for value in each[1:]))  # the operator is a text
+            for each in self.experts
+        )
+        return Tallies({key: tally.map(change) for key, tally in self.by_op.items()}, experts)
+
+
+class StoredWeight(NamedTuple):
+    """How a weight is stored and multiplied.
+
+    Attributes:
+        stored: bits in storage, with its part of a scale.
+        bits: bits without scales.
+        act: bits of the activations that it is multiplied by.
+    """
+
+    stored: Fraction
+    bits: int
+    act: int
+
+
+class Widths(NamedTuple):
+    """The bits in which numbers are stored.
+
+    Attributes:
+        act: bits of an activation.
+        cache: bits of a number of keys and values, with its scales.
+        weight: returns how a weight is stored by the module that reads it and the number of its axes.
+        latents: paths of the modules whose attention is over latent vectors.
+    """
+
+    act: int
+    cache: Fraction
+    weight: Callable[[str, int], StoredWeight]
+    latents: tuple[str, ...] = ()
+
+    def cached(self, tensor: Tensor) -> Fraction:
+        """Return the bits of a number of a tensor in the cache: states of recurrences stay as the model has them."""
+        return Fraction(BITS[tensor.dtype]) if tensor.role == STATE else self.cache
+
+    def is_latent(self, module: str) -> bool:
+        """Return whether a module is part of attention over latent vectors."""
+        return any(module == path or module.startswith(f"{path}.") for path in self.latents)
+
+
+def tallies_of(records: Iterable[CallCost], widths: Widths) -> Tallies:
+    """Return the sums of a captured pass, whose cached tensors are marked.
+
+    Args:
+        records: the calls, with numbers or formulas for all sizes.
+        widths: the bits in which numbers are stored.
+    """
+    counts: dict[tuple[Any, ...], tuple[Dim, CallCost]] = {}
+    for record in records:
+        call, cost = record.call, record.cost
+        if cost is not None and not _is_free(cost):
+            is_latent = bool(widths.latents) and widths.is_latent(call.module)
+            key = id(call.layer), id(cost), _weight_widths(call.module, call.layer, widths), is_latent
+            before = counts[key][0] if key in counts else 0
+            counts[key] = before + call.times, record
+    by_op: dict[Kind, Tally] = {}
+    experts: list[Experts] = []
+    for (*_, weights, is_latent), (count, record) in counts.items():
+        call = record.call
+        bits, act = weights[0][1:] if weights else (0, 0)
+        at = Kind(call.layer.op, bits, act, is_latent)
+        by_op[at] = by_op.get(at, Tally()).plus(_tally(record, widths).times(count))
+        experts += [each._replace(calls=count) for each in _experts(call.module, call.layer, widths)]
+    return Tallies(by_op, tuple(experts))
+
+
+def _is_free(cost: Cost) -> bool:
+    return cost.flops in (0, Operations()) and cost.mread == cost.mwrite == 0
+
+
+def _weight_widths(module: str, layer: Layer, widths: Widths) -> tuple[StoredWeight, ...]:
+    """Return the widths of the weights of a layer, the widest array first."""
+    weights = sorted((x for x in layer.inputs.values() if x.role == "param"), key=lambda x: -x.ndim)
+    return tuple(widths.weight(module, x.ndim) for x in weights)
+
+
+def _tally(record: CallCost, widths: Widths) -> Tally:
+    """Return the sums of one call."""
+    layer, cost = record.call.layer, record.cost
+    assert cost is not None
+    operations = cost.flops
+    flops = operations.flops() if isinstance(operations, Operations) else operations
+    act = [x for x in layer.inputs.values() if x.role != "param" and not is_cached(x)]
+    load_act, kept = sum(_act_bits(x, widths) for x in act), [x for x in layer.outputs if not is_cached(x)]
+    store_act = sum(_act_bits(x, widths) for x in kept)
+    stored = [x for x in layer.outputs if is_cached(x)]
+    reads = cached_inputs(layer)
+    load_weight = _weight_bits(record, widths)
+    if is_move(record) and (stored or reads):
+        return _copy(reads, act, stored, load_act, widths)
+    return Tally(
+        n_calls=1,
+        macs=cost.macs,
+        flops=flops,
+        cache_macs=cost.macs if layer.op == "attention" or (reads and not load_weight) else 0,
+        expand_macs=cost.macs if reads and load_weight else 0,
+        load_weight=load_weight,
+        load_act=load_act,
+        store_act=store_act,
+        load_kv=sum(x.stored_size * widths.cached(x) for x in reads),
+        store_kv=sum(x.size * widths.cached(x) for x in stored),
+    )
+
+
+def _copy(reads: list[Tensor], act: list[Tensor], stored: list[Tensor], load_act: Any, widths: Widths) -> Tally:
+    """Return the sums of a call that appends to the cache, or copies it."""
+    width = widths.cached(stored[0]) if stored else 0
+    new = sum(x.size for x in act if x.dtype in FLOATING) * width
+    copied = sum(x.stored_size * widths.cached(x) for x in reads) + sum(x.size * widths.cached(x) for x in stored)
+    return Tally(n_calls=1, load_act=load_act, store_kv=new, copied=copied + load_act)
+
+
+def _act_bits(tensor: Tensor, widths: Widths) -> Any:
+    return tensor.stored_size * widths.act if tensor.dtype in FLOATING and not tensor.is_scalar else 8 * tensor.nbytes
+
+
+def _weight_bits(record: CallCost, widths: Widths) -> Any:
+    """Return the bits of the weights that a call reads, at most all: what it leaves out of its operands is of these."""
+    layer, cost = record.call.layer, record.cost
+    weights = [x for x in layer.inputs.values() if x.role == "param"]
+    if not weights or cost is None:
+        return 0
+    unread = layer.read - cost.mread
+    bits = sum(x.stored_size * widths.weight(record.call.module, x.ndim).stored for x in weights)
+    if type(unread) is int and unread <= 0:
+        return bits
+    largest = max(weights, key=lambda x: x.ndim)
+    left = _quotient(unread, BITS[largest.dtype]) * widths.weight(record.call.module, largest.ndim).stored
+    return minimum(bits, bits - left)
+
+
+def _quotient(nbytes: Dim, bits: int) -> Any:
+    """Return how many numbers of a dtype so many bytes are."""
+    from sympy import Rational
+
+    return 8 * nbytes * Rational(1, bits) if is_symbolic(nbytes) else Fraction(8 * nbytes, bits)
+
+
+def _experts(module: str, layer: Layer, widths: Widths) -> Iterable[Experts]:
+    """Yield the call as one that reads the matrices of experts, if it is."""
+    if layer.op == "grouped_matmul" and layer["x1"].ndim == 3 and layer["x0"].ndim == 2:
+        stacked = layer["x1"]
+        bits = stacked.size * widths.weight(module, stacked.ndim).stored
+        yield Experts(layer.op, bits, stacked.shape[0], layer["x0"].shape[0], 1)

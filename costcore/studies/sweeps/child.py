@@ -1,0 +1,102 @@
+"""The process in which rows of a table are computed, so that a model can end it without any other effect."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from os import _exit
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import IO, TYPE_CHECKING
+
+from costcore.errors import CostError
+from costcore.studies.sweeps.frames import INTERRUPTED, STARTED, read_frame, write_frame
+
+if TYPE_CHECKING:
+    from costcore.studies.sweeps.row import ModelRow
+
+IDLE_SECONDS = 60
+"""How long a process without a task waits for one before it ends."""
+
+
+def main(memory_limit: int | None) -> None:
+    """Compute the rows of the tasks in standard input, until it ends or no task comes for :data:`IDLE_SECONDS`.
+
+    Args:
+        memory_limit: the bytes of memory that this process may allocate; None for no limit.
+    """
+    tasks, replies = _own_streams()
+    _end_this_process_first()
+    if memory_limit is not None:
+        limit_memory(memory_limit)
+    queue: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_receive, args=(tasks, queue), daemon=True).start()
+    loaded: set[str] = set()
+    with suppress(Empty):
+        while True:
+            frontends, task = pickle.loads(queue.get(timeout=IDLE_SECONDS))
+            if not set(frontends) <= loaded:
+                _load(frontends)
+                loaded.update(frontends)
+                gc.freeze()  # what is imported is never garbage, and takes long to scan
+            write_frame(replies, STARTED)
+            try:
+                write_frame(replies, pickle.dumps(_row(task)))
+            except KeyboardInterrupt:
+                write_frame(replies, INTERRUPTED)
+
+
+def _row(task: bytes) -> ModelRow:
+    from costcore.studies.sweeps.row import ModelRow, failure, row_of
+
+    try:
+        named, settings = pickle.loads(task)
+    except Exception as error:  # unpickling runs code of the user
+        return ModelRow("", {}, f"the model cannot be unpickled: {failure(error)}", failed=True)
+    return row_of(named, settings)
+
+
+def _load(frontends: Sequence[str]) -> None:
+    """Import what rows need, and frontends; one that cannot be imported yet, or at all, is the matter of the model."""
+    import costcore.studies.sweeps.row  # noqa: F401
+    from costcore.registry.frontends import load
+
+    for name in frontends:
+        with suppress(CostError):
+            load(name)
+
+
+def _own_streams() -> tuple[IO[bytes], IO[bytes]]:
+    """Return standard input and output; models read nothing, and what they print goes to standard error."""
+    tasks, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+    return tasks, replies
+
+
+def _receive(tasks: IO[bytes], queue: SimpleQueue[bytes]) -> None:
+    """Put every task into the queue. When the other process ends, end this one, whatever a model is doing."""
+    while (task := read_frame(tasks)) is not None:
+        queue.put(task)
+    _exit(0)
+
+
+def _end_this_process_first() -> None:
+    """Let Linux end this process, not the one that started it, if the machine runs out of memory."""
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+
+
+def limit_memory(nbytes: int) -> None:
+    """Limit the memory that this process may allocate; an allocation above it is a ``MemoryError``."""
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    nbytes = nbytes if most == resource.RLIM_INFINITY else min(nbytes, most)
+    resource.setrlimit(resource.RLIMIT_DATA, (nbytes, most))

@@ -1,0 +1,158 @@
+"""The formats of files of rows: JSON lines, CSV and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from costcore.errors import CostError
+from costcore.numbers.expressions import size_from, symbol_of
+from costcore.text.escape import printable
+
+Record: TypeAlias = "dict[str, Any]"
+"""A row by column, all values of plain JSON types."""
+
+ALWAYS = ("name", "status", "failed", "key")
+"""The columns that every file of rows has."""
+
+
+class LineFormat(NamedTuple):
+    """A format with one line per row, to which rows can be appended.
+
+    Attributes:
+        header: returns the line above the rows of these columns, which may be empty.
+        line: returns the line of a row; all rows have the same columns.
+        records: returns the rows in the lines of a file. Raises a ``ValueError`` if these are not rows.
+    """
+
+    header: Callable[[Sequence[str]], str]
+    line: Callable[[Record], str]
+    records: Callable[[list[str]], Iterable[Record]]
+
+
+def read_lines(path: Path, form: LineFormat) -> list[Record]:
+    """Return the rows of a file; a last line that was not finished is left out. No file has no rows.
+
+    Raises:
+        CostError: if it is not a file of rows.
+        OSError: if it cannot be read.
+    """
+    if not path.exists():
+        return []
+    *lines, _unfinished = path.read_text(encoding="utf-8").split("\n")
+    try:
+        records = [*form.records(lines)]
+    except ValueError as error:
+        raise CostError(f"{path} does not contain rows that costcore wrote: {error}") from error
+    return records
+
+
+def _json_line(record: Record) -> str:
+    return json.dumps(record, ensure_ascii=False) + "\n"
+
+
+def _json_records(lines: list[str]) -> Iterator[Record]:
+    for number, line in enumerate(lines, 1):
+        record = json.loads(line)
+        if not isinstance(record, dict) or not record.keys() >= set(ALWAYS):
+            raise ValueError(f"line {number} is not a row")
+        yield record
+
+
+def _csv_line(values: Iterable[Any]) -> str:
+    """Return a line of CSV; line breaks inside a value are escaped, so that every row is one line."""
+    out = StringIO()
+    csv.writer(out, lineterminator="\n").writerow("" if value is None else printable(str(value)) for value in values)
+    return out.getvalue()
+
+
+def _csv_records(lines: list[str]) -> Iterator[Record]:
+    if not lines:
+        return
+    names, *rows = csv.reader(lines)
+    if not set(names) >= set(ALWAYS):
+        raise ValueError(f"line 1 does not have the columns {', '.join(ALWAYS)}")
+    for row in rows:
+        yield dict(zip(names, row, strict=False))
+
+
+JSON_LINES = LineFormat(lambda names: "", _json_line, _json_records)
+CSV = LineFormat(_csv_line, lambda record: _csv_line(record.values()), _csv_records)
+
+
+def amount(value: Any) -> Any:
+    """Return the figure that a file contains: a number, an expression, or None for an unknown one."""
+    if value == "" or not isinstance(value, str):
+        return None if value == "" else value
+    if re.fullmatch(r"-?\d+", value):
+        return int(value)
+    if re.fullmatch(r"\d+(\.\d+)?(e-?\d+)?", value):
+        return float(value)
+    try:
+        return size_from(value, symbol_of)
+    except TypeError:  # a function of sizes, such as a maximum, which is only printed
+        return symbol_of(value)
+
+
+def read_parquet(path: Path) -> list[Record]:
+    """Return the rows of a Parquet file; no file has no rows.
+
+    Raises:
+        CostError: if it is not a file of rows.
+        OSError: if it cannot be read.
+    """
+    from pyarrow import ArrowInvalid
+    from pyarrow.parquet import read_table
+
+    if not path.exists():
+        return []
+    try:
+        records: list[Record] = read_table(path).to_pylist()
+    except ArrowInvalid as error:
+        raise CostError(f"{path} is not a Parquet file: {error}") from error
+    if any(not record.keys() >= set(ALWAYS) for record in records):
+        raise CostError(f"{path} does not contain rows that costcore wrote: columns are missing")
+    return records
+
+
+def write_parquet(path: Path, names: Sequence[str], records: Sequence[Record]) -> None:
+    """Write rows to a Parquet file, which is replaced atomically.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    from pyarrow import table
+    from pyarrow.parquet import write_table
+
+    temporary = path.with_name(f".{path.name}.tmp")
+    write_table(table({name: _arrow_column([record[name] for record in records]) for name in names}), temporary)
+    temporary.replace(path)
+
+
+def _arrow_column(values: Sequence[Any]) -> Any:
+    """Return a column; values of several types, or too large for 64 bits, as text."""
+    from pyarrow import ArrowInvalid, ArrowTypeError, array
+
+    try:
+        return array(values)
+    except (ArrowInvalid, ArrowTypeError, OverflowError):
+        return array([None if value is None else str(value) for value in values])
+
+
+def check_pyarrow() -> None:
+    """Check that pyarrow is installed.
+
+    Raises:
+        CostError: if it is not.
+    """
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise CostError(
+            f"a .parquet file needs pyarrow, which cannot be imported ({error}). Run pip install pyarrow."
+        ) from error

@@ -1,0 +1,153 @@
+"""A table with one row per model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import IO, Any
+
+from costcore.analyses.conventions.catalog import named
+from costcore.analyses.conventions.view import UNIT_NAMES
+from costcore.messages import unknown
+from costcore.numbers.symbolic import as_text
+from costcore.reports.exports.dataframe import columns_to_dataframe
+from costcore.studies.sweeps.figures import DEFAULT_COLUMNS, figure
+from costcore.studies.sweeps.row import ModelRow
+from costcore.tables.columns import Column, Table
+from costcore.tables.overview.displayed import Displayed
+from costcore.tables.overview.overview import Overview, Part
+from costcore.tables.show import show_text
+from costcore.tables.tabulate import tabulate
+
+MOST_ROWS = 40
+"""The maximum number of rows that ``print`` and notebooks show."""
+
+NAME, STATUS = Column("name", "Model"), Column("status", "Status")
+
+
+@dataclass(frozen=True, repr=False)
+class ModelTable(Displayed):
+    """The costs of several models, one row per model, in the given order.
+
+    Attributes:
+        rows: one row per model.
+        convention: the convention by which FLOPs are counted; empty for that of costcore.
+        columns: the names of the figures of every row.
+        arguments: the names of the arguments of all rows.
+    """
+
+    rows: tuple[ModelRow, ...]
+    convention: str = ""
+    columns: Sequence[str] = DEFAULT_COLUMNS
+    arguments: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        return f"<ModelTable: {self._count}>"
+
+    @property
+    def _count(self) -> str:
+        n, failed = len(self.rows), len(self.failed)
+        return f"{n:,} model{'s' * (n != 1)}" + (f", {failed:,} failed" if failed else "")
+
+    @property
+    def failed(self) -> list[ModelRow]:
+        """The rows of the models that failed."""
+        return [row for row in self.rows if row.failed]
+
+    def show(
+        self,
+        ost: IO[str] | None = None,
+        mode: str = "table",
+        unit: str | None = "autoaligned",
+        n_digits: int | None = 2,
+    ) -> None:
+        """Write the table to a stream.
+
+        Args:
+            ost: the stream; default: standard output.
+            mode: see :meth:`Report.show_report`.
+            unit: see :meth:`Report.show_report`.
+            n_digits: see :meth:`Report.show_report`.
+
+        Raises:
+            TypeError, ValueError: if an argument is invalid.
+        """
+        table = self._table(self.rows, unit, n_digits, fixed=mode == "table")
+        shown_first = ("name", "flops", "macs", "n_params")
+        dropped_first = [each for each in reversed([*self.arguments, *self.columns]) if each not in shown_first]
+        show_text(table, ost or sys.stdout, mode, [self._column(name).title for name in dropped_first])
+
+    def _table(self, rows: Sequence[ModelRow], unit: str | None, n_digits: int | None, fixed: bool) -> Table:
+        columns = [NAME, *map(self._column, (*self.arguments, *self.columns)), STATUS]
+        return tabulate(columns, [*map(_entry, rows)], unit, n_digits, fixed)
+
+    def _overview(self) -> Overview:
+        """Return the table, with its first and last rows if it is long."""
+        n, half = len(self.rows), MOST_ROWS // 2
+        rows = self.rows if n <= MOST_ROWS else (*self.rows[:half], *self.rows[-half:])
+        title = "All rows" if n <= MOST_ROWS else f"The first and the last {half} of {n:,} rows"
+        part = Part(title, self._table(rows, "autoaligned", 2, fixed=True))
+        return Overview(self._count, parts=[part])
+
+    def to_dataframe(self) -> Any:
+        """Return a ``pandas.DataFrame`` with one row per model: name, arguments, figures, ``status`` and ``failed``.
+
+        Raises:
+            CostError: if pandas is not installed.
+        """
+        names = ["name", *self.arguments, *self.columns, "status", "failed"]
+        return columns_to_dataframe({name: [_values(row).get(name) for row in self.rows] for name in names})
+
+    def scatter(self, x: str, y: str, target: str | PathLike[str]) -> None:
+        """Draw one column over another, a point per model, to an SVG, PNG or PDF file.
+
+        Args:
+            x: the name of a figure, or of an argument with numbers.
+            y: the same for the vertical axis.
+            target: the path of the file; its suffix is the format.
+
+        Raises:
+            CostError: if matplotlib is not installed, or if no row has numbers for both.
+            OSError: if the file cannot be written.
+            ValueError: if there is no such column, or if the suffix is unknown.
+        """
+        from costcore.tables.pictures.theme import check_suffix, save_figure
+        from costcore.tables.pictures.xy import Axis, draw
+
+        known = [*self.arguments, *self.columns]
+        if missing := [name for name in (x, y) if name not in known]:
+            raise ValueError(unknown("column", missing, known))
+        rows = [_values(row) for row in self.rows if not row.failed]
+        axis_x, axis_y = (Axis(self._column(name), [row.get(name) for row in rows]) for name in (x, y))
+        suffix = check_suffix(target)
+        save_figure(draw(axis_x, axis_y), target, suffix)
+
+    def _column(self, name: str) -> Column:
+        """Return the column of an argument or of a figure."""
+        if name in self.arguments:
+            return Column(name, name)
+        column = figure(name).column
+        if name == "flops" and self.convention:
+            return column._replace(title=f"{UNIT_NAMES[named(self.convention).unit]} ({self.convention})")
+        return column
+
+
+def _values(row: ModelRow) -> dict[str, Any]:
+    """Return the values of a row by column."""
+    return {
+        **(row.arguments or {}),
+        **row.costs,
+        "name": row.name,
+        "status": row.status,
+        "failed": row.failed,
+    }
+
+
+def _entry(row: ModelRow) -> dict[str, Any]:
+    """Return the values of a row for a table; what is unknown is missing."""
+    status = f"failed: {row.status}" if row.failed else row.status
+    arguments = {name: as_text(value) for name, value in row.plain_arguments.items()}
+    figures = {name: value for name, value in row.costs.items() if value is not None}
+    return {**arguments, **figures, "name": row.name, "status": status}

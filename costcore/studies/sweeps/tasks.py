@@ -1,0 +1,132 @@
+"""A model as it is sent to another process, and the row that comes back."""
+
+from __future__ import annotations
+
+import pickle
+import secrets
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from costcore.errors import CostError
+from costcore.registry.frontends import loaded, reader_of, specs
+from costcore.studies.sweeps.process_pool import ProcessPool, pool_of
+from costcore.studies.sweeps.row import ModelRow, NamedModel, Settings, failure
+from costcore.studies.sweeps.sources import Sources
+
+
+class Plan(NamedTuple):
+    """How rows are computed.
+
+    Attributes:
+        jobs: the number of processes; -1 for one per core; None for the setting of joblib, or else this process.
+        timeout: the seconds that a model may take; None for no limit.
+        memory_limit: the bytes of memory that the process of a model may allocate; None for no limit.
+    """
+
+    jobs: int | None = None
+    timeout: float | None = None
+    memory_limit: int | None = None
+
+
+class Task(NamedTuple):
+    """A model to compute in another process.
+
+    Attributes:
+        position: its position in the table.
+        name: its name.
+        content: its model, inputs and settings, pickled; or its row, if they cannot be pickled.
+        frontends: the frontends that it probably needs; the time to import them is not part of its own.
+        plan: the limits.
+        run: identifies the call of ``table``; processes are not shared between calls, because code may have changed.
+    """
+
+    position: int
+    name: str
+    content: bytes | ModelRow
+    frontends: tuple[str, ...]
+    plan: Plan
+    run: str
+
+
+class TaskMaker:
+    """Makes the tasks of one call of ``table``.
+
+    Args:
+        settings: what all rows have in common.
+        plan: the limits.
+    """
+
+    def __init__(self, settings: Settings, plan: Plan) -> None:
+        self._settings, self._plan, self._run = settings, plan, secrets.token_hex(8)
+        self._sources = Sources([*settings.python_path, ""])
+        self._frontends: dict[str, tuple[str, ...]] = {}
+
+    def __call__(self, position: int, named: NamedModel) -> Task:
+        """Return a model as a task."""
+        content: bytes | ModelRow
+        try:
+            content = _pickled((named, self._settings))
+        except Exception as error:  # pickling runs code of the user
+            content = ModelRow(named.name, {}, f"the model cannot be pickled: {failure(error)}", True, named.arguments)
+        return Task(position, named.name, content, self._frontends_of(named.model), self._plan, self._run)
+
+    def _frontends_of(self, model: Any) -> tuple[str, ...]:
+        """Return the frontends whose frameworks a model probably needs, as far as its code says without being run."""
+        if not isinstance(model, str):
+            return tuple(loaded())
+        if model not in self._frontends:
+            module = model.rpartition(":")[0]
+            try:
+                packages = self._sources.packages(module) if module else set()
+            except OSError:  # its row has the error
+                packages = set()
+            reader = reader_of(model)
+            names = [spec.name for spec in specs().values() if spec.name == reader or spec.framework in packages]
+            self._frontends[model] = tuple(names)
+        return self._frontends[model]
+
+
+def compute(task: Task, pool: ProcessPool | None = None) -> tuple[int, ModelRow]:
+    """Return the position and the row of a task.
+
+    Args:
+        task: the task.
+        pool: the processes to use; default: those of this worker of a cluster.
+    """
+    if isinstance(task.content, ModelRow):
+        return task.position, task.content
+    with (pool or pool_of(task.run, task.plan.memory_limit)).process() as process:
+        return task.position, process.row(task.name, task.content, task.frontends, task.plan.timeout)
+
+
+def _pickled(value: Any) -> bytes:
+    """Return a value pickled, with the code of what is defined in the main module if joblib is installed."""
+    for name in ("cloudpickle", "joblib.externals.cloudpickle"):  # joblib brings one or the other
+        with suppress(ImportError):
+            content: bytes = import_module(name).dumps(value)
+            return content
+    return pickle.dumps(value)
+
+
+def memory_of(limit: object) -> int | None:
+    """Return a limit of memory in bytes, given as a number of bytes or as ``"2 GiB"``; None for none.
+
+    Raises:
+        TypeError, ValueError: if it has another form.
+        CostError: if this system cannot limit memory.
+    """
+    if limit is None:
+        return None
+    from costcore.text.amounts import parse_amount
+
+    try:
+        nbytes = parse_amount(limit, "mread")
+    except (TypeError, ValueError) as error:
+        raise type(error)(str(error).replace("mread", "memory_limit")) from None
+    try:
+        import resource
+    except ImportError as error:
+        raise CostError(f"memory_limit cannot be used on this system ({error})") from error
+    del resource
+    return nbytes

@@ -1,0 +1,119 @@
+"""Tables as wide as the terminal: columns that do not fit are left out and named below, and long text is shortened."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+from typing import IO, NamedTuple
+
+from costcore.tables.columns import Table
+
+DROPPED_FIRST = (
+    *("n_buffers", "n_shared", "n_frozen", "mwrite%", "mread%", "mrw%", "activations", "dtype"),
+    *("output_shape", "input_shape", "shape", "kind", "mwrite", "mread", "mcomm", "n_trainable", "memory", "madd"),
+    *("at_peak", "phase", "padding", "n_params", "type", "call", "mrw", "macs", "offset", "n_layers", "n_groups"),
+    *("stride", "flops_fma1", "module", "checked", "measured%", "bound/measured%", "seconds%"),
+)
+"""The columns that a narrow terminal does without, in this order. All other columns are always shown."""
+
+BETWEEN_CELLS = 3
+"""The line between two cells, and a space on each side of it (characters)."""
+
+NOTEBOOK_WIDTH = 100
+"""The width of the output of a cell, which wraps longer lines; notebooks do not report theirs (characters)."""
+
+SHORTEST = 24
+"""Text is not shortened to less (characters)."""
+
+
+class Fitted(NamedTuple):
+    """A table that fits.
+
+    Attributes:
+        table: the table.
+        dropped: the indices of the columns that were left out.
+    """
+
+    table: Table
+    dropped: list[int]
+
+
+def terminal_width(stream: IO[str]) -> int | None:
+    """Return the width of the terminal or notebook that a stream writes to (characters); None for a file or a pipe."""
+    if type(stream).__module__.startswith("ipykernel."):
+        return NOTEBOOK_WIDTH
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def fitted(table: Table, width: int, order: Iterable[int]) -> Fitted:
+    """Return the table in lines of ``width`` characters, if possible.
+
+    Columns are left out as long as the others do not fit with their text at its shortest; then text is shortened.
+
+    Args:
+        table: the table.
+        width: the width of the terminal.
+        order: the indices of the columns that may be left out, in this order.
+    """
+    widths = _widths(table)
+    least = [w if numeric else min(w, SHORTEST) for w, numeric in zip(widths, table.numeric, strict=True)]
+    shown = [*range(len(widths))]
+    for i in order:
+        if _line([least[j] for j in shown]) <= width:
+            break
+        shown.remove(i)
+    new = _narrowed({i: widths[i] for i in shown}, least, width)
+    rows = [[_short(row[i], new[i]) if new[i] < widths[i] else row[i] for i in shown] for row in table.rows]
+    titles, numeric = [table.titles[i] for i in shown], [table.numeric[i] for i in shown]
+    dropped = [i for i in range(len(widths)) if i not in shown]
+    return Fitted(table._replace(titles=titles, rows=rows, numeric=numeric, width=width), dropped)
+
+
+def order_of(names: Sequence[str], dropped_first: Iterable[str], labels: int = 1) -> list[int]:
+    """Return the indices of the columns that may be left out.
+
+    Args:
+        names: the names of the columns.
+        dropped_first: the names of those that may be left out, in this order.
+        labels: how many columns at the beginning say what a row is, and are always shown.
+    """
+    return [names.index(name) for name in dropped_first if name in names[labels:]]
+
+
+def remark_on(dropped: Iterable[str]) -> list[str]:
+    """Return the line that names the columns that were left out; empty if there are none."""
+    names = ", ".join(dropped)
+    return [f"columns left out to fit the width of the terminal: {names}"] if names else []
+
+
+def line_length(table: Table) -> int:
+    """Return the length of a line of ``table`` (characters)."""
+    return _line(_widths(table))
+
+
+def _narrowed(widths: dict[int, int], least: Sequence[int], width: int) -> dict[int, int]:
+    """Return the widths with the widest text shortened, until a line fits or no text can be shortened."""
+    new = dict(widths)
+    while (excess := _line(new.values()) - width) > 0:
+        wide = sorted((i for i in new if new[i] > least[i]), key=lambda i: -new[i])
+        if not wide:
+            break
+        next_width = max((new[i] for i in wide[1:]), default=0)
+        new[wide[0]] = max(least[wide[0]], min(new[wide[0]] - 1, next_width), new[wide[0]] - excess)
+    return new
+
+
+def _short(cell: str, width: int) -> str:
+    """Return a text of at most ``width`` characters: sentences lose their end, paths their beginning."""
+    if len(cell) <= width:
+        return cell
+    return f"{cell[: width - 1]}…" if " " in cell else f"…{cell[1 - width :]}"
+
+
+def _line(widths: Iterable[int]) -> int:
+    return sum(width + BETWEEN_CELLS for width in widths) + 1
+
+
+def _widths(table: Table) -> list[int]:
+    titles = [max(map(len, title)) for title in table.titles]
+    return [max(cells) for cells in zip(titles, *([*map(len, row)] for row in table.rows), strict=True)]

@@ -1,0 +1,133 @@
+"""An overview as HTML for a notebook, which strips scripts and may strip style sheets: plain elements that fold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from costcore.ledger.module_tree import walk
+from costcore.tables.columns import Table
+from costcore.tables.overview.overview import Figure, Overview, Part
+from costcore.tables.tree_rows import tree_rows
+from costcore.text.amounts import exact, readable
+from costcore.text.escape import printable
+
+MOST_MODULES = 300
+"""The maximum number of modules in the tree; levels below are part of the sums of the level above."""
+
+MOST_CHILDREN = 40
+"""The maximum number of children of one module; a row sums the others."""
+
+DEEPEST = 24
+"""The maximum number of levels, as deep as browsers and notebooks nest elements with ease."""
+
+INDENT = "margin-left:1.4em"
+
+
+def to_html(overview: Overview) -> str:
+    """Return one element with the title, the figures, the tables, the remarks and the tree of modules.
+
+    Names appear as text, never as markup, and there is no script, style sheet or link. Colors are those of the page
+    around it, so that it is readable in light and dark themes.
+    """
+    figures = "".join(map(_figure, overview.figures))
+    blocks = [
+        f"<p><strong>{_text(overview.title)}</strong></p>",
+        f"<table><tbody>{figures}</tbody></table>" if figures else "",
+        *map(_part, overview.parts),
+        _remarks(overview.lines),
+        _tree(overview.tree, overview.unit) if overview.tree is not None and overview.tree["children"] else "",
+    ]
+    return f"<div>{''.join(blocks)}</div>"
+
+
+def _text(value: str) -> str:
+    return escape(printable(value))
+
+
+def _figure(figure: Figure) -> str:
+    cells = (f"<td style='text-align:right'>{_text(figure.value)}</td>", f"<td>{_text(figure.note)}</td>")
+    return f"<tr><th scope='row' style='text-align:left'>{_text(figure.title)}</th>{''.join(cells)}</tr>"
+
+
+def _part(part: Part) -> str:
+    if not part.table.rows:
+        return ""
+    return _folded(_text(part.title), _table(part.table), part.is_open)
+
+
+def _folded(summary: str, content: str, is_open: bool) -> str:
+    return f"<details{' open' * is_open}><summary>{summary}</summary>{content}</details>"
+
+
+def _table(table: Table) -> str:
+    ends = ["right" if is_number else "left" for is_number in table.numeric]
+    titles = [" ".join(filter(None, title)) for title in table.titles]
+    body = "".join(f"<tr>{_cells('td', row, ends)}</tr>" for row in table.rows)
+    return f"<table><thead><tr>{_cells('th', titles, ends)}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cells(tag: str, cells: Sequence[str], ends: Sequence[str]) -> str:
+    return "".join(
+        f"<{tag} style='text-align:{end}'>{_text(cell)}</{tag}>" for cell, end in zip(cells, ends, strict=True)
+    )
+
+
+def _remarks(lines: Sequence[str]) -> str:
+    return f"<ul>{''.join(f'<li>{_text(line)}</li>' for line in lines)}</ul>" if lines else ""
+
+
+def _tree(tree: Mapping[str, Any], unit: str) -> str:
+    """Return the modules as nested elements that fold; the model and its children are open."""
+    depth, n = _depth_of(tree)
+    rows = tree_rows(dict(tree), depth, None, MOST_CHILDREN, "csv")
+    hidden = f" (modules below level {depth} are part of their sums)" if n > len(rows) else ""
+    return f"<p>Modules{hidden}:</p>{''.join(_nested(rows, unit))}"
+
+
+def _depth_of(tree: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the number of levels with at most :data:`MOST_MODULES` modules, and the number of all modules."""
+    counts: dict[int, int] = {}
+    for level, _ in walk(dict(tree)):
+        counts[level] = counts.get(level, 0) + 1
+    shown, depth = 1, 0
+    while depth + 1 in counts and depth < DEEPEST and shown + counts[depth + 1] <= MOST_MODULES:
+        depth += 1
+        shown += counts[depth]
+    return max(depth, 1), sum(counts.values())
+
+
+def _nested(rows: Sequence[Mapping[str, Any]], unit: str) -> Iterator[str]:
+    """Yield one element per module, inside that of its parent; rows have a ``depth``, parents before children."""
+    total = rows[0]["flops"]
+    is_open: list[int] = []
+    for row, after in zip(rows, [*rows[1:], None], strict=True):
+        while is_open and is_open[-1] >= row["depth"]:
+            is_open.pop()
+            yield "</details>"
+        if after is not None and after["depth"] > row["depth"]:
+            is_open.append(row["depth"])
+            yield f"<details{' open' * (row['depth'] == 0)}{_indent(row)}><summary>{_line(row, total, unit)}</summary>"
+        else:
+            yield f"<div{_indent(row)}>{_line(row, total, unit)}</div>"
+    yield "</details>" * len(is_open)
+
+
+def _indent(row: Mapping[str, Any]) -> str:
+    return f" style='{INDENT}'" if row["depth"] else ""
+
+
+def _line(row: Mapping[str, Any], total: Any, unit: str) -> str:
+    """Return a module in one line: name, type, amount and its share, and parameters."""
+    name = f"<strong>{_text(row['name'] or row['type'] or 'total')}</strong>"
+    kind = f" {_text(row['type'])}" if row["type"] and row["name"] else ""
+    same = f" (same as {_text(row['same_as'])})" if row["same_as"] else ""
+    share = f", {_share(float(row['flops%']))}" if isinstance(row.get("flops%"), (int, float)) and total else ""
+    flops, n_params = readable(row["flops"], "flops"), exact(row["n_params"])
+    unknown = f", {row['n_unknown']} not counted" if row.get("n_unknown") else ""
+    return f"{name}{kind}{same}: {_text(flops)} {_text(unit)}{_text(share)}, {_text(n_params)} parameters{unknown}"
+
+
+def _share(percent: float) -> str:
+    return "<0.1%" if 0 < percent < 0.05 else f"{percent:.1f}%"

@@ -1,0 +1,1 @@
+"""Pictures of amounts, as marks and axes."""

@@ -1,0 +1,122 @@
+"""Tables as text: CSV, Markdown, boxes for a terminal, and the renderers of plug-ins."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+
+from costcore.errors import CostError
+from costcore.messages import qualified_name, short_repr, unknown
+from costcore.plugins import cached, functions_from_plugins, hookimpl
+from costcore.tables.columns import Renderer, Table
+from costcore.text.escape import escaped, printable, shortened
+
+
+@hookimpl
+def costcore_renderers() -> Mapping[str, Renderer]:
+    """Return the built-in renderers, by mode."""
+    return {"csv": to_csv, "md": to_markdown, "table": to_boxes, "color": to_color}
+
+
+@cached
+def renderers() -> Mapping[str, Renderer]:
+    """Return every registered renderer, by mode.
+
+    Raises:
+        CostError: if two renderers are registered for the same mode, or if a plug-in fails.
+    """
+    by_mode: dict[str, Renderer] = {}
+    for registered in functions_from_plugins("costcore_renderers"):
+        for mode, renderer in registered.items():
+            if mode in by_mode:
+                raise CostError(
+                    f"mode={mode!r} has two renderers, {qualified_name(by_mode[mode])} and {qualified_name(renderer)}"
+                )
+            by_mode[mode] = renderer
+    return by_mode
+
+
+def renderer_for(mode: str) -> Renderer:
+    """Return the renderer of a mode.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    if mode not in renderers():
+        hint = ". For an HTML page use report.to_html()." if mode == "html" else ""
+        raise ValueError(unknown("mode", mode, renderers()) + hint)
+    return renderers()[mode]
+
+
+def rendered(table: Table, mode: str) -> str:
+    """Return ``table`` as text, rendered in ``mode``.
+
+    Raises:
+        ValueError: if the mode is unknown.
+        CostError: if the renderer of a plug-in fails or does not return a string.
+    """
+    renderer = renderer_for(mode)
+    try:
+        text = renderer(table)
+    except Exception as error:  # code of a plug-in can raise anything
+        raise CostError(f"the renderer {qualified_name(renderer)} fails: {type(error).__name__}: {error}") from error
+    if not isinstance(text, str):
+        raise CostError(f"the renderer {qualified_name(renderer)} must return text (got {short_repr(text)})")
+    return text if text.endswith("\n") else f"{text}\n"
+
+
+def to_csv(table: Table) -> str:
+    """Return comma-separated values.
+
+    An apostrophe precedes text that a spreadsheet would evaluate as a formula. Control characters and bidirectional
+    marks are escaped, except tabs, and line breaks, which the format quotes.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([" ".join(filter(None, title)) for title in table.titles])
+    for row in table.rows:
+        writer.writerow([_plain(c if n else _escape_formula(c)) for c, n in zip(row, table.numeric, strict=True)])
+    return out.getvalue()
+
+
+def _plain(cell: str) -> str:
+    return cell if cell.isprintable() else "".join(c if c in "\n\t" else printable(c) for c in cell)
+
+
+def to_markdown(table: Table) -> str:
+    """Return a Markdown table (GitHub's dialect)."""
+    lines = [" | ".join(escaped(" ".join(filter(None, title))) for title in table.titles)]
+    lines.append("|".join("---:" if numeric else ":---" for numeric in table.numeric))
+    lines += [" | ".join(escaped(cell) for cell in row) for row in table.rows]
+    return "".join(f"|{' ' if i != 1 else ''}{line}{' ' if i != 1 else ''}|\n" for i, line in enumerate(lines))
+
+
+def to_color(table: Table) -> str:
+    """Return boxes in color, with a bar for each row's share of the FLOPs; plain boxes if rich is not installed."""
+    try:
+        from costcore.tables.rich_table import draw
+    except ImportError:
+        return to_boxes(table)
+    return draw(table._replace(rows=[[shortened(printable(cell)) for cell in row] for row in table.rows]))
+
+
+def to_boxes(table: Table) -> str:
+    """Return a table with lines drawn around the cells; a tree without lines between its rows."""
+    from texttable import Texttable
+
+    drawing = Texttable(max_width=0)
+    if table.is_tree:
+        drawing.set_deco(Texttable.BORDER | Texttable.HEADER | Texttable.VLINES)
+    drawing.set_cols_dtype(["t"] * len(table.titles))
+    drawing.set_header_align(["l"] * len(table.titles))
+    drawing.set_cols_align(["r" if numeric else "l" for numeric in table.numeric])
+    drawing.header(["\n".join(filter(None, title)) for title in table.titles])
+    for row in table.rows:
+        drawing.add_row([shortened(printable(cell)) for cell in row])
+    return str(drawing.draw()) + "\n"
+
+
+def _escape_formula(text: str) -> str:
+    text = text.replace("\r", "\n").replace("\0", " ")  # some CSV readers reject these characters, even if quoted
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\n", " ")) else text

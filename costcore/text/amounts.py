@@ -1,0 +1,108 @@
+"""Amounts of a cost, parsed and formatted: ``4.1G``, ``100 MiB``, ``1,024``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from costcore.numbers.dims import MOST_DIGITS, Dim, is_symbolic
+from costcore.numbers.symbolic import as_text
+from costcore.text.units import BASES, PREFIXES, prefix_for, scaled
+
+METRICS: Mapping[str, tuple[str, str]] = {
+    "flops": ("FLOPs", "flops"),
+    "macs": ("MACs", "flops"),
+    "mread": ("bytes read", "bytes"),
+    "mwrite": ("bytes written", "bytes"),
+    "mrw": ("bytes read and written", "bytes"),
+    "n_params": ("parameters", "flops"),
+    "mcomm": ("bytes sent", "bytes"),
+}
+"""The costs that are compared and limited: key in reports -> (name in messages, kind of its prefixes).
+
+Reports of runs that do not communicate have no ``mcomm``, which is 0 then."""
+
+MEMORY: Mapping[str, tuple[str, str]] = {
+    "arena": ("bytes of arena", "bytes"),
+    "peak_memory": ("bytes of memory at the peak", "bytes"),
+}
+"""Figures that are not sums over calls, and are limited like costs."""
+
+FIGURES: Mapping[str, tuple[str, str]] = {**METRICS, **MEMORY}
+"""Everything that a budget limits."""
+
+_AMOUNT = r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*([KMGT]?)(i?)(B?)"
+_PERCENT = r"([0-9]+(?:\.[0-9]+)?)\s*%"
+
+
+def parse_bytes(value: object, name: str) -> int:
+    """Return the bytes that an integer or a string such as ``"24 GiB"`` stands for; see :func:`parse_amount`.
+
+    Args:
+        value: the amount.
+        name: its name in messages.
+    """
+    return _parsed(value, name, is_bytes=True)
+
+
+def parse_amount(value: object, metric: str) -> int:
+    """Return the amount of ``metric`` that an integer or a string such as ``"4.1G"`` stands for, rounded down.
+
+    The prefixes of FLOPs, MACs and parameters (``K M G T``) are powers of 1000. Bytes with a prefix need a unit: the
+    prefix of ``MiB`` is a power of 1024, that of ``MB`` a power of 1000.
+
+    Raises:
+        TypeError: if ``value`` is neither a whole number nor a string.
+        ValueError: if it is negative, or a string of another form.
+    """
+    return _parsed(value, metric, FIGURES[metric][1] == "bytes")
+
+
+def _parsed(value: object, metric: str, is_bytes: bool) -> int:
+    example = '"100 MiB" or "100 MB"' if is_bytes else '"4.1G"'
+    malformed = f"{metric} must be an integer or a string such as {example} (got {value!r})"
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and value == value // 1:
+        if value < 0:
+            raise ValueError(f"{metric} cannot be negative (got {value})")
+        return int(value)
+    if not isinstance(value, str):
+        raise TypeError(malformed)
+    match = re.fullmatch(_AMOUNT, value.strip())
+    if match is None:
+        raise ValueError(malformed)
+    number, prefix, binary, unit = match.groups()
+    if len(number) > MOST_DIGITS:
+        raise ValueError(f"{metric}: a number of {len(number)} digits is too large (expected at most {MOST_DIGITS})")
+    if bool(unit) != (is_bytes and bool(prefix or unit)) or (binary and not (prefix and unit)):
+        raise ValueError(malformed)
+    base = 1024 if binary else 1000
+    return int(Fraction(number.replace("_", "")) * base ** PREFIXES.index(prefix))
+
+
+def parse_percent(value: object) -> Fraction | None:
+    """Return the fraction that a string such as ``"1.5%"`` stands for (0.015); None if it is not a percentage."""
+    match = re.fullmatch(_PERCENT, value.strip()) if isinstance(value, str) else None
+    return Fraction(match[1]) / 100 if match else None
+
+
+def exact(value: Any, signed: bool = False) -> str:
+    """Return a whole number with separated thousands, or an expression as text; with a plus sign if ``signed``."""
+    text = as_text(value) if is_symbolic(value) else f"{value:,}"
+    return _plus(value, signed) + text
+
+
+def readable(value: Dim, metric: str, n_digits: int = 3, signed: bool = False) -> str:
+    """Return ``value`` rounded, in units of the largest fitting prefix: ``4.112 G``, ``97.492 MiB``."""
+    kind = FIGURES[metric][1]
+    prefix = prefix_for([value], kind)
+    unit = f"{prefix}iB" if kind == "bytes" and prefix else "B" if kind == "bytes" else prefix
+    if is_symbolic(value) or value % BASES[kind] ** PREFIXES.index(prefix) == 0:
+        n_digits = 0
+    return f"{_plus(value, signed)}{scaled(value, prefix, kind, n_digits)} {unit}".rstrip()
+
+
+def _plus(value: Any, signed: bool) -> str:
+    """Return the plus sign of a signed value; empty for zero and for text that starts with a minus sign."""
+    return "+" if signed and value != 0 and not as_text(value).startswith("-") else ""
