@@ -11,7 +11,7 @@ import pluggy
 if TYPE_CHECKING:
     from costcore.frontend import FrontendSpec
     from costcore.ir import Calculator
-    from costcore.tables.columns import Renderer
+    from costcore.text.table import Renderer
     from costcore.translate import Row
 
 NAME = "costcore"

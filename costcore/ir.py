@@ -337,8 +337,8 @@ def pattern(
 ) -> Callable[[_F], _F]:
     """Mark a calculator with the pattern of its operators: what an element of an output needs of the inputs.
 
-    Compilers fuse operators by it, see :mod:`costcore.analyses.fusion`. Without the mark the pattern is ``opaque``, which is
-    fused with nothing.
+    Compilers fuse operators by it, see :mod:`costcore.analyses.fusion`. Without the mark the pattern is ``opaque``,
+    which is fused with nothing.
 
     * ``free``: the output is the first input, in other words or in another shape; nothing runs.
     * ``map``: one element of each operand, with broadcasting.

@@ -8,10 +8,11 @@ from typing import Any
 
 from costcore.api.estimate import estimate
 from costcore.reports.report import Report
-from costcore.tables.columns import GROUPS, Column
+from costcore.tables.columns import GROUPS
 from costcore.tables.overview.displayed import Displayed
 from costcore.tables.overview.overview import Overview, Part
 from costcore.tables.tabulate import tabulate
+from costcore.text.table import Column
 
 COLUMNS = (
     Column("rank", "Rank", "count"),

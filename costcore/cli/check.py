@@ -15,9 +15,9 @@ from costcore.registry.frontends import reader_of, specs
 from costcore.studies.budgets.budget import Violation
 from costcore.studies.budgets.check import check
 from costcore.studies.budgets.toml import BudgetError, read_budget
-from costcore.tables.columns import Table
 from costcore.tables.renderers import to_markdown
 from costcore.text.escape import printable
+from costcore.text.table import Table
 
 EPILOG = """example of a budget file:
   [total]

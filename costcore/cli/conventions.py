@@ -10,9 +10,9 @@ from costcore.analyses.conventions.convention import Convention
 from costcore.cli.exit_codes import SUCCESS
 from costcore.cli.options import add_output, command_parser, format_of
 from costcore.cli.running import run_command, write_output, write_text
-from costcore.tables.columns import Table
 from costcore.tables.renderers import rendered, renderers
 from costcore.tables.show import show_text
+from costcore.text.table import Table
 
 FILES = (".csv", ".md")
 """Suffixes of the file of ``--output``."""

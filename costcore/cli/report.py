@@ -43,7 +43,6 @@ from costcore.tables.columns import (
     REPORT,
     SUMMARY,
     TREE,
-    Column,
     GroupColumns,
     LayerColumns,
     MemoryColumns,
@@ -55,6 +54,7 @@ from costcore.tables.columns import (
 )
 from costcore.tables.overview.displayed import overview_in_markdown
 from costcore.tables.renderers import renderers
+from costcore.text.table import Column
 from costcore.text.targets import save_output
 from costcore.text.units import check_digits
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
@@ -118,25 +117,6 @@ def cost_of_empty(layer: Layer, may_be_empty: Collection[str] = ()) -> Cost | No
     if any(tensor.size == 0 for name, tensor in layer.inputs.items() if name not in may_be_empty):
         return Cost(Operations(), layer.read, layer.written, layer.attrs)
     return None
-
-
-def check_calculator(calculator: object) -> None:
-    """Check that a calculator can be called with a layer as its only argument.
-
-    Raises:
-        TypeError: if it cannot.
-    """
-    if not callable(calculator):
-        raise TypeError(f"a calculator must be callable as calculator(layer) (got {calculator!r})")
-    try:
-        inspect.signature(calculator).bind("layer")
-    except TypeError as error:
-        raise TypeError(
-            f"{qualified_name(calculator)} cannot be called as calculator(layer): {error} (expected one "
-            "argument, the layer, or for Chainer functions calculator(function, inputs, **options))"
-        ) from error
-    except ValueError:
-        return  # a built-in without a signature, which cannot be checked before its first call
 
 
 def _name(calculator: Calculator, layer: Layer) -> str:

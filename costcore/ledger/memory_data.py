@@ -16,7 +16,7 @@ from costcore.trace.memory_ledger import KINDS, Block, MemoryLedger
 
 
 class MemoryData:
-    """The memory of one run as data; :class:`costcore.analyses.memory.report.Memory` adds what is shown, and the allocator.
+    """The memory of one run; :class:`costcore.analyses.memory.report.Memory` adds what is shown, and the allocator.
 
     Args:
         ledger: every block of the run.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 
@@ -121,3 +122,22 @@ def calculators() -> Mapping[str, Calculator]:
                 raise _two_calculators(op, first[op], table[op])
         add(of_plugins, table)
     return MergedCalculators(of_plugins, first) if of_plugins else first
+
+
+def check_calculator(calculator: object) -> None:
+    """Check that a calculator can be called with a layer as its only argument.
+
+    Raises:
+        TypeError: if it cannot.
+    """
+    if not callable(calculator):
+        raise TypeError(f"a calculator must be callable as calculator(layer) (got {calculator!r})")
+    try:
+        inspect.signature(calculator).bind("layer")
+    except TypeError as error:
+        raise TypeError(
+            f"{qualified_name(calculator)} cannot be called as calculator(layer): {error} (expected one "
+            "argument, the layer, or for Chainer functions calculator(function, inputs, **options))"
+        ) from error
+    except ValueError:
+        return  # a built-in without a signature, which cannot be checked before its first call

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from costcore.counting.pricing import check_calculator
 from costcore.errors import CostWarning
 from costcore.ir import Calculator
 from costcore.messages import qualified_name
-from costcore.registry.calculators import MergedCalculators, calculators
+from costcore.registry.calculators import MergedCalculators, calculators, check_calculator
 from costcore.registry.frontends import load, loaded, rows, specs
 from costcore.trace.call import Call
 

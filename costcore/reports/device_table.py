@@ -9,8 +9,8 @@ from costcore.analyses.timing.remarks import FUSIONS, MEANING, UNCALIBRATED, unk
 from costcore.analyses.timing.time_rows import total_of
 from costcore.ledger.caveats import remarks
 from costcore.reports.time_report import TimeReport
-from costcore.tables.columns import Column
 from costcore.tables.show import TableOptions, show
+from costcore.text.table import Column
 
 DEVICE = Column("device", "Device")
 BOUND = Column("bound_seconds", "Bound", "duration")

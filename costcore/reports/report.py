@@ -25,7 +25,6 @@ from costcore.tables.columns import (
     SENT,
     SUMMARY,
     TREE,
-    Column,
     GroupColumns,
     LayerColumns,
     MemoryColumns,
@@ -39,6 +38,7 @@ from costcore.tables.columns import (
 )
 from costcore.tables.overview.displayed import Displayed
 from costcore.tables.show import TableOptions, one_stream, show
+from costcore.text.table import Column
 from costcore.text.targets import Target, save_output
 from costcore.trace.run import FLOPS
 
@@ -240,8 +240,9 @@ class Report(Displayed, ReportFiles):
             tf32: operators whose float32 products may be rounded to TF32, of ``conv`` and ``matmul`` (all other
                 products). Default: what frameworks do, ``{"conv"}`` in PyTorch and both in others.
             links: the links between processes, for :attr:`TimeReport.communication_seconds`: a name of
-                ``costcore/analyses/topology/data/links.toml``, such as ``"nvlink4"``, or ``{"gbs": 25, "latency_us": 5}``; for a
-                mesh, a dict of these by dimension, ``{"tp": "nvlink4", "dp": "infiniband-ndr"}``.
+                ``costcore/analyses/topology/data/links.toml``, such as ``"nvlink4"``, or
+                ``{"gbs": 25, "latency_us": 5}``; for a mesh, a dict of these by dimension,
+                ``{"tp": "nvlink4", "dp": "infiniband-ndr"}``.
 
         Raises:
             TypeError, ValueError: if an argument is invalid, or there is no device of that name.

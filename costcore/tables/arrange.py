@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from costcore.ledger.checks import check_top
 from costcore.ledger.ledger import Ledger
 from costcore.numbers.symbolic import magnitude
-from costcore.tables.columns import NUMERIC, Column, choose
+from costcore.tables.columns import NUMERIC, choose
+from costcore.text.table import Column
 from costcore.trace.call import Call
 
 
@@ -22,8 +23,8 @@ class TableRow(NamedTuple):
 def in_order(items: Iterable[Any], column: Column, entry_of: Callable[[Any], Mapping[str, Any]]) -> list[Any]:
     """Return the items sorted by a column: numbers from the largest, text alphabetically.
 
-    The order is stable. Symbolic expressions are ranked by :func:`costcore.numbers.symbolic.magnitude`, percentages by the
-    amounts they are percentages of; missing values come last.
+    The order is stable. Symbolic expressions are ranked by :func:`costcore.numbers.symbolic.magnitude`, percentages by
+    the amounts they are percentages of; missing values come last.
 
     Args:
         items: the items to sort.

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from typing import IO, NamedTuple
 
-from costcore.tables.columns import Table
+from costcore.text.table import Table
 
 DROPPED_FIRST = (
     *("n_buffers", "n_shared", "n_frozen", "mwrite%", "mread%", "mrw%", "activations", "dtype"),

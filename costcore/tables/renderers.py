@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from costcore.errors import CostError
 from costcore.messages import qualified_name, short_repr, unknown
 from costcore.plugins import cached, functions_from_plugins, hookimpl
-from costcore.tables.columns import Renderer, Table
 from costcore.text.escape import escaped, printable, shortened
+from costcore.text.table import Renderer, Table
 
 
 @hookimpl

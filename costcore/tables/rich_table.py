@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from costcore.tables.columns import Table
 from costcore.tables.fit import BETWEEN_CELLS, line_length
+from costcore.text.table import Table
 
 BAR_WIDTH = 20
 """Width of a bar of 100 % (characters)."""

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
 from costcore.ledger.caveats import footer
-from costcore.tables.columns import Column, Table, is_default, matches
+from costcore.tables.columns import is_default, matches
 from costcore.tables.fit import DROPPED_FIRST, fitted, order_of, remark_on, terminal_width
 from costcore.tables.renderers import rendered
+from costcore.text.table import Column, Table
 from costcore.text.targets import writable
 from costcore.trace.run import FLOPS
 

@@ -9,7 +9,8 @@ from costcore.ledger.checks import check_depth, check_top
 from costcore.ledger.ledger import shares
 from costcore.ledger.module_tree import ADDITIVE
 from costcore.tables.arrange import in_order
-from costcore.tables.columns import FUSED_BYTES, Column
+from costcore.tables.columns import FUSED_BYTES
+from costcore.text.table import Column
 
 MAX_INDENT = 24
 """The maximum number of levels drawn as indentation; at deeper levels the number of the level is printed instead."""

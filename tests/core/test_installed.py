@@ -5,7 +5,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from costcore.installed import entry_points
+from costcore.plugins import entry_points
 
 FILE = "[console_scripts]\nmine = mine:main\n\n[mine.group]\nfirst = mine:first\n"
 

@@ -14,10 +14,10 @@ from costcore.errors import CostError
 from costcore.ir import Cost
 from costcore.numbers.dims import Dim, is_symbolic
 from costcore.numbers.symbolic import as_text, expanded_sum, magnitude
-from costcore.tables.columns import Column
 from costcore.tables.overview.displayed import Displayed
 from costcore.tables.overview.overview import Figure, Overview, Part
 from costcore.tables.tabulate import tabulate
+from costcore.text.table import Column
 from costcore.text.units import check_digits, check_unit, prefix_for, scaled
 from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace

@@ -21,7 +21,8 @@ class Work(NamedTuple):
         pattern: its pattern.
         elements: the number of elements that it runs over: those of a reduction's input, of any other output.
         rows: the number of rows of a reduction; None for any other pattern, or if it is unknown.
-        parts: into how many parts each row is split, 0 if rows are written out; see :mod:`costcore.analyses.fusion.long_rows`.
+        parts: into how many parts each row is split, 0 if rows are written out; see
+            :mod:`costcore.analyses.fusion.long_rows`.
         reads: bytes of every input.
         unread: bytes of the inputs that are not needed, as an embedding needs few rows of its table.
         writes: bytes of every output.

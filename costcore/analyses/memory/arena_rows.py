@@ -7,7 +7,7 @@ from typing import Any
 
 from costcore.ledger.checks import check_top
 from costcore.tables.arrange import in_order
-from costcore.tables.columns import Column
+from costcore.text.table import Column
 
 
 def arena_rows(

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from costcore.messages import unknown
-from costcore.tables.columns import REPORT, Column
+from costcore.tables.columns import REPORT
 from costcore.tables.pictures.picture import Picture
 from costcore.tables.pictures.theme import theme_of
 from costcore.tables.pictures.xy import Axis, draw
+from costcore.text.table import Column
 
 MOST_SIZES = 1_000_000
 """The maximum number of sizes that a text may stand for."""

@@ -44,8 +44,8 @@ class NamedInputs:
 
     Args:
         inputs: the inputs in any form that :func:`costcore.estimate` takes, but for shapes with the name of a dtype,
-            which :func:`~costcore.analyses.sizes.typed_shapes.with_tensors` makes tensors of; with a text such as ``"seq"`` or
-            ``"16*h"``, a :class:`Dim` or an integer expression of sympy in place of a size.
+            which :func:`~costcore.analyses.sizes.typed_shapes.with_tensors` makes tensors of; with a text such as
+            ``"seq"`` or ``"16*h"``, a :class:`Dim` or an integer expression of sympy in place of a size.
 
     Attributes:
         axes: every axis with a name.

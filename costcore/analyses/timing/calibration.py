@@ -2,8 +2,8 @@
 
 ``t = (t0 + t_sol) / e``: ``t0`` is the least time of a call, ``t_sol = max(flops / peak, bytes / bandwidth)`` with the
 best rates of the sweep, and ``e`` the efficiency of the nearest points of the same family. How far an estimate may be
-off is known from points that were left out, see :mod:`costcore.analyses.timing.left_out`; it grows with the distance of the
-nearest point.
+off is known from points that were left out, see :mod:`costcore.analyses.timing.left_out`; it grows with the distance of
+the nearest point.
 """
 
 from __future__ import annotations

@@ -10,12 +10,13 @@ from typing import IO, Any
 from costcore.analyses.timing.measured import TimedGroup, key_of, seconds_by_call, sum_of, timed_group
 from costcore.analyses.timing.times import Times
 from costcore.errors import CostError
-from costcore.tables.columns import Column, choose
+from costcore.tables.columns import choose
 from costcore.tables.overview.displayed import Displayed
 from costcore.tables.overview.overview import Figure, Overview, Part
 from costcore.tables.show import TableOptions, show
 from costcore.tables.tabulate import tabulate
 from costcore.text.durations import duration
+from costcore.text.table import Column
 from costcore.text.targets import Target, save
 from costcore.trace.trace import Trace
 

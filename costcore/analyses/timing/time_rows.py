@@ -12,7 +12,8 @@ from costcore.ledger.checks import check_top
 from costcore.ledger.ledger import flops_of
 from costcore.numbers.dims import Dim
 from costcore.tables.arrange import in_order
-from costcore.tables.columns import BYTES, FLOPS, Column
+from costcore.tables.columns import BYTES, FLOPS
+from costcore.text.table import Column
 
 WHOLE_RUN = "whole run"
 """The row for the time in which weights and inputs come from memory, as far as the groups do not account for it."""

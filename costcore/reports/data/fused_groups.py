@@ -6,7 +6,8 @@ from typing import Any
 
 from costcore.reports.data.report_data import ReportData
 from costcore.tables.arrange import TableRow
-from costcore.tables.columns import BYTES, FLOPS, MACS, PARAMETERS, PERCENT, Column
+from costcore.tables.columns import BYTES, FLOPS, MACS, PARAMETERS, PERCENT
+from costcore.text.table import Column
 from costcore.trace.call import Call
 
 UNFUSED = "unfused_mrw"

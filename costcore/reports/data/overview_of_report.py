@@ -9,10 +9,11 @@ from costcore.ledger.caveats import mode_of
 from costcore.numbers.dims import is_symbolic
 from costcore.numbers.symbolic import magnitude
 from costcore.tables.arrange import TableRow, arrange
-from costcore.tables.columns import SUMMARY, Column, choose
+from costcore.tables.columns import SUMMARY, choose
 from costcore.tables.overview.overview import Figure, Overview, Part
 from costcore.tables.tabulate import tabulate
 from costcore.text.amounts import exact, readable
+from costcore.text.table import Column
 from costcore.trace.run import FLOPS
 
 if TYPE_CHECKING:

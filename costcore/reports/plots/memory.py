@@ -8,10 +8,10 @@ from costcore.analyses.memory.report import Memory
 from costcore.errors import CostError
 from costcore.reports.data.report_data import ReportData
 from costcore.reports.html.memory_picture import STACK, Moment, columns_of
-from costcore.tables.columns import Column
 from costcore.tables.pictures.amounts import in_units
 from costcore.tables.pictures.picture import Picture
 from costcore.tables.pictures.theme import Theme, add_legend, axes_of, label
+from costcore.text.table import Column
 
 COLORS = {"parameter": 0, "buffer": 4, "optimizer": 2, "gradient": 3, "output": 6, "saved": 1, "temporary": 5}
 """The color of each kind, as on the page; inputs are gray."""

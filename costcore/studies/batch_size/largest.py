@@ -13,11 +13,12 @@ from costcore.ledger.caveats import remarks_on_mode
 from costcore.studies.batch_size.captures import Captures
 from costcore.studies.batch_size.limit import Limit
 from costcore.studies.batch_size.search import largest_batch
-from costcore.tables.columns import BLOCKS, Column
+from costcore.tables.columns import BLOCKS
 from costcore.tables.overview.displayed import Displayed
 from costcore.tables.overview.overview import Figure, Overview, Part
 from costcore.tables.tabulate import tabulate
 from costcore.text.amounts import exact, readable
+from costcore.text.table import Column
 
 FIRST = 2
 """The lines are those of this batch and the next: with a single sample some operators run in another way."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from costcore.studies.comparisons.differences import BlockDelta, Delta
 from costcore.studies.comparisons.sections import CHANGES, DELTA_TITLES, Section, cells
-from costcore.tables.columns import Table
+from costcore.text.table import Table
 
 
 def memory_sections(

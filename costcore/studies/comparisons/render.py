@@ -12,11 +12,11 @@ from costcore.studies.comparisons.conversion import ConversionChange, conversion
 from costcore.studies.comparisons.differences import COMPARED, Delta, Difference
 from costcore.studies.comparisons.memory_sections import memory_sections
 from costcore.studies.comparisons.sections import CHANGES, DELTA_TITLES, Section, cells
-from costcore.tables.columns import Table
 from costcore.tables.renderers import rendered
 from costcore.tables.show import in_terminal
 from costcore.text.amounts import readable
 from costcore.text.escape import escaped, printable
+from costcore.text.table import Table
 from costcore.text.values import attribute_text
 
 DROPPED_FIRST = ("ratio", "old", "operator", "blocks", "call", "module", "settings")

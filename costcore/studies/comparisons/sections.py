@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from costcore.studies.comparisons.differences import Delta
-from costcore.tables.columns import Table
 from costcore.text.amounts import readable
+from costcore.text.table import Table
 
 
 class Section(NamedTuple):

@@ -11,7 +11,7 @@ from costcore.reports.html import file_text, policy
 from costcore.reports.html.sections import card, heading, text
 from costcore.studies.comparisons.html import STYLES, section_of
 from costcore.studies.comparisons.sections import Section
-from costcore.tables.columns import Table
+from costcore.text.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

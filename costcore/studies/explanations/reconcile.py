@@ -14,11 +14,11 @@ from costcore.numbers.symbolic import as_text, expanded_sum, magnitude
 from costcore.reports.report import Report
 from costcore.studies.comparisons.matching import by_module, by_order
 from costcore.studies.explanations.wording import NOT_COUNTED, rule_in_words
-from costcore.tables.columns import Table
 from costcore.tables.overview.displayed import Displayed
 from costcore.tables.overview.overview import Overview, Part
 from costcore.tables.renderers import rendered
 from costcore.tables.show import show_text
+from costcore.text.table import Table
 from costcore.text.targets import Target, save
 from costcore.trace.trace import CallCost
 

@@ -15,11 +15,11 @@ from costcore.studies.serving.experts import not_expected, not_needed
 from costcore.studies.serving.latents import attended
 from costcore.studies.serving.point import Point
 from costcore.studies.serving.tally import Experts, Tallies, Tally
-from costcore.tables.columns import Column
 from costcore.tables.overview.displayed import Displayed
 from costcore.tables.overview.overview import Figure, Overview, Part
 from costcore.tables.tabulate import tabulate
 from costcore.text.amounts import exact, readable
+from costcore.text.table import Column
 
 if TYPE_CHECKING:
     from costcore.analyses.devices.device import Device

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from costcore.analyses.devices.device import Device
 from costcore.studies.serving.phase import Phase
 from costcore.studies.serving.report import ServingReport
-from costcore.tables.columns import Table
+from costcore.text.table import Table
 
 
 class Row(NamedTuple):

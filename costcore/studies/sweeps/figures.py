@@ -15,7 +15,8 @@ from costcore.numbers.dims import Dim
 from costcore.numbers.symbolic import expanded_sum
 from costcore.reports.report import Report
 from costcore.studies.sweeps.least_time import PREFIX, LeastTime
-from costcore.tables.columns import SENT, Column
+from costcore.tables.columns import SENT
+from costcore.text.table import Column
 
 DEFAULT_COLUMNS = ("n_params", "flops", "macs", "mread", "mwrite", "activations")
 """The columns of a table of models if none are chosen."""

@@ -15,11 +15,11 @@ from costcore.numbers.symbolic import as_text
 from costcore.reports.exports.dataframe import columns_to_dataframe
 from costcore.studies.sweeps.figures import DEFAULT_COLUMNS, figure
 from costcore.studies.sweeps.row import ModelRow
-from costcore.tables.columns import Column, Table
 from costcore.tables.overview.displayed import Displayed
 from costcore.tables.overview.overview import Overview, Part
 from costcore.tables.show import show_text
 from costcore.tables.tabulate import tabulate
+from costcore.text.table import Column, Table
 
 MOST_ROWS = 40
 """The maximum number of rows that ``print`` and notebooks show."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from costcore.studies.training.ledger_data import ALL, CAUSAL, HARDWARE, PACKED, LedgerData
 from costcore.studies.training.text import USUAL_MFU, flops
-from costcore.tables.columns import Table
 from costcore.tables.overview.overview import Figure, Overview, Part
 from costcore.text.amounts import exact
+from costcore.text.table import Table
 
 NAMES = {"all": ALL, "causal": CAUSAL, "packed": PACKED}
 """The names of the counts by how pairs of attention are counted."""

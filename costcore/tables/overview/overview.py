@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from costcore.tables.columns import Table
+from costcore.text.table import Table
 from costcore.trace.run import FLOPS
 
 

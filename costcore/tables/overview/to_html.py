@@ -7,11 +7,11 @@ from html import escape
 from typing import Any
 
 from costcore.ledger.module_tree import walk
-from costcore.tables.columns import Table
 from costcore.tables.overview.overview import Figure, Overview, Part
 from costcore.tables.tree_rows import tree_rows
 from costcore.text.amounts import exact, readable
 from costcore.text.escape import printable
+from costcore.text.table import Table
 
 MOST_MODULES = 300
 """The maximum number of modules in the tree; levels below are part of the sums of the level above."""

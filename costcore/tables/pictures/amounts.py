@@ -7,9 +7,9 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.numbers.dims import is_symbolic
-from costcore.tables.columns import Column
 from costcore.text.amounts import FIGURES
 from costcore.text.durations import unit_of_time
+from costcore.text.table import Column
 from costcore.text.units import BASES, PREFIXES, prefix_for
 
 

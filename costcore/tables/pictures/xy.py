@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from costcore.errors import CostError
-from costcore.tables.columns import Column
 from costcore.tables.pictures.amounts import in_units
 from costcore.tables.pictures.theme import THEMES, Theme, axes_of
+from costcore.text.table import Column
 
 
 class Axis(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import numpy as np
 from onnx import TensorProto, numpy_helper
 
 from costcore.errors import CostError
@@ -237,3 +238,10 @@ def _elements(proto: Any, size: int) -> Any:
         return (array.astype("float32") if proto.data_type == TensorProto.BFLOAT16 else array).astype(object)
     except (TypeError, ValueError):
         return None  # dropped when the file was read, or fewer bytes than the shape needs
+
+
+def number_of(count: Dim) -> Value:
+    """Return a scalar that follows from shapes."""
+    data: Any = np.empty((), dtype=object)
+    data[()] = count
+    return Value((), "int64", data, "const", follows_shapes=True)

@@ -11,9 +11,9 @@ import pytest
 
 from costcore import CostError, Report
 from costcore.api.load_model import parse_dims, parse_inputs, parse_shapes
-from costcore.tables.columns import Table
 from costcore.tables.renderers import to_csv
 from costcore.text.amounts import parse_amount
+from costcore.text.table import Table
 from costcore.text.targets import save
 
 

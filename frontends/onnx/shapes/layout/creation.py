@@ -12,7 +12,7 @@ from costcore.ir import prod
 from costcore.numbers.dims import Dim, ceil_div, is_symbolic
 
 from ...graph.node import Inferred, Node, Rule
-from ...values.value import DTYPES, StoredTensor, Undetermined, Value, stored_value
+from ...values.value import DTYPES, StoredTensor, Undetermined, Value, number_of, stored_value
 
 
 def constant(node: Node) -> Inferred:
@@ -53,13 +53,6 @@ def shape_of(node: Node) -> Sequence[Value]:
 def size_of(node: Node) -> Sequence[Value]:
     """Infer the number of elements of the input."""
     return [number_of(node.value("data").size)]
-
-
-def number_of(count: Dim) -> Value:
-    """Return a scalar that follows from shapes."""
-    data: Any = np.empty((), dtype=object)
-    data[()] = count
-    return Value((), "int64", data, "const", follows_shapes=True)
 
 
 def filled(node: Node) -> Sequence[Value]:

@@ -11,8 +11,7 @@ from costcore.numbers.dims import is_symbolic
 
 from ...graph.node import Node, Rule
 from ...values.containers import common_element, element_of, sequence
-from ...values.value import DTYPES, Container, Undetermined, Value
-from ..layout.creation import number_of
+from ...values.value import DTYPES, Container, Undetermined, Value, number_of
 
 
 def sequence_input(node: Node, *names: str) -> Container:

@@ -7,8 +7,8 @@ import pytest
 
 from costcore import compare, reconcile
 from costcore.cli.main import main
-from costcore.tables.columns import Table
 from costcore.tables.fit import fitted, line_length, order_of
+from costcore.text.table import Table
 from tests.core import html_reports
 from tests.core.given_costs import dense, net, relu
 from tests.core.timing.toy_calibration import calibrated_device

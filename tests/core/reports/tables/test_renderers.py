@@ -3,9 +3,9 @@ import io
 
 import pytest
 
-from costcore.tables.columns import Table
 from costcore.tables.renderers import renderer_for, to_boxes, to_csv, to_markdown
 from costcore.text.escape import printable
+from costcore.text.table import Table
 
 
 def table(*texts):

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from costcore.tables.columns import Table
 from costcore.tables.renderers import renderer_for, to_boxes, to_color
+from costcore.text.table import Table
 from tests.core.toy_networks import nested_report
 
 TABLE = Table(
