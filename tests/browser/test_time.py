@@ -6,8 +6,8 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from tests.core.analyses.timing.toy_device import TOY
 from tests.core.given_costs import dense, net, relu
-from tests.core.timing.toy_device import TOY
 
 
 @pytest.mark.parametrize("width", [1280, 390])

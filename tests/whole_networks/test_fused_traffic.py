@@ -24,7 +24,7 @@ from costcore.analyses.fusion.patterns import pattern_of
 from costcore.errors import CostWarning
 from costcore.ir import Cost, Layer, Operations, pattern
 from tests import frameworks
-from tests.core.fusion.properties import check_groups, has_order, kernels, total
+from tests.core.analyses.fusion.properties import check_groups, has_order, kernels, total
 
 pytestmark = pytest.mark.frontend("pytorch", "onnx")
 

@@ -9,9 +9,9 @@ import sympy
 from costcore.reports.html.data import page_data
 from costcore.reports.html.roofline import dots_of
 from tests.core import html_reports
-from tests.core.conventions.test_words import view_of
+from tests.core.analyses.conventions.test_words import view_of
+from tests.core.analyses.timing.toy_device import TOY
 from tests.core.given_costs import dense, net
-from tests.core.timing.toy_device import TOY
 from tests.frameworks import optional
 
 PRODUCTS, BYTES = 1000**2, 4 * (1000**2 + 2 * 1000)

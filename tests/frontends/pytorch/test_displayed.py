@@ -12,9 +12,9 @@ import torch
 import costcore
 from costcore import ComputationalCostHook, Tensor, TrainingLedger, estimate
 from costcore.tables.overview.displayed import Displayed
-from tests.core.reports.overview.test_overview import Elements
-from tests.core.reports.overview.test_public_results import reachable
-from tests.core.timing.toy_calibration import calibrated_device
+from tests.core.analyses.timing.toy_calibration import calibrated_device
+from tests.core.tables.overview.test_overview import Elements
+from tests.core.tables.overview.test_public_results import reachable
 from tests.frontends.pytorch.differences import HAS_MESH
 
 DATA = (4, 3, 8, 8)

@@ -14,9 +14,9 @@ from costcore.reports.html.roofline import dots_of, legend, picture, roofs_of
 from costcore.reports.html.time_section import time_section
 from costcore.text.durations import duration
 from tests.core import html_reports
+from tests.core.analyses.timing.toy_calibration import calibrated_device
+from tests.core.analyses.timing.toy_device import TOY
 from tests.core.given_costs import dense, net, relu
-from tests.core.timing.toy_calibration import calibrated_device
-from tests.core.timing.toy_device import TOY
 
 
 def timed(*steps, **options):

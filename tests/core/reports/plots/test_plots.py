@@ -12,8 +12,8 @@ import sympy
 from costcore import CostError
 from costcore.cli.main import main
 from tests.core import html_reports
+from tests.core.analyses.timing.toy_device import TOY
 from tests.core.given_costs import dense, net, relu
-from tests.core.timing.toy_device import TOY
 from tests.frameworks import optional
 
 

@@ -10,8 +10,8 @@ from costcore.cli.main import main
 from costcore.tables.fit import fitted, line_length, order_of
 from costcore.text.table import Table
 from tests.core import html_reports
+from tests.core.analyses.timing.toy_calibration import calibrated_device
 from tests.core.given_costs import dense, net, relu
-from tests.core.timing.toy_calibration import calibrated_device
 from tests.core.toy_networks import nested_report
 
 

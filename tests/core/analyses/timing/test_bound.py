@@ -9,7 +9,7 @@ from costcore.analyses.timing.bound import bound_of
 from costcore.analyses.timing.work import Work, work_of
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.registry.calculators import calculators
-from tests.core.timing.toy_device import TOY, device
+from tests.core.analyses.timing.toy_device import TOY, device
 
 
 def work(layer, on=TOY, tf32=()):

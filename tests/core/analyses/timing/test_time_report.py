@@ -20,8 +20,8 @@ from costcore.registry.calculators import calculators
 from costcore.trace.call import Call
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
+from tests.core.analyses.timing.toy_device import TOY, device
 from tests.core.given_costs import Step, dense, net, relu
-from tests.core.timing.toy_device import TOY, device
 
 
 def shown(show, **options):

@@ -9,9 +9,9 @@ from costcore import CostError
 from costcore.analyses.devices.catalog import devices, named
 from costcore.analyses.devices.device import Device, Memory
 from costcore.analyses.timing.retyped import retyped
+from tests.core.analyses.timing.toy_calibration import calibrated_device
+from tests.core.analyses.timing.toy_device import device
 from tests.core.given_costs import Step, dense, net, relu
-from tests.core.timing.toy_calibration import calibrated_device
-from tests.core.timing.toy_device import device
 
 NETWORK = net(dense("a", 1000), relu("b", 1000))
 COPY = net(Step("concat", mread=4000, mwrite=4000))

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = str(Path(__file__).parents[3])
+ROOT = str(Path(__file__).parents[4])
 
 NETS = """
 import os, sys, time

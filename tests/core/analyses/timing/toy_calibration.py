@@ -7,7 +7,7 @@ from typing import Any
 from costcore.analyses.timing.calibration import Calibration, Error, Errors, Point
 from costcore.analyses.timing.calibration_table import Conditions, to_table
 from costcore.analyses.timing.families import Site
-from tests.core.timing.toy_device import device
+from tests.core.analyses.timing.toy_device import device
 
 CONDITIONS = Conditions(
     device="Toy 3000",

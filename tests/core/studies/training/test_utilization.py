@@ -7,8 +7,8 @@ import pytest
 from costcore import CostError
 from costcore.analyses.devices.device import Printed
 from costcore.studies.training.utilization import hardware_flops, mfu, model_flops, peak_flops
+from tests.core.analyses.timing.toy_device import device
 from tests.core.given_costs import Step, dense, net, relu
-from tests.core.timing.toy_device import device
 
 STEP = net(
     dense("a", 4),  # 4 x 4 = 16 MACs

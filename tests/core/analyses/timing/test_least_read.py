@@ -7,8 +7,8 @@ import pytest
 from costcore.analyses.devices.device import Memory
 from costcore.analyses.fusion.levels import LEVELS
 from costcore.analyses.timing.times import Times
-from tests.core.fusion.runs import Calls
-from tests.core.timing.toy_device import device
+from tests.core.analyses.fusion.runs import Calls
+from tests.core.analyses.timing.toy_device import device
 
 SLOW = device(peak={}, memory=Memory(4.0, ()))
 """A device without caches or peaks, whose memory moves an element of four bytes per nanosecond."""

@@ -14,7 +14,7 @@ from costcore.analyses.memory.order import best_order
 from costcore.errors import ArenaError, CostError
 from costcore.registry.calculators import calculators
 from costcore.trace.overwritable import ELEMENTWISE, VIEWS
-from tests.core.memory.graphs import Node, least_memory, random_trace, trace
+from tests.core.analyses.memory.graphs import Node, least_memory, random_trace, trace
 from tests.work import at_most
 
 

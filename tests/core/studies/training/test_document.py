@@ -13,7 +13,7 @@ from costcore.studies.training.thresholds import Threshold, crossings, threshold
 from tests.core.given_costs import Step, dense, net, relu
 
 jsonschema = pytest.importorskip("jsonschema")
-SCHEMA = Path(__file__).parents[3] / "costcore" / "studies" / "training" / "ledger.schema.json"
+SCHEMA = Path(__file__).parents[4] / "costcore" / "studies" / "training" / "ledger.schema.json"
 STEP = net(dense("a"), relu("b"), dense("c", phase="recompute"), Step("mm", "a", macs=32, phase="backward"))
 """One sample; 16 MACs forward, 32 backward, 16 recomputed."""
 

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from costcore.analyses.fusion.groups import groups_of
-from tests.core.fusion.properties import check_groups
-from tests.core.fusion.runs import Calls, random_run
+from tests.core.analyses.fusion.properties import check_groups
+from tests.core.analyses.fusion.runs import Calls, random_run
 
 
 def grouped(trace, level="pointwise"):

@@ -8,7 +8,7 @@ import pytest
 
 from costcore.analyses.timing.calibration_table import from_table
 from costcore.analyses.timing.toml_text import toml_text
-from tests.core.timing.toy_calibration import CONDITIONS, POINTS, table
+from tests.core.analyses.timing.toy_calibration import CONDITIONS, POINTS, table
 
 if sys.version_info >= (3, 11):
     import tomllib

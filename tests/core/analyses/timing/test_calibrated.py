@@ -14,8 +14,7 @@ from costcore.analyses.timing.families import Site, site_of
 from costcore.ir import Cost
 from costcore.trace.call import Call
 from costcore.trace.trace import Trace
-from tests.core.given_costs import Step, dense, net, relu
-from tests.core.timing.toy_calibration import (
+from tests.core.analyses.timing.toy_calibration import (
     CONDITIONS,
     ERRORS,
     POINTS,
@@ -24,6 +23,7 @@ from tests.core.timing.toy_calibration import (
     growing,
     table,
 )
+from tests.core.given_costs import Step, dense, net, relu
 
 
 def time_of(*steps, device=None, framework="torch", **options):

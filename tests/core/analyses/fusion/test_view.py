@@ -12,7 +12,7 @@ from costcore.cli.main import main
 from costcore.errors import CostError
 from costcore.studies.budgets.check import check
 from costcore.studies.comparisons.comparison import compare
-from tests.core.fusion.runs import Calls
+from tests.core.analyses.fusion.runs import Calls
 
 UNFUSED = 4 * (32 + 128 + 64 + 2 * 64 + 3 * 64 + 2 * 64)
 """Bytes of linear, gelu, mul and softmax: x, w, y; x, y; both factors, y; x, y."""

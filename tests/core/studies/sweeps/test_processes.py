@@ -73,7 +73,7 @@ if __name__ == "__main__":
     print([row.costs.get("macs", row.status) for row in sweep(make, {"out": [4, 5]}, (2, 3), jobs=1).rows])
 """)
     command = [sys.executable, str(script)]
-    root = str(Path(__file__).parents[3])
+    root = str(Path(__file__).parents[4])
     done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": root}, check=False)
     assert done.stdout == f"{[2 * 3 * 4, 2 * 3 * 5]}\n", done.stderr
 

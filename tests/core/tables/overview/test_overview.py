@@ -10,9 +10,9 @@ import sympy
 from costcore import compare
 from costcore.tables.overview.to_html import MOST_CHILDREN, MOST_MODULES
 from tests.core import html_reports
+from tests.core.analyses.timing.toy_calibration import calibrated_device
+from tests.core.analyses.timing.toy_device import TOY
 from tests.core.given_costs import dense, net, relu
-from tests.core.timing.toy_calibration import calibrated_device
-from tests.core.timing.toy_device import TOY
 
 
 class Elements(HTMLParser):
