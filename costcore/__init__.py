@@ -1,11 +1,15 @@
 """costcore: the computational cost of a neural network, by the same formulas for every framework."""
 
+import sys as _sys
 from os.path import exists as _exists
 
 from costcore._version import __version__ as __version__
 
 TYPE_CHECKING = False  # type checkers recognize the name; importing `typing` would double the import time
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+
     from costcore.analyses.conventions.catalog import conventions as conventions
     from costcore.analyses.sizes.inputs import Dim as Dim
     from costcore.api.estimate import estimate as estimate
@@ -124,6 +128,21 @@ def __getattr__(name: str) -> object:
         value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
+
+
+class _FormerNames:
+    """Finds modules by the names that the documentation had for them before; the import system asks it last."""
+
+    @staticmethod
+    def find_spec(name: str, path: "Sequence[str] | None" = None, target: object = None) -> "ModuleSpec | None":
+        if not name.startswith("costcore."):
+            return None
+        from costcore.moved import spec_of
+
+        return spec_of(name)
+
+
+_sys.meta_path.append(_FormerNames)
 
 
 def __dir__() -> list[str]:

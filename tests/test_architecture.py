@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import resolve_name
 from pathlib import Path
 
@@ -126,6 +127,7 @@ def test_the_walk_sees_what_it_should(module, source, wrong):
     assert turned_back(source, module) == wrong
 
 
+@cache
 def import_graph() -> dict[str, set[str]]:
     """By module of the three rooms: the modules it imports at module level, for types, or inside a function."""
     modules = {module_of(file.parent if file.stem == "__init__" else file): file for file in FILES}
@@ -153,6 +155,106 @@ def circles(graph: dict[str, set[str]]) -> set[str]:
 
 def test_no_imports_form_a_circle():
     assert circles(import_graph()) == set()
+
+
+def folder_graph(depth: int) -> dict[str, set[str]]:
+    """The imports between folders and files at most ``depth`` names below the root, without those inside of one.
+
+    The file ``__init__`` of a folder counts as a file beside the others: importing it needs none of them.
+    """
+    modules = import_graph()
+    packages = {module.rpartition(".")[0] for module in modules}
+
+    def place(module: str) -> str:
+        names = [*module.split("."), *(["__init__"] if module in packages else [])]
+        return ".".join(names[:depth])
+
+    graph: dict[str, set[str]] = {}
+    for module, imported in modules.items():
+        graph.setdefault(place(module), set()).update(map(place, imported))
+    return {name: places - {name} for name, places in graph.items()}
+
+
+@pytest.mark.parametrize("depth", range(2, 7))
+def test_no_folders_import_each_other_in_a_circle(depth):
+    assert circles(folder_graph(depth)) == set()
+
+
+FLOORS = (
+    {"_version", "errors", "messages", "moved", "numbers"},
+    {"ir", "text", "toml_files"},
+    {"trace", "translate"},
+    {"frontend", "ledger"},
+    {"hookspecs"},
+    {"plugins"},
+    {"registry", "tables"},
+    {"counting"},
+    {"analyses"},
+    {"reports"},
+    {"api"},
+    {"studies"},
+    {"cli", "pytest_plugin"},
+    {"__main__"},
+)
+"""The folders and files of the engine from the ground up: each imports only what is below it."""
+
+FOR_FRONTENDS = {
+    *(
+        "_version",
+        "counting.pricing",
+        "errors",
+        "frontend",
+        "ir",
+        "messages",
+        "numbers",
+        "plugins",
+        "registry",
+        "trace",
+    ),
+    "translate",
+}
+"""What frontends import of the engine."""
+
+ABILITIES = {
+    "pytorch": {"analyses.timing.calibration", "analyses.timing.calibration_table"},
+    "pytorch.calibration": {"analyses.timing", "api.build_report"},
+    "pytorch.callbacks": {"analyses.devices", "studies.meter"},
+    "pytorch.passes": {"studies.meter"},
+    "pytorch.serving": {"studies.serving"},
+}
+"""What else parts of a frontend may import: an optional ability returns what the study that asks for it defines."""
+
+
+def test_every_file_of_the_engine_is_on_a_floor():
+    beside = {file.stem if file.is_file() else file.name for file in (ROOT / "costcore").iterdir()}
+    assert set().union(*FLOORS) == beside - {"__init__", "__pycache__", "py"}
+
+
+def engine_imports(prefix: str) -> Iterator[tuple[str, str]]:
+    """Every module below ``prefix`` with what it imports of the engine, both without ``costcore.``."""
+    for module, imported in import_graph().items():
+        if is_in(module, {prefix}) and module != "costcore":
+            inner = {name for name in imported if not is_in(name, ROOMS)} - {"costcore"}
+            yield from ((module.removeprefix("costcore."), name.removeprefix("costcore.")) for name in inner)
+
+
+def test_the_engine_imports_downwards():
+    height = {name: level for level, names in enumerate(FLOORS) for name in names}
+    ends = (
+        (module, name, module.partition(".")[0], name.partition(".")[0]) for module, name in engine_imports("costcore")
+    )
+    up = {(m, n) for m, n, a, b in ends if a not in ("calculators", "frontends") and a != b and height[a] <= height[b]}
+    assert up == set()
+
+
+def test_frontends_import_their_part_of_the_engine():
+    others = set()
+    for module, name in engine_imports("costcore.frontends"):
+        inside = module.removeprefix("frontends.")
+        allowed = FOR_FRONTENDS.union(*(names for part, names in ABILITIES.items() if is_in(inside, {part})))
+        if not is_in(name, allowed):
+            others.add((inside, name))
+    assert others == set()
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 import costcore
 from costcore import hookspecs, ir
 from costcore.ir import Layer, Operations, Tensor
+from tests.readme_examples import examples, run
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md", "DETAILS.md")
@@ -90,6 +91,13 @@ def test_the_files_and_names_of_the_architecture_exist():
         assert not name or re.search(rf"^(?:class|def) {name}\b", source, re.MULTILINE), (
             f"{file} does not define {name}"
         )
+
+
+def test_the_page_that_is_the_engine_runs(tmp_path):
+    """2 rows to 4 features of 8: 64 products onto a bias; 16 + 32 + 4 numbers of 4 bytes are read, 8 written."""
+    first = examples(text_of("ARCHITECTURE.md"))[0]
+    assert run(first, tmp_path, {}) == first.output
+    assert "| linear-1 | head | 64 | 64 | 208 | 32 | 36 |" in first.output
 
 
 def example(word: str) -> dict[str, object]:
