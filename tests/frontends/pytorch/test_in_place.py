@@ -56,7 +56,7 @@ def test_a_name_with_two_underscores_is_whole():
 ADDS = ["aten::add", "aten::add_", torch.add, torch.Tensor.add_, torch.ops.aten.add_, torch.ops.aten.add_.Tensor]
 
 
-@pytest.mark.parametrize("operator", ADDS, ids=str)
+@pytest.mark.parametrize("operator", ADDS, ids=lambda operator: getattr(operator, "__name__", str(operator)))
 @pytest.mark.filterwarnings("ignore:.*replaces the built-in calculator")
 def test_a_calculator_of_either_form_counts_both(operator):
     report = estimate(InPlace(), (4, 4), calculators={operator: lambda layer: Cost(7, 0, 0, {})})
