@@ -88,7 +88,7 @@ def test_a_module():
     x, small, large = torch.ones(1, 2, 4), net(10), net(20)
     lines_of(lambda: small(x))
     each = (lines_of(lambda: large(x)) - lines_of(lambda: small(x))) / 10
-    assert each <= 550  # 26 of them look for shards, once a capture, if any test used fully_shard before
+    assert each <= 560  # 26 of them look for shards, once a capture, if any test used fully_shard before
 
 
 def test_no_class_is_changed_for_the_calls_of_modules():
