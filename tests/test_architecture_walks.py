@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from costcore import ComputationalCostHook, estimate
+from costcore.plugins import clear_caches
 
 ROOT = Path(__file__).parents[1]
 WALKS = dict(part.split("\n", 1) for part in (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split("\n## ")[1:])
@@ -92,6 +93,7 @@ def listed(title: str) -> list[tuple[str, str]]:
 
 def check(run: Callable[[], object], *titles: str) -> None:
     """Check that a run enters all that walks list, their functions in the same order."""
+    clear_caches()  # earlier tests may have read the same files
     with Entered() as entered:
         run()
     for names in map(listed, titles):
