@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.analyses.fusion.patterns import reduced_axes
 from costcore.ir import Layer
-from costcore.numbers.dims import Dim, ceil_div, is_symbolic
+from costcore.numbers.dims import Dim, ceil_div
 from costcore.numbers.symbolic import is_negative
 
 MULTIPROCESSORS = 132
@@ -16,7 +16,6 @@ INNER, OUTER = (2, 8192), (64, 128)
 The first pair is for rows whose elements are neighbors in memory, the second for rows across them. These are the limits
 of TorchInductor (``InductorChoices.reduction_split_factor`` of PyTorch 2.13, for compute capabilities below 10).
 """
-
 
 SHORT = 8
 """The length from which on a reduction is a loop, as in TorchInductor. Shorter rows are written out, one per thread."""
@@ -40,9 +39,9 @@ def parts_of_rows(
         return 1
     enough, longest = INNER if _is_inner(layer, last) else OUTER
     length = elements // rows
-    if _is_less(length, SHORT):
+    if is_negative(length - SHORT):
         return 0
-    if _is_less(rows, enough * multiprocessors) and _is_less(longest, length):
+    if is_negative(rows - enough * multiprocessors) and is_negative(longest - length):
         return ceil_div(length, longest)
     return 1
 
@@ -52,7 +51,3 @@ def _is_inner(layer: Layer, last: int | None) -> bool:
     shape, axes = next(iter(layer.inputs.values())).shape, reduced_axes(layer)
     kept = [axis for axis, size in enumerate(shape) if size != 1]
     return axes is None or not kept or (kept[-1] if last is None else last) in axes
-
-
-def _is_less(a: Dim, b: Dim) -> bool:
-    return is_negative(a - b) if is_symbolic(a) or is_symbolic(b) else bool(a < b)

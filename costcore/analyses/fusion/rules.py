@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from costcore.analyses.fusion.graph import Graph, Node
 from costcore.analyses.fusion.partition import Cluster, Partition
 from costcore.ir import Pattern
-from costcore.numbers.dims import Dim, is_symbolic
+from costcore.numbers.dims import Dim
 from costcore.numbers.symbolic import is_negative
 from costcore.trace.trace import CallCost, Trace
 
@@ -37,8 +37,8 @@ def pointwise(trace: Trace, graph: Graph) -> Partition:
         partition.add(position, cluster, node.follows)
         if pattern in ALONE:
             continue
-        for early in _producers(partition, node, graph):
-            cluster = _join(partition, graph, cluster, early)
+        for early in _producers(graph, [position]):
+            cluster = _join(partition, graph, cluster, partition.of[early])
         if work.pattern in ("map", "reduce"):
             for sibling in _siblings(partition, node, graph, position):
                 cluster = _join_sibling(partition, cluster, sibling)
@@ -83,11 +83,10 @@ def place_of(record: CallCost) -> tuple[object, ...]:
     return "backward" if call.phase in _GRADIENT else call.phase, call.region, call.times
 
 
-def _producers(partition: Partition, node: Node, graph: Graph) -> Iterator[Cluster]:
-    """Yield the groups that produce the operands of a call, the latest first."""
-    positions = {graph.producer[operand.value] for operand in node.operands if operand.value in graph.producer}
-    for position in sorted(positions, reverse=True):
-        yield partition.of[position]
+def _producers(graph: Graph, calls: Iterable[int]) -> list[int]:
+    """Return the calls that produce operands of others, the latest first."""
+    read = {operand.value for position in calls for operand in graph.nodes[position].operands}
+    return sorted({graph.producer[value] for value in read if value in graph.producer}, reverse=True)
 
 
 def _siblings(partition: Partition, node: Node, graph: Graph, position: int) -> Iterator[Cluster]:
@@ -136,7 +135,7 @@ def _common(a: Cluster, b: Cluster) -> tuple[Dim, Dim | None] | None:
 
 def _drawn_in(cluster: Cluster, early: Cluster, graph: Graph) -> tuple[Dim, Dim | None] | None:
     """Return the extent of a group that takes in a smaller one, which computes operands for it alone."""
-    if not early.patterns <= SIMPLE or not _is_smaller(early.elements, cluster.elements):
+    if not early.patterns <= SIMPLE or not is_negative(early.elements - cluster.elements):
         return None
     inside = {*cluster.calls, *early.calls}
     results = (result for position in early.calls for result in graph.nodes[position].results if result)
@@ -146,20 +145,9 @@ def _drawn_in(cluster: Cluster, early: Cluster, graph: Graph) -> tuple[Dim, Dim 
     return (cluster.elements, cluster.rows) if is_private else None
 
 
-def _is_smaller(a: Dim, b: Dim) -> bool:
-    """Return whether a size is provably smaller than another one."""
-    return is_negative(a - b) if is_symbolic(a) or is_symbolic(b) else bool(a < b)
-
-
 def _products(partition: Partition, graph: Graph, cluster: Cluster) -> Iterable[Cluster]:
     """Yield the products whose output a group reads, as large as the elements that it runs over, the latest first."""
-    positions = {
-        graph.producer[operand.value]
-        for position in cluster.calls
-        for operand in graph.nodes[position].operands
-        if operand.value in graph.producer
-    }
-    for position in sorted(positions, reverse=True):
+    for position in _producers(graph, cluster.calls):
         product, work = partition.of[position], graph.nodes[position].work
         if work.pattern == "product" and work.elements == cluster.elements and product.place == cluster.place:
             yield product
