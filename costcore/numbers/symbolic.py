@@ -32,7 +32,7 @@ def expanded_sum(amounts: Iterable[Dim]) -> Dim:
 
     terms: dict[Any, Any] = {}
     for amount, count in counts.items():
-        for term, coefficient in _coefficients(amount).items():
+        for term, coefficient in coefficients(amount).items():
             terms[term] = terms.get(term, 0) + coefficient * count
     total = Add(number, *[Mul(coefficient, term) for term, coefficient in terms.items()])
     return int(total) if total.is_Integer else total  # whether others are integers takes long to find out
@@ -130,7 +130,7 @@ def is_negative(dim: Dim) -> bool:
         return bool(dim < 0)
     if magnitude(dim) >= 0:
         return False
-    signed = [(number, term) for term, number in _coefficients(dim).items() if number]
+    signed = [(number, term) for term, number in coefficients(dim).items() if number]
     return all(_is_nonpositive(*term) for term in signed) and any(_is_below_zero(*term) for term in signed)
 
 
@@ -184,10 +184,10 @@ def share(part: Dim, whole: Dim) -> float | None:
 def _ratio(part: Any, whole: Any) -> float | None:
     from sympy import Add
 
-    whole_terms = _coefficients(whole)
+    whole_terms = coefficients(whole)
     if len(Add.make_args(expanded(part))) != len(whole_terms):
         return None
-    part_terms = _coefficients(part)
+    part_terms = coefficients(part)
     if part_terms.keys() != whole_terms.keys():
         return None
     ratios = {part_terms[term] / whole_terms[term] for term in part_terms}
@@ -195,8 +195,8 @@ def _ratio(part: Any, whole: Any) -> float | None:
 
 
 @lru_cache(maxsize=MOST_KEPT)
-def _coefficients(dim: Any) -> Mapping[Any, Any]:
-    """Return the coefficient of every term of the expanded expression."""
+def coefficients(dim: Any) -> Mapping[Any, Any]:
+    """Return the coefficient of every term of the expanded expression; that of a number is the coefficient of 1."""
     from sympy import sympify
 
     return dict(sympify(expanded(dim)).as_coefficients_dict())

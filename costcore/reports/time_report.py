@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from costcore.analyses.timing.comparison import TimeComparison
-    from costcore.reports.data.report_data import ReportData
 
 MOST_TYPES = 5
 """The number of types that ``print`` and notebooks show; a row sums the others."""

@@ -53,11 +53,12 @@ OPTIONAL = frozenset(column.key for column in (*MEASURED, *MEMORY, *NODES, RECEP
 """The columns that only some runs have, or that take long; no set of columns includes them."""
 
 
-def _by_key(*columns: Column) -> dict[str, Column]:
+def by_key(*columns: Column) -> dict[str, Column]:
+    """Return the columns of a table by their keys."""
     return {column.key: column for column in columns}
 
 
-REPORT = _by_key(
+REPORT = by_key(
     Column("name", "Layer name"),
     FLOPS,
     *BYTES,
@@ -80,7 +81,7 @@ REPORT = _by_key(
     *MEMORY,
     *NODES,
 )
-SUMMARY = _by_key(
+SUMMARY = by_key(
     Column("type", "Layer type"),
     Column("n_layers", "# Layers", "count"),
     FLOPS,
@@ -92,7 +93,7 @@ SUMMARY = _by_key(
     SENT,
     FUSED_BYTES,
 )
-GROUPS = _by_key(
+GROUPS = by_key(
     *(REPORT[key] for key in ("type", "op", "module", "phase", "dtype")),
     Column("native", "Native operator"),
     Column("n_layers", "# Calls", "count"),
@@ -106,7 +107,7 @@ GROUPS = _by_key(
     FUSED_BYTES,
     *MEASURED,
 )
-LAYERS = _by_key(
+LAYERS = by_key(
     Column("module", "Module"),
     Column("name", "Layer name"),
     Column("type", "Layer type"),
@@ -128,7 +129,7 @@ LAYERS = _by_key(
     *MEASURED,
     *MEMORY,
 )
-TREE = _by_key(
+TREE = by_key(
     Column("module", "Module"),
     Column("type", "Type"),
     Column("output_shape", "Output shape", "shape"),
@@ -151,7 +152,7 @@ TREE = _by_key(
     *MEASURED,
     *MEMORY,
 )
-RECEPTIVE_FIELDS = _by_key(
+RECEPTIVE_FIELDS = by_key(
     *(REPORT[key] for key in ("name", "type", "op", "module")),
     Column("output_shape", "Output shape", "shape"),
     Column("size", "Size"),
@@ -163,7 +164,7 @@ RECEPTIVE_FIELDS = _by_key(
 )
 
 
-BLOCKS = _by_key(
+BLOCKS = by_key(
     Column("kind", "Kind"),
     Column("module", "Module"),
     Column("name", "Name"),

@@ -72,20 +72,17 @@ class View(Displayed):
         title = f"{unit} as {convention.label} counts them, {self.status}"
         return Overview(title, [total], [Part("Largest first", table)], [*lines, *self.notes])
 
-    @property
+    @cached_property
     def report(self) -> Any:
         """The report with the amounts of the convention as FLOPs, a :class:`costcore.Report`.
+
+        It is made when it is asked for: many conventions are tried for their totals alone.
 
         Raises:
             CostError: if the convention is a closed form, which has no amounts of calls.
         """
         if self.is_closed_form:
             raise CostError(f"{self._why_no_lines}. Use total and by_term.")
-        return self._report
-
-    @cached_property
-    def _report(self) -> Any:
-        """The report, made when it is asked for: many conventions are tried for their totals alone."""
         unit = UNIT_NAMES[self.unit]
         return self._make_report(counted_trace(self._trace, self.amounts, self.name, unit))
 

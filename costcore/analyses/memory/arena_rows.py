@@ -7,6 +7,7 @@ from typing import Any
 
 from costcore.ledger.checks import check_top
 from costcore.tables.arrange import in_order
+from costcore.tables.columns import by_key
 from costcore.text.table import Column
 
 
@@ -29,7 +30,7 @@ def arena_rows(
     return [*shown, whole]
 
 
-_COLUMNS = (
+ARENA = by_key(
     Column("name", "Value"),
     Column("nbytes", "Size", "bytes"),
     Column("offset", "Offset", "count"),
@@ -41,7 +42,6 @@ _COLUMNS = (
     Column("shape", "Shape", "shape"),
     Column("dtype", "Element type"),
 )
-ARENA: Mapping[str, Column] = {column.key: column for column in _COLUMNS}
 
 
 class ArenaColumns:

@@ -10,7 +10,7 @@ from typing import Any
 from costcore.analyses.memory.lives import Block
 from costcore.numbers.dims import Dim, as_dim, is_symbolic
 from costcore.numbers.evaluation import Evaluation, symbols_of
-from costcore.numbers.symbolic import expanded
+from costcore.numbers.symbolic import coefficients, expanded
 
 SAMPLES = (1, 2, 64, 4096)
 """Values of all symbols at which two sums are compared before a proof is tried."""
@@ -31,7 +31,7 @@ def _sums(blocks: Sequence[Block], n_steps: int) -> Iterable[frozenset[tuple[Any
     """Yield the sum at every step as coefficients by term."""
     changes: list[list[tuple[Any, int]]] = [[] for _ in range(n_steps + 1)]
     for block in blocks:
-        for term, number in _terms(block.nbytes).items():
+        for term, number in coefficients(block.nbytes).items():
             changes[block.born].append((term, number))
             changes[block.dies + 1].append((term, -number))
     live: dict[Any, Any] = {}
@@ -39,14 +39,6 @@ def _sums(blocks: Sequence[Block], n_steps: int) -> Iterable[frozenset[tuple[Any
         for term, number in change:
             live[term] = live.get(term, 0) + number
         yield frozenset((term, number) for term, number in live.items() if number)
-
-
-@cache
-def _terms(size: Any) -> Mapping[Any, Any]:
-    """Return the coefficient of every term of an expanded size; that of a number is the coefficient of 1."""
-    from sympy import sympify
-
-    return dict(sympify(expanded(size)).as_coefficients_dict())
 
 
 @cache
@@ -96,7 +88,7 @@ def _is_at_most(a: Any, b: Any, known: Mapping[Any, Sequence[Any]]) -> bool:
     more = {symbol: symbol + 1 for symbol in symbols_of([difference]) if symbol.is_positive}
     if more:
         difference = expanded(difference.xreplace(more))
-    terms = _terms(difference)
+    terms = coefficients(difference)
     return all(number >= 0 and term.is_nonnegative for term, number in terms.items())
 
 

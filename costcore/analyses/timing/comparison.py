@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import fsum
 from typing import IO, Any
 
 from costcore.analyses.timing.measured import TimedGroup, key_of, seconds_by_call, sum_of, timed_group
 from costcore.analyses.timing.times import Times
 from costcore.errors import CostError
-from costcore.tables.columns import choose
+from costcore.tables.columns import by_key, choose
 from costcore.tables.overview.displayed import Displayed
 from costcore.tables.overview.overview import Figure, Overview, Part
 from costcore.tables.show import TableOptions, show
@@ -20,22 +20,19 @@ from costcore.text.table import Column
 from costcore.text.targets import Target, save
 from costcore.trace.trace import Trace
 
-COLUMNS: Mapping[str, Column] = {
-    column.key: column
-    for column in (
-        Column("name", "Layer name"),
-        Column("type", "Layer type"),
-        Column("family", "Family"),
-        Column("module", "Module"),
-        Column("n_groups", "# Groups", "count"),
-        Column("measured", "Measured", "duration"),
-        Column("measured%", "Measured", "percent"),
-        Column("predicted", "Calibrated", "duration"),
-        Column("predicted/measured%", "Of measured", "percent"),
-        Column("bound", "Bound", "duration"),
-        Column("bound/measured%", "Of measured", "percent"),
-    )
-}
+COLUMNS = by_key(
+    Column("name", "Layer name"),
+    Column("type", "Layer type"),
+    Column("family", "Family"),
+    Column("module", "Module"),
+    Column("n_groups", "# Groups", "count"),
+    Column("measured", "Measured", "duration"),
+    Column("measured%", "Measured", "percent"),
+    Column("predicted", "Calibrated", "duration"),
+    Column("predicted/measured%", "Of measured", "percent"),
+    Column("bound", "Bound", "duration"),
+    Column("bound/measured%", "Of measured", "percent"),
+)
 
 CALLS = ("name", "family", "measured", "predicted", "predicted/measured%", "bound", "bound/measured%")
 BY_FAMILY = ("family", "n_groups", "measured", "measured%", *CALLS[3:])

@@ -12,7 +12,7 @@ from costcore.ledger.checks import check_top
 from costcore.ledger.ledger import flops_of
 from costcore.numbers.dims import Dim
 from costcore.tables.arrange import in_order
-from costcore.tables.columns import BYTES, FLOPS
+from costcore.tables.columns import BYTES, FLOPS, by_key
 from costcore.text.table import Column
 
 WHOLE_RUN = "whole run"
@@ -34,45 +34,30 @@ _SHARED = (
     Column("seconds", "Calibrated", "duration"),
     Column("seconds%", "Calibrated", "percent"),
 )
-TIMES: Mapping[str, Column] = {
-    column.key: column
-    for column in (
-        Column("name", "Layer name"),
-        Column("names", "Group"),
-        Column("type", "Layer type"),
-        Column("op", "Operator"),
-        Column("module", "Module"),
-        Column("phase", "Phase"),
-        Column("dtype", "Element type"),
-        Column("n_layers", "# Calls", "count"),
-        *_SHARED,
-    )
-}
-TIMES_BY_TYPE: Mapping[str, Column] = {
-    column.key: column
-    for column in (
-        Column("type", "Layer type"),
-        Column("n_groups", "# Groups", "count"),
-        Column("n_layers", "# Calls", "count"),
-        *_SHARED,
-    )
-}
+TIMES = by_key(
+    Column("name", "Layer name"),
+    Column("names", "Group"),
+    Column("type", "Layer type"),
+    Column("op", "Operator"),
+    Column("module", "Module"),
+    Column("phase", "Phase"),
+    Column("dtype", "Element type"),
+    Column("n_layers", "# Calls", "count"),
+    *_SHARED,
+)
+TIMES_BY_TYPE = by_key(
+    Column("type", "Layer type"),
+    Column("n_groups", "# Groups", "count"),
+    Column("n_layers", "# Calls", "count"),
+    *_SHARED,
+)
 
 
 class TimeColumns:
     """Column sets of ``show_report`` of a time report."""
 
     DEFAULT: tuple[str, ...] = ("name", "type", "mread", "mwrite", "bound_seconds", "bound_seconds%", "binds")
-    CALIBRATED: tuple[str, ...] = (
-        "name",
-        "type",
-        "mread",
-        "mwrite",
-        "seconds",
-        "bound_seconds",
-        "bound_seconds%",
-        "binds",
-    )
+    CALIBRATED: tuple[str, ...] = (*DEFAULT[:4], "seconds", *DEFAULT[4:])
     ALL = tuple(TIMES)
     SETS = (DEFAULT, CALIBRATED, ALL)
 

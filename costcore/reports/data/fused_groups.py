@@ -6,30 +6,27 @@ from typing import Any
 
 from costcore.reports.data.report_data import ReportData
 from costcore.tables.arrange import TableRow
-from costcore.tables.columns import BYTES, FLOPS, MACS, PARAMETERS, PERCENT
+from costcore.tables.columns import BYTES, FLOPS, MACS, PARAMETERS, PERCENT, by_key
 from costcore.text.table import Column
 from costcore.trace.call import Call
 
 UNFUSED = "unfused_mrw"
 """The column of bytes without fusion."""
 
-FUSED = {
-    column.key: column
-    for column in (
-        Column("group", "Group", "count"),
-        Column("names", "Calls"),
-        Column("n_layers", "# Calls", "count"),
-        Column("op", "Operators"),
-        Column("module", "Module"),
-        Column("phase", "Phase"),
-        FLOPS,
-        MACS,
-        *BYTES,
-        Column(UNFUSED, "Unfused R+W", "bytes"),
-        *PERCENT,
-        PARAMETERS,
-    )
-}
+FUSED = by_key(
+    Column("group", "Group", "count"),
+    Column("names", "Calls"),
+    Column("n_layers", "# Calls", "count"),
+    Column("op", "Operators"),
+    Column("module", "Module"),
+    Column("phase", "Phase"),
+    FLOPS,
+    MACS,
+    *BYTES,
+    Column(UNFUSED, "Unfused R+W", "bytes"),
+    *PERCENT,
+    PARAMETERS,
+)
 
 
 class FusedColumns:

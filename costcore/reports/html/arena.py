@@ -9,8 +9,8 @@ from costcore.counting.substitution import symbols_in
 from costcore.errors import ArenaError
 from costcore.numbers.dims import Dim
 from costcore.reports.html.memory import UNFUSED
-from costcore.reports.html.sections import card, text
-from costcore.text.amounts import exact, readable
+from costcore.reports.html.sections import bytes_card, text
+from costcore.text.amounts import exact
 
 if TYPE_CHECKING:
     from costcore.reports.data.report_data import ReportData
@@ -50,16 +50,12 @@ def _section(content: str) -> str:
 def _cards(arena: Arena) -> str:
     bound = "the best order needs no more" if arena.is_exact else "no order needs less"
     cards = [
-        _bytes_card("Peak of live values", arena.peak, f"in execution order, at {arena.at}"),
-        _bytes_card("Arena", arena.size, f"peak SRAM, aligned to {arena.align} bytes"),
-        _bytes_card("Lower bound", arena.lower_bound, bound),
-        _bytes_card("Weights and constants", arena.weights, "flash"),
+        bytes_card("Peak of live values", arena.peak, f"in execution order, at {arena.at}"),
+        bytes_card("Arena", arena.size, f"peak SRAM, aligned to {arena.align} bytes"),
+        bytes_card("Lower bound", arena.lower_bound, bound),
+        bytes_card("Weights and constants", arena.weights, "flash"),
     ]
     return "\n".join(cards)
-
-
-def _bytes_card(title: str, value: Dim, note: str) -> str:
-    return card(title, readable(value, "mread"), f"{exact(value)} B, {note}")
 
 
 def _picture(arena: Arena) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from costcore.analyses.memory.report import Memory
 from costcore.analyses.memory.rows import memory_rows
 from costcore.reports.html.memory_picture import STACK, Moment, columns_of, picture
-from costcore.reports.html.sections import card, text
+from costcore.reports.html.sections import bytes_card, text
 from costcore.tables.columns import BLOCKS, MemoryColumns, choose
 from costcore.tables.tabulate import tabulate
 from costcore.text.amounts import exact, readable
@@ -54,16 +54,12 @@ def memory_data(report: ReportData) -> dict[str, Any] | None:
 def _cards(memory: Memory) -> str:
     accuracy = "exact" if memory.is_exact else "approximate"
     cards = [
-        _bytes_card("Peak", memory.peak, f"{accuracy}, {memory.where}"),
-        _bytes_card("Before the run", memory.base, "parameters, inputs and other state"),
-        *([_bytes_card("Kept for backward", memory.saved, "saved by autograd")] if memory.saved else []),
-        _bytes_card("After the run", memory.end, "what the caller holds"),
+        bytes_card("Peak", memory.peak, f"{accuracy}, {memory.where}"),
+        bytes_card("Before the run", memory.base, "parameters, inputs and other state"),
+        *([bytes_card("Kept for backward", memory.saved, "saved by autograd")] if memory.saved else []),
+        bytes_card("After the run", memory.end, "what the caller holds"),
     ]
     return "\n".join(cards)
-
-
-def _bytes_card(title: str, value: int, note: str) -> str:
-    return card(title, readable(value, "mread"), f"{exact(value)} B, {note}")
 
 
 def _figure(memory: Memory, columns: Sequence[Moment], report: ReportData) -> str:

@@ -143,6 +143,11 @@ def card(title: str, value: str, note: str, is_expression: bool = False) -> str:
     return f"<div class='card'><dt>{title}</dt><dd{long}>{text(value)}</dd><dd class='note'>{text(note)}</dd></div>"
 
 
+def bytes_card(title: str, value: Dim, note: str) -> str:
+    """Return a card of an amount of memory; the note begins with the exact bytes."""
+    return card(title, readable(value, "mread"), f"{exact(value)} B, {note}")
+
+
 def _amount_card(title: str, value: Dim, metric: str, note: str = "") -> str:
     if is_symbolic(value):
         return card(title, as_text(value), note, is_expression=True)

@@ -28,7 +28,8 @@ from costcore.numbers.dims import Dim, is_symbolic
 Shape = tuple[Dim, ...]
 
 
-def _same(site: Site) -> list[Dependence | None]:
+def element_wise(site: Site) -> list[Dependence | None]:
+    """Every element depends on that at its place."""
     return site.all_outputs(site.elementwise(site.y.shape))
 
 
@@ -299,34 +300,25 @@ def _roll(site: Site) -> list[Dependence | None]:
     return site.all_outputs(dependence)
 
 
-def _depth_to_space(site: Site) -> list[Dependence | None]:
+def _blocks(site: Site) -> list[Dependence | None]:
+    """Blocks of positions as channels, or channels as blocks."""
     dependence, x, y = site.of_x, site.x, site.y
     if dependence is not None:
         dependence = site.contract(dependence, [x.ndim - 3])
         for axis in (x.ndim - 2, x.ndim - 1):
-            taps = Taps.repeated(scale_of(y.shape[axis], x.shape[axis]).numerator)
-            dependence = site.slide(dependence, axis, taps, x.shape[axis], y.shape[axis])
-    return site.all_outputs(dependence)
-
-
-def _space_to_depth(site: Site) -> list[Dependence | None]:
-    dependence, x, y = site.of_x, site.x, site.y
-    if dependence is not None:
-        dependence = site.contract(dependence, [x.ndim - 3])
-        for axis in (x.ndim - 2, x.ndim - 1):
-            block = scale_of(x.shape[axis], y.shape[axis]).numerator
-            dependence = site.slide(dependence, axis, Taps.window(block, block), x.shape[axis], y.shape[axis])
+            old, new = x.shape[axis], y.shape[axis]
+            if site.layer.op == "space_to_depth":
+                block = scale_of(old, new).numerator
+                taps = Taps.window(block, block)
+            else:
+                taps = Taps.repeated(scale_of(new, old).numerator)
+            dependence = site.slide(dependence, axis, taps, old, new)
     return site.all_outputs(dependence)
 
 
 def _channel_shuffle(site: Site) -> list[Dependence | None]:
     dependence = site.of_x
     return site.all_outputs(None if dependence is None else site.contract(dependence, [1]))
-
-
-def _tile(site: Site) -> list[Dependence | None]:
-    """Copies beside each other; only of an axis of size 1 is a position followed."""
-    return _expand(site)
 
 
 def _one_hot(site: Site) -> list[Dependence | None]:
@@ -341,12 +333,11 @@ def _broadcast_arrays(site: Site) -> list[Dependence | None]:
 
 
 RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(("identity", "copy", "cast", "triu", "tril"), _same),
+    **dict.fromkeys(("identity", "copy", "cast", "triu", "tril"), element_wise),
     **dict.fromkeys(("shape", "size", "constant", "empty", "full", "arange", "eye", "triangle_indices"), _independent),
     "reshape": _reshape,
     "view": _view,
     "transpose": _transpose,
-    "broadcast_to": _expand,
     "slice": _slice,
     "select": select,
     **dict.fromkeys(("split", "unbind"), _split),
@@ -355,10 +346,9 @@ RULES: Mapping[str, Rule] = {
     "pad": _pad,
     "flip": _flip,
     "roll": _roll,
-    **dict.fromkeys(("depth_to_space", "pixel_shuffle"), _depth_to_space),
-    "space_to_depth": _space_to_depth,
+    **dict.fromkeys(("depth_to_space", "pixel_shuffle", "space_to_depth"), _blocks),
     "channel_shuffle": _channel_shuffle,
-    "tile": _tile,
+    **dict.fromkeys(("broadcast_to", "tile"), _expand),  # of an axis of size 1 alone is a position followed
     "one_hot": _one_hot,
     "broadcast_arrays": _broadcast_arrays,
 }

@@ -30,10 +30,6 @@ FAMILIES = (
 RULES: Mapping[str, Rule] = {op: rule for family in FAMILIES for op, rule in family.RULES.items()}
 
 
-def _element_wise(site: Site) -> list[Dependence | None]:
-    return site.all_outputs(site.elementwise(site.y.shape))
-
-
 def rule_of(op: str) -> Rule:
     """Return the rule of an operator; one that raises ``CannotFollowError`` if it has none.
 
@@ -43,7 +39,7 @@ def rule_of(op: str) -> Rule:
         if name in RULES:
             return RULES[name]
         if getattr(calculators().get(name), "is_element_wise", False):
-            return _element_wise
+            return layout.element_wise
     return _without_rule
 
 
