@@ -59,7 +59,7 @@ def _known() -> Table:
     rows = [
         [
             *(device.name, device.vendor, device.kind),
-            *(_tera(max(_peak(device, name) for name in HALF)), _tera(_vector(device, "float32"))),
+            *(_tera(max(_peak(device, name) for name in HALF)), _tera(_peak(device, "float32", ["vector"]))),
             *(_tera(_peak(device, "int8")), _number(device.memory.dram_gbs), device.checked),
         ]
         for device in devices().values()
@@ -67,13 +67,9 @@ def _known() -> Table:
     return Table(titles, rows, [3 <= i <= 6 for i in range(len(titles))])
 
 
-def _peak(device: Device, dtype: str) -> float:
+def _peak(device: Device, dtype: str, engines: Sequence[str] = ("matrix", "vector")) -> float:
     """Return the largest stated peak at a dtype in TFLOP/s; 0 if none is stated."""
-    return max(device.peak.get(engine, {}).get(dtype, 0.0) for engine in ("matrix", "vector"))
-
-
-def _vector(device: Device, dtype: str) -> float:
-    return device.peak.get("vector", {}).get(dtype, 0.0)
+    return max(device.peak.get(engine, {}).get(dtype, 0.0) for engine in engines)
 
 
 def _details(device: Device) -> Table:

@@ -17,7 +17,6 @@ from costcore.text.units import UNITS
 FLAGS_WITH_VALUES = {"dims": "--dim", "shapes": "--shape", "max_nodes": "--max-nodes"}
 """The flags of frontend options that take a value; all other frontend options are switches."""
 
-
 MODEL = (
     "an .onnx file, package.module:factory, file.py:factory, timm:NAME, torchvision:NAME, hf:TYPE or hf:config.json, "
     "or a report saved as .json"

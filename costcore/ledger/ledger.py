@@ -77,7 +77,8 @@ class Ledger:
         for each in amounts.values():
             each.update(shares(each, self.total))
         for (call, cost), entry in zip(self.counted, self.entries.values(), strict=True):
-            entry.update(_of_total(amounts[id(call.layer), id(cost), call.times]))
+            of_call = amounts[id(call.layer), id(cost), call.times]
+            entry.update({key: value for key, value in of_call.items() if key.endswith("%")})
             if "seconds" in entry:
                 entry.update(shares({"seconds": entry["seconds"]}, self.total))
         self.total.update(shares(self.total, self.total))
@@ -136,10 +137,6 @@ def _add_memory(entries: Mapping[str, dict[str, Any]], memory: MemoryData) -> No
     for (name, live, live_peak), saved in zip(memory.live_by_call(), memory.saved_by_call(), strict=True):
         if name in entries:
             entries[name].update(live=live, live_peak=live_peak, saved=saved)
-
-
-def _of_total(amounts: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in amounts.items() if key.endswith("%")}
 
 
 def _amounts(call: Call, cost: Cost, fma_1flop: bool) -> dict[str, Any]:

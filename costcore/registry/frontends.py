@@ -70,7 +70,7 @@ def load(name: str) -> Frontend:
     try:
         return cast(Frontend, import_module(spec.path))
     except ImportError as error:
-        if not _is_missing(spec.framework):
+        if spec.framework in sys.modules or find_spec(spec.framework) is not None:
             raise CostError(f"the {name} frontend cannot be imported: {error}") from error
         raise CostError(
             f"the {name} frontend needs {spec.framework}, which cannot be imported ({error}). {_how_to_install(spec)}."
@@ -88,10 +88,6 @@ def _how_to_install(spec: FrontendSpec) -> str:
     except PackageNotFoundError:
         return f'Run pip install ".[{spec.framework}]" in the checkout of costcore'
     return f'Run pip install "costcore[{spec.framework}]"'
-
-
-def _is_missing(framework: str) -> bool:
-    return framework not in sys.modules and find_spec(framework) is None
 
 
 def loaded() -> list[str]:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 FLOPS = "FLOPs"
 """The unit of the counting rules of costcore."""
 
-
 CONVENTION = "costcore-1"
 """Name of the counting rules of this version, which DETAILS.md lists."""
 

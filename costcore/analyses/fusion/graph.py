@@ -137,7 +137,7 @@ class Graph:
         shape = call.layer.outputs[0].shape
         same = [each for each, tensor in inputs if tensor.shape == shape]
         known = [order for order in map(self._loop_order, same) if order is not None]
-        votes = [self._votes.get(each, _vote(self._loop_order(each))) for each in same]
+        votes = [self._votes.get(each, (0, 1) if self._loop_order(each) is None else (1, 0)) for each in same]
         moved, plain = sum(vote[0] for vote in votes), sum(vote[1] for vote in votes)
         if known and moved > plain:
             self._order[call.outputs[0]] = known[0]
@@ -222,10 +222,6 @@ class Graph:
             if identity and identity != source:
                 self._value[identity] = value
                 self._view[identity] = view if nbytes == whole else identity
-
-
-def _vote(order: Order | None) -> tuple[int, int]:
-    return (0, 1) if order is None else (1, 0)
 
 
 def _unnamed(work: Work, operands: Sequence[Operand]) -> Dim:

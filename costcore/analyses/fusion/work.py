@@ -7,7 +7,7 @@ from typing import NamedTuple
 from costcore.analyses.fusion.long_rows import parts_of_rows
 from costcore.analyses.fusion.patterns import pattern_of, rows_of
 from costcore.counting.layout import is_layout
-from costcore.ir import Cost, Layer, Pattern, Tensor
+from costcore.ir import Cost, Layer, Pattern
 from costcore.numbers.dims import Dim
 from costcore.numbers.symbolic import is_negative, magnitude
 from costcore.registry.calculators import calculators
@@ -117,11 +117,12 @@ def work_of(layer: Layer, cost: Cost, pattern: Pattern) -> Work:
     unread, more_read = _difference(sum(reads), cost.mread)
     unwritten, more_written = _difference(sum(writes), cost.mwrite)
     reduces = pattern == "reduce" and bool(layer.inputs)
-    elements = _largest([*layer.inputs.values()] if reduces else layer.outputs)
+    tensors = layer.inputs.values() if reduces else layer.outputs
+    elements = max((tensor.size for tensor in tensors), key=magnitude, default=0)
     rows = rows_of(layer) if reduces else None
     parts = parts_of_rows(layer, elements, rows)
-    if parts == 0 and rows is not None:
-        elements = elements if any(nbytes >= reads[0] for nbytes in writes) else rows
+    if parts == 0 and rows is not None and not any(nbytes >= reads[0] for nbytes in writes):
+        elements = rows
     blends = pattern == "window" and layer.attrs.get("mode") == "linear"
     has_bias = pattern == "product" and "b" in layer
     return Work(
@@ -135,7 +136,3 @@ def _difference(whole: Dim, counted: Dim) -> tuple[Dim, Dim]:
         return 0, 0
     rest = whole - counted
     return (0, -rest) if is_negative(rest) else (rest, 0)
-
-
-def _largest(tensors: list[Tensor] | tuple[Tensor, ...]) -> Dim:
-    return max((tensor.size for tensor in tensors), key=magnitude, default=0)

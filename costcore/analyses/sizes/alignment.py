@@ -27,9 +27,11 @@ def matched(base: Sample, other: Sample, where: Mapping[str, int], base_at: Mapp
         return list(range(len(base.outlines)))
     found: list[int | None] = [None] * len(base.outlines)
     for (priced, free), (other_priced, other_free) in _pairs(base.outlines, other.outlines):
-        if priced is not None and other_priced is not None and _same(base, priced, other, other_priced):
+        outline = None if priced is None else base.outlines[priced]
+        other_outline = None if other_priced is None else other.outlines[other_priced]
+        if priced is not None and outline == other_outline:
             found[priced] = other_priced
-        elif priced is not None or other_priced is not None:
+        elif outline != other_outline:
             raise OtherOperatorsError(_difference(base, priced, base_at, other, other_priced, where))
         names, other_names = [base.outlines[i] for i in free], [other.outlines[j] for j in other_free]
         matcher = SequenceMatcher(None, names, other_names, autojunk=False)
@@ -37,10 +39,6 @@ def matched(base: Sample, other: Sample, where: Mapping[str, int], base_at: Mapp
             for k in range(length):
                 found[free[at + k]] = other_free[other_at + k]
     return found
-
-
-def _same(base: Sample, i: int, other: Sample, j: int) -> bool:
-    return base.outlines[i] == other.outlines[j]
 
 
 Group = tuple[int | None, list[int]]

@@ -17,7 +17,6 @@ LONGEST_BODY = 256
 JOINING = ("concat", "stack")
 """Operators of a list of operands, whose cost is that of all operands as one."""
 
-
 NOT_UNROLLED = "loops are written once: after fusion, and as calls, give integers in place of names for exact numbers"
 """What a report says whose loops cannot be written out again."""
 

@@ -137,7 +137,8 @@ def _remarks(
         ("without ±, because the sweep has nothing like it", unknown),
     ):
         if any(chosen):
-            yield f"{text} ({_part(estimates, chosen)} of the time): {_operators(estimates, chosen)}"
+            operators = dict.fromkeys(each.group.main.layer.op for each in compress(estimates, chosen))
+            yield f"{text} ({_part(estimates, chosen)} of the time): {', '.join(operators)}"
     if error is None and not any(unknown):
         yield "without ±, because it would be more than 100%"
     if any(len(each.group.calls) > 1 for each in estimates):
@@ -149,10 +150,6 @@ def _part(estimates: Sequence[Estimated], chosen: Sequence[bool]) -> str:
     seconds = fsum(each.seconds for each in compress(estimates, chosen))
     total = fsum(each.seconds for each in estimates)
     return f"{seconds / total:.0%}" if seconds >= total / 100 else "less than 1%"
-
-
-def _operators(estimates: Sequence[Estimated], chosen: Sequence[bool]) -> str:
-    return ", ".join(dict.fromkeys(each.group.main.layer.op for each in compress(estimates, chosen)))
 
 
 def _version_remarks(frameworks: Mapping[str, str], conditions: Conditions) -> Iterable[str]:

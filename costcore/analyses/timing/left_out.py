@@ -97,13 +97,9 @@ def _growth(misses: Iterable[Sequence[float]], of_all: Growth) -> Growth:
                 break
             least = _larger(least, of_all[i][1])
         if each:
-            least = _larger(least, _error(each))
+            least = _larger(least, Error(fmean(each), sorted(each)[int(0.9 * len(each))]))
         found.append((distance, least))
     return tuple(found)
-
-
-def _error(misses: Sequence[float]) -> Error:
-    return Error(fmean(misses), sorted(misses)[int(0.9 * len(misses))])
 
 
 def _larger(a: Error, b: Error) -> Error:

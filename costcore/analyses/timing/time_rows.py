@@ -10,7 +10,6 @@ from costcore.analyses.timing.group_time import GroupTime
 from costcore.analyses.timing.times import Times
 from costcore.ledger.checks import check_top
 from costcore.ledger.ledger import flops_of
-from costcore.numbers.dims import Dim
 from costcore.tables.arrange import in_order
 from costcore.tables.columns import BYTES, FLOPS, by_key
 from costcore.text.table import Column
@@ -162,17 +161,13 @@ def _sums(groups: Sequence[GroupTime], fma_1flop: bool) -> dict[str, Any]:
         "mread": sum(group.read for group in groups),
         "mwrite": sum(group.written for group in groups),
         "mrw": sum(group.read + group.written for group in groups),
-        "flops": sum(_flops(group, fma_1flop) for group in groups),
+        "flops": sum(flops_of(cost, fma_1flop) * group.times for group in groups for cost in group.costs()),
         "bound_seconds": fsum(group.bound_seconds for group in groups) if is_bounded else None,
         "binds": shares_of(_seconds_by(groups)) if is_bounded else UNKNOWN,
         **by,
     }
     seconds = [group.seconds for group in groups if group.seconds is not None]
     return {**sums, "seconds": fsum(seconds)} if seconds and len(seconds) == len(groups) else sums
-
-
-def _flops(group: GroupTime, fma_1flop: bool) -> Dim:
-    return sum(flops_of(cost, fma_1flop) for cost in group.costs()) * group.times
 
 
 def _seconds_by(groups: Iterable[GroupTime]) -> dict[str, float]:

@@ -72,11 +72,8 @@ def _others(rows: Sequence[Mapping[str, Any]], times: Times) -> list[dict[str, A
     seconds, calibrated = (fsum(row.get(key) or 0.0 for row in rows) for key in ("bound_seconds", "seconds"))
     if not seconds and not calibrated:
         return []
-    return [{"type": "others", **_with_share("bound_seconds", seconds, times), "seconds": calibrated}]
-
-
-def _with_share(key: str, seconds: float, times: Times) -> dict[str, float]:
-    return {key: seconds, f"{key}%": 100 * seconds / times.least_seconds if times.least_seconds else 0.0}
+    share = 100 * seconds / times.least_seconds if times.least_seconds else 0.0
+    return [{"type": "others", "bound_seconds": seconds, "bound_seconds%": share, "seconds": calibrated}]
 
 
 def _row(row: Mapping[str, Any], columns: Iterable[str]) -> str:

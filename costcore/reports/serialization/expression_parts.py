@@ -29,7 +29,6 @@ MOST_LEVELS = 4 * DEEPEST_FUNCTIONS
 MOST_PARTS = 1 << 12
 """The maximum number of operators, functions and operands of one expression."""
 
-
 MOST_COMPARED = 64
 """The maximum number of operands of a minimum or maximum; sympy compares all pairs."""
 

@@ -16,7 +16,7 @@ from costcore.text.targets import Target, save
 from costcore.trace.call import Module, ModuleCall
 from costcore.trace.dataflow import Dataflow, Value
 from costcore.trace.memory_ledger import MemoryLedger
-from costcore.trace.run import FLOPS, Fusion, Run
+from costcore.trace.run import FLOPS, Fusion
 from costcore.trace.trace import CallCost, Trace
 
 SCHEMA = "costcore.report/1"
@@ -24,7 +24,6 @@ SCHEMA = "costcore.report/1"
 
 TOTAL = ("flops", "macs", "mread", "mwrite", "mrw", "mcomm", "n_layers", "n_params")
 """The keys of the total in a file."""
-
 
 RUN_IDS = ("inputs", "buffers", "returned")
 """The lists of operand ids of a run; empty ones are omitted."""
@@ -52,7 +51,11 @@ def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
         "schema": SCHEMA,
         "versions": {"costcore": run.version, "convention": run.convention, "frameworks": dict(run.frameworks)},
         "status": trace.status,
-        "settings": {"fma_1flop": run.fma_1flop, "layout": run.layout, **_unit(run)},
+        "settings": {
+            "fma_1flop": run.fma_1flop,
+            "layout": run.layout,
+            **({} if run.unit == FLOPS else {"unit": run.unit}),
+        },
         "total": total_entry(total, encoder),
         "assumptions": [{"what": a.what, "where": a.where, "line": a.line, "times": a.times} for a in run.assumptions],
         "notes": [*run.notes, *map(str, run.regrouped)],
@@ -87,10 +90,6 @@ def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
 def _fusion(fusion: Fusion, encoder: Encoder) -> dict[str, Any]:
     groups = [list(calls) for calls in fusion.groups]
     return {"level": fusion.level, "groups": groups, "unfused_mrw": encoder.dim(fusion.unfused)}
-
-
-def _unit(run: Run) -> dict[str, str]:
-    return {} if run.unit == FLOPS else {"unit": run.unit}
 
 
 def total_entry(total: Mapping[str, Any], encoder: Encoder) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from costcore.text.table import Column
 FIRST = 2
 """The lines are those of this batch and the next: with a single sample some operators run in another way."""
 
-
 _BATCH = Column("batch", "Batch", "count")
 
 

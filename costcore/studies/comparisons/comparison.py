@@ -123,12 +123,8 @@ def compare(old: Report, new: Report, *, by: str | None = None, names: tuple[str
             "Use report.fused(level).report of both, or of neither."
         )
     if by is None:
-        by = "order" if _frameworks_differ(old, new) else "module"
+        by = "module" if old.trace.run.frameworks.keys() == new.trace.run.frameworks.keys() else "order"
     olds, news = (list(report.layer_report.values()) for report in (old, new))
     matched: list[Pair] = by_module(olds, news) if by == "module" else by_order(olds, news)
     pairs = [(None if i is None else olds[i], None if j is None else news[j]) for i, j in matched]
     return Comparison(old, new, names, by, pairs)
-
-
-def _frameworks_differ(old: Report, new: Report) -> bool:
-    return set(old.trace.run.frameworks) != set(new.trace.run.frameworks)

@@ -20,7 +20,6 @@ from costcore.tables.renderers import rendered
 from costcore.tables.show import show_text
 from costcore.text.table import Table
 from costcore.text.targets import Target, save
-from costcore.trace.trace import CallCost
 
 MODES = ("table", "md", "csv")
 
@@ -157,7 +156,8 @@ def reconcile(
     before = old if isinstance(old, View) else report.under(old)
     after = new if isinstance(new, View) else (other or report).under(new)
     views = before, after
-    pairs = _same_calls(report) if other is None else _matched_calls(report, other, by)
+    same: list[tuple[int | None, int | None]] = [(i, i) for i in range(len(report.trace))]
+    pairs = same if other is None else _matched_calls(report, other, by)
     lines = [*_by_operator(_Side(report, views[0]), _Side(other or report, views[1]), pairs), *_terms(views)]
     lines.sort(key=lambda line: -abs(magnitude(line.amount)))
     return Reconciliation(
@@ -192,13 +192,9 @@ class _Side:
         return amount // times if isinstance(times, int) and times and isinstance(amount, int) else amount
 
 
-def _same_calls(report: Report) -> list[tuple[int | None, int | None]]:
-    return [(i, i) for i in range(len(report.trace))]
-
-
 def _matched_calls(old: Report, new: Report, by: str | None) -> list[tuple[int | None, int | None]]:
     """Return the positions of the calls that match, of those that have a cost, and of all others."""
-    positions = [_counted(report.trace.records) for report in (old, new)]
+    positions = [[i for i, record in enumerate(report.trace) if record.cost is not None] for report in (old, new)]
     entries = [list(report.ledger.entries.values()) for report in (old, new)]
     is_order = by == "order" or (by is None and old.trace.run.frameworks.keys() != new.trace.run.frameworks.keys())
     pairs = (by_order if is_order else by_module)(*entries)
@@ -207,10 +203,6 @@ def _matched_calls(old: Report, new: Report, by: str | None) -> list[tuple[int |
     rest_new = [(None, j) for j in range(len(entries[1])) if j not in used[1]]
     found = [*pairs, *rest, *rest_new]
     return [(None if i is None else positions[0][i], None if j is None else positions[1][j]) for i, j in found]
-
-
-def _counted(records: Sequence[CallCost]) -> list[int]:
-    return [i for i, record in enumerate(records) if record.cost is not None]
 
 
 def _by_operator(old: _Side, new: _Side, pairs: Sequence[tuple[int | None, int | None]]) -> Iterator[Difference]:

@@ -33,13 +33,11 @@ class RunCounts:
     def add(self, key: Key) -> None:
         """Note that a pass begins in the running step, and count the rest of the step if it is new."""
         self._sequence += (key,)
-        if self._hook is None and len(self._sequence) == 1 and self._is_new(key):
+        is_new = key in self._missed or (key,) not in self._beginnings
+        if self._hook is None and len(self._sequence) == 1 and is_new:
             hook = ComputationalCostHook(frontends=["pytorch"])
             hook.__enter__()
             self._hook = hook
-
-    def _is_new(self, key: Key) -> bool:
-        return key in self._missed or (key,) not in self._beginnings
 
     def end_step(self) -> Report | None:
         """Return the report of the step; None if nothing was added to it, or if it was seen too late."""

@@ -31,7 +31,6 @@ CACHES = ("static", "paged", "dynamic")
 COLUMNS = ("load_weight", "load_act", "store_act", "load_kv", "store_kv")
 """The columns of bytes."""
 
-
 TITLES = {
     "load_weight": "Weights read",
     "load_act": "Activations read",

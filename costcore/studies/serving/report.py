@@ -281,7 +281,7 @@ class ServingReport(Displayed):
     def assumptions(self) -> tuple[Assumption, ...]:
         """What was assumed, as far as passes were needed."""
         made = tuple(self._runs.assumptions)
-        return (*made, Assumption(INDEPENDENT)) if self._has_experts() else made
+        return (*made, Assumption(INDEPENDENT)) if self._runs.at(Point(1, 1, 0)).experts else made
 
     @property
     def status(self) -> str:
@@ -304,9 +304,6 @@ class ServingReport(Displayed):
     def most_tokens(self) -> int | None:
         """The longest sequence for which the model has positions; None if it states none."""
         return self._model.most_tokens
-
-    def _has_experts(self) -> bool:
-        return bool(self._runs.at(Point(1, 1, 0)).experts)
 
     @property
     def latents(self) -> tuple[Latent, ...]:
