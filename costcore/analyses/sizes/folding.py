@@ -32,7 +32,6 @@ def folded(trace: Trace, keeps_ids: bool = True) -> Trace:
         keeps_ids: whether to keep what :func:`~costcore.trace.unrolling.unrolled` needs. Only blocks that have the same
             free calls each time, and run three times or more, are folded then. Otherwise calls that cost nothing are
             left out of blocks.
-
     """
     outlines = sample_of(trace).outlines if keeps_ids else ()
     ids: dict[int, tuple[int, ...]] = {}
@@ -53,14 +52,10 @@ def folded(trace: Trace, keeps_ids: bool = True) -> Trace:
                 dropped.update(same[1:])
                 ids[same[0]] = tuple(i for j in same[:FEWEST] for i in ids_of(trace.records[j].call))
             folds += [(block[0], len(block)) for block in blocks[:1]]
-            at += length * count
-            continue
-        for step in range(length * count):
-            times[priced[at + step]] = count
-            if step >= length:
-                dropped.add(priced[at + step])
-        if count > 1:
-            dropped.update(i for i in range(priced[at], priced[at + length * count - 1]) if i not in records)
+        elif count > 1:
+            block = priced[at : at + length * count]
+            times.update(dict.fromkeys(block[:length], count))
+            dropped.update(block[length:], (i for i in range(block[0], block[-1]) if i not in records))
         at += length * count
     kept = [i for i in range(len(trace)) if i not in dropped]
     new = tuple(_repeated(records.get(i, trace.records[i]), times.get(i, 1)) for i in kept)
