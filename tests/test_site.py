@@ -113,9 +113,9 @@ def test_a_link_to_no_file_names_the_document(link):
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ([["architecture", "changelog"]], "does not list contributing, jax, one; add each page to a section"),
-        ([["architecture", "changelog", "contributing", "jax", "one", "two"]], "lists pages that do not exist: two"),
-        ([["architecture", "changelog", "contributing", "jax", "one"], ["one"]], "lists pages twice: one"),
+        ([["architecture", "changelog"]], "does not list contributing, jax, one, security; add each page to a section"),
+        ([["architecture", "changelog", "contributing", "jax", "one", "security", "two"]], "lists pages that do not exist: two"),
+        ([["architecture", "changelog", "contributing", "jax", "one", "security"], ["one"]], "lists pages twice: one"),
     ],
 )
 def test_a_wrong_table_of_contents_is_an_error(sections, message, tmp_path):

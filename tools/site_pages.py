@@ -30,6 +30,7 @@ DOCUMENTS = {
     "ARCHITECTURE.md": "architecture.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
     "DETAILS.md": "operators/index.md",
     "plugins/costcore-jax/README.md": "jax.md",
 }
