@@ -110,12 +110,15 @@ def test_a_link_to_no_file_names_the_document(link):
         places.rewrite(f"[x]({link})", "docs/faq.md", "faq.md")
 
 
+DOCUMENTS = ("architecture", "changelog", "contributing", "jax", "security")
+
+
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
         ([["architecture", "changelog"]], "does not list contributing, jax, one, security; add each page to a section"),
-        ([["architecture", "changelog", "contributing", "jax", "one", "security", "two"]], "lists pages that do not exist: two"),
-        ([["architecture", "changelog", "contributing", "jax", "one", "security"], ["one"]], "lists pages twice: one"),
+        ([[*DOCUMENTS, "one", "two"]], "lists pages that do not exist: two"),
+        ([[*DOCUMENTS, "one"], ["one"]], "lists pages twice: one"),
     ],
 )
 def test_a_wrong_table_of_contents_is_an_error(sections, message, tmp_path):
