@@ -58,3 +58,9 @@ def costcore_devices() -> Iterable[Path]:
 def costcore_caches() -> Mapping[str, Callable[[Any], Any]]:
     """Return functions by name that make an empty cache for a language model: ``make(model) -> cache``."""
     raise AssertionError("a specification is never called")
+
+
+@hookspec
+def costcore_quantities() -> Iterable[Any]:
+    """Return a ``Quantity`` for each number, or text, that tables, budgets and comparisons can show of a run."""
+    raise AssertionError("a specification is never called")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 hookimpl = pluggy.HookimplMarker(hookspecs.NAME)
 """Marks the hook functions of a plug-in, ``@costcore.hookimpl``."""
 
-BUILTIN = ("costcore.calculators", "costcore.frontends", "costcore.tables.renderers")
+BUILTIN = ("costcore.calculators", "costcore.frontends", "costcore.tables.renderers", "costcore.analyses")
 
 DISABLE_VARIABLE = "COSTCORE_DISABLE_PLUGINS"
 """The environment variable that disables installed plug-ins: their names, separated by commas."""

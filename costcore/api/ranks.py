@@ -8,16 +8,16 @@ from typing import Any
 
 from costcore.api.estimate import estimate
 from costcore.reports.report import Report
-from costcore.tables.columns import GROUPS
 from costcore.tables.overview.displayed import Displayed
 from costcore.tables.overview.overview import Overview, Part
+from costcore.tables.quantities import column_of
 from costcore.tables.tabulate import tabulate
 from costcore.text.table import Column
 
 COLUMNS = (
     Column("rank", "Rank", "count"),
     Column("n_held", "Parameters held", "count"),
-    *(GROUPS[key] for key in ("n_layers", "flops", "macs", "mrw", "mcomm")),
+    *(column_of(name) for name in ("n_layers", "flops", "macs", "mrw", "mcomm")),
     Column("peak", "Peak of memory", "bytes"),
 )
 """The columns of the table of ranks; that of memory is shown if it was recorded."""

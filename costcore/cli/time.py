@@ -11,6 +11,7 @@ from typing import IO, Any
 from costcore.analyses.devices.catalog import named
 from costcore.analyses.devices.device import Device
 from costcore.analyses.fusion.levels import LEVELS
+from costcore.analyses.timing.request import TF32_OPERATORS
 from costcore.analyses.timing.retyped import check_dtype
 from costcore.analyses.timing.time_rows import TIMES, TIMES_BY_TYPE
 from costcore.analyses.topology.link import links_by_group
@@ -31,7 +32,7 @@ from costcore.cli.running import print_message, run_command, write_output
 from costcore.ledger.checks import check_top
 from costcore.reports.device_table import show_devices
 from costcore.reports.report import Report
-from costcore.reports.time_report import TF32_OPERATORS, TimeReport
+from costcore.reports.time_report import TimeReport
 from costcore.tables.columns import choose
 from costcore.tables.renderers import renderers
 from costcore.text.units import check_digits

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import cached_property
 from math import fsum
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ class Ledger:
     """The counted calls of a run: an entry per call, their total, and the sum of any group of calls.
 
     Attributes:
+        trace: the run.
         counted: the calls that have a cost, and that cost, in order of execution.
         entries: the entry of each counted call as :attr:`Report.layer_report` contains it, by name of the call.
         total: the sum of all counted calls.
@@ -41,8 +43,9 @@ class Ledger:
     """
 
     def __init__(self, trace: Trace) -> None:
+        self.trace = trace
         run = trace.run
-        self._parameters = run.parameters
+        self._known: dict[Hashable, Any] = {}
         self.counted = [(call, cost) for call, cost, _, _, _ in trace.records if cost is not None]
         self.entries: dict[str, dict[str, Any]] = {}
         sends = any(cost.mcomm != 0 for _, cost in self.counted)
@@ -83,6 +86,26 @@ class Ledger:
                 entry.update(shares({"seconds": entry["seconds"]}, self.total))
         self.total.update(shares(self.total, self.total))
 
+    @cached_property
+    def calls(self) -> tuple[Call, ...]:
+        """The counted calls, in order of execution."""
+        return tuple(call for call, _ in self.counted)
+
+    @cached_property
+    def position(self) -> Mapping[str, int]:
+        """The position of each counted call among them, by its name."""
+        return {call.name: i for i, (call, _) in enumerate(self.counted)}
+
+    def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """Return what ``compute`` returns, computed once for each key: several values may come from one analysis."""
+        if key not in self._known:
+            self._known[key] = compute()
+        return self._known[key]
+
+    def n_params(self, parameters: Iterable[int]) -> Dim:
+        """Return the elements of these parameters, each of them once."""
+        return expanded_sum(self.trace.run.parameters[parameter] for parameter in set(parameters))
+
     def sum(self, calls: Iterable[Call]) -> dict[str, Any]:
         """Return the number of the calls, their summed costs and their shares of the total; a parameter counts once."""
         sums = self._sums(list(calls))
@@ -114,7 +137,7 @@ class Ledger:
         result = {}
         for group, calls in self.groups(*keys).items():
             read = {parameter for call in calls for parameter in call.parameters}
-            n_shared = sum(self._parameters[parameter] for parameter in read & seen)
+            n_shared = self.n_params(read & seen)
             seen |= read
             values = dict(zip(keys, (group,) if len(keys) == 1 else group, strict=True))
             result[group] = {**values, **self.sum(calls), "n_shared": n_shared}
@@ -122,11 +145,10 @@ class Ledger:
 
     def _sums(self, calls: list[Call]) -> dict[str, Any]:
         entries = [self.entries[call.name] for call in calls]
-        parameters = {parameter for call in calls for parameter in call.parameters}
         sums = {key: expanded_sum(entry[key] for entry in entries) for key in self.sums}
         sums |= {
             "n_layers": len(calls),
-            "n_params": expanded_sum(self._parameters[parameter] for parameter in parameters),
+            "n_params": self.n_params(parameter for call in calls for parameter in call.parameters),
         }
         measured = [entry["seconds"] for entry in entries if "seconds" in entry]
         return {**sums, "seconds": fsum(measured)} if measured else sums

@@ -9,9 +9,10 @@ from typing import IO, Any
 from costcore.analyses.fusion.fused_trace import fused_trace
 from costcore.analyses.fusion.groups import Group, groups_of
 from costcore.numbers.symbolic import as_text
-from costcore.reports.data.fused_groups import FUSED, UNFUSED, FusedColumns, group_rows
-from costcore.tables.arrange import TableRow, arrange
-from costcore.tables.columns import choose, in_unit
+from costcore.reports.data.fused_groups import FUSED, UNFUSED, FusedColumns, group_rows, unfused
+from costcore.tables.arranged import Arranged
+from costcore.tables.cells import TableRow
+from costcore.tables.columns import in_unit
 from costcore.tables.overview.displayed import Displayed
 from costcore.tables.overview.overview import Overview
 from costcore.tables.show import TableOptions, show
@@ -88,13 +89,12 @@ class FusedView(Displayed):
         Groups of free calls (views) are omitted. ``unfused_mrw`` are the bytes that the calls of a group read and write
         if each runs by itself.
         """
-        ledger = self.report.ledger
-        rows = arrange(self._rows, FUSED, sort, top, ledger, "names", (UNFUSED,))
-        total = {**ledger.total, "names": "total", UNFUSED: self.original.ledger.total["mrw"]}
-        counted, options = self.report.trace.run.unit, TableOptions(ost, mode, unit, n_digits)
-        shown, defaults = in_unit(choose(FUSED, columns), counted), FusedColumns.SETS
-        remarks = self.report.remarks
-        show([*rows, total], shown, options, remarks, counted=counted, defaults=defaults, labels=2)
+        report, options = self.report, TableOptions(ost, mode, unit, n_digits)
+        arranged = Arranged(report.ledger, FUSED, columns, sort, [unfused(self.original)])
+        rows = arranged.rows(self._rows, top, "names")
+        shown = in_unit(arranged.columns, report.trace.run.unit)
+        remarks, defaults = [*arranged.remarks, *report.remarks], FusedColumns.SETS
+        show(rows, shown, options, remarks, counted=report.trace.run.unit, defaults=defaults, labels=2)
 
     def to_html(self, target: Target = None, title: str = "") -> str:
         """Return a page as :meth:`costcore.Report.to_html` does, with a column of bytes without fusion."""
@@ -104,4 +104,4 @@ class FusedView(Displayed):
 
     @cached_property
     def _rows(self) -> list[TableRow]:
-        return group_rows(self.report, self.original)
+        return group_rows(self.report)

@@ -9,17 +9,14 @@ from typing import IO, TYPE_CHECKING, Any
 from costcore.analyses.memory.arena_rows import ARENA, ArenaColumns, arena_rows
 from costcore.errors import CostError
 from costcore.ledger.checks import check_top
-from costcore.ledger.ledger import nodes_by_call
-from costcore.reports.data.layer_rows import TORCHSTAT_SUMS, layer_rows
 from costcore.reports.report_files import ReportFiles
-from costcore.tables.arrange import TableRow, arrange, in_order
+from costcore.tables.arrange import in_order
+from costcore.tables.arranged import Arranged
+from costcore.tables.cells import TableRow
 from costcore.tables.columns import (
     BLOCKS,
-    FUSED_BYTES,
     GROUPS,
     LAYERS,
-    NODES,
-    RECEPTIVE_FIELD,
     RECEPTIVE_FIELDS,
     REPORT,
     SENT,
@@ -38,7 +35,6 @@ from costcore.tables.columns import (
 )
 from costcore.tables.overview.displayed import Displayed
 from costcore.tables.show import TableOptions, one_stream, show
-from costcore.text.table import Column
 from costcore.text.targets import Target, save_output
 from costcore.trace.run import FLOPS
 
@@ -91,13 +87,10 @@ class Report(Displayed, ReportFiles):
         Raises:
             TypeError, ValueError: if an argument is invalid.
         """
-        rows = [TableRow(self.ledger.entries[call.name], [call]) for call, _ in self.ledger.counted]
-        if any(column.key in (sort, *columns) for column in NODES):
-            nodes = nodes_by_call(self.trace)
-            rows = [TableRow({**entry, **nodes.get(entry["name"], {})}, calls) for entry, calls in rows]
-        rows, total, extra = self._with_fused(self._with_fields(rows, columns, sort), self.ledger.total, columns, sort)
-        entries = [*arrange(rows, REPORT, sort, top, self.ledger, extra_sums=extra), total]
-        self._show(entries, choose(REPORT, columns), TableOptions(one_stream(ost, dst), mode, unit, n_digits))
+        arranged = Arranged(self.ledger, REPORT, columns, sort)
+        self._show(
+            arranged, arranged.rows(self._rows_by_call(), top), TableOptions(one_stream(ost, dst), mode, unit, n_digits)
+        )
 
     def show_summary_report(
         self,
@@ -112,9 +105,9 @@ class Report(Displayed, ReportFiles):
         top: int | None = None,
     ) -> None:
         """Write a table with one row per type, and the total; arguments as for :meth:`show_report`."""
-        rows, total, extra = self._with_fused(self._rows_by_type(), self.ledger.total, columns, sort)
-        entries = [*arrange(rows, SUMMARY, sort, top, self.ledger, extra_sums=extra), total]
-        self._show(entries, choose(SUMMARY, columns), TableOptions(one_stream(ost, dst), mode, unit, n_digits))
+        arranged = Arranged(self.ledger, SUMMARY, columns, sort)
+        options = TableOptions(one_stream(ost, dst), mode, unit, n_digits)
+        self._show(arranged, arranged.rows(self._rows_by_type(), top), options)
 
     def show_by(
         self,
@@ -128,12 +121,10 @@ class Report(Displayed, ReportFiles):
         top: int | None = None,
     ) -> None:
         """Write a table of :meth:`by` and the total, the keys first; other arguments as for :meth:`show_report`."""
-        calls = self.ledger.groups(*keys).values()
-        rows = [TableRow(entry, group) for entry, group in zip(self.by(*keys).values(), calls, strict=True)]
-        chosen = choose(GROUPS, [*keys, *(name for name in columns if name not in keys)])
-        rows, total, extra = self._with_fused(rows, self.ledger.total, columns, sort)
-        entries = [*arrange(rows, GROUPS, sort, top, self.ledger, keys[0], extra), {**total, keys[0]: "total"}]
-        self._show(entries, chosen, TableOptions(ost, mode, unit, n_digits), labels=len(keys))
+        rows = self._rows_by(*keys)
+        arranged = Arranged(self.ledger, GROUPS, [*keys, *(name for name in columns if name not in keys)], sort)
+        options = TableOptions(ost, mode, unit, n_digits)
+        self._show(arranged, arranged.rows(rows, top, keys[0]), options, labels=len(keys))
 
     def show_layers(
         self,
@@ -152,15 +143,12 @@ class Report(Displayed, ReportFiles):
         counted as one; under another convention both are what it counts. ``memory`` is the size of the outputs in
         bytes, 0 for views. If time was measured, the default columns include it.
         """
-        *calls, total = layer_rows(self.ledger)
-        measured = ("seconds", "seconds%") if "seconds" in total else ()
-        rows = [TableRow(entry, [call]) for entry, (call, _) in zip(calls, self.ledger.counted, strict=True)]
+        measured = ("seconds", "seconds%") if "seconds" in self.ledger.total else ()
         doubled = ("madd",) if self.trace.run.unit != FLOPS else ()  # conventions have one price of a multiply-add
         default = (*(key for key in LayerColumns.DEFAULT if key not in doubled), *measured)
-        names = default if columns is None else columns
-        rows, last, extra = self._with_fused(self._with_fields(rows, names, sort), total, names, sort)
-        entries = [*arrange(rows, LAYERS, sort, top, self.ledger, "module", (*TORCHSTAT_SUMS, *extra)), last]
-        self._show(entries, choose(LAYERS, names), TableOptions(ost, mode, unit, n_digits))
+        arranged = Arranged(self.ledger, LAYERS, default if columns is None else columns, sort)
+        rows = arranged.rows(self._rows_by_call(), top, "module")
+        self._show(arranged, rows, TableOptions(ost, mode, unit, n_digits))
 
     def show_tree(
         self,
@@ -179,20 +167,9 @@ class Report(Displayed, ReportFiles):
         ``depth`` is the number of levels below the model to show; deeper modules are part of the sums of their
         parents. ``sort`` and ``top`` apply to the children of each module.
         """
-        from costcore.tables.tree_rows import tree_rows
-
-        order = None if sort is None else choose(TREE, [sort])[0]
-        tree = self.tree()
-        if RECEPTIVE_FIELD.key in (sort, *columns):
-            from costcore.analyses.receptive_field.cells import in_tree
-
-            in_tree(tree, self.trace, self.receptive_field())
-        if FUSED_BYTES.key in (sort, *columns):
-            from costcore.analyses.fusion.cells import in_tree as fused_in_tree
-
-            fused_in_tree(tree, self.fused().tree())
-        rows = tree_rows(tree, depth, order, top, mode)
-        self._show(rows, choose(TREE, columns), TableOptions(ost, mode, unit, n_digits), 0, is_tree=True)
+        arranged = Arranged(self.ledger, TREE, columns, sort)
+        rows = arranged.tree(self.tree(), depth, top, mode)
+        self._show(arranged, rows, TableOptions(ost, mode, unit, n_digits), 0, is_tree=True)
 
     def under(self, convention: str | PathLike[str]) -> View:
         """Return this report as another tool or convention counts it: ``report.under("fvcore").total``.
@@ -248,9 +225,10 @@ class Report(Displayed, ReportFiles):
             TypeError, ValueError: if an argument is invalid, or there is no device of that name.
             CostError: if sizes are symbolic (substitute numbers with :meth:`subs`), or the device cannot be read.
         """
-        from costcore.reports.time_report import time_report
+        from costcore.analyses.timing.request import times_of
+        from costcore.reports.time_report import TimeReport
 
-        return time_report(self.trace, device, dtype, fusion, cores, tf32, links)
+        return times_of(TimeReport, self.trace, device, dtype, fusion, cores, tf32, links)
 
     def plot(
         self,
@@ -458,34 +436,23 @@ class Report(Displayed, ReportFiles):
 
         return overview_of(self, self._rows_by_type())
 
-    def _with_fields(self, rows: list[TableRow], columns: Sequence[str], sort: str | None) -> list[TableRow]:
-        """Return rows of single calls with their receptive fields, if the table needs them."""
-        if RECEPTIVE_FIELD.key not in (sort, *columns):
-            return rows
-        from costcore.analyses.receptive_field.cells import in_rows
+    def _rows_by_call(self) -> list[TableRow]:
+        return [TableRow(self.ledger.entries[call.name], [call]) for call in self.ledger.calls]
 
-        return in_rows(rows, self.receptive_field())
-
-    def _with_fused(
-        self, rows: list[TableRow], total: Mapping[str, Any], columns: Sequence[str], sort: str | None
-    ) -> tuple[list[TableRow], Mapping[str, Any], tuple[str, ...]]:
-        """Return rows and total with the bytes after fusion, and their column, if the table needs them."""
-        if FUSED_BYTES.key not in (sort, *columns):
-            return rows, total, ()
-        from costcore.analyses.fusion.cells import in_rows
-
-        fused = self.fused().ledger
-        return in_rows(rows, fused), {**total, FUSED_BYTES.key: fused.total["mrw"]}, (FUSED_BYTES.key,)
+    def _rows_by(self, *keys: str) -> list[TableRow]:
+        calls = self.ledger.groups(*keys).values()
+        return [TableRow(entry, group) for entry, group in zip(self.by(*keys).values(), calls, strict=True)]
 
     def _show(
         self,
-        entries: Sequence[Mapping[str, Any]],
-        columns: Sequence[Column],
+        arranged: Arranged,
+        rows: Sequence[Mapping[str, Any]],
         options: TableOptions,
         total: int = -1,
         is_tree: bool = False,
         labels: int = 1,
     ) -> None:
-        unit = self.trace.run.unit
+        unit, columns = self.trace.run.unit, arranged.columns
         columns = with_sent(columns) if SENT.key in self.ledger.sums else columns
-        show(entries, in_unit(columns, unit), options, self.remarks, total, is_tree, unit, labels=labels)
+        remarks = [*arranged.remarks, *self.remarks]
+        show(rows, in_unit(columns, unit), options, remarks, total, is_tree, unit, labels=labels)

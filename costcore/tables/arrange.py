@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from costcore.ledger.checks import check_top
 from costcore.ledger.ledger import Ledger
 from costcore.numbers.symbolic import magnitude
-from costcore.tables.columns import NUMERIC, choose
+from costcore.tables.cells import Cells, TableRow
+from costcore.tables.quantity import NUMERIC
 from costcore.text.table import Column
-from costcore.trace.call import Call
-
-
-class TableRow(NamedTuple):
-    """An entry of a report, and the calls whose costs it sums."""
-
-    entry: Mapping[str, Any]
-    calls: Sequence[Call]
 
 
 def in_order(items: Iterable[Any], column: Column, entry_of: Callable[[Any], Mapping[str, Any]]) -> list[Any]:
@@ -44,32 +37,31 @@ def in_order(items: Iterable[Any], column: Column, entry_of: Callable[[Any], Map
 
 def arrange(
     rows: Sequence[TableRow],
-    columns: Mapping[str, Column],
-    sort: str | None,
+    sort: Column | None,
     top: int | None,
     ledger: Ledger,
     label: str = "name",
-    extra_sums: Sequence[str] = (),
+    cells: Cells | None = None,
 ) -> list[Mapping[str, Any]]:
     """Return the entries of the rows, sorted and limited; a last entry ``others`` sums the rows beyond the limit.
 
     Args:
         rows: the rows in their original order.
-        columns: the columns of the table, by name.
-        sort: name of the column to sort by; None keeps the order.
+        sort: the column to sort by; None keeps the order.
         top: the maximum number of rows; None for all.
         ledger: the ledger of the report, which sums the calls of the other rows.
         label: the column that contains the text ``others``.
-        extra_sums: columns to sum that the ledger does not sum.
+        cells: the quantities in the rows beside those that the ledger sums.
     """
     if sort is not None:
-        rows = in_order(rows, choose(columns, [sort])[0], lambda row: row.entry)
+        rows = in_order(rows, sort, lambda row: row.entry)
     check_top(top)
     shown, hidden = (rows, ()) if top is None else (rows[:top], rows[top:])
     entries = [row.entry for row in shown]
     if hidden:
-        others = {"name": "others", "type": "others", **ledger.sum(call for row in hidden for call in row.calls)}
-        others |= {label: "others", **{key: sum(row.entry[key] for row in hidden) for key in extra_sums}}
+        calls = [call for row in hidden for call in row.calls]
+        others = {**ledger.sum(calls), **(cells.of(calls) if cells else {}), "name": "others", "type": "others"}
+        others[label] = "others"
         if all("n_shared" in row.entry for row in hidden):
             not_shared = sum(row.entry["n_params"] - row.entry["n_shared"] for row in hidden)
             others["n_shared"] = others["n_params"] - not_shared

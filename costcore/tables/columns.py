@@ -3,54 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from costcore.messages import unknown
+from costcore.tables.quantities import column_of, is_quantity, registered
+from costcore.tables.quantity import Quantity
 from costcore.text.table import Column
+from costcore.trace.run import FLOPS
 
-NUMERIC = ("flops", "bytes", "count", "percent", "seconds", "duration", "ratio")
-"""The kinds of columns that hold numbers."""
-
-FLOPS = Column("flops", "FLOPs", "flops")
 COUNTED = ("flops", "flops%", "madd", "flops_fma1")
 """The keys of the columns that show what a convention counts."""
 
-MACS = Column("macs", "MACs", "flops")
-PARAMETERS = Column("n_params", "# Params", "count")
-BYTES = (
-    Column("mread", "MemRead", "bytes"),
-    Column("mwrite", "MemWrite", "bytes"),
-    Column("mrw", "MemR+W", "bytes"),
-)
-PERCENT = (
-    Column("flops%", "FLOPs", "percent"),
-    Column("mread%", "MemRead", "percent"),
-    Column("mwrite%", "MemWrite", "percent"),
-    Column("mrw%", "MemR+W", "percent"),
-)
-RECEPTIVE_FIELD = Column("receptive_field", "Receptive field")
-"""The column that follows the first input through the run, which takes as long as the rest of a table."""
-
-SENT = Column("mcomm", "MemSent", "bytes")
+SENT = column_of("mcomm")
 """The bytes that a process sends to others. Tables with default columns show it if the run sends any."""
 
-FUSED_BYTES = Column("fused_mrw", "Fused R+W", "bytes")
-"""The column of bytes after fusion at level ``pointwise``, for which the calls of the run are grouped."""
+OPTIONAL = ("live", "live_peak", "saved", "seconds", "seconds%")
+"""What entries have of a run whose memory was recorded, or whose time was measured."""
 
-MEASURED = (Column("seconds", "Measured time", "seconds"), Column("seconds%", "Measured time", "percent"))
-"""The columns of a run with ``measure_time=True``."""
-MEMORY = (
-    Column("live", "Live", "bytes"),
-    Column("live_peak", "Live peak", "bytes"),
-    Column("saved", "Saved", "bytes"),
-)
-"""The columns of a run with ``memory=True``: bytes alive after a call, most bytes alive while it runs, bytes that it
-made and that autograd keeps."""
-
-NODES = (Column("nodes", "Nodes", "names"), Column("outputs", "Outputs", "names"))
-"""The columns of a run that read a graph: the names of the nodes of a call, and of the values that they produce."""
-
-OPTIONAL = frozenset(column.key for column in (*MEASURED, *MEMORY, *NODES, RECEPTIVE_FIELD, FUSED_BYTES, SENT))
-"""The columns that only some runs have, or that take long; no set of columns includes them."""
+SHARES = ("flops%", "mread%", "mwrite%", "mrw%")
+"""The shares that entries state."""
 
 
 def by_key(*columns: Column) -> dict[str, Column]:
@@ -58,109 +29,41 @@ def by_key(*columns: Column) -> dict[str, Column]:
     return {column.key: column for column in columns}
 
 
-REPORT = by_key(
-    Column("name", "Layer name"),
-    FLOPS,
-    *BYTES,
-    *PERCENT,
-    MACS,
-    PARAMETERS,
-    Column("type", "Layer type"),
-    Column("op", "Operator"),
-    Column("module", "Module"),
-    Column("phase", "Phase"),
-    Column("dtype", "Element type"),
-    Column("input_shapes", "Input shapes", "shapes"),
-    Column("output_shapes", "Output shapes", "shapes"),
-    Column("params", "Attributes", "attributes"),
-    Column("operations", "Operations", "attributes"),
-    Column("traceback", "Traceback"),
-    SENT,
-    FUSED_BYTES,
-    RECEPTIVE_FIELD,
-    *MEMORY,
-    *NODES,
+def preset(*names: str, **titles: str) -> dict[str, Column]:
+    """Return the columns of quantities, some with a title of this table."""
+    columns = [column_of(name) for name in names]
+    return by_key(*(column._replace(title=titles.get(column.key, column.title)) for column in columns))
+
+
+REPORT = preset(
+    *("name", "flops", "mread", "mwrite", "mrw", *SHARES, "macs", "n_params", "type", "op", "module", "phase"),
+    *("dtype", "input_shapes", "output_shapes", "params", "operations", "traceback"),
 )
-SUMMARY = by_key(
-    Column("type", "Layer type"),
-    Column("n_layers", "# Layers", "count"),
-    FLOPS,
-    *BYTES,
-    *PERCENT,
-    MACS,
-    PARAMETERS,
-    Column("name", "Layer name"),
-    SENT,
-    FUSED_BYTES,
+SUMMARY = preset(
+    *("type", "n_layers", "flops", "mread", "mwrite", "mrw", *SHARES, "macs", "n_params", "name"), n_layers="# Layers"
 )
-GROUPS = by_key(
-    *(REPORT[key] for key in ("type", "op", "module", "phase", "dtype")),
-    Column("native", "Native operator"),
-    Column("n_layers", "# Calls", "count"),
-    FLOPS,
-    *BYTES,
-    *PERCENT,
-    MACS,
-    PARAMETERS,
-    Column("n_shared", "# Shared params", "count"),
-    SENT,
-    FUSED_BYTES,
-    *MEASURED,
+GROUPS = preset(
+    *("type", "op", "module", "phase", "dtype", "native", "n_layers", "flops", "mread", "mwrite", "mrw", *SHARES),
+    *("macs", "n_params", "n_shared"),
+    n_shared="# Shared params",
 )
-LAYERS = by_key(
-    Column("module", "Module"),
-    Column("name", "Layer name"),
-    Column("type", "Layer type"),
-    Column("op", "Operator"),
-    Column("phase", "Phase"),
-    Column("dtype", "Element type"),
-    Column("input_shape", "Input shape", "shape"),
-    Column("output_shape", "Output shape", "shape"),
-    PARAMETERS,
-    Column("memory", "Memory", "bytes"),
-    Column("madd", "MAdd", "flops"),
-    Column("flops_fma1", "Flops", "flops"),
-    MACS,
-    *BYTES,
-    *PERCENT,
-    SENT,
-    FUSED_BYTES,
-    RECEPTIVE_FIELD,
-    *MEASURED,
-    *MEMORY,
+LAYERS = preset(
+    *("module", "name", "type", "op", "phase", "dtype", "input_shape", "output_shape", "n_params", "memory", "madd"),
+    *("flops_fma1", "macs", "mread", "mwrite", "mrw", *SHARES),
 )
-TREE = by_key(
-    Column("module", "Module"),
-    Column("type", "Type"),
-    Column("output_shape", "Output shape", "shape"),
-    Column("n_layers", "# Calls", "count"),
-    Column("n_unknown", "# Unknown", "count"),
-    PARAMETERS,
-    Column("n_trainable", "# Trainable", "count"),
-    Column("n_frozen", "# Frozen", "count"),
-    Column("n_shared", "# Shared", "count"),
-    Column("n_buffers", "# Buffers", "count"),
-    Column("activations", "Activations", "bytes"),
-    FLOPS,
-    MACS,
-    *BYTES,
-    *PERCENT,
-    Column("depth", "Depth", "count"),
-    SENT,
-    FUSED_BYTES,
-    RECEPTIVE_FIELD,
-    *MEASURED,
-    *MEMORY,
-)
+TREE = preset(
+    *("module", "type", "output_shape", "n_layers", "n_unknown", "n_params", "n_trainable", "n_frozen", "n_shared"),
+    *("n_buffers", "activations", "flops", "macs", "mread", "mwrite", "mrw", *SHARES),
+    type="Type",
+) | by_key(Column("depth", "Depth", "count"))
 RECEPTIVE_FIELDS = by_key(
-    *(REPORT[key] for key in ("name", "type", "op", "module")),
-    Column("output_shape", "Output shape", "shape"),
+    *preset("name", "type", "op", "module", "output_shape").values(),
     Column("size", "Size"),
     Column("stride", "Stride"),
     Column("padding", "Padding"),
     Column("centre", "Centre"),
     Column("remark", "Remark"),
-    RECEPTIVE_FIELD,
+    Column("receptive_field", "Receptive field"),
 )
 
 
@@ -183,25 +86,23 @@ BLOCKS = by_key(
 class ReportColumns:
     """Column sets of ``show_report``.
 
-    ``ALL`` omits ``traceback``, ``fused_mrw``, ``receptive_field``, ``live``, ``live_peak`` and ``saved``, which runs
-    with ``memory=True`` have, and ``nodes`` and ``outputs``, which runs of a graph have; name them in ``columns`` to
-    show them.
+    Besides these, ``columns`` takes every quantity that :func:`costcore.quantities` lists.
     """
 
     DEFAULT = ("name", "flops", "mread", "mwrite", "mrw")
     DEFAULT_AND_PERCENT = (*DEFAULT, "flops%", "mread%", "mwrite%", "mrw%")
-    ALL = tuple(key for key in REPORT if key not in OPTIONAL and key != "traceback")
+    ALL = tuple(key for key in REPORT if key != "traceback")
 
 
 class SummaryColumns:
-    """Column sets of ``show_summary_report``. ``ALL`` omits ``fused_mrw``, and ``name``, which repeats ``type``.
+    """Column sets of ``show_summary_report``. ``ALL`` omits ``name``, which repeats ``type``.
 
     ``n_layers``, the number of calls, has the title of chainer-computational-cost here, ``# Layers``.
     """
 
     DEFAULT = ("type", "n_layers", "flops", "mread", "mwrite", "mrw")
     DEFAULT_AND_PERCENT = (*DEFAULT, "flops%", "mread%", "mwrite%", "mrw%")
-    ALL = tuple(key for key in SUMMARY if key not in OPTIONAL and key != "name")
+    ALL = tuple(key for key in SUMMARY if key != "name")
 
 
 class GroupColumns:
@@ -213,36 +114,30 @@ class GroupColumns:
 
 
 class LayerColumns:
-    """Column sets of ``show_layers``. If time was measured, the columns of time follow those of ``DEFAULT``.
-
-    ``ALL`` omits them, ``fused_mrw`` and ``receptive_field``; name them in ``columns`` to show them.
-    """
+    """Column sets of ``show_layers``. If time was measured, the columns of time follow those of ``DEFAULT``."""
 
     DEFAULT = (
         *("module", "name", "input_shape", "output_shape", "n_params", "memory", "madd", "flops_fma1"),
         *("mread", "mwrite", "mrw", "flops%"),
     )
-    ALL = tuple(key for key in LAYERS if key not in OPTIONAL)
+    ALL = tuple(LAYERS)
 
 
 class TreeColumns:
-    """Column sets of ``show_tree``. ``ALL`` omits time, memory, ``fused_mrw`` and ``receptive_field``.
-
-    Name them in ``columns`` to show them.
-    """
+    """Column sets of ``show_tree``."""
 
     DEFAULT = (
         *("module", "type", "output_shape", "n_trainable", "n_frozen", "n_shared", "n_buffers", "activations"),
         *("flops", "flops%", "macs", "mread", "mwrite"),
     )
-    ALL = tuple(key for key in TREE if key not in OPTIONAL)
+    ALL = tuple(TREE)
 
 
 class ReceptiveFieldColumns:
     """Column sets of ``show_receptive_field``."""
 
     DEFAULT = ("name", "module", "output_shape", "size", "stride", "padding", "remark")
-    ALL = tuple(key for key in RECEPTIVE_FIELDS if key != RECEPTIVE_FIELD.key)
+    ALL = tuple(key for key in RECEPTIVE_FIELDS if key != "receptive_field")
 
 
 class MemoryColumns:
@@ -288,7 +183,7 @@ def in_unit(columns: Sequence[Column], unit: str) -> list[Column]:
         columns: the columns.
         unit: what it counts, ``MACs (fvcore)``; titles stay if these are FLOPs.
     """
-    return [each._replace(title=unit) if each.key in COUNTED and unit != FLOPS.title else each for each in columns]
+    return [each._replace(title=unit) if each.key in COUNTED and unit != FLOPS else each for each in columns]
 
 
 def choose(columns: Mapping[str, Column], names: Sequence[str]) -> list[Column]:
@@ -302,11 +197,33 @@ def choose(columns: Mapping[str, Column], names: Sequence[str]) -> list[Column]:
         TypeError: if ``names`` is not a list of names.
         ValueError: if it is empty or contains an unknown name.
     """
+    if missing := [name for name in _checked(columns, names) if name not in columns]:
+        raise ValueError(unknown("column", missing, columns))
+    return [columns[name] for name in names]
+
+
+def with_quantities(columns: Mapping[str, Column], names: Sequence[str | Quantity]) -> list[Column]:
+    """Return the columns with these names, those of any quantity too.
+
+    Args:
+        columns: the columns that the table has by itself, by name.
+        names: the names to show, or quantities.
+
+    Raises:
+        TypeError: if ``names`` is not a list of names.
+        ValueError: if it is empty, or contains an unknown name or parameter.
+        CostError, OSError: if a file that a name has as parameter cannot be read.
+    """
+    names = _checked(columns, names)
+    if missing := [name for name in names if name not in columns and not is_quantity(name)]:
+        raise ValueError(unknown("column", missing, dict.fromkeys((*columns, *registered()))))
+    return [columns[name] if name in columns else column_of(name) for name in names]
+
+
+def _checked(columns: Mapping[str, Column], names: Sequence[Any]) -> list[Any]:
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise TypeError(f"columns must be a list of names (got {names!r})")
     names = list(names)
     if not names:
         raise ValueError(f"columns is empty (expected one or several of {', '.join(columns)})")
-    if missing := [name for name in names if name not in columns]:
-        raise ValueError(unknown("column", missing, columns))
-    return [columns[name] for name in names]
+    return names

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from costcore.numbers.symbolic import as_text
-from costcore.tables.columns import NUMERIC
+from costcore.tables.quantity import NUMERIC
 from costcore.text.durations import durations
 from costcore.text.table import Column, Table
 from costcore.text.units import check_digits, check_unit, prefix_for, rounded, scaled

@@ -9,7 +9,7 @@ from costcore.ledger.checks import check_depth, check_top
 from costcore.ledger.ledger import shares
 from costcore.ledger.module_tree import ADDITIVE
 from costcore.tables.arrange import in_order
-from costcore.tables.columns import FUSED_BYTES
+from costcore.tables.cells import Cells
 from costcore.text.table import Column
 
 MAX_INDENT = 24
@@ -38,7 +38,12 @@ MARKDOWN_LINES = TreeLines("│ ", "· ", "├ ", "└ ")
 
 
 def tree_rows(
-    tree: dict[str, Any], depth: int | None, sort: Column | None, top: int | None, mode: str
+    tree: dict[str, Any],
+    depth: int | None,
+    sort: Column | None,
+    top: int | None,
+    mode: str,
+    cells: Cells | None = None,
 ) -> list[Mapping[str, Any]]:
     """Return the rows of the module tree, parents before children; the first row is the whole model.
 
@@ -48,6 +53,7 @@ def tree_rows(
         sort: the column by which the children of each module are sorted; None keeps the order of the model.
         top: the maximum number of children to show per module; a row ``others`` sums the remaining ones.
         mode: name of the renderer: CSV contains paths, every other mode an indented tree.
+        cells: the quantities in the nodes beside those that :meth:`Report.tree` has.
     """
     check_depth(depth)
     check_top(top)
@@ -62,7 +68,7 @@ def tree_rows(
         if sort is not None:
             children = in_order(children, sort, lambda child: child)
         if top is not None and len(children) > top:
-            children = [*children[:top], _others(node, children[top:], tree)]
+            children = [*children[:top], _others(node, children[top:], tree, cells)]
         below = []
         for child in children:
             is_last = child is children[-1]
@@ -89,12 +95,15 @@ def _path(node: Mapping[str, Any]) -> str:
     return node["path"] or "total"
 
 
-def _others(parent: Mapping[str, Any], children: list[dict[str, Any]], tree: Mapping[str, Any]) -> dict[str, Any]:
+def _others(
+    parent: Mapping[str, Any], children: list[dict[str, Any]], tree: Mapping[str, Any], cells: Cells | None
+) -> dict[str, Any]:
     """Return a node that sums some children; ``n_shared`` counts a parameter twice if two of them share it."""
     sums: dict[str, Any] = {}
-    for key in (*ADDITIVE, "n_params", "n_shared", "seconds", FUSED_BYTES.key):
+    for key in (*ADDITIVE, "n_params", "n_shared", "seconds"):
         amounts = [child[key] for child in children if key in child]
         if amounts:
             sums[key] = None if None in amounts else sum(amounts)
     blank = {"type": "", "same_as": "", "output_shape": "", "children": []}
-    return {"name": "others", "path": parent["path"], "is_own": True, **blank, **sums, **shares(sums, tree)}
+    more = cells.of_groups(children) if cells else {}
+    return {"name": "others", "path": parent["path"], "is_own": True, **blank, **sums, **shares(sums, tree), **more}

@@ -12,6 +12,9 @@ from costcore.trace.call import PHASES
 UNITS = ("MAC", "FLOP", "MULT", "BOP", "OP")
 """What a convention counts: multiply-adds, floating-point operations, products, bit operations, operations."""
 
+UNIT_NAMES = {"MAC": "MACs", "FLOP": "FLOPs", "MULT": "products", "BOP": "bit operations", "OP": "operations"}
+"""The same in the plural."""
+
 BY = ("op", "module", "function", "module call", "whole")
 """By what a pass finds the rule of a call: its operator; the module that makes it; the function it was spelled with;
 or not by calls: each module call, or the network as a whole."""

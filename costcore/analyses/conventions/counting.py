@@ -20,6 +20,7 @@ from costcore.analyses.conventions.whole import count_whole
 from costcore.errors import CostError
 from costcore.ir import Layer, prod
 from costcore.numbers.dims import Dim, floor_div
+from costcore.numbers.symbolic import expanded_sum
 from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
 
@@ -308,3 +309,15 @@ _COUNTERS: Mapping[str, Callable[[_Facts, Pass], Iterator[Line]]] = {
     ),
     "whole": lambda facts, each: (Line(None, *found) for found in count_whole(facts.trace, each.rules)),
 }
+
+
+def amounts(counts: Counts, trace: Trace) -> list[Dim]:
+    """Return the amount of every call of a trace."""
+    parts: dict[int, list[Dim]] = {}
+    for line in counts.lines:
+        if line.position is not None:
+            parts.setdefault(line.position, []).append(line.amount)
+    found: list[Dim] = [0] * len(trace)
+    for position, each in parts.items():
+        found[position] = each[0] if len(each) == 1 else expanded_sum(each)
+    return found

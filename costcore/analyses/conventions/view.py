@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from costcore.analyses.conventions.convention import Convention
+from costcore.analyses.conventions.convention import UNIT_NAMES, Convention
 from costcore.analyses.conventions.counted_trace import counted_trace
-from costcore.analyses.conventions.counting import Counts, Line, count
+from costcore.analyses.conventions.counting import Counts, Line, amounts, count
 from costcore.counting.substitution import substitute_values
 from costcore.errors import CostError
 from costcore.ir import Cost
@@ -21,8 +21,6 @@ from costcore.text.table import Column
 from costcore.text.units import check_digits, check_unit, prefix_for, scaled
 from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
-
-UNIT_NAMES = {"MAC": "MACs", "FLOP": "FLOPs", "MULT": "products", "BOP": "bit operations", "OP": "operations"}
 
 
 class View(Displayed):
@@ -229,18 +227,6 @@ def view_of(report: Any, convention: Convention) -> View:
 
 def _largest_first(parts: Mapping[str, Dim]) -> list[tuple[str, Dim]]:
     return sorted(parts.items(), key=lambda item: -magnitude(item[1]))
-
-
-def amounts(counts: Counts, trace: Trace) -> list[Dim]:
-    """Return the amount of every call of a trace."""
-    parts: dict[int, list[Dim]] = {}
-    for line in counts.lines:
-        if line.position is not None:
-            parts.setdefault(line.position, []).append(line.amount)
-    found: list[Dim] = [0] * len(trace)
-    for position, each in parts.items():
-        found[position] = each[0] if len(each) == 1 else expanded_sum(each)
-    return found
 
 
 def _does_arithmetic(cost: Cost) -> bool:

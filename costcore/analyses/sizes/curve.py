@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from costcore.messages import unknown
-from costcore.tables.columns import REPORT
 from costcore.tables.pictures.picture import Picture
 from costcore.tables.pictures.theme import theme_of
 from costcore.tables.pictures.xy import Axis, draw
+from costcore.tables.quantities import column_of
 from costcore.text.table import Column
 
 MOST_SIZES = 1_000_000
@@ -86,7 +86,7 @@ def picture(found: Curve, column: str, over: str, theme: str = "light") -> Pictu
         ValueError: if the theme is unknown.
     """
     look = theme_of(theme)
-    title = REPORT.get(column, Column(column, column))
+    title = column_of(column)
     x, y = ([pair[i] for pair in found] for i in range(2))
     return Picture(
         (over, column), found, lambda: draw(Axis(Column(over, over), x), Axis(title, y), line=True, theme=look)

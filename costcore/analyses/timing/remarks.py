@@ -16,12 +16,16 @@ UNCALIBRATED = "no estimate of the usual time: this device was not calibrated (c
 
 def time_remarks(report: Times) -> list[str]:
     """Return the lines below a table of times."""
-    lines = [MEANING.format(fusion=FUSIONS[report.fusion], device=report.device.name)]
-    lines += [UNCALIBRATED] if report.calibrated is None else report.calibrated.remarks
-    if report.beyond_groups > 0:
-        lines.append(WHOLE_RUN_MEANING)
+    meant, *whole_run = meaning(report)
+    lines = [meant, *([UNCALIBRATED] if report.calibrated is None else report.calibrated.remarks), *whole_run]
     lines += communication_lines(report)
     return [*lines, *unknown_rates(report), *remarks(report.trace)]
+
+
+def meaning(report: Times) -> list[str]:
+    """Return what a bound is, and of one of the whole run that is larger than the sum of its parts, why."""
+    lines = [MEANING.format(fusion=FUSIONS[report.fusion], device=report.device.name)]
+    return [*lines, WHOLE_RUN_MEANING] if report.beyond_groups > 0 else lines
 
 
 def communication_lines(report: Times) -> list[str]:

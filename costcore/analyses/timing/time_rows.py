@@ -11,7 +11,7 @@ from costcore.analyses.timing.times import Times
 from costcore.ledger.checks import check_top
 from costcore.ledger.ledger import flops_of
 from costcore.tables.arrange import in_order
-from costcore.tables.columns import BYTES, FLOPS, by_key
+from costcore.tables.columns import by_key, preset
 from costcore.text.table import Column
 
 WHOLE_RUN = "whole run"
@@ -20,8 +20,7 @@ UNKNOWN = "unknown"
 """What binds groups of which the device file states nothing that they need; they have no bound."""
 
 _SHARED = (
-    *BYTES,
-    FLOPS,
+    *preset("mread", "mwrite", "mrw", "flops").values(),
     Column("bound_seconds", "Bound", "duration"),
     Column("bound_seconds%", "Bound", "percent"),
     Column("binds", "Bound by"),
@@ -94,7 +93,7 @@ def summary(report: Times) -> list[dict[str, Any]]:
 def total_of(report: Times) -> dict[str, Any]:
     """Return the entry of the total."""
     sums = _sums(report.groups, report.trace.run.fma_1flop)
-    by, memory = _seconds_by(report.groups), report.whole_run.binds
+    by, memory = seconds_by(report.groups), report.whole_run.binds
     by[memory] = by.get(memory, 0.0) + report.beyond_groups
     total = {
         "name": "total",
@@ -163,14 +162,14 @@ def _sums(groups: Sequence[GroupTime], fma_1flop: bool) -> dict[str, Any]:
         "mrw": sum(group.read + group.written for group in groups),
         "flops": sum(flops_of(cost, fma_1flop) * group.times for group in groups for cost in group.costs()),
         "bound_seconds": fsum(group.bound_seconds for group in groups) if is_bounded else None,
-        "binds": shares_of(_seconds_by(groups)) if is_bounded else UNKNOWN,
+        "binds": shares_of(seconds_by(groups)) if is_bounded else UNKNOWN,
         **by,
     }
     seconds = [group.seconds for group in groups if group.seconds is not None]
     return {**sums, "seconds": fsum(seconds)} if seconds and len(seconds) == len(groups) else sums
 
 
-def _seconds_by(groups: Iterable[GroupTime]) -> dict[str, float]:
+def seconds_by(groups: Iterable[GroupTime]) -> dict[str, float]:
     """Return the seconds of the bounds by what they come from."""
     by: dict[str, float] = {}
     for group in groups:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from costcore.reports.data.report_data import ReportData
-from costcore.tables.arrange import TableRow
-from costcore.tables.columns import BYTES, FLOPS, MACS, PARAMETERS, PERCENT, by_key
+from costcore.tables.cells import TableRow
+from costcore.tables.columns import SHARES, by_key, preset
+from costcore.tables.quantity import Quantity
 from costcore.text.table import Column
 from costcore.trace.call import Call
 
@@ -20,12 +21,9 @@ FUSED = by_key(
     Column("op", "Operators"),
     Column("module", "Module"),
     Column("phase", "Phase"),
-    FLOPS,
-    MACS,
-    *BYTES,
+    *preset("flops", "macs", "mread", "mwrite", "mrw").values(),
     Column(UNFUSED, "Unfused R+W", "bytes"),
-    *PERCENT,
-    PARAMETERS,
+    *preset(*SHARES, "n_params").values(),
 )
 
 
@@ -38,12 +36,19 @@ class FusedColumns:
     SETS = (DEFAULT, DEFAULT_AND_PERCENT, ALL)
 
 
-def group_rows(fused: ReportData, original: ReportData) -> list[TableRow]:
+def unfused(original: ReportData) -> Quantity:
+    """Return the bytes that calls read and write in a report without fusion."""
+    doc = "bytes read and written if each call runs by itself"
+    return Quantity(
+        UNFUSED, "Unfused R+W", "bytes", doc, lambda _: [e["mrw"] for e in original.ledger.entries.values()]
+    )
+
+
+def group_rows(fused: ReportData) -> list[TableRow]:
     """Return a row for every group that computes, reads or writes anything, numbered from 1.
 
     Args:
         fused: a report with the bytes after fusion.
-        original: the same report without fusion.
     """
     fusion, calls = fused.trace.run.fusion, fused.trace.calls
     rows: list[TableRow] = []
@@ -51,8 +56,7 @@ def group_rows(fused: ReportData, original: ReportData) -> list[TableRow]:
         members = [calls[i] for i in positions if calls[i].name in fused.ledger.entries]
         sums = fused.ledger.sum(members)
         if sums["mrw"] != 0 or sums["flops"] != 0:
-            unfused = original.ledger.sum(members)["mrw"]
-            rows.append(TableRow({"group": len(rows) + 1, **_texts(members), **sums, UNFUSED: unfused}, members))
+            rows.append(TableRow({"group": len(rows) + 1, **_texts(members), **sums}, members))
     return rows
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from costcore.ledger.caveats import mode_of
 from costcore.numbers.dims import is_symbolic
 from costcore.numbers.symbolic import magnitude
-from costcore.tables.arrange import TableRow, arrange
+from costcore.tables.arrange import arrange
+from costcore.tables.cells import TableRow
 from costcore.tables.columns import SUMMARY, choose
 from costcore.tables.overview.overview import Figure, Overview, Part
 from costcore.tables.tabulate import tabulate
@@ -67,7 +68,7 @@ def _amount(title: str, value: object, metric: str, note: str = "") -> Figure:
 def _types(report: ReportData, types: Sequence[TableRow]) -> Part:
     """Return the types with the most FLOPs, or with the most bytes if there are no FLOPs."""
     by = "flops" if any(magnitude(row.entry["flops"]) for row in types) else "mrw"
-    entries = arrange(types, SUMMARY, by, MOST_TYPES, report.ledger)
+    entries = arrange(types, SUMMARY[by], MOST_TYPES, report.ledger)
     unit = report.trace.run.unit
     columns = [_renamed(column, unit) for column in choose(SUMMARY, COLUMNS)]
     table = tabulate(columns, entries, "auto", 1, fixed=True)

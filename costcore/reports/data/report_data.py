@@ -13,7 +13,7 @@ from costcore.messages import unknown
 from costcore.numbers.ceilings import with_ceilings
 from costcore.numbers.dims import is_symbolic
 from costcore.numbers.symbolic import as_text
-from costcore.tables.arrange import TableRow
+from costcore.tables.cells import TableRow
 from costcore.trace.call import Assumption, Call
 from costcore.trace.run import Regrouping
 from costcore.trace.trace import Trace

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from costcore.analyses.conventions.catalog import conventions
-from costcore.analyses.conventions.view import UNIT_NAMES
+from costcore.analyses.conventions.convention import UNIT_NAMES
 from costcore.studies.explanations.answers import Answer, ExplanationData
 from costcore.studies.explanations.readings import ANOTHER_NETWORK, Reading
 from costcore.studies.explanations.wording import rule_in_words

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from costcore.analyses.conventions.catalog import conventions, named
-from costcore.analyses.conventions.view import UNIT_NAMES
+from costcore.analyses.conventions.convention import UNIT_NAMES
 from costcore.errors import CostError
 from costcore.ledger.ledger import memory
 from costcore.messages import unknown

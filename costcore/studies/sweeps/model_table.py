@@ -9,7 +9,7 @@ from os import PathLike
 from typing import IO, Any
 
 from costcore.analyses.conventions.catalog import named
-from costcore.analyses.conventions.view import UNIT_NAMES
+from costcore.analyses.conventions.convention import UNIT_NAMES
 from costcore.messages import unknown
 from costcore.numbers.symbolic import as_text
 from costcore.reports.exports.dataframe import columns_to_dataframe

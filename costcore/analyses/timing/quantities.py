@@ -1,0 +1,157 @@
+"""The quantities of time on a device: the least time of a call, what it comes from, and the calibrated time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import fsum
+from typing import TYPE_CHECKING, Any
+
+from costcore.errors import CostError
+from costcore.ledger.ledger import Ledger
+from costcore.tables.quantity import Quantity
+from costcore.trace.call import Call
+
+if TYPE_CHECKING:
+    from costcore.analyses.timing.group_time import GroupTime
+    from costcore.analyses.timing.times import Times
+
+PARAMETER = "DEVICE[:DTYPE]"
+
+
+def _parsed(parameter: str) -> tuple[str, str | None]:
+    """Return the device and the dtype of weights and activations, None for those of the model, of ``l4:bfloat16``.
+
+    Raises:
+        ValueError, CostError, OSError: if there is no such device, or its file cannot be read.
+    """
+    from costcore.analyses.devices.catalog import named
+    from costcore.analyses.timing.retyped import DTYPES
+
+    device, _, dtype = parameter.rpartition(":")
+    found = (device, dtype) if dtype in DTYPES else (parameter, None)
+    named(found[0])
+    return found
+
+
+def _times(ledger: Ledger, device: str, dtype: str | None) -> Times:
+    from costcore.analyses.timing.request import times_of
+    from costcore.analyses.timing.times import Times
+
+    return ledger.once(("times", device, dtype), lambda: times_of(Times, ledger.trace, device, dtype))  # type: ignore[no-any-return]
+
+
+class _OnDevice:
+    """The times on a device, as the functions of quantities read them.
+
+    Args:
+        parameter: the device, with a dtype if one is asked for.
+    """
+
+    def __init__(self, parameter: str) -> None:
+        self.parameter = parameter
+        self.device, self.dtype = _parsed(parameter)
+
+    def quantity(self, name: str, title: str, of: Callable[[GroupTime], Any], doc: str, **fields: Any) -> Quantity:
+        """Return a quantity of this device: ``of`` returns the value of a group of one call."""
+        place = f"({self.device}{f', {self.dtype}' if self.dtype else ''})"
+        name, title, doc = f"{name}@{self.parameter}", f"{title} {place}", f"{doc} {place}"
+        kind = fields.pop("kind", "duration")
+        return Quantity(name, title, kind, doc, self._of_calls(of), remarks=self._remarks, **fields)
+
+    def times(self, ledger: Ledger) -> Times:
+        """Return the times of the run.
+
+        Raises:
+            CostError: if sizes are symbolic, or if its FLOPs or bytes are not those of costcore without fusion.
+        """
+        return _times(ledger, self.device, self.dtype)
+
+    def _of_calls(self, of: Callable[[GroupTime], Any]) -> Callable[[Ledger], Sequence[Any]]:
+        def of_calls(ledger: Ledger) -> Sequence[Any]:
+            groups = {group.name: group for group in self.times(ledger).groups}
+            return [of(groups[call.name]) for call in ledger.calls]
+
+        return of_calls
+
+    def binds(self, ledger: Ledger, calls: Sequence[Call]) -> str:
+        """Return what the time of calls comes from, with the share of each."""
+        from costcore.analyses.timing.time_rows import UNKNOWN, seconds_by, shares_of
+
+        groups = {group.name: group for group in self.times(ledger).groups}
+        of_calls = [groups[call.name] for call in calls]
+        is_unknown = calls and not any(group.is_bounded for group in of_calls)
+        return UNKNOWN if is_unknown else shares_of(seconds_by(of_calls))
+
+    def calibrated(self, ledger: Ledger) -> float | None:
+        """Return the calibrated time of the run.
+
+        Raises:
+            CostError: if the device was not calibrated.
+        """
+        if self.times(ledger).calibrated is None:
+            raise CostError(f"{self.device} was not calibrated: run costcore calibrate on it, and name its file")
+        return self.times(ledger).seconds
+
+    def _remarks(self, ledger: Ledger) -> Sequence[str]:
+        """Return what the times mean, and what is unknown of the device."""
+        from costcore.analyses.timing.remarks import meaning, unknown_rates
+
+        times = self.times(ledger)
+        return [*meaning(times), *unknown_rates(times)]
+
+
+def _bound(parameter: str) -> Quantity:
+    on = _OnDevice(parameter)
+
+    def seconds(group: GroupTime) -> float | None:
+        return group.bound_seconds if group.is_bounded else None
+
+    return on.quantity(
+        *("bound_seconds", "Bound", seconds, "least time"),
+        of_run=lambda ledger: on.times(ledger).bound_seconds,
+        certainty="bound",
+        words="at least",
+    )
+
+
+def _binds(parameter: str) -> Quantity:
+    on = _OnDevice(parameter)
+    return on.quantity(
+        "binds", "Bound by", lambda group: group.binds, "what the least time comes from", kind="text"
+    )._replace(combine=on.binds, certainty="bound")
+
+
+def _calibrated(parameter: str) -> Quantity:
+    on = _OnDevice(parameter)
+
+    def total(ledger: Ledger, calls: Sequence[Call]) -> float | None:
+        on.calibrated(ledger)
+        groups = {group.name: group for group in on.times(ledger).groups}
+        known = [groups[call.name].seconds for call in calls]
+        return None if None in known else fsum(filter(None, known))
+
+    return on.quantity(
+        *("calibrated_seconds", "Calibrated", lambda group: group.seconds, "time that programs usually take"),
+        combine=total,
+        of_run=on.calibrated,
+        certainty="calibrated",
+        words="usually",
+    )
+
+
+QUANTITIES = (
+    Quantity(
+        f"bound_seconds@{PARAMETER}",
+        "Bound",
+        "duration",
+        "least time on a device, in seconds",
+        at=_bound,
+        certainty="bound",
+    ),
+    Quantity(f"binds@{PARAMETER}", "Bound by", "text", "what that time comes from", at=_binds, certainty="bound"),
+    Quantity(
+        *(f"calibrated_seconds@{PARAMETER}", "Calibrated", "duration", "usual time on a calibrated device, in seconds"),
+        at=_calibrated,
+        certainty="calibrated",
+    ),
+)

@@ -1,0 +1,182 @@
+"""Quantities: values of calls, groups and the run, combined as each is; and those of plug-ins."""
+
+import io
+from math import fsum, isclose
+
+import pytest
+from sympy import Symbol
+
+from costcore import CostError, hookimpl, plugins
+from costcore.tables.quantities import column_of, needed_options, quantity, registered
+from costcore.tables.quantity import Quantity
+from tests.core.given_costs import Step, dense, net, relu
+
+# macs 16 + 64; FLOPs 16 + 4 + 64 + 8; read 80 + 16 + 288 + 32; written 16 + 16 + 32 + 32; parameters 16 + 64
+MODEL = net(dense("body.0"), relu("body.1"), dense("head.fc", 8), relu("head.act", 8), framework="torch")
+
+
+def shown(show, *keys, **options):
+    out = io.StringIO()
+    show(*keys, ost=out, unit=None, **options)
+    return [line.split(",") for line in out.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize("name", ["flops", "macs", "mread", "mwrite", "mrw", "fused_mrw", "n_layers", "memory", "madd"])
+@pytest.mark.parametrize("key", ["type", "module", "phase", "native"])
+def test_values_of_groups_add_up_to_the_total(name, key):
+    asked, ledger = quantity(name), MODEL.ledger
+    parts = [asked.of(ledger, calls) for calls in ledger.groups(key).values()]
+    assert sum(parts) == sum(asked.by_call(ledger)) == asked.total(ledger) > 0
+
+
+def test_a_shared_parameter_counts_once_in_every_group():
+    tied = Step("linear", "m.a", macs=16, weights={"w": 16})
+    ledger = net(tied, tied._replace(module="m.b"), dense("m.c")).ledger
+    n_params, n_shared = quantity("n_params"), quantity("n_shared")
+    assert (n_params.total(ledger), n_params.of(ledger, ledger.calls[:2])) == (32, 16)
+    assert [*n_shared.by_call(ledger)] == [0, 16, 0]
+    assert n_shared.total(ledger) == 0  # no earlier call has any of them
+
+
+def test_the_bound_of_a_run_is_at_least_that_of_its_parts():
+    large = net(
+        *(dense(f"a{i}", 1500) for i in range(8)), framework="torch"
+    )  # each fits in the cache of an L4, not all
+    asked, ledger = quantity("bound_seconds@l4"), large.ledger
+    assert isclose(asked.of(ledger, ledger.calls), fsum(asked.by_call(ledger)))
+    assert asked.total(ledger) > 2 * asked.of(ledger, ledger.calls)
+    assert asked.total(ledger) == large.time("l4").bound_seconds
+    assert any(line.startswith("whole run: ") for line in asked.remarks(ledger))
+    assert quantity("bound_seconds@l4:float16").total(ledger) < asked.total(ledger)
+
+
+def test_a_convention_is_a_parameter_of_flops():
+    asked = quantity("flops@fvcore")
+    assert (asked.title, asked.total(MODEL.ledger)) == ("MACs (fvcore)", MODEL.under("fvcore").total)
+    assert quantity("flops@torch").title == "FLOPs (torch)"
+
+
+def test_a_closed_form_has_a_total_only():
+    with pytest.raises(CostError, match=r"flops@6nd is known of the whole run only, not of calls"):
+        quantity("flops@6nd").by_call(MODEL.ledger)
+
+
+def test_values_that_a_run_does_not_have_say_what_is_needed():
+    for name, needs in {"live_peak": "Pass memory=True", "seconds": "Pass measure_time=True"}.items():
+        with pytest.raises(CostError, match=needs):
+            quantity(name).total(MODEL.ledger)
+    assert needed_options(["macs", "live_peak%", "flops@calflops"]) == {"memory": True, "spelled": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("flop", r"unknown column 'flop' \(expected name, type.*\)\. Did you mean 'flops'\?"),
+        ("bound_seconds", r"column 'bound_seconds' needs a parameter: bound_seconds@DEVICE\[:DTYPE\]"),
+        ("bound_seconds@l5", r"unknown device 'l5'"),
+        ("flops@fvcor", r"unknown convention 'fvcor'.*Did you mean 'fvcore'\?"),
+        ("macs@fvcore", r"unknown column 'macs@fvcore'"),
+        ("fused_mrw@x", r"unknown level of fusion 'x' \(expected none, pointwise, compiler\)"),
+    ],
+)
+def test_an_unknown_name_or_parameter_is_an_error(name, message):
+    with pytest.raises(ValueError, match=message):
+        quantity(name)
+
+
+def test_only_what_adds_up_has_a_share():
+    assert column_of("fused_mrw%") == ("fused_mrw%", "Fused R+W", "percent")
+    with pytest.raises(ValueError, match="live_peak has no share of a total: its values do not add up"):
+        column_of("live_peak%")
+
+
+def test_every_quantity_is_documented():
+    for name, each in registered().items():
+        assert name == each.name
+        assert each.title
+        assert each.doc
+        assert not each.doc.endswith(".")
+
+
+def test_any_quantity_is_a_column_of_every_table():
+    columns = ["macs", "flops@fvcore", "flops@fvcore%", "fused_mrw", "bound_seconds@l4", "arena"]
+    by_call = shown(MODEL.show_report, columns=["name", *columns], sort="bound_seconds@l4", top=1)
+    assert by_call[0][1:5] == ["MACs", "MACs (fvcore)", "MACs (fvcore) (%)", "Fused R+W B"]
+    assert [row[0] for row in by_call[1:]] == ["linear-2", "others", "total"]
+    assert [row[2] for row in by_call[1:]] == ["64", "16", "80"]
+    assert [row[3] for row in by_call[1:]] == ["80.0%", "20.0%", "100.0%"]
+    by_module = shown(MODEL.show_by, "module", columns=columns, sort="flops@fvcore", top=1)
+    assert [row[2] for row in by_module[1:]] == ["64", "16", "80"]
+    tree = shown(MODEL.show_tree, columns=["module", *columns], sort="flops@fvcore", depth=1)
+    assert [row[:3] for row in tree[1:]] == [["total", "80", "80"], ["head", "64", "64"], ["body", "16", "16"]]
+    top = shown(MODEL.show_tree, columns=["module", *columns], sort="flops@fvcore", depth=1, top=1)
+    assert [row[2] for row in top[1:]] == ["80", "64", "16"]
+    assert [row[-1] for row in tree[1:]] == [str(MODEL.arena().size), "", ""]
+    assert shown(MODEL.show_summary_report, columns=["type", *columns])[-1][:3] == ["total", "80", "80"]
+    assert shown(MODEL.show_layers, columns=["module", *columns])[-1][:3] == ["total", "80", "80"]
+
+
+def test_symbolic_values_are_combined_or_refused():
+    n = Symbol("n", integer=True, positive=True)
+    ledger = net(dense("a"), Step("linear", "a", macs=n, fma=n, mread=4 * n)).ledger
+    assert quantity("macs").total(ledger) == n + 16
+    assert quantity("mread").of(ledger, ledger.calls) == 4 * n + 80
+    largest = Quantity("most", "Most", "flops", "the most", lambda each: [cost.macs for _, cost in each.counted], "max")
+    assert largest.total(ledger).subs(n, 5) == 16
+    assert largest.total(ledger).subs(n, 50) == 50
+
+
+class Cycles:
+    """A plug-in: cycles of an array of 16 x 16 multipliers."""
+
+    @hookimpl
+    def costcore_quantities(self):
+        return [Quantity("cycles", "Cycles", "count", "cycles of an array of 16 x 16 multipliers", cycles)]
+
+
+def cycles(ledger):
+    return [-(-cost.macs // 256) * call.times for call, cost in ledger.counted]
+
+
+@pytest.fixture
+def plugin():
+    plugins.register(added := Cycles())
+    yield
+    plugins.unregister(added)
+
+
+@pytest.mark.usefixtures("plugin")
+def test_a_quantity_of_a_plug_in_is_a_column_of_every_table():
+    assert shown(MODEL.show_report, columns=["name", "cycles"])[1:] == [
+        *(["linear-1", "1"], ["relu-1", "0"], ["linear-2", "1"], ["relu-2", "0"]),
+        ["total", "2"],
+    ]
+    assert shown(MODEL.show_tree, columns=["module", "cycles%"], depth=1)[1:] == [
+        *(["total", "100.0%"], ["body", "50.0%"], ["head", "50.0%"]),
+    ]
+
+
+def test_an_invalid_quantity_of_a_plug_in_is_an_error_that_says_why():
+    good = Quantity("a", "A", "count", "a", cycles)
+    for bad, why in (
+        (good._replace(name="flops"), "there are two quantities 'flops'"),
+        (good._replace(kind="joule"), "quantity 'a': unknown kind 'joule'"),
+        (good._replace(combine="mean"), "quantity 'a': unknown combination 'mean'"),
+        (good._replace(name="a b"), "'a b' is not the name of a quantity"),
+        (good._replace(name="a@B"), "'a@B' is not the name of a quantity"),
+    ):
+
+        class Bad:
+            @hookimpl
+            def costcore_quantities(self, bad=bad):
+                return [bad]
+
+        plugins.register(added := Bad())
+        try:
+            with pytest.raises(CostError, match=why):
+                quantity("cycles")
+        finally:
+            plugins.unregister(added)
+    wrong = good._replace(of_calls=lambda _: [1])
+    with pytest.raises(CostError, match=r"of_calls must return a value for each of the 4 counted calls \(got 1\)"):
+        wrong.total(MODEL.ledger)
