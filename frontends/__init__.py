@@ -12,6 +12,7 @@ ONNX_OPTIONS = {
     "dims": "values of symbolic dimensions",
     "shapes": "shapes of values that cannot be inferred",
     "regroup": "count the nodes into which an exporter decomposed an operator as that operator",
+    "explain_regroup": "note why nodes do not match the patterns of regroup",
     "check_shapes": "compare inferred shapes with those of onnx.shape_inference",
     "max_nodes": "most nodes that functions, loops and branches expand to",
 }

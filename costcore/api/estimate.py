@@ -81,6 +81,8 @@ def estimate(
               ``{"h": ("batch", 8)}``.
             * ``regroup`` (bool or names of patterns, default False; ONNX, PyTorch): count operators that an exporter
               decomposed, or that PyTorch writes in Python out of others (``F.normalize``), as one operator.
+            * ``explain_regroup`` (bool or names of patterns, default False; ONNX): note why other groups of
+              nodes are not the operators of ``regroup``.
             * ``check_shapes`` (bool, default False; ONNX): cross-check shapes with ``onnx.shape_inference``.
             * ``max_nodes`` (int, default 100,000; ONNX): how many nodes functions, loops and branches may expand to,
               besides the nodes that the file stores.

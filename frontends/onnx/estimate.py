@@ -11,8 +11,8 @@ from onnx import __version__ as onnx_version
 from onnx.defs import onnx_opset_version
 
 from costcore.errors import CostError
-from costcore.messages import unknown
 from costcore.registry.frontends import plugin_rows
+from costcore.trace.patterns import selected_patterns
 from costcore.trace.recorder import Recorder
 
 from .graph.input_hints import InputHints
@@ -56,6 +56,7 @@ def estimate(
     dims: Mapping[str, Any] | None = None,
     shapes: Mapping[str, Any] | None = None,
     regroup: bool | Collection[str] = False,
+    explain_regroup: bool | Collection[str] = False,
     check_shapes: bool = False,
     max_nodes: int | None = None,
 ) -> None:
@@ -78,6 +79,7 @@ def estimate(
         regroup: whether nodes into which an exporter decomposed one operator are counted as that operator and listed
             in ``recorder.regrouped``; or names of patterns, such as ``("rms_norm", "gelu")``: only these,
             and also in hand-written form. ``PATTERNS`` in ``regroup/patterns/catalog.py`` lists all.
+        explain_regroup: whether to note why other nodes do not match these patterns; or names of some of them.
         check_shapes: whether shapes are compared with those that ``onnx.shape_inference`` finds, in another process;
             differences are noted.
         max_nodes: how many nodes the model's functions, loops and branches may expand to, besides the nodes that it
@@ -87,11 +89,11 @@ def estimate(
         CostError: if the file is not an ONNX model, or the model is invalid; the message includes file and node.
         TypeError, ValueError: for an invalid option.
     """
-    _check_regroup(regroup)
+    explained = _explained(regroup, explain_regroup)
     proto, name = read_model(model)
     recorder.frameworks["onnx"] = onnx_version
     try:
-        values, note = _walk(recorder, proto, inputs, dims, shapes, regroup, NodeBudget(proto, max_nodes))
+        values, note = _walk(recorder, proto, inputs, dims, shapes, (regroup, explained), NodeBudget(proto, max_nodes))
         if check_shapes:
             compare_with_onnx(proto, values, note)
     except CostError as error:
@@ -109,21 +111,18 @@ def native_names(op: object) -> tuple[str, ...]:
     return (native,) if "::" not in op and operator(ONNX, op_type, NEWEST_VERSION).signature else ()
 
 
-def _check_regroup(regroup: object) -> None:
-    """Refuse anything but True, False and names of patterns.
+def _explained(regroup: bool | Collection[str], explain: bool | Collection[str]) -> list[str]:
+    """Return the patterns to explain, of those that ``regroup`` asks for.
 
     Raises:
-        TypeError, ValueError: with what was expected.
+        TypeError, ValueError: with what was expected of both options.
     """
-    if isinstance(regroup, bool):
-        return
-    if isinstance(regroup, str) or not isinstance(regroup, Collection):
-        raise TypeError(f"regroup must be True, False or names of patterns (got {regroup!r})")
+    if regroup in (True, False) and explain is False:
+        return []
     from .regroup.patterns.catalog import PATTERNS
 
-    for name in regroup:
-        if name not in PATTERNS:
-            raise ValueError(f"regroup: {unknown('pattern', name, PATTERNS)}")
+    selected = selected_patterns(regroup, PATTERNS)
+    return selected_patterns(explain, selected, "explain_regroup")
 
 
 def _versions(proto: Any, note: Callable[[str], None]) -> dict[str, int]:
@@ -148,7 +147,7 @@ def _walk(
     inputs: Any,
     dims: Mapping[str, Any] | None,
     shapes: Mapping[str, Any] | None,
-    regroup: bool | Collection[str],
+    regrouping: tuple[bool | Collection[str], Collection[str]],
     budget: NodeBudget,
 ) -> tuple[Mapping[str, Value], Notes]:
     """Record a parsed model; return the values of the outermost graph by name, and the notes."""
@@ -167,7 +166,7 @@ def _walk(
         UserShapes(shapes, dimensions),
         budget,
         parameters_are_initializers=proto.producer_name == "pytorch" and bool(graph.initializer),
-        keep_history=bool(regroup),
+        keep_history=bool(regrouping[0]),
     )
     handlers = Handlers(call_function, CONTROL_FLOW, SchemaFunctions(table))
     walker = Walker(recording, handlers, config)
@@ -181,7 +180,7 @@ def _walk(
     if walker.history is not None:
         from .regroup.regroup import regroup_nodes
 
-        recorder.regrouped.extend(regroup_nodes(recording, walker.history, regroup, proto.producer_name))
+        recorder.regrouped.extend(regroup_nodes(recording, walker.history, proto.producer_name, *regrouping))
     recorder.inputs += [value.identity for value in entering if value.identity]
     stored = walker.initializers.tensors
     for text in filter(None, (unmarked_note(stored, recorder.calls), folded_note(stored))):

@@ -1,14 +1,16 @@
-"""Patterns of nodes, and matching them against the producers of a value."""
+"""How exporters decompose operators: patterns of nodes, what a match must hold besides, and the operator that it is."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from math import isinf
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from costcore.numbers.dims import Dim
+from costcore.trace import patterns
+from costcore.trace.patterns import Misses, Op, Pattern
 
 from ..reading.exporter_metadata import origin, source_line
 from ..values.value import Value
@@ -18,132 +20,56 @@ from .exported_program import Program
 TOLERANCE = {"float16": 1e-3, "bfloat16": 8e-3}
 """Relative tolerance for a constant, by dtype; 1e-6 for all others."""
 
-
-Producers: TypeAlias = Mapping[Value, RecordedNode]
-"""The node that produces each value."""
-
-
-class Match(NamedTuple):
-    """A match of a pattern: values by name, and the nodes between these and the root, the root first."""
-
-    values: Mapping[str, Value]
-    nodes: tuple[RecordedNode, ...]
+Match: TypeAlias = patterns.Match[Value, RecordedNode]
+"""A match of a pattern: values by name, and the nodes between these and the root, the root first."""
 
 
-NOTHING = Match({}, ())
+@dataclass(slots=True)
+class NodeGraph:
+    """The recorded nodes, as patterns are matched against them; see :class:`costcore.trace.patterns.Graph`.
 
-
-@dataclass(frozen=True)
-class Operand:
-    """Any value; the same one wherever the name is used."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Number:
-    """A constant whose elements all are ``number``; with None, any constant of one element."""
-
-    number: float | None = None
-
-
-@dataclass(frozen=True)
-class Named:
-    """A value that ``pattern`` matches; the same one wherever the name is used."""
-
-    name: str
-    pattern: Pattern
-
-
-@dataclass(frozen=True)
-class Either:
-    """Any of several patterns, the first ones preferred."""
-
-    patterns: tuple[Pattern, ...]
-
-
-@dataclass(frozen=True, init=False)
-class Op:
-    """A node of an op_type with operands; its further inputs must be constants. Sums and products commute.
-
-    Args:
-        kind: the op_type.
-        operands: patterns of its first inputs; without any, its inputs do not matter.
-        check: what else holds for the node.
-        output: which of its outputs is meant.
+    Attributes:
+        producers: the node that produces each value.
     """
 
-    kind: str
-    operands: tuple[Pattern, ...]
-    check: Callable[[RecordedNode], bool] | None
-    output: int
+    producers: Mapping[Value, RecordedNode]
+    misses: Misses | None = None
+    commutative: Collection[str] = ("Add", "Mul")
 
-    def __init__(
-        self, kind: str, *operands: Pattern, check: Callable[[RecordedNode], bool] | None = None, output: int = 0
-    ) -> None:
-        object.__setattr__(self, "kind", kind)
-        object.__setattr__(self, "operands", operands)
-        object.__setattr__(self, "check", check)
-        object.__setattr__(self, "output", output)
+    def described(self, value: Value) -> tuple[str, str]:
+        """Return the name of a value, and a sentence on where it comes from."""
+        recorded = self.producers.get(value)
+        if recorded is not None:
+            pairs = zip(recorded.node.proto.output, recorded.node.outputs, strict=False)
+            return next(name for name, made in pairs if made is value), f"a value is computed by {recorded.node.op}"
+        name = value.stored.name if value.stored is not None else ""
+        if value.data is not None and value.data.size == 1:
+            return name, f"a value is the constant {value.data.item()}"
+        return name, f"a value is {'stored' if name else 'an input'}"
 
+    def between(self, bound: Value, value: Value, moved: bool) -> tuple[RecordedNode, ...] | None:
+        """Return no nodes if both are the same value, else None."""
+        return () if bound is value else None
 
-Pattern: TypeAlias = "Operand | Number | Named | Either | Op"
+    def number(self, value: Value, number: float | None) -> tuple[RecordedNode, ...] | None:
+        """Return no nodes for a constant whose elements are this number, else None."""
+        return () if is_number(value, number) else None
 
-COMMUTATIVE = ("Add", "Mul")
-
-
-def matches(pattern: Pattern, value: Value | None, producers: Producers, found: Match = NOTHING) -> Iterator[Match]:
-    """Yield every match of ``pattern`` with the nodes that produced ``value``, added to the match ``found``."""
-    if value is None:
-        return
-    if isinstance(pattern, Operand):
-        bound = found.values.get(pattern.name)
-        if bound is None or bound is value:
-            yield found._replace(values={**found.values, pattern.name: value})
-    elif isinstance(pattern, Number):
-        if is_number(value, pattern.number):
-            yield found
-    elif isinstance(pattern, Named):
-        bound = found.values.get(pattern.name)
-        if bound is value:
-            yield found
-        elif bound is None:
-            for match in matches(pattern.pattern, value, producers, found):
-                yield match._replace(values={**match.values, pattern.name: value})
-    elif isinstance(pattern, Either):
-        for alternative in pattern.patterns:
-            yield from matches(alternative, value, producers, found)
-    else:
-        yield from _produced_by(pattern, value, producers, found)
-
-
-def _produced_by(pattern: Op, value: Value, producers: Producers, found: Match) -> Iterator[Match]:
-    recorded = producers.get(value)
-    if recorded is None or recorded.node.key != f"ai.onnx::{pattern.kind}":
-        return
-    if pattern.output >= len(recorded.node.outputs) or recorded.node.outputs[pattern.output] is not value:
-        return
-    inputs, count = recorded.node.inputs, len(pattern.operands)
-    if len(inputs) < count or (count and any(x is not None and x.role != "const" for x in inputs[count:])):
-        return
-    if pattern.check is not None and not pattern.check(recorded):
-        return
-    start = found._replace(nodes=(*found.nodes, recorded))
-    orders = [inputs[:count]]
-    if count == 2 and pattern.kind in COMMUTATIVE:
-        orders.append(inputs[1::-1])
-    for order in orders:
-        yield from _all(pattern.operands, order, producers, start)
-
-
-def _all(
-    patterns: tuple[Pattern, ...], values: list[Value | None], producers: Producers, found: Match
-) -> Iterator[Match]:
-    if not patterns:
-        yield found
-        return
-    for match in matches(patterns[0], values[0], producers, found):
-        yield from _all(patterns[1:], values[1:], producers, match)
+    def computed(self, value: Value, op: Op) -> tuple[tuple[RecordedNode], list[Value | None]] | str:
+        """Return the node that computes a value; its further inputs must be constants."""
+        recorded, count = self.producers.get(value), len(op.operands)
+        if recorded is None or recorded.node.key != f"ai.onnx::{op.kind}":
+            return op.kind
+        node = recorded.node
+        if op.output >= len(node.outputs) or node.outputs[op.output] is not value:
+            return f"output {op.output} of it"
+        if len(node.inputs) < count or (
+            count and any(x is not None and x.role != "const" for x in node.inputs[count:])
+        ):
+            return f"{op.kind} of {count}"
+        if op.check is not None and not op.check(recorded):
+            return f"{op.kind} with other attributes"
+        return (recorded,), node.inputs[:count]
 
 
 def is_number(value: Value, number: float | None) -> bool:
@@ -157,12 +83,6 @@ def is_number(value: Value, number: float | None) -> bool:
         isinstance(x, (int, float)) and (x == number if isinf(number) else abs(x - number) <= near)
         for x in value.data.flat
     )
-
-
-def product(*patterns: Pattern) -> Pattern:
-    """Return the product of three patterns in any order."""
-    a, b, c = patterns
-    return Either(tuple(Op("Mul", x, Op("Mul", y, z)) for x, y, z in ((a, b, c), (b, a, c), (c, a, b))))
 
 
 def last_axis(recorded: RecordedNode) -> bool:
@@ -239,8 +159,8 @@ class Decomposition(NamedTuple):
     Attributes:
         roots: op_types of the last node.
         pattern: the nodes.
-        build: returns the group for a match; None if the match does not compute the operator. It may raise
-            :class:`DependsOnSizes`.
+        build: returns the group for a match; if the match does not compute the operator, why, or None if its shapes or
+            dtypes say so. It may raise :class:`DependsOnSizes`.
         source_call: the call, as a regular expression, that PyTorch itself decomposes before its exporter sees it.
         outputs: names of values of the match that other nodes may read, as further outputs of the operator.
         is_hook: whether these nodes (``NodeProto``) come from a hook of PyTorch, which no line of the program calls.
@@ -249,7 +169,7 @@ class Decomposition(NamedTuple):
 
     roots: tuple[str, ...]
     pattern: Pattern
-    build: Callable[[Match, Extension], Group | None]
+    build: Callable[[Match, Extension], Group | str | None]
     source_call: str = ""
     outputs: tuple[str, ...] = ()
     is_hook: Callable[[Collection[Any]], bool] | None = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from costcore.ir import Layer
 from costcore.trace.call import Call
+from costcore.trace.patterns import Misses, NearMisses, Pattern, common_module, matches
 from costcore.trace.run import GraphNodes, Regrouping
 from costcore.translate import ROLES
 
@@ -18,7 +19,7 @@ from ..values.value import StoredTensor, Value
 from ..walk.history import NodeHistory, RecordedNode
 from ..walk.recording import Recording
 from .exported_program import Program
-from .matcher import Decomposition, DependsOnSizes, Equal, Group, Match, Pattern, matches
+from .matcher import Decomposition, DependsOnSizes, Equal, Group, Match, NodeGraph
 from .patterns.catalog import PATTERNS, TORCHSCRIPT_PATTERNS
 
 ELEMENTS_READ = {"Shape": 0, "Size": 0, "CastLike": 1}
@@ -29,7 +30,11 @@ SLICING = ("Slice", "Split")
 
 
 def regroup_nodes(
-    recording: Recording, history: NodeHistory, patterns: bool | Collection[str], producer: str
+    recording: Recording,
+    history: NodeHistory,
+    producer: str,
+    patterns: bool | Collection[str],
+    explained: Collection[str],
 ) -> list[Regrouping]:
     """Replace the calls of every group of nodes that decomposes one operator by one call.
 
@@ -44,8 +49,9 @@ def regroup_nodes(
     Args:
         recording: the run.
         history: the recorded nodes.
-        patterns: True, or names of ``PATTERNS`` (``patterns/catalog.py``), which match hand-written nodes too.
         producer: the exporter, as the model names it.
+        patterns: True, or names of ``PATTERNS`` (``patterns/catalog.py``), which match hand-written nodes too.
+        explained: names of the patterns of which to note why other nodes are not these operators.
 
     Returns:
         The groups in the order of their nodes.
@@ -55,7 +61,7 @@ def regroup_nodes(
     history_nodes = history.nodes()
     nodes = [recorded for recorded in history_nodes if id(recorded.call) in counted]
     readers = _readers(history.read_outside, history_nodes)
-    search = Search(recording, nodes, readers, match_hand_written=patterns is not True)
+    search = Search(recording, nodes, readers, explained, match_hand_written=patterns is not True)
     is_torchscript = producer == "pytorch" and not any(origin(recorded.node.proto) for recorded in nodes)
     selected = dict(_selected(patterns, TORCHSCRIPT_PATTERNS if is_torchscript else {}))
     for recorded in reversed(history_nodes):
@@ -64,6 +70,8 @@ def regroup_nodes(
     recorder.calls[:] = [search.replaced.get(id(call), call) for call in recorder.calls if id(call) not in search.gone]
     search.remove_unread_parameters()
     search.note_undecided()
+    for text in search.near_misses.notes() if explained else ():
+        recording.note(text)
     return search.found[::-1]
 
 
@@ -98,6 +106,7 @@ class Search:
         recording: the run.
         nodes: the nodes that are counted.
         readers: the nodes that read each value, None for any other reader.
+        explained: patterns of which to note why nodes do not match them.
         match_hand_written: whether the user's program, too, may have decomposed the operator.
 
     Attributes:
@@ -105,7 +114,8 @@ class Search:
         taken: nodes of these groups.
         gone: ids of calls that another call replaces.
         replaced: the call of each group, by id of the call of its last node.
-        producers: the node that produces each value.
+        graph: the node that produces each value.
+        near_misses: why nodes do not match patterns.
         program: the operations that nodes were written for.
     """
 
@@ -114,10 +124,12 @@ class Search:
         recording: Recording,
         nodes: Collection[RecordedNode],
         readers: dict[Value, set[Node | None]],
+        explained: Collection[str],
         *,
         match_hand_written: bool,
     ) -> None:
-        self.producers = {value: recorded for recorded in nodes for value in recorded.node.outputs if value is not None}
+        self.graph = NodeGraph({v: recorded for recorded in nodes for v in recorded.node.outputs if v is not None})
+        self.near_misses = NearMisses(explained)
         self.program = Program(origin(recorded.node.proto) for recorded in nodes)
         self.found: list[Regrouping] = []
         self.taken: set[Node] = set()
@@ -135,27 +147,32 @@ class Search:
         """Take the first group that ends in ``root``."""
         for name, decomposition in patterns.items():
             if root.node.op in decomposition.roots:
+                self.graph.misses = Misses() if name in self.near_misses.patterns else None
                 group = next(self._groups(name, decomposition, root), None)
                 if group is not None:
                     self._take(root, group)
                     return
+                self.near_misses.add(name, self.graph.misses, root.node.label)
 
     def _groups(self, name: str, decomposition: Decomposition, root: RecordedNode) -> Iterator[Group]:
-        for match in matches(decomposition.pattern, root.node.outputs[0], self.producers):
+        for match in matches(decomposition.pattern, root.node.outputs[0], self.graph):
             outputs = [match.values[output] for output in decomposition.outputs if output in match.values]
-            if self.is_separate(match.nodes, decomposition, outputs):
+            group: Group | str | None = self.obstacle(match.nodes, decomposition, outputs)
+            if not group:
                 try:
                     group = decomposition.build(match, SearchExtension(self, decomposition))
                 except DependsOnSizes as some:
                     self._undecided.setdefault((name, some.equal), {})[root.node.label] = None
-                    continue
-                if group is not None and all(value.shape is not None for value in group.operands.values()):
-                    yield group
+                    group = str(some)
+            if isinstance(group, Group) and all(value.shape is not None for value in group.operands.values()):
+                yield group
+            elif self.graph.misses is not None:
+                self.graph.misses.refuse(len(match.nodes), group if isinstance(group, str) else None)
 
-    def is_separate(
+    def obstacle(
         self, nodes: tuple[RecordedNode, ...], decomposition: Decomposition, outputs: Collection[Value] = ()
-    ) -> bool:
-        """Return True if nothing outside reads between these nodes, and one operation was decomposed into them.
+    ) -> str:
+        """Return ``""`` if nothing outside reads between these nodes, and one operation was decomposed into them.
 
         Args:
             nodes: the nodes, the root first.
@@ -164,19 +181,19 @@ class Search:
         """
         root, inside = nodes[0], {recorded.node for recorded in nodes}
         if inside & self.taken:
-            return False
+            return "some of the nodes are counted as another operator"
         if any(
             recorded.call.times != root.call.times or recorded.call.region != root.call.region for recorded in nodes
         ):
-            return False
+            return "the nodes are in different loops or branches"
         between = (value for node in inside if node is not root.node for value in node.outputs if value not in outputs)
         if any(value is not None and not self._readers.get(value, set()) <= inside for value in between):
-            return False
+            return "others read a value between the nodes"
         if any(value is not None and self._readers.get(value) for value in root.node.outputs[1:]):
-            return False
-        if self._match_hand_written:
-            return True
-        return decomposition.is_written_for([node.proto for node in inside])
+            return "others read a further output of the last node"
+        if self._match_hand_written or decomposition.is_written_for([node.proto for node in inside]):
+            return ""
+        return "the exporter wrote the nodes for several operations, and only a pattern that is named matches these"
 
     def _take(self, root: RecordedNode, group: Group) -> None:
         nodes = sorted(
@@ -198,7 +215,7 @@ class Search:
             type=group.type,
             native=f"ai.onnx::{group.type}",
             name=self._key_of(nodes, group.outputs or root.node.outputs),
-            module=_common_module([recorded.call.module for recorded in nodes]),
+            module=common_module([recorded.call.module for recorded in nodes]),
             inputs=inputs,
             outputs=tuple(map(self._recording.identity, group.outputs)) or root.call.outputs,
             parameters=tuple(i for i, t in zip(inputs, layer.inputs.values(), strict=True) if t.role == "param"),
@@ -253,14 +270,14 @@ class SearchExtension:
 
     def whole(self, value: Value) -> Value:
         """Return the tensor that a value is a slice of, else the value itself."""
-        recorded = self.search.producers.get(value)
+        recorded = self.search.graph.producers.get(value)
         while recorded is not None and recorded.node.op in SLICING and (source := recorded.node.inputs[0]) is not None:
-            value, recorded = source, self.search.producers.get(source)
+            value, recorded = source, self.search.graph.producers.get(source)
         return value
 
     def producer(self, value: Value) -> RecordedNode | None:
         """Return the counted node that produces a value."""
-        return self.search.producers.get(value)
+        return self.search.graph.producers.get(value)
 
     def readers(self, value: Value) -> list[RecordedNode | None]:
         """Return the nodes that read the elements of a value; None for a reader that is not counted."""
@@ -268,20 +285,13 @@ class SearchExtension:
 
     def is_separate(self, match: Match, outputs: Collection[Value]) -> bool:
         """Return True if nothing outside reads between the nodes of a match, except for these outputs."""
-        return self.search.is_separate(match.nodes, self.decomposition, outputs)
+        return not self.search.obstacle(match.nodes, self.decomposition, outputs)
 
     def __call__(self, match: Match, value: Value, pattern: Pattern, shared: bool = False) -> Match | None:
         """Return ``match`` with the nodes that produced ``value``, if they fit ``pattern``.
 
         Unless they may be ``shared``, nothing outside may read from them.
         """
-        found = matches(pattern, value, self.search.producers, match)
-        separate = (longer for longer in found if shared or self.search.is_separate(longer.nodes, self.decomposition))
+        found = matches(pattern, value, self.search.graph, match)
+        separate = (longer for longer in found if shared or not self.search.obstacle(longer.nodes, self.decomposition))
         return next(separate, None)
-
-
-def _common_module(modules: list[str]) -> str:
-    """Return the path of the innermost module around all of these."""
-    paths = [module.split(".") for module in modules]
-    count = next((i for i, parts in enumerate(zip(*paths, strict=False)) if len(set(parts)) > 1), min(map(len, paths)))
-    return ".".join(paths[0][:count])

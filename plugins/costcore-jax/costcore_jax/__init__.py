@@ -8,7 +8,7 @@ from costcore.frontend import FrontendSpec
 from costcore.ir import Calculator
 from costcore.plugins import hookimpl
 
-OPTIONS = ("params", "dtype", "backward", "regroup", "trips")
+OPTIONS = ("params", "dtype", "backward", "regroup", "explain_regroup", "trips")
 """The options of :func:`costcore.estimate` for JAX."""
 
 

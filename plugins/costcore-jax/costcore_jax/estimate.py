@@ -10,6 +10,7 @@ import jax
 
 from costcore.errors import CostError
 from costcore.trace.dataflow import Dataflow
+from costcore.trace.patterns import selected_patterns
 from costcore.trace.recorder import Recorder
 
 from .adapters.catalog import adapter_of
@@ -20,7 +21,8 @@ from .capture.program import Owner, Program
 from .capture.recording import Place, Recording
 from .capture.values import Value, value_of
 from .capture.walker import Walker, constant_of, without_dead_code
-from .regroup.regroup import regroup_calls, selected_patterns
+from .regroup.patterns.catalog import PATTERNS
+from .regroup.regroup import regroup_calls
 
 
 def accepts(model: object) -> bool:
@@ -37,6 +39,7 @@ def estimate(
     dtype: Any = None,
     backward: bool = False,
     regroup: bool | Collection[str] = False,
+    explain_regroup: bool | Collection[str] = False,
     trips: int | None = None,
 ) -> None:
     """Trace ``model`` on abstract values and record the equations.
@@ -52,13 +55,15 @@ def estimate(
         backward: whether to count the gradients of the parameters too, or of all inputs if there are none. The outputs
             get gradients from outside.
         regroup: count operators that libraries decompose as one operator; names of patterns, or True for all.
+        explain_regroup: whether to note why other equations do not match these patterns; or names of some of them.
         trips: the trip count of loops that depends on data; default: a symbol for each.
 
     Raises:
         CostError: if the function fails on these inputs, or an argument is not one of the above.
         TypeError, ValueError: for an invalid option.
     """
-    patterns = selected_patterns(regroup)
+    patterns = {name: PATTERNS[name] for name in selected_patterns(regroup, PATTERNS)}
+    explained = selected_patterns(explain_regroup, patterns, "explain_regroup")
     adapt = adapter_of(model)
     if adapt is None:
         raise CostError(f"{type(model).__name__} is not a function or a module on JAX")
@@ -94,7 +99,7 @@ def estimate(
         )
     recorder.modules.update(modules(program, recorder.calls, owned))
     if patterns:
-        regroup_calls(recording, patterns, outputs)
+        regroup_calls(recording, patterns, outputs, explained)
 
 
 def _positions(params: int | Sequence[int], count: int) -> tuple[int, ...]:

@@ -74,7 +74,7 @@ def test_a_loop_over_a_symbolic_size():
         (linear, [(4, 5), (3, 7)], {}, "linear: tracing raised TypeError"),
         (linear, [object(), (3, 4)], {}, "argument 0 is <object"),
         (linear, [(4, 5), (3, 4)], {"params": 2}, "params must be positions of arguments, 0 to 1"),
-        (linear, [(4, 5), (3, 4)], {"regroup": ["soft"]}, "unknown pattern of regroup 'soft'"),
+        (linear, [(4, 5), (3, 4)], {"regroup": ["soft"]}, "regroup: unknown pattern 'soft'"),
         (linear, [(4, 5), (3, 4)], {"trips": -1}, "trips must be an integer of 0 or more"),
         (linear, [(4, 5), (3, 4)], {"backwards": True}, "Did you mean 'backward'"),
     ],

@@ -95,6 +95,16 @@ def test_another_constant_is_not_a_gelu():
     assert "gelu" not in layers(estimate(lambda x: x * 0.5 * (1 + jax.lax.erf(x * 0.8)), X, regroup=True))
 
 
+def test_why_a_pattern_does_not_match_is_noted():
+    def run(x):
+        return x * 0.5 * (1 + jax.lax.erf(x * 0.8))
+
+    (note,) = estimate(run, X, regroup=True, explain_regroup=["gelu"]).notes
+    assert "not gelu: a value is the constant 0.8" in note
+    assert "(expected the constant 0.707107)" in note
+    assert estimate(jax.nn.silu, X, regroup=True, explain_regroup=["softmax"]).notes[0].endswith("match softmax")
+
+
 def test_groups_are_listed_and_named():
     report = estimate(linen.LayerNorm(), X, regroup=["layer_norm"])
     (group,) = report.trace.run.regrouped

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from math import pi, sqrt
 from typing import Any
 
-from ..matcher import Decomposition, Either, Extension, Group, Match, Number, Op, Operand, Pattern, product
+from costcore.trace.patterns import Either, Number, Op, Operand, Pattern, product
+
+from ..matcher import Decomposition, Extension, Group, Match
 from .checks import preserves_x
 
 X, ONE, HALF = Operand("x"), Number(1.0), Number(0.5)

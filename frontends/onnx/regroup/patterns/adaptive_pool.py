@@ -12,22 +12,11 @@ from typing import Any
 import numpy as np
 
 from costcore.numbers.dims import Dim
+from costcore.trace.patterns import Either, Named, Number, Op, Operand
 
 from ...values.value import Value
 from ...walk.history import RecordedNode
-from ..matcher import (
-    NOTHING,
-    Decomposition,
-    DependsOnSizes,
-    Either,
-    Extension,
-    Group,
-    Match,
-    Named,
-    Number,
-    Op,
-    Operand,
-)
+from ..matcher import Decomposition, DependsOnSizes, Extension, Group, Match
 from .data_movement import is_gather, is_whole, reads
 
 MOST_TERMS = 256
@@ -102,8 +91,7 @@ def _with_all_terms(match: Match, extend: Extension) -> Match | None:
     masked: Value | None = None
     indices: list[tuple[Any, Any]] = []
     while rest is not None and len(indices) < MOST_TERMS:
-        bound = NOTHING.values if masked is None else {"masked": masked}
-        longer = extend(Match(bound, match.nodes), rest, _SUM, shared=True)
+        longer = extend(Match({"masked": masked} if masked else {}, match.nodes), rest, _SUM, shared=True)
         if longer is None:
             return None
         gathers = [recorded.node for recorded in longer.nodes if recorded.node.op == "Gather"]
@@ -115,7 +103,7 @@ def _with_all_terms(match: Match, extend: Extension) -> Match | None:
     largest = masked.known_shape[-3], masked.known_shape[-1]
     if len(indices) != largest[0] * largest[1] or set(indices) != set(product(*map(range, largest))):
         return None
-    return extend(NOTHING._replace(nodes=match.nodes), masked, _MASKED)
+    return extend(Match({}, match.nodes), masked, _MASKED)
 
 
 def _is_along_last(match: Match, rank: int) -> bool:

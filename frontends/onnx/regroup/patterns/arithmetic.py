@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from costcore.trace.patterns import Either, Named, Number, Op, Operand
+
 from ...reading.exporter_metadata import origin
 from ..exported_program import operation
-from ..matcher import Decomposition, Either, Extension, Group, Match, Named, Number, Op, Operand
+from ..matcher import Decomposition, Extension, Group, Match
 from .checks import is_shape, preserves_x, scalar
 
 X, X0, X1, X2, B, W = (Operand(name) for name in ("x", "x0", "x1", "x2", "b", "w"))

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 
+from costcore.trace.patterns import Either, Number, Op, Operand
+
 from ...reading.exporter_metadata import origin, source_line
 from ...walk.history import RecordedNode
 from ..exported_program import Operation, operation
-from ..matcher import Decomposition, Either, Extension, Group, Match, Number, Op, Operand
+from ..matcher import Decomposition, Extension, Group, Match
 
 X, UPDATES, PLACES = Operand("x"), Operand("updates"), Operand("places")
 

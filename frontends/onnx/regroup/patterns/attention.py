@@ -7,12 +7,13 @@ values to float32 and computes on in it: the file attends in another precision t
 from __future__ import annotations
 
 from costcore.numbers.dims import Dim
+from costcore.trace.patterns import Either, Named, Number, Op, Operand, Pattern
 
 from ...reading.exporter_metadata import origin
 from ...values.value import Value
 from ...walk.history import RecordedNode
 from ..exported_program import operation
-from ..matcher import Decomposition, Either, Extension, Group, Match, Named, Number, Op, Operand, Pattern, last_axis
+from ..matcher import Decomposition, Extension, Group, Match, last_axis
 from .checks import is_shape
 
 Q, KT, V, MASK = (Operand(name) for name in ("q", "kt", "v", "mask"))
@@ -131,7 +132,7 @@ def _one_head_for_many(
         shape: the shape of the repeated keys; default: that of ``value``.
     """
     without = {name: v for name, v in match.values.items() if name not in ("head", "apart", "spread", "folded")}
-    longer = extend(match._replace(values=without), value, pattern)
+    longer = extend(Match(without, match.nodes), value, pattern)
     if longer is None or not origin(longer.nodes[0].node.proto):
         return None  # a program that repeats them itself attends to the repeated ones
     head, apart, spread = (longer.values[name].known_shape for name in ("head", "apart", "spread"))

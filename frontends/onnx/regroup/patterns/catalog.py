@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..matcher import Decomposition, Pattern
+from costcore.trace.patterns import Pattern
+
+from ..matcher import Decomposition
 from .activation import ELU, GELU, GELU_TANH, SILU, TORCHSCRIPT_GELU, TORCHSCRIPT_GELU_TANH
 from .adaptive_pool import ADAPTIVE_AVG_POOL
 from .arithmetic import (

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from costcore.ir import Layer
 from costcore.numbers.dims import Dim
+from costcore.trace.patterns import Either, Named, Number, Op, Operand
 
 from ...reading.exporter_metadata import origin
 from ...values.value import Value
 from ...walk.history import RecordedNode
-from ..matcher import Decomposition, Either, Extension, Group, Match, Named, Number, Op, Operand
+from ..matcher import Decomposition, Extension, Group, Match
 from .checks import scalar
 
 X, INDICES = Operand("x"), Operand("indices")
@@ -26,6 +27,11 @@ def is_whole(recorded: RecordedNode) -> bool:
     layer = recorded.call.layer
     steps = layer.attrs.get("step") or (1,)
     return layer.out.shape == layer["x"].shape and all(step == 1 for step in steps)
+
+
+def order_of(recorded: RecordedNode) -> tuple[int, ...]:
+    """Return the order into which a transposition brings the axes, of a constant too."""
+    return tuple(recorded.node.args.get("perm") or reversed(range(len(recorded.node.value("data").known_shape))))
 
 
 def _stepless(*, to_the_end: bool) -> Callable[[RecordedNode], bool]:
@@ -82,15 +88,15 @@ TORCHSCRIPT_ROLL = _rolled(
 def _index(match: Match, _: Extension) -> Group | None:
     """Build a gather along one axis, which is transposed to the front before and back behind."""
     x, indices = match.values["x"].shape, match.values["indices"].shape
-    after, before = (recorded.call.layer for recorded in match.nodes if recorded.node.op == "Transpose")
+    after, before = (recorded for recorded in match.nodes if recorded.node.op == "Transpose")
     picked = next(recorded.node for recorded in match.nodes if recorded.node.op == "GatherND")
-    if x is None or indices is None or picked.value("indices").shape != (*indices, 1):
+    if not x or indices is None or picked.value("indices").shape != (*indices, 1):
         return None
-    axis, n = before.attrs["axes"][0], len(indices)
-    if before.attrs["axes"] != (axis, *(i for i in range(len(x)) if i != axis)):
+    axis, n = order_of(before)[0], len(indices)
+    if order_of(before) != (axis, *(i for i in range(len(x)) if i != axis)):
         return None
     back = (*range(n, n + axis), *range(n), *range(n + axis, n + len(x) - 1))
-    if after.attrs.get("axes") != back or after.out.shape != (*x[:axis], *indices, *x[axis + 1 :]):
+    if order_of(after) != back or after.call.layer.out.shape != (*x[:axis], *indices, *x[axis + 1 :]):
         return None
     operands = {"x": match.values["x"], "indices": match.values["indices"]}
     return Group("gather", "Gather", operands, {"axis": axis}, match.nodes)
@@ -133,7 +139,7 @@ def _as_strided(match: Match, extend: Extension) -> Group | None:
     if len(match.values["flat"].shape or ()) != 1 or "aten.as_strided" not in origin(match.nodes[0].node.proto):
         return None
     while places is not None and places.role != "const":
-        longer = extend(match._replace(values={"x": match.values["x"]}), places, _SUM)
+        longer = extend(Match({"x": match.values["x"]}, match.nodes), places, _SUM)
         if longer is None or ("known" in longer.values and longer.values["known"].role != "const"):
             return None
         match, places = longer, longer.values.get("rest")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..matcher import Decomposition, Either, Extension, Group, Match, Number, Op, Operand
+from costcore.trace.patterns import Either, Number, Op, Operand
+
+from ..matcher import Decomposition, Extension, Group, Match
 from .checks import preserves_x
 
 X = Operand("x")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from costcore.trace.patterns import Either, Named, Number, Op, Operand
+
 from ...reading.exporter_metadata import origin
 from ...values.value import Value
 from ...walk.history import RecordedNode
 from ..exported_program import operation
-from ..matcher import Decomposition, Either, Extension, Group, Match, Named, Number, Op, Operand
+from ..matcher import Decomposition, Extension, Group, Match
 from .checks import is_learned, is_shape
 
 X, W, B = Operand("x"), Operand("w"), Operand("b")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from costcore.trace.patterns import Either, Named, Number, Op, Operand
+
 from ...reading.exporter_metadata import classes, origin
 from ...values.value import FLOATS
 from ...walk.history import RecordedNode
 from ..exported_program import operation
-from ..matcher import Decomposition, Either, Extension, Group, Match, Named, Number, Op, Operand
+from ..matcher import Decomposition, Extension, Group, Match
 from .checks import is_learned, is_shape, preserves_x, scalar
 
 X, W, B = Operand("x"), Operand("w"), Operand("b")

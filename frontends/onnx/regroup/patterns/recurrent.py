@@ -12,13 +12,14 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from costcore.numbers.dims import Dim
+from costcore.trace.patterns import Either, Named, Number, Op, Operand, Pattern
 
 from ...graph.node import Node
 from ...reading.exporter_metadata import call_site, origin, source_line
 from ...values.value import Value
 from ...walk.history import RecordedNode
 from ..exported_program import Operation, operation
-from ..matcher import Decomposition, Either, Extension, Group, Match, Named, Number, Op, Operand, Pattern
+from ..matcher import Decomposition, Extension, Group, Match
 from .checks import is_shape
 
 X, H0, C0 = Operand("x"), Operand("h0"), Operand("c0")
@@ -63,7 +64,8 @@ _PRODUCTS = Op("Add", _linear(H0, 1), _linear(X, 0))
 
 def _cell_group(match: Match, op: str, gates: int, outputs: tuple[Value, ...] = (), **attrs: object) -> Group | None:
     """Return the group of a cell whose weights are those of so many gates."""
-    hidden = match.nodes[0].call.layer.out.shape[-1]
+    out = match.nodes[0].call.layer.out.shape
+    hidden = out[-1] if out else 0
     names = ("x", "h0", "c0", "w0", "w1", "b0", "b1")
     operands = {name: match.values[name] for name in names if name in match.values}
     for name, w in (("w0", match.values.get("transposed0")), ("w1", match.values.get("transposed1"))):

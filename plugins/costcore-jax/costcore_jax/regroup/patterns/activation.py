@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..matcher import Named, Number, either, op
+from costcore.trace.patterns import Named, Number
+
+from ..matcher import either, op
 from .builders import Decomposition, X, of_x
 
 _CUBE = either(op("integer_pow", X), op("mul", op("mul", X, X), X), op("mul", op("square", X), X))

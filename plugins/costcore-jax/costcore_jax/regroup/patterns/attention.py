@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 from costcore.ir import Layer, Tensor, prod
 from costcore.numbers.dims import Dim
+from costcore.trace.patterns import Named, Number, Operand
 
 from ...capture.recording import Recorded
 from ...capture.values import Value
 from ...rows.matmul import Axes, axes_of
-from ..matcher import Graph, Match, Named, Number, Operand, either, op
+from ..matcher import Graph, Match, either, op
 from .builders import Decomposition, Group, found_product, layer_of
 
 _LEFT = Operand("left")

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from costcore.ir import Layer, Tensor
+from costcore.trace.patterns import Operand, Pattern
 
 from ...capture.recording import Recorded
 from ...capture.values import Value
-from ..matcher import Graph, Match, Operand, Pattern
+from ..matcher import Graph, Match
 
 PRODUCTS = ("conv_general_dilated", "dot_general")
 

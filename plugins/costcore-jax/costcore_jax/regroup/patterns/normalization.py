@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from costcore.ir import prod
+from costcore.trace.patterns import Named, Number, Operand, Pattern
 
 from ...capture.recording import Recorded
 from ...capture.values import Value
-from ..matcher import Graph, Match, Named, Number, Operand, Pattern, either, op, product, vector
+from ..matcher import Graph, Match, either, op, product, vector
 from .builders import B, Decomposition, Group, W, X, is_mean, layer_of, reduced_axes
 
 

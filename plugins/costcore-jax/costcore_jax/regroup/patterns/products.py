@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from costcore.ir import Layer
+from costcore.trace.patterns import Operand
 
 from ...capture.recording import Recorded
 from ...capture.values import Value
-from ..matcher import Graph, Match, Operand, either, op, vector
+from ..matcher import Graph, Match, either, op, vector
 from .builders import B, Decomposition, Group, found_product
 
 _DOT = op("dot_general", Operand("left"), Operand("right"))

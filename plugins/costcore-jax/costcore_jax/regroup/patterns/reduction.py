@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from costcore.trace.patterns import Number
+
 from ...capture.recording import Recorded
-from ..matcher import Graph, Match, Number, either, op
+from ..matcher import Graph, Match, either, op
 from .builders import Decomposition, Group, X, is_mean, layer_of, reduced_axes
 
 _SUM = op("reduce_sum", X)

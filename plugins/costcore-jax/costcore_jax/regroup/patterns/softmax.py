@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from costcore.trace.patterns import Named, Number
+
 from ...capture.recording import Recorded
-from ..matcher import Graph, Match, Named, Number, either, op
+from ..matcher import Graph, Match, either, op
 from .builders import Builder, Decomposition, Group, X, layer_of, reduced_axes
 
 _LARGEST = op("reduce_max", X)

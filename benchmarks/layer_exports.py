@@ -1,0 +1,399 @@
+"""Compares the costs of single layers exported by PyTorch's exporters with their costs in PyTorch.
+
+Run in the root of the repository, in an environment with onnxscript:
+``python -m benchmarks.layer_exports [NAME ...] [--exporters newer older] [--by-op]``.
+
+The layers are the modules of ``torch.nn`` in small sizes, and functions of ``torch`` that layers are written with. Each
+is exported without constant folding. Prints one line per export whose totals differ (with ``regroup=True`` and
+``layout="free"``, of the ONNX report minus the PyTorch report), then how many layers are equal in all five totals, by
+every exporter that writes them at all. Exits with 1 if an export is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from benchmarks.exports import Case, by_op, differences, exported
+from costcore import CostError, estimate
+
+COLUMNS = ("macs", "flops", "mread", "mwrite", "n_params")
+
+Layers = dict[str, tuple[Callable[[], nn.Module], tuple[Tensor, ...]]]
+"""The constructor of each layer, and its inputs."""
+
+
+class Function(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: Tensor) -> Any:
+        return self.function(*inputs)
+
+
+class First(nn.Module):
+    """A module whose inputs come in another form, and its first output."""
+
+    def __init__(self, module: nn.Module, call: Callable[..., Any]) -> None:
+        super().__init__()
+        self.module, self.call = module, call
+
+    def forward(self, *inputs: Tensor) -> Any:
+        return self.call(self.module, *inputs)
+
+
+ROW, LINE, IMAGE, VIDEO = (2, 6), (2, 4, 12), (2, 4, 8, 8), (2, 4, 6, 6, 6)
+BY_RANK = (LINE, IMAGE, VIDEO)
+
+
+def _random(*shapes: tuple[int, ...]) -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(0)
+    return tuple(torch.rand(shape, generator=generator) * 0.8 + 0.1 for shape in shapes)
+
+
+def _by_rank(name: str, shapes: tuple[tuple[int, ...], ...] = BY_RANK, **settings: Any) -> Layers:
+    return {
+        f"{name}{i}d": (partial(getattr(nn, f"{name}{i}d"), **settings), _random(shape))
+        for i, shape in enumerate(shapes, 1)
+    }
+
+
+def activations() -> Layers:
+    """Return the activations."""
+    plain = (
+        *(
+            "CELU",
+            "ELU",
+            "GELU",
+            "GLU",
+            "Hardshrink",
+            "Hardsigmoid",
+            "Hardswish",
+            "Hardtanh",
+            "LeakyReLU",
+            "LogSigmoid",
+        ),
+        *("Mish", "PReLU", "ReLU", "ReLU6", "RReLU", "SELU", "SiLU", "Sigmoid", "Softplus", "Softshrink"),
+        *("Softsign", "Tanh", "Tanhshrink"),
+    )
+    found: Layers = {name: (getattr(nn, name), _random(IMAGE)) for name in plain}
+    for name in ("Softmax", "Softmin", "LogSoftmax"):
+        found[name] = partial(getattr(nn, name), dim=1), _random(IMAGE)
+    return {
+        **found,
+        "GELU(tanh)": (partial(nn.GELU, "tanh"), _random(IMAGE)),
+        "Softmax2d": (nn.Softmax2d, _random(IMAGE)),
+        "Threshold": (partial(nn.Threshold, 0.1, 20.0), _random(IMAGE)),
+        "PReLU(channels)": (partial(nn.PReLU, 4), _random(IMAGE)),
+        "Softplus(beta)": (partial(nn.Softplus, 2.0), _random(IMAGE)),
+        "ELU(alpha)": (partial(nn.ELU, 0.5), _random(IMAGE)),
+    }
+
+
+def convolutions() -> Layers:
+    """Return convolutions, pooling and what rearranges images."""
+    sizes = {"in_channels": 4, "out_channels": 6, "kernel_size": 3}
+    found: Layers = {
+        **_by_rank("Conv", **sizes),
+        **_by_rank("ConvTranspose", **sizes),
+        **_by_rank("MaxPool", kernel_size=2),
+        **_by_rank("AvgPool", kernel_size=2),
+        **_by_rank("LPPool", norm_type=2, kernel_size=2),
+        **_by_rank("AdaptiveAvgPool", output_size=2),
+        **_by_rank("AdaptiveMaxPool", output_size=2),
+        **_by_rank("ConstantPad", padding=1, value=0.5),
+        **_by_rank("ZeroPad", padding=1),
+        **_by_rank("ReflectionPad", padding=1),
+        **_by_rank("ReplicationPad", padding=1),
+        **_by_rank("CircularPad", padding=1),
+    }
+    for mode in ("circular", "reflect", "replicate"):
+        padded = partial(nn.Conv2d, **sizes, padding=1, padding_mode=mode)
+        found[f"Conv2d({mode})"] = padded, _random(IMAGE)
+    for mode, shape in (
+        *(("nearest", shape) for shape in BY_RANK),
+        *(("linear", LINE), ("bilinear", IMAGE), ("bicubic", IMAGE), ("trilinear", VIDEO)),
+    ):
+        found[f"Upsample({mode}, {len(shape) - 2}d)"] = (
+            partial(nn.Upsample, scale_factor=2.0, mode=mode),
+            _random(shape),
+        )
+    return {
+        **found,
+        "Conv2d(groups)": (partial(nn.Conv2d, 4, 8, 3, groups=4, bias=False), _random(IMAGE)),
+        "Conv2d(same)": (partial(nn.Conv2d, 4, 6, 3, padding="same", dilation=2), _random(IMAGE)),
+        "AdaptiveAvgPool2d(uneven)": (partial(nn.AdaptiveAvgPool2d, 3), _random(IMAGE)),
+        "Upsample(corners)": (
+            partial(nn.Upsample, scale_factor=2.0, mode="bilinear", align_corners=True),
+            _random(IMAGE),
+        ),
+        "Upsample(size)": (partial(nn.Upsample, size=(12, 12), mode="bilinear"), _random(IMAGE)),
+        "UpsamplingNearest2d": (partial(nn.UpsamplingNearest2d, scale_factor=2), _random(IMAGE)),
+        "UpsamplingBilinear2d": (partial(nn.UpsamplingBilinear2d, scale_factor=2), _random(IMAGE)),
+        "Unfold": (partial(nn.Unfold, 3), _random(IMAGE)),
+        "Unfold(padded)": (partial(nn.Unfold, 3, padding=1, stride=2), _random(IMAGE)),
+        "Fold": (partial(nn.Fold, (8, 8), 2, stride=2), _random((2, 16, 16))),
+        "PixelShuffle": (partial(nn.PixelShuffle, 2), _random(IMAGE)),
+        "PixelUnshuffle": (partial(nn.PixelUnshuffle, 2), _random(IMAGE)),
+        "ChannelShuffle": (partial(nn.ChannelShuffle, 2), _random(IMAGE)),
+        "Flatten": (nn.Flatten, _random(IMAGE)),
+        "Unflatten": (partial(nn.Unflatten, 1, (2, 2)), _random(IMAGE)),
+        "MaxUnpool2d": (
+            partial(First, nn.MaxUnpool2d(2), lambda m, x: m(*functional.max_pool2d(x, 2, return_indices=True))),
+            _random(IMAGE),
+        ),
+    }
+
+
+def normalizations() -> Layers:
+    """Return normalizations and dropouts."""
+    found: Layers = {
+        **_by_rank("BatchNorm", num_features=4),
+        **_by_rank("InstanceNorm", num_features=4),
+        **_by_rank("Dropout"),
+    }
+    return {
+        **found,
+        "InstanceNorm2d(affine)": (partial(nn.InstanceNorm2d, 4, affine=True), _random(IMAGE)),
+        "BatchNorm1d(rows)": (partial(nn.BatchNorm1d, 6), _random(ROW)),
+        "BatchNorm2d(plain)": (partial(nn.BatchNorm2d, 4, affine=False), _random(IMAGE)),
+        "LayerNorm": (partial(nn.LayerNorm, 8), _random(IMAGE)),
+        "LayerNorm(plain)": (partial(nn.LayerNorm, (8, 8), elementwise_affine=False), _random(IMAGE)),
+        "GroupNorm": (partial(nn.GroupNorm, 2, 4), _random(IMAGE)),
+        "GroupNorm(plain)": (partial(nn.GroupNorm, 2, 4, affine=False), _random(IMAGE)),
+        "RMSNorm": (partial(nn.RMSNorm, 8), _random(IMAGE)),
+        "LocalResponseNorm": (partial(nn.LocalResponseNorm, 2), _random(IMAGE)),
+        "CrossMapLRN2d": (partial(nn.CrossMapLRN2d, 2), _random(IMAGE)),
+        "Dropout": (nn.Dropout, _random(IMAGE)),
+        "AlphaDropout": (nn.AlphaDropout, _random(IMAGE)),
+        "FeatureAlphaDropout": (nn.FeatureAlphaDropout, _random(IMAGE)),
+    }
+
+
+def _parametrized(make: Callable[[], nn.Module], parametrize: Callable[[nn.Module], nn.Module]) -> nn.Module:
+    return parametrize(make())
+
+
+def sequences() -> Layers:
+    """Return linear, embedding, recurrent and attention layers."""
+    tokens, steps = torch.arange(12).reshape(2, 6) % 10, _random((5, 2, 6))
+    rows, states = _random((2, 6)), _random((2, 6), (2, 8), (2, 8))
+    found: Layers = {}
+    for name in ("RNN", "LSTM", "GRU"):
+        found[name] = partial(getattr(nn, name), 6, 8), steps
+        found[f"{name}(2 layers)"] = partial(getattr(nn, name), 6, 8, num_layers=2), steps
+        found[f"{name}(bidirectional)"] = partial(getattr(nn, name), 6, 8, bidirectional=True), steps
+        found[f"{name}(batch first)"] = partial(getattr(nn, name), 6, 8, batch_first=True), steps
+    for name in ("RNNCell", "GRUCell"):
+        found[name] = partial(getattr(nn, name), 6, 8), states[:2]
+    x, block = _random((2, 5, 8)), {"d_model": 8, "nhead": 2, "dim_feedforward": 16, "batch_first": True}
+
+    def self_attention(module: nn.Module, given: Tensor) -> Any:
+        return module(given, given, given, need_weights=False)[0]
+
+    return {
+        **found,
+        "RNN(relu)": (partial(nn.RNN, 6, 8, nonlinearity="relu"), steps),
+        "LSTMCell": (partial(First, nn.LSTMCell(6, 8), lambda m, x, h, c: m(x, (h, c))), states),
+        "Linear": (partial(nn.Linear, 6, 8), rows),
+        "Linear(no bias)": (partial(nn.Linear, 6, 8, bias=False), steps),
+        "Linear(sequence)": (partial(nn.Linear, 6, 8), steps),
+        "Bilinear": (partial(nn.Bilinear, 6, 8, 3), states[:2]),
+        "Identity": (nn.Identity, rows),
+        "weight_norm": (
+            partial(_parametrized, partial(nn.Linear, 6, 8), nn.utils.parametrizations.weight_norm),
+            rows,
+        ),
+        "Embedding": (partial(nn.Embedding, 10, 4), (tokens,)),
+        "EmbeddingBag(sum)": (partial(nn.EmbeddingBag, 10, 4, mode="sum"), (tokens,)),
+        "EmbeddingBag(mean)": (partial(nn.EmbeddingBag, 10, 4, mode="mean"), (tokens,)),
+        "MultiheadAttention": (partial(First, nn.MultiheadAttention(8, 2, batch_first=True), self_attention), x),
+        "MultiheadAttention(weights)": (
+            partial(First, nn.MultiheadAttention(8, 2, batch_first=True), lambda m, x: m(x, x, x)[0]),
+            x,
+        ),
+        "TransformerEncoderLayer": (partial(nn.TransformerEncoderLayer, **block), x),
+        "TransformerEncoderLayer(first)": (
+            partial(nn.TransformerEncoderLayer, **block, norm_first=True, activation="gelu"),
+            x,
+        ),
+        "TransformerDecoderLayer": (partial(nn.TransformerDecoderLayer, **block), x * 2),
+        "TransformerEncoder": (
+            partial(_encoder, **block),
+            x,
+        ),
+        "Transformer": (partial(nn.Transformer, num_encoder_layers=1, num_decoder_layers=1, **block), x * 2),
+    }
+
+
+def _encoder(**block: Any) -> nn.Module:
+    return nn.TransformerEncoder(nn.TransformerEncoderLayer(**block), 2, enable_nested_tensor=False)
+
+
+def losses() -> Layers:
+    """Return distances and losses."""
+    x, y = _random((4, 6), (4, 6))
+    classes, signs, one = torch.arange(4) % 6, torch.tensor([1.0, -1.0, 1.0, -1.0]), torch.rand(4)
+    multi = torch.tensor([[3, 0, -1, 1, 2, 4]] * 4)
+    found: Layers = {
+        f"{name}Loss": (getattr(nn, f"{name}Loss"), (x, y))
+        for name in (
+            *("L1", "MSE", "BCE", "BCEWithLogits", "Huber", "SmoothL1", "PoissonNLL", "MultiLabelSoftMargin"),
+            *("SoftMargin", "KLDiv"),
+        )
+    }
+    for name in ("MSE", "BCE", "Huber"):
+        found[f"{name}Loss(sum)"] = partial(getattr(nn, f"{name}Loss"), reduction="sum"), (x, y)
+    return {
+        **found,
+        "MSELoss(none)": (partial(nn.MSELoss, reduction="none"), (x, y)),
+        "CosineSimilarity": (nn.CosineSimilarity, (x, y)),
+        "PairwiseDistance": (nn.PairwiseDistance, (x, y)),
+        "CrossEntropyLoss": (nn.CrossEntropyLoss, (x, classes)),
+        "NLLLoss": (nn.NLLLoss, (x, classes)),
+        "GaussianNLLLoss": (nn.GaussianNLLLoss, (x, y, y + 0.1)),
+        "HingeEmbeddingLoss": (nn.HingeEmbeddingLoss, (one, signs)),
+        "MarginRankingLoss": (nn.MarginRankingLoss, (one, one * 2, signs)),
+        "CosineEmbeddingLoss": (nn.CosineEmbeddingLoss, (x, y, signs)),
+        "TripletMarginLoss": (nn.TripletMarginLoss, (x, y, x * 2)),
+        "MultiLabelMarginLoss": (nn.MultiLabelMarginLoss, (x, multi)),
+        "MultiMarginLoss": (nn.MultiMarginLoss, (x, classes)),
+    }
+
+
+def functions() -> Layers:
+    """Return functions of ``torch`` that layers are written with."""
+    x, y, z = _random(IMAGE, IMAGE, IMAGE)
+    rows, columns, square = _random((3, 4, 6), (3, 6, 5), (3, 4, 5))
+    grid = torch.rand(2, 5, 5, 2) * 2 - 1
+    made: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
+        "var": (lambda x: torch.var(x, dim=1), (x,)),
+        "var(all)": (torch.var, (x,)),
+        "std": (lambda x: torch.std(x, dim=(2, 3)), (x,)),
+        "var_mean": (lambda x: torch.var_mean(x, dim=1), (x,)),
+        "lerp": (torch.lerp, (x, y, z)),
+        "lerp(number)": (lambda x, y: torch.lerp(x, y, 0.3), (x, y)),
+        "atan2": (torch.atan2, (x, y)),
+        "remainder": (lambda x: torch.remainder(x, 0.5), (x,)),
+        "fmod": (lambda x: torch.fmod(x, 0.5), (x,)),
+        "addcdiv": (torch.addcdiv, (x, y, z)),
+        "addcdiv(value)": (lambda x, y, z: torch.addcdiv(x, y, z, value=0.5), (x, y, z)),
+        "addcmul": (torch.addcmul, (x, y, z)),
+        "baddbmm": (torch.baddbmm, (square, rows, columns)),
+        "addmm": (torch.addmm, (square[0], rows[0], columns[0])),
+        "bmm": (torch.bmm, (rows, columns)),
+        "einsum": (lambda a, b: torch.einsum("bij,bjk->bik", a, b), (rows, columns)),
+        "normalize": (functional.normalize, (x,)),
+        "cumsum": (lambda x: torch.cumsum(x, 1), (x,)),
+        "logsumexp": (lambda x: torch.logsumexp(x, 1), (x,)),
+        "norm": (lambda x: torch.linalg.vector_norm(x, dim=1), (x,)),
+        "amax": (lambda x: torch.amax(x, 1), (x,)),
+        "argmax": (lambda x: torch.argmax(x, 1), (x,)),
+        "topk": (lambda x: torch.topk(x, 2, dim=1), (x,)),
+        "prod": (lambda x: torch.prod(x, 1), (x,)),
+        "clamp": (lambda x: torch.clamp(x, 0.2, 0.6), (x,)),
+        "where": (lambda x, y: torch.where(x > 0.5, x, y), (x, y)),
+        "masked_fill": (lambda x, y: x.masked_fill(y > 0.5, 0.0), (x, y)),
+        "rsqrt": (torch.rsqrt, (x,)),
+        "expm1": (torch.expm1, (x,)),
+        "log1p": (torch.log1p, (x,)),
+        "log2": (torch.log2, (x,)),
+        "square": (torch.square, (x,)),
+        "pow": (lambda x: x**3, (x,)),
+        "hypot": (torch.hypot, (x, y)),
+        "floor_divide": (lambda x: torch.floor_divide(x, 0.3), (x,)),
+        "roll": (lambda x: torch.roll(x, 2, 1), (x,)),
+        "flip": (lambda x: torch.flip(x, (1,)), (x,)),
+        "gather": (lambda x: torch.gather(x, 1, torch.zeros(2, 1, 8, 8, dtype=torch.int64)), (x,)),
+        "index_select": (lambda x: x.index_select(1, torch.tensor([2, 0])), (x,)),
+        "slice update": (_updated, (x, y)),
+        "slice assignment": (_assigned, (x, y)),
+        "repeat_interleave": (lambda x: x.repeat_interleave(2, 1), (x,)),
+        "tril": (lambda x: torch.tril(x), (x,)),
+        "grid_sample": (lambda x, g: functional.grid_sample(x, g, align_corners=False), (x, grid)),
+        "affine_grid": (lambda t: functional.affine_grid(t, [2, 4, 8, 8], align_corners=False), _random((2, 2, 3))),
+        "bucketize": (lambda x: torch.bucketize(x, torch.tensor([0.2, 0.5, 0.7])), (x,)),
+        "one_hot": (lambda i: functional.one_hot(i, 5), (torch.arange(4),)),
+        "scaled_dot_product_attention": (functional.scaled_dot_product_attention, _random(*[(2, 2, 5, 4)] * 3)),
+        "causal attention": (
+            lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True),
+            _random(*[(2, 2, 5, 4)] * 3),
+        ),
+        "class tokens": (lambda t, x: torch.cat([t.expand(2, -1, -1), x], 1), _random((1, 1, 6), (2, 5, 6))),
+        "cdist": (torch.cdist, (rows, square[..., :4].new_ones(3, 5, 6))),
+    }
+    return {name: (partial(Function, function), inputs) for name, (function, inputs) in made.items()}
+
+
+def _updated(x: Tensor, y: Tensor) -> Tensor:
+    x = x * 1
+    x[:, :, 1:, 1:] += y[:, :, 1:, 1:]
+    return x
+
+
+def _assigned(x: Tensor, y: Tensor) -> Tensor:
+    x = x * 1
+    x[:, :, 1:, 1:] = y[:, :, 1:, 1:]
+    return x
+
+
+def layers() -> Layers:
+    """Return all layers by name."""
+    tables = (activations, convolutions, normalizations, sequences, losses, functions)
+    return {name: layer for table in tables for name, layer in table().items()}
+
+
+def main() -> int:
+    """Print what differs; return 1 if an export is refused."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only layers whose name begins with one of these")
+    parser.add_argument("--exporters", nargs="*", default=["newer", "older"], choices=["newer", "older"])
+    parser.add_argument("--by-op", action="store_true", help="list the operators whose costs differ")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    logging.disable(logging.ERROR)  # exporters log what they try
+    equal: dict[str, bool] = {}
+    refused = exports = 0
+    print(", ".join(("layer", "exporter", *COLUMNS)))
+    for name, (make, inputs) in layers().items():
+        if arguments.names and not name.startswith(tuple(arguments.names)):
+            continue
+        torch.manual_seed(0)
+        module = make().eval()
+        expected = estimate(module, inputs, layout="free")
+        for exporter in arguments.exporters:
+            try:
+                model = exported(module, {f"x{i}": x for i, x in enumerate(inputs)}, Case(exporter, "static", "no"))
+            except (RuntimeError, torch.onnx.OnnxExporterError) as error:
+                print(f"  {name}, {exporter}: not exported: {str(error).strip().splitlines()[0][:90]}", flush=True)
+                continue
+            exports += 1
+            try:
+                found = estimate(model, layout="free", regroup=True)
+            except CostError as error:
+                print(f"! {name}, {exporter}: {error}", flush=True)
+                refused, equal[name] = refused + 1, False
+                continue
+            row: Mapping[str, int] = differences(found, expected, COLUMNS)
+            equal[name] = equal.get(name, True) and not any(row.values())
+            if any(row.values()):
+                print(", ".join((f"  {name}", exporter, *(f"{value:+}" for value in row.values()))), flush=True)
+                for line in by_op(found, expected) if arguments.by_op else ():
+                    print(f"      {line}")
+    print(f"{sum(equal.values())} of {len(equal)} layers are equal in {exports} exports; {refused} refused")
+    return 1 if refused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

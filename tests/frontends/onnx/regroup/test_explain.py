@@ -1,0 +1,70 @@
+"""``explain_regroup`` says why nodes do not match a pattern."""
+
+from __future__ import annotations
+
+import pytest
+from onnx import helper
+
+from costcore import estimate
+from tests.frontends.onnx.regroup.decompositions import BY_NAME, FLOAT, Spelled, X, from_operation, gelu, model
+
+
+def reasons(made, name, regroup=True):
+    notes = estimate(made, regroup=regroup, explain_regroup=(name,)).notes
+    return [note for note in notes if note.startswith(f"regroup: not {name}: ")]
+
+
+def gelu_with(*, erf="Erf", root=2**0.5):
+    g = Spelled()
+    y = g("Add", g(erf, g("Div", "x", g.scalar(root))), g.scalar(1.0))
+    return g.model(X, g("Mul", g("Mul", "x", y), g.scalar(0.5)))
+
+
+def test_another_operator_is_named_with_its_value():
+    (note,) = reasons(gelu_with(erf="Tanh"), "gelu", ("gelu",))
+    assert "a value is computed by Tanh (expected Erf)" in note
+    assert "Nodes that end in the Mul node that produces 'Mul_4_0' (at 'Tanh_1_0')" in note
+
+
+def test_another_number_is_shown():
+    note = reasons(gelu_with(root=0.25), "gelu", ("gelu",))[0]
+    assert "a value is the constant 0.25 (expected the constant 1.41421)" in note
+
+
+def test_who_reads_between_the_nodes_keeps_them_apart():
+    made = model(BY_NAME["silu"])
+    made.graph.output.append(helper.make_tensor_value_info(made.graph.node[0].output[0], FLOAT, None))
+    (note,) = reasons(made, "silu")
+    assert "others read a value between the nodes" in note
+
+
+def test_operations_of_the_program_are_a_reason():
+    made = from_operation(model(BY_NAME["silu"]), "sigmoid", "mul")
+    (note,) = reasons(made, "silu")
+    assert "the exporter wrote the nodes for several operations" in note
+    assert reasons(made, "silu", ("silu",)) == []
+
+
+def test_equal_reasons_are_one_note():
+    g = Spelled()
+    x = "x"
+    for _ in range(7):
+        x = g("Mul", x, g("Sigmoid", g("Neg", x)))
+    (note,) = reasons(g.model(X, x), "silu", ("silu",))
+    assert note.endswith("and 2 more")
+
+
+def test_what_matches_has_no_reason_and_nothing_is_noted_unasked():
+    g = Spelled()
+    made = g.model(X, gelu(g))
+    assert reasons(made, "gelu") == []
+    assert estimate(made, regroup=True, explain_regroup=("gelu",)).notes[0].startswith("regroup: no other nodes begin")
+    assert not any("regroup: no" in note for note in estimate(made, regroup=True).notes)
+
+
+def test_only_patterns_that_are_looked_for_are_explained():
+    made = model(BY_NAME["silu"])
+    with pytest.raises(ValueError, match=r"explain_regroup: unknown pattern 'gelu' \(expected silu\)"):
+        estimate(made, regroup=("silu",), explain_regroup=("gelu",))
+    with pytest.raises(TypeError, match="explain_regroup must be True, False or names of patterns"):
+        estimate(made, regroup=True, explain_regroup="silu")
