@@ -15,6 +15,7 @@ ONNX_OPTIONS = {
     "explain_regroup": "note why nodes do not match the patterns of regroup",
     "check_shapes": "compare inferred shapes with those of onnx.shape_inference",
     "max_nodes": "most nodes that functions, loops and branches expand to",
+    "keep_qdq": "count QuantizeLinear and DequantizeLinear nodes one by one, not as parts of quantized operators",
 }
 
 PYTORCH_OPTIONS = (

@@ -8,19 +8,23 @@ from costcore.ir import Calculator, Cost, Dim, Layer, Operations, covers, patter
 
 from .._shared import operations_of, without_quantization
 from ..activation.activations import calc_activation, calc_gelu
-from ..activation.softmax import calc_softmax
+from ..activation.softmax import calc_log_softmax, calc_softmax
 from ..conv.conv import calc_conv, calc_conv_transpose
-from ..elementwise.arithmetic import calc_nary, calc_sum_of_operands, calc_where
+from ..elementwise.arithmetic import calc_clip, calc_nary, calc_pow, calc_sum_of_operands, calc_unary, calc_where
 from ..fused.epilogues import activation_operations, calc_embed_norm
 from ..layout import calc_data_movement
 from ..matmul.dense import calc_linear, calc_matmul
-from ..normalization.norms import calc_layer_norm
+from ..normalization.norms import calc_batch_norm, calc_instance_norm, calc_layer_norm
 from ..pooling.pooling import calc_pool
 from ..reduction.reduce import calc_reduction
+from ..resampling.interpolation import calc_resize
 from .conversions import calc_dynamic_quantize
 
 REQUANTIZED = Operations(mul=1, cmp=3)
 """The operations per accumulated integer: times a scale, rounded, limited at both ends."""
+
+REAL = ("bfloat16", "float16", "float32", "float64")
+"""Dtypes of outputs that are not quantized."""
 
 
 def _elements_with(layer: Layer, suffix: str) -> Dim:
@@ -140,9 +144,10 @@ def calc_dynamic_quantized_product(layer: Layer) -> Cost:
 
 
 def _on_dequantized_operands(layer: Layer, calculator: Calculator) -> Cost:
-    """Return the cost of an operator on real numbers, with dequantized operands and a quantized output."""
+    """Return the cost of an operator on real numbers, with dequantized operands; the output is quantized or real."""
     operations = Operations(mul=_elements_with(layer, "_scale"), add=_elements_with(layer, "_zero_point"))
-    operations += layer.out.size * Operations(div=1, cmp=3, add=1 if "y_zero_point" in layer else 0)
+    if layer.out.dtype not in REAL:
+        operations += layer.out.size * Operations(div=1, cmp=3, add=1 if "y_zero_point" in layer else 0)
     operations += layer.out.size * activation_operations(layer)
     return with_extra_operations(
         layer, Cost(*calculator(without_quantization(layer, layer.op.removeprefix("quantized_")))), operations
@@ -151,22 +156,36 @@ def _on_dequantized_operands(layer: Layer, calculator: Calculator) -> Cost:
 
 UNARY: Mapping[str, Calculator] = {
     "quantized_sigmoid": calc_activation,
+    "quantized_relu": calc_activation,
     "quantized_leaky_relu": calc_activation,
+    "quantized_hard_sigmoid": calc_activation,
     "quantized_hard_swish": calc_activation,
+    "quantized_silu": calc_activation,
+    "quantized_tanh": calc_activation,
     "quantized_gelu": calc_gelu,
+    "quantized_clip": calc_clip,
+    "quantized_erf": calc_unary,
+    "quantized_sqrt": calc_unary,
     "quantized_softmax": calc_softmax,
+    "quantized_log_softmax": calc_log_softmax,
+    "quantized_batch_norm": calc_batch_norm,
+    "quantized_instance_norm": calc_instance_norm,
     "quantized_layer_norm": calc_layer_norm,
     "quantized_avg_pool": calc_pool,
     "quantized_reduce_mean": calc_reduction,
+    "quantized_resize": calc_resize,
 }
 
 
 @pattern(
     "map",
     quantized_softmax="reduce",
+    quantized_log_softmax="reduce",
+    quantized_instance_norm="reduce",
     quantized_layer_norm="reduce",
     quantized_reduce_mean="reduce",
     quantized_avg_pool="window",
+    quantized_resize="window",
 )
 @covers(*UNARY)
 def calc_quantized_unary(layer: Layer) -> Cost:
@@ -174,17 +193,22 @@ def calc_quantized_unary(layer: Layer) -> Cost:
 
     * Per input element 1 mul by its scale, and 1 add with a zero point.
     * The operations of the operator.
-    * Per output element 1 div, 3 cmp, and 1 add with a zero point.
+    * Per output element 1 div, 3 cmp, and 1 add with a zero point; nothing if the output is real.
 
     Shapes: x[N, C], x_scale[1], x_zero_point[1], y_zero_point[1] -> y[N, C]
-    Settings: axis=1, kernel=(1, 1)
+    Settings: axis=1, kernel=(1, 1), mode="linear"
     """
     return _on_dequantized_operands(layer, UNARY[layer.op])
 
 
 NARY: Mapping[str, Calculator] = {
     "quantized_add": calc_sum_of_operands,
+    "quantized_sub": calc_sum_of_operands,
     "quantized_mul": calc_nary,
+    "quantized_div": calc_nary,
+    "quantized_maximum": calc_nary,
+    "quantized_minimum": calc_nary,
+    "quantized_pow": calc_pow,
     "quantized_concat": calc_data_movement,
 }
 

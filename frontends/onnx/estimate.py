@@ -31,6 +31,7 @@ from .walk.control_flow import CONTROL_FLOW
 from .walk.function_calls import call_function
 from .walk.functions import ModelFunctions
 from .walk.node_budget import NodeBudget
+from .walk.quantized_form import fold_quantization, keep_stored
 from .walk.recording import Notes, Recording
 from .walk.schema_functions import SchemaFunctions
 from .walk.unmarked import folded_note, unmarked_note
@@ -59,6 +60,7 @@ def estimate(
     explain_regroup: bool | Collection[str] = False,
     check_shapes: bool = False,
     max_nodes: int | None = None,
+    keep_qdq: bool = False,
 ) -> None:
     """Record the calls of one pass of ``model``.
 
@@ -84,6 +86,8 @@ def estimate(
             differences are noted.
         max_nodes: how many nodes the model's functions, loops and branches may expand to, besides the nodes that it
             stores; default: 100,000. More are an error.
+        keep_qdq: whether QuantizeLinear and DequantizeLinear nodes are counted one by one. By default the operators
+            between them are counted as runtimes run them, on quantized values; a note says how many.
 
     Raises:
         CostError: if the file is not an ONNX model, or the model is invalid; the message includes file and node.
@@ -93,7 +97,8 @@ def estimate(
     proto, name = read_model(model)
     recorder.frameworks["onnx"] = onnx_version
     try:
-        values, note = _walk(recorder, proto, inputs, dims, shapes, (regroup, explained), NodeBudget(proto, max_nodes))
+        budget = NodeBudget(proto, max_nodes)
+        values, note = _walk(recorder, proto, inputs, dims, shapes, (regroup, explained), budget, keep_qdq)
         if check_shapes:
             compare_with_onnx(proto, values, note)
     except CostError as error:
@@ -149,6 +154,7 @@ def _walk(
     shapes: Mapping[str, Any] | None,
     regrouping: tuple[bool | Collection[str], Collection[str]],
     budget: NodeBudget,
+    keep_qdq: bool,
 ) -> tuple[Mapping[str, Value], Notes]:
     """Record a parsed model; return the values of the outermost graph by name, and the notes."""
     graph, note = proto.graph, Notes(recorder.notes)
@@ -181,12 +187,16 @@ def _walk(
         from .regroup.regroup import regroup_nodes
 
         recorder.regrouped.extend(regroup_nodes(recording, walker.history, proto.producer_name, *regrouping))
+    returned = [scope.values[entry.name] for entry in graph.output if entry.name in scope.values]
+    recorder.returned += map(recording.identity, returned)
+    if any(call.layer.op == "dequantize" for call in recorder.calls):
+        if not keep_qdq:
+            fold_quantization(recording, scope.values.values())
+        keep_stored(recording)
     recorder.inputs += [value.identity for value in entering if value.identity]
     stored = walker.initializers.tensors
     for text in filter(None, (unmarked_note(stored, recorder.calls), folded_note(stored))):
         note(text)
-    returned = [scope.values[entry.name] for entry in graph.output if entry.name in scope.values]
-    recorder.returned += map(recording.identity, returned)
     recorder.dataflow = recording.dataflow.dataflow(bound, stored, walker.function_cache is not None)
     recorder.modules.update(recording.modules.tree(stored, recording.stored_identity))
     recorder.n_params_model = sum(tensor.size for tensor in stored if tensor.is_parameter)

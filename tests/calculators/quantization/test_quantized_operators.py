@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from costcore.ir import Operations, Tensor
-from tests.calculators.counting_scalar import count, dot, erf, exp, maximum, minimum, sqrt, total
+from tests.calculators.counting_scalar import count, dot, erf, exp, log, maximum, minimum, sqrt, tanh, total
 from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
 
 
@@ -88,7 +88,17 @@ def test_unary_operators_between_dequantizing_and_quantizing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("op", "each"), [("add", Operations(add=1)), ("mul", Operations(mul=1)), ("where", Operations(cmp=1))]
+    ("op", "each"),
+    [
+        *(
+            ("add", Operations(add=1)),
+            ("sub", Operations(add=1)),
+            ("mul", Operations(mul=1)),
+            ("div", Operations(div=1)),
+        ),
+        *(("maximum", Operations(cmp=1)), ("minimum", Operations(cmp=1)), ("pow", Operations(special=1))),
+        ("where", Operations(cmp=1)),
+    ],
 )
 def test_pairs_between_dequantizing_and_quantizing(op: str, each: Operations) -> None:
     given = {f"x{i}{part}": Tensor((2, 3), "uint8") if not part else None for i in range(2) for part in ("", "_scale")}
@@ -96,6 +106,21 @@ def test_pairs_between_dequantizing_and_quantizing(op: str, each: Operations) ->
         given["condition"] = Tensor((2, 3), "bool")
     expected = 6 * each + Operations(mul=12) + 6 * Operations(div=1, cmp=3)
     assert operations(f"quantized_{op}", given, Tensor((2, 3), "uint8")) == expected
+
+
+def test_norms_of_channels_between_dequantizing_and_quantizing() -> None:
+    """2 samples of 3 channels of 4 elements: shifted, scaled; the norm of real numbers; quantized."""
+    x = {"x": Tensor((2, 3, 4), "uint8"), "x_scale": None, "x_zero_point": None}
+    channels = {name: Tensor((3,), "float32", "state") for name in ("mean", "var")}
+    for op, given in (("batch_norm", channels), ("instance_norm", {})):
+        real = operations(op, {"x": (2, 3, 4), **given}, (2, 3, 4))
+        found = operations(f"quantized_{op}", {**x, **given}, Tensor((2, 3, 4), "uint8"))
+        assert found == real + 24 * Operations(add=1, mul=1) + 24 * Operations(div=1, cmp=3), op
+
+
+def test_a_real_output_is_not_quantized() -> None:
+    given = {"x": Tensor((2, 4), "uint8"), "x_scale": None}
+    assert operations("quantized_sqrt", given, (2, 4)) == 8 * Operations(mul=1, special=1)
 
 
 def test_transposed_convolution_of_quantized_values() -> None:
@@ -112,7 +137,20 @@ UNARY = {
     "gelu": ({"approximate": "none"}, lambda row: [value * 0.5 * (1 + erf(value * 0.5**0.5)) for value in row]),
     "avg_pool": ({"kernel": (2,)}, lambda row: [total(row[:2]) / 2, total(row[2:]) / 2]),
     "layer_norm": ({"axis": (1,)}, lambda row: normal(row)),
+    "relu": ({}, lambda row: [maximum(value, 0) for value in row]),
+    "clip": ({"lower": 0, "upper": 6}, lambda row: [minimum(maximum(value, 0), 6) for value in row]),
+    "hard_sigmoid": ({}, lambda row: [minimum(maximum(value * 0.2 + 0.5, 0), 1) for value in row]),
+    "silu": ({}, lambda row: [value * (1 / (1 + exp(-value))) for value in row]),
+    "tanh": ({}, lambda row: [tanh(value) for value in row]),
+    "erf": ({}, lambda row: [erf(value) for value in row]),
+    "log_softmax": ({"axis": 1}, lambda row: log_softmax(row)),
+    "resize": ({"mode": "nearest"}, lambda row: row),
 }
+
+
+def log_softmax(row):
+    lowered = log(total([exp(value) for value in row]))
+    return [value - lowered for value in row]
 
 
 def normal(row):

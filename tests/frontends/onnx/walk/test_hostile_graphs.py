@@ -300,11 +300,14 @@ def quantized(shared: bool = False) -> ModelProto:
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_quantised_weights_are_parameters_once_at_their_stored_width(shared):
-    report = estimate(quantized(shared))
-    assert report.total_report["n_params"] == report.total_report["n_params_model"] == 16 + 4
-    reads = [call.layer for call in report.calls if call.parameters]
-    assert [layer["x"].nbytes for layer in reads] == [16, 4 * 4] * (2 if shared else 1)
-    assert not report.notes
+    for kept in (True, False):
+        report = estimate(quantized(shared), keep_qdq=kept)
+        assert report.total_report["n_params"] == report.total_report["n_params_model"] == 16 + 4
+        reads = [
+            tensor.nbytes for call in report.calls for tensor in call.layer.inputs.values() if tensor.role == "param"
+        ]
+        assert reads == [16, 4 * 4] * (2 if shared else 1)
+        assert bool(report.notes) != kept
 
 
 def test_quantised_operators_have_their_weights_as_parameters():
