@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -106,7 +107,7 @@ class Recording:
             return self._unranked_layer(node, prefix)
         if not any(map(is_unranked, outputs)):
             translator = self._zero_cost_translator if is_zero_cost else self._translator
-            return translator(Native(node.key, node.args, node.outputs)), None
+            return _with_shapes(translator(Native(node.key, node.args, node.outputs))), None
         why = "it depends on data" if node.schema else "the operator is not supported"
         argument = self.hints.argument(*node.inputs) if node.lacks_elements else ""
         name = next(n for n, value in zip(node.proto.output, node.outputs, strict=False) if is_unranked(value))
@@ -274,6 +275,23 @@ def _role_of(operand: str) -> Role:
 def _operand(value: Any, role: Role) -> Tensor | None:
     """Return the operand for a value, None for a sequence or a plain argument."""
     return value.tensor(role) if isinstance(value, Value) and not isinstance(value, Container) else None
+
+
+def _with_shapes(translation: Translation) -> Translation:
+    """Return a translation in which constants of one element keep their axes, unless they are broadcast.
+
+    A constant that is added or multiplied is a plain number; one that a product, a sum or a copy reads has axes.
+    """
+    layer = translation.layer
+    kept: dict[str, Tensor] = {}
+    for (name, tensor), value in zip(layer.inputs.items(), translation.inputs, strict=True):
+        if tensor.is_scalar and value.shape and name.rstrip(string.digits) == "x":
+            kept[name] = Tensor(value.shape, tensor.dtype, "const")
+    calculator = calculators().get(layer.op) if kept else None
+    stated = getattr(calculator, "pattern_by_op", {}).get(layer.op) or getattr(calculator, "pattern", "map")
+    if stated == "map":
+        return translation
+    return translation._replace(layer=Layer(layer.op, {**layer.inputs, **kept}, layer.outputs, layer.attrs))
 
 
 def _unread_operand(value: Any, role: Role) -> Tensor | None:

@@ -22,6 +22,34 @@ def test_roles_of_stored_tensors():
     assert second["x1"] == Tensor((4,), "int64", "const")
 
 
+def expanded(g: Graph, *shape: int, scalar: bool) -> str:
+    return g("Expand", g.number(1.0, dtype=FLOAT, scalar=scalar), g.number(*shape))
+
+
+ONE_ELEMENT = {
+    "matmul": (lambda g, e: g("MatMul", e, g("Slice", "x", *map(g.number, (0, 1, 1)))), 4),
+    "gemm": (lambda g, e: g("Gemm", g("Reshape", e, g.number(1, 1)), g("Reshape", "x", g.number(1, 12))), 12),
+    "einsum": (lambda g, e: g("Einsum", e, "x", equation="abc,ade->abde"), 12),
+    "pad": (lambda g, e: g("Add", g("Pad", e, g.number(0, 0, 0, 0, 2, 3)), "x"), 0),
+    "softmax": (lambda g, e: g("Add", g("Softmax", e), "x"), 0),
+    "top_k": (lambda g, e: g("Add", g("TopK", e, g.number(1), outputs=2)[0], "x"), 0),
+    "sum": (lambda g, e: g("Add", g("ReduceSum", e), "x"), 0),
+}
+"""What reads a constant ``e`` of shape (1, 1, 1), beside the input ``x`` of shape (1, 3, 4); its MACs by hand."""
+
+
+@pytest.mark.parametrize("scalar", [True, False])
+@pytest.mark.parametrize("name", ONE_ELEMENT)
+def test_a_constant_of_one_element_has_its_axes_where_they_matter(name: str, scalar: bool) -> None:
+    build, macs = ONE_ELEMENT[name]
+    g = Graph(17)
+    report = estimate(g.model({"x": (1, 3, 4)}, build(g, expanded(g, 1, 1, 1, scalar=scalar))))
+    assert report.status == "complete"
+    assert report.total_report["macs"] == macs
+    scalars = {call.layer.op for call in report.calls for x in call.layer.inputs.values() if x.is_scalar}
+    assert scalars <= {"add"}, "what is added is a plain number"
+
+
 def test_a_weight_or_bias_of_one_element_is_a_parameter():
     g = Graph()
     report = estimate(g.model({"x": (1, 3, 4, 4)}, g("Conv", "x", g.weight(1, 3, 1, 1), g.weight(1))))
