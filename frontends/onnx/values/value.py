@@ -97,6 +97,8 @@ class Value:
         follows_shapes: whether a ``const`` follows from shapes of this run.
         stored: the stored tensor that it is, also behind operators that only pass it on or reshape it.
         identity: operand id in this run.
+        spread: its shape without the repetition of elements along axes, as ``Expand`` repeats them; None if it repeats
+            none.
     """
 
     shape: Shape | None
@@ -106,6 +108,7 @@ class Value:
     follows_shapes: bool = False
     stored: StoredTensor | None = None
     identity: int = 0
+    spread: Shape | None = None
 
     @property
     def size(self) -> Dim:
@@ -121,11 +124,12 @@ class Value:
 
     def viewed(self, shape: Shape) -> Value:
         """Return the same value under another shape, as an operator reads it (a transposed weight)."""
-        return Value(shape, self.dtype, None, self.role, self.follows_shapes, self.stored, self.identity)
+        spread = self.spread if shape == self.shape else None
+        return Value(shape, self.dtype, None, self.role, self.follows_shapes, self.stored, self.identity, spread)
 
     def unstored(self) -> Value:
         """Return another value like this one, which is not stored."""
-        return Value(self.shape, self.dtype, self.data, self.role, self.follows_shapes)
+        return Value(self.shape, self.dtype, self.data, self.role, self.follows_shapes, spread=self.spread)
 
     def tensor(self, role: Role) -> Tensor:
         """Return the operand for this value in an operator that reads it in ``role``.
@@ -134,7 +138,7 @@ class Value:
         """
         shape = self.known_shape
         if self.role == "data":
-            return Tensor(shape, self.dtype)
+            return Tensor(shape, self.dtype, stored=None if self.spread is None else prod(self.spread))
         is_learned = self.stored is not None and self.stored.is_learned
         if role in ("data", "const"):
             role = self.role if role == "data" else "const"
@@ -178,7 +182,7 @@ def value_signature(value: Value | None) -> Hashable:
     is_compared = data is not None and value.role != "param"
     elements = (*data.flat, *map(type, data.flat)) if is_compared else data is not None
     how = stored is not None and (stored.is_buffer, stored.is_number, stored.is_learned)
-    return type(value), value.shape, value.dtype, value.role, value.follows_shapes, how, elements
+    return type(value), value.shape, value.dtype, value.role, value.follows_shapes, how, elements, value.spread
 
 
 class Undetermined(Exception):  # noqa: N818 - not an error: the answer depends on data

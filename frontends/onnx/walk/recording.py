@@ -281,8 +281,13 @@ def _with_shapes(translation: Translation) -> Translation:
     """Return a translation in which constants of one element keep their axes, unless they are broadcast.
 
     A constant that is added or multiplied is a plain number; one that a product, a sum or a copy reads has axes.
+    Outputs are written in full, also those that repeat elements.
     """
     layer = translation.layer
+    if any(tensor.stored is not None for tensor in layer.outputs):
+        outputs = [Tensor(tensor.shape, tensor.dtype, tensor.role) for tensor in layer.outputs]
+        layer = Layer(layer.op, layer.inputs, outputs, layer.attrs)
+        translation = translation._replace(layer=layer)
     kept: dict[str, Tensor] = {}
     for (name, tensor), value in zip(layer.inputs.items(), translation.inputs, strict=True):
         if tensor.is_scalar and value.shape and name.rstrip(string.digits) == "x":

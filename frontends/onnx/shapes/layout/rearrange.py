@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from costcore.numbers.symbolic import as_text, differ, quotient, unique_solution
 
 from ...graph.node import Node, Rule
 from ...values.constant_folding import cast, each
-from ...values.value import DTYPES, Container, Undetermined, Value
+from ...values.value import DTYPES, Container, Shape, Undetermined, Value
 from ..rules import broadcast, same_shape
 
 
@@ -52,7 +52,11 @@ def reshape(node: Node) -> Sequence[Value]:
         only = f", which is true only for {as_text(length[0])} = {length[1]}" if length else ""
         sizes = f"its shape has {as_text(prod(wanted))} elements, its input {as_text(x.size)}"
         node.assumed.append(f"{sizes}: assumed to be equal{only}")
-    return [node.reshaped(x, wanted)]
+    result = node.reshaped(x, wanted)
+    if x.spread is not None and [d for d in source if d != 1] == [d for d in wanted if d != 1]:
+        rest = iter(size for d, size in zip(source, x.spread, strict=True) if d != 1)
+        result.spread = tuple(1 if d == 1 else next(rest) for d in wanted)
+    return [result]
 
 
 def flatten(node: Node) -> Sequence[Value]:
@@ -74,7 +78,14 @@ def squeeze(node: Node) -> Sequence[Value]:
     for axis in axes:
         if isinstance(x.known_shape[axis], int) and x.known_shape[axis] != 1:
             raise node.error(f"cannot squeeze axis {axis} of shape {x.known_shape}")
-    return [node.reshaped(x, tuple(d for i, d in enumerate(x.known_shape) if i not in axes))]
+    return [_viewed(node, x, lambda shape: tuple(d for i, d in enumerate(shape) if i not in axes))]
+
+
+def _viewed(node: Node, x: Value, change: Callable[[Shape], Shape]) -> Value:
+    """Return an output with the elements of ``x`` that only names its axes otherwise."""
+    result = node.reshaped(x, change(x.known_shape))
+    result.spread = None if x.spread is None else change(x.spread)
+    return result
 
 
 def unsqueeze(node: Node) -> Sequence[Value]:
@@ -84,8 +95,12 @@ def unsqueeze(node: Node) -> Sequence[Value]:
     axes = node.axes(rank, "axes") or ()
     if len(set(axes)) != count:
         raise node.error(f"names an axis twice: {axes}")
-    rest = iter(x.known_shape)
-    return [node.reshaped(x, tuple(1 if i in axes else next(rest) for i in range(rank)))]
+
+    def change(shape: Shape) -> Shape:
+        rest = iter(shape)
+        return tuple(1 if i in axes else next(rest) for i in range(rank))
+
+    return [_viewed(node, x, change)]
 
 
 def transpose(node: Node) -> Sequence[Value]:
@@ -97,7 +112,9 @@ def transpose(node: Node) -> Sequence[Value]:
         raise node.error(
             f"cannot transpose {x.known_shape} by {order} (expected a permutation of {tuple(range(rank))})"
         )
-    return [node.result(tuple(x.known_shape[i] for i in order), x.dtype, lambda a: a.transpose(order))]
+    result = node.result(tuple(x.known_shape[i] for i in order), x.dtype, lambda a: a.transpose(order))
+    result.spread = None if x.spread is None else tuple(x.spread[i] for i in order)
+    return [result]
 
 
 def concat(node: Node) -> Sequence[Value]:
@@ -215,7 +232,12 @@ def expand(node: Node) -> Sequence[Value]:
     """Infer the broadcast to a given shape."""
     x, wanted = node.value("input"), node.numbers("shape") or ()
     shape = broadcast(node, x.known_shape, wanted)
-    return [node.result(shape, x.dtype, lambda a, *_: np.broadcast_to(a, shape))]
+    result = node.result(shape, x.dtype, lambda a, *_: np.broadcast_to(a, shape))
+    source = x.known_shape if x.spread is None else x.spread
+    source = (*[1] * (len(shape) - len(source)), *source)
+    spread = tuple(1 if a == 1 else b for a, b in zip(source, shape, strict=True))
+    result.spread = spread if spread != shape else None
+    return [result]
 
 
 def tile(node: Node) -> Sequence[Value]:

@@ -239,3 +239,35 @@ def test_a_factor_of_data_is_a_parameter_beside_quantized_values():
     y = g("Mul", product_of_integers(g, g.weight(5)), g.weight(5))
     report = estimate(g.model({"x": (3, 4)}, y))
     assert report.total_report["n_params"] == report.total_report["n_params_model"] == 20 + 5
+
+
+def test_an_expanded_value_is_read_as_it_is_stored() -> None:
+    """PyTorch expands without a copy: what reads the result reads each element once, as here behind views too."""
+    g = Graph()
+    e = g("Expand", "x", g.number(8, 3, 4))  # from (1, 3, 1)
+    readers = [
+        g("Relu", e),
+        g("Relu", g("Transpose", e, perm=[2, 0, 1])),
+        g("Relu", g("Unsqueeze", e, g.number(0))),
+        g("Relu", g("Reshape", e, g.number(8, 1, 3, 4))),
+        g("Relu", g("Reshape", e, g.number(24, 4))),  # copied: positions that lie apart become one axis
+    ]
+    calls = read(g.model({"x": (1, 3, 1)}, readers)).calls
+    assert [call.layer["x"].nbytes for call in calls if call.type == "Relu"] == [4 * 3] * 4 + [4 * 96]
+    assert total(calls[:1], "mwrite") == 4 * 96, "runtimes write the result"
+
+
+def test_nodes_that_read_different_repetitions_are_not_equal() -> None:
+    g = Graph()
+    first, second = g("Expand", "x", g.number(8, 3)), g("Expand", "z", g.number(8, 3))
+    outputs = [g("Relu", first), g("Relu", second)]
+    calls = read(g.model({"x": (1, 3), "z": (8, 1)}, outputs)).calls
+    assert [call.layer["x"].nbytes for call in calls if call.type == "Relu"] == [12, 32]
+
+
+def test_expanding_by_a_symbol_reads_what_is_stored() -> None:
+    g = Graph()
+    e = g("Expand", g.weight(1, 1, 6), g("Concat", g("Shape", "x", start=0, end=1), g.number(1, 1), axis=0))
+    report = estimate(g.model({"x": ("n", 2, 6)}, g("Concat", e, "x", axis=1)))
+    concat = report.calls[-1].layer
+    assert [str(x.nbytes) for x in concat.inputs.values()] == ["24", "48*n"]
