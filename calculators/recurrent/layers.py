@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from costcore.ir import Cost, Dim, Layer, Operations, pattern, prod
 
 from .._shared import dot_products, operations_of, without_quantization
+from ..activation.activations import ACTIVATIONS
 from ..activation.softmax import softmax_operations
-from .cells import LSTM_UNIT
+
+FUNCTIONS: Mapping[str, Operations] = {
+    **{name: each.operations for name, each in ACTIVATIONS.items()},
+    "affine": Operations(fma=1),
+    "scaled_tanh": Operations(mul=2, special=1),  # alpha * tanh(beta * x)
+    "softplus": Operations(add=1, special=2),
+}
+"""The operations of the activation functions of gates and states."""
 
 
 def sequence_sizes(layer: Layer) -> tuple[Dim, Dim, Dim]:
@@ -30,6 +40,35 @@ def _has_bias(layer: Layer) -> bool:
     return "b" in layer or "b0" in layer
 
 
+def _activated(layer: Layer, units: Dim, usual: tuple[str, ...], uses: tuple[int, ...]) -> Operations:
+    """Return the operations of activation functions, and of limits around their operands.
+
+    Args:
+        layer: its attribute ``activations`` has the functions of all directions, if they are not the usual ones.
+        units: hidden units computed in all directions.
+        usual: the usual functions of one direction.
+        uses: how often a unit uses each of them.
+    """
+    names = layer.attrs.get("activations", usual)
+    directions = len(names) // len(usual)
+    operations = Operations(cmp=2 * sum(uses) * units if layer.attrs.get("clip") else 0)
+    for name, times in zip(names, uses * directions, strict=True):
+        operations += times * (units // directions) * FUNCTIONS[name]
+    return operations
+
+
+def _gates(layer: Layer) -> int:
+    """Return the gates of an LSTM that are products."""
+    return 3 if layer.attrs.get("tied_gates") else 4
+
+
+def _lstm_units(layer: Layer, units: Dim) -> Operations:
+    """Return the operations of hidden units, given the products of their gates."""
+    gates = _gates(layer)
+    state = Operations(fma=1, mul=2, add=4 - gates)
+    return units * state + _activated(layer, units, ("sigmoid", "tanh", "tanh"), (gates - 1, 1, 1))
+
+
 @pattern("product")
 def calc_lstm(layer: Layer) -> Cost:
     """Long short-term memory: gates i, f, g, o from input and state; c' = f c + i g, h' = o tanh(c').
@@ -42,8 +81,12 @@ def calc_lstm(layer: Layer) -> Cost:
     * f c (mul), + i g (fma), o tanh(c') (mul).
 
     The attribute ``projection`` P adds a dot product of length H for each of P outputs, which are then the state.
-    ``peephole`` adds 3 fma per unit. Weights and initial states are read once, all outputs are written once; sequences
-    between layers are not materialized.
+    ``peephole`` adds 3 fma per unit. With ``tied_gates`` f is 1 - i: three dot products, two sigmoids, 1 add, and 2 fma
+    of peepholes. ``activations`` replace sigmoid, tanh and tanh, in each direction if there are six. ``clip`` limits
+    the operand of every activation, 2 cmp.
+
+    Weights and initial states are read once, all outputs are written once; sequences between layers are not
+    materialized.
 
     Source: Hochreiter and Schmidhuber, 1997; Gers, Schmidhuber and Cummins, 2000; projection: arXiv:1402.1128.
 
@@ -51,13 +94,14 @@ def calc_lstm(layer: Layer) -> Cost:
     Settings: hidden=H, layers=1, bidirectional=False
     """
     units, products, outputs = sequence_sizes(layer)
-    operations = dot_products(4 * units, 4 * products, _has_bias(layer)) + units * LSTM_UNIT
-    macs = 4 * products
+    gates = _gates(layer)
+    macs = gates * products
+    operations = dot_products(gates * units, macs, _has_bias(layer)) + _lstm_units(layer, units)
     if layer.attrs.get("projection"):
         operations += dot_products(outputs, outputs * layer.attrs["hidden"])
         macs += outputs * layer.attrs["hidden"]
     if layer.attrs.get("peephole"):
-        operations += Operations(fma=3 * units)
+        operations += Operations(fma=(gates - 1) * units)
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
@@ -74,7 +118,7 @@ def calc_gru(layer: Layer) -> Cost:
 
     ``reset_after`` false: r multiplies the state before its product. True: r multiplies the product, as in PyTorch and
     cuDNN; the two parts of the candidate are then separate dot products, each with a bias of its own, and 1 add joins
-    them.
+    them. ``activations`` and ``clip`` as in ``lstm``.
 
     Source: Cho et al., arXiv:1406.1078; reset after: version 1 of that paper, and cuDNN.
 
@@ -82,18 +126,20 @@ def calc_gru(layer: Layer) -> Cost:
     Settings: hidden=H, layers=1, bidirectional=False, reset_after=True
     """
     units, products, _ = sequence_sizes(layer)
-    dots, adds = (4, 6) if layer.attrs.get("reset_after") else (3, 5)
+    dots, adds = (4, 2) if layer.attrs.get("reset_after") else (3, 1)
     operations = dot_products(dots * units, 3 * products, _has_bias(layer))
-    operations += Operations(fma=1, mul=2, add=adds, div=2, special=3) * units
+    operations += Operations(fma=1, mul=2, add=adds) * units
+    operations += _activated(layer, units, ("sigmoid", "tanh"), (2, 1))
     return Cost(operations, layer.read, layer.written, layer.attrs, 3 * products)
 
 
 @pattern("product")
 def calc_rnn(layer: Layer) -> Cost:
-    """Elman recurrent layer, h' = tanh(W x + U h + b); relu with the attribute ``activation`` "relu".
+    """Elman recurrent layer, h' = tanh(W x + U h + b); with the attribute ``activation`` another function, as "relu".
 
-    Per step and hidden unit one dot product of length I + H, starting at the bias, and one tanh (special) or relu
-    (cmp). Without biases the first product is a mul.
+    Per step and hidden unit one dot product of length I + H, starting at the bias, and one tanh (special), relu (cmp)
+    or other function. Without biases the first product is a mul. ``activations`` are those of two directions; ``clip``
+    as in ``lstm``.
 
     Source: Elman, "Finding Structure in Time", 1990.
 
@@ -101,9 +147,8 @@ def calc_rnn(layer: Layer) -> Cost:
     Settings: hidden=H, layers=1, bidirectional=False, activation="tanh"
     """
     units, products, _ = sequence_sizes(layer)
-    is_relu = layer.attrs.get("activation", "tanh") == "relu"
-    activation = Operations(cmp=units) if is_relu else Operations(special=units)
-    operations = dot_products(units, products, _has_bias(layer)) + activation
+    operations = dot_products(units, products, _has_bias(layer))
+    operations += _activated(layer, units, (layer.attrs.get("activation", "tanh"),), (1,))
     return Cost(operations, layer.read, layer.written, layer.attrs, products)
 
 
@@ -126,7 +171,7 @@ def calc_dynamic_quantized_lstm(layer: Layer) -> Cost:
     directions = 2 if layer.attrs.get("bidirectional") else 1
     plain = calc_lstm(without_quantization(layer, "lstm"))
     steps, batch, _ = x.shape
-    operations = operations_of(plain) + Operations(mul=8 * steps * batch * directions * hidden)
+    operations = operations_of(plain) + Operations(mul=2 * _gates(layer) * steps * batch * directions * hidden)
     for count, size in ((directions, x.size), (directions * steps, batch * hidden)):
         operations += count * Operations(add=2 * size + 2, div=size + 2, cmp=5 * size + 3)
     operations += Operations(add=sum(layer[w].size for w in ("w0", "w1") if f"{w}_zero_point" in layer))
@@ -158,9 +203,10 @@ def calc_attention_lstm(layer: Layer) -> Cost:
     steps = layer["x"].size // layer["x"].shape[-1]
     directions, _, size = w4.shape
     units = steps * directions * layer.attrs["hidden"]
-    gates = steps * (layer["w0"].size + layer["w1"].size)
-    operations = dot_products(4 * units, gates, "b0" in layer) + units * LSTM_UNIT
-    operations += Operations(fma=3 * units if "w2" in layer else 0)
+    count = _gates(layer)
+    gates = steps * (layer["w0"].size + layer["w1"].size) * count // 4
+    operations = dot_products(count * units, gates, "b0" in layer) + _lstm_units(layer, units)
+    operations += Operations(fma=(count - 1) * units if "w2" in layer else 0)
     scores, contexts = steps * directions * length, steps * directions * depth
     products = [  # dot products, and the products in them
         (batch * length * directions * size, batch * length * w4.size),

@@ -11,7 +11,7 @@ from costcore.translate import Arguments
 
 from ..graph.node import Inferred, Node
 from ..rows.arguments import fact, node_of, nonzero
-from ..rows.recurrent import RECURRENCE, causal_activation
+from ..rows.recurrent import CELL, RECURRENCE, causal_activation, has_known_functions
 from ..shapes.recurrent import causal_conv, linear_attention, note_misfits, recurrent, states
 from ..shapes.rules import check_ranks, like
 from ..values.value import Value
@@ -108,14 +108,6 @@ def joined_causal_conv(node: Node) -> Sequence[Value]:
     ]
 
 
-GATES = ("Sigmoid", "Tanh", "Tanh")
-
-
-def _is_standard(a: Arguments) -> bool:
-    """Return whether a recurrent layer has its default activations, and neither clips nor ties its gates."""
-    return not a.get("clip") and not a.get("input_forget") and (a.get("activations") or GATES) in (GATES, GATES * 2)
-
-
 RECURRENT = {
     "x": "X",
     "w0": "W",
@@ -130,6 +122,7 @@ RECURRENT = {
 DIRECTED = {
     "hidden": lambda a: a["initial_h"].known_shape[-1] if isinstance(a.get("initial_h"), Value) else _hidden_size(a),
     "bidirectional": lambda a: a.get("direction") == "bidirectional",
+    **CELL,
 }
 
 
@@ -239,7 +232,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                     "w1_zero_point": "R_zero_point",
                 },
                 {**DIRECTED, "peephole": lambda a: True if a.get("P") is not None else None},
-                when=_is_standard,
+                when=has_known_functions,
             )
         ],
     ),
@@ -254,7 +247,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                 "attention_lstm",
                 {**RECURRENT, "w2": "P", "w3": "QW", "w4": "MW", "w5": "V", "memory": "M", "w6": "AW"},
                 DIRECTED,
-                when=_is_standard,
+                when=has_known_functions,
             )
         ],
     ),

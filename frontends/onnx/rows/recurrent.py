@@ -11,28 +11,60 @@ from costcore.translate import Arguments, Row, Source
 from ..values.value import Value
 from .arguments import flag, node_of
 
-ACTIVATIONS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh")}
+USUAL: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("LSTM", "DynamicQuantizeLSTM", "AttnLSTM"), ("sigmoid", "tanh", "tanh")),
+    "GRU": ("sigmoid", "tanh"),
+    "RNN": ("tanh",),
+}
+"""The usual activation functions of one direction."""
+
+FUNCTIONS: Mapping[str, str] = {
+    **{name: name for name in ("affine", "elu", "relu", "sigmoid", "softplus", "softsign", "tanh")},
+    "hardsigmoid": "hard_sigmoid",
+    "leakyrelu": "leaky_relu",
+    "scaledtanh": "scaled_tanh",
+    "thresholdedrelu": "threshold",
+}
+"""Canonical names of activation functions, by those of ONNX, which may be written in any case of letters."""
 
 
-def _is_standard(a: Arguments) -> bool:
-    """Return whether a recurrent layer has its default activations, and neither clips nor ties its gates."""
-    if a.get("clip") is not None or a.get("input_forget"):
-        return False
-    names = tuple(a.get("activations") or ())
-    usual = ACTIVATIONS.get(node_of(a).op)
-    if usual is None:
-        return len({name.lower() for name in names} or {"tanh"}) == 1 and _activation(a) in ("tanh", "relu")
-    return not names or names in (usual, usual * 2)
+def _functions(a: Arguments) -> tuple[str, ...]:
+    """Return the activation functions of all directions, or of one if all have the same; "" for an unknown one."""
+    usual = USUAL[node_of(a).op]
+    names = tuple(FUNCTIONS.get(name.lower(), "") for name in a.get("activations") or ()) or usual
+    half = names[: len(usual)]
+    return half if names == half * (len(names) // len(usual)) else names
 
 
-def _activation(a: Arguments) -> str:
-    """Return the name of the first activation."""
-    return str((a.get("activations") or ("tanh",))[0]).lower()
+def has_known_functions(a: Arguments) -> bool:
+    """Return whether all activation functions are known, and as many as the directions need."""
+    names, directions = _functions(a), 2 if a.get("direction") == "bidirectional" else 1
+    return "" not in names and len(names) in (count := len(USUAL[node_of(a).op]), count * directions)
 
+
+def _unusual_functions(a: Arguments) -> tuple[str, ...] | None:
+    """Return the activation functions unless they are the usual ones; of an RNN, those of two directions."""
+    names, usual = _functions(a), USUAL[node_of(a).op]
+    return None if names == usual or (usual == ("tanh",) and len(names) == 1) else names
+
+
+def _function(a: Arguments) -> str | None:
+    """Return the activation function of an RNN; None if its directions have different ones."""
+    names = _functions(a)
+    return names[0] if len(names) == 1 else None
+
+
+CELL: Mapping[str, Any] = {
+    "activations": _unusual_functions,
+    "clip": lambda a: True if a.get("clip") else None,
+    "tied_gates": lambda a: True if a.get("input_forget") else None,
+}
+"""Attributes of the cells of recurrent layers."""
 
 RECURRENT: Mapping[str, Any] = {
     "hidden": lambda a: a.get("hidden_size") or a["R"].known_shape[-1],
     "bidirectional": lambda a: a.get("direction") == "bidirectional",
+    **CELL,
 }
 
 
@@ -87,10 +119,16 @@ ROWS: tuple[Row, ...] = (
         "lstm",
         {**GATES, "c0": "initial_c", "w2": "P"},
         {**RECURRENT, "peephole": lambda a: True if a.get("P") is not None else None},
-        when=_is_standard,
+        when=has_known_functions,
     ),
-    Row("ai.onnx::GRU", "gru", GATES, {**RECURRENT, "reset_after": flag("linear_before_reset")}, when=_is_standard),
-    Row("ai.onnx::RNN", "rnn", GATES, {**RECURRENT, "activation": _activation}, when=_is_standard),
+    Row(
+        "ai.onnx::GRU",
+        "gru",
+        GATES,
+        {**RECURRENT, "reset_after": flag("linear_before_reset")},
+        when=has_known_functions,
+    ),
+    Row("ai.onnx::RNN", "rnn", GATES, {**RECURRENT, "activation": _function}, when=has_known_functions),
     Row(
         "ai.onnx::LinearAttention",
         "linear_attention",

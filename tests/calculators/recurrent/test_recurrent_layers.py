@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costcore.ir import Operations
-from tests.calculators.counting_scalar import count, dot, exp, fma, tanh, total
+from tests.calculators.counting_scalar import count, dot, exp, fma, maximum, minimum, tanh, total
 from tests.calculators.layer_costs import layer_cost
 from tests.calculators.reference import sigmoid
 
@@ -146,6 +146,50 @@ def test_rnn_in_two_layers_and_directions_by_hand():
     cost = layer_cost("rnn", {"x": (3, 2, 4), "b0": (5,)}, (3, 2, 10), hidden=5, layers=2, bidirectional=True)
     assert cost.macs == 60 * 9 + 60 * 15
     assert cost.flops == Operations(fma=60 * 24, special=120)
+
+
+def softsign(x):
+    return x / (1 + abs(x))
+
+
+def clipped(x):
+    return minimum(maximum(x, -3), 3)
+
+
+def test_lstm_with_tied_gates_limits_and_other_functions_is_its_definition():
+    """f is 1 - i; peepholes of i and o; limits around the operand of each function: sigmoid, softsign and relu."""
+
+    def cell(x, h, c, w, u, b, p):
+        new_c, new_h = [], []
+        for j, old in enumerate(c):
+            i, g, o = (onto(x, h, w[4 * j + gate], u[4 * j + gate], b[4 * j + gate]) for gate in (0, 2, 3))
+            i, o = (fma(p[j], old, gate) for gate in (i, o))
+            i, g, o = sigmoid(clipped(i)), softsign(clipped(g)), sigmoid(clipped(o))
+            new_c.append(fma(i, g, (1 - i) * old))
+            new_h.append(o * maximum(clipped(new_c[-1]), 0))
+        return new_h, new_c
+
+    def lstm(x, h, w, u, b, _):
+        for n in range(N):
+            state, memory = h[0, n], h[0, n]
+            for step in x[:, n]:
+                state, memory = cell(step, state, memory, w, u, list(b), h[0, n])
+
+    given = operands(4, True)
+    settings = {"peephole": True, "clip": True, "tied_gates": True, "activations": ("sigmoid", "softsign", "relu")}
+    cost = layer_cost("lstm", given | {"c0": (1, N, H)}, (T, N, H), hidden=H, **settings)
+    assert cost.flops == count(lstm, *given.values())
+    assert cost.macs == T * N * H * 3 * (I + H)
+
+
+def test_functions_of_two_directions_by_hand():
+    """8 units a direction: sigmoid twice and tanh once; leaky relu (1 mul, 1 cmp) twice and affine (1 fma) once."""
+    given, settings = {"x": (T, N, I), "b0": (6,)}, {"hidden": H, "bidirectional": True}
+    plain = layer_cost("gru", given, (T, N, 2 * H), **settings)
+    other = ("sigmoid", "tanh", "leaky_relu", "affine")
+    cost = layer_cost("gru", given, (T, N, 2 * H), activations=other, **settings)
+    assert cost.flops + 8 * Operations(add=4, div=2, special=3) == plain.flops + 8 * Operations(mul=2, cmp=2, fma=1)
+    assert layer_cost("gru", given, (T, N, 2 * H), clip=True, **settings).flops == plain.flops + Operations(cmp=16 * 6)
 
 
 T, I, H, S, M, A, R = 2, 3, 2, 3, 4, 2, 5  # noqa: E741 - the letters of the formula

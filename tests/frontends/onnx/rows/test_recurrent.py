@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from onnx import defs
 
-from costcore import estimate
-from costcore.ir import Operations
+from costcore import CostWarning, estimate
+from costcore.ir import Layer, Operations
 from tests.frontends.onnx.read_model import read
 from tests.frontends.onnx.rows.single_node import INT64, priced
 from tests.whole_networks.onnx_models import Graph
@@ -104,3 +104,57 @@ def test_each_of_two_equal_layers_gets_the_note():
     inputs = {"x": (STEPS, BATCH, WIDTH), "z": (STEPS, BATCH, WIDTH), **names}
     made = [g("LSTM", x, "W", "R", "", "", "", "c", hidden_size=HIDDEN) for x in "xz"]
     assert len(read(g.model(inputs, made)).notes) == 2
+
+
+def layer(op: str, directions: int = 1, peephole: bool = False, **attributes: object) -> Layer:
+    """The layer of a node of 6 units."""
+    g, rows = Graph(22), GATES[op] * HIDDEN
+    inputs = [
+        "x",
+        g.weight(directions, rows, WIDTH),
+        g.weight(directions, rows, HIDDEN),
+        g.weight(directions, 2 * rows),
+    ]
+    if peephole:
+        inputs += ["", "", "", g.weight(directions, 3 * HIDDEN)]
+    direction = "bidirectional" if directions == 2 else "forward"
+    y = g(op, *inputs, direction=direction, hidden_size=HIDDEN, **attributes)
+    (call,) = read(g.model({"x": (STEPS, BATCH, WIDTH)}, y)).calls
+    return call.layer
+
+
+def unusual(op: str, directions: int = 1, peephole: bool = False, **attributes: object) -> dict[str, object]:
+    """The attributes that a node has beside those of the usual layer."""
+    found = layer(op, directions, peephole, **attributes)
+    usual = layer(op, directions, peephole).attrs
+    assert found.op == op.lower()
+    return {name: value for name, value in found.attrs.items() if name not in usual or usual[name] != value}
+
+
+def test_activation_functions_of_recurrent_layers_in_any_case_of_letters():
+    assert unusual("LSTM", activations=["sigmoid", "TANH", "Tanh"]) == {}
+    names = ["HardSigmoid", "softsign", "scaledTanh"]
+    assert unusual("LSTM", activations=names) == {"activations": ("hard_sigmoid", "softsign", "scaled_tanh")}
+    assert unusual("LSTM", 2, activations=names * 2) == {"activations": ("hard_sigmoid", "softsign", "scaled_tanh")}
+    both = ["Sigmoid", "Tanh", "ThresholdedRelu", "LeakyRelu"]
+    assert unusual("GRU", 2, activations=both) == {"activations": ("sigmoid", "tanh", "threshold", "leaky_relu")}
+    assert unusual("RNN", activations=["Softplus"]) == {"activation": "softplus"}
+    assert unusual("RNN", activations=["Elu"], clip=3.0) == {"activation": "elu", "clip": True}
+    assert layer("RNN", 2, activations=["Affine", "Relu"]).attrs["activations"] == ("affine", "relu")
+
+
+def test_limits_tied_gates_and_peepholes_of_recurrent_layers():
+    assert unusual("LSTM", clip=3.0, input_forget=1) == {"clip": True, "tied_gates": True}
+    assert unusual("LSTM", peephole=True, input_forget=1) == {"tied_gates": True}
+    assert unusual("GRU", clip=1.0) == {"clip": True}
+
+
+def test_an_unknown_activation_function_is_named():
+    with pytest.warns(CostWarning, match="no calculator for 'ai.onnx::RNN'"):
+        assert estimate(one_rnn("Wave")).status == "partial"
+
+
+def one_rnn(activation: str):
+    g = Graph(22)
+    y = g("RNN", "x", g.weight(1, HIDDEN, WIDTH), g.weight(1, HIDDEN, HIDDEN), hidden_size=6, activations=[activation])
+    return g.model({"x": (STEPS, BATCH, WIDTH)}, y)
