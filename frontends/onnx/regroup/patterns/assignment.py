@@ -7,6 +7,7 @@ of the tensor, and all that is the same in every run becomes a constant.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from costcore.trace.patterns import Either, Number, Op, Operand
 
@@ -40,7 +41,8 @@ def _assign(match: Match, extend: Extension) -> Group | None:
     if written_for is None or not extend.program.is_assigned(written_for.result):
         return None
     match = extend(match, places, _COUNTED) or extend(match, places, _REPEATED) or match
-    return Group("assign", "ScatterND", {name: match.values[name] for name in ("x", "updates")}, {}, match.nodes)
+    updates = replace(match.values["updates"], spread=None)  # one number for all places fills them first
+    return Group("assign", "ScatterND", {"x": match.values["x"], "updates": updates}, {}, match.nodes)
 
 
 ASSIGN = Decomposition(
