@@ -74,7 +74,7 @@ def test_inference_that_fails_or_takes_long_is_told(monkeypatch):
 
 
 def test_unknown_options_are_refused():
-    expected = r"\(expected dims, shapes, regroup, check_shapes, max_nodes, keep_qdq\)"
+    expected = r"\(expected dims, shapes, regroup, explain_regroup, check_shapes, max_nodes, keep_qdq\)"
     with pytest.raises(TypeError, match=f"unknown option 'backward' for the onnx frontend {expected}"):
         estimate(model(node("Relu", ["x"], ["y"])), backward=True)
 
