@@ -38,7 +38,7 @@ def costcore_rows(frontend: str) -> Iterable[Row]:
 
 @hookspec
 def costcore_renderers() -> Mapping[str, Callable[..., str] | Renderer]:
-    """Return renderers by the name of their ``mode``; a renderer is a function from a ``Table`` to text."""
+    """Return renderers by the name of their ``mode``; a renderer is a function from a ``TextTable`` to text."""
     raise AssertionError("a specification is never called")
 
 

@@ -17,7 +17,7 @@ from costcore.studies.budgets.check import check
 from costcore.studies.budgets.toml import BudgetError, read_budget
 from costcore.tables.renderers import to_markdown
 from costcore.text.escape import printable
-from costcore.text.table import Table
+from costcore.text.table import TextTable
 
 EPILOG = """example of a budget file:
   [total]
@@ -106,5 +106,5 @@ def _markdown(args: argparse.Namespace, violations: Sequence[Violation]) -> list
         for violation in violations
     ]
     titles = [(title, "") for title in ("where", "what", "is", "limit", "over by", "limit from")]
-    table = to_markdown(Table(titles, rows, [False, False, True, True, True, False]))
+    table = to_markdown(TextTable(titles, rows, [False, False, True, True, True, False]))
     return [f"❌ `{args.model}` breaks `{args.budget}` {len(violations)}×.", "", table.rstrip("\n")]

@@ -12,7 +12,7 @@ from costcore.cli.options import add_output, command_parser, format_of
 from costcore.cli.running import run_command, write_output, write_text
 from costcore.tables.renderers import rendered, renderers
 from costcore.tables.show import show_text
-from costcore.text.table import Table
+from costcore.text.table import TextTable
 
 FILES = (".csv", ".md")
 """Suffixes of the file of ``--output``."""
@@ -48,21 +48,21 @@ def _list(args: argparse.Namespace) -> int:
     return SUCCESS
 
 
-def _known() -> Table:
+def _known() -> TextTable:
     """Return all conventions, one a row."""
     titles = ["Name", "Tool", "Unit", "It says", "# Rules", "What it counts"]
     rows = [
         [each.name, each.label, each.unit, each.calls_it, str(each.n_rules), each.description]
         for each in conventions().values()
     ]
-    return Table([(title, "") for title in titles], rows, [title == "# Rules" for title in titles])
+    return TextTable([(title, "") for title in titles], rows, [title == "# Rules" for title in titles])
 
 
-def rules(convention: Convention) -> Table:
+def rules(convention: Convention) -> TextTable:
     """Return the rules of a convention, one a row."""
     rows = []
     for each in convention.counts:
         rows += [[each.by, key, expression.text] for key, expression in each.rules.items()]
         if each.default is not None:
             rows.append([each.by, "every other", each.default.text])
-    return Table([("By", ""), ("Rule for", ""), (convention.unit, "")], rows, [False] * 3)
+    return TextTable([("By", ""), ("Rule for", ""), (convention.unit, "")], rows, [False] * 3)

@@ -12,7 +12,7 @@ from costcore.cli.options import add_output, command_parser, format_of
 from costcore.cli.running import run_command, write_output, write_text
 from costcore.tables.renderers import rendered, renderers
 from costcore.tables.show import show_text
-from costcore.text.table import Table
+from costcore.text.table import TextTable
 
 FILES = (".csv", ".md")
 """Suffixes of the file of ``--output``."""
@@ -50,7 +50,7 @@ def _list(args: argparse.Namespace) -> int:
     return SUCCESS
 
 
-def _known() -> Table:
+def _known() -> TextTable:
     """Return all devices, one a row; peaks are dense, at the highest clock."""
     titles = [
         *(("Name", ""), ("Vendor", ""), ("Kind", ""), ("Half precision", "TFLOP/s"), ("float32", "TFLOP/s")),
@@ -64,7 +64,7 @@ def _known() -> Table:
         ]
         for device in devices().values()
     ]
-    return Table(titles, rows, [3 <= i <= 6 for i in range(len(titles))])
+    return TextTable(titles, rows, [3 <= i <= 6 for i in range(len(titles))])
 
 
 def _peak(device: Device, dtype: str, engines: Sequence[str] = ("matrix", "vector")) -> float:
@@ -72,7 +72,7 @@ def _peak(device: Device, dtype: str, engines: Sequence[str] = ("matrix", "vecto
     return max(device.peak.get(engine, {}).get(dtype, 0.0) for engine in engines)
 
 
-def _details(device: Device) -> Table:
+def _details(device: Device) -> TextTable:
     """Return every figure of a device, one a row, then its notes and sources."""
     rows = [
         ["vendor, kind", f"{device.vendor}, {device.kind}"],
@@ -92,7 +92,7 @@ def _details(device: Device) -> Table:
     rows += [["calibrated", "yes" if device.calibration else "no"]]
     rows += [["note", note] for note in device.notes]
     rows += [[f"source, {each.checked}", f"{each.title}: {each.states} {each.url}".strip()] for each in device.sources]
-    return Table([(device.name, ""), ("", "")], rows, [False, False])
+    return TextTable([(device.name, ""), ("", "")], rows, [False, False])
 
 
 def _tera(value: float) -> str:

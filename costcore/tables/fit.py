@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from typing import IO, NamedTuple
 
-from costcore.text.table import Table
+from costcore.text.table import TextTable
 
 DROPPED_FIRST = (
     *("n_buffers", "n_shared", "n_frozen", "mwrite%", "mread%", "mrw%", "activations", "dtype"),
@@ -34,7 +34,7 @@ class Fitted(NamedTuple):
         dropped: the indices of the columns that were left out.
     """
 
-    table: Table
+    table: TextTable
     dropped: list[int]
 
 
@@ -45,7 +45,7 @@ def terminal_width(stream: IO[str]) -> int | None:
     return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
-def fitted(table: Table, width: int, order: Iterable[int]) -> Fitted:
+def fitted(table: TextTable, width: int, order: Iterable[int]) -> Fitted:
     """Return the table in lines of ``width`` characters, if possible.
 
     Columns are left out as long as the others do not fit with their text at its shortest; then text is shortened.
@@ -86,7 +86,7 @@ def remark_on(dropped: Iterable[str]) -> list[str]:
     return [f"columns left out to fit the width of the terminal: {names}"] if names else []
 
 
-def line_length(table: Table) -> int:
+def line_length(table: TextTable) -> int:
     """Return the length of a line of ``table`` (characters)."""
     return _line(_widths(table))
 
@@ -114,6 +114,6 @@ def _line(widths: Iterable[int]) -> int:
     return sum(width + BETWEEN_CELLS for width in widths) + 1
 
 
-def _widths(table: Table) -> list[int]:
+def _widths(table: TextTable) -> list[int]:
     titles = [max(map(len, title)) for title in table.titles]
     return [max(cells) for cells in zip(titles, *([*map(len, row)] for row in table.rows), strict=True)]

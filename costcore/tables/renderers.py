@@ -10,7 +10,7 @@ from costcore.errors import CostError
 from costcore.messages import qualified_name, short_repr, unknown
 from costcore.plugins import cached, functions_from_plugins, hookimpl
 from costcore.text.escape import escaped, printable, shortened
-from costcore.text.table import Renderer, Table
+from costcore.text.table import Renderer, TextTable
 
 
 @hookimpl
@@ -49,7 +49,7 @@ def renderer_for(mode: str) -> Renderer:
     return renderers()[mode]
 
 
-def rendered(table: Table, mode: str) -> str:
+def rendered(table: TextTable, mode: str) -> str:
     """Return ``table`` as text, rendered in ``mode``.
 
     Raises:
@@ -66,7 +66,7 @@ def rendered(table: Table, mode: str) -> str:
     return text if text.endswith("\n") else f"{text}\n"
 
 
-def to_csv(table: Table) -> str:
+def to_csv(table: TextTable) -> str:
     """Return comma-separated values.
 
     An apostrophe precedes text that a spreadsheet would evaluate as a formula. Control characters and bidirectional
@@ -84,7 +84,7 @@ def _plain(cell: str) -> str:
     return cell if cell.isprintable() else "".join(c if c in "\n\t" else printable(c) for c in cell)
 
 
-def to_markdown(table: Table) -> str:
+def to_markdown(table: TextTable) -> str:
     """Return a Markdown table (GitHub's dialect)."""
     lines = [" | ".join(escaped(" ".join(filter(None, title))) for title in table.titles)]
     lines.append("|".join("---:" if numeric else ":---" for numeric in table.numeric))
@@ -92,7 +92,7 @@ def to_markdown(table: Table) -> str:
     return "".join(f"|{' ' if i != 1 else ''}{line}{' ' if i != 1 else ''}|\n" for i, line in enumerate(lines))
 
 
-def to_color(table: Table) -> str:
+def to_color(table: TextTable) -> str:
     """Return boxes in color, with a bar for each row's share of the FLOPs; plain boxes if rich is not installed."""
     try:
         from costcore.tables.rich_table import draw
@@ -101,7 +101,7 @@ def to_color(table: Table) -> str:
     return draw(table._replace(rows=[[shortened(printable(cell)) for cell in row] for row in table.rows]))
 
 
-def to_boxes(table: Table) -> str:
+def to_boxes(table: TextTable) -> str:
     """Return a table with lines drawn around the cells; a tree without lines between its rows."""
     from texttable import Texttable
 

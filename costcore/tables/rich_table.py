@@ -11,7 +11,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from costcore.tables.fit import BETWEEN_CELLS, line_length
-from costcore.text.table import Table
+from costcore.text.table import TextTable
 
 BAR_WIDTH = 20
 """Width of a bar of 100 % (characters)."""
@@ -20,12 +20,12 @@ CONSOLE_WIDTH = 100_000
 """Wider than any table, so that rich never wraps lines (characters)."""
 
 
-def has_room_for_bars(table: Table) -> bool:
+def has_room_for_bars(table: TextTable) -> bool:
     """Return whether the terminal is wide enough for the column of bars."""
     return table.width is None or line_length(table) + BETWEEN_CELLS + BAR_WIDTH <= table.width
 
 
-def draw(table: Table) -> str:
+def draw(table: TextTable) -> str:
     """Return the table with its titles and total in bold, and a bar for each row's share of the total."""
     drawing = RichTable(box=ROUNDED, header_style="bold cyan")
     for title, numeric in zip(table.titles, table.numeric, strict=True):

@@ -11,7 +11,7 @@ from costcore.ledger.caveats import footer
 from costcore.tables.columns import is_default, matches
 from costcore.tables.fit import DROPPED_FIRST, fitted, order_of, remark_on, terminal_width
 from costcore.tables.renderers import rendered
-from costcore.text.table import Column, Table
+from costcore.text.table import Column, TextTable
 from costcore.text.targets import writable
 from costcore.trace.run import FLOPS
 
@@ -74,7 +74,7 @@ def show(
     stream.write(rendered(table, mode) + footer([*remark_on(dropped), *remarks], mode))
 
 
-def show_text(table: Table, stream: IO[str], mode: str, dropped_first: Sequence[str] = ()) -> None:
+def show_text(table: TextTable, stream: IO[str], mode: str, dropped_first: Sequence[str] = ()) -> None:
     """Write a table whose cells are text. In a terminal, columns that do not fit its width are left out.
 
     Args:
@@ -89,7 +89,9 @@ def show_text(table: Table, stream: IO[str], mode: str, dropped_first: Sequence[
     stream.write(rendered(shown, mode) + footer(remarks, mode))
 
 
-def in_terminal(table: Table, mode: str, width: int | None, dropped_first: Sequence[str]) -> tuple[Table, list[str]]:
+def in_terminal(
+    table: TextTable, mode: str, width: int | None, dropped_first: Sequence[str]
+) -> tuple[TextTable, list[str]]:
     """Return a table as a terminal of some width shows it, and the line that names the columns that were left out.
 
     Args:

@@ -9,9 +9,9 @@ from typing import Any
 from costcore.numbers.symbolic import as_text
 from costcore.tables.quantity import NUMERIC
 from costcore.text.durations import durations
-from costcore.text.table import Column, Table
+from costcore.text.table import Column, TextTable
 from costcore.text.units import check_digits, check_unit, prefix_for, rounded, scaled
-from costcore.text.values import attribute_text
+from costcore.text.values import Shown, attribute_text
 
 
 def tabulate(
@@ -21,7 +21,7 @@ def tabulate(
     n_digits: int | None,
     fixed: bool,
     total: int | None = -1,
-) -> Table:
+) -> TextTable:
     """Return a table of ``entries``, formatted as text.
 
     Args:
@@ -61,7 +61,7 @@ def tabulate(
         cells.append(texts)
     numeric = [column.kind in NUMERIC for column in columns]
     shares = [entry.get("flops%") for entry in entries]
-    return Table(titles, [list(row) for row in zip(*cells, strict=True)], numeric, shares, total)
+    return TextTable(titles, [list(row) for row in zip(*cells, strict=True)], numeric, shares, total)
 
 
 def _title(column: Column, unit_name: str) -> tuple[str, str]:
@@ -85,6 +85,8 @@ def _cell(value: Any, kind: str, digits: int, fixed: bool) -> str:
 
     Numbers that are ``fixed`` have all digits, zero too, so that those of a column are aligned on the decimal point.
     """
+    if isinstance(value, Shown):
+        return value.text
     if value == "" or value is None:
         return "-" if value is None else ""
     if kind == "percent":

@@ -94,8 +94,15 @@ def exact(value: Any, signed: bool = False) -> str:
 
 
 def readable(value: Dim, metric: str, n_digits: int = 3, signed: bool = False) -> str:
-    """Return ``value`` rounded, in units of the largest fitting prefix: ``4.112 G``, ``97.492 MiB``."""
-    kind = FIGURES[metric][1]
+    """Return ``value`` rounded, in units of the largest fitting prefix: ``4.112 G``, ``97.492 MiB``.
+
+    Args:
+        value: the amount.
+        metric: what it is an amount of: a key of :data:`FIGURES`, ``flops`` or ``bytes``.
+        n_digits: digits after the decimal point.
+        signed: whether positive amounts have a plus sign.
+    """
+    kind = metric if metric in BASES else FIGURES[metric][1]
     prefix = prefix_for([value], kind)
     unit = f"{prefix}iB" if kind == "bytes" and prefix else "B" if kind == "bytes" else prefix
     if is_symbolic(value) or value % BASES[kind] ** PREFIXES.index(prefix) == 0:

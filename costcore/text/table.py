@@ -15,14 +15,16 @@ class Column(NamedTuple):
         kind: how its values are formatted: ``text``, ``count`` (whole numbers), ``flops`` and ``bytes`` (with a unit
             prefix), ``percent``, ``seconds`` (printed as milliseconds), ``duration`` (seconds, with a unit prefix),
             ``ratio``, ``shape``, ``shapes``, ``attributes`` or ``names``.
+        certainty: ``exact``, ``bound``, ``calibrated`` or ``measured``.
     """
 
     key: str
     title: str
     kind: str = "text"
+    certainty: str = "exact"
 
 
-class Table(NamedTuple):
+class TextTable(NamedTuple):
     """A table for a renderer; all cells are text.
 
     Attributes:
@@ -46,4 +48,7 @@ class Table(NamedTuple):
     unit: str = "FLOPs"
 
 
-Renderer: TypeAlias = "Callable[[Table], str]"
+Table = TextTable
+"""The former name, which works until version 0.3."""
+
+Renderer: TypeAlias = "Callable[[TextTable], str]"

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from costcore.numbers.symbolic import as_text
+
+
+class Shown(NamedTuple):
+    """A value with the text that people see.
+
+    Attributes:
+        value: the exact value, which data formats have.
+        text: the text.
+    """
+
+    value: Any
+    text: str
 
 
 def attribute_text(value: Any) -> str:
@@ -16,6 +28,8 @@ def attribute_text(value: Any) -> str:
 
 def jsonable(value: Any) -> Any:
     """Return ``value`` in plain JSON types: tuples as lists, expressions and all other types as text."""
+    if isinstance(value, Shown):
+        return jsonable(value.value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from costcore.errors import CostError
 from costcore.reports.data.report_data import ReportData
-from costcore.reports.html import file_text
 from costcore.reports.html.memory_picture import STACK, columns_of, picture
+from costcore.tables.html import file_text
 from costcore.text.amounts import exact, readable
 
 WIDTH, HEIGHT = 900, 360

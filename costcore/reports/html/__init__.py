@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from html import escape
 from importlib.resources import files
@@ -14,14 +12,16 @@ from costcore.reports.html import sections
 from costcore.reports.html.arena import arena_section
 from costcore.reports.html.data import page_data
 from costcore.reports.html.memory import memory_section
+from costcore.tables import html
+from costcore.tables.html import heading, policy, text
 
 if TYPE_CHECKING:
     from costcore.reports.data.report_data import ReportData
 
 __all__ = ["to_html"]
 
-STYLES = ("page.css", "charts.css", "tables.css", "panels.css", "memory.css", "arena.css")
-"""The files that form the page's style sheet."""
+STYLES = ("charts.css", "panels.css", "memory.css", "arena.css")
+"""The files that form the page's style sheet, after those of every page."""
 
 SCRIPTS = (
     "d3.min.js",
@@ -55,18 +55,19 @@ def to_html(report: ReportData, title: str = "", time: str = "", unfused: Report
         unfused: the same report without fusion, if its bytes are those after fusion.
     """
     data = page_data(report, unfused)
-    style = "\n".join(map(file_text, (*STYLES, "roofline.css") if time else STYLES))
+    own = map(file_text, (*STYLES, "roofline.css") if time else STYLES)
+    style = "\n".join((html.file_text("page.css"), html.file_text("tables.css"), *own))
     script = "(() => {\n'use strict';\n" + "\n".join(map(file_text, SCRIPTS)) + "\n})();"
     return Template(file_text("page.html")).substitute(
         policy=policy(style, script),
         style=style,
         script=script,
         data=embedded(data),
-        title=sections.heading(title or data["model"] or "Cost report"),
+        title=heading(title or data["model"] or "Cost report"),
         version=escape(report.trace.run.version),
         status=sections.status(report),
         settings=sections.settings(report),
-        unit=sections.text(report.trace.run.unit),
+        unit=text(report.trace.run.unit),
         totals=sections.totals(report),
         uncounted=sections.uncounted(report),
         memory=memory_section(report),
@@ -85,14 +86,3 @@ def embedded(data: Any) -> str:
 def file_text(name: str) -> str:
     """Return the text of a file of this package."""
     return files(__name__).joinpath(name).read_text(encoding="utf-8")
-
-
-def policy(style: str, script: str = "") -> str:
-    """Return a content security policy that allows only this style and this script, and nothing from outside."""
-    script_source = f"script-src {_hash(script)}; " if script else ""
-    return f"default-src 'none'; img-src data:; style-src {_hash(style)}; {script_source}base-uri 'none'"
-
-
-def _hash(source: str) -> str:
-    """Return the name of an inline script or style in a content security policy."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"

@@ -9,7 +9,8 @@ from costcore.counting.substitution import symbols_in
 from costcore.errors import ArenaError
 from costcore.numbers.dims import Dim
 from costcore.reports.html.memory import UNFUSED
-from costcore.reports.html.sections import bytes_card, text
+from costcore.reports.html.sections import bytes_card
+from costcore.tables.html import text
 from costcore.text.amounts import exact
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from costcore.analyses.memory.report import Memory
 from costcore.analyses.memory.rows import memory_rows
 from costcore.reports.html.memory_picture import STACK, Moment, columns_of, picture
-from costcore.reports.html.sections import bytes_card, text
+from costcore.reports.html.sections import bytes_card
 from costcore.tables.columns import BLOCKS, MemoryColumns, choose
+from costcore.tables.html import text
 from costcore.tables.tabulate import tabulate
 from costcore.text.amounts import exact, readable
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from costcore.analyses.memory.report import Memory
-from costcore.reports.html.sections import text
+from costcore.tables.html import text
 from costcore.text.amounts import readable
 from costcore.trace.call import Call
 

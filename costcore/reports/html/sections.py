@@ -4,41 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from html import escape
 from typing import TYPE_CHECKING
 
 from costcore.ledger.caveats import n_assumptions, remarks_on_mode, uncounted_operators
 from costcore.numbers.dims import Dim, is_symbolic
 from costcore.numbers.symbolic import as_text
 from costcore.reports.intensity import intensity, multiply_add, total_peak_flops
+from costcore.tables.html import card, text
 from costcore.text.amounts import METRICS, exact, readable
 from costcore.text.counted_units import per_byte
-from costcore.text.escape import printable
 from costcore.text.units import rounded
 from costcore.trace.call import Uncounted
 from costcore.trace.run import FLOPS
 
 if TYPE_CHECKING:
     from costcore.reports.data.report_data import ReportData
-
-MAX_LARGE_VALUE = 24
-"""The maximum length of a value in the large font (characters); symbolic expressions are always printed smaller."""
-
-
-def heading(title: object) -> str:
-    """Return a title as HTML.
-
-    Raises:
-        TypeError: if it is not a string.
-    """
-    if not isinstance(title, str):
-        raise TypeError(f"title must be a string (got {title!r})")
-    return text(title)
-
-
-def text(value: str) -> str:
-    """Return any text as HTML: markup, unprintable characters and bidirectional marks are escaped."""
-    return escape(printable(value))
 
 
 def status(report: ReportData) -> str:
@@ -135,12 +115,6 @@ def basis(report: ReportData) -> str:
         for title, lines, if_empty in sections
         if lines or if_empty
     )
-
-
-def card(title: str, value: str, note: str, is_expression: bool = False) -> str:
-    """Return a card: a title, a value, and a note in small print."""
-    long = " class='long'" if is_expression or len(value) > MAX_LARGE_VALUE else ""
-    return f"<div class='card'><dt>{title}</dt><dd{long}>{text(value)}</dd><dd class='note'>{text(note)}</dd></div>"
 
 
 def bytes_card(title: str, value: Dim, note: str) -> str:

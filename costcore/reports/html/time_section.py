@@ -11,7 +11,7 @@ from costcore.analyses.timing.remarks import FUSIONS, time_remarks
 from costcore.analyses.timing.time_rows import summary, total_of
 from costcore.analyses.timing.times import Times
 from costcore.reports.html.roofline import picture
-from costcore.reports.html.sections import card, text
+from costcore.tables.html import card, text
 from costcore.text.amounts import exact
 from costcore.text.durations import duration
 

@@ -16,7 +16,7 @@ from costcore.tables.renderers import rendered
 from costcore.tables.show import in_terminal
 from costcore.text.amounts import readable
 from costcore.text.escape import escaped, printable
-from costcore.text.table import Table
+from costcore.text.table import TextTable
 from costcore.text.values import attribute_text
 
 DROPPED_FIRST = ("ratio", "old", "operator", "blocks", "call", "module", "settings")
@@ -98,22 +98,22 @@ def _section(section: Section, mode: str, limit: int | None, width: int | None) 
     return f"{title}\n\n{text}"
 
 
-def _totals(comparison: ComparisonData) -> Table:
+def _totals(comparison: ComparisonData) -> TextTable:
     titles = comparison.titles
     rows = [[titles[key], *cells(delta, key)] for key, delta in comparison.totals.items()]
-    return Table([("total", ""), *DELTA_TITLES], rows, [False, True, True, True, True])
+    return TextTable([("total", ""), *DELTA_TITLES], rows, [False, True, True, True, True])
 
 
-def _operators(operators: Mapping[str, Mapping[str, Delta]], names: Mapping[str, str]) -> Table:
+def _operators(operators: Mapping[str, Mapping[str, Delta]], names: Mapping[str, str]) -> TextTable:
     rows = []
     for op, sums in operators.items():
         calls = sums["n_layers"]
         name = op if calls.equal else f"{op} ({calls.old} → {calls.new} calls)"
         rows += _rows([name], {key: sums[key] for key in COMPARED if key in sums and not sums[key].equal}, names)
-    return Table([("operator", ""), ("what", ""), *DELTA_TITLES], rows, [False, False, True, True, True, True])
+    return TextTable([("operator", ""), ("what", ""), *DELTA_TITLES], rows, [False, False, True, True, True, True])
 
 
-def _calls(differences: Iterable[Difference], names: Mapping[str, str]) -> Table:
+def _calls(differences: Iterable[Difference], names: Mapping[str, str]) -> TextTable:
     rows = []
     for difference in differences:
         entry = difference.entry
@@ -123,10 +123,10 @@ def _calls(differences: Iterable[Difference], names: Mapping[str, str]) -> Table
         rows += [[*row, settings if i == 0 else ""] for i, row in enumerate(_rows(head, difference.costs, names))]
     titles = [(title, "") for title in ("change", "module", "operator", "call", "what")]
     numeric = [False] * 5 + [True] * 4 + [False]
-    return Table([*titles, *DELTA_TITLES, ("settings", "")], rows, numeric)
+    return TextTable([*titles, *DELTA_TITLES, ("settings", "")], rows, numeric)
 
 
-def _conversion(changes: Iterable[ConversionChange], unit: str) -> Table:
+def _conversion(changes: Iterable[ConversionChange], unit: str) -> TextTable:
     rows = [
         [
             change.what,
@@ -139,7 +139,7 @@ def _conversion(changes: Iterable[ConversionChange], unit: str) -> Table:
         for change in changes
     ]
     titles = [(title, "") for title in ("what", "before", "after", "times", unit, "bytes")]
-    return Table(titles, rows, [False, False, False, True, True, True])
+    return TextTable(titles, rows, [False, False, False, True, True, True])
 
 
 def _rows(head: Sequence[str], costs: Mapping[str, Delta], names: Mapping[str, str]) -> list[list[str]]:
@@ -156,8 +156,8 @@ def _heading(comparison: ComparisonData) -> str:
     return "Calls: " + ", ".join(f"{count} {change}" for count, change in counts)
 
 
-def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    return Table([(title, "") for title in titles], [list(row) for row in rows], [False] * len(titles))
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> TextTable:
+    return TextTable([(title, "") for title in titles], [list(row) for row in rows], [False] * len(titles))
 
 
 def _value_text(value: Any) -> str:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from costcore.studies.comparisons.differences import Delta
 from costcore.text.amounts import readable
-from costcore.text.table import Table
+from costcore.text.table import TextTable
 
 
 class Section(NamedTuple):
@@ -19,7 +19,7 @@ class Section(NamedTuple):
     """
 
     title: str
-    table: Table
+    table: TextTable
     is_detail: bool
 
 

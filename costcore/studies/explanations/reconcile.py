@@ -15,10 +15,10 @@ from costcore.reports.report import Report
 from costcore.studies.comparisons.matching import by_module, by_order
 from costcore.studies.explanations.wording import NOT_COUNTED, rule_in_words
 from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Overview, Part
+from costcore.tables.overview.overview import Figure, Overview, Part
 from costcore.tables.renderers import rendered
 from costcore.tables.show import show_text
-from costcore.text.table import Table
+from costcore.text.table import TextTable
 from costcore.text.targets import Target, save
 
 MODES = ("table", "md", "csv")
@@ -106,11 +106,13 @@ class Reconciliation(Displayed):
 
     def to_html(self, target: Target = None, title: str = "") -> str:
         """Return the lines as one self-contained HTML page, and write it to ``target`` if given."""
-        from costcore.studies.explanations.html import to_html
+        from costcore.tables.html import page
 
-        totals = [(name, _grouped(total)) for name, total in zip(self.names, self.totals, strict=True)]
-        totals.append(("Difference", _grouped(self.difference, "+")))
-        return save(to_html(self.names, totals, self._table(), [self.summary, *self.notes], title), target)
+        totals = [Figure(name, _grouped(total)) for name, total in zip(self.names, self.totals, strict=True)]
+        totals.append(Figure("Difference", _grouped(self.difference, "+")))
+        heading = title or " → ".join(self.names)
+        overview = Overview(heading, totals, [Part("Why they differ", self._table())], [self.summary, *self.notes])
+        return save(page(overview, settings="the lines add up to the difference of the totals"), target)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the reconciliation in plain JSON types; symbolic amounts are texts."""
@@ -119,7 +121,7 @@ class Reconciliation(Displayed):
         lines = [{**line._asdict(), "amount": _plain(line.amount), "calls": list(line.calls)} for line in self.lines]
         return {**ends, "difference": _plain(self.difference), "lines": lines, "notes": list(self.notes)}
 
-    def _table(self) -> Table:
+    def _table(self) -> TextTable:
         (old, new), (before, after) = self.names, self.totals
         rows = [[old, _grouped(before), "", ""]]
         for line in self.lines:
@@ -127,7 +129,7 @@ class Reconciliation(Displayed):
             rows.append([f"  {line.op}", _grouped(line.amount, "+"), calls, f"{line.old} → {line.new}"])
         rows.append([new, _grouped(after), "", ""])
         titles = [("Convention or operator", ""), ("Amount", ""), ("Calls", ""), ("Rule", "")]
-        return Table(titles, rows, [False, True, False, False], [None] * len(rows))
+        return TextTable(titles, rows, [False, True, False, False], [None] * len(rows))
 
 
 def reconcile(

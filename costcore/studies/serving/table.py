@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from costcore.analyses.devices.device import Device
 from costcore.studies.serving.phase import Phase
 from costcore.studies.serving.report import ServingReport
-from costcore.text.table import Table
+from costcore.text.table import TextTable
 
 
 class Row(NamedTuple):
@@ -127,7 +127,7 @@ TITLES = (
 """Title and unit of every column."""
 
 
-def serving_table(rows: Sequence[Row]) -> Table:
+def serving_table(rows: Sequence[Row]) -> TextTable:
     """Return rows as a table for a renderer."""
     cells = [
         [
@@ -138,7 +138,7 @@ def serving_table(rows: Sequence[Row]) -> Table:
         ]
         for row in rows
     ]
-    return Table(list(TITLES), cells, [title not in ("Device", "Phase", "Bound by") for title, _ in TITLES])
+    return TextTable(list(TITLES), cells, [title not in ("Device", "Phase", "Bound by") for title, _ in TITLES])
 
 
 def remarks(serving: ServingReport, phases: Sequence[Phase], devices: Sequence[Device]) -> list[str]:

@@ -19,7 +19,7 @@ from costcore.tables.overview.displayed import Displayed
 from costcore.tables.overview.overview import Overview, Part
 from costcore.tables.show import show_text
 from costcore.tables.tabulate import tabulate
-from costcore.text.table import Column, Table
+from costcore.text.table import Column, TextTable
 
 MOST_ROWS = 40
 """The maximum number of rows that ``print`` and notebooks show."""
@@ -79,7 +79,7 @@ class ModelTable(Displayed):
         dropped_first = [each for each in reversed([*self.arguments, *self.columns]) if each not in shown_first]
         show_text(table, ost or sys.stdout, mode, [self._column(name).title for name in dropped_first])
 
-    def _table(self, rows: Sequence[ModelRow], unit: str | None, n_digits: int | None, fixed: bool) -> Table:
+    def _table(self, rows: Sequence[ModelRow], unit: str | None, n_digits: int | None, fixed: bool) -> TextTable:
         columns = [NAME, *map(self._column, (*self.arguments, *self.columns)), STATUS]
         return tabulate(columns, [*map(_entry, rows)], unit, n_digits, fixed)
 

@@ -8,7 +8,7 @@ from costcore.studies.training.ledger_data import ALL, CAUSAL, HARDWARE, PACKED,
 from costcore.studies.training.text import USUAL_MFU, flops
 from costcore.tables.overview.overview import Figure, Overview, Part
 from costcore.text.amounts import exact
-from costcore.text.table import Table
+from costcore.text.table import TextTable
 
 NAMES = {"all": ALL, "causal": CAUSAL, "packed": PACKED}
 """The names of the counts by how pairs of attention are counted."""
@@ -39,7 +39,7 @@ def _figure(title: str, amount: int) -> Figure:
     return Figure(title, flops(amount), exact(amount))
 
 
-def _stages(ledger: LedgerData) -> Table:
+def _stages(ledger: LedgerData) -> TextTable:
     rows = [
         [
             stage.name,
@@ -52,14 +52,14 @@ def _stages(ledger: LedgerData) -> Table:
     ]
     unit = ledger.stages[0].step.unit if ledger.stages else "token"
     titles = ["Stage", f"{unit.capitalize()}s", f"Model FLOPs per {unit}", "Model FLOPs", "Hardware FLOPs"]
-    return Table([(each, "") for each in titles], rows, [False, True, True, True, True])
+    return TextTable([(each, "") for each in titles], rows, [False, True, True, True, True])
 
 
-def _rules(ledger: LedgerData) -> Table:
+def _rules(ledger: LedgerData) -> TextTable:
     """Return the rules that apply."""
     rows = [
         [each.rule.label, flops(each.flops), "" if each.share is None else f"{each.share:+.1%}"]
         for each in ledger.rules
         if each.flops is not None
     ]
-    return Table([("Rule", ""), ("FLOPs", ""), ("Difference", "")], rows, [False, True, True])
+    return TextTable([("Rule", ""), ("FLOPs", ""), ("Difference", "")], rows, [False, True, True])

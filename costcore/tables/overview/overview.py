@@ -1,11 +1,17 @@
-"""The content of an overview, without a format."""
+"""The texts of a result: what ``print``, notebooks and pages show of its figures and tables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from costcore.text.table import Table
+from costcore.numbers.dims import is_symbolic
+from costcore.numbers.symbolic import as_text
+from costcore.tables import answer as data
+from costcore.text.amounts import exact, readable
+from costcore.text.durations import duration
+from costcore.text.table import TextTable
+from costcore.text.values import Shown
 from costcore.trace.run import FLOPS
 
 
@@ -33,7 +39,7 @@ class Part(NamedTuple):
     """
 
     title: str
-    table: Table
+    table: TextTable
     is_open: bool = True
 
 
@@ -55,3 +61,37 @@ class Overview(NamedTuple):
     lines: Sequence[str] = ()
     tree: Mapping[str, Any] | None = None
     unit: str = FLOPS
+
+
+def overview_of(answer: data.Answer, unit: str | None = "auto", n_digits: int | None = None) -> Overview:
+    """Return the texts of an answer.
+
+    Args:
+        answer: the figures and tables.
+        unit: the prefix of amounts; ``auto`` for that of each table.
+        n_digits: digits after the decimal point; None for as many as the answer and each table have.
+    """
+    digits = answer.n_digits if n_digits is None else n_digits
+    figures = [_figure(each, None if unit is None else digits) for each in answer.figures]
+    parts = [
+        Part(each.title, each.text(each.prefix if unit == "auto" else unit, n_digits), each.is_open)
+        for each in answer.tables
+    ]
+    return Overview(answer.title, figures, parts, answer.remarks, answer.tree, answer.unit)
+
+
+def _figure(figure: data.Figure, digits: int | None) -> Figure:
+    """Return a figure with its exact value beside it, if that is not what is shown."""
+    value, kind, note = figure.value, figure.kind, figure.note
+    if isinstance(value, Shown):
+        return Figure(figure.title, value.text, note)
+    if kind == "duration":
+        return Figure(figure.title, duration(value, 3 if digits is None else digits), note)
+    if kind not in ("flops", "bytes", "count"):
+        return Figure(figure.title, as_text(value), note)
+    full = exact(value) + " B" * (kind == "bytes" and not figure.title.startswith("Bytes"))
+    if digits is None or kind == "count" or is_symbolic(value):
+        return Figure(figure.title, full, note)
+    shown = readable(value, kind, digits)
+    own = [] if shown.removesuffix(" B") == full.removesuffix(" B") else [full]
+    return Figure(figure.title, shown, "; ".join([*own, *filter(None, [note])]))

@@ -11,7 +11,7 @@ from costcore.tables.overview.overview import Figure, Overview, Part
 from costcore.tables.tree_rows import tree_rows
 from costcore.text.amounts import exact, readable
 from costcore.text.escape import printable
-from costcore.text.table import Table
+from costcore.text.table import TextTable
 
 MOST_MODULES = 300
 """The maximum number of modules in the tree; levels below are part of the sums of the level above."""
@@ -61,7 +61,7 @@ def _folded(summary: str, content: str, is_open: bool) -> str:
     return f"<details{' open' * is_open}><summary>{summary}</summary>{content}</details>"
 
 
-def _table(table: Table) -> str:
+def _table(table: TextTable) -> str:
     ends = ["right" if is_number else "left" for is_number in table.numeric]
     titles = [" ".join(filter(None, title)) for title in table.titles]
     body = "".join(f"<tr>{_cells('td', row, ends)}</tr>" for row in table.rows)

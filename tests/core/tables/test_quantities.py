@@ -9,6 +9,7 @@ from sympy import Symbol
 from costcore import CostError, hookimpl, plugins
 from costcore.tables.quantities import column_of, needed_options, quantity, registered
 from costcore.tables.quantity import Quantity
+from costcore.text.table import Column
 from tests.core.given_costs import Step, dense, net, relu
 
 # macs 16 + 64; FLOPs 16 + 4 + 64 + 8; read 80 + 16 + 288 + 32; written 16 + 16 + 32 + 32; parameters 16 + 64
@@ -85,7 +86,7 @@ def test_an_unknown_name_or_parameter_is_an_error(name, message):
 
 
 def test_only_what_adds_up_has_a_share():
-    assert column_of("fused_mrw%") == ("fused_mrw%", "Fused R+W", "percent")
+    assert column_of("fused_mrw%") == Column("fused_mrw%", "Fused R+W", "percent")
     with pytest.raises(ValueError, match="live_peak has no share of a total: its values do not add up"):
         column_of("live_peak%")
 

@@ -18,7 +18,7 @@ from tests.core.given_costs import dense, net, relu
 class Elements(HTMLParser):
     """Reads HTML: how often each element starts, which are still open, the deepest nesting, and the text."""
 
-    EMPTY = ("br", "img", "hr")
+    EMPTY = ("br", "img", "hr", "meta", "link")
 
     def __init__(self, html):
         super().__init__()

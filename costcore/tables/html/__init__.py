@@ -1,0 +1,110 @@
+"""A result as one self-contained HTML page without a script: figures as cards, tables, and remarks."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Sequence
+from html import escape
+from importlib.resources import files
+from string import Template
+
+from costcore._version import __version__
+from costcore.tables.overview.overview import Overview, Part
+from costcore.text.escape import printable
+
+STYLES = ("page.css", "tables.css", "result.css")
+"""The files that form the style sheet of the page."""
+
+MAX_LARGE_VALUE = 24
+"""The maximum length of a value in the large font (characters); symbolic expressions are always printed smaller."""
+
+
+def page(overview: Overview, title: str = "", badge: str = "", settings: str = "", version: str = __version__) -> str:
+    """Return a result as an HTML page, the same text for equal results. The page loads nothing from outside.
+
+    Names appear as text, never as markup, and the page's content security policy allows no script.
+
+    Args:
+        overview: the figures, the tables and the remarks.
+        title: heading of the page; default: that of the result.
+        badge: HTML beside the heading.
+        settings: HTML below the heading.
+        version: the version of costcore that counted.
+    """
+    style = "\n".join(map(file_text, STYLES))
+    cards = "\n".join(card(text(each.title), each.value, each.note) for each in overview.figures)
+    remarks = "".join(f"<li>{text(line)}</li>" for line in overview.lines)
+    return Template(file_text("result.html")).substitute(
+        policy=policy(style),
+        style=style,
+        title=heading(title or overview.title),
+        version=escape(version),
+        badge=badge,
+        settings=settings or (text(overview.title) if title else ""),
+        totals=f'<section aria-label="Totals"><dl class="cards">{cards}</dl></section>' if cards else "",
+        verdict=f'<section><h2>Summary</h2><ul class="verdict">{remarks}</ul></section>' if remarks else "",
+        tables="\n".join(map(_section, overview.parts)),
+    )
+
+
+def file_text(name: str) -> str:
+    """Return the text of a file of this package."""
+    return files(__name__).joinpath(name).read_text(encoding="utf-8")
+
+
+def policy(style: str, script: str = "") -> str:
+    """Return a content security policy that allows only this style and this script, and nothing from outside."""
+    script_source = f"script-src {_hash(script)}; " if script else ""
+    return f"default-src 'none'; img-src data:; style-src {_hash(style)}; {script_source}base-uri 'none'"
+
+
+def heading(title: object) -> str:
+    """Return a title as HTML.
+
+    Raises:
+        TypeError: if it is not a string.
+    """
+    if not isinstance(title, str):
+        raise TypeError(f"title must be a string (got {title!r})")
+    return text(title)
+
+
+def text(value: str) -> str:
+    """Return any text as HTML: markup, unprintable characters and bidirectional marks are escaped."""
+    return escape(printable(value))
+
+
+def card(title: str, value: str, note: str, is_expression: bool = False) -> str:
+    """Return a card: a title, a value, and a note in small print."""
+    long = " class='long'" if is_expression or len(value) > MAX_LARGE_VALUE else ""
+    return f"<div class='card'><dt>{title}</dt><dd{long}>{text(value)}</dd><dd class='note'>{text(note)}</dd></div>"
+
+
+def _section(part: Part) -> str:
+    table, name = part.table, text(part.title)
+    titles = zip(table.titles, table.numeric, strict=True)
+    head = "".join(f"<th scope='col'{_numeric(n)}>{text(' '.join(filter(None, title)))}</th>" for title, n in titles)
+    content = (
+        f"<div class='scroll' tabindex='0' role='group' aria-label='{name}'><table class='plain'>"
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(_rows(table.rows, table.numeric))}</tbody></table></div>"
+    )
+    if part.is_open:
+        return f"<section><h2>{name}</h2>{content}</section>"
+    return f"<section><details open><summary><h2>{name}</h2></summary>{content}</details></section>"
+
+
+def _rows(rows: Sequence[Sequence[str]], numeric: Sequence[bool]) -> Iterator[str]:
+    """Yield the rows; one with an empty first cell continues the row above, without a line between them."""
+    for row in rows:
+        cells = "".join(f"<td{_numeric(n)}>{text(cell)}</td>" for cell, n in zip(row, numeric, strict=True))
+        yield f"<tr>{cells}</tr>" if row[0] else f"<tr class='continued'>{cells}</tr>"
+
+
+def _numeric(is_number: bool) -> str:
+    return " class='n'" if is_number else ""
+
+
+def _hash(source: str) -> str:
+    """Return the name of an inline script or style in a content security policy."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"

@@ -1,0 +1,161 @@
+"""The shape of every result: exact figures and tables, from which every format follows."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from os import PathLike
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from costcore.text.targets import Target, save, writable
+
+if TYPE_CHECKING:
+    from costcore.tables.answer import Answer
+    from costcore.tables.overview.overview import Overview
+
+
+class Result(ABC):
+    """A result: it prints, notebooks show it, and it is written as data, for people and for other programs.
+
+    A subclass states its figures and tables once, in ``_answer``, and adds methods of its own, but no writer.
+    """
+
+    @abstractmethod
+    def _answer(self) -> Answer:
+        """Return the figures and tables."""
+
+    def __str__(self) -> str:
+        return self._text()
+
+    def _repr_html_(self) -> str:
+        """Return HTML for a notebook: no script and no style sheet, and names only as text."""
+        from costcore.tables.overview.to_html import to_html
+
+        return to_html(self._overview())
+
+    def _repr_markdown_(self) -> str:
+        """Return Markdown for a notebook without HTML."""
+        from costcore.tables.overview.to_markdown import to_markdown
+
+        return to_markdown(self._overview())
+
+    def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
+        """Return the text that ``print`` shows; arguments as for :meth:`show`."""
+        from costcore.tables.overview.to_text import to_text
+
+        return to_text(self._overview(unit, n_digits), mode)
+
+    def _overview(self, unit: str | None = "auto", n_digits: int | None = None) -> Overview:
+        from costcore.tables.overview.overview import overview_of
+
+        return overview_of(self._answer(), unit, n_digits)
+
+    def show(
+        self,
+        ost: IO[str] | None = None,
+        mode: str = "table",
+        unit: str | None = "auto",
+        n_digits: int | None = None,
+    ) -> None:
+        """Write what ``print`` shows, or another format.
+
+        Args:
+            ost: the stream to write to; default: standard output at the time of the call.
+            mode: ``table``, ``color``, or a mode of a plug-in, for text; ``md``, ``csv``, ``json``, or ``html``.
+            unit: the prefix of amounts, ``auto`` or ``autoaligned``, as for :meth:`costcore.Report.show_report`.
+            n_digits: digits after the decimal point; default: as many as ``print`` shows.
+
+        Raises:
+            TypeError, ValueError: if an argument is invalid.
+        """
+        stream = writable(ost or sys.stdout)
+        writers = {"md": self.to_markdown, "csv": self.to_csv, "json": self.to_json, "html": self.to_html}
+        stream.write(writers[mode]() if mode in writers else f"{self._text(mode, unit, n_digits)}\n")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return title, figures, tables and remarks in plain JSON types; symbolic expressions as text.
+
+        ``costcore/tables/result.schema.json`` describes them. Integers are exact.
+        """
+        from costcore.tables.data import to_dict
+
+        return to_dict(self._answer())
+
+    def to_json(self, target: Target = None, indent: int | None = None) -> str:
+        """Return :meth:`to_dict` as JSON text, and write it to ``target``, a path or a stream, if given.
+
+        Args:
+            target: a path, which is replaced atomically, or a stream.
+            indent: spaces per level; default: everything on one line.
+
+        Raises:
+            OSError: if the path cannot be written.
+        """
+        import json
+
+        return save(json.dumps(self.to_dict(), indent=indent) + "\n", target)
+
+    def to_csv(self, target: Target = None, table: int = 0) -> str:
+        """Return the exact values of one table as CSV, or those of the figures if there is no table.
+
+        The first line has the keys of the columns.
+
+        Args:
+            target: a path, which is replaced atomically, or a stream, to which the text is also written.
+            table: which of the tables.
+
+        Raises:
+            ValueError: if there is no such table.
+            OSError: if the path cannot be written.
+        """
+        from costcore.tables.data import table_of, to_csv
+
+        return save(to_csv(table_of(self._answer(), table)), target)
+
+    def to_pandas(self, table: int = 0) -> Any:
+        """Return the exact values of one table as a ``pandas.DataFrame``, or those of the figures without a table.
+
+        Raises:
+            ValueError: if there is no such table.
+            CostError: if pandas is not installed.
+        """
+        from costcore.tables.data import table_of, to_pandas
+
+        return to_pandas(table_of(self._answer(), table))
+
+    def to_markdown(self, target: Target = None) -> str:
+        """Return figures, tables and remarks as Markdown, and write them to ``target`` if given."""
+        return save(self._repr_markdown_(), target)
+
+    def to_html(self, target: Target = None, title: str = "") -> str:
+        """Return one self-contained HTML page without a script, and write it to ``target`` if given.
+
+        Args:
+            target: a path, which is replaced atomically, or a stream.
+            title: heading of the page; default: that of the result.
+
+        Raises:
+            OSError: if the path cannot be written.
+        """
+        from costcore.tables.html import page
+
+        return save(page(self._overview(), title), target)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the result to a file, whose suffix is the format: ``.txt``, ``.md``, ``.csv``, ``.json`` or ``.html``.
+
+        Raises:
+            ValueError: for another suffix.
+            OSError: if the path cannot be written.
+        """
+        from costcore.messages import unknown
+
+        suffixes = {".md": self.to_markdown, ".csv": self.to_csv, ".json": self.to_json, ".html": self.to_html}
+        suffix = Path(path).suffix.lower()
+        if suffix == ".txt":
+            save(f"{self}\n", path)
+        elif suffix in suffixes:
+            suffixes[suffix](path)
+        else:
+            raise ValueError(unknown("suffix", suffix, (".txt", *suffixes)))

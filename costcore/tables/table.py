@@ -1,0 +1,54 @@
+"""A table of exact values."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from typing import IO
+
+from costcore.tables.answer import Answer
+from costcore.tables.result import Result
+from costcore.tables.show import TableOptions, show
+from costcore.tables.table_data import TableData
+
+
+class Table(TableData, Result):
+    """Rows of exact values, which are sorted, limited, printed and written to files in one way.
+
+    The attributes are those of :class:`costcore.tables.table_data.TableData`.
+    """
+
+    def show(
+        self,
+        ost: IO[str] | None = None,
+        mode: str = "table",
+        unit: str | None = "autoaligned",
+        n_digits: int | None = 3,
+    ) -> None:
+        """Write the table; in a terminal, columns that do not fit its width are left out.
+
+        Args:
+            ost: the stream to write to; default: standard output at the time of the call.
+            mode: ``csv``, ``md``, ``table``, ``color``, ``json``, ``html``, or a mode of a plug-in.
+            unit: the prefix of amounts, ``auto`` or ``autoaligned``; None for exact numbers.
+            n_digits: digits after the decimal point; None for 10.
+
+        Raises:
+            TypeError, ValueError: if an argument is invalid.
+        """
+        if mode in ("json", "html"):
+            super().show(ost, mode)
+            return
+        total = None if self.total is None else -1
+        options, keys = TableOptions(ost or sys.stdout, mode, unit, n_digits), [[c.key for c in self.columns]]
+        show(self._lines, self.columns, options, self.remarks, total, self.is_tree, self.unit, keys)
+
+    def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
+        from costcore.tables.overview.to_text import table_to_text
+
+        return table_to_text(self.text(self.prefix, n_digits), mode, self.remarks)
+
+    def _answer(self) -> Answer:
+        own = copy.copy(self)
+        own.whole = own
+        return Answer(self.title, (), [own], self.remarks)

@@ -1,0 +1,128 @@
+"""The exact values of a table: sorted, limited to the first rows, and as text."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from costcore.ledger.checks import check_top
+from costcore.numbers.dims import is_symbolic
+from costcore.tables.arrange import in_order
+from costcore.tables.columns import choose
+from costcore.tables.quantity import NUMERIC
+from costcore.text.table import Column, TextTable
+from costcore.trace.run import FLOPS
+
+Row: TypeAlias = "Mapping[str, Any]"
+"""Exact values by the key of their column."""
+
+AnyTable = TypeVar("AnyTable", bound="TableData")
+
+SUMMED = ("flops", "bytes", "count", "seconds", "duration", "percent")
+"""The kinds of columns whose values a row ``others`` sums."""
+
+
+class TableData:
+    """Rows of exact values, which are sorted and limited in one way.
+
+    Attributes:
+        title: what the rows are.
+        columns: the columns.
+        rows: exact values by the key of their column. A missing value, or an empty text, does not apply; None is
+            unknown.
+        total: the row below all others; None without one.
+        remarks: lines below the table.
+        unit: what FLOPs are: those of costcore, or what a convention counts.
+        is_tree: whether rows are nested by indentation.
+        is_open: whether formats that can fold the table show it at first.
+        prefix: the prefix of amounts in ``print``: ``auto``, ``autoaligned``, or one for all; None for exact numbers.
+        n_digits: the digits of ``print`` after the decimal point.
+        others: returns the row that stands for several; default: their sums.
+        whole: the table from which this one has some of the rows.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        columns: Sequence[Column],
+        rows: Sequence[Row],
+        *,
+        total: Row | None = None,
+        remarks: Sequence[str] = (),
+        unit: str = FLOPS,
+        is_tree: bool = False,
+        is_open: bool = True,
+        prefix: str | None = "auto",
+        n_digits: int = 1,
+        others: Callable[[Sequence[Row]], Row] | None = None,
+    ) -> None:
+        self.title, self.columns, self.rows, self.total = title, list(columns), list(rows), total
+        self.remarks, self.unit, self.is_tree, self.is_open = list(remarks), unit, is_tree, is_open
+        self.prefix, self.n_digits, self.others = prefix, n_digits, others or self._sums
+        self.whole = self
+
+    def __repr__(self) -> str:
+        keys = ", ".join(column.key for column in self.columns)
+        return f"<{type(self).__name__} {self.title!r}: {len(self)} rows, {keys[:99]}>"
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def sorted(self: AnyTable, column: str) -> AnyTable:
+        """Return the table in the order of a column: numbers from the largest, text alphabetically.
+
+        Raises:
+            ValueError: if there is no such column.
+        """
+        by_key = {each.key: each for each in self.columns}
+        return self._with(in_order(self.rows, choose(by_key, [column])[0], lambda row: row))
+
+    def top(self: AnyTable, n: int | None, title: str = "") -> AnyTable:
+        """Return the first rows, and a row ``others`` for the remaining ones.
+
+        Args:
+            n: how many rows; None for all.
+            title: the title if there are more rows; default: that of this table.
+
+        Raises:
+            TypeError, ValueError: if ``n`` is not a positive integer.
+        """
+        check_top(n)
+        hidden = [] if n is None else self.rows[n:]
+        return self.part([*self.rows[:n], self.others(hidden)], title) if hidden else self
+
+    def part(self: AnyTable, rows: Sequence[Row], title: str = "") -> AnyTable:
+        """Return a table with some of the rows; data formats of a result that shows it write all rows."""
+        shown = self._with(rows)
+        shown.title, shown.whole = title or self.title, self.whole
+        return shown
+
+    def text(self, unit: str | None = "auto", n_digits: int | None = None, *, fixed: bool = True) -> TextTable:
+        """Return the cells as text, for a renderer; ``fixed`` keeps trailing zeros."""
+        from costcore.tables.tabulate import tabulate
+
+        digits = self.n_digits if n_digits is None else n_digits
+        total = None if self.total is None else -1
+        table = tabulate(self.columns, self._lines, unit, digits, fixed, total)
+        return table._replace(is_tree=self.is_tree, unit=self.unit)
+
+    @property
+    def _lines(self) -> list[Row]:
+        return [*self.rows, *([] if self.total is None else [self.total])]
+
+    def _with(self: AnyTable, rows: Sequence[Row]) -> AnyTable:
+        new = copy.copy(self)
+        new.rows = list(rows)
+        new.whole = new
+        return new
+
+    def _sums(self, rows: Sequence[Row]) -> Row:
+        """Return a row with sums where every row has a number, and the text ``others`` in the first column of text."""
+        label = next((column.key for column in self.columns if column.kind not in NUMERIC), "")
+        sums: dict[str, Any] = {label: "others"}
+        for column in self.columns:
+            values = [row.get(column.key) for row in rows]
+            if column.kind in SUMMED and all(isinstance(v, (int, float)) or is_symbolic(v) for v in values):
+                sums[column.key] = sum(values)
+        return sums

@@ -1,0 +1,152 @@
+"""What every result can do, on a small result by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from importlib.resources import files
+
+import jsonschema
+import pytest
+import sympy
+
+from costcore.tables.answer import Answer, Figure
+from costcore.tables.result import Result
+from costcore.tables.table import Table
+from costcore.text.table import Column
+from costcore.text.values import Shown
+from tests.core.tables.overview.test_overview import Elements
+
+EXACT = 2**70 + 1
+HOSTILE = "<script>alert(1)</script>"
+COLUMNS = [Column("fruit", "Fruit"), Column("size", "Size", "bytes"), Column("n", "# Pieces", "count")]
+ROWS = [
+    {"fruit": "fig", "size": 2048, "n": 1},
+    {"fruit": "plum", "size": 1024, "n": 2},
+    {"fruit": HOSTILE, "size": EXACT, "n": 3},
+    {"fruit": "kiwi", "size": 512, "n": None},
+]
+N = sympy.Symbol("batch", integer=True, positive=True)
+
+
+class Basket(Result):
+    """A result with figures of several kinds and a table."""
+
+    def _answer(self):
+        table = Table("Fruit", COLUMNS, ROWS)
+        figures = [
+            Figure("weight", "Weight", EXACT, "bytes", "in all"),
+            Figure("formula", "Formula", 10 * N, "flops"),
+            Figure("time", "Time", 0.00125, "duration", "at least", "bound"),
+            Figure("names", "Names", HOSTILE),
+            Figure("ratio", "Ratio", Shown(0.125, "1/8")),
+        ]
+        return Answer("A basket", figures, [table.sorted("size").top(2, "The 2 heaviest")], ["all of it is fresh"])
+
+
+def test_print_has_figures_and_the_first_rows():
+    """The largest is 2^70 + 1 bytes, 2^30 TiB. Plum and kiwi are 1536 bytes = 1.5 KiB."""
+    lines = str(Basket()).splitlines()
+    assert lines[0] == "A basket" and lines[-1] == "all of it is fresh"
+    assert lines[1] == f"  Weight   1073741824.0 TiB  {EXACT:,} B; in all"
+    assert [line.split() for line in lines[2:4]] == [["Formula", "10*batch"], ["Time", "1.25", "ms", "at", "least"]]
+    assert lines[5].split() == ["Ratio", "1/8"]
+    assert lines[6] == "The 2 heaviest:"
+    others = next(line for line in lines if line.startswith("| others"))
+    assert [cell.strip() for cell in others.split("|")[1:-1]] == ["others", "1.5 KiB", ""]
+    assert not any("kiwi" in line for line in lines)
+
+
+def test_data_has_exact_values_and_all_rows():
+    data = Basket().to_dict()
+    jsonschema.validate(data, json.loads(files("costcore.tables").joinpath("result.schema.json").read_text("utf-8")))
+    assert data["figures"]["weight"]["value"] == EXACT and data["figures"]["ratio"]["value"] == 0.125
+    assert data["figures"]["formula"]["value"] == "10*batch" and data["figures"]["time"]["certainty"] == "bound"
+    assert data["tables"][0]["rows"] == [ROWS[2], ROWS[0], ROWS[1], ROWS[3]]
+    assert json.loads(Basket().to_json()) == data
+
+
+def test_csv_parses_back():
+    rows = [*csv.DictReader(io.StringIO(Basket().to_csv()))]
+    assert [(row["fruit"], row["size"], row["n"]) for row in rows] == [
+        (HOSTILE, str(EXACT), "3"),
+        ("fig", "2048", "1"),
+        ("plum", "1024", "2"),
+        ("kiwi", "512", ""),
+    ]
+
+
+def test_a_result_without_a_table_writes_its_figures():
+    class Bare(Result):
+        def _answer(self):
+            return Answer("Bare", [Figure("weight", "Weight", EXACT, "bytes")])
+
+    assert Bare().to_csv().splitlines() == [
+        "name,title,value,kind,note,certainty",
+        f"weight,Weight,{EXACT},bytes,,exact",
+    ]
+    with pytest.raises(ValueError, match="there is no table 1"):
+        Bare().to_csv(table=1)
+
+
+def test_pandas_has_the_exact_rows():
+    pytest.importorskip("pandas")
+    frame = Basket().to_pandas()
+    assert frame["size"].tolist() == [EXACT, 2048, 1024, 512]
+    assert frame["n"].dropna().tolist() == [3, 1, 2]
+
+
+@pytest.mark.parametrize("html", [Basket()._repr_html_(), Basket().to_html()])
+def test_html_has_no_script_and_names_as_text(html):
+    found = Elements(html)
+    assert "script" not in found.counts and found.open == []
+    assert HOSTILE in found.text and "The 2 heaviest" in found.text
+
+
+def test_markdown_escapes_names():
+    assert HOSTILE not in Basket().to_markdown() and "Weight: **1073741824.0 TiB**" in Basket().to_markdown()
+
+
+def test_save_writes_the_format_of_the_suffix(tmp_path):
+    for suffix, text in {
+        ".txt": f"{Basket()}\n",
+        ".md": Basket().to_markdown(),
+        ".csv": Basket().to_csv(),
+        ".json": Basket().to_json(),
+        ".html": Basket().to_html(),
+    }.items():
+        Basket().save(tmp_path / f"basket{suffix}")
+        assert (tmp_path / f"basket{suffix}").read_text("utf-8") == text
+    with pytest.raises(ValueError, match=r"unknown suffix '.doc' \(expected .txt, .md, .csv, .json, .html\)"):
+        Basket().save(tmp_path / "basket.doc")
+
+
+def test_show_writes_what_print_shows_and_every_format():
+    def shown(**options):
+        out = io.StringIO()
+        Basket().show(out, **options)
+        return out.getvalue()
+
+    assert shown() == f"{Basket()}\n"
+    assert shown(mode="csv") == Basket().to_csv() and shown(mode="json") == Basket().to_json()
+    assert "  Weight" in shown(unit=None) and "TiB" not in shown(unit=None)
+    with pytest.raises(ValueError, match="unknown mode"):
+        shown(mode="word")
+
+
+def test_a_table_is_a_result():
+    table = Table("Fruit", COLUMNS, ROWS, total={"fruit": "total", "size": EXACT + 3584, "n": None})
+    top = table.sorted("size").top(1)
+    assert len(top) == 2 and top.rows[1] == {"fruit": "others", "size": 3584}
+    assert top.to_dict()["tables"][0]["rows"][1] == {"fruit": "others", "size": 3584, "n": None}
+    assert top.to_dict()["tables"][0]["total"]["size"] == EXACT + 3584
+    assert "fig" in str(table) and "total" in str(table)
+    with pytest.raises(ValueError, match="unknown column 'seeds'"):
+        table.sorted("seeds")
+
+
+def test_others_can_be_more_than_sums():
+    table = Table("Fruit", COLUMNS, ROWS, others=lambda rows: {"fruit": f"{len(rows)} more", "size": 0})
+    assert table.top(3).rows[-1] == {"fruit": "1 more", "size": 0}
+    assert table.top(4) is table and table.top(None) is table
