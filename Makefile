@@ -7,13 +7,14 @@ DOCS := .venv/.docs
 JAX := plugins/costcore-jax
 JAX_ENVIRONMENT := $(JAX)/.venv/.complete
 JAX_PYTHON := $(JAX)/.venv/bin/python
+TFLITE := plugins/costcore-tflite
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
 # Tests in as many processes as there are cores, four at most, as each may take 3 GB; `make test WORKERS=` uses one.
 WORKERS ?= --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-jax test test-jax test-browser test-matrix chromium check format details docs golden bundle benchmark clean
+.PHONY: help demo demo-jax test test-jax test-tflite test-browser test-matrix chromium check format details docs golden bundle benchmark clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -27,11 +28,15 @@ demo-jax: $(JAX_ENVIRONMENT) ## count the same network in JAX
 
 test: check ## run the checks and every test; all three frameworks must be installed
 	COSTCORE_TEST_FRONTENDS=pytorch,chainer,onnx $(BIN)/python -m pytest -q $(WORKERS)
+	@$(MAKE) --no-print-directory test-tflite
 	@if $(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))"; then $(MAKE) --no-print-directory test-jax; \
 	else echo "the JAX plug-in is not tested: JAX needs Python 3.11"; fi
 
 test-jax: $(JAX_ENVIRONMENT) ## run the tests of the JAX plug-in, in an environment of its own
 	cd $(JAX) && .venv/bin/python -m pytest -q
+
+test-tflite: $(TFLITE)/.venv/.complete ## run the tests of the TensorFlow Lite plug-in, in an environment of its own
+	cd $(TFLITE) && .venv/bin/python -m pytest -q
 
 test-browser: $(BROWSER) chromium ## open the HTML page in a headless Chromium (installed automatically for root on Debian)
 	$(BIN)/python -m pytest -q tests/browser
@@ -74,7 +79,7 @@ benchmark: $(ENVIRONMENT) ## measure what counting costs
 	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 clean: ## remove the environment and everything that was built
-	rm -rf .venv $(JAX)/.venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv plugins/*/.venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -not -path './.git/*' -exec rm -rf {} +
 
 # Chainer has no wheel. Its build needs pkg_resources, which setuptools 81 dropped; torch needs 77.0.3 or newer.
@@ -95,6 +100,14 @@ $(JAX_ENVIRONMENT): $(JAX)/pyproject.toml pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(JAX)/.venv
 	@$(JAX_PYTHON) -m pip install -qq --disable-pip-version-check --constraint constraints.txt \
 	  --editable . --editable "$(JAX)[dev]"
+	@touch $@
+
+# The same for files that no framework is needed to read.
+$(TFLITE)/.venv/.complete: $(TFLITE)/pyproject.toml pyproject.toml constraints.txt
+	@echo "building the environment of the TensorFlow Lite plug-in in $(TFLITE)/.venv"
+	@$(PYTHON) -m venv $(TFLITE)/.venv
+	@$(TFLITE)/.venv/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt \
+	  --editable . --editable "$(TFLITE)[dev]"
 	@touch $@
 
 $(BROWSER): $(ENVIRONMENT)

@@ -7,6 +7,9 @@ from typing import Any
 CHECKPOINT_SUFFIXES = (".bin", ".ckpt", ".pt", ".pth", ".safetensors")
 """Suffixes of files that hold weights without the model that uses them."""
 
+READERS_TO_INSTALL = {".tflite": "costcore-tflite"}
+"""Packages with the frontends of further files, by suffix."""
+
 EXPORTED_PROGRAM_SUFFIX = ".pt2"
 """The suffix of the files that ``torch.export.save`` writes."""
 

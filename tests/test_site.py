@@ -71,6 +71,7 @@ def test_every_document_and_every_family_has_a_page(made):
         "contributing.md",
         "changelog.md",
         "jax.md",
+        "tflite.md",
         "operators/index.md",
     } <= pages.keys()
     assert pages["operators/convolutions.md"].startswith("# Convolutions\n")
@@ -110,13 +111,16 @@ def test_a_link_to_no_file_names_the_document(link):
         places.rewrite(f"[x]({link})", "docs/faq.md", "faq.md")
 
 
-DOCUMENTS = ("architecture", "changelog", "contributing", "jax", "security")
+DOCUMENTS = ("architecture", "changelog", "contributing", "jax", "security", "tflite")
 
 
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ([["architecture", "changelog"]], "does not list contributing, jax, one, security; add each page to a section"),
+        (
+            [["architecture", "changelog"]],
+            "does not list contributing, jax, one, security, tflite; add each page to a section",
+        ),
         ([[*DOCUMENTS, "one", "two"]], "lists pages that do not exist: two"),
         ([[*DOCUMENTS, "one"], ["one"]], "lists pages twice: one"),
     ],

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from costcore.errors import CHECKPOINT_SUFFIXES, EXPORTED_PROGRAM_SUFFIX, CostError
+from costcore.errors import CHECKPOINT_SUFFIXES, EXPORTED_PROGRAM_SUFFIX, READERS_TO_INSTALL, CostError
 from costcore.ir import BITS, Tensor
 from costcore.ledger.caveats import EVALUATION, TRAIN, mode_of
 from costcore.messages import did_you_mean, error_text, short_repr, unknown
@@ -221,6 +221,8 @@ def check_target(target: str) -> None:
             f"{target!r} is an exported program. Pass the code that loads it, as file.py:factory, where factory "
             f"returns torch.export.load({target!r})."
         )
+    if reader := READERS_TO_INSTALL.get(Path(target).suffix):
+        raise ValueError(f"{target!r} is read by the package {reader}, which is not installed: pip install {reader}")
     suffixes = " or ".join(suffix for spec in specs().values() for suffix in spec.suffixes)
     libraries = "".join(f"{prefix}:NAME, " for spec in specs().values() for prefix in spec.libraries)
     problem = "a directory, not a model" if target and Path(target).is_dir() else "not a model"

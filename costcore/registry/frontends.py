@@ -11,7 +11,13 @@ from os import PathLike, fsdecode
 from pathlib import Path
 from typing import Any, cast
 
-from costcore.errors import CHECKPOINT_SUFFIXES, EXPORTED_PROGRAM_SUFFIX, CostError, UnknownOptionError
+from costcore.errors import (
+    CHECKPOINT_SUFFIXES,
+    EXPORTED_PROGRAM_SUFFIX,
+    READERS_TO_INSTALL,
+    CostError,
+    UnknownOptionError,
+)
 from costcore.frontend import Frontend, FrontendSpec
 from costcore.messages import did_you_mean, short_repr, unknown
 from costcore.plugins import cached, objects_from_plugins
@@ -146,6 +152,8 @@ def _unsupported(model: object) -> str:
             return f"{shown} is a checkpoint, not a model. {HOW_TO_LOAD_A_CHECKPOINT}"
         if path.endswith(EXPORTED_PROGRAM_SUFFIX):
             return f"{shown} is an exported program. Load it with torch.export.load, and pass the result."
+        if reader := READERS_TO_INSTALL.get(Path(path).suffix):
+            return f"{shown} is read by the package {reader}, which is not installed: pip install {reader}"
         if path.endswith(".json"):
             return f"{shown} is not a model. If it is a saved report, read it with Report.from_json."
         if Path(path).is_dir():

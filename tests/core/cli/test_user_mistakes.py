@@ -266,6 +266,17 @@ def test_a_target_of_another_form_lists_the_forms(target, end, capsys):
     assert error.endswith(f"{end}\n")
 
 
+def test_the_package_that_reads_a_file_is_named(capsys):
+    with pytest.raises(SystemExit):
+        main(["net.tflite"])
+    expected = (
+        "'net.tflite' is read by the package costcore-tflite, which is not installed: pip install costcore-tflite"
+    )
+    assert expected in capsys.readouterr().err
+    with pytest.raises(CostError, match=expected):
+        estimate("net.tflite")
+
+
 @pytest.mark.parametrize("command", [[], ["diff", "report.json"], ["table"]])
 def test_a_directory_is_reported_as_one(tmp_path, monkeypatch, capsys, command):
     monkeypatch.chdir(tmp_path)

@@ -118,7 +118,7 @@ class _Search:
                 self.taken.add(i)
 
     def _separate(self, nodes: frozenset[int], root: int) -> frozenset[int] | str:
-        """Return the equations of a group without those of numbers that others read too; why they are none."""
+        """Return the equations of a group without those of numbers that others read too, or why there are not any."""
         history = self.graph.history
         kept = set(nodes)
         for i in nodes - {root}:

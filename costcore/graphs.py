@@ -1,0 +1,244 @@
+"""Static graphs, as the files of runtimes store them: what a frontend that reads such files writes a run with.
+
+A frontend of a static format is a reader, which makes a :class:`GraphNode` of each operator and a :class:`GraphValue`
+of each tensor, and a table of rows. :class:`GraphRecording` makes calls of them, with module paths, data flow and
+parameters, so that every analysis works: the arena too. ``plugins/costcore-tflite`` is an example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from costcore.ir import Layer, Role, Tensor, prod
+from costcore.numbers.dims import Dim
+from costcore.registry.frontends import rows
+from costcore.trace.call import Call, Module
+from costcore.trace.dataflow import Dataflow, Step
+from costcore.trace.dataflow import Value as Size
+from costcore.trace.recorder import Recorder
+from costcore.trace.run import GraphNodes
+from costcore.translate import Native, Translation, Translator, role_of
+
+
+@dataclass(slots=True, eq=False)
+class GraphValue:
+    """A value of a graph.
+
+    Attributes:
+        shape: the size of each axis.
+        dtype: a key of :data:`costcore.ir.BITS`.
+        name: its name in the file.
+        is_stored: whether the file stores it: a weight or a constant.
+        data: its elements in order, if it is a small constant; None for any other.
+        identity: its operand id; 0 until it is recorded.
+        is_parameter: whether a call reads it as a learned parameter: as a weight or bias, or as anything if the reader
+            says so beforehand.
+        base: the value whose memory it shows in another order or shape; None for a value of its own.
+    """
+
+    shape: tuple[Dim, ...]
+    dtype: str
+    name: str = ""
+    is_stored: bool = False
+    data: tuple[Any, ...] | None = None
+    identity: int = 0
+    is_parameter: bool = False
+    base: GraphValue | None = None
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Dim:
+        """The number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> Dim:
+        """The bytes in memory, or in the file."""
+        return Tensor(self.shape, self.dtype).nbytes
+
+    def viewed(self, *shape: Dim) -> GraphValue:
+        """Return the same value with other axes, as a formula names them: ``[N, H, W, C]`` as ``[N, C, H, W]``."""
+        return GraphValue(shape, self.dtype, self.name, self.is_stored, self.data, base=self.base or self)
+
+    def permuted(self, *axes: int) -> GraphValue:
+        """Return the same value with its axes in another order."""
+        return self.viewed(*(self.shape[axis] for axis in axes))
+
+
+class GraphNode(NamedTuple):
+    """An operator of a graph.
+
+    Attributes:
+        native: full name of the operator, ``tflite::CONV_2D``, as rows name it.
+        type: its short name, ``CONV_2D``.
+        args: operands (:class:`GraphValue`, lists of these, or None) and attributes, by name.
+        outputs: the values that it produces.
+        name: its name; empty if it has none.
+        module: path of the module around it; empty if unknown.
+    """
+
+    native: str
+    type: str
+    args: Mapping[str, Any]
+    outputs: Sequence[GraphValue]
+    name: str = ""
+    module: str = ""
+
+
+class GraphRecording:
+    """Writes the nodes of a graph into a run.
+
+    Args:
+        recorder: receives the calls.
+        frontend: name of the frontend, whose rows (with those of plug-ins) map its operators.
+        constant_operands: ends of the names of operands that are constants and no learned parameters.
+
+    Attributes:
+        recorder: the recorder.
+        unknown: why lifetimes of values are unknown; empty if all are known.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        frontend: str,
+        constant_operands: tuple[str, ...] = ("_scale", "_zero_point", "indices", "shape"),
+    ) -> None:
+        self.recorder = recorder
+        self.unknown: dict[str, None] = {}
+        self._constant_operands = constant_operands
+        self._translator = Translator(rows(frontend), self._tensor, self._role)
+        self._stored: dict[int, GraphValue] = {}
+        self._steps: list[Step] = []
+        self._modules: dict[str, None] = {"": None}
+
+    def record(self, node: GraphNode, times: Dim = 1, region: str = "", where: str = "") -> Call:
+        """Record one execution of a node.
+
+        Args:
+            node: the node.
+            times: how often it runs.
+            region: the loop or branch that it belongs to.
+            where: where it is in the file, for calls that are not counted.
+        """
+        translation = self._translate(node)
+        layer = self.recorder.intern(translation.layer)
+        inputs = tuple(map(self.identity, translation.inputs))
+        call = Call(
+            layer=layer,
+            type=node.type,
+            native=node.native,
+            name=self.recorder.nodes_key(
+                GraphNodes((node.name,) if node.name else (), tuple(v.name for v in node.outputs))
+            ),
+            module=node.module,
+            times=times,
+            region=region,
+            inputs=inputs,
+            outputs=tuple(map(self.identity, translation.outputs)),
+            parameters=tuple(
+                dict.fromkeys(i for i, t in zip(inputs, layer.inputs.values(), strict=True) if t.role == "param")
+            ),
+            where=where if self.recorder.tracebacks or not translation.has_row else "",
+        )
+        self.recorder.record(call)
+        self._enter(node.module)
+        self._note_others(node, call)
+        return call
+
+    def identity(self, value: GraphValue) -> int:
+        """Return the operand id of a value; that of a learned parameter is its parameter id."""
+        value = value.base or value
+        if not value.identity:
+            value.identity = self.recorder.new_id()
+        if value.is_stored:
+            self._stored.setdefault(value.identity, value)
+        if value.is_parameter:
+            self.recorder.parameters.setdefault(value.identity, value.size)
+        return value.identity
+
+    def join(self, before: Sequence[GraphValue], after: Sequence[GraphValue], name: str) -> None:
+        """Note that values continue others: arguments of a graph that is called, and the results of such a call."""
+        pairs = [(new, old) for new, old in zip(after, before, strict=False) if new is not old and not new.is_stored]
+        takes = tuple((self.identity(new), self.identity(old)) for new, old in pairs if not old.is_stored)
+        makes = tuple(self._sized(new) for new, _ in pairs)
+        reads = tuple(self.identity(value) for value in before if not value.is_stored)
+        self._steps.append(Step(self.recorder.new_id(), reads, makes, takes, name=name))
+
+    def finish(self, inputs: Iterable[GraphValue], outputs: Iterable[GraphValue]) -> None:
+        """Write what holds for the whole graph into the recorder: its ends, data flow, parameters and modules."""
+        recorder, entering = self.recorder, list(inputs)
+        recorder.inputs += map(self.identity, entering)
+        recorder.returned += map(self.identity, outputs)
+        stored = self._stored.values()
+        recorder.n_params_model = sum(value.size for value in stored if value.is_parameter)
+        recorder.dataflow = Dataflow(
+            inputs=tuple(map(self._sized, entering)),
+            stored=tuple(map(self._sized, stored)),
+            steps=tuple(self._steps),
+            unknown=tuple(self.unknown),
+        )
+        if len(self._modules) > 1:
+            recorder.modules.update({path: Module("") for path in self._modules})
+
+    def _sized(self, value: GraphValue) -> Size:
+        return Size(self.identity(value), value.nbytes, value.name)
+
+    def _translate(self, node: GraphNode) -> Translation:
+        """Return the layer of a node; one whose operands are all constants was computed before the run."""
+        values = list(_values(node.args.values()))
+        if values and all(value.is_stored for value in values):
+            for value in node.outputs:
+                value.is_stored = True
+            outputs = [Tensor(value.shape, value.dtype) for value in node.outputs]
+            return Translation(Layer("constant", {}, outputs), (), tuple(node.outputs), has_row=True)
+        return self._translator(Native(node.native, node.args, node.outputs))
+
+    def _tensor(self, value: Any, role: Role) -> Tensor | None:
+        """Return the operand for a value in the role that its name gives it; None for a plain argument."""
+        if not isinstance(value, GraphValue):
+            return None
+        owner = value.base or value
+        if role in ("param", "state") and not owner.is_stored:
+            role = "data"
+        if role == "data" and owner.is_stored:
+            role = "param" if owner.is_parameter else "const"
+        owner.is_parameter |= role == "param"
+        return Tensor(value.shape, value.dtype, role)
+
+    def _role(self, operand: str) -> Role:
+        return "const" if operand.endswith(self._constant_operands) else role_of(operand)
+
+    def _note_others(self, node: GraphNode, call: Call) -> None:
+        """Note what a node reads and produces beside the operands of its layer."""
+        known = {*call.inputs, *call.outputs}
+        reads = tuple(
+            identity
+            for value in _values(node.args.values())
+            if not (value.base or value).is_stored and (identity := self.identity(value)) not in known
+        )
+        makes = tuple(self._sized(value) for value in node.outputs if self.identity(value) not in known)
+        if reads or makes:
+            at = call.outputs[0] if call.outputs else self.recorder.new_id()
+            self._steps.append(Step(at, reads, makes, name="" if call.outputs else node.type))
+
+    def _enter(self, module: str) -> None:
+        """Add a module and those around it."""
+        parts = module.split(".") if module else []
+        for end in range(1, len(parts) + 1):
+            self._modules.setdefault(".".join(parts[:end]))
+
+
+def _values(items: Iterable[Any]) -> Iterable[GraphValue]:
+    """Yield the values among arguments, those in lists too."""
+    for item in items:
+        if isinstance(item, GraphValue):
+            yield item
+        elif isinstance(item, (list, tuple)):
+            yield from (part for part in item if isinstance(part, GraphValue))

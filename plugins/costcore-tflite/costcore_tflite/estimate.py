@@ -1,0 +1,133 @@
+"""Read a .tflite file and record the calls of one pass: the entry of this frontend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from typing import Any
+
+from costcore.errors import CostError
+from costcore.graphs import GraphRecording
+from costcore.messages import unknown
+from costcore.numbers.dims import Dim
+from costcore.numbers.expressions import symbol_of
+from costcore.trace.recorder import Recorder
+
+from .model import Graph, TensorInfo, read_model
+from .walk import Walker
+
+
+def accepts(model: object) -> bool:
+    """Return True for a path ending in ``.tflite``."""
+    return isinstance(model, (str, PathLike)) and fspath(model).endswith(".tflite")
+
+
+def estimate(
+    recorder: Recorder,
+    model: Any,
+    inputs: Any = None,
+    *,
+    dims: Mapping[str, int] | None = None,
+    trips: int | None = None,
+) -> None:
+    """Record the calls of one pass of ``model``.
+
+    The shapes of all tensors are those of the file. An axis that it leaves open is the symbol ``batch`` if it is the
+    first one, and can be given with ``dims``, or by the shapes of the inputs.
+
+    Args:
+        recorder: receives the calls.
+        model: the path of a file.
+        inputs: shapes of the inputs in order or by name; they may give sizes to open axes only.
+        dims: sizes of the axes that the file leaves open, ``{"batch": 8}``.
+        trips: how often loops run whose number of runs depends on data; default: a symbol for each.
+
+    Raises:
+        CostError: if the file is not a TensorFlow Lite model, or is damaged; the message includes the file.
+        TypeError, ValueError: for an invalid option.
+    """
+    if trips is not None and (not isinstance(trips, int) or isinstance(trips, bool) or trips < 0):
+        raise ValueError(f"trips must be an integer of 0 or more (got {trips!r})")
+    name = fspath(model)
+    read = read_model(name)
+    recorder.frameworks["tflite"] = f"schema {read.version}"
+    graph = read.graphs[0]
+    try:
+        batch = _batch(graph, inputs, dims)
+        recording = GraphRecording(recorder, "tflite")
+        walker = Walker(recording, read, batch, trips)
+        walker.run()
+    except CostError as error:
+        raise CostError(f"{name}: {error}") from error
+
+
+def _batch(graph: Graph, inputs: Any, dims: Mapping[str, int] | None) -> Dim:
+    """Return the size of the first axis where the file leaves it open; 1 if it is open nowhere.
+
+    Raises:
+        CostError: if another axis is open, or if sizes do not fit the file.
+    """
+    given = _given(graph, inputs)
+    if dims is not None and (extra := [name for name in dims if name != "batch"]):
+        raise CostError(unknown("dimension", extra, ["batch"]))
+    open_inputs = [graph.tensors[index] for index in graph.inputs if graph.tensors[index].open_axes]
+    for tensor in open_inputs:
+        if tensor.open_axes != (0,):
+            raise CostError(
+                f"input {tensor.name!r} has the shape {_text(tensor)}: only the first axis may be open. Convert the "
+                "model with fixed sizes"
+            )
+    sizes = {shape[0] for index, shape in given.items() if graph.tensors[index].open_axes}
+    sizes |= {dims["batch"]} if dims else set()
+    if not open_inputs:
+        if dims:
+            raise CostError("the file leaves no dimension open, so that dims cannot be given")
+        return 1
+    if len(sizes) > 1:
+        raise CostError(f"the first axis has several sizes: {', '.join(map(str, sizes))}")
+    (size,) = sizes or {symbol_of("batch")}
+    if not isinstance(size, int):
+        return size
+    if size < 0:
+        raise CostError(f"batch must be 0 or more (got {size})")
+    return size
+
+
+def _given(graph: Graph, inputs: Any) -> dict[int, Sequence[Any]]:
+    """Return the shapes that the user gives, by the tensor.
+
+    Raises:
+        CostError: if an input does not exist, or a size differs from that of the file.
+    """
+    if inputs is None:
+        return {}
+    names = [graph.tensors[index].name for index in graph.inputs]
+    if isinstance(inputs, Mapping):
+        if wrong := [name for name in inputs if name not in names]:
+            raise CostError(unknown("input", wrong, names))
+        shapes = {graph.inputs[names.index(name)]: _shape(value) for name, value in inputs.items()}
+    else:
+        is_one = isinstance(inputs, tuple) and all(not isinstance(item, (tuple, list)) for item in inputs)
+        listed = [inputs] if is_one or hasattr(inputs, "shape") else list(inputs)
+        if len(listed) > len(names):
+            raise CostError(f"{len(listed)} inputs were given, but the file has {len(names)}: {', '.join(names)}")
+        shapes = {index: _shape(value) for index, value in zip(graph.inputs, listed, strict=False)}
+    for index, shape in shapes.items():
+        tensor = graph.tensors[index]
+        pairs = zip(tensor.shape, shape, strict=False)
+        fixed = [pair for axis, pair in enumerate(pairs) if axis not in tensor.open_axes]
+        if len(shape) != len(tensor.shape) or any(expected != size for expected, size in fixed):
+            raise CostError(f"input {tensor.name!r} has the shape {_text(tensor)} in the file (got {tuple(shape)})")
+    return shapes
+
+
+def _shape(value: Any) -> Sequence[Any]:
+    found: Any = getattr(value, "shape", value)
+    if not isinstance(found, (tuple, list)):
+        raise TypeError(f"expected a shape such as (1, 96, 96, 3) or an array (got {value!r})")
+    return tuple(found)
+
+
+def _text(tensor: TensorInfo) -> str:
+    sizes = ("?" if axis in tensor.open_axes else str(size) for axis, size in enumerate(tensor.shape))
+    return f"({', '.join(sizes)})"

@@ -1,0 +1,1 @@
+"""The mapping rules of the operators of TensorFlow Lite, by family."""

@@ -1,0 +1,265 @@
+"""Walk the graphs of a file: control flow, constants that are unpacked before the run, and everything else as calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from costcore.errors import CostError
+from costcore.graphs import GraphNode, GraphRecording, GraphValue
+from costcore.numbers.dims import Dim
+from costcore.numbers.expressions import symbol_of
+
+from .model import Graph, Model, OperatorInfo, TensorInfo
+from .rows.table import SIGNATURES, WITHOUT_RESULT
+
+UNPACKED = {"DEQUANTIZE": "stored in a smaller type", "DENSIFY": "stored without their zeros"}
+"""Operators on constants that the runtime runs once, before the first pass: what the constants are."""
+
+LEARNED_BY = frozenset(("ADD", "SUB", "MUL", "DIV", "GATHER", "BATCH_MATMUL", "EMBEDDING_LOOKUP"))
+"""Operators whose constants of several real numbers are learned parameters, as those of layers are by their place."""
+
+NPU = "ethos-u"
+"""The custom operator in which the compiler Vela hides what the NPU runs."""
+
+REAL = frozenset(("float16", "bfloat16", "float32", "float64"))
+
+DEEPEST = 32
+MOST_NODES = 200_000
+"""The most operators that are recorded, those of graphs that are called several times included."""
+
+
+class Place(NamedTuple):
+    """Where a graph runs: how often, in which loop or branch, and how deep inside others."""
+
+    times: Dim = 1
+    region: str = ""
+    depth: int = 0
+
+
+class Quantized(GraphValue):
+    """A value with what its integers mean.
+
+    Attributes:
+        scale: its scales, a constant; None if it is not quantized.
+        zero_point: its zero points; None if all are 0.
+    """
+
+    __slots__ = ("scale", "zero_point")
+    scale: GraphValue | None
+    zero_point: GraphValue | None
+
+
+def value_of(tensor: TensorInfo, batch: Dim) -> Quantized:
+    """Return the value of a tensor of a file. Its size in an open axis is a multiple of the batch.
+
+    Raises:
+        CostError: if the file leaves several of its axes open.
+    """
+    if len(tensor.open_axes) > 1:
+        raise CostError(f"tensor {tensor.name!r} has several open axes. Convert the model with fixed sizes")
+    shape = tuple(batch * size if i in tensor.open_axes else size for i, size in enumerate(tensor.shape))
+    value = Quantized(shape, tensor.dtype, tensor.name, tensor.is_stored, tensor.data)
+    counts = () if tensor.scales == 1 else (tensor.scales,)
+    value.scale = GraphValue(counts, "float32", is_stored=True) if tensor.scales else None
+    value.zero_point = GraphValue((), tensor.dtype, is_stored=True) if tensor.has_zero_point else None
+    return value
+
+
+class Walker:
+    """Records the graphs of one file.
+
+    Args:
+        recording: receives the calls.
+        model: the file.
+        batch: size of the axes that the file leaves open.
+        trips: how often loops run whose number of runs depends on data; None for a symbol for each.
+    """
+
+    def __init__(self, recording: GraphRecording, model: Model, batch: Dim, trips: int | None) -> None:
+        self._recording, self._model = recording, model
+        self._batch, self._trips = batch, trips
+        self._n_nodes = self._n_loops = 0
+        self._noted: set[str] = set()
+
+    def run(self) -> None:
+        """Record the first graph, which is the model."""
+        graph = self._model.graphs[0]
+        values = self._values(graph)
+        self._walk(graph, values, Place())
+        ends = ([values[i] for i in side] for side in (graph.inputs, graph.outputs))
+        self._recording.finish(*ends)
+
+    def _values(self, graph: Graph) -> list[Quantized]:
+        return [value_of(tensor, self._batch) for tensor in graph.tensors]
+
+    def _walk(self, graph: Graph, values: Sequence[Quantized], place: Place) -> None:
+        if place.depth > DEEPEST:
+            raise CostError(f"graphs call each other more than {DEEPEST} deep")
+        for position, operator in enumerate(graph.operators):
+            self._n_nodes += 1
+            if self._n_nodes > MOST_NODES:
+                raise CostError(f"the graphs expand to more than {MOST_NODES:,} operators")
+            inputs = [None if i < 0 else values[i] for i in operator.inputs]
+            outputs = [values[i] for i in operator.outputs]
+            if not self._is_control_flow(operator, inputs, outputs, place):
+                self._record(operator, inputs, outputs, place, f"operator {position} of graph {graph.name or 0!r}")
+
+    def _record(
+        self,
+        operator: OperatorInfo,
+        inputs: Sequence[Quantized | None],
+        outputs: Sequence[Quantized],
+        place: Place,
+        where: str,
+    ) -> None:
+        """Record an operator, unless the runtime unpacks a constant with it before the first pass."""
+        given = [value for value in inputs if value is not None]
+        if not operator.is_custom:
+            _check(operator.name, inputs, outputs, where)
+        if operator.name in UNPACKED and given and all(value.is_stored for value in given):
+            for value in outputs:
+                value.is_stored = True
+            self._note(f"constants are {UNPACKED[operator.name]}, and unpacked once before the first pass")
+            return
+        if operator.name == NPU:
+            self._note(f"{NPU} hides the part that was compiled for an NPU: count the file from before that compiler")
+        if operator.name in LEARNED_BY:
+            for value in given:
+                is_real = value.dtype in REAL or value.scale is not None
+                value.is_parameter |= value.is_stored and is_real and value.ndim > 0 and value.size != 1
+        arguments = {**operator.options, "inputs": list(inputs), "outputs": dict(enumerate(outputs))}
+        name = outputs[0].name if outputs else ""
+        node = GraphNode(f"tflite::{operator.name}", operator.name, arguments, outputs, name, module_of(name))
+        self._recording.record(node, place.times, place.region, where)
+
+    def _is_control_flow(
+        self,
+        operator: OperatorInfo,
+        inputs: Sequence[Quantized | None],
+        outputs: Sequence[Quantized],
+        place: Place,
+    ) -> bool:
+        """Record the graphs that an operator runs; return False if it runs none."""
+        options, given = operator.options, [value for value in inputs if value is not None]
+        deeper = place._replace(depth=place.depth + 1)
+        if operator.name == "WHILE":
+            self._loop(options, given, outputs, deeper)
+        elif operator.name == "IF":
+            self._branch(options, given[1:], outputs, deeper)
+        elif operator.name == "CALL_ONCE":
+            self._note("CALL_ONCE prepares the model before the first pass and is not counted")
+        elif operator.name == "CALL":
+            self._call(options["Subgraph"], given, outputs, deeper)
+        elif operator.name == "STABLEHLO_COMPOSITE":
+            self._call(options["DecompositionSubgraphIndex"], given, outputs, deeper)
+        else:
+            return False
+        return True
+
+    def _call(self, index: int, given: Sequence[GraphValue], outputs: Sequence[GraphValue], place: Place) -> None:
+        """Record a graph once, with the values that it is given."""
+        graph = self._graph(index)
+        values = self._values(graph)
+        self._recording.join(given, [values[i] for i in graph.inputs], f"{graph.name}: start")
+        self._walk(graph, values, place)
+        self._recording.join([values[i] for i in graph.outputs], outputs, f"{graph.name}: end")
+
+    def _branch(
+        self, options: Mapping[str, Any], given: Sequence[GraphValue], outputs: Sequence[GraphValue], place: Place
+    ) -> None:
+        """Record the branch with more operators, and say so."""
+        indices = options["ThenSubgraphIndex"], options["ElseSubgraphIndex"]
+        sizes = [len(self._graph(index).operators) for index in indices]
+        chosen = 0 if sizes[0] >= sizes[1] else 1
+        side = ("then", "else")[chosen]
+        self._recording.recorder.assume(
+            f"which branch of IF runs depends on data: the {side} branch is counted, which has more operators"
+        )
+        region = f"{place.region}/if" if place.region else "if"
+        self._call(indices[chosen], given, outputs, place._replace(region=region))
+
+    def _loop(
+        self, options: Mapping[str, Any], given: Sequence[GraphValue], outputs: Sequence[GraphValue], place: Place
+    ) -> None:
+        """Record the condition and the body of a loop, as often as they run."""
+        condition, body = self._graph(options["CondSubgraphIndex"]), self._graph(options["BodySubgraphIndex"])
+        self._n_loops += 1
+        trips = counted_trips(condition, body, given)
+        if trips is None:
+            trips = symbol_of(f"trips_{self._n_loops}") if self._trips is None else self._trips
+            hint = f"it is the symbol {trips}. Give it with trips=…" if self._trips is None else f"{trips} (trips)"
+            self._recording.recorder.assume(f"how often a WHILE loop runs depends on data: {hint}")
+        region = f"{place.region}/loop{self._n_loops}" if place.region else f"loop{self._n_loops}"
+        inside = place._replace(region=region)
+        self._call(options["CondSubgraphIndex"], given, (), inside._replace(times=place.times * (trips + 1)))
+        self._call(options["BodySubgraphIndex"], given, outputs, inside._replace(times=place.times * trips))
+
+    def _graph(self, index: int) -> Graph:
+        if not 0 <= index < len(self._model.graphs):
+            raise CostError(f"an operator runs graph {index} of {len(self._model.graphs)}")
+        return self._model.graphs[index]
+
+    def _note(self, text: str) -> None:
+        if text not in self._noted:
+            self._noted.add(text)
+            self._recording.recorder.notes.append(text)
+
+
+def _check(name: str, inputs: Sequence[GraphValue | None], outputs: Sequence[GraphValue], where: str) -> None:
+    """Check that an operator has the operands and the result that its row reads.
+
+    Raises:
+        CostError: if it does not; the file is damaged.
+    """
+    for position, rank in enumerate(SIGNATURES.get(name, (None,))):
+        value = inputs[position] if position < len(inputs) else None
+        if value is None or rank not in (None, value.ndim):
+            expected = "is missing" if value is None else f"has {value.ndim} axes (expected {rank})"
+            raise CostError(f"{where}: operand {position} of {name} {expected}")
+    if not outputs and name not in WITHOUT_RESULT:
+        raise CostError(f"{where}: {name} has no result")
+
+
+def counted_trips(condition: Graph, body: Graph, given: Sequence[GraphValue]) -> int | None:
+    """Return how often a loop runs that counts from a constant to a constant; None if that depends on data.
+
+    The condition is one comparison LESS of a carried value with a constant, or with a carried value that is one, and
+    the body adds a constant to the first.
+    """
+    if len(condition.operators) != 1 or condition.operators[0].name != "LESS":
+        return None
+    counter, limit = condition.operators[0].inputs
+    if counter not in condition.inputs:
+        return None
+    place = condition.inputs.index(counter)
+    last = _carried(condition, limit, given)
+    first = given[place].data if place < len(given) else None
+    steps = [
+        body.tensors[i].data
+        for operator in body.operators
+        if operator.name == "ADD"
+        and operator.outputs == (body.outputs[place],)
+        and body.inputs[place] in operator.inputs
+        for i in operator.inputs
+        if i != body.inputs[place]
+    ]
+    step = steps[0] if len(steps) == 1 else None
+    if any(numbers is None or len(numbers) != 1 for numbers in (first, last, step)):
+        return None
+    (start,), (stop,), (by,) = first, last, step  # type: ignore[misc]
+    return max(0, -(-(stop - start) // by)) if by > 0 else None
+
+
+def _carried(graph: Graph, index: int, given: Sequence[GraphValue]) -> tuple[int, ...] | None:
+    """Return the constant that a tensor of a loop's condition is; None if it is computed."""
+    if index in graph.inputs:
+        position = graph.inputs.index(index)
+        return given[position].data if position < len(given) else None
+    return graph.tensors[index].data
+
+
+def module_of(name: str) -> str:
+    """Return the path of the module whose operator made a tensor, ``model.dense`` of ``model/dense/BiasAdd;…``."""
+    parts = name.partition(";")[0].strip("/").split("/")
+    return ".".join(part.replace(".", "_") for part in parts[:-1] if part)

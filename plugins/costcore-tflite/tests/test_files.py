@@ -1,0 +1,161 @@
+"""Real files, sizes that a file leaves open, control flow, memory, and files that are no models."""
+
+import random
+from pathlib import Path
+
+import pytest
+from build import G, Op, T, model
+
+from costcore import CostError, compare, estimate
+
+DATA = Path(__file__).parent / "data"
+FILES = sorted(DATA.glob("*.tflite"))
+pytestmark = pytest.mark.filterwarnings("ignore:no calculator for:costcore.CostWarning")
+MACS = {"micro_speech_quantized": 336_000, "person_detect": 7_157_888}
+"""Published, or counted with another program (tests/data/README.md names the files)."""
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_real_files_are_counted(file):
+    report = estimate(file)
+    assert report.calls
+    expected = "partial" if file.stem in ("audio_preprocessor_int8", "person_detect_vela") else "complete"
+    assert report.status == expected
+    if file.stem in MACS:
+        assert report.total_report["macs"] == MACS[file.stem]
+
+
+def test_a_file_for_an_npu_says_that_it_hides_the_network():
+    report = estimate(DATA / "person_detect_vela.tflite")
+    assert [each["type"] for each in report.ignored_layers.values()] == ["ethos-u"]
+    assert any("count the file from before that compiler" in note for note in report.notes)
+
+
+def test_an_open_batch_is_a_symbol():
+    """1 -> 16 -> 16 -> 1 features: 16 + 256 + 16 products per sample, and 288 + 33 parameters."""
+    report = estimate(DATA / "hello_world_float.tflite")
+    assert str(report.total_report["macs"]) == "288*batch"
+    assert report.subs(batch=4) == estimate(DATA / "hello_world_float.tflite", (4, 1))
+    assert report.subs(batch=4) == estimate(DATA / "hello_world_float.tflite", dims={"batch": 4})
+    assert report.total_report["n_params"] == 321
+
+
+def test_an_axis_that_the_batch_is_folded_into_is_a_multiple_of_it():
+    tensors = [T((None, 7, 3)), T((2,), "int32", data=(-1, 3)), T((None, 3))]
+    tensors[2] = tensors[2]._replace(shape=(None, 3))
+    report = estimate(model(G(tensors, [Op("RESHAPE", (0, 1), (2,))], [0], [2])), (2, 7, 3))
+    assert report.layer_report["RESHAPE-1"]["input_shapes"] == [(2, 7, 3)]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ((4, 2), r"input '[^']+' has the shape \(\?, 1\) in the file \(got \(4, 2\)\)"),
+        ({"x": (1, 1)}, "unknown input 'x'"),
+        ([(1, 1), (1, 1)], "2 inputs were given, but the file has 1"),
+    ],
+)
+def test_wrong_inputs_are_errors(inputs, message):
+    with pytest.raises(CostError, match=message):
+        estimate(DATA / "hello_world_float.tflite", inputs)
+
+
+def test_the_arena_is_that_of_the_runtime():
+    """Greedy by size, aligned to 16 bytes: the largest sum of an input and an output is 48 x 48 x (8 + 16) bytes."""
+    arena = estimate(DATA / "person_detect.tflite").arena(16)
+    assert (arena.peak, arena.size) == (48 * 48 * (8 + 16), 55_296)
+    assert arena.weights < (DATA / "person_detect.tflite").stat().st_size
+
+
+def test_quantized_files_have_the_products_of_real_ones():
+    names = ("hello_world_float", "hello_world_int8")
+    one, other = (estimate(DATA / f"{name}.tflite", (1, 1)).total_report for name in names)
+    assert (one["macs"], one["n_params"]) == (other["macs"], other["n_params"])
+    assert one["mrw"] > 3 * other["mrw"]
+    assert compare(*(estimate(DATA / f"{name}.tflite", (1, 1)) for name in names)) is not None
+
+
+def test_constants_of_half_precision_are_unpacked_before_the_run():
+    """The weight is stored as float16; the layer reads it as float32, as the runtime does."""
+    tensors = [T((2, 6)), T((5, 6), "float16", stored=True), T((5, 6)), T((2, 5))]
+    operators = [Op("DEQUANTIZE", (1,), (2,)), Op("FULLY_CONNECTED", (0, 2), (3,), "FullyConnectedOptions")]
+    report = estimate(model(G(tensors, operators, [0], [3])))
+    (only,) = report.layer_report.values()
+    assert (only["op"], only["macs"], only["n_params"], only["mread"]) == ("linear", 60, 30, 4 * (12 + 30))
+    assert "stored in a smaller type" in report.notes[0]
+
+
+SCALAR = T((), "int32")
+CONDITION = G([SCALAR, T((), "int32", data=(10,)), T((), "bool"), T((2, 2))], [Op("LESS", (0, 1), (2,))], [0, 3], [2])
+BODY = G(
+    [SCALAR, T((), "int32", data=(2,)), SCALAR, T((2, 2)), T((2, 2))],
+    [Op("ADD", (0, 1), (2,), "AddOptions"), Op("EXP", (3,), (4,))],
+    [0, 3],
+    [2, 4],
+)
+WHILE = {"CondSubgraphIndex": 1, "BodySubgraphIndex": 2}
+
+
+def loop(first):
+    tensors = [first, T((2, 2)), SCALAR, T((2, 2))]
+    inputs = [1] if first.data is not None else [0, 1]
+    return model(G(tensors, [Op("WHILE", (0, 1), (2, 3), "WhileOptions", WHILE)], inputs, [3]), CONDITION, BODY)
+
+
+def test_a_loop_that_counts_runs_as_often():
+    """From 4 below 10 in steps of 2: 3 times."""
+    report = estimate(loop(T((), "int32", data=(4,))))
+    assert report.layer_report["EXP-1"]["flops"] == 3 * 4
+    assert report.status == "complete"
+
+
+def test_a_loop_that_depends_on_data_is_a_symbol_or_as_given():
+    report = estimate(loop(SCALAR))
+    assert (report.status, str(report.layer_report["EXP-1"]["flops"])) == ("assumed", "4*trips_1")
+    assert estimate(loop(SCALAR), trips=5).layer_report["EXP-1"]["flops"] == 20
+
+
+def test_the_larger_branch_is_counted_and_assumed():
+    large = G([T((2, 2)), T((2, 2)), T((2, 2))], [Op("EXP", (0,), (1,)), Op("EXP", (1,), (2,))], [0], [2])
+    small = G([T((2, 2)), T((2, 2))], [Op("EXP", (0,), (1,))], [0], [1])
+    options = {"ThenSubgraphIndex": 1, "ElseSubgraphIndex": 2}
+    main = G([T((), "bool"), T((2, 2)), T((2, 2))], [Op("IF", (0, 1), (2,), "IfOptions", options)], [0, 1], [2])
+    report = estimate(model(main, small, large))
+    assert (report.status, report.total_report["flops"]) == ("assumed", 8)
+    assert "the else branch is counted" in report.assumptions[0][0]
+
+
+def test_graphs_that_call_themselves_are_an_error():
+    main = G([T((2,)), T((2,))], [Op("CALL", (0,), (1,), "CallOptions", {"Subgraph": 0})], [0], [1])
+    with pytest.raises(CostError, match="graphs call each other more than 32 deep"):
+        estimate(model(main))
+
+
+@pytest.mark.parametrize("content", [b"", b"TFL3", b"\0\0\0\0TFL3", b"\x08\0\0\0ONNX" + bytes(40)])
+def test_what_is_no_model_is_an_error(content, tmp_path):
+    (tmp_path / "x.tflite").write_bytes(content)
+    with pytest.raises(CostError, match=r"x\.tflite"):
+        estimate(tmp_path / "x.tflite")
+
+
+def test_damaged_files_end_with_a_sentence(tmp_path):
+    """Bytes are changed at random, lengths and offsets among them, or the end is missing."""
+    generator = random.Random(7)
+    originals = [file.read_bytes() for file in FILES if file.stat().st_size < 10_000]
+    accepted = 0
+    for _ in range(600):
+        content = bytearray(generator.choice(originals))
+        for _ in range(generator.choice((1, 2, 5, 30))):
+            content[generator.randrange(len(content))] = generator.choice(
+                (0, 1, 127, 128, 255, generator.randrange(256))
+            )
+        if generator.random() < 0.2:
+            del content[generator.randrange(8, len(content)) :]
+        try:
+            (tmp_path / "x.tflite").write_bytes(content)
+            report = estimate(tmp_path / "x.tflite")
+            str(report), report.to_json()
+            accepted += 1
+        except CostError as error:
+            assert str(error)
+    assert accepted > 60

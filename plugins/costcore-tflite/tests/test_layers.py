@@ -1,0 +1,191 @@
+"""Costs of single operators, worked out by hand, and the rows of all of them."""
+
+import pytest
+import tflite
+from build import G, Op, T, model
+
+from costcore import estimate
+from costcore_tflite.rows.table import NOT_PRICED, ROWS, WALKED
+
+RELU, RELU6 = tflite.ActivationFunctionType.RELU, tflite.ActivationFunctionType.RELU6
+SAME = tflite.Padding.SAME
+
+
+def entry(operator, tensors, n_inputs=1):
+    """The only call of a model of one operator, whose last tensor is its output."""
+    inputs = [i for i, tensor in enumerate(tensors[:-1]) if not tensor.stored and tensor.data is None][:n_inputs]
+    report = estimate(model(G(tensors, [operator], inputs, [len(tensors) - 1])))
+    (only,) = report.layer_report.values()
+    assert report.status == "complete"
+    return only
+
+
+def test_convolution_with_an_activation():
+    """6 x 6 places of 4 outputs, 3 x 3 x 2 products each; relu6 compares twice."""
+    tensors = [T((1, 6, 6, 2)), T((4, 3, 3, 2), stored=True), T((4,), stored=True), T((1, 6, 6, 4))]
+    options = {"StrideH": 1, "StrideW": 1, "Padding": SAME, "FusedActivationFunction": RELU6}
+    found = entry(Op("CONV_2D", (0, 1, 2), (3,), "Conv2DOptions", options), tensors)
+    outputs = 6 * 6 * 4
+    assert (found["op"], found["macs"], found["flops"]) == ("fused_conv", outputs * 18, outputs * (18 + 2))
+    assert (found["mread"], found["mwrite"]) == (4 * (72 + 72 + 4), 4 * outputs)
+    assert found["n_params"] == 72 + 4
+    assert found["params"]["padding"] == (1, 1)
+
+
+def test_same_padding_puts_the_odd_place_at_the_end():
+    """8 places at stride 2 with windows of 3: 3 * 2 + 3 - 8 = 1 place, which is at the end."""
+    tensors = [T((1, 8, 8, 1)), T((1, 3, 3, 1), stored=True), T((1, 4, 4, 1))]
+    options = {"StrideH": 2, "StrideW": 2, "Padding": SAME}
+    found = entry(Op("CONV_2D", (0, 1), (2,), "Conv2DOptions", options), tensors)
+    assert found["params"]["padding"] == ((0, 1), (0, 1))
+
+
+def test_depthwise_convolution():
+    """4 x 4 places of 6 outputs, 3 x 3 products each: two filters for each of 3 channels."""
+    tensors = [T((1, 6, 6, 3)), T((1, 3, 3, 6), stored=True), T((6,), stored=True), T((1, 4, 4, 6))]
+    options = {"StrideH": 1, "StrideW": 1, "DepthMultiplier": 2, "Padding": tflite.Padding.VALID}
+    found = entry(Op("DEPTHWISE_CONV_2D", (0, 1, 2), (3,), "DepthwiseConv2DOptions", options), tensors)
+    assert (found["op"], found["macs"], found["params"]["groups"]) == ("conv", 96 * 9, 3)
+
+
+def test_grouped_convolution():
+    """Groups follow from the channels of the weight: 8 of 2 inputs."""
+    tensors = [T((1, 1, 1, 16)), T((8, 1, 1, 2), stored=True), T((1, 1, 1, 8))]
+    found = entry(Op("CONV_2D", (0, 1), (2,), "Conv2DOptions", {"StrideH": 1, "StrideW": 1}), tensors)
+    assert (found["macs"], found["params"]["groups"]) == (8 * 2, 8)
+
+
+def test_transposed_convolution():
+    """Each of 3 x 3 x 2 inputs is multiplied by 2 x 2 x 5 weights."""
+    shape, weight = T((4,), "int32", data=(1, 6, 6, 5)), T((5, 2, 2, 2), stored=True)
+    tensors = [shape, weight, T((1, 3, 3, 2)), T((1, 6, 6, 5))]
+    options = {"StrideH": 2, "StrideW": 2, "Padding": tflite.Padding.VALID}
+    found = entry(Op("TRANSPOSE_CONV", (0, 1, 2), (3,), "TransposeConvOptions", options), tensors)
+    assert (found["op"], found["macs"]) == ("conv_transpose", 18 * 20)
+
+
+def test_linear_layer_of_images():
+    """2 samples of 2 x 3 features, which the operator flattens, to 5 units."""
+    tensors = [T((2, 2, 3)), T((5, 6), stored=True), T((5,), stored=True), T((2, 5))]
+    options = {"FusedActivationFunction": RELU}
+    found = entry(Op("FULLY_CONNECTED", (0, 1, 2), (3,), "FullyConnectedOptions", options), tensors)
+    assert (found["op"], found["macs"], found["flops"]) == ("fused_linear", 60, 60 + 10)
+    assert found["n_params"] == 35
+
+
+def test_quantized_linear_layer():
+    """Products 2 * 6 * 5; 12 add for the zero point of x; per output 1 mul, 3 cmp and 1 add of its zero point.
+
+    The activation is one of the limits, at no further cost. Scales of 5 channels are 4 bytes each.
+    """
+    x, w = T((2, 6), "int8", scales=1, zero_point=3), T((5, 6), "int8", stored=True, scales=5)
+    tensors = [x, w, T((5,), "int32", stored=True, scales=5), T((2, 5), "int8", scales=1, zero_point=-128)]
+    options = {"FusedActivationFunction": RELU}
+    found = entry(Op("FULLY_CONNECTED", (0, 1, 2), (3,), "FullyConnectedOptions", options), tensors)
+    assert (found["op"], found["macs"], found["flops"]) == ("quantized_linear", 60, 60 + 12 + 10 * 5)
+    assert (found["mread"], found["mwrite"]) == (12 + 30 + 5 * 4 + 5 * 4, 10)
+
+
+def test_dynamic_range_quantization():
+    """Real x meets int8 weights: x is quantized first, as ``dynamic_quantized_linear`` states."""
+    tensors = [T((2, 6)), T((5, 6), "int8", stored=True, scales=1), T((2, 5))]
+    found = entry(Op("FULLY_CONNECTED", (0, 1), (2,), "FullyConnectedOptions"), tensors)
+    assert (found["op"], found["macs"]) == ("dynamic_quantized_linear", 60)
+    assert (found["mread"], found["mwrite"]) == (12 * 4 + 30, 40)
+
+
+def test_matrix_product_of_a_transposed_side():
+    tensors = [T((2, 3, 4)), T((2, 5, 4)), T((2, 3, 5))]
+    found = entry(Op("BATCH_MATMUL", (0, 1), (2,), "BatchMatMulOptions", {"AdjY": True}), tensors, 2)
+    assert (found["op"], found["macs"]) == ("matmul", 2 * 3 * 5 * 4)
+
+
+def test_pooling():
+    """2 x 2 outputs of 3 channels: 3 additions and a division each."""
+    options = {"FilterHeight": 2, "FilterWidth": 2, "StrideH": 2, "StrideW": 2}
+    found = entry(Op("AVERAGE_POOL_2D", (0,), (1,), "Pool2DOptions", options), [T((1, 4, 4, 3)), T((1, 2, 2, 3))])
+    assert (found["op"], found["flops"]) == ("avg_pool", 12 * 4)
+
+
+def test_sum_with_an_activation():
+    tensors = [T((4, 8)), T((8,), stored=True), T((4, 8))]
+    found = entry(Op("ADD", (0, 1), (2,), "AddOptions", {"FusedActivationFunction": RELU}), tensors)
+    assert (found["flops"], found["mread"], found["n_params"]) == (32 + 32, 4 * 40, 8)
+
+
+def test_lstm():
+    """5 steps of 2 samples, 3 inputs, 4 units: 10 * (4 * 4 * 3 + 4 * 4 * 4) products.
+
+    Per step and unit three sigmoids (3 each), two tanh, 1 fma and 2 mul.
+    """
+    gates = [T((4, 3), stored=True)] * 4 + [T((4, 4), stored=True)] * 4 + [T((4,), stored=True)] * 4
+    tensors = [T((2, 5, 3)), *gates, T((2, 4)), T((2, 4)), T((2, 5, 4))]
+    inputs = (0, *range(1, 9), -1, -1, -1, *range(9, 13), -1, -1, 13, 14, -1, -1, -1, -1)
+    operator = Op("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, (15,), "UnidirectionalSequenceLSTMOptions")
+    found = entry(operator, tensors, 3)
+    products = 10 * (48 + 64)
+    assert (found["macs"], found["flops"]) == (products, products + 10 * 4 * (9 + 2 + 3))
+    assert found["n_params"] == 48 + 64 + 16
+
+
+def test_singular_value_decomposition_filter():
+    """6 filters of rank 2 over 4 inputs and 5 steps: 2 * (6 * 4 + 6 * 5) products; 3 add per sample join the ranks."""
+    tensors = [T((2, 4)), T((6, 4), stored=True), T((6, 5), stored=True), T((3,), stored=True), T((2, 30)), T((2, 3))]
+    found = entry(Op("SVDF", (0, 1, 2, 3, 4), (5,), "SVDFOptions", {"Rank": 2}), tensors, 2)
+    assert (found["macs"], found["flops"]) == (108, 108 + 2 * 3 + 6)
+
+
+@pytest.mark.parametrize(
+    ("operator", "tensors", "attributes"),
+    [
+        (
+            Op("MEAN", (0, 1), (2,), "ReducerOptions"),
+            [T((2, 3, 4)), T((1,), "int32", data=(-1,)), T((2, 3))],
+            {"axis": (2,)},
+        ),
+        (Op("TRANSPOSE", (0, 1), (2,)), [T((2, 3)), T((2,), "int32", data=(1, 0)), T((3, 2))], {"axes": (1, 0)}),
+        (
+            Op("PAD", (0, 1), (2,)),
+            [T((2, 3)), T((2, 2), "int32", data=(0, 1, 2, 0)), T((3, 5))],
+            {"padding": (0, 2, 1, 0), "before": (0, 2)},
+        ),
+        (
+            Op("CONCATENATION", (0, 1), (2,), "ConcatenationOptions", {"Axis": -1}),
+            [T((2, 3)), T((2, 1)), T((2, 4))],
+            {"axis": 1},
+        ),
+        (
+            Op("SLICE", (0, 1, 2), (3,)),
+            [T((4, 6)), T((2,), "int32", data=(1, 0)), T((2,), "int32", data=(2, -1)), T((2, 6))],
+            {"start": (1, 0), "stop": (3, None)},
+        ),
+        (
+            Op("RESIZE_BILINEAR", (0, 1), (2,), "ResizeBilinearOptions", {"HalfPixelCenters": True}),
+            [T((1, 4, 4, 3)), T((2,), "int32", data=(8, 8)), T((1, 8, 8, 3))],
+            {"mode": "linear"},
+        ),
+    ],
+    ids=lambda value: value.name if isinstance(value, Op) else "",
+)
+def test_attributes(operator, tensors, attributes):
+    found = entry(operator, tensors, 2)["params"]
+    assert {name: found.get(name) for name in attributes} == attributes
+
+
+def test_every_builtin_operator_has_a_row_or_a_reason():
+    names = {name for name, number in vars(tflite.BuiltinOperator).items() if isinstance(number, int)}
+    priced = {rule.native.removeprefix("tflite::") for rule in ROWS}
+    assert priced <= names
+    assert names - priced - WALKED == set(NOT_PRICED)
+    assert not priced & set(NOT_PRICED)
+
+
+@pytest.mark.filterwarnings("ignore:no calculator for:costcore.CostWarning")
+def test_a_custom_operator_is_named_and_can_be_priced():
+    tensors = [T((2, 8)), T((2, 8))]
+    file = model(G(tensors, [Op("MyOperator", (0,), (1,))], [0], [1]))
+    report = estimate(file)
+    (ignored,) = report.ignored_layers.values()
+    assert (report.status, ignored["type"], ignored["mread"]) == ("partial", "MyOperator", 64)
+    priced = estimate(file, calculators={"tflite::MyOperator": lambda layer: (7, layer.read, layer.written, {})})
+    assert (priced.status, priced.total_report["flops"]) == ("complete", 7)
