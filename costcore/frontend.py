@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -22,6 +22,8 @@ class FrontendSpec(NamedTuple):
         framework: the framework's top-level module, ``torch``.
         path: the import path of the module that implements :class:`Frontend`.
         suffixes: suffixes of the model files that it reads, ``(".onnx",)``.
+        reads: returns whether it reads a file, by its first bytes after decompression, for files without a suffix of
+            their own; it is called without the framework. None: only the suffix decides.
         options: options of :func:`costcore.estimate` for these files only, each with a help text of a few words. On the
             command line ``dims`` is ``--dim`` and ``shapes`` is ``--shape``; every other option is a switch.
         model_options: names of the options of :func:`costcore.estimate` for models that it runs, so that messages of
@@ -51,6 +53,7 @@ class FrontendSpec(NamedTuple):
     models: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     unhooked: str = ""
+    reads: Callable[[bytes], bool] | None = None
 
 
 class Frontend(Protocol):

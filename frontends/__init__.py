@@ -8,6 +8,8 @@ if __name__ != "costcore.frontends":
 from costcore.frontend import FrontendSpec
 from costcore.plugins import hookimpl
 
+from .trace_files import is_trace
+
 ONNX_OPTIONS = {
     "dims": "values of symbolic dimensions",
     "shapes": "shapes of values that cannot be inferred",
@@ -16,6 +18,11 @@ ONNX_OPTIONS = {
     "check_shapes": "compare inferred shapes with those of onnx.shape_inference",
     "max_nodes": "most nodes that functions, loops and branches expand to",
     "keep_qdq": "count QuantizeLinear and DequantizeLinear nodes one by one, not as parts of quantized operators",
+}
+
+TRACE_OPTIONS = {
+    "et": "the execution trace that was recorded with a trace of the profiler",
+    "profiler_step": "number of the step of the profiler that is counted",
 }
 
 PYTORCH_OPTIONS = (
@@ -54,5 +61,12 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
         FrontendSpec(
             *("onnx", "onnx", f"{__name__}.onnx", (".onnx",), ONNX_OPTIONS),
             models=("an ONNX ModelProto", "its bytes", "the path of an .onnx file"),
+        ),
+        FrontendSpec(
+            *("traces", "torch", f"{__name__}.pytorch.traces"),
+            options=TRACE_OPTIONS,
+            models=("a trace of torch.profiler",),
+            tf32=("conv",),
+            reads=is_trace,
         ),
     )

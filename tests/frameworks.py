@@ -26,8 +26,11 @@ def installed(name: str) -> bool:
 
 
 def available() -> tuple[str, ...]:
-    """Return the frontends to test: those requested, else those whose framework is installed."""
-    return requested() or tuple(name for name in specs() if installed(name))
+    """Return the frontends to test: those requested, else those whose framework is installed.
+
+    One that only reads recorded files (``reads``) has no operators of its own.
+    """
+    return requested() or tuple(name for name, spec in specs().items() if installed(name) and spec.reads is None)
 
 
 def optional(module: str) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import shutil
 import warnings
 from pathlib import Path
 
@@ -69,6 +70,8 @@ def skip_what_others_print(page):
 def test_every_example_prints_its_output(page, tmp_path, request):
     skip_what_others_print(page)
     overwrite = request.config.getoption("--overwrite")
+    for recorded in page.parent.glob("*.trace.json.gz"):
+        shutil.copy(recorded, tmp_path)
     check(page, tmp_path, overwrite)
     for drawn in tmp_path.glob("*.svg"):
         if overwrite:

@@ -33,8 +33,9 @@ def estimate(
 
     Args:
         model: a ``torch.nn.Module`` or ``torch.export.ExportedProgram`` (traced on the meta device: no weights are
-            allocated, nothing is computed), a ``chainer.Link`` (run once), or an ONNX model as a path, bytes or
-            ``ModelProto`` (read, never run; weights are never loaded).
+            allocated, nothing is computed), a ``chainer.Link`` (run once), an ONNX model as a path, bytes or
+            ``ModelProto`` (read, never run; weights are never loaded), or the path of a trace of ``torch.profiler`` or
+            of an execution trace of PyTorch.
         inputs: a shape (tuple of ints), a shape with a dtype, which is a pair ``((2, 128), "int64")`` or a
             :class:`costcore.Tensor`, a tensor or array, or a tuple, list or dict of these. An ONNX model declares the
             shapes of its inputs; shapes by name replace them.
@@ -84,6 +85,10 @@ def estimate(
             * ``explain_regroup`` (bool or names of patterns, default False; ONNX): note why other groups of
               nodes are not the operators of ``regroup``.
             * ``check_shapes`` (bool, default False; ONNX): cross-check shapes with ``onnx.shape_inference``.
+            * ``et`` (path, default: none; traces): the execution trace that was recorded together with a trace of the
+              profiler.
+            * ``profiler_step`` (int, default: the one that took the median time; traces): the step of the profiler that
+              is counted, 6 for ``ProfilerStep#6``.
             * ``max_nodes`` (int, default 100,000; ONNX): how many nodes functions, loops and branches may expand to,
               besides the nodes that the file stores.
 

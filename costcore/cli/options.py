@@ -14,12 +14,18 @@ from costcore.messages import did_you_mean
 from costcore.registry.frontends import specs
 from costcore.text.units import UNITS
 
-FLAGS_WITH_VALUES = {"dims": "--dim", "shapes": "--shape", "max_nodes": "--max-nodes"}
+FLAGS_WITH_VALUES = {
+    "dims": "--dim",
+    "shapes": "--shape",
+    "max_nodes": "--max-nodes",
+    "et": "--et",
+    "profiler_step": "--profiler-step",
+}
 """The flags of frontend options that take a value; all other frontend options are switches."""
 
 MODEL = (
-    "an .onnx file, package.module:factory, file.py:factory, timm:NAME, torchvision:NAME, hf:TYPE or hf:config.json, "
-    "or a report saved as .json"
+    "an .onnx file, a trace of torch.profiler, package.module:factory, file.py:factory, timm:NAME, torchvision:NAME, "
+    "hf:TYPE or hf:config.json, or a report saved as .json"
 )
 
 
@@ -79,6 +85,12 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help=f"most nodes that functions, loops and branches expand to ({files_with('max_nodes')}); default: 100000",
+    )
+    parser.add_argument(
+        "--et", metavar="FILE", help="the execution trace that was recorded together with a trace of torch.profiler"
+    )
+    parser.add_argument(
+        "--profiler-step", type=int, metavar="N", help="traces: count ProfilerStep#N; default: the one of median time"
     )
     parser.add_argument("--backward", action="store_true", help="count the backward pass too (PyTorch, Chainer)")
     parser.add_argument(

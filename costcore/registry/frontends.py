@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import zlib
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -22,6 +23,9 @@ from costcore.frontend import Frontend, FrontendSpec
 from costcore.messages import did_you_mean, short_repr, unknown
 from costcore.plugins import cached, objects_from_plugins
 from costcore.translate import Row
+
+_HEAD = 2**16
+"""How many bytes of a file are read to recognize it."""
 
 HOW_TO_LOAD_A_CHECKPOINT = "Build the nn.Module in Python, load the checkpoint if you like, and pass the module."
 
@@ -102,8 +106,28 @@ def loaded() -> list[str]:
 
 
 def reader_of(path: str | PathLike[Any]) -> str:
-    """Return the name of the frontend that reads files of that suffix; empty if there is none."""
-    return next((spec.name for spec in specs().values() if fsdecode(path).endswith(spec.suffixes or ("\0",))), "")
+    """Return the name of the frontend that reads a file, by its suffix or its first bytes; empty if there is none."""
+    name = fsdecode(path)
+    for spec in specs().values():
+        if name.endswith(spec.suffixes or ("\0",)):
+            return spec.name
+    readers = [spec for spec in specs().values() if spec.reads is not None]
+    head = first_bytes(name) if readers else b""
+    return next((spec.name for spec in readers if head and spec.reads is not None and spec.reads(head)), "")
+
+
+def first_bytes(path: str) -> bytes:
+    """Return the first bytes of a file, decompressed if gzip compressed it; none if it cannot be read."""
+    try:
+        if not Path(path).is_file():
+            return b""
+        with Path(path).open("rb") as file:
+            head = file.read(_HEAD)
+            if not head.startswith(b"\x1f\x8b"):
+                return head
+            return zlib.decompressobj(wbits=31).decompress(head, _HEAD)
+    except (OSError, ValueError, zlib.error):
+        return b""
 
 
 def applicable_options(target: str, model: object, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,7 +147,8 @@ def applicable_options(target: str, model: object, options: Mapping[str, Any]) -
 def frontend_of(model: object) -> FrontendSpec:
     """Return the frontend that supports ``model``.
 
-    A path is recognized by its suffix. For any other model, the frontends of the imported frameworks are tried.
+    A path is recognized by its suffix or the first bytes of the file. For any other model, the frontends of the
+    imported frameworks are tried.
 
     Raises:
         CostError: if no frontend supports it.

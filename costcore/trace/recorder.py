@@ -165,6 +165,10 @@ class Recorder:
     def rollback(self, mark: Checkpoint) -> None:
         """Forget every call and assumption that was recorded after ``mark``."""
         del self.calls[mark.calls :]
+        self.forget_assumptions(mark)
+
+    def forget_assumptions(self, mark: Checkpoint) -> None:
+        """Forget every assumption that was made after ``mark``."""
         del self._assumed[mark.assumptions :]
 
     @property

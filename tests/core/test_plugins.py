@@ -226,7 +226,7 @@ def test_an_unregistered_plugin_has_no_effect(registered):
 
 
 def test_the_message_for_an_unknown_frontend_lists_the_registered_ones():
-    with pytest.raises(ValueError, match=r"unknown frontend 'jax' \(expected chainer, onnx, pytorch\)"):
+    with pytest.raises(ValueError, match=r"unknown frontend 'jax' \(expected chainer, onnx, pytorch, traces\)"):
         load("jax")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -59,7 +59,7 @@ class Recording:
         self.reading: Reading | None = None
         self.refused = RefusedCalls()
         self._plans = plans
-        self._locate = self.locator.locate
+        self._locate: Callable[[int], tuple[str, str]] = self.locator.locate
         self._fills = ScalarFills()
         self._numbers: dict[CallLog, int] = {}
         """The number of the capture of every log; see :mod:`costcore.trace.coroutines`."""
@@ -71,6 +71,10 @@ class Recording:
         Autograd clones a tensor that it saved before an in-place operator overwrites it. Unlike a clone in the user's
         code, this one has no node of its own, so that the sequence number stays the same.
         """
+
+    def locate_by(self, locate: Callable[[int], tuple[str, str]]) -> None:
+        """Take module and phase of calls from a function of the sequence number of autograd, not from what runs."""
+        self._locate = locate
 
     def add(self, log: CallLog) -> None:
         """Append calls to one more log from now on."""

@@ -1,0 +1,211 @@
+"""Reads a JSON file piece by piece: the values of its object, and the items of its long lists one at a time."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import zlib
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack
+from functools import partial
+from json import JSONDecodeError, JSONDecoder
+from os import PathLike, fsdecode
+from pathlib import Path
+from typing import IO, Any
+
+from costcore.errors import CostError
+
+CHUNK = 2**20
+"""Bytes that are read at once."""
+
+LONGEST = 2**26
+"""The most characters of one item. An event of a trace has a few thousand."""
+
+MOST = 2**33
+"""The most characters of a file after decompression."""
+
+_GZIP = b"\x1f\x8b"
+_GAP = re.compile(r"[\s,]*")
+_BACKSLASH = re.compile(r'\\(u[0-9a-fA-F]{4}|["\\/bfnrt])|\\')
+
+
+class JsonStream:
+    """The values of a JSON file, plain or compressed by gzip.
+
+    Characters that JSON forbids inside strings are accepted, single backslashes too, because profilers write them. A
+    file that ends early ends the iteration.
+
+    Args:
+        path: the file.
+        lists: the keys of the object whose lists are yielded item by item.
+
+    Attributes:
+        is_cut: whether the file ended inside of a value, once everything was read.
+    """
+
+    def __init__(self, path: str | PathLike[str], lists: Collection[str]) -> None:
+        self._name = fsdecode(path)
+        self._lists = lists
+        self._decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
+        self._scan = JSONDecoder(strict=False).raw_decode
+        self._pieces: Iterator[bytes] = iter(())
+        self._held = ""
+        self._text = ""
+        self._at = 0
+        self._n_read = 0
+        self._is_over = False
+        self._repairs = False
+        self.is_cut = False
+        self._path = Path(path)
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """Yield every value with its key; an item of a list with the key of the list, ``""`` if the file is a list.
+
+        Raises:
+            CostError: if the file cannot be read, is no JSON, or is too large.
+        """
+        try:
+            with ExitStack() as stack:
+                self._open(stack)
+                yield from self._top()
+        except OSError as error:
+            raise CostError(f"{self._name} cannot be read: {error.strerror or error}") from error
+
+    def _open(self, stack: ExitStack) -> None:
+        file = stack.enter_context(self._path.open("rb"))
+        is_packed = file.read(2) == _GZIP
+        file.seek(0)
+        self._pieces = self._inflated(file) if is_packed else iter(partial(file.read, CHUNK), b"")
+
+    def _inflated(self, file: IO[bytes]) -> Iterator[bytes]:
+        """Yield what gzip compressed, as far as the file goes."""
+        inflate = zlib.decompressobj(wbits=31)
+        while data := file.read(CHUNK):
+            while data:
+                if inflate.eof:
+                    inflate = zlib.decompressobj(wbits=31)
+                piece = inflate.decompress(data, CHUNK)
+                if piece:
+                    yield piece
+                data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+        self.is_cut |= not inflate.eof
+
+    def _top(self) -> Iterator[tuple[str, Any]]:
+        opening = self._next().removeprefix("\ufeff") or self._next()
+        if opening == "[":
+            yield from (("", item) for item in self._items())
+        elif opening == "{":
+            yield from self._members()
+        else:
+            raise CostError(f"{self._name} is not a trace: it begins with neither {{ nor [")
+
+    def _members(self) -> Iterator[tuple[str, Any]]:
+        while (character := self._peek()) == '"':
+            found, key = self._value()
+            if not found or self._next() != ":":
+                break
+            if key in self._lists and self._peek() == "[":
+                self._at += 1
+                yield from ((key, item) for item in self._items())
+            else:
+                found, value = self._value()
+                if not found:
+                    break
+                yield key, value
+        else:
+            if character == "}":
+                return
+            if character:
+                raise self._no_json(self._at)
+        self.is_cut = True
+
+    def _items(self) -> Iterator[Any]:
+        while (character := self._peek()) != "]":
+            found, item = self._value() if character else (False, None)
+            if not found:
+                self.is_cut = True
+                self._at = len(self._text)
+                return
+            yield item
+        self._at += 1
+
+    def _peek(self) -> str:
+        """Return the next character that is neither white space nor a comma; ``""`` at the end of the file."""
+        while True:
+            found = _GAP.match(self._text, self._at)
+            self._at = self._at if found is None else found.end()
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self._read_more():
+                return ""
+
+    def _next(self) -> str:
+        character = self._peek()
+        self._at += 1
+        return character
+
+    def _value(self) -> tuple[bool, Any]:
+        """Return whether there is a whole value at the present place, and the value."""
+        while True:
+            if self._peek() == "":
+                return False, None
+            try:
+                value, end = self._scan(self._text, self._at)
+            except JSONDecodeError as error:
+                if error.msg.startswith("Invalid \\") and not self._repairs:
+                    self._repair()
+                    continue
+                is_unfinished = error.msg.startswith("Unterminated") or error.pos > len(self._text) - 32
+                if not is_unfinished:
+                    raise self._no_json(error.pos) from error
+            except RecursionError as error:
+                raise CostError(f"{self._name} is not a trace: its values are nested too deeply") from error
+            except ValueError as error:  # a number with thousands of digits
+                raise CostError(f"{self._name} is not a trace: {error}") from error
+            else:
+                if end < len(self._text) or not self._read_more():
+                    self._at = end
+                    return True, value
+                continue
+            if len(self._text) - self._at > LONGEST:
+                raise CostError(f"{self._name} is not a trace: a value is longer than {LONGEST:,} characters")
+            if not self._read_more():
+                return False, None
+
+    def _read_more(self) -> bool:
+        """Append the next piece of the file to the text that is not read yet; return whether there was any."""
+        if self._is_over:
+            return False
+        try:
+            data = next(self._pieces, b"")
+        except zlib.error as error:
+            if self._n_read == 0:
+                raise CostError(f"{self._name} is damaged: {error}") from error
+            data, self.is_cut = b"", True
+        self._is_over = not data
+        piece = self._held + self._decode(data, self._is_over)
+        self._held = ""
+        if self._repairs:
+            if (len(piece) - len(piece.rstrip("\\"))) % 2 and not self._is_over:
+                piece, self._held = piece[:-1], piece[-1]
+            piece = _BACKSLASH.sub(_repaired, piece)
+        self._n_read += len(piece)
+        if self._n_read > MOST:
+            raise CostError(f"{self._name} is not a trace: it has more than {MOST:,} characters")
+        self._text = self._text[self._at :] + piece
+        self._at = 0
+        return bool(piece) or not self._is_over
+
+    def _repair(self) -> None:
+        """Double the single backslashes of the text that is not read yet, and of what follows."""
+        self._repairs = True
+        self._text = _BACKSLASH.sub(_repaired, self._text[self._at :])
+        self._at = 0
+
+    def _no_json(self, at: int) -> CostError:
+        where = self._n_read - len(self._text) + at
+        return CostError(f"{self._name} is damaged: it is no JSON at character {where:,}")
+
+
+def _repaired(found: re.Match[str]) -> str:
+    return found[0] if found[1] else "\\\\"

@@ -1,0 +1,150 @@
+"""Files are recognized by their content; damaged and hostile ones end with a sentence."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import resource
+import warnings
+from pathlib import Path
+
+import pytest
+
+from costcore import CostError, estimate
+from costcore.registry.frontends import reader_of
+from tests.frontends.pytorch.traces.recording import op, tensor, write
+
+ADD = op("aten::add", 0, 5, tensor(2, 3), tensor(2, 3), ("Scalar", [], [], "1"))
+
+
+@pytest.mark.parametrize("form", ["plain", "gz", "list", "spaces"])
+def test_every_form_is_read(form, tmp_path):
+    path = tmp_path / "trace"  # the suffix does not matter
+    text = json.dumps([ADD] if form == "list" else {"schemaVersion": 1, "traceEvents": [ADD]})
+    text = "\ufeff \n" + text if form == "spaces" else text
+    path.write_bytes(gzip.compress(text.encode()) if form == "gz" else text.encode())
+    assert reader_of(path) == "traces"
+    report = estimate(str(path))
+    assert [(call.native, call.layer["x0"].shape) for call in report.trace.calls] == [("aten::add", (2, 3))]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"schema": "costcore.report/1"}', "\x1f\x8b", "nothing", '{"nodes": []}']
+)
+def test_other_files_are_no_traces(text, tmp_path):
+    path = tmp_path / "file.json"
+    path.write_text(text, encoding="latin-1")
+    assert reader_of(path) == ""
+
+
+def test_a_saved_report_is_no_trace(tmp_path):
+    path = write(tmp_path / "trace.json", [ADD])
+    estimate(path).to_json(tmp_path / "report.json")
+    assert reader_of(tmp_path / "report.json") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"traceEvents": []}', "has no operators and no kernels"),
+        ('{"traceEvents": 3}', "has no operators and no kernels"),
+        ('{"traceEvents": [{"ph": "X"}, 3, null, [], {"ph": "X", "cat": 3, "name": {}}]}', "has no operators"),
+        ('{"traceEvents": [{"ph": "X"} : ' + " " * 100 + "]}", "it is no JSON at character"),
+        ('{"traceEvents": [' + "[" * 200_000, "nested too deeply"),
+        ('{"traceEvents": [{"ts": ' + "9" * 5000 + "}]}", "is not a trace"),
+        ('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": NaN, "dur": 1}]}', "no operators"),
+    ],
+    ids=["empty", "no list", "no events", "no JSON", "deep", "long number", "not a number"],
+)
+def test_damaged_files_end_with_a_sentence(text, problem, tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(CostError, match=problem):
+        estimate(path)
+
+
+def test_a_file_that_ends_early_is_counted_as_far_as_it_goes(tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": [ADD, ADD]})[:-20], encoding="utf-8")
+    report = estimate(path)
+    assert len(report.trace) == 1 and report.status == "assumed"
+    assert any("ends early" in str(each) for each in report.assumptions)
+    packed = gzip.compress(json.dumps({"traceEvents": [ADD] * 5000}).encode())
+    path.write_bytes(packed[: len(packed) // 2])
+    assert 0 < len(estimate(path).trace) < 5000
+
+
+def test_single_backslashes_and_control_characters_are_accepted(tmp_path):
+    path = tmp_path / "trace.json"
+    text = json.dumps({"name": "NAME", "traceEvents": [ADD]}).replace("NAME", "C:\\Users\\x\t")
+    path.write_text(text, encoding="utf-8")
+    assert len(estimate(path).trace) == 1
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        op("aten::add", 0, 5, tensor(-2, 3), tensor(2, 3), ("Scalar", [], [], "1")),
+        op("aten::mm", 0, 5, tensor(2, 3), tensor(2, 3)),
+        op("aten::unbind", 0, 5, tensor(10**12, 1), ("Scalar", [], [], "0")),
+        op("aten::add", 0, 5, tensor(10**18, 10**18), tensor(2, 3), ("Scalar", [], [], "1")),
+        op("aten::view", 0, 5, tensor(2, 3), ("ScalarList", [], [], "[" * 5000)),
+        op("aten::from_file", 0, 5, ("", [], [], "'/etc/passwd'"), ("Scalar", [], [], "True"), ("Scalar", [], [], "9")),
+        op("aten::cat", 0, 5, ("TensorList", [[2, 3], "x", [[1]]], [], ""), ("Scalar", [], [], "7")),
+        op("aten::add", 0, 5, ("float", {"a": 1}, 3, 4), ("float", [1.5], None, None), ("Scalar", [], [], [])),
+        op("aten::" + "x" * 10_000, 0, 5, tensor(2)),
+        op("nothing::here", 0, 5),
+    ],
+    ids=["negative", "mismatch", "unbind", "huge", "brackets", "file", "list", "odd", "long name", "unknown"],
+)
+def test_impossible_operators_are_named_and_not_counted(event, tmp_path):
+    with pytest.warns(UserWarning, match="not counted"):
+        report = estimate(write(tmp_path / "trace.json", [event]))
+    assert [record.cost for record in report.trace] == [None]
+
+
+def test_random_damage_raises_no_other_exception(tmp_path):
+    data = Path(__file__).parents[3] / "data" / "traces"
+    rng = random.Random(3)
+    for name in ("compiled_mi300x.json.gz", "simple_add_et.json.gz"):
+        whole = gzip.decompress((data / name).read_bytes())
+        for _ in range(40):
+            damaged = bytearray(whole)
+            for _ in range(rng.choice((1, 5, 50))):
+                damaged[rng.randrange(len(damaged))] = rng.choice(b'0123456789"[]{},:-eaN')
+            path = tmp_path / "trace.json"
+            path.write_bytes(damaged)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    estimate(path)
+                except CostError as error:
+                    assert str(path) in str(error)
+
+
+def test_long_files_are_read_event_by_event(tmp_path):
+    """A hundred megabytes of white space and comments of one event need no memory."""
+    path = tmp_path / "trace.json.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b'{"traceEvents": [')
+        for _ in range(200):
+            file.write(b" " * 2**20)
+        file.write(json.dumps(ADD).encode() + b"]}")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert len(estimate(path).trace) == 1
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+
+
+def test_options_are_checked(tmp_path):
+    path = write(tmp_path / "trace.json", [ADD])
+    with pytest.raises(TypeError, match="it takes no inputs"):
+        estimate(path, (2, 3))
+    with pytest.raises(TypeError, match="profiler_step must be the number"):
+        estimate(path, profiler_step="x")
+    with pytest.raises(CostError, match="cannot be read"):
+        estimate(path, et=tmp_path / "missing.json")
+    with pytest.raises(CostError, match="not recorded together"):
+        estimate(path, et=path)
+    with pytest.raises(TypeError, match="unknown option 'backward'"):
+        estimate(path, backward=True)

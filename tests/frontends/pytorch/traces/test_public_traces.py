@@ -1,0 +1,58 @@
+"""Excerpts of public traces of GPUs.
+
+``bert_small_h100.json.gz`` and ``compiled_mi300x.json.gz`` are the spans of traces in the tests of TraceLens
+(https://github.com/AMD-AGI/TraceLens, MIT, © Advanced Micro Devices), without stacks and properties of the device.
+``simple_add_et.json.gz`` is from the tests of HolisticTraceAnalysis
+(https://github.com/facebookresearch/HolisticTraceAnalysis, MIT, © Meta Platforms).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from costcore import Cost, CostWarning, Operations, estimate
+
+DATA = Path(__file__).parents[3] / "data" / "traces"
+BERT = DATA / "bert_small_h100.json.gz"
+COMPILED = DATA / "compiled_mi300x.json.gz"
+
+
+def test_eager_inference_on_an_h100():
+    report = estimate(BERT)
+    tokens, width, vocabulary = 141, 512, 30522
+    layer = 4 * tokens * width**2 + 2 * tokens * width * 4 * width + 2 * tokens**2 * width
+    head = tokens * width**2 + tokens * width * vocabulary
+    assert report.total_report["macs"] == 4 * layer + head
+    assert report.status == "complete"
+    assert "recorded on NVIDIA H100 80GB HBM3" in report.notes
+    assert sum(record.seconds for record in report.trace) == pytest.approx(309.437e-6)  # all kernels of the file
+    assert len(report.trace.run.modules) > 60
+
+
+def test_compiled_block_on_an_mi300x():
+    with pytest.warns(CostWarning, match="triton"):
+        report = estimate(COMPILED)
+    tokens, width, hidden = 8 * 4096, 2048, 8192
+    products = tokens * (4 * width**2 + 3 * width * hidden) + 2 * 8 * 4096**2 * 2048
+    assert report.total_report["macs"] == products
+    uncounted = [record for record in report.trace if record.cost is None]
+    assert [record.call.native.startswith("triton::triton_") for record in uncounted] == [True] * 4
+    assert uncounted[0].call.layer.inputs["x0"].shape == (8, 4096, 2048)
+    assert 0.06 < sum(each.seconds for each in uncounted) / sum(each.seconds for each in report.trace) < 0.07
+
+
+def test_a_calculator_of_the_user_prices_what_is_not_known():
+    name = "triton::triton_poi_fused__unsafe_view_mul_silu_2"
+    calculators = {name: lambda layer: Cost(Operations(mul=layer["x0"].size), layer.read, 0, {})}
+    with pytest.warns(CostWarning):
+        report = estimate(COMPILED, calculators=calculators)
+    priced = next(record for record in report.trace if record.call.native == name)
+    assert priced.cost.flops.mul == 32768 * 8192
+
+
+def test_an_old_execution_trace_of_two_additions():
+    report = estimate(DATA / "simple_add_et.json.gz")
+    added = [record.cost for record in report.trace if record.call.native == "aten::add"]
+    assert [(cost.mread, cost.mwrite) for cost in added] == [(2 * 256 * 256 * 4, 256 * 256 * 4)] * 2
