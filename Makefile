@@ -7,14 +7,14 @@ DOCS := .venv/.docs
 JAX := plugins/costcore-jax
 JAX_ENVIRONMENT := $(JAX)/.venv/.complete
 JAX_PYTHON := $(JAX)/.venv/bin/python
-TFLITE := plugins/costcore-tflite
+READERS := plugins/costcore-openvino plugins/costcore-tflite
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
 # Tests in as many processes as there are cores, four at most, as each may take 3 GB; `make test WORKERS=` uses one.
 WORKERS ?= --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-jax test test-jax test-tflite test-browser test-matrix chromium check format details docs golden bundle benchmark clean
+.PHONY: help demo demo-jax test test-jax test-readers test-browser test-matrix chromium check format details docs golden bundle benchmark clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -28,15 +28,15 @@ demo-jax: $(JAX_ENVIRONMENT) ## count the same network in JAX
 
 test: check ## run the checks and every test; all three frameworks must be installed
 	COSTCORE_TEST_FRONTENDS=pytorch,chainer,onnx $(BIN)/python -m pytest -q $(WORKERS)
-	@$(MAKE) --no-print-directory test-tflite
+	@$(MAKE) --no-print-directory test-readers
 	@if $(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))"; then $(MAKE) --no-print-directory test-jax; \
 	else echo "the JAX plug-in is not tested: JAX needs Python 3.11"; fi
 
 test-jax: $(JAX_ENVIRONMENT) ## run the tests of the JAX plug-in, in an environment of its own
 	cd $(JAX) && .venv/bin/python -m pytest -q
 
-test-tflite: $(TFLITE)/.venv/.complete ## run the tests of the TensorFlow Lite plug-in, in an environment of its own
-	cd $(TFLITE) && .venv/bin/python -m pytest -q
+test-readers: $(READERS:%=%/.venv/.complete) ## run the tests of the plug-ins that read files, each in an environment of its own
+	@for folder in $(READERS); do (cd $$folder && .venv/bin/python -m pytest -q) || exit 1; done
 
 test-browser: $(BROWSER) chromium ## open the HTML page in a headless Chromium (installed automatically for root on Debian)
 	$(BIN)/python -m pytest -q tests/browser
@@ -102,12 +102,12 @@ $(JAX_ENVIRONMENT): $(JAX)/pyproject.toml pyproject.toml constraints.txt
 	  --editable . --editable "$(JAX)[dev]"
 	@touch $@
 
-# The same for files that no framework is needed to read.
-$(TFLITE)/.venv/.complete: $(TFLITE)/pyproject.toml pyproject.toml constraints.txt
-	@echo "building the environment of the TensorFlow Lite plug-in in $(TFLITE)/.venv"
-	@$(PYTHON) -m venv $(TFLITE)/.venv
-	@$(TFLITE)/.venv/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt \
-	  --editable . --editable "$(TFLITE)[dev]"
+# The same for plug-ins that need no framework.
+plugins/%/.venv/.complete: plugins/%/pyproject.toml pyproject.toml constraints.txt
+	@echo "building the environment of plugins/$*"
+	@$(PYTHON) -m venv plugins/$*/.venv
+	@plugins/$*/.venv/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt \
+	  --editable . --editable "plugins/$*[dev]"
 	@touch $@
 
 $(BROWSER): $(ENVIRONMENT)

@@ -71,6 +71,7 @@ def test_every_document_and_every_family_has_a_page(made):
         "contributing.md",
         "changelog.md",
         "jax.md",
+        "openvino.md",
         "tflite.md",
         "operators/index.md",
     } <= pages.keys()
@@ -111,7 +112,7 @@ def test_a_link_to_no_file_names_the_document(link):
         places.rewrite(f"[x]({link})", "docs/faq.md", "faq.md")
 
 
-DOCUMENTS = ("architecture", "changelog", "contributing", "jax", "security", "tflite")
+DOCUMENTS = ("architecture", "changelog", "contributing", "jax", "openvino", "security", "tflite")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ DOCUMENTS = ("architecture", "changelog", "contributing", "jax", "security", "tf
     [
         (
             [["architecture", "changelog"]],
-            "does not list contributing, jax, one, security, tflite; add each page to a section",
+            "does not list contributing, jax, one, openvino, security, tflite; add each page to a section",
         ),
         ([[*DOCUMENTS, "one", "two"]], "lists pages that do not exist: two"),
         ([[*DOCUMENTS, "one"], ["one"]], "lists pages twice: one"),

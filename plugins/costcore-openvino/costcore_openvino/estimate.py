@@ -1,0 +1,46 @@
+"""Read an IR file and record the calls of one pass: the entry of this frontend."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from typing import Any
+
+from costcore.errors import CostError
+from costcore.graphs import GraphRecording
+from costcore.trace.recorder import Recorder
+
+from .model import read_model
+from .walk import Walker
+
+
+def accepts(model: object) -> bool:
+    """Return True for a path ending in ``.xml``."""
+    return isinstance(model, (str, PathLike)) and fspath(model).endswith(".xml")
+
+
+def estimate(recorder: Recorder, model: Any, inputs: Any = None, *, trips: int | None = None) -> None:
+    """Record the calls of one pass of ``model``. All shapes are those of the file.
+
+    Args:
+        recorder: receives the calls.
+        model: the path of a file.
+        inputs: None; the file states the shapes of its inputs.
+        trips: how often loops run whose number of runs depends on data; default: a symbol for each.
+
+    Raises:
+        CostError: if the file is not an IR file, is damaged, or has open sizes; the message includes the file.
+        ValueError: for an invalid option.
+    """
+    if trips is not None and (not isinstance(trips, int) or isinstance(trips, bool) or trips < 0):
+        raise ValueError(f"trips must be an integer of 0 or more (got {trips!r})")
+    name = fspath(model)
+    if inputs is not None:
+        raise CostError(
+            f"{name}: the file states the shapes of its inputs. Change them with model.reshape(…) of OpenVINO"
+        )
+    read = read_model(name)
+    recorder.frameworks["openvino"] = f"IR {read.version}"
+    try:
+        Walker(GraphRecording(recorder, "openvino"), trips).run(read.graph)
+    except CostError as error:
+        raise CostError(f"{name}: {error}") from error

@@ -1,0 +1,379 @@
+"""The mapping rules of OpenVINO's operators. Versions of operator sets differ in attributes that costs do not need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from costcore.translate import Arguments, Row, Source
+
+from .model import numbers
+
+UNARY: Mapping[str, str] = {
+    **{
+        name: name.lower()
+        for name in (
+            *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceiling", "Cos", "Cosh", "Erf", "Exp"),
+            *("Floor", "Log", "Mish", "Negative", "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softsign", "Sqrt", "Tan"),
+            *("Tanh", "Softplus"),
+        )
+    },
+    "BitwiseNot": "bitwise_not",
+    "Ceiling": "ceil",
+    "HSigmoid": "hard_sigmoid",
+    "HSwish": "hard_swish",
+    "IsFinite": "isfinite",
+    "IsInf": "isinf",
+    "IsNaN": "isnan",
+    "LogicalNot": "logical_not",
+    "Negative": "neg",
+    "ReLU": "relu",
+    "SoftPlus": "softplus",
+    "SoftSign": "softsign",
+}
+"""Functions of one operand."""
+
+NARY: Mapping[str, str] = {
+    "Add": "add",
+    "BitwiseAnd": "bitwise_and",
+    "BitwiseLeftShift": "bitwise_left_shift",
+    "BitwiseOr": "bitwise_or",
+    "BitwiseRightShift": "bitwise_right_shift",
+    "BitwiseXor": "bitwise_xor",
+    "Divide": "div",
+    "Equal": "equal",
+    "FloorMod": "mod",
+    "Greater": "greater",
+    "GreaterEqual": "greater_equal",
+    "Less": "less",
+    "LessEqual": "less_equal",
+    "LogicalAnd": "logical_and",
+    "LogicalOr": "logical_or",
+    "LogicalXor": "logical_xor",
+    "Maximum": "maximum",
+    "Minimum": "minimum",
+    "Mod": "fmod",
+    "Multiply": "mul",
+    "NotEqual": "not_equal",
+    "Power": "pow",
+    "SquaredDifference": "squared_difference",
+    "Subtract": "sub",
+}
+"""Functions of two operands."""
+
+REDUCTIONS: Mapping[str, str] = {
+    "ReduceL1": "reduce_l1",
+    "ReduceL2": "reduce_l2",
+    "ReduceLogicalAnd": "reduce_all",
+    "ReduceLogicalOr": "reduce_any",
+    "ReduceMax": "reduce_max",
+    "ReduceMean": "reduce_mean",
+    "ReduceMin": "reduce_min",
+    "ReduceProd": "reduce_prod",
+    "ReduceSum": "reduce_sum",
+}
+
+FREE: Mapping[str, str] = {"Reshape": "reshape", "ShapeOf": "shape", "Squeeze": "reshape", "Unsqueeze": "reshape"}
+
+MOVES: Mapping[str, str] = {
+    "Broadcast": "broadcast_to",
+    "DepthToSpace": "depth_to_space",
+    "ExtractImagePatches": "im2col",
+    "Pad": "pad",
+    "ReadValue": "copy",
+    "ReverseSequence": "reverse_sequence",
+    "Roll": "roll",
+    "ShuffleChannels": "channel_shuffle",
+    "Slice": "slice",
+    "SpaceToDepth": "space_to_depth",
+    "StridedSlice": "slice",
+    "Tile": "tile",
+    "Transpose": "transpose",
+}
+"""Operators that copy elements of their first operand."""
+
+SIGNATURES: Mapping[str, tuple[int, ...]] = {
+    "AdaptiveAvgPool": (3,),
+    "AdaptiveMaxPool": (3,),
+    "AvgPool": (3,),
+    "Convolution": (3, 3),
+    "ConvolutionBackpropData": (3, 3),
+    "Einsum": (0,),
+    "GRUSequence": (3, 2, 1, 3, 3),
+    "Gather": (0, 0),
+    "GroupConvolution": (3, 4),
+    "GroupConvolutionBackpropData": (3, 4),
+    "LSTMSequence": (3, 2, 2, 1, 3, 3),
+    "MatMul": (1, 1),
+    "MaxPool": (3,),
+    "RNNSequence": (3, 2, 1, 3, 3),
+    "RandomUniform": (),
+    "Range": (),
+    "ScaledDotProductAttention": (2, 2, 2),
+    "Select": (0, 0, 0),
+}
+"""The operands that an operator needs, with the fewest axes of each; all others need one."""
+
+
+def operand(position: int) -> Source:
+    """Return a source for an operand by its position; None if it is absent."""
+    return lambda a: given(a, position)
+
+
+def given(a: Arguments, position: int) -> Any:
+    """Return an operand by its position; None if it is absent."""
+    inputs = a["inputs"]
+    return inputs[position] if position < len(inputs) else None
+
+
+def attribute(name: str) -> Source:
+    """Return a source for integers of an attribute."""
+    return lambda a: numbers(a["data"].get(name)) or None
+
+
+def _axis(a: Arguments, default: int = 0) -> int:
+    found = numbers(a["data"].get("axis"))
+    rank: int = max(a["inputs"][0].ndim, 1)
+    return (found[0] if found else default) % rank
+
+
+X: Mapping[str, Source] = {"x": operand(0)}
+XS: Mapping[str, Source] = {"x*": lambda a: [value for value in a["inputs"] if value is not None]}
+PAIR: Mapping[str, Source] = {"x*": lambda a: [value for value in a["inputs"][:2] if value is not None]}
+
+
+def _padding(a: Arguments) -> Any:
+    """Return the padding, one number for each axis if both ends are equal."""
+    before, after = (numbers(a["data"].get(f"pads_{end}")) for end in ("begin", "end"))
+    return before if before == after else tuple(zip(before, after, strict=False))
+
+
+def _windows(kernel: Source) -> dict[str, Source]:
+    return {
+        "kernel": kernel,
+        "stride": attribute("strides"),
+        "padding": _padding,
+        "dilation": attribute("dilations"),
+    }
+
+
+def _groups(a: Arguments) -> Any:
+    return a["inputs"][1].shape[0]
+
+
+def _grouped(a: Arguments) -> Any:
+    """Return weights ``[G, O/G, I/G, k…]`` without the axis of groups; of transposed convolutions, I precedes O."""
+    w = a["inputs"][1]
+    first, second, *kernel = w.shape[1:]
+    return w.viewed(w.shape[0] * first, second, *kernel)
+
+
+def _convolutions() -> tuple[Row, ...]:
+    plain = _windows(lambda a: a["inputs"][1].shape[2:])
+    grouped = {**_windows(lambda a: a["inputs"][1].shape[3:]), "groups": _groups}
+    plain = {**plain, "groups": lambda a: 1}
+    return (
+        Row("openvino::Convolution", "conv", {**X, "w": operand(1)}, plain),
+        Row("openvino::GroupConvolution", "conv", {**X, "w": _grouped}, grouped),
+        Row("openvino::ConvolutionBackpropData", "conv_transpose", {**X, "w": operand(1)}, plain),
+        Row("openvino::GroupConvolutionBackpropData", "conv_transpose", {**X, "w": _grouped}, grouped),
+    )
+
+
+def _is_true(a: Arguments, name: str) -> bool:
+    return str(a["data"].get(name, "")).lower() in ("1", "true")
+
+
+def _side(position: int) -> Callable[[Arguments], Any]:
+    """Return a source for one side of a product, which may be stored transposed."""
+    name = "ab"[position]
+
+    def read(a: Arguments) -> Any:
+        value = a["inputs"][position]
+        turned = _is_true(a, f"transpose_{name}") and value.ndim > 1
+        return value.permuted(*range(value.ndim - 2), -1, -2) if turned else value
+
+    return read
+
+
+def _is_linear(a: Arguments) -> bool:
+    """Return whether a product is a linear layer: data times a stored matrix."""
+    x, w = a["inputs"][:2]
+    return bool(w.is_stored and not x.is_stored and w.ndim == 2)
+
+
+def _weight(a: Arguments) -> Any:
+    """Return the matrix of a linear layer as ``[F_out, F_in]``."""
+    w = a["inputs"][1]
+    return w if _is_true(a, "transpose_b") else w.permuted(1, 0)
+
+
+def _pool(native: str, formula: str) -> Row:
+    return Row(
+        f"openvino::{native}",
+        formula,
+        X,
+        {**_windows(attribute("kernel")), "ceil_mode": lambda a: "ceil" in a["data"].get("rounding_type", "")},
+        outputs=_first,
+    )
+
+
+def _first(a: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
+    return outputs[:1]
+
+
+def _reduced(a: Arguments) -> Any:
+    """Return the axes that a reduction removes or makes 1, as shapes show them; None if they do not."""
+    x, y = a["inputs"][0].shape, a["outputs"][0].shape
+    if len(x) == len(y):
+        return tuple(i for i, (before, after) in enumerate(zip(x, y, strict=True)) if before != after) or None
+    remaining, axes = list(y), []
+    for i, size in enumerate(x):
+        if remaining and remaining[0] == size:
+            del remaining[0]
+        else:
+            axes.append(i)
+    return None if remaining else tuple(axes)
+
+
+def _clamp(a: Arguments) -> str:
+    bounds = tuple(str(a["data"].get(end)) for end in ("min", "max"))
+    return "relu6" if bounds in (("0", "6"), ("0.0", "6.0")) else "clip"
+
+
+def _bound(name: str) -> Source:
+    def read(a: Arguments) -> Any:
+        try:
+            return float(a["data"].get(name, ""))
+        except ValueError:
+            return None
+
+    return read
+
+
+def _is_table(a: Arguments) -> bool:
+    table, indices = given(a, 0), given(a, 1)
+    return bool(table.is_stored and table.ndim == 2 and not indices.is_stored)
+
+
+def _recurrent(native: str, formula: str, states: int) -> Row:
+    """Return the row of a recurrent layer: X, states, lengths, W and R of each direction, B."""
+    first = 2 + states
+    inputs: dict[str, Source] = {
+        "x": lambda a: a["inputs"][0].permuted(1, 0, 2),
+        "h0": operand(1),
+        "w0": operand(first),
+        "w1": operand(first + 1),
+        "b0": operand(first + 2),
+    }
+    if states == 2:
+        inputs["c0"] = operand(2)
+    return Row(
+        f"openvino::{native}",
+        formula,
+        inputs,
+        {
+            "hidden": lambda a: a["inputs"][first + 1].shape[-1],
+            "bidirectional": lambda a: a["data"].get("direction") == "bidirectional",
+            "reset_after": lambda a: _is_true(a, "linear_before_reset") if formula == "gru" else None,
+        },
+    )
+
+
+def _interpolation(a: Arguments) -> str:
+    mode = str(a["data"].get("mode", "nearest"))
+    return {"linear_onnx": "linear", "bilinear_pillow": "linear", "bicubic_pillow": "cubic"}.get(mode, mode)
+
+
+def row(native: str, op: str, inputs: Mapping[str, Source], **attrs: Source) -> Row:
+    """Return the row of an operator."""
+    return Row(f"openvino::{native}", op, inputs, attrs)
+
+
+ROWS: tuple[Row, ...] = (
+    *_convolutions(),
+    Row("openvino::MatMul", "linear", {**X, "w": _weight}, when=_is_linear),
+    Row("openvino::MatMul", "matmul", {"x0": _side(0), "x1": _side(1)}),
+    Row("openvino::Einsum", "einsum", XS, {"equation": lambda a: a["data"].get("equation")}),
+    Row(
+        "openvino::ScaledDotProductAttention",
+        "attention",
+        {"q": operand(0), "k": operand(1), "v": operand(2), "mask": operand(3)},
+        {"causal": lambda a: _is_true(a, "causal")},
+    ),
+    _pool("MaxPool", "max_pool"),
+    _pool("AvgPool", "avg_pool"),
+    Row("openvino::AdaptiveAvgPool", "adaptive_avg_pool", X, outputs=_first),
+    Row("openvino::AdaptiveMaxPool", "adaptive_max_pool", X, outputs=_first),
+    *(row(native, op, X) for native, op in UNARY.items()),
+    *(row(native, op, PAIR) for native, op in NARY.items()),
+    *(
+        row(native, op, X, axis=_reduced, keepdims=lambda a: _is_true(a, "keep_dims"))
+        for native, op in REDUCTIONS.items()
+    ),
+    *(row(native, op, X) for native, op in FREE.items()),
+    *(row(native, op, X) for native, op in MOVES.items()),
+    *(row(native, "softmax", X, axis=lambda a: _axis(a, 1)) for native in ("SoftMax", "Softmax")),
+    row("LogSoftmax", "log_softmax", X, axis=lambda a: _axis(a, 1)),
+    row("Elu", "elu", X, alpha=_bound("alpha")),
+    row("Gelu", "gelu", X, approximate=lambda a: "tanh" if a["data"].get("approximation_mode") == "TANH" else None),
+    row("Selu", "selu", X),
+    row("HardSigmoid", "hard_sigmoid", X),
+    row("Swish", "silu", X),
+    row("PReLU", "prelu", {**X, "w": operand(1)}),
+    Row("openvino::Clamp", _clamp, X, {"lower": _bound("min"), "upper": _bound("max")}, ops=("clip", "relu6")),
+    row("Select", "where", {"condition": operand(0), "x0": operand(1), "x1": operand(2)}),
+    row("FakeQuantize", "fake_quantize", X),
+    row("Convert", "cast", X, dtype=lambda a: a["outputs"][0].dtype),
+    row("ConvertLike", "cast", X, dtype=lambda a: a["outputs"][0].dtype),
+    row(
+        "BatchNormInference",
+        "batch_norm",
+        {**X, "w": operand(1), "b": operand(2), "mean": operand(3), "var": operand(4)},
+        training=lambda a: False,
+    ),
+    row(
+        "GroupNormalization",
+        "group_norm",
+        {**X, "w": operand(1), "b": operand(2)},
+        groups=lambda a: (numbers(a["data"].get("num_groups")) or (1,))[0],
+    ),
+    row("MVN", "mean_variance_norm", X, axis=lambda a: tuple(range(2, a["inputs"][0].ndim))),
+    row("NormalizeL2", "l2_normalize", X, axis=lambda a: (1,)),
+    row("LRN", "local_response_norm", X, size=lambda a: (numbers(a["data"].get("size")) or (1,))[0]),
+    row("Interpolate", "resize", X, mode=_interpolation),
+    row("GridSample", "grid_sample", {**X, "grid": operand(1)}, mode=lambda a: "linear"),
+    row("Concat", "concat", XS, axis=_axis),
+    row("Split", "split", X),
+    row("VariadicSplit", "split", X),
+    Row("openvino::Gather", "embedding", {"x": operand(1), "w": operand(0)}, when=_is_table),
+    row("Gather", "gather", {**X, "indices": operand(1)}),
+    row("GatherElements", "gather_elements", {**X, "indices": operand(1)}, axis=_axis),
+    row("GatherND", "gather_nd", {**X, "indices": operand(1)}),
+    row(
+        "ScatterUpdate",
+        "scatter_elements",
+        {**X, "indices": operand(1), "updates": operand(2)},
+        reduction=lambda a: "none",
+    ),
+    row(
+        "ScatterElementsUpdate",
+        "scatter_elements",
+        {**X, "indices": operand(1), "updates": operand(2)},
+        reduction=lambda a: a["data"].get("reduction", "none"),
+    ),
+    row(
+        "ScatterNDUpdate", "scatter_nd", {**X, "indices": operand(1), "updates": operand(2)}, reduction=lambda a: "none"
+    ),
+    row("OneHot", "one_hot", X),
+    row("TopK", "topk", X, axis=_axis, k=lambda a: a["outputs"][0].shape[_axis(a)] if a["outputs"][0].ndim else 1),
+    row("NonZero", "nonzero", X),
+    row("CumSum", "cumsum", X, axis=lambda a: 0),
+    row("Range", "arange", {}),
+    row("RandomUniform", "random", {}),
+    row("NonMaxSuppression", "non_max_suppression", {"x0": operand(0), "x1": operand(1)}),
+    row("Assign", "copy", X),
+    _recurrent("LSTMSequence", "lstm", 2),
+    _recurrent("GRUSequence", "gru", 1),
+    _recurrent("RNNSequence", "rnn", 1),
+)

@@ -1,0 +1,178 @@
+"""Costs of layers worked out by hand, weights in smaller types, control flow, and files that are no models."""
+
+import random
+from pathlib import Path
+
+import pytest
+from ir import L, graph, ir
+
+from costcore import CostError, estimate
+
+DATA = Path(__file__).parent / "data"
+WINDOWS = {"strides": "1, 1", "dilations": "1, 1", "pads_begin": "1, 1", "pads_end": "1, 1"}
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Estimates a file with some layers, or some content."""
+
+    def of(*layers, **options):
+        content = layers[0] if isinstance(layers[0], str) else ir(*layers)
+        (tmp_path / "net.xml").write_text(content, encoding="utf-8")
+        return estimate(tmp_path / "net.xml", **options)
+
+    return of
+
+
+def only(report):
+    (found,) = report.layer_report.values()
+    assert report.status == "complete"
+    return found
+
+
+def test_convolution(read):
+    """6 x 6 places of 4 outputs: 3 x 3 x 2 products each, the first of which is a mul without a bias."""
+    x, w = L("Parameter", (), (1, 2, 6, 6)), L("Const", (), (4, 2, 3, 3))
+    found = only(read(x, w, L("Convolution", (0, 1), (1, 4, 6, 6), data=WINDOWS), L("Result", (2,))))
+    assert (found["op"], found["macs"], found["flops"], found["n_params"]) == ("conv", 144 * 18, 144 * 18, 72)
+    assert (found["mread"], found["mwrite"], found["params"]["padding"]) == (4 * (72 + 72), 4 * 144, (1, 1))
+
+
+def test_grouped_convolution(read):
+    """Two groups of 3 outputs and 2 inputs: the axis of groups is part of the outputs."""
+    x, w = L("Parameter", (), (1, 4, 5, 5)), L("Const", (), (2, 3, 2, 1, 1))
+    found = only(read(x, w, L("GroupConvolution", (0, 1), (1, 6, 5, 5), data=WINDOWS), L("Result", (2,))))
+    assert (found["macs"], found["params"]["groups"], found["n_params"]) == (150 * 2, 2, 12)
+
+
+def test_transposed_convolution(read):
+    """Each of 3 x 3 x 2 inputs is multiplied by 5 x 2 x 2 weights."""
+    x, w = L("Parameter", (), (1, 2, 3, 3)), L("Const", (), (2, 5, 2, 2))
+    found = only(read(x, w, L("ConvolutionBackpropData", (0, 1), (1, 5, 6, 6)), L("Result", (2,))))
+    assert (found["op"], found["macs"]) == ("conv_transpose", 18 * 20)
+
+
+@pytest.mark.parametrize(("shape", "transposed"), [((5, 6), "true"), ((6, 5), "false")])
+def test_linear_layer(read, shape, transposed):
+    x, w = L("Parameter", (), (2, 6)), L("Const", (), shape)
+    found = only(read(x, w, L("MatMul", (0, 1), (2, 5), data={"transpose_b": transposed}), L("Result", (2,))))
+    assert (found["op"], found["macs"], found["n_params"]) == ("linear", 60, 30)
+
+
+def test_a_bias_is_a_parameter_and_one_number_is_not(read):
+    layers = (L("Parameter", (), (2, 6)), L("Const", (), (1, 6)), L("Const", (), (1,)))
+    report = read(*layers, L("Add", (0, 1), (2, 6)), L("Multiply", (3, 2), (2, 6)), L("Result", (4,)))
+    assert [each["n_params"] for each in report.layer_report.values()] == [6, 0]
+
+
+def test_weights_in_a_smaller_type_are_read_as_stored(read):
+    """An int8 weight is converted, shifted and scaled as it is read: 30 bytes, 30 parameters, no call of its own."""
+    layers = (
+        L("Parameter", (), (2, 6)),
+        L("Const", (), (5, 6), "I8"),
+        L("Convert", (1,), (5, 6)),
+        L("Const", (), (5, 1)),
+        L("Multiply", (2, 3), (5, 6)),
+        L("MatMul", (0, 4), (2, 5), data={"transpose_b": "true"}),
+        L("Result", (5,)),
+    )
+    report = read(*layers)
+    found = only(report)
+    assert (found["macs"], found["n_params"], found["mread"]) == (60, 30, 2 * 6 * 4 + 30)
+    assert "unpacking them is not counted" in report.notes[0]
+
+
+def test_lstm_of_a_file_that_openvino_wrote():
+    """5 steps of 2 samples, 8 inputs, 16 units: 10 * 4 * 16 * (8 + 16) products; one bias for each of 64 gate units."""
+    report = estimate(DATA / "lstm.xml")
+    found = report.layer_report["LSTMSequence-1"]
+    assert (found["op"], found["macs"], found["n_params"]) == ("lstm", 15_360, 4 * 16 * 24 + 64)
+    assert report.status == "complete"
+
+
+BODY = graph([L("Parameter", (), (1, 4)), L("Exp", (0,), (1, 4)), L("Result", (1,))])
+MAP = (
+    '<port_map><input external_port_id="0" internal_layer_id="0" {0}/>'
+    '<output external_port_id="1" internal_layer_id="2"/></port_map>'
+)
+
+
+def test_a_loop_over_an_axis_runs_as_often_as_it_has_elements(read):
+    inside = MAP.format('axis="0" part_size="1"') + f"<body>{BODY}</body>"
+    report = read(L("Parameter", (), (5, 4)), L("TensorIterator", (0,), (1, 4), inside=inside), L("Result", (1,)))
+    assert (report.status, report.layer_report["Exp-1"]["flops"]) == ("complete", 5 * 4)
+
+
+def test_a_loop_that_depends_on_data_is_a_symbol_or_as_given(read):
+    inside = MAP.format("") + f"<body>{BODY}</body>"
+    layers = L("Parameter", (), (1, 4)), L("Loop", (0,), (1, 4), inside=inside), L("Result", (1,))
+    report = read(*layers)
+    assert (report.status, str(report.total_report["flops"])) == ("assumed", "4*trips_1")
+    assert read(*layers, trips=3).total_report["flops"] == 12
+
+
+def test_the_arena_holds_an_input_and_a_result(read):
+    layers = L("Parameter", (), (1, 4)), L("Exp", (0,), (1, 4)), L("Exp", (1,), (1, 4)), L("Result", (2,))
+    assert read(*layers).arena(16).peak == 2 * 16
+
+
+def test_an_unknown_operator_is_named(read):
+    with pytest.warns(match="no calculator for 'openvino::MyOperator'"):
+        report = read(L("Parameter", (), (2, 4)), L("MyOperator", (0,), (2, 4)), L("Result", (1,)))
+    (ignored,) = report.ignored_layers.values()
+    assert (report.status, ignored["mread"], ignored["mwrite"]) == ("partial", 32, 32)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is not valid XML"),
+        ("<net", "is not valid XML"),
+        ("<html/>", "not an OpenVINO model: its outermost element is <html>"),
+        ('<!DOCTYPE x [<!ENTITY a "b">]><net><layers/></net>', "has a document type"),
+        ("<a>" * 200 + "</a>" * 200, "nested deeper than is read"),
+        (ir(L("Parameter", (), ("-1", 3))), r"its shape \(-1, 3\) is open. Give the model fixed sizes"),
+        (ir(L("Parameter", (), ("x", 3))), "'x' is not a size"),
+        (ir(L("Parameter", (), (2,), "Q5")), "unknown type of elements 'Q5'"),
+        (ir(L("Exp", (1,), (2,)), L("Exp", (0,), (2,))), "depend on each other in a circle"),
+        (ir(L("Parameter", (), (2,)), L("Convolution", (0,), (2,))), "operand 0 of Convolution has 1 axes"),
+    ],
+)
+def test_what_is_no_model_is_an_error(read, content, message):
+    with pytest.raises(CostError, match=rf"net\.xml.*{message}"):
+        read(content)
+
+
+def test_shapes_cannot_be_given(read):
+    with pytest.raises(CostError, match=r"Change them with model.reshape"):
+        read(L("Parameter", (), (2,)), inputs=(3,))
+
+
+@pytest.mark.filterwarnings("ignore:no calculator for:costcore.CostWarning")
+def test_damaged_files_end_with_a_sentence(tmp_path):
+    """Characters are changed, and pieces are removed or repeated."""
+    generator = random.Random(5)
+    original = (DATA / "lstm.xml").read_text(encoding="utf-8")
+    accepted = 0
+    for _ in range(400):
+        lines = original.splitlines(keepends=True)
+        for _ in range(generator.choice((1, 2, 5))):
+            i = generator.randrange(len(lines))
+            how = generator.choice(("digit", "drop", "repeat", "swap"))
+            if how == "digit":
+                lines[i] = "".join(generator.choice("0123456789") if c.isdigit() else c for c in lines[i])
+            elif how == "drop" and "<dim>" in lines[i]:
+                del lines[i]
+            elif how == "repeat" and "<dim>" in lines[i]:
+                lines.insert(i, lines[i])
+            else:
+                j = generator.randrange(len(lines))
+                lines[i], lines[j] = lines[j], lines[i]
+        (tmp_path / "x.xml").write_text("".join(lines), encoding="utf-8")
+        try:
+            report = estimate(tmp_path / "x.xml")
+            str(report), report.to_json()
+            accepted += 1
+        except CostError as error:
+            assert str(error)
+    assert accepted > 40
