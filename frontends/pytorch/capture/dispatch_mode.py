@@ -53,6 +53,11 @@ ONE_DEVICE = "memory: tensors that move from the meta device to another one are 
 
 _DETACH = torch.ops.aten.detach.default
 
+_INDEXING = frozenset(
+    map(id, (torch.ops.aten.index.Tensor, torch.ops.aten.index_put.default, torch.ops.aten.index_put_.default))
+)
+"""The operators whose indices PyTorch makes of lists, which no operator returns on the meta device."""
+
 
 class CaptureMode(TorchDispatchMode):
     """The capture of one thread.
@@ -171,8 +176,17 @@ class CaptureMode(TorchDispatchMode):
     def _see(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Register the memory of the results of an operator."""
         keep_storages(func, args, result)
+        if self.is_estimate and id(func) in _INDEXING:
+            for index in args[1]:
+                if index is not None and index.is_meta:
+                    self.allocated(index)
         for ledger in self.ledgers:
             ledger.see(func, args, kwargs, result)
+
+    def allocated(self, tensor: Tensor) -> None:
+        """Register the memory of a tensor that PyTorch made, but no operator returned."""
+        for ledger in self.ledgers:
+            ledger.allocated(tensor)
 
     def _call(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         """Find a call in the cache, replay or run it, and record it."""

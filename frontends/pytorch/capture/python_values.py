@@ -30,7 +30,7 @@ ActiveMode = Callable[[], "CaptureMode | None"]
 
 FUNCTIONS: tuple[tuple[Any, str], ...] = (
     *((Tensor, name) for name in ("tolist", "numpy", "__format__", "new_tensor")),
-    *((torch, name) for name in ("tensor", "as_tensor")),
+    *((torch, name) for name in ("tensor", "as_tensor", "asarray")),
 )
 """The functions that are replaced, and where they are found."""
 
@@ -63,6 +63,7 @@ def _patched_functions(active_mode: ActiveMode) -> dict[str, Callable[..., Any]]
         "new_tensor": _make_like,
         "tensor": _make,
         "as_tensor": _make,
+        "asarray": _make,
     }
     return {name: _patched(getattr(owner, name), replacements[name], active_mode) for owner, name in FUNCTIONS}
 
@@ -100,7 +101,7 @@ def _format(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, spe
 def _make(mode: CaptureMode, original: Callable[..., Any], data: Any, *args: Any, **kwargs: Any) -> Any:
     made = original(data, *args, **kwargs)
     if _is_without_data(made):
-        _keep(mode, made, data)
+        _see(mode, made, data)
     return made
 
 
@@ -109,7 +110,7 @@ def _make_like(
 ) -> Any:
     made = original(tensor, data, *args, **kwargs)
     if _is_without_data(made):
-        _keep(mode, made, data)
+        _see(mode, made, data)
     return made
 
 
@@ -126,9 +127,12 @@ def _data(mode: CaptureMode, tensor: Tensor) -> Tensor:
         return torch.ones(tensor.shape, dtype=tensor.dtype, device="cpu") if known is None else known.clone()
 
 
-def _keep(mode: CaptureMode, made: Tensor, data: Any) -> None:
-    """Keep the numbers that a meta tensor was made of, if all of them are known."""
-    if not isinstance(data, Tensor) and is_small(made) and _is_known(mode, data):
+def _see(mode: CaptureMode, made: Tensor, data: Any) -> None:
+    """Register the memory of a meta tensor, and keep the numbers that it was made of, if all of them are known."""
+    if isinstance(data, Tensor):
+        return
+    mode.allocated(made)
+    if is_small(made) and _is_known(mode, data):
         mode.values.put(made, Contents(partial(_storage_of, _numbers(data), made.dtype)))
 
 

@@ -68,6 +68,8 @@ class StorageLedger:
         self._was_backward = False
         self._leaves: dict[int, tuple[ref[Tensor], str]] = {}
         """The tensors that may have a gradient, and their names, by address."""
+        self._attributes: dict[int, ref[Tensor]] = {}
+        """Tensors that are attributes of modules, neither parameters nor buffers, by address."""
         self._optimizers: WeakSet[Optimizer] = WeakSet()
         self._has_returned = False
         self._notes: dict[str, None] = {}
@@ -116,6 +118,10 @@ class StorageLedger:
                     for name, tensor in tensors.items():
                         if tensor is not None:
                             self._watch_tensor(tensor, kind, before + name)
+                for value in vars(module).values():
+                    for item in value if type(value) in (list, tuple) else (value,):
+                        if isinstance(item, Tensor):
+                            self._attributes[id(item)] = ref(item)
 
     def _watch_tensor(self, tensor: Tensor, kind: str, name: str) -> None:
         self._add_base(tensor, kind, name)
@@ -349,8 +355,13 @@ class StorageLedger:
         watch.number = old.number
 
     def allocated(self, tensor: Tensor) -> None:
-        """Register a tensor that no operator returned, such as the state of a random generator."""
-        self.see(None, (), None, tensor)
+        """Register a tensor that no operator returned, such as the state of a random generator.
+
+        If it is an attribute of a model, it lived before the run.
+        """
+        attribute = self._attributes.get(id(tensor))
+        if attribute is None or attribute() is not tensor:
+            self.see(None, (), None, tensor)
 
     # Composite operators whose calls are replayed
 
@@ -484,6 +495,7 @@ class StorageLedger:
         self._resized.clear()
         self._blocks.clear()
         self._leaves.clear()
+        self._attributes.clear()
         self._optimizers.clear()
 
     def result(self) -> RawLedger:
