@@ -96,7 +96,7 @@ def _whole_blocks(outlines: Sequence[Outline], priced: Sequence[int], at: int, l
 
 def _key(record: CallCost) -> object:
     call = record.call
-    return call.layer, call.native, call.module, call.phase, call.region, call.times, record.uncounted
+    return call.layer, call.native, call.module, call.phase, call.region, call.times, call.parameters, record.uncounted
 
 
 def _repeated(record: CallCost, count: int) -> CallCost:

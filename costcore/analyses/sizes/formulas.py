@@ -25,6 +25,10 @@ UNROLLED = 8
 """A network that unrolls loops is captured at sizes that many times smaller, as it runs more calls at larger ones."""
 
 
+LEFT_OUT = "calls without cost that run at some sizes only are left out: n_layers does not count them"
+"""What a report says if a network takes, for example, no slice of a whole axis, at sizes that no formula tells."""
+
+
 def trace_in_sizes(
     inputs: NamedInputs, capture: Callable[[Any], Trace], pricer: Pricer, limits: Sequence[Limits]
 ) -> Trace:
@@ -71,10 +75,11 @@ def _trace_in_sizes(samples: Samples, limits: Sequence[Limits], pricer: Pricer) 
     names = ", ".join(samples.symbols)
     above = assumed_above(samples, trace)
     made = f"formulas in {names}: from {len(fit.points)} captures, checked at {len(held_out)} further points"
+    left_out = [LEFT_OUT] * (samples.has_further_calls or len(rows) < len(samples.trace))
     run = replace(
         trace.run,
         ranges=dict(zip(samples.symbols, ends, strict=True)),
-        notes=(*trace.run.notes, made, *exceptions(samples.symbols, limits, ends), *map(note_of, above)),
+        notes=(*trace.run.notes, made, *exceptions(samples.symbols, limits, ends), *map(note_of, above), *left_out),
         assumptions=tuple(each for each in samples.assumed if each not in {found for found, *_ in above}),
         assumed_above=tuple(above),
     )

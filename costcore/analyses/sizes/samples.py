@@ -39,6 +39,7 @@ class Samples:
         self._base_at: Point = ()
         self.points: dict[Point, list[tuple[int, ...] | None]] = {}
         self._amounts: dict[Point, list[tuple[Any, ...] | None]] = {}
+        self._further: set[Point] = set()
         self.failed: dict[Point, CostError] = {}
         self.assumed: dict[Assumption, set[Point]] = {}
         """What was assumed about data, and at which points."""
@@ -75,6 +76,7 @@ class Samples:
         """Leave the run at a point out: the network is special there."""
         self.points.pop(point, None)
         self._amounts.pop(point, None)
+        self._further.discard(point)
         self.failed.setdefault(point, CostError(f"the network runs otherwise at {self.text(point)}"))
 
     def text(self, point: Point) -> str:
@@ -88,6 +90,7 @@ class Samples:
             CostError: if the network fails at this point.
         """
         self.base, self._base_at, self.points, self._amounts = None, point, {}, {}
+        self._further.clear()
         self.at(point)
 
     def _sample(self, point: Point) -> list[tuple[int, ...] | None]:
@@ -98,6 +101,8 @@ class Samples:
         matches = matched(self.base, sample, self.named(point), self.named(self._base_at))
         for assumption in trace.run.assumptions:
             self.assumed.setdefault(assumption, set()).add(point)
+        if len(trace) > len(matches) - matches.count(None):
+            self._further.add(point)
         self._amounts[point] = [None if i is None else _amounts(trace.records[i]) for i in matches]
         rows: list[tuple[int, ...] | None] = [None if i is None else sample.integers[i] for i in matches]
         of_run = integers_of(trace.run)
@@ -113,6 +118,11 @@ class Samples:
         """The first run."""
         assert self.base is not None
         return self.base.trace
+
+    @property
+    def has_further_calls(self) -> bool:
+        """Whether the first run lacks free calls that another run has."""
+        return bool(self._further)
 
     def name(self, row: int) -> str:
         """Return the name of a call of the first run, and its module."""

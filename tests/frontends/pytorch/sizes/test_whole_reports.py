@@ -182,6 +182,45 @@ def test_a_loop_that_returns_every_state():
         estimate(States(), ("batch", "seq", 8), spelled=True)
 
 
+class Mixes(Scan):
+    """Reads three parameters in three equal pairs of calls, before a loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mixes = nn.ParameterList(torch.rand(8) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        for mix in self.mixes:
+            x = torch.tanh(x * mix)
+        return super().forward(x)
+
+
+def test_equal_calls_with_other_parameters_are_no_loop():
+    """The cell has 8 x 8 weights and 8 biases, and each mix 8 weights."""
+    report = estimate(Mixes(), ("batch", "seq", 8))
+    assert len(report.trace) < 30
+    assert report.total_report["n_params"] == 8 * 8 + 8 + 3 * 8
+    equal_at(Mixes(), ("batch", "seq", 8), [{"batch": 3, "seq": 7}, {"batch": 2, "seq": 30}])
+
+
+class Chunks(nn.Module):
+    """Fills the last chunk up, as Mamba 2 does, and takes no slice of a whole chunk."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        seq = x.shape[1]
+        return nn.functional.pad(x, (0, 0, 0, -seq % 8)).tanh()[:, :seq] + 1
+
+
+def test_a_report_says_that_free_calls_come_and_go():
+    report = estimate(Chunks(), ("batch", "seq", 4))
+    assert "calls without cost that run at some sizes only are left out: n_layers does not count them" in report.notes
+    for seq in (16, 19):
+        found, expected = (figures(each) for each in (report.subs(batch=2, seq=seq), estimate(Chunks(), (2, seq, 4))))
+        assert expected.pop("n_layers") == found.pop("n_layers") + (seq == 19)
+        assert found == expected
+    assert not any("left out" in note for note in estimate(nn.Linear(8, 8), ("batch", 8)).notes)
+
+
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "vocab_size": 50, "intermediate_size": 24, "num_attention_heads": 2}
 HEARD = {
     "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 10,
