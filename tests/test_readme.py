@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.readme_examples import README, check, examples, run
+from tests.readme_examples import FENCE, README, check, examples, run
 
 pytestmark = pytest.mark.frontend("pytorch", "onnx", "chainer")
 
@@ -23,7 +25,20 @@ def test_the_two_commands_stand_in_the_readme():
 
 def test_the_readme_is_read_in_five_minutes():
     """Details belong on the pages of docs/."""
-    assert len(README.read_text(encoding="utf-8").splitlines()) <= 250
+    text = README.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 250
+    first_screen = FENCE.sub("", text.partition("\n## More\n")[0])
+    assert (
+        len(re.findall(r"[\w'-]+", re.sub(r"\([\w/.#-]+\)", "", first_screen))) <= 700
+    )  # without the targets of links
+
+
+def test_the_first_example_needs_what_its_install_brings():
+    """The extra ``torch`` installs no other library."""
+    first = examples(README.read_text(encoding="utf-8"))[0]
+    imports = [line.split()[1] for line in first.code.splitlines() if line.startswith(("import ", "from "))]
+    assert {name.partition(".")[0] for name in imports} == {"costcore", "torch"}
+    assert len(first.code.splitlines()) <= 10 + 1
 
 
 def test_a_wrong_output_is_detected(tmp_path):

@@ -62,7 +62,7 @@ class JsonStream:
         """Yield every value with its key; an item of a list with the key of the list, ``""`` if the file is a list.
 
         Raises:
-            CostError: if the file cannot be read, is no JSON, or is too large.
+            CostError: if the file cannot be read, is not JSON, or is too large.
         """
         try:
             with ExitStack() as stack:
@@ -204,7 +204,7 @@ class JsonStream:
 
     def _no_json(self, at: int) -> CostError:
         where = self._n_read - len(self._text) + at
-        return CostError(f"{self._name} is damaged: it is no JSON at character {where:,}")
+        return CostError(f"{self._name} is damaged: it stops being JSON at character {where:,}")
 
 
 def _repaired(found: re.Match[str]) -> str:

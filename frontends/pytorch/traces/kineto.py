@@ -66,7 +66,7 @@ class KinetoReader:
             self.recorded.device = next((name for name in names if isinstance(name, str) and name), "")
 
     def add(self, event: Any) -> None:
-        """Take one event; what is no event of a span is left out."""
+        """Take one event; events that are not of a span are left out."""
         if not isinstance(event, dict) or event.get("ph") != "X":
             return
         category, name = event.get("cat"), event.get("name")
@@ -180,7 +180,7 @@ def _strides(dims: Any, value: Any) -> tuple[int, ...] | None:
 
 
 def literal(text: str) -> Any:
-    """Return the value that a text of ``Concrete Inputs`` states; the text itself if it is none."""
+    """Return the value that a text of ``Concrete Inputs`` states; the text itself if it states another thing."""
     if len(text) > 100_000:
         return text
     try:
@@ -190,7 +190,7 @@ def literal(text: str) -> Any:
 
 
 def nanoseconds(value: Any) -> int | None:
-    """Return a time in microseconds as whole nanoseconds; None if it is none."""
+    """Return a time in microseconds as whole nanoseconds; None if it is not a number."""
     if type(value) is int and abs(value) < 10**18:
         return value * 1000
     if type(value) is float and abs(value) < 1e18:

@@ -158,7 +158,7 @@ def _slot(operator: Any, argument: Any, value: Argument, position: int, assumed:
     if isinstance(value, ListArgument):
         if core == "List[Optional[Tensor]]" or (core == "List[Tensor]" and None not in value.items):
             return value
-        raise RefusedError(f"{argument.name} is no list of tensors")
+        raise RefusedError(f"{argument.name} is not a list of tensors")
     if isinstance(value, Missing):
         if operator._schema.name in ("aten::view", "aten::_unsafe_view") and argument.name == "size":
             assumed.append(argument.name)

@@ -16,7 +16,7 @@ def read(path: str | PathLike[str]) -> Recorded:
     """Return everything that a trace says.
 
     Raises:
-        CostError: if the file cannot be read, or is no trace.
+        CostError: if the file cannot be read, or is not a trace.
     """
     stream = JsonStream(path, ("traceEvents", "nodes"))
     kineto, execution = KinetoReader(), ExecutionTraceReader()

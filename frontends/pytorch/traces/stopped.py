@@ -50,7 +50,7 @@ def _key(op: Op) -> tuple[str, str]:
 
 
 def _work(op: Op) -> set[str]:
-    """Return the names of the operators inside that are no views."""
+    """Return the names of the operators inside that are not views."""
     found: set[str] = set()
     waiting: list[Iterable[Op]] = [op.children]
     while waiting:

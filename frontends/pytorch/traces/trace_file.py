@@ -46,7 +46,7 @@ def estimate(
 
     Raises:
         TypeError: if inputs are given, or an option is invalid.
-        CostError: if a file cannot be read, is no trace, or has no operators.
+        CostError: if a file cannot be read, is not a trace, or has no operators.
     """
     if inputs is not None:
         raise TypeError("a trace has its shapes: it takes no inputs")
@@ -57,7 +57,7 @@ def estimate(
     if et is not None:
         join_execution_trace(recorded, read(et), fsdecode(et))
     if not recorded.ops and not recorded.kernels:
-        raise CostError(f"{name} has no operators and no kernels: it is no trace of a run of PyTorch")
+        raise CostError(f"{name} has no operators and no kernels: it is not a trace of a run of PyTorch")
     chosen = _chosen_step(recorder, recorded, profiler_step, name)
     _record(recorder, recorded, chosen)
 

@@ -50,7 +50,7 @@ def test_a_saved_report_is_no_trace(tmp_path):
         ('{"traceEvents": []}', "has no operators and no kernels"),
         ('{"traceEvents": 3}', "has no operators and no kernels"),
         ('{"traceEvents": [{"ph": "X"}, 3, null, [], {"ph": "X", "cat": 3, "name": {}}]}', "has no operators"),
-        ('{"traceEvents": [{"ph": "X"} : ' + " " * 100 + "]}", "it is no JSON at character"),
+        ('{"traceEvents": [{"ph": "X"} : ' + " " * 100 + "]}", "it stops being JSON at character"),
         ('{"traceEvents": [' + "[" * 200_000, "nested too deeply"),
         ('{"traceEvents": [{"ts": ' + "9" * 5000 + "}]}", "is not a trace"),
         ('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": NaN, "dur": 1}]}', "no operators"),
