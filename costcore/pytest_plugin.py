@@ -63,10 +63,7 @@ class CostBudget:
             report = model
             warn_about(report)
         else:
-            if any(part.needs_memory for part in budgets):
-                arguments.setdefault("memory", True)
-            if any(part.needs_functions for part in budgets):
-                arguments.setdefault("spelled", True)
+            arguments = {**{option: value for part in budgets for option, value in part.needs.items()}, **arguments}
             try:
                 report = estimate(model, inputs, **arguments)
             except UnknownOptionError as error:

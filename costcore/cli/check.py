@@ -75,9 +75,9 @@ def _check(args: argparse.Namespace) -> int:
         return USAGE_ERROR
     if args.strict:
         budget = budget.as_strict()
-    args.spelled = budget.needs_functions
-    reader = reader_of(args.model)
-    args.memory = budget.needs_memory and (not reader or "memory" in specs()[reader].model_options)
+    reader, needs = reader_of(args.model), budget.needs
+    args.spelled = needs.get("spelled", False)
+    args.memory = needs.get("memory", False) and (not reader or "memory" in specs()[reader].model_options)
     report = report_of(args.model, args, is_alone=True)
     violations = check(report, budget)
     missing = "" if violations else not_counted(report.trace)

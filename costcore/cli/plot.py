@@ -13,9 +13,9 @@ from costcore.cli.exit_codes import SUCCESS
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
 from costcore.cli.running import run_command, write_text
-from costcore.reports.data.report_data import AMOUNTS
 from costcore.reports.plots.kinds import KINDS, request
 from costcore.tables.pictures.theme import SUFFIXES, THEMES, check_suffix
+from costcore.tables.quantities import needed_options
 
 EPILOG = """examples:
   costcore plot torchvision:resnet50 --input 1x3x224x224 --output operators.svg
@@ -47,7 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--at", action="append", default=[], metavar="NAME=N", help="sizes: value of another name; may be repeated"
     )
-    parser.add_argument("--column", choices=AMOUNTS, help="operators, modules, sizes: the cost; default: flops")
+    parser.add_argument("--column", metavar="NAME", help="operators, modules, sizes: the quantity; default: flops")
     parser.add_argument("--device", metavar="DEVICE", help="roofline: a name that costcore devices lists, or a file")
     parser.add_argument("--dtype", help="roofline: dtype of weights and activations, such as bfloat16")
     parser.add_argument("--fusion", choices=LEVELS, help="roofline: level of fusion; default: none")
@@ -66,8 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _plot(args: argparse.Namespace) -> int:
     name, _, text = (args.over or "").partition("=")
     over, sizes = (name, parse_sizes(text)) if args.over is not None else (None, None)
-    args.memory = args.kind == "memory"
-    request(args.kind, args.column, over, args.device)
+    needs = needed_options([request(args.kind, args.column, over, args.device).column])
+    args.memory, args.spelled = args.kind == "memory" or "memory" in needs, "spelled" in needs
     if args.output is not None:
         check_suffix(args.output, (".csv", *SUFFIXES))
     check_model(args.model)

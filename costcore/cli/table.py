@@ -27,7 +27,6 @@ from costcore.cli.options import (
 from costcore.cli.running import print_message, run_command, write_output
 from costcore.registry.frontends import reader_of
 from costcore.registry.libraries import is_saved_report
-from costcore.studies.sweeps.figures import NAMES
 from costcore.studies.sweeps.grid import split_target
 from costcore.studies.sweeps.model_table import ModelTable
 from costcore.studies.sweeps.row import NamedModel
@@ -35,6 +34,7 @@ from costcore.studies.sweeps.row_file import SUFFIXES
 from costcore.studies.sweeps.run import TableInterrupted
 from costcore.studies.sweeps.sweep import variants
 from costcore.studies.sweeps.table import table
+from costcore.tables.quantities import numbers
 from costcore.tables.renderers import renderers
 from costcore.text.units import check_digits
 
@@ -72,7 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--columns",
         action="append",
         metavar="NAMES",
-        help=f"figures, separated by commas: {', '.join(NAMES)}, and conventions; may be repeated",
+        help=f"figures, separated by commas: {', '.join(numbers())}, and conventions; may be repeated",
     )
     parser.add_argument(
         "--scatter",

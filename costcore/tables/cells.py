@@ -39,7 +39,8 @@ class Cells:
     @property
     def remarks(self) -> list[str]:
         """What the values mean or leave out, each line once."""
-        return [*dict.fromkeys(line for each in self.quantities for line in each.remarks(self._ledger))]
+        of = [(*each.remarks(self._ledger), *each.missing(self._ledger)) for each in self.quantities]
+        return [*dict.fromkeys(line for lines in of for line in lines)]
 
     def of(self, calls: Sequence[Call]) -> dict[str, Any]:
         """Return the values of a group of calls; empty texts for quantities of the whole run."""

@@ -92,6 +92,11 @@ def _activations(ledger: Ledger) -> Sequence[Any]:
     return [memory(call, cost) if call.phase == "forward" else 0 for call, cost in ledger.counted]
 
 
+AMOUNTS = ("flops", "macs", "mread", "mwrite", "mrw", "n_params", "mcomm")
+"""The quantities that comparisons, files and pictures show of every run, and that budgets limit by ``max_increase``.
+
+Entries of runs that do not communicate have no ``mcomm``, which is 0 then."""
+
 COSTS: Mapping[str, Quantity] = {
     quantity.name: quantity
     for quantity in (

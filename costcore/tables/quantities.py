@@ -98,6 +98,25 @@ def chosen(names: Iterable[str | Quantity]) -> list[Quantity]:
     return [*{each.name: each for each in found}.values()]
 
 
+def numbers() -> list[str]:
+    """Return the names of all quantities whose values are numbers."""
+    return [name for name, each in registered().items() if each.is_number]
+
+
+def numeric(name: str) -> Quantity:
+    """Return the quantity of that name, whose values are numbers.
+
+    Raises:
+        ValueError, CostError, OSError: as :func:`quantity`; also if its values are text.
+    """
+    if not is_quantity(name):
+        raise ValueError(unknown("column", name, numbers()))
+    found = quantity(name)
+    if not found.is_number:
+        raise ValueError(f"column {name!r} is text (expected a number, such as macs)")
+    return found
+
+
 def needed_options(names: Iterable[str]) -> dict[str, Any]:
     """Return the options of :func:`costcore.estimate` that the quantities of these names need.
 

@@ -53,7 +53,8 @@ class Quantity(NamedTuple):
         needs: options of :func:`costcore.estimate` without which a run does not have it.
         certainty: ``exact``, ``bound`` (never more than the truth), ``calibrated`` or ``measured``.
         words: its name in sentences; default: the title.
-        remarks: returns what its values mean or leave out, one line each.
+        remarks: returns what its values mean, one line each.
+        missing: returns what its values leave out because it is unknown.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Quantity(NamedTuple):
     certainty: str = "exact"
     words: str = ""
     remarks: Callable[[Ledger], Sequence[str]] = lambda _: ()
+    missing: Callable[[Ledger], Sequence[str]] = lambda _: ()
 
     @property
     def column(self) -> Column:

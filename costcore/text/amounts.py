@@ -3,35 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from costcore.numbers.dims import MOST_DIGITS, Dim, is_symbolic
+from costcore.numbers.dims import MOST_DIGITS, is_symbolic
 from costcore.numbers.symbolic import as_text
+from costcore.text.durations import duration
 from costcore.text.units import BASES, PREFIXES, prefix_for, scaled
-
-METRICS: Mapping[str, tuple[str, str]] = {
-    "flops": ("FLOPs", "flops"),
-    "macs": ("MACs", "flops"),
-    "mread": ("bytes read", "bytes"),
-    "mwrite": ("bytes written", "bytes"),
-    "mrw": ("bytes read and written", "bytes"),
-    "n_params": ("parameters", "flops"),
-    "mcomm": ("bytes sent", "bytes"),
-}
-"""The costs that are compared and limited: key in reports -> (name in messages, kind of its prefixes).
-
-Reports of runs that do not communicate have no ``mcomm``, which is 0 then."""
-
-MEMORY: Mapping[str, tuple[str, str]] = {
-    "arena": ("bytes of arena", "bytes"),
-    "peak_memory": ("bytes of memory at the peak", "bytes"),
-}
-"""Figures that are not sums over calls, and are limited like costs."""
-
-FIGURES: Mapping[str, tuple[str, str]] = {**METRICS, **MEMORY}
-"""Everything that a budget limits."""
 
 _AMOUNT = r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*([KMGT]?)(i?)(B?)"
 _PERCENT = r"([0-9]+(?:\.[0-9]+)?)\s*%"
@@ -44,28 +22,29 @@ def parse_bytes(value: object, name: str) -> int:
         value: the amount.
         name: its name in messages.
     """
-    return _parsed(value, name, is_bytes=True)
+    return parse_amount(value, name, "bytes")
 
 
-def parse_amount(value: object, metric: str) -> int:
-    """Return the amount of ``metric`` that an integer or a string such as ``"4.1G"`` stands for, rounded down.
+def parse_amount(value: object, name: str, kind: str = "flops") -> int:
+    """Return the amount that an integer or a string such as ``"4.1G"`` stands for, rounded down.
 
-    The prefixes of FLOPs, MACs and parameters (``K M G T``) are powers of 1000. Bytes with a prefix need a unit: the
-    prefix of ``MiB`` is a power of 1024, that of ``MB`` a power of 1000.
+    Args:
+        value: the amount.
+        name: its name in messages.
+        kind: ``bytes``, or any other kind of amount. The prefixes of FLOPs, MACs and parameters (``K M G T``) are
+            powers of 1000. Bytes with a prefix need a unit: the prefix of ``MiB`` is a power of 1024, that of ``MB``
+            of 1000.
 
     Raises:
         TypeError: if ``value`` is neither a whole number nor a string.
         ValueError: if it is negative, or a string of another form.
     """
-    return _parsed(value, metric, FIGURES[metric][1] == "bytes")
-
-
-def _parsed(value: object, metric: str, is_bytes: bool) -> int:
+    is_bytes = kind == "bytes"
     example = '"100 MiB" or "100 MB"' if is_bytes else '"4.1G"'
-    malformed = f"{metric} must be an integer or a string such as {example} (got {value!r})"
+    malformed = f"{name} must be an integer or a string such as {example} (got {value!r})"
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value == value // 1:
         if value < 0:
-            raise ValueError(f"{metric} cannot be negative (got {value})")
+            raise ValueError(f"{name} cannot be negative (got {value})")
         return int(value)
     if not isinstance(value, str):
         raise TypeError(malformed)
@@ -74,7 +53,7 @@ def _parsed(value: object, metric: str, is_bytes: bool) -> int:
         raise ValueError(malformed)
     number, prefix, binary, unit = match.groups()
     if len(number) > MOST_DIGITS:
-        raise ValueError(f"{metric}: a number of {len(number)} digits is too large (expected at most {MOST_DIGITS})")
+        raise ValueError(f"{name}: a number of {len(number)} digits is too large (expected at most {MOST_DIGITS})")
     if bool(unit) != (is_bytes and bool(prefix or unit)) or (binary and not (prefix and unit)):
         raise ValueError(malformed)
     base = 1024 if binary else 1000
@@ -93,21 +72,25 @@ def exact(value: Any, signed: bool = False) -> str:
     return _plus(value, signed) + text
 
 
-def readable(value: Dim, metric: str, n_digits: int = 3, signed: bool = False) -> str:
-    """Return ``value`` rounded, in units of the largest fitting prefix: ``4.112 G``, ``97.492 MiB``.
+def readable(value: Any, kind: str, n_digits: int = 3, signed: bool = False) -> str:
+    """Return ``value`` rounded, in units of the largest fitting prefix: ``4.112 G``, ``97.492 MiB``, ``1.5 ms``.
 
     Args:
-        value: the amount.
-        metric: what it is an amount of: a key of :data:`FIGURES`, ``flops`` or ``bytes``.
+        value: a number, or an expression.
+        kind: ``bytes``, ``duration`` and ``seconds`` (seconds), ``ratio``, or any other kind of amount.
         n_digits: digits after the decimal point.
-        signed: whether positive amounts have a plus sign.
+        signed: whether a plus sign precedes a positive number.
     """
-    kind = metric if metric in BASES else FIGURES[metric][1]
-    prefix = prefix_for([value], kind)
+    if kind in ("duration", "seconds"):
+        return _plus(value, signed) + ("-" if value < 0 else "") + duration(abs(value), n_digits)
+    if isinstance(value, float):
+        return f"{_plus(value, signed)}{value:.{n_digits}f}"
+    base = kind if kind == "bytes" else "flops"
+    prefix = prefix_for([value], base)
     unit = f"{prefix}iB" if kind == "bytes" and prefix else "B" if kind == "bytes" else prefix
-    if is_symbolic(value) or value % BASES[kind] ** PREFIXES.index(prefix) == 0:
+    if is_symbolic(value) or value % BASES[base] ** PREFIXES.index(prefix) == 0:
         n_digits = 0
-    return f"{_plus(value, signed)}{scaled(value, prefix, kind, n_digits)} {unit}".rstrip()
+    return f"{_plus(value, signed)}{scaled(value, prefix, base, n_digits)} {unit}".rstrip()
 
 
 def _plus(value: Any, signed: bool) -> str:

@@ -27,21 +27,25 @@ def duration(seconds: float | None, n_digits: int = 3, fixed: bool = False) -> s
     return f"{rounded(Fraction(seconds) * per_second, n_digits, fixed)} {name}"
 
 
-def parse_duration(value: object) -> float:
+def parse_duration(value: object, name: str) -> float:
     """Return the seconds that a number of seconds or a string such as ``"5 ms"`` stands for.
+
+    Args:
+        value: the duration.
+        name: its name in messages.
 
     Raises:
         TypeError: if ``value`` is neither a number nor a string.
         ValueError: if it is not positive, or a string of another form.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise TypeError(f'bound_seconds must be a number of seconds or a string such as "5 ms" (got {value!r})')
+        raise TypeError(f'{name} must be a number of seconds or a string such as "5 ms" (got {value!r})')
     match = re.fullmatch(_DURATION, value.strip()) if isinstance(value, str) else None
     if isinstance(value, str) and match is None:
-        raise ValueError(f'bound_seconds must be a number of seconds or a string such as "5 ms" (got {value!r})')
+        raise ValueError(f'{name} must be a number of seconds or a string such as "5 ms" (got {value!r})')
     seconds = float(match[1]) / dict(UNITS_OF_TIME)[match[2].replace("us", "µs")] if match else float(value)
     if not 0 < seconds < float("inf"):
-        raise ValueError(f"bound_seconds must be positive (got {value!r})")
+        raise ValueError(f"{name} must be positive (got {value!r})")
     return seconds
 
 

@@ -9,6 +9,7 @@ from costcore.errors import CostError
 from costcore.ledger.ledger import Ledger
 from costcore.numbers.symbolic import expanded_sum
 from costcore.tables.quantity import Quantity
+from costcore.trace.run import FLOPS
 
 if TYPE_CHECKING:
     from costcore.analyses.conventions.counting import Counts
@@ -28,19 +29,27 @@ def _at(name: str) -> Quantity:
     def counts(ledger: Ledger) -> Counts:
         from costcore.analyses.conventions.counting import count
 
-        if ledger.trace.run.unit != "FLOPs":
+        if ledger.trace.run.unit != FLOPS:
             raise CostError(
                 f"this report shows {ledger.trace.run.unit}. Ask for {name} in the report it was made from."
             )
         return ledger.once(("counts", name), lambda: count(ledger.trace, named(name)))  # type: ignore[no-any-return]
 
+    def is_counted(ledger: Ledger) -> bool:
+        run = ledger.trace.run
+        return run.convention == convention.name and run.unit != FLOPS
+
     def of_calls(ledger: Ledger) -> Sequence[Any]:
+        if is_counted(ledger):
+            return [entry["flops"] for entry in ledger.entries.values()]
         from costcore.analyses.conventions.counting import amounts
 
         by_position = zip(amounts(counts(ledger), ledger.trace), ledger.trace, strict=True)
         return [amount for amount, record in by_position if record.cost is not None]
 
     def of_run(ledger: Ledger) -> Any:
+        if is_counted(ledger):
+            return ledger.total["flops"]
         return expanded_sum(line.amount for line in counts(ledger).lines)
 
     is_closed_form = any(each.by == "whole" for each in convention.counts)
@@ -50,7 +59,7 @@ def _at(name: str) -> Quantity:
         of_calls=None if is_closed_form else of_calls,
         of_run=of_run,
         needs={"spelled": True} if convention.needs_functions else {},
-        remarks=lambda ledger: [*counts(ledger).notes],
+        remarks=lambda ledger: [] if is_counted(ledger) else [*counts(ledger).notes],
     )
 
 

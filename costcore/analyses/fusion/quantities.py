@@ -18,7 +18,11 @@ def _traffic(ledger: Ledger, level: str) -> Traffic:
     """Return the groups, and the bytes that every call of the run reads and writes in one execution."""
     from costcore.analyses.fusion.groups import traffic_of_calls
 
-    if (fusion := ledger.trace.run.fusion) is not None:
+    fusion = ledger.trace.run.fusion
+    if fusion is not None and fusion.level == level:
+        costs = (record.cost for record in ledger.trace)
+        return [*fusion.groups], [(0, 0) if cost is None else (cost.mread, cost.mwrite) for cost in costs]
+    if fusion is not None:
         raise CostError(
             f"this report is already fused at level {fusion.level!r}. Fuse the report from which it was made."
         )

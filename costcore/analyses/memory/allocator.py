@@ -73,9 +73,9 @@ class Allocator(Displayed):
     def _overview(self) -> Overview:
         """Return the bytes that tensors asked for, and those that the allocator took."""
         figures = [
-            Figure("Asked for by tensors", readable(self.requested, "mwrite"), f"{exact(self.requested)} B"),
-            Figure("Allocated", readable(self.allocated, "mwrite"), f"{exact(self.allocated)} B, of blocks in use"),
-            Figure("Reserved", readable(self.reserved, "mwrite"), f"{exact(self.reserved)} B of segments"),
+            Figure("Asked for by tensors", readable(self.requested, "bytes"), f"{exact(self.requested)} B"),
+            Figure("Allocated", readable(self.allocated, "bytes"), f"{exact(self.allocated)} B, of blocks in use"),
+            Figure("Reserved", readable(self.reserved, "bytes"), f"{exact(self.reserved)} B of segments"),
             Figure("Segments", exact(len(self.segments))),
         ]
         return Overview(f"Caching allocator {self.policy}", figures, (), [NO_WORKSPACE])
@@ -106,7 +106,7 @@ class Allocator(Displayed):
 
     def describe(self) -> str:
         """Return the figures as one line of text."""
-        amounts = (readable(nbytes, "mwrite") for nbytes in (self.allocated, self.requested, self.reserved))
+        amounts = (readable(nbytes, "bytes") for nbytes in (self.allocated, self.requested, self.reserved))
         allocated, requested, reserved = amounts
         return (
             f"allocator {self.policy}: {allocated} allocated for {requested} of tensors, {reserved} reserved in "

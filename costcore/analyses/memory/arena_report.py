@@ -321,7 +321,7 @@ def _check(align: object, **switches: object) -> None:
 
 
 def _figure(title: str, nbytes: Dim, note: str) -> Figure:
-    shown = readable(nbytes, "arena")
+    shown = readable(nbytes, "bytes")
     return Figure(title, shown, f"{_bytes(nbytes)}, {note}" if shown != _bytes(nbytes) else note)
 
 

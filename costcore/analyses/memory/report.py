@@ -64,5 +64,5 @@ class Memory(Displayed, MemoryData):
 
 def _figure(title: str, nbytes: int, note: str = "") -> Figure:
     """Return bytes with their exact number, if that is not what is shown."""
-    shown, digits = readable(nbytes, "peak_memory"), f"{exact(nbytes)} B"
+    shown, digits = readable(nbytes, "bytes"), f"{exact(nbytes)} B"
     return Figure(title, shown, "; ".join(filter(None, [digits * (digits != shown), note])))

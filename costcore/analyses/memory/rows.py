@@ -45,4 +45,4 @@ def memory_remarks(memory: MemoryData) -> list[str]:
 
 
 def _bytes(value: int) -> str:
-    return readable(value, "mread")
+    return readable(value, "bytes")

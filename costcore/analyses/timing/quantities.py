@@ -50,13 +50,15 @@ class _OnDevice:
     def __init__(self, parameter: str) -> None:
         self.parameter = parameter
         self.device, self.dtype = _parsed(parameter)
+        self.place = f"{self.device}{f', {self.dtype}' if self.dtype else ''}"
 
     def quantity(self, name: str, title: str, of: Callable[[GroupTime], Any], doc: str, **fields: Any) -> Quantity:
         """Return a quantity of this device: ``of`` returns the value of a group of one call."""
-        place = f"({self.device}{f', {self.dtype}' if self.dtype else ''})"
-        name, title, doc = f"{name}@{self.parameter}", f"{title} {place}", f"{doc} {place}"
+        name, title, doc = f"{name}@{self.parameter}", f"{title} ({self.place})", f"{doc} on {self.place}"
         kind = fields.pop("kind", "duration")
-        return Quantity(name, title, kind, doc, self._of_calls(of), remarks=self._remarks, **fields)
+        return Quantity(
+            name, title, kind, doc, self._of_calls(of), remarks=self._meaning, missing=self._missing, **fields
+        )
 
     def times(self, ledger: Ledger) -> Times:
         """Return the times of the run.
@@ -92,12 +94,15 @@ class _OnDevice:
             raise CostError(f"{self.device} was not calibrated: run costcore calibrate on it, and name its file")
         return self.times(ledger).seconds
 
-    def _remarks(self, ledger: Ledger) -> Sequence[str]:
-        """Return what the times mean, and what is unknown of the device."""
-        from costcore.analyses.timing.remarks import meaning, unknown_rates
+    def _meaning(self, ledger: Ledger) -> Sequence[str]:
+        from costcore.analyses.timing.remarks import meaning
 
-        times = self.times(ledger)
-        return [*meaning(times), *unknown_rates(times)]
+        return meaning(self.times(ledger))
+
+    def _missing(self, ledger: Ledger) -> Sequence[str]:
+        from costcore.analyses.timing.remarks import unknown_rates
+
+        return unknown_rates(self.times(ledger))
 
 
 def _bound(parameter: str) -> Quantity:
@@ -110,7 +115,7 @@ def _bound(parameter: str) -> Quantity:
         *("bound_seconds", "Bound", seconds, "least time"),
         of_run=lambda ledger: on.times(ledger).bound_seconds,
         certainty="bound",
-        words="at least",
+        words=f"at least on {on.place}",
     )
 
 
@@ -135,7 +140,7 @@ def _calibrated(parameter: str) -> Quantity:
         combine=total,
         of_run=on.calibrated,
         certainty="calibrated",
-        words="usually",
+        words=f"usually on {on.place}",
     )
 
 

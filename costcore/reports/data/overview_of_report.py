@@ -47,20 +47,20 @@ def _figures(report: ReportData) -> Iterator[Figure]:
     once = "one FLOP" if run.fma_1flop else "two FLOPs"
     own = run.unit == FLOPS
     yield _amount(run.unit, total["flops"], "flops", f"a fused multiply-add is {once}" if own else "")
-    yield _amount("MACs", total["macs"], "macs")
-    yield _amount("Parameters", total["n_params"], "n_params")
-    yield _amount("Bytes read and written", total["mrw"], "mrw")
+    yield _amount("MACs", total["macs"], "flops")
+    yield _amount("Parameters", total["n_params"], "flops")
+    yield _amount("Bytes read and written", total["mrw"], "bytes")
     if report.memory is not None:
-        yield _amount("Peak of memory", report.memory.peak, "peak_memory", report.memory.where)
+        yield _amount("Peak of memory", report.memory.peak, "bytes", report.memory.where)
     if "seconds" in total:
         yield Figure("Measured time", f"{1000 * total['seconds']:.3f} ms")
 
 
-def _amount(title: str, value: object, metric: str, note: str = "") -> Figure:
+def _amount(title: str, value: object, kind: str, note: str = "") -> Figure:
     """Return a figure with its exact value, if that is not what is shown."""
     if is_symbolic(value):
         return Figure(title, exact(value), "")
-    shown, digits = readable(value, metric), exact(value)
+    shown, digits = readable(value, kind), exact(value)
     notes = [digits] if shown.removesuffix(" B") != digits else []
     return Figure(title, shown, "; ".join([*notes, *filter(None, [note])]))
 

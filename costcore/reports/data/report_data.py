@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from costcore.ledger import caveats
 from costcore.ledger.ledger import Ledger, ignored, nodes_by_call
-from costcore.messages import unknown
 from costcore.numbers.ceilings import with_ceilings
 from costcore.numbers.dims import is_symbolic
 from costcore.numbers.symbolic import as_text
 from costcore.tables.cells import TableRow
+from costcore.tables.quantities import numeric
 from costcore.trace.call import Assumption, Call
 from costcore.trace.run import Regrouping
 from costcore.trace.trace import Trace
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from costcore.analyses.memory.report import Memory
     from costcore.analyses.receptive_field.fields import ReceptiveFields
     from costcore.analyses.sizes.compiled import Formulas
-
-AMOUNTS = ("flops", "macs", "mread", "mwrite", "mrw", "n_params", "mcomm")
-"""The columns that have formulas."""
 
 _Self = TypeVar("_Self", bound="ReportData")
 
@@ -174,16 +171,18 @@ class ReportData:
         """Return the total of a column as an integer or an expression of sympy, with quotients that are rounded up.
 
         Args:
-            column: ``flops``, ``macs``, ``mread``, ``mwrite``, ``mrw``, ``mcomm`` or ``n_params``.
+            column: a quantity with numbers that :func:`costcore.quantities` lists.
             by: a key of :meth:`by`, for a dict with the formula of every group.
 
         Raises:
             ValueError: for another column or key.
+            CostError: if this report does not have it.
         """
         if by is None:
             return with_ceilings(self._amount(column))
-        self._amount(column)
-        return {group: with_ceilings(entry.get(column, 0)) for group, entry in self.by(by).items()}
+        found = numeric(column)
+        groups = self.ledger.groups(by)
+        return {group: with_ceilings(found.of(self.ledger, calls)) for group, calls in groups.items()}
 
     def lambdify(self, *columns: str) -> Formulas:
         """Return the totals of columns as a fast function of the sizes, in the order of :attr:`symbols`.
@@ -203,7 +202,7 @@ class ReportData:
         from costcore.analyses.sizes.compiled import Formulas
 
         if not columns:
-            raise ValueError(f"lambdify needs a column (expected {', '.join(AMOUNTS)})")
+            raise ValueError("lambdify needs a column, such as macs")
         return Formulas([self._amount(column) for column in columns], self.symbols, self._trace.run.ranges)
 
     def to_latex(self, column: str = "flops") -> str:
@@ -217,9 +216,7 @@ class ReportData:
         return latex(column, self._amount(column))
 
     def _amount(self, column: str) -> Any:
-        if column not in AMOUNTS:
-            raise ValueError(unknown("column", column, AMOUNTS))
-        return self.total_report.get(column, 0)
+        return numeric(column).total(self.ledger)
 
     def arena(self, align: int = 64, inplace: bool = False, count_inputs: bool = True) -> Arena:
         """Return the memory that the values of an inference run need if all are placed in one arena beforehand.

@@ -10,7 +10,7 @@ from costcore.ir import Tensor
 from costcore.ledger.caveats import n_assumptions, not_counted
 from costcore.numbers.symbolic import as_text
 from costcore.reports.data.report_data import ReportData
-from costcore.text.amounts import METRICS
+from costcore.tables.costs import AMOUNTS
 from costcore.text.values import attribute_text, jsonable
 from costcore.trace.call import Call
 
@@ -30,7 +30,7 @@ def call_facts(call: Call, entry: Mapping[str, Any] | None) -> dict[str, Any]:
     if entry is None:
         described["counted"] = f"no: {call.layer.op} has no cost"
     else:
-        described |= {key: entry[key] for key in (*METRICS, *MEMORY_OF_CALLS) if key in entry}
+        described |= {key: entry[key] for key in (*AMOUNTS, *MEMORY_OF_CALLS) if key in entry}
     if call.times != 1:
         described["times"] = call.times
     described["inputs"] = ", ".join(f"{name}: {tensor_text(tensor)}" for name, tensor in layer.inputs.items())

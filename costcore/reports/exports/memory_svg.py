@@ -46,7 +46,7 @@ def to_memory_svg(report: ReportData) -> str:
         raise CostError(f"there is nothing to draw: {reason} to estimate or ComputationalCostHook.")
     calls = report.trace.calls
     columns = columns_of(memory, calls)
-    title = f"Live bytes over {exact(len(calls))} calls; peak {readable(memory.peak, 'mread')}"
+    title = f"Live bytes over {exact(len(calls))} calls; peak {readable(memory.peak, 'bytes')}"
     kinds = [kind for kind in reversed(STACK) if any(kind in column.by_kind for column in columns)]
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {HEIGHT}' width='{WIDTH}' height='{HEIGHT}' "

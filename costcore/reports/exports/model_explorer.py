@@ -7,12 +7,11 @@ from typing import Any, TypeAlias
 
 from costcore.errors import CostError
 from costcore.ledger.module_paths import names_along
-from costcore.messages import unknown
-from costcore.numbers.dims import Dim, is_symbolic
+from costcore.numbers.dims import is_symbolic
 from costcore.numbers.symbolic import as_text
 from costcore.reports.data.report_data import ReportData
 from costcore.reports.exports.facts import call_facts, json_text, tensor_text
-from costcore.text.amounts import METRICS
+from costcore.tables.quantities import numeric
 from costcore.trace.call import Call
 
 Keys: TypeAlias = "Mapping[str, str] | Callable[[Call], str]"
@@ -31,27 +30,24 @@ def to_model_explorer(report: ReportData, metric: str = "flops", keys: Keys | No
 
     Args:
         report: the report.
-        metric: ``flops``, ``macs``, ``mread``, ``mwrite``, ``mrw``, ``mcomm`` or ``n_params``; if memory was recorded,
-            also ``saved`` or ``live_peak``, of which a node has the largest of its calls.
+        metric: a quantity with numbers that :func:`costcore.quantities` lists.
         keys: the node of each call, as a mapping from names of calls or as a function of a
-            :class:`~costcore.trace.call.Call`. Calls of one node are added up; calls without a node are skipped.
+            :class:`~costcore.trace.call.Call`. The values of calls of one node are combined; calls without a node are
+            skipped.
 
     Raises:
         ValueError: if the metric is unknown.
-        CostError: if a cost is symbolic, because symbolic expressions cannot be mapped to colors.
+        CostError: if this report does not have it, or if a value is symbolic, because symbolic expressions cannot be
+            mapped to colors.
     """
-    metrics = (*METRICS, "live_peak", "saved")
-    if metric not in metrics:
-        raise ValueError(unknown("metric", metric, metrics))
-    if metric not in METRICS and report.memory is None:
-        raise CostError(f"{metric} needs a report with memory. Pass memory=True to estimate or ComputationalCostHook.")
-    layers = report.layer_report
-    values: dict[str, Dim] = {}
-    for call in report.trace.calls:
+    shown, ledger = numeric(metric), report.ledger
+    shown.by_call(ledger)  # raises an error if calls have no values
+    by_node: dict[str, list[Call]] = {}
+    for call in ledger.calls:
         node = call.name if keys is None else keys.get(call.name) if isinstance(keys, Mapping) else keys(call)
-        if node and call.name in layers:
-            value, before = layers[call.name].get(metric, 0), values.get(node, 0)
-            values[node] = max(value, before) if metric == "live_peak" else value + before
+        if node:
+            by_node.setdefault(node, []).append(call)
+    values = {node: shown.of(ledger, calls) or 0 for node, calls in by_node.items()}
     for node, value in values.items():
         if is_symbolic(value):
             raise CostError(

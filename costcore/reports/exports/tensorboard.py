@@ -16,7 +16,7 @@ from costcore.numbers.dims import is_symbolic
 from costcore.numbers.symbolic import as_text
 from costcore.reports.data.report_data import ReportData
 from costcore.reports.exports.facts import call_facts
-from costcore.text.amounts import METRICS
+from costcore.tables.costs import AMOUNTS
 from costcore.text.escape import printable
 from costcore.trace.call import Call
 
@@ -75,7 +75,7 @@ def markdown(show: Any, **options: Any) -> str:
 def _scalars(report: ReportData) -> Iterator[tuple[str, Any]]:
     """Yield the totals, and the costs by operator."""
     total = report.ledger.total
-    yield from ((f"total/{key}", total[key]) for key in METRICS if key in total)
+    yield from ((f"total/{key}", total[key]) for key in AMOUNTS if key in total)
     if report.memory is not None:
         yield "total/peak_memory", report.memory.peak
     if "seconds" in total:

@@ -67,12 +67,12 @@ def _figure(memory: Memory, columns: Sequence[Moment], report: ReportData) -> st
     calls = report.trace.calls
     keys = "".join(
         f"<span><svg class='key' viewBox='0 0 1 1' aria-hidden='true'><rect class='{kind}' width='1' height='1'/></svg>"
-        f"{kind} {readable(memory.by_kind[kind], 'mread')}</span>"
+        f"{kind} {readable(memory.by_kind[kind], 'bytes')}</span>"
         for kind in reversed(STACK)
         if kind in memory.by_kind
     )
     several = " A column shows the highest moment of several calls." if len(columns) < len(calls) else ""
-    phases = ", ".join(f"{phase} {readable(nbytes, 'mread')}" for phase, nbytes in memory.phases.items())
+    phases = ", ".join(f"{phase} {readable(nbytes, 'bytes')}" for phase, nbytes in memory.phases.items())
     most = f"; most in {phases}" if len(memory.phases) > 1 else ""
     note = f"Live bytes over {exact(len(calls))} calls{most}.{several} At the peak:"
     label = f"Live bytes over {exact(len(calls))} calls, by kind; arrow keys move between calls"

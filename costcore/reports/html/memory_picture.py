@@ -126,7 +126,7 @@ def _scale(peak: int, top: int) -> Iterator[str]:
     for value in range(step, peak + 1, step):
         y = _percent(AREAS * (1 - value / top))
         yield f"<line class='grid' x1='0' x2='100%' y1='{y}' y2='{y}'/>"
-        yield f"<text class='label' x='4' y='{y}' dy='-3'>{readable(value, 'mread')}</text>"
+        yield f"<text class='label' x='4' y='{y}' dy='-3'>{readable(value, 'bytes')}</text>"
 
 
 def _phases(columns: Sequence[Moment], calls: Sequence[Call]) -> Iterator[str]:
@@ -149,7 +149,7 @@ def _peak(columns: Sequence[Moment], peak: int, top: int) -> str:
     at = 100 * (next(i for i, column in enumerate(columns) if column.live == peak) + 0.5) / len(columns)
     x, y = _percent(at), _percent(AREAS * (1 - peak / top))
     side, dx = ("start", 6) if at < 60 else ("end", -6)
-    amount = readable(peak, "mread")
+    amount = readable(peak, "bytes")
     label = f"<text class='label' x='{x}' y='{y}' dx='{dx}' dy='-4' text-anchor='{side}'>peak {amount}</text>"
     return f"<line class='peak' x1='{x}' x2='{x}' y1='0' y2='{AREAS}%'/>{label}"
 

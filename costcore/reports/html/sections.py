@@ -11,7 +11,7 @@ from costcore.numbers.dims import Dim, is_symbolic
 from costcore.numbers.symbolic import as_text
 from costcore.reports.intensity import intensity, multiply_add, total_peak_flops
 from costcore.tables.html import card, text
-from costcore.text.amounts import METRICS, exact, readable
+from costcore.text.amounts import exact, readable
 from costcore.text.counted_units import per_byte
 from costcore.text.units import rounded
 from costcore.trace.call import Uncounted
@@ -55,18 +55,18 @@ def totals(report: ReportData) -> str:
     note = "" if unused == 0 else f"{exact(total['n_params'])} of them read by these calls"
     cards = [
         _amount_card(text(unit), total["flops"], "flops"),
-        _amount_card("MACs", total["macs"], "macs"),
-        _amount_card("Parameters", n_params, "n_params", note),
-        _amount_card("Bytes read", total["mread"], "mread"),
-        _amount_card("Bytes written", total["mwrite"], "mwrite"),
+        _amount_card("MACs", total["macs"], "flops"),
+        _amount_card("Parameters", n_params, "flops", note),
+        _amount_card("Bytes read", total["mread"], "bytes"),
+        _amount_card("Bytes written", total["mwrite"], "bytes"),
         card(text(per_byte(unit)), _intensity(report), f"arithmetic intensity{multiply_add(report)}"),
         card("Calls", exact(total["n_layers"]), _uncounted_note(report)),
     ]
     if "mcomm" in total:
-        cards.insert(5, _amount_card("Bytes sent", total["mcomm"], "mrw", "to other processes"))
+        cards.insert(5, _amount_card("Bytes sent", total["mcomm"], "bytes", "to other processes"))
     fusion = report.trace.run.fusion
     if fusion is not None:
-        cards.append(_amount_card("Bytes unfused", fusion.unfused, "mrw", f"read and written; fused: {fusion.level}"))
+        cards.append(_amount_card("Bytes unfused", fusion.unfused, "bytes", f"read and written; fused: {fusion.level}"))
     if "seconds" in total:
         cards.append(card("Measured time", rounded(1000 * Fraction(total["seconds"]), 3) + " ms", "of a real run"))
     return "\n".join(cards)
@@ -85,7 +85,7 @@ def uncounted(report: ReportData) -> str:
     rows = [
         f"<tr><th scope='row'>{text(each.native)}{_small(reasons.get((each.native, each.uncounted), ''))}</th>"
         f"<td class='n'>{exact(each.calls)}</td>"
-        f"<td class='n'>{_amount(each.mread, 'mread')}</td><td class='n'>{_amount(each.mwrite, 'mwrite')}</td>"
+        f"<td class='n'>{_amount(each.mread)}</td><td class='n'>{_amount(each.mwrite)}</td>"
         f"<td>{text(each.module) or '–'}</td><td class='code'>{text(each.where) or '–'}</td></tr>"
         for each in operators
     ]
@@ -119,13 +119,13 @@ def basis(report: ReportData) -> str:
 
 def bytes_card(title: str, value: Dim, note: str) -> str:
     """Return a card of an amount of memory; the note begins with the exact bytes."""
-    return card(title, readable(value, "mread"), f"{exact(value)} B, {note}")
+    return card(title, readable(value, "bytes"), f"{exact(value)} B, {note}")
 
 
-def _amount_card(title: str, value: Dim, metric: str, note: str = "") -> str:
+def _amount_card(title: str, value: Dim, kind: str, note: str = "") -> str:
     if is_symbolic(value):
         return card(title, as_text(value), note, is_expression=True)
-    large, full = readable(value, metric), exact(value) + (" B" if METRICS[metric][1] == "bytes" else "")
+    large, full = readable(value, kind), exact(value) + (" B" if kind == "bytes" else "")
     return card(title, large, note or ("" if full == large else full))
 
 
@@ -133,8 +133,8 @@ def _list(lines: Iterable[str]) -> str:
     return f"<ul>{''.join(f'<li>{text(line)}</li>' for line in lines)}</ul>"
 
 
-def _amount(value: Dim, metric: str) -> str:
-    return f"<span title='{text(exact(value))} B'>{text(readable(value, metric))}</span>"
+def _amount(value: Dim) -> str:
+    return f"<span title='{text(exact(value))} B'>{text(readable(value, 'bytes'))}</span>"
 
 
 def _intensity(report: ReportData) -> str:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from costcore.analyses.timing.times import Times
 from costcore.messages import unknown
-from costcore.reports.data.report_data import AMOUNTS, ReportData
+from costcore.reports.data.report_data import ReportData
 from costcore.reports.plots.intensity import intensity
 from costcore.reports.plots.memory import memory
 from costcore.reports.plots.modules import modules
@@ -14,6 +14,7 @@ from costcore.reports.plots.operators import operators
 from costcore.reports.plots.roofline import roofline
 from costcore.tables.pictures.picture import Picture
 from costcore.tables.pictures.theme import theme_of
+from costcore.tables.quantities import is_quantity, numeric, registered
 
 KINDS = ("operators", "modules", "intensity", "memory", "roofline", "sizes")
 """The kinds of pictures."""
@@ -40,13 +41,15 @@ def request(kind: str | None, column: str | None, over: str | None, device: Any 
     Raises:
         ValueError: if a name is unknown, or two arguments contradict each other.
     """
-    if kind in AMOUNTS and column is None:
+    if kind is not None and kind not in KINDS and is_quantity(kind) and column is None:
         kind, column = None, kind
     kind = kind or ("operators" if over is None else "sizes")
     if kind not in KINDS:
-        raise ValueError(unknown("kind of plot", kind, (*KINDS, *AMOUNTS)))
-    if column is not None and column not in AMOUNTS:
-        raise ValueError(unknown("column", column, AMOUNTS))
+        raise ValueError(unknown("kind of plot", kind, (*KINDS, *registered())))
+    if column is not None:
+        adds_up = numeric(column).has_share or column == "n_params"
+        if kind != "sizes" and not adds_up:
+            raise ValueError(f"kind {kind!r} shows parts of a total, but values of {column} do not add up")
     if column is not None and kind not in OF_A_COST:
         raise ValueError(f"a plot of kind {kind!r} has no column (those of {', '.join(OF_A_COST)} have)")
     for name, value, of in (("over", over, "sizes"), ("device", device, "roofline")):

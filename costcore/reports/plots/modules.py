@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 from costcore.reports.data.report_data import ReportData
 from costcore.reports.plots.colors import colors_of, keys
+from costcore.tables.cells import Cells
 from costcore.tables.pictures.amounts import check_numbers, column_of, in_units
 from costcore.tables.pictures.picture import Picture
 from costcore.tables.pictures.theme import Theme, add_legend, axes_of, label
+from costcore.tables.quantities import quantity
 
 DEEPEST = 6
 """The maximum number of levels; a module at the last one is drawn with all that is inside it."""
@@ -46,6 +48,8 @@ def modules(report: ReportData, metric: str, theme: Theme) -> Picture:
         CostError: if sizes are symbolic.
     """
     tree = report.tree()
+    Cells([metric], tree, report.ledger).add_to_tree(tree)
+    tree[metric] = quantity(metric).of(report.ledger, report.ledger.calls) if metric != "n_params" else tree[metric]
     check_numbers([tree[metric]])
     boxes = [*_boxes(_branching(tree), metric)] if tree[metric] else []
     rows = [(box.path, box.depth, box.amount) for box in boxes]
@@ -79,7 +83,7 @@ def _boxes(root: Mapping[str, Any], metric: str) -> Iterator[Box]:
 def _amount(node: Mapping[str, Any], metric: str) -> int:
     """Return the cost of a module; parameters that an earlier module holds too are not part of it."""
     shared = node["n_shared"] if metric == "n_params" else 0
-    return int(node[metric] - shared)
+    return (node[metric] or 0) - shared
 
 
 def _icicle(report: ReportData, boxes: list[Box], metric: str, theme: Theme) -> Any:
@@ -110,9 +114,9 @@ def _icicle(report: ReportData, boxes: list[Box], metric: str, theme: Theme) -> 
 def _main_operators(report: ReportData, metric: str) -> dict[str, str]:
     """Return the operator with the largest amount in every module, with all that is inside it."""
     sums: dict[str, dict[str, int]] = {}
-    for (module, op), entry in report.by("module", "op").items():
+    for (module, op), calls in report.ledger.groups("module", "op").items():
         parts = module.split(".") if module else []
         for path in {"", *(".".join(parts[: i + 1]) for i in range(len(parts)))}:
             by_op = sums.setdefault(path, {})
-            by_op[op] = by_op.get(op, 0) + entry[metric]
+            by_op[op] = by_op.get(op, 0) + (quantity(metric).of(report.ledger, calls) or 0)
     return {path: max(by_op, key=lambda op: by_op[op]) for path, by_op in sums.items()}

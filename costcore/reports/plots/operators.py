@@ -9,6 +9,7 @@ from costcore.reports.plots.colors import colors_of
 from costcore.tables.pictures.amounts import check_numbers, column_of, in_units
 from costcore.tables.pictures.picture import Picture
 from costcore.tables.pictures.theme import Theme, axes_of, label
+from costcore.tables.quantities import quantity
 
 MOST_BARS = 15
 """The maximum number of bars; one more sums the other operators."""
@@ -23,9 +24,10 @@ def operators(report: ReportData, metric: str, theme: Theme) -> Picture:
     Raises:
         CostError: if sizes are symbolic.
     """
+    shown = quantity(metric)
     sums = [
-        (op, entry[metric] - (entry["n_shared"] if metric == "n_params" else 0))
-        for op, entry in report.by("op").items()
+        (op, (shown.of(report.ledger, calls) or 0) - (entry["n_shared"] if metric == "n_params" else 0))
+        for (op, calls), entry in zip(report.ledger.groups("op").items(), report.by("op").values(), strict=True)
     ]
     check_numbers([amount for _, amount in sums])
     rows = sorted([row for row in sums if row[1]], key=lambda row: -row[1])

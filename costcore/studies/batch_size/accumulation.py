@@ -54,7 +54,7 @@ class Accumulation(Displayed):
             Figure("Global batch", exact(self.global_batch), shared),
             Figure("Micro-batch", exact(self.micro_batch), "" if self.steps else "one sample does not fit"),
             Figure("Passes per step", exact(self.steps), "; ".join(filter(None, [last, even]))),
-            Figure("Peak", readable(self.peak, "peak_memory", 2), f"{exact(self.peak)} B"),
+            Figure("Peak", readable(self.peak, "bytes", 2), f"{exact(self.peak)} B"),
         ]
         return Overview("Gradient accumulation", figures, (), [f"limit: {self.limit.describe()}", *self.notes])
 

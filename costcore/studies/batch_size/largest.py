@@ -59,19 +59,19 @@ class LargestBatch(Displayed):
 
     def _overview(self) -> Overview:
         """Return the batch with what it needs, the peak by kind, and the peak by batch."""
-        limit, memory = self.limit, readable(self.limit.memory, "peak_memory", 2)
+        limit, memory = self.limit, readable(self.limit.memory, "bytes", 2)
         runs = f"batch {self.batch}" if self.batch else "the smallest batch that runs"
         figures = [
             Figure(
                 "Largest batch", exact(self.batch), "" if self.batch else "not even the smallest batch that runs fits"
             ),
-            Figure(f"Needed by {runs}", readable(self.needed, "peak_memory", 2), f"of {memory}"),
-            Figure("Peak", readable(self.peak, "peak_memory", 2), f"{exact(self.peak)} B, {self.memory.where}"),
+            Figure(f"Needed by {runs}", readable(self.needed, "bytes", 2), f"of {memory}"),
+            Figure("Peak", readable(self.peak, "bytes", 2), f"{exact(self.peak)} B, {self.memory.where}"),
         ]
         if self.next_peak is not None:
             needed = limit.needed(self.next_peak)
-            excess = readable(needed - limit.memory, "peak_memory", 2)
-            shown = readable(needed, "peak_memory", 2)
+            excess = readable(needed - limit.memory, "bytes", 2)
+            shown = readable(needed, "bytes", 2)
             figures.append(Figure(f"Needed by batch {self.batch + 1}", shown, f"{excess} too much"))
         kinds = [{"kind": kind, "nbytes": nbytes} for kind, nbytes in self.by_kind.items()]
         batches = [{"batch": batch, "nbytes": nbytes} for batch, nbytes in self.table.items()]

@@ -53,7 +53,7 @@ class Limit:
         """Return every term as one line."""
         what = "tensors" if self.device == "tensors" else f"segments of the allocator {self.device}"
         left = self.memory - self.context - self.workspace
-        amounts = (readable(nbytes, "mwrite", 2) for nbytes in (self.memory, self.context, self.workspace, left))
+        amounts = (readable(nbytes, "bytes", 2) for nbytes in (self.memory, self.context, self.workspace, left))
         memory, context, workspace, room = amounts
         share = f"fragmentation {float(100 * self.fragmentation):g} %"
         assumed = " (assumed)" if self.context == parse_bytes(CONTEXT, "context") else ""

@@ -28,7 +28,7 @@ FIXED = ("parameter", "buffer", "gradient", "optimizer")
 
 def size(nbytes: int) -> str:
     """Return bytes in units of the largest fitting prefix."""
-    return readable(nbytes, "mwrite", 2)
+    return readable(nbytes, "bytes", 2)
 
 
 def largest_line(found: LargestBatch) -> str:

@@ -7,19 +7,18 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from costcore.analyses.conventions.catalog import needs_functions
+from costcore.analyses.conventions.catalog import named
 from costcore.reports.report import Report
-from costcore.text.amounts import FIGURES, METRICS, exact
+from costcore.tables.quantities import needed_options, quantity
+from costcore.tables.quantity import Quantity
+from costcore.text.amounts import exact
 from costcore.text.durations import duration
 
-LIMITED: Mapping[str, tuple[str, ...]] = {
-    "total": tuple(FIGURES),
-    "module": (*METRICS, "peak_memory"),
-    "operator": tuple(METRICS),
-}
-"""The figures that can be limited in total, by module and by operator."""
+SCOPES = ("total", "module", "operator")
+"""What limits apply to: the run, modules with all that is inside them, and operators."""
 
-SCOPES = tuple(LIMITED)
+FUSED = ("mread", "mwrite", "mrw")
+"""The metrics that are those after fusion if a budget says so."""
 
 MAX_NAMES = 8
 """The maximum number of modules or operators in a message."""
@@ -32,16 +31,16 @@ class Limit(NamedTuple):
         scope: ``total``, ``module`` or ``operator``.
         pattern: a shell pattern for the module paths or operators to which it applies (``layer?.*``); empty for the
             total.
-        metric: a key of :data:`costcore.text.amounts.FIGURES`.
-        most: the maximum value; None if the increase is limited.
+        metric: the name of a quantity with numbers, see :func:`costcore.quantities`.
+        most: the maximum value, of times in seconds; None if the increase is limited.
         increase: the maximum increase over the baseline, relative (:class:`fractions.Fraction`) or absolute (int).
     """
 
     scope: str
     pattern: str
     metric: str
-    most: int | None = None
-    increase: Fraction | int | None = None
+    most: int | float | None = None
+    increase: Fraction | int | float | None = None
 
     def __str__(self) -> str:
         return self.scope if self.scope == "total" else f"{self.scope} {self.pattern!r}"
@@ -84,14 +83,23 @@ class Budget:
     source: str = field(default="budget", compare=False)
 
     @property
-    def needs_memory(self) -> bool:
-        """Whether memory must be recorded to check this budget."""
-        return any(limit.metric == "peak_memory" for limit in self.limits)
+    def needs(self) -> dict[str, Any]:
+        """The options of :func:`costcore.estimate` without which a run does not have what is limited."""
+        return needed_options(self.quantity_of(limit.metric).name for limit in self.limits)
 
-    @property
-    def needs_functions(self) -> bool:
-        """Whether the functions by which calls were spelled must be recorded to check this budget."""
-        return needs_functions(self.convention)
+    def quantity_of(self, metric: str) -> Quantity:
+        """Return what a limit on a metric limits: by the convention of this budget, and after its fusion."""
+        if metric == "flops" and self.convention:
+            return quantity(f"flops@{self.convention}")
+        if metric in FUSED and self.fused:
+            return quantity(f"fused_{metric}@{self.fused}")
+        return quantity(metric)
+
+    def reason_of(self, metric: str) -> str:
+        """Return how a metric is counted, if this budget says so."""
+        if metric == "flops" and self.convention:
+            return f"as {named(self.convention).name} counts"
+        return f"after fusion ({self.fused})" if metric in FUSED and self.fused else ""
 
     def as_strict(self) -> Budget:
         """Return this budget with ``strict=True``."""
@@ -103,35 +111,38 @@ class Violation(NamedTuple):
 
     Attributes:
         where: ``total``, ``module layer1.conv``, ``operator conv`` or ``time on l4``.
-        metric: the limited metric; ``bound_seconds`` for the least time of a run; empty if the report is partial or a
-            pattern matches nothing.
-        value: the value of the metric; of ``bound_seconds`` in nanoseconds, rounded.
+        metric: the limited metric; ``bound_seconds`` for the least time of a run; empty if the report is partial, a
+            pattern matches nothing, or the value is unknown.
+        value: the value of the metric; of times in nanoseconds, rounded.
         limit: its maximum.
         reason: how the limit was computed from the baseline, or why there is a violation without a metric.
     """
 
     where: str
     metric: str = ""
-    value: int = 0
-    limit: int = 0
+    value: int | float = 0
+    limit: int | float = 0
     reason: str = ""
 
     @property
-    def excess(self) -> int:
+    def excess(self) -> int | float:
         """The amount by which the value exceeds the limit."""
         return self.value - self.limit
 
     @property
     def name(self) -> str:
         """What is limited, in words; the reason if no metric is."""
-        return TIME_NAME if self.metric == "bound_seconds" else FIGURES[self.metric][0] if self.metric else self.reason
+        if not self.metric:
+            return self.reason
+        return TIME_NAME if self.metric == "bound_seconds" else quantity(self.metric).in_words
 
     @property
     def amounts(self) -> tuple[str, str, str]:
         """The value, its limit and the excess as text; empty without a metric."""
         if not self.metric:
             return "", "", ""
-        as_text = _nanoseconds if self.metric == "bound_seconds" else exact
+        is_time = self.metric == "bound_seconds" or is_time_kind(quantity(self.metric).kind)
+        as_text = _nanoseconds if is_time else exact
         return as_text(self.value), as_text(self.limit), as_text(self.excess)
 
     def __str__(self) -> str:
@@ -147,5 +158,10 @@ TIME_NAME = "at least"
 """What a limit on time limits: the run takes this long at least."""
 
 
-def _nanoseconds(value: int) -> str:
+def is_time_kind(kind: str) -> bool:
+    """Return whether values of this kind are seconds."""
+    return kind in ("duration", "seconds")
+
+
+def _nanoseconds(value: int | float) -> str:
     return duration(value / 1e9)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from fractions import Fraction
-from functools import cached_property
 from os import PathLike
 from typing import Any, NamedTuple, TypeAlias
 
-from costcore.analyses.conventions.catalog import named
 from costcore.analyses.timing.remarks import unknown_rates
 from costcore.errors import CostError
 from costcore.ledger.module_paths import path_and_parents
 from costcore.numbers.dims import is_symbolic
 from costcore.registry.calculators import calculators
-from costcore.reports.data.report_data import ReportData
 from costcore.reports.exports.facts import status
 from costcore.reports.report import Report
-from costcore.studies.budgets.budget import MAX_NAMES, Budget, Limit, Violation
+from costcore.studies.budgets.budget import MAX_NAMES, Budget, Limit, Violation, is_time_kind
 from costcore.studies.budgets.toml import read_budget
 from costcore.text.amounts import exact
 from costcore.trace.call import Call
@@ -60,53 +56,12 @@ def _too_long(report: Report, budget: Budget) -> Iterator[Violation]:
             yield Violation(where, reason="; ".join(unknown_rates(time)))
 
 
-def _check_costs(report: Report, read: Budget) -> list[Violation]:
-    """Return the violations of the limits on costs."""
-    if read.fused:
-        return _check_fused(report, read)
-    if not read.convention:
-        return [*_incomplete(report, read), *_exceeded(report, read, read.baseline)]
-    baseline = None if read.baseline is None else _counted(read.baseline, read.convention)
-    found = _exceeded(_counted(report, read.convention), read, baseline)
-    as_counted = f"as {named(read.convention).name} counts"
-    return [*_incomplete(report, read), *(_with_reason(violation, as_counted) for violation in found)]
-
-
-def _check_fused(report: Report, budget: Budget) -> list[Violation]:
-    """Return the violations of a budget that limits the bytes after fusion."""
-    baseline = None if budget.baseline is None else _fused(budget.baseline, budget.fused)
-    found = _check_costs(_fused(report, budget.fused), replace(budget, baseline=baseline, fused=""))
-    reason = f"after fusion ({budget.fused})"
-    return [_with_reason(violation, reason, ("mread", "mwrite", "mrw")) for violation in found]
-
-
-def _fused(report: Report, level: str) -> Report:
-    """Return a report with the bytes after fusion; one that was saved so is returned unchanged."""
-    fusion = report.trace.run.fusion
-    fused: Report = report if fusion is not None and fusion.level == level else report.fused(level).report
-    return fused
-
-
-def _counted(report: Report, convention: str) -> Report:
-    counted: Report = report.under(convention).report
-    return counted
-
-
-def _with_reason(violation: Violation, reason: str, metrics: Sequence[str] = ("flops",)) -> Violation:
-    """Return a violation of a limit on one of these metrics that says how they are counted."""
-    if violation.metric not in metrics:
-        return violation
-    return violation._replace(reason=", ".join(filter(None, (reason, violation.reason))))
-
-
-def _incomplete(report: Report, budget: Budget) -> Iterator[Violation]:
+def _check_costs(report: Report, budget: Budget) -> Iterator[Violation]:
+    """Yield the violations of the limits on costs."""
     if budget.strict and report.status != "complete":
         yield Violation("total", reason=status(report))
-
-
-def _exceeded(report: Report, budget: Budget, compared_with: Report | None) -> Iterator[Violation]:
-    costs = _Costs(report, "the report")
-    baseline = None if compared_with is None else _Costs(compared_with, "the baseline")
+    costs = _Costs(report, budget, "the report")
+    baseline = None if budget.baseline is None else _Costs(budget.baseline, budget, "the baseline")
     unmatched = set()
     for limit in budget.limits:
         matched = costs.matching(limit)
@@ -114,20 +69,32 @@ def _exceeded(report: Report, budget: Budget, compared_with: Report | None) -> I
             unmatched.add((limit.scope, limit.pattern))
             yield Violation(str(limit), reason=f"no {limit.scope} of this model matches{costs.near_matches(limit)}")
         for target in matched:
-            value = costs.figure(target, limit)
-            if limit.most is not None:
-                most, reason = limit.most, ""
-            else:
-                old = 0 if baseline is None else baseline.figure(target, limit)
-                most, reason = _increased(old, limit.increase or 0)
-            if value > most:
-                yield Violation(str(target), limit.metric, value, most, reason)
+            yield from _exceeded(target, limit, costs, baseline)
 
 
-def _increased(old: int, increase: Fraction | int) -> tuple[int, str]:
+def _exceeded(target: LimitTarget, limit: Limit, costs: _Costs, baseline: _Costs | None) -> Iterator[Violation]:
+    """Yield a violation if a target exceeds its limit, or if its value is unknown."""
+    value = costs.value(target, limit)
+    if value is None:
+        yield Violation(str(target), reason=costs.why_unknown(limit))
+        return
+    if limit.most is not None:
+        most, reason = limit.most, ""
+    else:
+        old = (0 if baseline is None else baseline.value(target, limit)) or 0
+        most, reason = _increased(old, limit.increase or 0)
+    if value > most:
+        reason = ", ".join(filter(None, (costs.budget.reason_of(limit.metric), reason)))
+        if is_time_kind(costs.budget.quantity_of(limit.metric).kind):
+            value, most = round(1e9 * value), round(1e9 * most)
+        yield Violation(str(target), limit.metric, value, most, reason)
+
+
+def _increased(old: int | float, increase: Fraction | int | float) -> tuple[int | float, str]:
     """Return the largest value after an increase, and its computation as text."""
     if isinstance(increase, Fraction):
-        return old + int(old * increase), f"baseline {exact(old)} + {float(100 * increase):g} %"
+        more = int(old * increase) if isinstance(old, int) else old * float(increase)
+        return old + more, f"baseline {exact(old)} + {float(100 * increase):g} %"
     return old + increase, f"baseline {exact(old)} + {exact(increase)}"
 
 
@@ -145,59 +112,48 @@ TOTAL = LimitTarget("total")
 
 
 class _Costs:
-    """The costs of a report in total, by module including its submodules, and by operator.
+    """What a budget limits of a report: in total, by module including its submodules, and by operator.
 
     Args:
         report: the report.
-        source: what it is, for messages.
+        budget: the budget.
+        source: what the report is, for messages.
     """
 
-    def __init__(self, report: ReportData, source: str) -> None:
-        self._report = report
+    def __init__(self, report: Report, budget: Budget, source: str) -> None:
+        self.budget = budget
+        self._ledger = ledger = report.ledger
         self._source = source
-        ledger = report.ledger
-        groups: dict[LimitTarget, list[Call]] = {TOTAL: [call for call, _ in ledger.counted]}
-        for call, _ in ledger.counted:
+        self._calls: dict[LimitTarget, list[Call]] = {TOTAL: []}
+        for call in ledger.calls:
             for path in path_and_parents(call.module):
-                groups.setdefault(LimitTarget("module", path), []).append(call)
+                self._calls.setdefault(LimitTarget("module", path), []).append(call)
             for name in dict.fromkeys((call.layer.op, call.type)):
-                groups.setdefault(LimitTarget("operator", name), []).append(call)
-        self._sums = {target: ledger.sum(calls) for target, calls in groups.items()}
+                self._calls.setdefault(LimitTarget("operator", name), []).append(call)
 
-    def figure(self, target: LimitTarget, limit: Limit) -> int:
-        """Return the limited figure of a target; zero if this report has no such module or operator.
+    def value(self, target: LimitTarget, limit: Limit) -> int | float | None:
+        """Return the limited value of a target, None if it is unknown; 0 if there is no such module or operator.
 
         Raises:
-            CostError: if it is symbolic, or if it is the peak of memory and memory was not recorded.
+            CostError: if it is symbolic, or if the report does not have it.
         """
-        if limit.metric == "peak_memory":
-            return self._peaks.get(target, 0)
-        if limit.metric == "arena":
-            return self._report.arena().size
-        value = self._sums.get(target, {}).get(limit.metric, 0)
+        limited = self.budget.quantity_of(limit.metric)
+        try:
+            calls = self._calls.get(target, [])
+            value: Any = limited.total(self._ledger) if target == TOTAL else limited.of(self._ledger, calls)
+        except CostError as error:
+            raise CostError(f"{limit}: {limit.metric} of {self._source}: {error}") from error
         if is_symbolic(value):
             raise CostError(
                 f"{limit}: {limit.metric} of {self._source} is the symbolic expression {exact(value)} (expected a "
                 "number). Substitute values for its dimensions (--dim, report.subs)."
             )
-        return int(value)
+        return value  # type: ignore[no-any-return]
 
-    @cached_property
-    def _peaks(self) -> dict[LimitTarget, int]:
-        """The most bytes alive in total, and while each module runs."""
-        memory = self._report.memory
-        if memory is None:
-            raise CostError(
-                f"the budget limits peak_memory, but memory was not recorded in {self._source}. Record it: memory=True "
-                "for estimate and ComputationalCostHook, --memory on the command line (PyTorch). Of an inference "
-                "without it, as of an ONNX model, limit the arena instead."
-            )
-        peaks = {TOTAL: memory.peak}
-        for call, (_, _, live) in zip(self._report.trace.calls, memory.live_by_call(), strict=True):
-            for path in path_and_parents(call.module):
-                target = LimitTarget("module", path)
-                peaks[target] = max(peaks.get(target, 0), live)
-        return peaks
+    def why_unknown(self, limit: Limit) -> str:
+        """Return why the value of a limit is unknown."""
+        missing = self.budget.quantity_of(limit.metric).missing(self._ledger)
+        return f"{limit.metric} is unknown: {'; '.join(missing)}"
 
     def matching(self, limit: Limit) -> list[LimitTarget]:
         """Return the targets of the limit; an operator that was not called has the cost zero."""
@@ -219,4 +175,4 @@ class _Costs:
         return f" ({limit.scope}s are {', '.join(names[:MAX_NAMES])}{more})" if names else ""
 
     def _names(self, scope: str) -> list[str]:
-        return [target.name for target in self._sums if target.scope == scope]
+        return [target.name for target in self._calls if target.scope == scope]

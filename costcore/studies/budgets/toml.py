@@ -13,8 +13,11 @@ from costcore.analyses.fusion.levels import LEVELS
 from costcore.errors import CostError
 from costcore.messages import unknown
 from costcore.reports.report import Report
-from costcore.studies.budgets.budget import LIMITED, SCOPES, Budget, Limit, TimeLimit
-from costcore.text.amounts import METRICS, parse_amount, parse_percent
+from costcore.studies.budgets.budget import SCOPES, Budget, Limit, TimeLimit, is_time_kind
+from costcore.tables.costs import AMOUNTS
+from costcore.tables.quantities import is_quantity, numbers, quantity
+from costcore.tables.quantity import Quantity
+from costcore.text.amounts import parse_amount, parse_percent
 from costcore.text.durations import parse_duration
 from costcore.toml_files import TOMLDecodeError, loads, read_toml
 
@@ -41,10 +44,12 @@ def read_budget(budget: str | PathLike[str] | Mapping[str, Any]) -> Budget:
         max_increase = "1%"            # of each total, from the baseline
 
         [total]
-        flops = "4.2G"                 # also macs, mread, mwrite, mrw, n_params, mcomm
+        flops = "4.2G"                 # any quantity with numbers that costcore.quantities() lists
         n_params = 25_600_000
-        arena = "256 KiB"              # the layout of Report.arena(), only here
+        arena = "256 KiB"              # of the whole run only: not of modules or operators
         peak_memory = "2 GiB"          # of a report with memory; in total, or while a module runs
+        "flops@fvcore" = "4.1G"
+        "bound_seconds@l4" = "2 ms"
 
         [module."layer?"]              # applies to each matching module, including its submodules
         mread = "100 MiB"
@@ -139,7 +144,7 @@ class _Reader:
             path = str(self._folder / device) if device.endswith(".toml") else device
             try:
                 named_device(path)
-                most = parse_duration(limits.get("bound_seconds"))
+                most = parse_duration(limits.get("bound_seconds"), "bound_seconds")
             except (TypeError, ValueError, OSError) as error:
                 raise self._error(place, str(error)) from error
             yield TimeLimit(path, most, {key: value for key, value in limits.items() if key != "bound_seconds"})
@@ -150,26 +155,43 @@ class _Reader:
         for key, value in limits.items():
             if key == "max_increase":
                 yield from self._increases(scope, pattern, value, (*key_path, key))
-            elif key in LIMITED[scope]:
-                yield Limit(scope, pattern, key, most=self._amount(value, key, (*key_path, key)))
             else:
-                raise self._error((*key_path, key), unknown("key", key, (*LIMITED[scope], "max_increase")))
+                limited = self._quantity(scope, key, (*key_path, key))
+                yield Limit(scope, pattern, limited.name, most=self._amount(value, limited, (*key_path, key)))
 
     def _increases(self, scope: str, pattern: str, value: Any, key_path: tuple[str, ...]) -> Iterator[Limit]:
-        by_metric = value if isinstance(value, Mapping) else dict.fromkeys(METRICS, value)
+        by_metric = value if isinstance(value, Mapping) else dict.fromkeys(AMOUNTS, value)
         for metric, increase in by_metric.items():
-            if metric not in LIMITED[scope]:
-                raise self._error((*key_path, metric), unknown("key", metric, LIMITED[scope]))
+            limited = self._quantity(scope, metric, (*key_path, metric))
             share = parse_percent(increase)
             if share is None and not isinstance(value, Mapping) and increase != 0:
                 example = 'a percentage such as "1%", 0, or a table such as { macs = "1%" }'
                 raise self._error(key_path, f"max_increase must be {example} (got {value!r})")
-            amount = share if share is not None else self._amount(increase, metric, (*key_path, metric))
-            yield Limit(scope, pattern, metric, increase=amount)
+            amount = share if share is not None else self._amount(increase, limited, (*key_path, metric))
+            yield Limit(scope, pattern, limited.name, increase=amount)
 
-    def _amount(self, value: Any, metric: str, key_path: tuple[str, ...]) -> int:
+    def _quantity(self, scope: str, name: str, key_path: tuple[str, ...]) -> Quantity:
+        """Return the quantity that a key limits; files that it names are relative to the budget."""
+        stem, at, parameter = name.partition("@")
+        if ".toml" in parameter:
+            name = f"{stem}{at}{self._folder / parameter}"
+        if not is_quantity(name):
+            raise self._error(key_path, unknown("key", name, (*numbers(), "max_increase")))
         try:
-            return parse_amount(value, metric)
+            found = quantity(name)
+        except (ValueError, OSError) as error:
+            raise self._error(key_path, str(error)) from error
+        if not found.is_number:
+            raise self._error(key_path, f"{name} is text, which has no limit")
+        if scope != "total" and found.is_of_run_only:
+            raise self._error(key_path, f"{name} is known of the whole run only: limit it in [total]")
+        return found
+
+    def _amount(self, value: Any, limited: Quantity, key_path: tuple[str, ...]) -> int | float:
+        try:
+            if is_time_kind(limited.kind):
+                return parse_duration(value, limited.name)
+            return parse_amount(value, limited.name, limited.kind)
         except (TypeError, ValueError) as error:
             raise self._error(key_path, str(error)) from error
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import IO, Any
 
 from costcore.errors import CostError
 from costcore.messages import unknown
 from costcore.reports.report import Report
 from costcore.studies.comparisons.comparison_data import ComparisonData
+from costcore.studies.comparisons.differences import COMPARED
 from costcore.studies.comparisons.matching import Pair, by_module, by_order
 from costcore.studies.comparisons.render import sections_of, to_text
 from costcore.studies.comparisons.to_json import to_dict, to_json
 from costcore.tables.fit import terminal_width
 from costcore.tables.overview.displayed import Displayed
 from costcore.tables.overview.overview import Overview, Part
+from costcore.tables.quantities import numeric
 from costcore.text.targets import Target, save, writable
 
 MOST_ROWS = 20
@@ -88,7 +91,14 @@ class Comparison(Displayed, ComparisonData):
         stream.write(text)
 
 
-def compare(old: Report, new: Report, *, by: str | None = None, names: tuple[str, str] = ("old", "new")) -> Comparison:
+def compare(
+    old: Report,
+    new: Report,
+    *,
+    by: str | None = None,
+    names: tuple[str, str] = ("old", "new"),
+    columns: Sequence[str] = (),
+) -> Comparison:
     """Return the differences between two reports.
 
     Args:
@@ -98,12 +108,13 @@ def compare(old: Report, new: Report, *, by: str | None = None, names: tuple[str
             operator and cost in order of execution, for a model and its conversion to another framework. Default:
             ``order`` if the frameworks differ, else ``module``.
         names: names of the two reports in the output.
+        columns: quantities to compare besides FLOPs, MACs, bytes and parameters, ``["fused_mrw", "flops@fvcore"]``.
 
     Raises:
         TypeError: if ``old`` or ``new`` is not a report.
-        ValueError: if ``by`` is invalid.
+        ValueError: if ``by`` or a name in ``columns`` is invalid.
         CostError: if one report counts a fused multiply-add as one FLOP and the other as two, or if their bytes are
-            those after different levels of fusion.
+            those after different levels of fusion; also if a report does not have a quantity.
     """
     for report in (old, new):
         if not isinstance(report, Report):
@@ -124,7 +135,18 @@ def compare(old: Report, new: Report, *, by: str | None = None, names: tuple[str
         )
     if by is None:
         by = "module" if old.trace.run.frameworks.keys() == new.trace.run.frameworks.keys() else "order"
-    olds, news = (list(report.layer_report.values()) for report in (old, new))
+    more = tuple(name for name in dict.fromkeys(columns) if name not in COMPARED and numeric(name))
+    olds, news = (_entries(report, more) for report in (old, new))
     matched: list[Pair] = by_module(olds, news) if by == "module" else by_order(olds, news)
     pairs = [(None if i is None else olds[i], None if j is None else news[j]) for i, j in matched]
-    return Comparison(old, new, names, by, pairs)
+    return Comparison(old, new, names, by, pairs, more)
+
+
+def _entries(report: Report, columns: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the entries of all calls, with further quantities."""
+    entries = [*report.layer_report.values()]
+    for name in columns:
+        found = numeric(name)
+        for entry, value in zip(entries, () if found.is_of_run_only else found.by_call(report.ledger), strict=False):
+            entry[name] = value
+    return entries

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from costcore.errors import CostError
 from costcore.ledger.caveats import mode_of, n_assumptions, not_counted
 from costcore.numbers.dims import Dim
 from costcore.reports.data.report_data import ReportData
@@ -14,7 +15,10 @@ from costcore.studies.comparisons.differences import COMPARED, Delta, Difference
 from costcore.studies.comparisons.matching import Entry, is_free
 from costcore.studies.comparisons.memory import MemoryComparison
 from costcore.studies.comparisons.tied_weights import stored_again
-from costcore.text.amounts import MEMORY, METRICS, exact
+from costcore.tables.costs import AMOUNTS
+from costcore.tables.quantities import quantity
+from costcore.tables.quantity import Quantity
+from costcore.text.amounts import exact, readable
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,6 +30,7 @@ class ComparisonData:
         names: their names.
         by: how calls were matched: ``module`` or ``order``.
         pairs: matching entries of the two ``layer_report``, in order; None stands for a missing counterpart.
+        columns: further quantities that are compared.
         suggestions: remarks on how to make the reports comparable, which :attr:`notes` includes.
     """
 
@@ -34,6 +39,7 @@ class ComparisonData:
     names: tuple[str, str]
     by: str
     pairs: Sequence[tuple[Entry | None, Entry | None]]
+    columns: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -49,11 +55,12 @@ class ComparisonData:
         differently; zero-cost calls are not compared.
         """
         differences = []
+        compared = (*COMPARED, *self.columns)
         for old, new in self.pairs:
             if old is None or new is None:
-                differences.append(Difference("added" if old is None else "removed", old, new))
+                differences.append(Difference("added" if old is None else "removed", old, new, compared))
                 continue
-            difference = Difference("changed", old, new)
+            difference = Difference("changed", old, new, compared)
             is_changed = bool(difference.settings) if self.by == "module" else old["op"] != new["op"]
             if is_changed or difference.costs:
                 differences.append(difference)
@@ -84,21 +91,30 @@ class ComparisonData:
     def titles(self) -> dict[str, str]:
         """The names of the costs; FLOPs have the name of what the conventions of the two reports count."""
         units = dict.fromkeys(report.trace.run.unit for report in (self.old, self.new))
-        return {**{key: name for key, (name, _) in METRICS.items()}, "flops": " → ".join(units)}
+        return {**{key: quantity(key).in_words for key in (*AMOUNTS, *self.columns)}, "flops": " → ".join(units)}
 
     @cached_property
     def totals(self) -> dict[str, Delta]:
         """The change of every total; a shared parameter counts once."""
         old, new = self.old.total_report, self.new.total_report
-        return {key: Delta(old.get(key, 0), new.get(key, 0)) for key in COMPARED if key in old or key in new}
+        totals = {key: Delta(old.get(key, 0), new.get(key, 0)) for key in COMPARED if key in old or key in new}
+        return totals | {name: Delta(*(_total(quantity(name), side) for side in self._sides)) for name in self.columns}
 
     @cached_property
     def operators(self) -> dict[str, dict[str, Delta]]:
         """The change of the sums by operator, in order of first call; ``n_layers`` is the number of calls."""
         sides = [report.by("op") for report in (self.old, self.new)]
         names = dict.fromkeys((*sides[0], *sides[1]))
+        for side, report in zip(sides, self._sides, strict=True):
+            for name in self.columns:
+                for op, calls in report.ledger.groups("op").items() if not quantity(name).is_of_run_only else ():
+                    side[op][name] = quantity(name).of(report.ledger, calls) or 0
         keys = ("n_layers", *self.totals)
         return {op: {key: Delta(*(side.get(op, {}).get(key, 0) for side in sides)) for key in keys} for op in names}
+
+    @property
+    def _sides(self) -> tuple[ReportData, ReportData]:
+        return self.old, self.new
 
     @cached_property
     def data_movement(self) -> Delta:
@@ -129,8 +145,9 @@ class ComparisonData:
             lines.append(_sentence("of these, bytes of calls that only move data", self.data_movement))
         if "mcomm" in totals:
             lines.append(_sentence(titles["mcomm"], totals["mcomm"]))
+        lines += [_sentence(titles[name], totals[name], quantity(name).kind) for name in self.columns]
         if self.memory is not None:
-            lines.append(_sentence(MEMORY["peak_memory"][0], self.memory.figures["peak"]))
+            lines.append(_sentence(quantity("peak_memory").in_words, self.memory.figures["peak"]))
         for name, report in zip(self.names, (self.old, self.new), strict=True):
             if missing := not_counted(report.trace):
                 lines.append(f"{name} is partial: not counted: {missing}")
@@ -169,8 +186,23 @@ def _data_movement(entries: Iterable[Mapping[str, Any]]) -> Dim:
     return sum(entry["mrw"] for entry in entries if entry["flops"] == 0)
 
 
-def _sentence(what: str, delta: Delta) -> str:
+def _total(compared: Quantity, report: ReportData) -> Any:
+    """Return a total that is known.
+
+    Raises:
+        CostError: if it is not.
+    """
+    value = compared.total(report.ledger)
+    if value is None:
+        raise CostError(f"{compared.name} is unknown: {'; '.join(compared.missing(report.ledger))}")
+    return value
+
+
+def _sentence(what: str, delta: Delta, kind: str = "flops") -> str:
+    old, new = (readable(value, kind) if isinstance(value, float) else exact(value) for value in delta)
     if delta.equal:
-        return f"{what}: equal, {exact(delta.new)}"
+        return f"{what}: equal, {new}"
     ratio = "" if delta.ratio is None else f", ×{delta.ratio:.4f}"
-    return f"{what}: {exact(delta.old)} → {exact(delta.new)} ({exact(delta.difference, signed=True)}{ratio})"
+    more = delta.difference
+    change = readable(more, kind, signed=True) if isinstance(more, float) else exact(more, signed=True)
+    return f"{what}: {old} → {new} ({change}{ratio})"

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple, cast
 from costcore.numbers.dims import Dim, is_symbolic
 from costcore.numbers.symbolic import share
 from costcore.studies.comparisons.matching import Entry
+from costcore.tables.costs import AMOUNTS
 
-COMPARED = ("flops", "macs", "mread", "mwrite", "n_params", "mcomm")
-"""The costs that are compared; ``mcomm`` only if a run communicates."""
+COMPARED = tuple(name for name in AMOUNTS if name != "mrw")
+"""The costs that are always compared; ``mcomm`` only if a run communicates."""
 
 
 class Delta(NamedTuple):
@@ -42,11 +43,13 @@ class Difference(NamedTuple):
         change: ``added``, ``removed`` or ``changed``.
         old: its entry in the old ``layer_report``; None if it was added.
         new: its entry in the new ``layer_report``; None if it was removed.
+        compared: the names of the costs that are compared.
     """
 
     change: str
     old: Entry | None
     new: Entry | None
+    compared: tuple[str, ...] = COMPARED
 
     @property
     def entry(self) -> Entry:
@@ -57,7 +60,7 @@ class Difference(NamedTuple):
     @property
     def costs(self) -> dict[str, Delta]:
         """The costs that differ, by name."""
-        deltas = {key: Delta(_cost(self.old, key), _cost(self.new, key)) for key in COMPARED}
+        deltas = {key: Delta(_cost(self.old, key), _cost(self.new, key)) for key in self.compared}
         return {key: delta for key, delta in deltas.items() if not delta.equal}
 
     @property
@@ -100,4 +103,4 @@ class BlockDelta(NamedTuple):
 
 
 def _cost(entry: Entry | None, key: str) -> Dim:
-    return 0 if entry is None else entry.get(key, 0)
+    return 0 if entry is None else entry.get(key) or 0

@@ -9,7 +9,8 @@ from costcore.numbers.dims import is_symbolic
 from costcore.studies.comparisons.render import difference_sections
 from costcore.tables.html import page, text
 from costcore.tables.overview.overview import Figure, Overview, Part
-from costcore.text.amounts import MEMORY, exact, readable
+from costcore.tables.quantities import quantity
+from costcore.text.amounts import exact, readable
 
 if TYPE_CHECKING:
     from costcore.studies.comparisons.comparison_data import ComparisonData
@@ -53,15 +54,15 @@ def _cards(comparison: ComparisonData) -> Iterator[Figure]:
     """Yield a card per total, and one of the peak of memory; an abbreviation such as FLOPs keeps its capitals."""
     for key, delta in comparison.totals.items():
         name = comparison.titles[key]
-        yield _card(name if key in ("flops", "macs") else name.capitalize(), key, delta)
+        yield _card(name[:1].upper() + name[1:], quantity(key).kind, delta)
     if comparison.memory is not None:
-        yield _card(MEMORY["peak_memory"][0].capitalize(), "peak_memory", comparison.memory.figures["peak"])
+        yield _card(quantity("peak_memory").in_words.capitalize(), "bytes", comparison.memory.figures["peak"])
 
 
-def _card(title: str, key: str, delta: Delta) -> Figure:
+def _card(title: str, kind: str, delta: Delta) -> Figure:
     """Return a total with its change."""
-    value = exact(delta.new) if is_symbolic(delta.new) else readable(delta.new, key)
+    value = exact(delta.new) if is_symbolic(delta.new) else readable(delta.new, kind)
     if delta.equal:
         return Figure(title, value, "unchanged")
     ratio = "" if delta.ratio is None else f", ×{delta.ratio:.4f}"
-    return Figure(title, value, f"was {readable(delta.old, key)}{ratio}")
+    return Figure(title, value, f"was {readable(delta.old, kind)}{ratio}")

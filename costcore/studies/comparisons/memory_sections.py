@@ -18,7 +18,7 @@ def memory_sections(
         **{names[key]: delta for key, delta in figures.items()},
         **{f"{kind} at the peak": delta for kind, delta in by_kind.items()},
     }
-    rows = [[name, *cells(delta, "peak_memory")] for name, delta in deltas.items() if not delta.equal]
+    rows = [[name, *cells(delta, "bytes")] for name, delta in deltas.items() if not delta.equal]
     table = TextTable([("memory", ""), *DELTA_TITLES], rows, [False, True, True, True, True])
     counts = [(sum(each.change == change for each in blocks), change) for change in CHANGES]
     heading = "Blocks at the peak: " + ", ".join(f"{count} {change}" for count, change in counts)
@@ -31,6 +31,6 @@ def _blocks(changes: Iterable[BlockDelta]) -> TextTable:
     for each in changes:
         old, new = each.n_blocks
         count = str(new or old) if each.n_blocks.equal or not (old and new) else f"{old} → {new}"
-        rows.append([each.change, each.kind, each.module, each.what, count, *cells(each.nbytes, "peak_memory")])
+        rows.append([each.change, each.kind, each.module, each.what, count, *cells(each.nbytes, "bytes")])
     titles = [(title, "") for title in ("change", "kind", "module", "what", "blocks")]
     return TextTable([*titles, *DELTA_TITLES], rows, [False] * 4 + [True] * 5)

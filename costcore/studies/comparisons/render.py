@@ -9,9 +9,10 @@ from costcore.ledger.caveats import footer
 from costcore.numbers.symbolic import magnitude
 from costcore.studies.comparisons.comparison_data import ComparisonData
 from costcore.studies.comparisons.conversion import ConversionChange, conversion_changes
-from costcore.studies.comparisons.differences import COMPARED, Delta, Difference
+from costcore.studies.comparisons.differences import Delta, Difference
 from costcore.studies.comparisons.memory_sections import memory_sections
 from costcore.studies.comparisons.sections import CHANGES, DELTA_TITLES, Section, cells
+from costcore.tables.quantities import quantity
 from costcore.tables.renderers import rendered
 from costcore.tables.show import in_terminal
 from costcore.text.amounts import readable
@@ -100,7 +101,7 @@ def _section(section: Section, mode: str, limit: int | None, width: int | None) 
 
 def _totals(comparison: ComparisonData) -> TextTable:
     titles = comparison.titles
-    rows = [[titles[key], *cells(delta, key)] for key, delta in comparison.totals.items()]
+    rows = [[titles[key], *cells(delta, quantity(key).kind)] for key, delta in comparison.totals.items()]
     return TextTable([("total", ""), *DELTA_TITLES], rows, [False, True, True, True, True])
 
 
@@ -109,7 +110,8 @@ def _operators(operators: Mapping[str, Mapping[str, Delta]], names: Mapping[str,
     for op, sums in operators.items():
         calls = sums["n_layers"]
         name = op if calls.equal else f"{op} ({calls.old} → {calls.new} calls)"
-        rows += _rows([name], {key: sums[key] for key in COMPARED if key in sums and not sums[key].equal}, names)
+        changed = {key: delta for key, delta in sums.items() if key != "n_layers" and not delta.equal}
+        rows += _rows([name], changed, names)
     return TextTable([("operator", ""), ("what", ""), *DELTA_TITLES], rows, [False, False, True, True, True, True])
 
 
@@ -134,7 +136,7 @@ def _conversion(changes: Iterable[ConversionChange], unit: str) -> TextTable:
             ", ".join(change.new),
             str(change.times),
             readable(change.flops.difference, "flops", signed=True),
-            readable(change.mrw.difference, "mrw", signed=True),
+            readable(change.mrw.difference, "bytes", signed=True),
         ]
         for change in changes
     ]
@@ -146,7 +148,8 @@ def _rows(head: Sequence[str], costs: Mapping[str, Delta], names: Mapping[str, s
     """Return one row per cost, with ``head`` in the first row only; one row without costs if no cost differs."""
     blank = [""] * len(head)
     rows = [
-        [*(head if i == 0 else blank), names[key], *cells(delta, key)] for i, (key, delta) in enumerate(costs.items())
+        [*(head if i == 0 else blank), names[key], *cells(delta, quantity(key).kind)]
+        for i, (key, delta) in enumerate(costs.items())
     ]
     return rows or [[*head, "", "", "", "", ""]]
 

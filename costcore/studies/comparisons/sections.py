@@ -29,7 +29,7 @@ CHANGES = ("added", "removed", "changed")
 DELTA_TITLES = [("old", ""), ("new", ""), ("difference", ""), ("ratio", "")]
 
 
-def cells(delta: Delta, key: str) -> list[str]:
-    """Return the old and the new amount of a cost, their difference and their ratio."""
+def cells(delta: Delta, kind: str) -> list[str]:
+    """Return the old and the new amount of a cost of some kind, their difference and their ratio."""
     ratio = "" if delta.ratio is None else f"×{delta.ratio:.4f}"
-    return [readable(delta.old, key), readable(delta.new, key), readable(delta.difference, key, signed=True), ratio]
+    return [readable(delta.old, kind), readable(delta.new, kind), readable(delta.difference, kind, signed=True), ratio]

@@ -76,7 +76,7 @@ class Phase(Displayed):
     def _overview(self) -> Overview:
         """Return the sums, and the operators with the most bytes."""
         figures = [
-            Figure("MACs", readable(self.macs, "macs"), exact(self.macs)),
+            Figure("MACs", readable(self.macs, "flops"), exact(self.macs)),
             *(_bytes_figure(title, getattr(self, column)) for column, title in TITLES.items()),
             Figure("FLOPs per byte", f"{self.intensity:.3g}", "of products, per byte of weights and cache"),
         ]
@@ -298,7 +298,7 @@ class Phase(Displayed):
 
 
 def _bytes_figure(title: str, nbytes: int) -> Figure:
-    return Figure(title, readable(nbytes, "mread"), f"{exact(nbytes)} B")
+    return Figure(title, readable(nbytes, "bytes"), f"{exact(nbytes)} B")
 
 
 def _nbytes(bits: Fraction | int) -> int:

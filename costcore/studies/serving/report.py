@@ -318,7 +318,7 @@ class ServingReport(Displayed):
     def _overview(self) -> Overview:
         """Return what weights and cache take; no pass is needed for it."""
         figures = [
-            Figure("Parameters", readable(self.n_params, "n_params"), exact(self.n_params)),
+            Figure("Parameters", readable(self.n_params, "flops"), exact(self.n_params)),
             _bytes_figure("Weights", self.weight_bytes, self.dtype if self._weights is None else self._weights.name),
             _bytes_figure("Cache per token", self.kv_bytes_per_token, f"{self._kv.name}, {self.cache}"),
         ]
@@ -343,7 +343,7 @@ INDEPENDENT = (
 
 
 def _bytes_figure(title: str, nbytes: int, note: str) -> Figure:
-    return Figure(title, readable(nbytes, "mread"), f"{exact(nbytes)} B, {note}")
+    return Figure(title, readable(nbytes, "bytes"), f"{exact(nbytes)} B, {note}")
 
 
 def _cached_model(model: Any, cache: str, dtype: str | None) -> CachedModel:

@@ -37,9 +37,9 @@ class Speculation(Displayed):
         """Return the MACs of a step, and the tokens that it yields."""
         drafts = f"{self.drafts} draft{'s' * (self.drafts != 1)} of each of {exact(self.verify.batch)} sequences"
         figures = [
-            Figure("MACs", readable(self.macs, "macs"), exact(self.macs)),
-            Figure("of a draft", readable(self.draft.macs, "macs"), exact(self.draft.macs)),
-            Figure("of the verification", readable(self.verify.macs, "macs"), exact(self.verify.macs)),
+            Figure("MACs", readable(self.macs, "flops"), exact(self.macs)),
+            Figure("of a draft", readable(self.draft.macs, "flops"), exact(self.draft.macs)),
+            Figure("of the verification", readable(self.verify.macs, "flops"), exact(self.verify.macs)),
             Figure("Expected tokens", f"{self.expected_tokens:.3g}", "of each sequence in a step"),
         ]
         return Overview(f"Speculative decoding, {drafts}, acceptance {self.acceptance:g}", figures)

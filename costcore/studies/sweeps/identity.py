@@ -16,7 +16,6 @@ from costcore._version import __version__
 from costcore.ir import Tensor
 from costcore.registry.frontends import reader_of, specs
 from costcore.registry.libraries import is_saved_report, library_target
-from costcore.studies.sweeps.least_time import LeastTime
 from costcore.studies.sweeps.row import NamedModel, Settings
 from costcore.studies.sweeps.sources import Sources
 
@@ -60,12 +59,9 @@ class Identity:
         convention = settings.convention
         rules = self._sources.of_file(Path(convention)) if str(convention).endswith(".toml") and convention else ""
         options = self._value({**settings.options, "mode": settings.mode})
-        return [str(convention), rules, list(settings.columns), *self._devices(settings), options]
-
-    def _devices(self, settings: Settings) -> list[str]:
-        """Return the content of the device files that columns name."""
-        found = filter(None, map(LeastTime.parse, settings.columns))
-        return [self._sources.of_file(Path(each.device)) for each in found if each.device.endswith(".toml")]
+        files = (name.partition("@")[2] or name for name in settings.columns)  # of a device or convention, with a dtype
+        paths = [file[: file.rindex(".toml") + 5] for file in files if ".toml" in file]
+        return [str(convention), rules, list(settings.columns), *map(self._sources.of_file, map(Path, paths)), options]
 
     def _model(self, named: NamedModel) -> Any:
         if not isinstance(named.model, (str, PathLike)):

@@ -20,7 +20,7 @@ from costcore.registry.frontends import applicable_options, frontend_of
 from costcore.registry.libraries import is_saved_report, usual_inputs
 from costcore.reports.exports.facts import status
 from costcore.reports.report import Report
-from costcore.studies.sweeps.figures import figures_of, needed_options
+from costcore.studies.sweeps.figures import figure, figures_of
 
 
 class ModelRow(NamedTuple):
@@ -171,7 +171,7 @@ def _given_or_usual(inputs: Any, model: Any, target: str) -> tuple[Any, list[str
 
 def _needed(model: Any, inputs: Any, settings: Settings) -> dict[str, Any]:
     """Return the options that the columns need, which are not given, and which the model accepts."""
-    needed = needed_options(settings.columns)
+    needed = {option: value for name in settings.columns for option, value in figure(name).needs.items()}
     if not needed:
         return {}
     spec = frontend_of(model)

@@ -55,10 +55,10 @@ def table(
             imports; models that are objects are always counted again.
         python_path: folders to search for the modules of targets, before the current folder.
         convention: the convention by which FLOPs are counted, see :meth:`costcore.Report.under`; default: costcore's.
-        columns: the figures to show, in order: names in :data:`costcore.studies.sweeps.figures.FIGURES` (``"macs"``,
-            ``"peak_memory"``), conventions (``"fvcore"``), and the least time on a device (``"bound_seconds@l4"``,
-            ``"bound_seconds@mine.toml:bfloat16"``). An option that a figure needs, such as ``memory=True``, is turned
-            on. Default: parameters, FLOPs, MACs, bytes read and written, and activations.
+        columns: the figures to show, in order: any quantity that :func:`costcore.quantities` lists (``"macs"``,
+            ``"peak_memory"``, ``"bound_seconds@mine.toml:bfloat16"``), and conventions by their name (``"fvcore"``). An
+            option that a figure needs, such as ``memory=True``, is turned on. Default: parameters, FLOPs, MACs, bytes
+            read and written, and activations.
         mode: ``"train"`` or ``"evaluation"``, into which models of targets and of functions are put; default: that in
             which they come, see :func:`costcore.api.load_model.in_mode`. A model that is an object stays as it is.
         options: further arguments of :func:`costcore.estimate`, the same for all models. Options for files of one type

@@ -7,19 +7,20 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.numbers.dims import is_symbolic
-from costcore.text.amounts import FIGURES
+from costcore.tables.quantities import quantity
 from costcore.text.durations import unit_of_time
 from costcore.text.table import Column
 from costcore.text.units import BASES, PREFIXES, prefix_for
 
 
 def column_of(metric: str, unit: str = "FLOPs") -> Column:
-    """Return the column of a cost, with its name in messages as title; FLOPs have the name ``unit``."""
-    title, kind = FIGURES[metric]
+    """Return the column of a quantity, with its name in sentences as title; FLOPs have the name ``unit``."""
+    found = quantity(metric)
     if metric == "flops":
-        return Column(metric, unit, kind)
-    titles = {"macs": title, "n_params": f" {title}"}  # the prefix precedes it: GMACs, but M parameters
-    return Column(metric, titles.get(metric, title.capitalize()), kind)
+        return Column(metric, unit, found.kind)
+    if found.kind == "count":  # the prefix precedes it: GMACs, but M parameters
+        return Column(metric, f" {found.in_words}", "flops")
+    return Column(metric, found.in_words[:1].upper() + found.in_words[1:], found.kind)
 
 
 def check_numbers(values: Sequence[Any]) -> None:

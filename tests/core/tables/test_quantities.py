@@ -6,7 +6,7 @@ from math import fsum, isclose
 import pytest
 from sympy import Symbol
 
-from costcore import CostError, hookimpl, plugins
+from costcore import CostError, compare, hookimpl, plugins
 from costcore.tables.quantities import column_of, needed_options, quantity, registered
 from costcore.tables.quantity import Quantity
 from costcore.text.table import Column
@@ -115,6 +115,32 @@ def test_any_quantity_is_a_column_of_every_table():
     assert [row[-1] for row in tree[1:]] == [str(MODEL.arena().size), "", ""]
     assert shown(MODEL.show_summary_report, columns=["type", *columns])[-1][:3] == ["total", "80", "80"]
     assert shown(MODEL.show_layers, columns=["module", *columns])[-1][:3] == ["total", "80", "80"]
+
+
+def test_any_quantity_has_a_formula_and_a_picture():
+    n = Symbol("n", integer=True, positive=True)
+    report = net(dense("a"), Step("linear", "b", macs=n, fma=n, mread=4 * n, shape=(1, n)))
+    assert report.formula("madd") == 2 * n + 32
+    assert report.formula("madd", by="module") == {"a": 32, "b": 2 * n}
+    assert report.lambdify("madd")(n=3) == 38
+    assert MODEL.plot(column="madd") == [("linear", 160), ("relu", 12)]
+    assert MODEL.plot("modules", column="flops@fvcore")[:3] == [("", 0, 80), ("head", 1, 64), ("head.fc", 2, 64)]
+    with pytest.raises(ValueError, match="shows parts of a total, but values of live_peak do not add up"):
+        MODEL.plot("modules", column="live_peak")
+    with pytest.raises(ValueError, match=r"column 'binds@l4' is text \(expected a number, such as macs\)"):
+        report.formula("binds@l4")
+
+
+def test_any_quantity_is_compared():
+    other = net(dense("body.0", 8), relu("body.1"), dense("head.fc", 8), relu("head.act", 8), framework="torch")
+    found = compare(MODEL, other, columns=["flops@fvcore", "arena", "bound_seconds@l4"])
+    assert (found.totals["flops@fvcore"].old, found.totals["flops@fvcore"].new) == (80, 128)
+    assert "MACs (fvcore): 80 → 128 (+48, ×1.6000)" in found.verdict
+    assert found.operators["linear"]["flops@fvcore"].difference == 48
+    assert found.differences[0].costs["flops@fvcore"].difference == 48
+    assert any(line.startswith("at least on l4: 0.006 ns → ") for line in found.verdict)
+    assert "MACs (fvcore)" in found.to_markdown() and "MACs (fvcore)" in found.to_html()
+    assert compare(MODEL, MODEL, columns=["fused_mrw"]).equal
 
 
 def test_symbolic_values_are_combined_or_refused():

@@ -245,5 +245,12 @@ def test_node_data_of_memory():
     assert peaks == {"fc": {"value": 2816}, "step": {"value": 2176}}
     saved = json.loads(to_model_explorer(step, "saved"))["results"]
     assert [each["value"] for each in saved.values()] == [512, 0, 0]
-    with pytest.raises(CostError, match="saved needs a report with memory"):
+    with pytest.raises(CostError, match=r"memory was not recorded.* Pass memory=True"):
         to_model_explorer(MODEL, "saved")
+
+
+def test_node_data_of_any_quantity():
+    colors = json.loads(to_model_explorer(MODEL, "flops@fvcore"))["results"]
+    assert sum(each["value"] for each in colors.values()) == MODEL.under("fvcore").total
+    with pytest.raises(CostError, match="arena is known of the whole run only, not of calls"):
+        to_model_explorer(MODEL, "arena")

@@ -70,8 +70,9 @@ def test_symbolic_sizes_have_no_time(toy):
     ("column", "message"),
     [
         ("bound_seconds@l5", "unknown device 'l5'"),
-        ("bound_seconds@", "unknown device ''"),
-        ("seconds", "bound_seconds@DEVICE"),
+        ("bound_seconds@", r"column 'bound_seconds@' needs a parameter: bound_seconds@DEVICE"),
+        ("second", "bound_seconds@DEVICE"),
+        ("binds@l4", "column 'binds@l4' is text"),
     ],
 )
 def test_wrong_columns(toy, column, message):
