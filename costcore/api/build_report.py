@@ -92,6 +92,7 @@ def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, 
         nodes={i: recorder.nodes[call.name] for i, call in enumerate(calls) if call.name in recorder.nodes},
         patterns=_patterns(calls, custom),
         rank=recorder.rank,
+        profile=recorder.profile,
     )
     with collector_off():
         return Report(Trace(_costs(recorder, calls, custom, layout), run))

@@ -11,6 +11,7 @@ COMMANDS: Mapping[str, str] = {
     "explain": "costcore.cli.explain:main",
     "memory": "costcore.cli.memory:main",
     "plot": "costcore.cli.plot:main",
+    "profile": "costcore.cli.profile:main",
     "reconcile": "costcore.cli.reconcile:main",
     "serve": "costcore.cli.serve:main",
     "table": "costcore.cli.table:main",
@@ -33,6 +34,7 @@ commands (costcore COMMAND --help lists their options):
   costcore reconcile MODEL A B list why the conventions A and B differ
   costcore conventions         list the conventions
   costcore time MODEL          state how long a run takes at least on a device
+  costcore profile TRACE       state where the time of a recorded run goes
   costcore train MODEL         state the FLOPs of a training run, and its MFU
   costcore serve MODEL         state what prefill and decode of a language model cost
   costcore devices             list the devices

@@ -9,6 +9,8 @@ from typing import IO, TYPE_CHECKING, Any
 from costcore.analyses.memory.arena_rows import ARENA, ArenaColumns, arena_rows
 from costcore.errors import CostError
 from costcore.ledger.checks import check_top
+from costcore.messages import short_repr
+from costcore.reports.data.report_data import ReportData
 from costcore.reports.report_files import ReportFiles
 from costcore.tables.arrange import in_order
 from costcore.tables.arranged import Arranged
@@ -41,6 +43,7 @@ from costcore.trace.run import FLOPS
 if TYPE_CHECKING:
     from costcore.analyses.conventions.view import View
     from costcore.analyses.devices.device import Device
+    from costcore.analyses.measured.measured import Measured
     from costcore.reports.fused_view import FusedView
     from costcore.reports.time_report import TimeReport
     from costcore.tables.overview.overview import Overview
@@ -229,6 +232,35 @@ class Report(Displayed, ReportFiles):
         from costcore.reports.time_report import TimeReport
 
         return times_of(TimeReport, self.trace, device, dtype, fusion, cores, tf32, links)
+
+    def measured(
+        self, profile: ReportData | None = None, device: str | PathLike[str] | Device | None = None
+    ) -> Measured:
+        """Return where the time of the run goes: measured time beside the bound of calls, other work, and idle time.
+
+        ::
+
+            step = estimate("step.pt.trace.json.gz")
+            print(step.measured())
+            estimate(net, (8, 3, 224, 224)).measured(step).table("module").show()
+
+        Args:
+            profile: the report of a trace of the same model, whose times the calls of this report take. Default: this
+                report, which is itself that of a trace.
+            device: whose bounds they are compared with, as for :meth:`time`. Default: the one that the trace names, if
+                there is a file of it.
+
+        Raises:
+            TypeError, ValueError: if an argument is invalid, or there is no device of that name.
+            CostError: if nothing was measured, if no call of the two is the same, or if sizes are symbolic.
+        """
+        from costcore.analyses.measured.request import measured_of
+
+        if profile is not None and not isinstance(profile, ReportData):
+            raise TypeError(
+                f"profile must be the report of a trace, estimate('step.pt.trace.json.gz') (got {short_repr(profile)})"
+            )
+        return measured_of(self.trace, None if profile is None else profile.trace, device)
 
     def plot(
         self,

@@ -16,6 +16,7 @@ from costcore.trace.run import GraphNodes, Rank, Regrouping
 
 if TYPE_CHECKING:
     from costcore.trace.memory_ledger import RawLedger
+    from costcore.trace.profile import Profile
 
 CPU_TIME = "cpu_time"
 """The value of ``measure_time`` that measures CPU time of the thread."""
@@ -76,6 +77,8 @@ class Recorder:
         """Errors of calculators that the frontend ran itself, by position in ``calls``."""
         self.seconds: dict[int, float] = {}
         """Measured duration of a call, by position in ``calls``."""
+        self.profile: Profile | None = None
+        """What was measured beside that, if the frontend reads a trace of a run."""
         self.parameters: dict[int, Dim] = {}
         """Number of elements of every learned parameter seen, by parameter id."""
         self.n_params_model: Dim | None = None

@@ -15,6 +15,7 @@ from costcore.trace.dataflow import Dataflow
 
 if TYPE_CHECKING:
     from costcore.trace.memory_ledger import MemoryLedger
+    from costcore.trace.profile import Profile
 
 FLOPS = "FLOPs"
 """The unit of the counting rules of costcore."""
@@ -151,6 +152,7 @@ class Run:
         assumed_above: what a fitted run assumes only where tensors have too many elements to keep their values: each
             with the elements of such a tensor, and the most that are kept. Files do not keep this.
         unfolded: how loops that are written once run; None if there are none. Files do not keep this either.
+        profile: what was measured of the run, if it was read from a trace of a profiler. Files do not keep this.
     """
 
     fma_1flop: bool = True
@@ -178,6 +180,7 @@ class Run:
     rank: Rank | None = None
     assumed_above: tuple[tuple[Assumption, Dim, int], ...] = ()
     unfolded: Unfolded | None = None
+    profile: Profile | None = None
 
     def __repr__(self) -> str:
         versions = ", ".join(f"{name} {version}" for name, version in self.frameworks.items())

@@ -26,7 +26,7 @@ UNROLLED = 8
 
 
 LEFT_OUT = "calls without cost that run at some sizes only are left out: n_layers does not count them"
-"""What a report says if a network takes, for example, no slice of a whole axis, at sizes that no formula tells."""
+"""What a report says if a network takes, for example, no slice of a whole axis, at sizes that no formula gives."""
 
 
 def trace_in_sizes(

@@ -52,7 +52,6 @@ class Replay:
 
     Attributes:
         calls: the positions of the calls of every operator that was counted, or that cannot be.
-        open: those of them inside of which other operators were counted.
         unlisted: how often an operator was not counted because a list of tensors is not in the trace, by operator.
         assumed: how often the value of an argument was assumed, by operator and argument.
     """
@@ -67,7 +66,6 @@ class Replay:
         has_ids: bool,
     ) -> None:
         self.calls: dict[Op, range] = {}
-        self.open: set[Op] = set()
         self.unlisted: Counter[str] = Counter()
         self.assumed: Counter[tuple[str, str]] = Counter()
         self._recorder = recorder
@@ -146,7 +144,6 @@ class Replay:
         if is_known and op.arguments is not None:
             self.unlisted[op.name] += 1
         self._add(op, layer, Uncounted.NO_SHAPES if is_known else None, native)
-        self.open.add(op)
         return False
 
     def _works(self, op: Op) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike, fsdecode
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 
 from costcore.errors import CostError
 from costcore.trace.gc_paused import collector_off
+from costcore.trace.profile import Profile
 from costcore.trace.recorder import Recorder
 
 from ..capture.context import capture
@@ -22,6 +23,7 @@ from .reading import join_execution_trace, read
 from .records import Kernel, Op, Recorded
 from .replay import Replay
 from .stopped import stopped
+from .timeline import profile_of
 
 HOW_TO_RECORD = "record with torch.profiler.profile(record_shapes=True, with_stack=True)"
 
@@ -117,7 +119,8 @@ def _record(recorder: Recorder, recorded: Recorded, step: Step | None) -> None:
     if modules:
         recorder.modules = modules
     if recorded.has_times:
-        _set_seconds(recorder, replay, times if recorded.kernels else {op: op.end - op.start for op in ops})
+        profile = profile_of(recorded, ops, _owners(recorder, replay), step)
+        _set_times(recorder, replay, profile)
     _remark(recorder, recorded, replay)
 
 
@@ -134,19 +137,28 @@ def _set_lines(recorder: Recorder, replay: Replay, has_tracebacks: bool) -> None
                 recorder.calls[position] = call._replace(where="".join(op.lines))
 
 
-def _set_seconds(recorder: Recorder, replay: Replay, times: Mapping[Op, int]) -> None:
-    """Set the measured time of every call."""
+def _owners(recorder: Recorder, replay: Replay) -> dict[Op, int]:
+    """Return the position of the call of every operator that is one.
+
+    An operator that is recorded as several calls is the first of them; the others are operators inside of it.
+    """
+    owners: dict[Op, int] = {}
     for op, calls in replay.calls.items():
-        if not calls:
-            continue
-        inside = _counted_inside(op, replay, times) if op in replay.open else 0
-        rest = times[op] - inside
-        for position, part in _parts(op, [recorder.calls[i].operator for i in calls[1:]]):
-            recorder.seconds[calls[1 + position]] = times[part] / 1e9
-            rest -= times[part]
-        for position in calls[1:]:
-            recorder.seconds.setdefault(position, 0.0)
-        recorder.seconds[calls[0]] = max(rest, 0) / 1e9
+        if calls:
+            owners[op] = calls[0]
+            for position, part in _parts(op, [recorder.calls[i].operator for i in calls[1:]]):
+                owners[part] = calls[1 + position]
+    return owners
+
+
+def _set_times(recorder: Recorder, replay: Replay, profile: Profile) -> None:
+    """Set the measured time of every call: of the device, or if it did nothing, of the host."""
+    recorder.profile = profile
+    of_device = profile.clock == "device"
+    for calls in replay.calls.values():
+        for position in calls:
+            time = profile.calls.get(position)
+            recorder.seconds[position] = 0.0 if time is None else (time.device if of_device else time.host) / 1e9
 
 
 def _parts(op: Op, names: Sequence[str]) -> Iterator[tuple[int, Op]]:
@@ -162,19 +174,6 @@ def _parts(op: Op, names: Sequence[str]) -> Iterator[tuple[int, Op]]:
             position += 1
         else:
             waiting += reversed(child.children)
-
-
-def _counted_inside(op: Op, replay: Replay, times: Mapping[Op, int]) -> int:
-    """Return the time of operators inside of one that are calls of their own."""
-    total = 0
-    waiting = [*op.children]
-    while waiting:
-        child = waiting.pop()
-        if replay.calls.get(child):
-            total += times[child]
-        else:
-            waiting += child.children
-    return total
 
 
 def _remark(recorder: Recorder, recorded: Recorded, replay: Replay) -> None:

@@ -1,0 +1,1 @@
+"""Measured time of calls beside their bound: where the time of a run goes."""

@@ -1,0 +1,67 @@
+"""The calls of a model's report take the times of a profile of the same model."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from costcore import CostError
+from costcore.analyses.measured.join import ONLY_THERE, joined, module_names, pairs_of
+from costcore.reports.report import Report
+from tests.core.analyses.measured.runs import linear, profiled, trace_of
+
+CLASSES = {"": "Net", "layers": "Sequential", **{f"layers.{i}": "Block" for i in range(6)}}
+CLASSES |= {f"layers.{i}.{name}": "Linear" for i in range(6) for name in ("up", "down")}
+NAMED = {"": "Net", "Sequential_0": "Sequential", **{f"Sequential_0.Block_{i}": "Block" for i in range(6)}}
+NAMED |= {f"Sequential_0.Block_{i // 2}.Linear_{i}": "Linear" for i in range(12)}
+
+
+def model():
+    calls = [linear(16, f"layers.{i}.{name}") for i in range(6) for name in ("up", "down")]
+    return trace_of(*calls, *(linear(16, f"layers.{i}.up", "backward") for i in range(6)), classes=CLASSES)
+
+
+def profile(keep=lambda position: True):
+    calls = [linear(16, f"Sequential_0.Block_{i // 2}.Linear_{i}") for i in range(12)]
+    calls += [linear(16, f"Sequential_0.Block_{i}.Linear_{2 * i}", "backward") for i in range(6)]
+    kept = [i for i in range(len(calls)) if keep(i)]
+    return profiled(trace_of(*(calls[i] for i in kept), classes=NAMED), [100 + i for i in kept]), kept
+
+
+def test_modules_are_named_as_a_profile_names_them():
+    names = module_names(model())
+    assert names["layers.2.down"] == "Sequential_0.Block_2.Linear_5"
+
+
+def test_equal_runs_are_joined_call_by_call():
+    report, _ = profile()
+    assert pairs_of(model(), report.trace) == {i: i for i in range(18)}
+    view = Report(model()).measured(report)
+    assert [each.time for each in view.calls] == [100 + i for i in range(18)]
+    assert view.n_missed == 0 and sum(view.parts.values()) == report.trace.run.profile.span
+
+
+def test_equal_layers_are_told_apart_by_their_modules_if_calls_are_missing():
+    rng = random.Random(5)
+    for _ in range(50):
+        dropped = {rng.randrange(18) for _ in range(3)}
+        report, kept = profile(lambda position, dropped=dropped: position not in dropped)
+        pairs = pairs_of(model(), report.trace)
+        assert pairs == {position: at for at, position in enumerate(kept)}
+        assert joined(model(), report.trace)[1] == 18 - len(kept)
+
+
+def test_other_calls_of_the_profile_are_reported_and_not_spread():
+    calls = [linear(16, "Sequential_0.Block_0.Linear_0"), linear(99, "Sequential_0.Block_0.Linear_1")]
+    report = profiled(trace_of(*calls, classes=NAMED), [100, 7])
+    found, _ = joined(model(), report.trace)
+    assert [(each.what, each.name, each.time) for each in found.elsewhere] == [(ONLY_THERE, "aten::linear", 7)]
+    assert sum(Report(model()).measured(report).parts.values()) == 107
+
+
+def test_a_profile_of_something_else_is_refused():
+    with pytest.raises(CostError, match="no call of the profile"):
+        joined(model(), profiled(trace_of(linear(99, "")), [5]).trace)
+    with pytest.raises(CostError, match="has no times"):
+        joined(model(), model())

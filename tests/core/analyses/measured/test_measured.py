@@ -1,0 +1,136 @@
+"""Measured time, bounds, rates and the parts of the span, on runs made by hand."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from costcore import CostError
+from costcore.analyses.devices.runtime_names import NAMES, device_named
+from tests.core.analyses.measured.runs import BEFORE, linear, profiled, trace_of
+
+MICROSECOND = 1000
+BIG = 1 << 14
+
+
+def step():
+    """Two layers of one class and one of another: 20, 30 and 10 µs, 40 ns of other work, 5 µs of idle time."""
+    classes = {"": "Net", "a": "Block", "b": "Block", "c": "Head"}
+    run = trace_of(linear(BIG, "a"), linear(BIG, "b", "backward"), linear(8, "c"), classes=classes)
+    times = [20 * MICROSECOND, 30 * MICROSECOND, 10 * MICROSECOND]
+    return profiled(run, times, idle=5 * MICROSECOND, elsewhere=[BEFORE])
+
+
+def test_the_parts_add_up_to_the_span_exactly():
+    view = step().measured()
+    assert view.parts == {"calls": 60_000, "launched before the window": 40, "idle": 5000}
+    assert sum(view.parts.values()) == view.profile.span == 65_040
+    rows = view.table("class").rows
+    assert sum(row["alone"] for row in rows) == pytest.approx(view.profile.span / 1e9, rel=1e-12)
+
+
+def test_groups_have_rates_bounds_and_lost_time():
+    view = step().measured()
+    block, head = sorted(view.by("class"), key=lambda group: group.name)
+    assert (block.name, block.n_calls, block.seconds) == ("Block", 2, 50e-6)
+    assert block.flops == 2 * 2 * BIG * 64 * 64  # a multiply-add is two
+    assert block.n_bytes == 2 * 4 * (2 * BIG * 64 + 64 * 64)
+    row = next(row for row in view.table("class").rows if row["name"] == "Block")
+    assert row["flops/s"] == round(block.flops / 50e-6)
+    assert row["bytes/s"] == round(block.n_bytes / 50e-6)
+    bounds = [group.bound_seconds for group in step().time("h100-sxm5-80gb").groups]
+    assert block.bound == pytest.approx(bounds[0] + bounds[1]) and block.bound > 0
+    assert block.lost == pytest.approx(50e-6 - block.bound)
+    assert row["bound%"] == pytest.approx(100 * block.bound / 50e-6)
+    assert head.bound == pytest.approx(bounds[2])
+
+
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [
+        ("call", ["linear-2", "linear-1", "linear-3"]),
+        ("module", ["b", "a", "c"]),
+        ("phase", ["backward", "forward"]),
+        ("op", ["linear"]),
+        ("type", ["linear"]),
+    ],
+)
+def test_every_key_groups_the_calls(by, names):
+    view = step().measured()
+    assert [group.name for group in view.by(by)] == names
+    assert sum(group.seconds for group in view.by(by)) == pytest.approx(60e-6)
+
+
+def test_a_top_sums_the_other_groups_and_keeps_what_is_no_call():
+    rows = step().measured().table("module", 1).rows
+    assert [row["name"] for row in rows] == ["b", "others", "launched before the window", "idle"]
+    assert rows[1]["seconds"] == pytest.approx(30e-6)
+
+
+def test_a_call_below_its_bound_is_named():
+    report = profiled(trace_of(linear(BIG, "")), [1])
+    view = report.measured()
+    assert [each.call.name for each in view.below_bound] == ["linear-1"]
+    assert any(line.startswith("below the bound: linear-1 took 1") for line in view.remarks)
+
+
+def test_the_device_is_that_of_the_trace_or_the_one_that_is_asked_for():
+    assert step().measured().times.device.name == "h100-sxm5-80gb"
+    assert step().measured(device="l4").times.device.name == "l4"
+    unknown = profiled(trace_of(linear(8, "")), [10], device="Some Accelerator")
+    view = unknown.measured()
+    assert view.times is None and "bound" not in [column.key for column in view.table().columns]
+
+
+def test_tf32_of_the_kernels_is_that_of_the_bound():
+    run = trace_of(linear(BIG, ""))
+    with_tf32, without = (profiled(run, [10**6], tf32=tf32).measured() for tf32 in (True, False))
+    assert with_tf32.total.bound < without.total.bound
+    assert any("TF32" in line for line in with_tf32.remarks)
+
+
+def test_names_of_devices():
+    from costcore.analyses.devices.catalog import devices
+
+    assert device_named("NVIDIA H100 80GB HBM3") == "h100-sxm5-80gb"
+    assert device_named("AMD Instinct MI300X VF") == "mi300x"
+    assert device_named("NVIDIA L4") == "l4" and device_named("NVIDIA L40S") == "l40s"
+    assert device_named("NVIDIA L40") == device_named("") == ""
+    assert {file for _, file in NAMES} <= devices().keys()
+
+
+def test_it_is_written_in_every_format(tmp_path):
+    view = step().measured()
+    assert "most in Block" in str(view)
+    stream = io.StringIO()
+    view.show(stream, "csv")
+    assert stream.getvalue().startswith("name,n_calls,seconds,alone")
+    figures = json.loads(view.to_json())["figures"]
+    assert figures["span"]["value"] == pytest.approx(65.04e-6)
+    for suffix in ("md", "csv", "json", "html", "txt"):
+        view.save(tmp_path / f"view.{suffix}")
+
+
+def test_two_runs_tell_work_from_speed():
+    classes = {"": "Net", "a": "Block", "c": "Head"}
+    before = profiled(trace_of(linear(BIG, "a"), linear(8, "c"), classes=classes), [20_000, 10_000]).measured()
+    after = profiled(trace_of(linear(2 * BIG, "a"), linear(8, "c"), classes=classes), [40_000, 5_000]).measured()
+    rows = {row["name"]: row for row in before.against(after).table().rows}
+    assert rows["Block"]["why"] == "work"
+    assert rows["Block"]["work"] == pytest.approx(200) and rows["Block"]["speed"] == pytest.approx(100)
+    assert rows["Head"]["why"] == "speed" and rows["Head"]["speed"] == pytest.approx(200)
+    gone = profiled(trace_of(linear(8, "c"), classes=classes), [5_000]).measured()
+    assert {row["name"]: row.get("why") for row in before.against(gone).table().rows}["Block"] == "only before"
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(CostError, match=r"has no profile. Pass that of a trace"):
+        type(step())(trace_of(linear(8, ""))).measured()
+    with pytest.raises(TypeError, match="must be the report of a trace"):
+        step().measured("step.json")
+    with pytest.raises(ValueError, match="unknown key 'layer'"):
+        step().measured().by("layer")
+    with pytest.raises(TypeError, match="against expects"):
+        step().measured().against(step())
