@@ -12,6 +12,7 @@ every exporter that writes them at all. Exits with 1 if an export is refused.
 from __future__ import annotations
 
 import argparse
+import linecache
 import logging
 import sys
 from collections.abc import Callable, Mapping
@@ -22,24 +23,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchmarks.exports import Case, by_op, differences, exported
+from benchmarks.exports import Case, Network, built, by_op, differences, exported
 from costcore import CostError, estimate
 
 COLUMNS = ("macs", "flops", "mread", "mwrite", "n_params")
 
-Layers = dict[str, tuple[Callable[[], nn.Module], tuple[Tensor, ...]]]
-"""The constructor of each layer, and its inputs."""
+Layer = tuple[Callable[[], nn.Module], tuple[Tensor, ...]]
+"""The constructor of a layer, and its inputs."""
+
+Layers = dict[str, Layer]
 
 
-class Function(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: Tensor) -> Any:
-        return self.function(*inputs)
+def written(expression: str, **inputs: Tensor) -> Layer:
+    """Return a module whose ``forward`` returns the expression; exporters note its source line."""
+    file = f"<forward of {expression}>"
+    source = f"def forward(self, {', '.join(inputs)}):\n    {expression}\n"
+    linecache.cache[file] = len(source), None, source.splitlines(True), file
+    found: dict[str, Any] = {}
+    exec(compile(source, file, "exec"), {"torch": torch, "F": functional}, found)
+    return type("Written", (nn.Module,), found), tuple(inputs.values())
 
 
 class First(nn.Module):
@@ -220,7 +222,7 @@ def sequences() -> Layers:
         "EmbeddingBag(mean)": (partial(nn.EmbeddingBag, 10, 4, mode="mean"), (tokens,)),
         "MultiheadAttention": (partial(First, nn.MultiheadAttention(8, 2, batch_first=True), self_attention), x),
         "MultiheadAttention(weights)": (
-            partial(First, nn.MultiheadAttention(8, 2, batch_first=True), lambda m, x: m(x, x, x)[0]),
+            partial(First, nn.MultiheadAttention(8, 2, batch_first=True), lambda m, x: m(x, x, x)),
             x,
         ),
         "TransformerEncoderLayer": (partial(nn.TransformerEncoderLayer, **block), x),
@@ -277,75 +279,72 @@ def functions() -> Layers:
     x, y, z = _random(IMAGE, IMAGE, IMAGE)
     rows, columns, square = _random((3, 4, 6), (3, 6, 5), (3, 4, 5))
     grid = torch.rand(2, 5, 5, 2) * 2 - 1
-    made: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
-        "var": (lambda x: torch.var(x, dim=1), (x,)),
-        "var(all)": (torch.var, (x,)),
-        "std": (lambda x: torch.std(x, dim=(2, 3)), (x,)),
-        "var_mean": (lambda x: torch.var_mean(x, dim=1), (x,)),
-        "lerp": (torch.lerp, (x, y, z)),
-        "lerp(number)": (lambda x, y: torch.lerp(x, y, 0.3), (x, y)),
-        "atan2": (torch.atan2, (x, y)),
-        "remainder": (lambda x: torch.remainder(x, 0.5), (x,)),
-        "fmod": (lambda x: torch.fmod(x, 0.5), (x,)),
-        "addcdiv": (torch.addcdiv, (x, y, z)),
-        "addcdiv(value)": (lambda x, y, z: torch.addcdiv(x, y, z, value=0.5), (x, y, z)),
-        "addcmul": (torch.addcmul, (x, y, z)),
-        "baddbmm": (torch.baddbmm, (square, rows, columns)),
-        "addmm": (torch.addmm, (square[0], rows[0], columns[0])),
-        "bmm": (torch.bmm, (rows, columns)),
-        "einsum": (lambda a, b: torch.einsum("bij,bjk->bik", a, b), (rows, columns)),
-        "normalize": (functional.normalize, (x,)),
-        "cumsum": (lambda x: torch.cumsum(x, 1), (x,)),
-        "logsumexp": (lambda x: torch.logsumexp(x, 1), (x,)),
-        "norm": (lambda x: torch.linalg.vector_norm(x, dim=1), (x,)),
-        "amax": (lambda x: torch.amax(x, 1), (x,)),
-        "argmax": (lambda x: torch.argmax(x, 1), (x,)),
-        "topk": (lambda x: torch.topk(x, 2, dim=1), (x,)),
-        "prod": (lambda x: torch.prod(x, 1), (x,)),
-        "clamp": (lambda x: torch.clamp(x, 0.2, 0.6), (x,)),
-        "where": (lambda x, y: torch.where(x > 0.5, x, y), (x, y)),
-        "masked_fill": (lambda x, y: x.masked_fill(y > 0.5, 0.0), (x, y)),
-        "rsqrt": (torch.rsqrt, (x,)),
-        "expm1": (torch.expm1, (x,)),
-        "log1p": (torch.log1p, (x,)),
-        "log2": (torch.log2, (x,)),
-        "square": (torch.square, (x,)),
-        "pow": (lambda x: x**3, (x,)),
-        "hypot": (torch.hypot, (x, y)),
-        "floor_divide": (lambda x: torch.floor_divide(x, 0.3), (x,)),
-        "roll": (lambda x: torch.roll(x, 2, 1), (x,)),
-        "flip": (lambda x: torch.flip(x, (1,)), (x,)),
-        "gather": (lambda x: torch.gather(x, 1, torch.zeros(2, 1, 8, 8, dtype=torch.int64)), (x,)),
-        "index_select": (lambda x: x.index_select(1, torch.tensor([2, 0])), (x,)),
-        "slice update": (_updated, (x, y)),
-        "slice assignment": (_assigned, (x, y)),
-        "repeat_interleave": (lambda x: x.repeat_interleave(2, 1), (x,)),
-        "tril": (lambda x: torch.tril(x), (x,)),
-        "grid_sample": (lambda x, g: functional.grid_sample(x, g, align_corners=False), (x, grid)),
-        "affine_grid": (lambda t: functional.affine_grid(t, [2, 4, 8, 8], align_corners=False), _random((2, 2, 3))),
-        "bucketize": (lambda x: torch.bucketize(x, torch.tensor([0.2, 0.5, 0.7])), (x,)),
-        "one_hot": (lambda i: functional.one_hot(i, 5), (torch.arange(4),)),
-        "scaled_dot_product_attention": (functional.scaled_dot_product_attention, _random(*[(2, 2, 5, 4)] * 3)),
-        "causal attention": (
-            lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True),
-            _random(*[(2, 2, 5, 4)] * 3),
-        ),
-        "class tokens": (lambda t, x: torch.cat([t.expand(2, -1, -1), x], 1), _random((1, 1, 6), (2, 5, 6))),
-        "cdist": (torch.cdist, (rows, square[..., :4].new_ones(3, 5, 6))),
+    indices, heads = torch.randint(4, (2, 1, 8, 8)), _random(*[(2, 2, 5, 4)] * 3)
+    unary = {
+        "var": "torch.var(x, dim=1)",
+        "var(all)": "x.var()",
+        "std": "x.std((2, 3))",
+        "var_mean": "torch.var_mean(x, dim=1)",
+        "remainder": "x % 0.5",
+        "fmod": "torch.fmod(x, 0.5)",
+        "normalize": "F.normalize(x)",
+        "cumsum": "x.cumsum(1)",
+        "logsumexp": "torch.logsumexp(x, 1)",
+        "norm": "torch.linalg.vector_norm(x, dim=1)",
+        "amax": "x.amax(1)",
+        "argmax": "x.argmax(1)",
+        "topk": "torch.topk(x, 2, dim=1)",
+        "prod": "x.prod(1)",
+        "clamp": "x.clamp(0.2, 0.6)",
+        "rsqrt": "x.rsqrt()",
+        "expm1": "torch.expm1(x)",
+        "log1p": "torch.log1p(x)",
+        "log2": "torch.log2(x)",
+        "square": "torch.square(x)",
+        "pow": "x**3",
+        "floor_divide": "torch.floor_divide(x, 0.3)",
+        "roll": "torch.roll(x, 2, 1)",
+        "flip": "torch.flip(x, (1,))",
+        "index_select": "x.index_select(1, torch.tensor([2, 0]))",
+        "repeat_interleave": "x.repeat_interleave(2, 1)",
+        "tril": "torch.tril(x)",
+        "bucketize": "torch.bucketize(x, torch.tensor([0.2, 0.5, 0.7]))",
     }
-    return {name: (partial(Function, function), inputs) for name, (function, inputs) in made.items()}
-
-
-def _updated(x: Tensor, y: Tensor) -> Tensor:
-    x = x * 1
-    x[:, :, 1:, 1:] += y[:, :, 1:, 1:]
-    return x
-
-
-def _assigned(x: Tensor, y: Tensor) -> Tensor:
-    x = x * 1
-    x[:, :, 1:, 1:] = y[:, :, 1:, 1:]
-    return x
+    binary = {
+        "lerp(number)": "torch.lerp(x, y, 0.3)",
+        "atan2": "torch.atan2(x, y)",
+        "where": "torch.where(x > 0.5, x, y)",
+        "masked_fill": "x.masked_fill(y > 0.5, 0.0)",
+        "hypot": "torch.hypot(x, y)",
+    }
+    return {
+        **{name: written(f"return {expression}", x=x) for name, expression in unary.items()},
+        **{name: written(f"return {expression}", x=x, y=y) for name, expression in binary.items()},
+        "slice update": written("x = x * 1; x[:, :, 1:, 1:] += y; return x", x=x, y=y[:, :, 1:, 1:]),
+        "slice assignment": written("x = x * 1; x[:, :, 1:, 1:] = y; return x", x=x, y=y[:, :, 1:, 1:]),
+        "lerp": written("return torch.lerp(x, y, z)", x=x, y=y, z=z),
+        "addcdiv": written("return torch.addcdiv(x, y, z)", x=x, y=y, z=z),
+        "addcdiv(value)": written("return torch.addcdiv(x, y, z, value=0.5)", x=x, y=y, z=z),
+        "addcmul": written("return torch.addcmul(x, y, z)", x=x, y=y, z=z),
+        "baddbmm": written("return torch.baddbmm(c, a, b)", c=square, a=rows, b=columns),
+        "addmm": written("return torch.addmm(c, a, b)", c=square[0], a=rows[0], b=columns[0]),
+        "bmm": written("return torch.bmm(a, b)", a=rows, b=columns),
+        "einsum": written("return torch.einsum('bij,bjk->bik', a, b)", a=rows, b=columns),
+        "gather": written("return torch.gather(x, 1, i)", x=x, i=indices),
+        "grid_sample": written("return F.grid_sample(x, g, align_corners=False)", x=x, g=grid),
+        "affine_grid": written("return F.affine_grid(t, [2, 4, 8, 8], align_corners=False)", t=_random((2, 2, 3))[0]),
+        "one_hot": written("return F.one_hot(i, 5)", i=torch.arange(4)),
+        "scaled_dot_product_attention": written(
+            "return F.scaled_dot_product_attention(q, k, v)", **dict(zip("qkv", heads, strict=True))
+        ),
+        "causal attention": written(
+            "return F.scaled_dot_product_attention(q, k, v, is_causal=True)", **dict(zip("qkv", heads, strict=True))
+        ),
+        "class tokens": written(
+            "return torch.cat([t.expand(2, -1, -1), x], 1)", t=_random((1, 1, 6))[0], x=_random((2, 5, 6))[0]
+        ),
+        "cdist": written("return torch.cdist(a, b)", a=rows, b=_random((3, 5, 6))[0]),
+    }
 
 
 def layers() -> Layers:
@@ -369,8 +368,7 @@ def main() -> int:
     for name, (make, inputs) in layers().items():
         if arguments.names and not name.startswith(tuple(arguments.names)):
             continue
-        torch.manual_seed(0)
-        module = make().eval()
+        module = built(Network(make, dict))
         expected = estimate(module, inputs, layout="free")
         for exporter in arguments.exporters:
             try:

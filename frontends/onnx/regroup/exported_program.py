@@ -44,7 +44,9 @@ class Program:
     """Operations by result.
 
     The exporter replaces an assignment to a part of a tensor: it slices the part, copies to it or fills it, and
-    scatters the result into the tensor at the same place. No other program is exported like this.
+    scatters the result into the tensor at the same place. No other program is exported like this. For an update in
+    place (``x[1:] += y``), another operation stands for the copy; a program that calls ``slice_scatter`` itself may be
+    exported like that too.
 
     Args:
         origins: the operations in the metadata of all nodes.
@@ -55,15 +57,18 @@ class Program:
         for found in filter(None, map(operation, dict.fromkeys(origins))):
             self._operations[found.result] = None if found.result in self._operations else found
 
-    def is_assigned(self, result: str) -> bool:
-        """Return True if an operation that overwrites a part of a tensor was an assignment to that part."""
+    def is_assigned(self, result: str, *, updates: bool = False) -> bool:
+        """Return True if an operation that overwrites a part of a tensor was an assignment to that part.
+
+        With ``updates``, it may also have been an operation that updates the part in place, or one that reads it.
+        """
         target: TensorPart | None = None
         for _ in range(DEEPEST):
             step = self._operations.get(result)
             if step is None:
                 is_left_out = result not in self._operations and _COPY.fullmatch(result) is not None
                 return is_left_out and target is not None
-            if step.name in WRITES:
+            if step.name in WRITES or (updates and step.name not in OVERWRITES):
                 return self._part(step.args[0]) == target
             if step.name not in OVERWRITES or len(step.args) < 2:
                 break

@@ -48,8 +48,11 @@ class NodeGraph:
         return name, f"a value is {'stored' if name else 'an input'}"
 
     def between(self, bound: Value, value: Value, moved: bool) -> tuple[RecordedNode, ...] | None:
-        """Return no nodes if both are the same value, else None."""
-        return () if bound is value else None
+        """Return no nodes if both are the same value, or constants of the same number, else None."""
+        if bound is value:
+            return ()
+        is_scalar = bound.role != "data" and bound.data is not None and bound.data.size == 1
+        return () if is_scalar and is_number(value, bound.data.item()) else None
 
     def number(self, value: Value, number: float | None) -> tuple[RecordedNode, ...] | None:
         """Return no nodes for a constant whose elements are this number, else None."""

@@ -6,26 +6,11 @@ from typing import Any
 
 from costcore.trace.patterns import Either, Named, Number, Op, Operand
 
-from ...reading.exporter_metadata import origin
-from ..exported_program import operation
 from ..matcher import Decomposition, Extension, Group, Match
-from .checks import is_shape, preserves_x, scalar
+from .checks import built, comes_from, is_shape, preserves_x, scalar
 
 X, X0, X1, X2, B, W = (Operand(name) for name in ("x", "x0", "x1", "x2", "b", "w"))
 _VALUE = Named("value", Number())
-
-
-def _comes_from(match: Match, name: str, *, or_no_origin: bool = True) -> bool:
-    """Return True if the exporter wrote all nodes of a match for this operation of the user's program.
-
-    Args:
-        match: the nodes.
-        name: the operation.
-        or_no_origin: the answer for nodes without an origin.
-    """
-    origins = {origin(recorded.node.proto) for recorded in match.nodes}
-    written_for = operation(origins.pop()) if len(origins) == 1 else None
-    return or_no_origin if written_for is None else written_for.name == name
 
 
 def _settings(match: Match, **names: str) -> dict[str, Any]:
@@ -43,7 +28,7 @@ TORCHSCRIPT_ADDCMUL = Op("Add", X0, Op("Mul", _PRODUCT, _VALUE))
 def _addcmul(match: Match, _: Extension) -> Group | None:
     factor = match.values.get("value")
     is_along_an_axis = factor is not None and factor.shape == (1,)
-    if not _comes_from(match, "addcmul", or_no_origin=is_along_an_axis):
+    if not comes_from(match, "addcmul", or_no_origin=is_along_an_axis):
         return None
     operands = {name: match.values[name] for name in ("x0", "x1", "x2")}
     return Group("addcmul", "Addcmul", operands, _settings(match, value="value"), match.nodes)
@@ -51,6 +36,26 @@ def _addcmul(match: Match, _: Extension) -> Group | None:
 
 ADDCMUL = Decomposition(("Add",), _ADDCMUL, _addcmul)
 """``x0 + value * x1 * x2``."""
+
+
+def _addcdiv(match: Match, _: Extension) -> Group | None:
+    operands = {name: match.values[name] for name in ("x0", "x1", "x2")}
+    return Group("addcdiv", "Addcdiv", operands, _settings(match, value="value"), match.nodes)
+
+
+ADDCDIV = Decomposition(("Add",), Op("Add", X0, Op("Mul", Op("Div", X1, X2), _VALUE)), _addcdiv)
+"""``x0 + value * x1 / x2``, with the factor even if it is 1."""
+
+_FRACTION = Either((Op("CastLike", X2, X0), X2))
+_DIFFERENCE, _WEIGHT = Op("Sub", X1, X0), Named("weight", _FRACTION)
+_LERP = Op(
+    "Where",
+    Op("Less", _WEIGHT, Number(0.5)),
+    Op("Add", X0, Op("Mul", _WEIGHT, Named("difference", _DIFFERENCE))),
+    Op("Sub", X1, Op("Mul", Named("difference", _DIFFERENCE), Either((Op("Sub", Number(1.0), _WEIGHT), Number())))),
+)
+LERP = Decomposition(("Where",), _LERP, built("lerp", "Lerp", "x0", "x1", "x2"))
+"""``x0 + x2 * (x1 - x0)``."""
 
 _BETA = Named("beta", Number())
 _SCALED = Op("Mul", X, _BETA)
@@ -67,7 +72,7 @@ TORCHSCRIPT_SOFTPLUS = Op("Div", Op("Softplus", _SCALED), _DIVISOR)
 def _softplus(match: Match, _: Extension) -> Group | None:
     """Build a softplus that is the identity beyond a threshold, or one with a factor."""
     factors = {scalar(match.values[name]) for name in ("beta", "divisor") if name in match.values}
-    if len(factors) > 1 or not preserves_x(match) or not _comes_from(match, "softplus"):
+    if len(factors) > 1 or not preserves_x(match) or not comes_from(match, "softplus"):
         return None
     threshold = {"threshold": scalar(match.values["threshold"])} if "threshold" in match.values else {}
     attrs = {**_settings(match, beta="beta"), **threshold}
@@ -78,18 +83,13 @@ SOFTPLUS = Decomposition(("Where", "Div"), Either((_SHIFTED, TORCHSCRIPT_SOFTPLU
 """``log(1 + exp(beta * x)) / beta``, and ``x`` where that is large."""
 
 
-def _mish(match: Match, _: Extension) -> Group | None:
-    is_mish = preserves_x(match) and _comes_from(match, "mish")
-    return Group("mish", "Mish", {"x": match.values["x"]}, {}, match.nodes) if is_mish else None
-
-
-MISH = Decomposition(("Mul",), Op("Mul", X, Op("Tanh", Op("Softplus", X))), _mish)
+MISH = Decomposition(("Mul",), Op("Mul", X, Op("Tanh", Op("Softplus", X))), built("mish", "Mish", "x", source="mish"))
 
 
 def _glu(match: Match, extend: Extension) -> Group | None:
     """Build the product of one half of a tensor and the sigmoid of the other half."""
     longer = extend(match, match.values["first"], Op("Split", X))
-    if longer is None or not _comes_from(longer, "glu"):
+    if longer is None or not comes_from(longer, "glu"):
         return None
     split = longer.nodes[-1]
     if len(split.node.outputs) != 2 or split.node.outputs[1] is not match.values["second"]:
@@ -119,7 +119,7 @@ def _baddbmm(match: Match, _: Extension) -> Group | None:
         return None
     alpha = match.values.get("alpha")
     is_scaled = alpha is not None and ("beta" in match.values or scalar(alpha) == 1)
-    if not _comes_from(match, "baddbmm", or_no_origin=is_scaled):
+    if not comes_from(match, "baddbmm", or_no_origin=is_scaled):
         return None
     operands = {name: match.values[name] for name in ("x0", "x1", "b")}
     return Group("matmul", "Baddbmm", operands, _settings(match, alpha="alpha", beta="beta"), match.nodes)
@@ -134,7 +134,7 @@ _FORMS = Op("Squeeze", Op("MatMul", Op("Reshape", Op("MatMul", X0, _STACKED)), O
 
 def _bilinear(match: Match, _: Extension) -> Group | None:
     root, x0, x1 = match.nodes[0].call.layer.out, match.values["x0"].shape, match.values["x1"].shape
-    if not _comes_from(match, "bilinear", or_no_origin=False) or not x0 or not x1:
+    if not comes_from(match, "bilinear", or_no_origin=False) or not x0 or not x1:
         return None
     shape, w = (root.shape[-1], x0[-1], x1[-1]), match.values["w"]
     if "whole" not in match.values and w.stored is None:

@@ -36,10 +36,12 @@ _COUNTED = Op("Unsqueeze", Op("Slice", Op("Range", Number(0), Operand("count"), 
 _REPEATED = Op("Expand", Number())
 
 
-def _assign(match: Match, extend: Extension) -> Group | None:
+def _assign(match: Match, extend: Extension) -> Group | str | None:
     written_for, places = _operation_of(match), match.values["places"]
-    if written_for is None or not extend.program.is_assigned(written_for.result):
-        return None
+    line = source_line(match.nodes[0].node.proto)
+    updates = bool(line) and "_scatter(" not in line
+    if written_for is None or not extend.program.is_assigned(written_for.result, updates=updates):
+        return "the program does not assign to a part of a tensor"
     match = extend(match, places, _COUNTED) or extend(match, places, _REPEATED) or match
     updates = replace(match.values["updates"], spread=None)  # one number for all places fills them first
     return Group("assign", "ScatterND", {"x": match.values["x"], "updates": updates}, {}, match.nodes)
@@ -48,7 +50,7 @@ def _assign(match: Match, extend: Extension) -> Group | None:
 ASSIGN = Decomposition(
     ("ScatterND", "Transpose", "ScatterElements"), Either((_FIRST_AXIS, _OTHER_AXIS, _ONE_PLACE)), _assign
 )
-"""``x[2:5] = y`` and ``x[2] = y``."""
+"""``x[2:5] = y``, ``x[2] = y`` and ``x[2:5] += y``."""
 
 _FILLED = Either((Op("Expand", Operand("value")), Op("ConstantOfShape", Operand("shape"))))
 _COUNTED_UP = Op("Range", Operand("start"), Operand("limit"), Operand("delta"))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from costcore.numbers.dims import Dim, is_symbolic
 
+from ...reading.exporter_metadata import call_site, origin
 from ...values.value import FLOATS, Value
-from ..matcher import DependsOnSizes, Match
+from ...walk.history import RecordedNode
+from ..exported_program import operation
+from ..matcher import DependsOnSizes, Extension, Group, Match
 
 
 def is_shape(shape: tuple[Dim, ...] | None, expected: tuple[Dim, ...]) -> bool:
@@ -53,3 +57,62 @@ def preserves_x(match: Match) -> bool:
 def scalar(value: Value) -> Any:
     """Return the element of a constant of one element."""
     return value.data.ravel()[0]
+
+
+def comes_from(match: Match, name: str, *, or_no_origin: bool = True) -> bool:
+    """Return True if the exporter wrote all nodes of a match for this operation of the user's program.
+
+    Args:
+        match: the nodes.
+        name: the operation.
+        or_no_origin: the answer for nodes without an origin.
+    """
+    origins = {origin(recorded.node.proto) for recorded in match.nodes}
+    written_for = operation(origins.pop()) if len(origins) == 1 else None
+    return or_no_origin if written_for is None else written_for.name == name
+
+
+def built(
+    op: str, kind: str, *operands: str, source: str = "", settings: dict[str, str] | None = None, **attrs: Any
+) -> Callable[[Match, Extension], Group | str | None]:
+    """Return a builder of an operator whose operands are values of the match.
+
+    Args:
+        op: canonical name of the operator.
+        kind: its op_type.
+        operands: the operands, by the names that they have in the match; ``x`` has the shape of the output.
+        source: the operation of the program that a single operation must be.
+        settings: numbers of the match by attribute.
+        attrs: other attributes.
+    """
+
+    def build(match: Match, _: Extension) -> Group | str | None:
+        if source and not comes_from(match, source):
+            return f"the nodes were not written for {source}"
+        if operands == ("x",) and not preserves_x(match):
+            return None
+        numbers = {name: scalar(match.values[value]) for name, value in (settings or {}).items()}
+        return Group(op, kind, {name: match.values[name] for name in operands}, {**attrs, **numbers}, match.nodes)
+
+    return build
+
+
+def function(*names: str) -> str:
+    """Return the regular expression for a call of a function of PyTorch in a source line."""
+    return rf"\b(F|functional|torch)\.({'|'.join(names)})\("
+
+
+def nodes_of_call(root: RecordedNode, extend: Extension) -> list[RecordedNode]:
+    """Return the connected nodes that were written for the same call of the user's program, the last one first."""
+    site, found, waiting = call_site(root.node.proto), {root.position: root}, [root]
+    while waiting:
+        node = waiting.pop().node
+        near = [extend.producer(value) for value in node.inputs if value is not None]
+        near += [reader for value in node.outputs if value is not None for reader in extend.readers(value)]
+        for recorded in near:
+            if recorded is None or recorded.position in found or recorded.node.op == "Constant":
+                continue  # operations of the program share constants
+            if call_site(recorded.node.proto) == site:
+                found[recorded.position] = recorded
+                waiting.append(recorded)
+    return sorted(found.values(), key=lambda recorded: recorded.position, reverse=True)

@@ -152,3 +152,62 @@ AS_STRIDED = Decomposition(
     _as_strided,
 )
 """``x.as_strided(size, stride)``."""
+
+_COUNTED = Op("Unsqueeze", Op("Range"))
+_PLACES = Op("Add", _COUNTED, Either((_COUNTED, Op("Reshape"), Operand("offsets"))))
+
+
+def _is_im2col(recorded: RecordedNode) -> bool:
+    """Return True if positions in windows go before positions of windows: ``[N, C, kh, kw, h, w]``."""
+    return order_of(recorded) == (0, 1, 2, 4, 3, 5)
+
+
+IM2COL = Decomposition(
+    ("Reshape",),
+    Op(
+        "Reshape",
+        Op(
+            "Transpose",
+            Op("Gather", Op("Gather", Op("Pad", X), Named("rows", _PLACES)), Named("columns", _PLACES)),
+            check=_is_im2col,
+        ),
+    ),
+    lambda match, _: Group("im2col", "Im2col", {"x": match.values["x"]}, {}, match.nodes),
+)
+"""``unfold(x)``: windows of an image as columns."""
+
+
+def _wraps(recorded: RecordedNode) -> bool:
+    return recorded.node.args.get("mode") == "wrap"
+
+
+def _circular(match: Match, _: Extension) -> Group | str | None:
+    """Build the copies of a circular border: the last elements first, and the first ones last."""
+    root, x = match.nodes[0].call.layer, match.values["x"]
+    if len(match.nodes) > 1:
+        axis, parts = root.attrs.get("axis"), [recorded.call.layer for recorded in match.nodes[1:]]
+        if axis is None or any(part.attrs.get("axis") != (axis,) for part in parts):
+            return "the parts are not joined along the axis of the slices"
+        length = x.known_shape[axis]
+        if _end_index(parts[0], "stop", length) != length or parts[1].attrs.get("start") != (0,):
+            return "the parts are not the ends of the tensor"
+    return Group("copy", "Pad", {"x": x}, {}, match.nodes)
+
+
+CIRCULAR_PAD = Decomposition(
+    ("Pad", "Concat"),
+    Either(
+        (
+            Op("Pad", X, check=_wraps),
+            Op(
+                "Concat",
+                Op("Slice", X, check=_stepless(to_the_end=True)),
+                X,
+                Op("Slice", X, check=_stepless(to_the_end=False)),
+                check=reads(3),
+            ),
+        )
+    ),
+    _circular,
+)
+"""``pad(x, mode="circular")``, which PyTorch writes as copies."""

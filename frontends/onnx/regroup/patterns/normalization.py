@@ -140,3 +140,29 @@ RMS_NORM = Decomposition(
 )
 WEIGHT_NORM = Decomposition(("Mul",), _WEIGHT_NORM, _weight_norm, r"\b_weight_norm\(", is_hook=_is_weight_norm_hook)
 GROUP_NORM = Decomposition(("Add",), Op("Add", Op("Mul", _GROUP_NORM, _as("w")), _as("b")), _group_norm)
+
+
+def _filled(name: str, number: float) -> Either:
+    """Return the pattern of a tensor of one number that nodes make; it gets the name unless it is computed."""
+    expanded = Op("Expand", Number(number))
+    return Either((Number(number, name), Op("CastLike", expanded, X), expanded))
+
+
+_ONES, _ZEROS = _filled("ones", 1.0), _filled("zeros", 0.0)
+_PLAIN = (
+    Op("InstanceNormalization", X, _ONES, _ZEROS),
+    Op("LayerNormalization", X, _ONES, _ZEROS),
+    Op("LayerNormalization", X, _ONES),
+)
+
+
+def _plain_norm(match: Match, extend: Extension) -> Group | str | None:
+    """Build a normalization without the ones and zeros that its operator needs as weights."""
+    root, given = match.nodes[0], [match.values[name] for name in ("ones", "zeros") if name in match.values]
+    if any(extend.producer(value) is None for value in given):
+        return "its weights are stored tensors, which may be learned"
+    layer = root.call.layer
+    return Group(layer.op, root.node.op, {"x": match.values["x"]}, layer.attrs, match.nodes)
+
+
+PLAIN_NORM = Decomposition(("InstanceNormalization", "LayerNormalization"), Either(_PLAIN), _plain_norm)

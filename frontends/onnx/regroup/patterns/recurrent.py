@@ -15,12 +15,12 @@ from costcore.numbers.dims import Dim
 from costcore.trace.patterns import Either, Named, Number, Op, Operand, Pattern
 
 from ...graph.node import Node
-from ...reading.exporter_metadata import call_site, origin, source_line
+from ...reading.exporter_metadata import origin, source_line
 from ...values.value import Value
 from ...walk.history import RecordedNode
 from ..exported_program import Operation, operation
 from ..matcher import Decomposition, Extension, Group, Match
-from .checks import is_shape
+from .checks import is_shape, nodes_of_call
 
 X, H0, C0 = Operand("x"), Operand("h0"), Operand("c0")
 
@@ -182,29 +182,13 @@ def _program(operations: Collection[Operation], activation: str) -> _Program | N
     return _Program(tuple(weights), len(products[0]) == 2, flips > 0)
 
 
-def _nodes_of_call(root: RecordedNode, extend: Extension) -> list[RecordedNode]:
-    """Return the connected nodes that were written for the same call of the user's program, the last one first."""
-    site, found, waiting = call_site(root.node.proto), {root.position: root}, [root]
-    while waiting:
-        node = waiting.pop().node
-        near = [extend.producer(value) for value in node.inputs if value is not None]
-        near += [reader for value in node.outputs if value is not None for reader in extend.readers(value)]
-        for recorded in near:
-            if recorded is None or recorded.position in found or recorded.node.op == "Constant":
-                continue  # operations of the program share constants
-            if call_site(recorded.node.proto) == site:
-                found[recorded.position] = recorded
-                waiting.append(recorded)
-    return sorted(found.values(), key=lambda recorded: recorded.position, reverse=True)
-
-
 def _rnn(match: Match, extend: Extension) -> Group | None:
     """Build an Elman layer of all steps, layers and directions from all nodes that were written for its call."""
     root = match.nodes[0]
     call = re.search(_LAYER_CALL, source_line(root.node.proto))
     if call is None:
         return None
-    nodes = _nodes_of_call(root, extend)
+    nodes = nodes_of_call(root, extend)
     written = [operation(origin(recorded.node.proto)) for recorded in nodes]
     operations = [each for each in reversed(written) if each is not None]
     program = _program(list(dict.fromkeys(operations)), call[1])

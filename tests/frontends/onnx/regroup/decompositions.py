@@ -218,6 +218,136 @@ def adaptive_avg_pool_uneven(
     return g("Div", total, g.number(2 * 3.0, 2 * 4.0, 2 * 3.0, dtype=FLOAT))
 
 
+def hard_shrink(g: Spelled) -> str:
+    """As the older exporter writes it."""
+    above, below = g("Greater", "x", g.scalar(0.5)), g("Less", "x", g.scalar(-0.5))
+    outside = g("Or", g("Cast", above, to=BOOL), g("Cast", below, to=BOOL))
+    return g("Where", outside, "x", g.scalar(0.0))
+
+
+def soft_shrink(g: Spelled) -> str:
+    """As the newer one does."""
+    towards_zero = g("Sub", "x", g("Mul", g("Sign", "x"), g.scalar(0.5)))
+    return g("Where", g("Greater", g("Abs", "x"), g.scalar(0.5)), towards_zero, g("Mul", "x", g.scalar(0.0)))
+
+
+def log_sigmoid(g: Spelled) -> str:
+    return g("Log", g("Sigmoid", "x"))
+
+
+def hard_swish(g: Spelled) -> str:
+    """As exporters write it before opset 14."""
+    return g("Mul", "x", g("HardSigmoid", "x", alpha=1 / 6))
+
+
+def lerp(g: Spelled) -> str:
+    difference = g("Sub", "y", "x")
+    near = g("Add", "x", g("Mul", "t", difference))
+    far = g("Sub", "y", g("Mul", difference, g("Sub", g.scalar(1.0), "t")))
+    return g("Where", g("Less", "t", g.scalar(0.5)), near, far)
+
+
+def addcdiv(g: Spelled) -> str:
+    return g("Add", "x", g("Mul", g("Div", "y", "t"), g.scalar(1.5)))
+
+
+def expm1(g: Spelled) -> str:
+    return g("Sub", g("Exp", "x"), g.scalar(1.0))
+
+
+def log1p(g: Spelled) -> str:
+    return g("Log", g("Add", g.scalar(1.0), "x"))
+
+
+def log2(g: Spelled) -> str:
+    return g("Div", g("Log", "x"), g.scalar(0.6931471805599453))
+
+
+def floor_div(g: Spelled) -> str:
+    return g("Floor", g("Div", "x", "y"))
+
+
+def remainder(g: Spelled) -> str:
+    return g("Sub", "x", g("Mul", g("Floor", g("Div", "x", "y")), "y"))
+
+
+def atan2(g: Spelled) -> str:
+    angle, zero, half = g("Atan", g("Div", "x", "y")), g.scalar(0.0), g.scalar(3.141592653589793)
+    other = g("Where", g("Greater", "x", zero), g("Add", angle, half), g("Sub", angle, half))
+    return g("Where", g("Less", "y", zero), other, angle)
+
+
+def var(g: Spelled, axes: tuple[int, ...] = (2,)) -> str:
+    centred = g("Sub", "x", g("ReduceMean", "x", g.number(2)))
+    squares = g("ReduceMean", g("Mul", centred, centred), g.number(*axes), keepdims=0)
+    return g("Div", g("Mul", squares, g.scalar(8.0)), g.scalar(7.0))
+
+
+def std(g: Spelled) -> str:
+    return g("Sqrt", var(g))
+
+
+def cosine_similarity(g: Spelled) -> str:
+    """As the older exporter writes it."""
+    dot, x, y = (g("ReduceSum", g("Mul", a, b), g.number(2), keepdims=0) for a, b in ("xy", "xx", "yy"))
+    return g("Div", dot, g("Max", g("Sqrt", g("Mul", x, y)), g.scalar(1e-8)))
+
+
+def pairwise_distance(g: Spelled) -> str:
+    squares = g("ReduceSum", g("Pow", g("Sub", "x", "y"), g.scalar(2.0)), g.number(2), keepdims=0)
+    return g("Pow", squares, g.scalar(0.4999998))
+
+
+def pairwise_distances(g: Spelled) -> str:
+    differences = g("Sub", g("Unsqueeze", "x", g.number(2)), g("Unsqueeze", "y", g.number(1)))
+    squares = g("ReduceSum", g("Pow", differences, g.scalar(2.0)), g.number(3), keepdims=0)
+    return g("Pow", squares, g.scalar(0.4999998))
+
+
+def mse_loss(g: Spelled) -> str:
+    """As the older exporter writes it."""
+    broadcast = g("Add", g("Add", g("ConstantOfShape", g("Shape", "x")), "x"), "y")
+    x, y = (g("Expand", value, g("Shape", broadcast)) for value in "xy")
+    return g("ReduceMean", g("Mul", g("Sub", x, y), g("Sub", x, y)), keepdims=0)
+
+
+def kl_div(g: Spelled) -> str:
+    """As the older exporter writes it."""
+    terms = g("Mul", "y", g("Sub", g("Log", "y"), "x"))
+    zeros = g("ConstantOfShape", g("Shape", terms))
+    return g("ReduceSum", g("Where", g("Greater", "y", g.scalar(0.0)), terms, zeros), keepdims=0)
+
+
+def binary_cross_entropy_with_logits(g: Spelled) -> str:
+    """As the older exporter writes it."""
+    p = g("Sigmoid", "x")
+    rest = g("Mul", g("Sub", g.scalar(1.0), "y"), g("Log", g("Sub", g.scalar(1.0), p)))
+    return g("Neg", g("Add", g("Mul", "y", g("Log", p)), rest))
+
+
+def plain_norm(g: Spelled) -> str:
+    ones, zeros = (g("Expand", g.ones(1, x), g.number(6)) for x in (1.0, 0.0))
+    return g("InstanceNormalization", "x", ones, zeros)
+
+
+def im2col(g: Spelled) -> str:
+    """Windows of 3 x 3 of an image of 5 x 6."""
+
+    def places(count: int) -> str:
+        starts, steps = (g("Range", *(g.number(n, scalar=True) for n in (0, n, 1))) for n in (count, 3))
+        return g("Add", g("Unsqueeze", starts, g.number(0)), g("Unsqueeze", steps, g.number(1)))
+
+    padded = g("Pad", "image", g.number(*[0] * 8))
+    windows = g("Gather", g("Gather", padded, places(3), axis=2), places(4), axis=4)
+    return g("Reshape", g("Transpose", windows, perm=[0, 1, 2, 4, 3, 5]), g.number(2, 18, 12))
+
+
+def circular_pad(g: Spelled, stop: int = 2) -> str:
+    """As the older exporter writes it: two elements before, and as many after."""
+    last = g("Slice", "x", g.number(-2), g.number(1 << 62), g.number(2))
+    return g("Concat", last, "x", g("Slice", "x", g.number(0), g.number(stop), g.number(2)), axis=2)
+
+
 def same_type(g: Spelled) -> str:
     return g("Cast", "x", to=FLOAT)
 
@@ -262,6 +392,8 @@ def attention_causal(g: Spelled, upper: int = 0) -> str:
 
 BILINEAR = "%y : [num_users=1] = call_function[target=torch.ops.aten.bilinear.default](args = (%x, %x), kwargs = {})"
 X = {"x": (2, 6, 8)}
+XY = {**X, "y": (2, 6, 8)}
+XYT = {**XY, "t": (2, 6, 8)}
 QKV = dict.fromkeys("qkv", (2, 3, 4, 8))
 MASKED = {**QKV, "mask": (4, 4)}
 ALLOWED = {**QKV, "allowed": (BOOL, (2, 1, 4, 4))}
@@ -289,6 +421,11 @@ class Case:
 # The windows of 2 channels hold 4*2 rows, and 6*2 or 3 + 4 + 3 columns: as many additions and divisions.
 # Products of 6 rows and 6 columns of 8, twice, onto an addend: 72 elements of 8, and two factors an element.
 # Bilinear: 60 outputs, for each a vector of 8 products of 8, and its product with the other vector onto the bias.
+# Hard shrink: 2 comparisons; soft shrink: these, a sum or a difference, and the choice of it. Hard swish: x + 3, two
+# bounds, a product and a quotient. The variance of 8: their mean (8), 8 differences, 8 products, one quotient: 25.
+# Rows of 8: three dot products of 8, two roots, two comparisons, a product, a quotient; a distance is 8 differences, 8
+# products and a root, and 8 sums where PyTorch adds a small number. Losses: a difference and an fma an element, and one
+# quotient; a logarithm, a difference and a product, 95 of them onto a sum. Instance norm: a layer norm without affine.
 # Attention: 96 scores of 8 products, 192 outputs of 4, one scale a score, 24 rows of softmax with 2*4 + 3.
 ATTENTION = 96 * 8 + 192 * 4 + 96 + 24 * 11
 CASES = (
@@ -324,6 +461,29 @@ CASES = (
     Case(adaptive_avg_pool, "adaptive_avg_pool", X, 192, 4 * 96, 4 * 48),
     Case(adaptive_avg_pool_uneven, "adaptive_avg_pool", X, 160, 4 * 96, 4 * 24),
     Case(same_type, "identity", X, 0, 0, 0),
+    Case(hard_shrink, "hard_shrink", X, 2 * 96, 4 * 96, 4 * 96, (0.5, -0.5)),
+    Case(soft_shrink, "soft_shrink", X, 4 * 96, 4 * 96, 4 * 96, (0.5,)),
+    Case(log_sigmoid, "log_sigmoid", X, 5 * 96, 4 * 96, 4 * 96),
+    Case(hard_swish, "hard_swish", X, 5 * 96, 4 * 96, 4 * 96),
+    Case(lerp, "lerp", XYT, 3 * 96, 12 * 96, 4 * 96),
+    Case(addcdiv, "addcdiv", XYT, 2 * 96, 12 * 96, 4 * 96, (1.5,)),
+    Case(expm1, "expm1", X, 96, 4 * 96, 4 * 96),
+    Case(log1p, "log1p", X, 96, 4 * 96, 4 * 96),
+    Case(log2, "log2", X, 96, 4 * 96, 4 * 96),
+    Case(floor_div, "floor_div", XY, 2 * 96, 8 * 96, 4 * 96),
+    Case(remainder, "mod", XY, 96, 8 * 96, 4 * 96),
+    Case(atan2, "atan2", XY, 96, 8 * 96, 4 * 96),
+    Case(var, "var", X, 12 * 25, 4 * 96, 4 * 12, (7.0,)),
+    Case(std, "std", X, 12 * 26, 4 * 96, 4 * 12, (7.0,)),
+    Case(cosine_similarity, "cosine_similarity", XY, 12 * 30, 8 * 96, 4 * 12, (1e-8,)),
+    Case(pairwise_distance, "pairwise_distance", XY, 12 * 25, 8 * 96, 4 * 12),
+    Case(pairwise_distances, "pairwise_distances", XY, 72 * 17, 8 * 96, 4 * 72),
+    Case(mse_loss, "mse_loss", XY, 2 * 96 + 1, 8 * 96, 4),
+    Case(kl_div, "kl_div", XY, 3 * 96, 8 * 96, 4),
+    Case(binary_cross_entropy_with_logits, "binary_cross_entropy_with_logits", XY, 12 * 96, 8 * 96, 4 * 96),
+    Case(plain_norm, "instance_norm", X, 12 * 36, 4 * 96, 4 * 96),
+    Case(im2col, "im2col", {"image": (2, 2, 5, 6)}, 0, 4 * 120, 4 * 2 * 18 * 12),
+    Case(circular_pad, "copy", X, 0, 4 * 96, 4 * 2 * 6 * 12),
     Case(attention, "attention", QKV, ATTENTION, 4 * 3 * 192, 4 * 192, (0.6,)),
     Case(attention_by_reshapes, "attention", QKV, ATTENTION, 4 * 3 * 192, 4 * 192, (0.6,)),
     Case(attention_masked, "attention", MASKED, ATTENTION + 96, 4 * (3 * 192 + 16), 4 * 192, (0.6,)),

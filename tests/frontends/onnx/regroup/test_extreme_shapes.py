@@ -14,7 +14,7 @@ from costcore import CostError, estimate
 from costcore.frontends.onnx.regroup.patterns.catalog import PATTERNS, TORCHSCRIPT_PATTERNS
 from costcore.trace.patterns import Either, Named, Number, Op, Operand, Pattern
 
-SHAPES: tuple[tuple[int, ...], ...] = ((), (0,), (1,), (1, 1), (0, 3), (2, 2), (1, 1, 1), (2, 0, 2))
+SHAPES: tuple[tuple[int, ...], ...] = ((), (0,), (1,), (1, 1), (0, 3), (2, 2), (1, 1, 1), (2, 0, 2), (1, 1, 1, 1))
 SPELLINGS = 4
 """How many spellings of a pattern are written: its alternatives are taken in turn."""
 
@@ -23,7 +23,6 @@ FURTHER: dict[str, tuple[Any, ...]] = {
     "Expand": ([1],),
     "Gather": ([0],),
     "GatherND": ([[0]],),
-    "Pad": ([0, 0],),
     "ReduceMax": ([-1],),
     "ReduceMean": ([-1],),
     "ReduceSum": ([-1],),
@@ -97,8 +96,10 @@ class Writer:
         given = [self.write(operand, kind) for operand, kind in zip(op.operands, kinds, strict=True)]
         if op.kind == "InstanceNormalization":
             given[1:] = [self.store([1.0]), self.store([0.0])]
-        if not given and op.kind != "Constant":
-            given = [self.write(Operand("x"))]
+        if not given:
+            given = [self.store(np.asarray(n)) for n in (0, 3, 1)] if op.kind == "Range" else [self.write(Operand("x"))]
+        if op.kind == "Pad":
+            given.append(self.store([0] * 2 * len(self.shape)))
         given += [self.store(value) for value in FURTHER.get(op.kind, ())[max(len(given) - 1, 0) :]]
         attributes = dict(ATTRIBUTES.get(op.kind, {}))
         if op.kind == "Transpose" and self.keeps and self.shape:
