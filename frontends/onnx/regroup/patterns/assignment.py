@@ -39,8 +39,8 @@ _REPEATED = Op("Expand", Number())
 def _assign(match: Match, extend: Extension) -> Group | str | None:
     written_for, places = _operation_of(match), match.values["places"]
     line = source_line(match.nodes[0].node.proto)
-    updates = bool(line) and "_scatter(" not in line
-    if written_for is None or not extend.program.is_assigned(written_for.result, updates=updates):
+    may_update = bool(line) and "_scatter(" not in line
+    if written_for is None or not extend.program.is_assigned(written_for.result, updates=may_update):
         return "the program does not assign to a part of a tensor"
     match = extend(match, places, _COUNTED) or extend(match, places, _REPEATED) or match
     updates = replace(match.values["updates"], spread=None)  # one number for all places fills them first
