@@ -82,6 +82,8 @@ def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, 
         frameworks=dict(recorder.frameworks),
         assumptions=tuple(recorder.assumptions),
         notes=tuple(notes),
+    ).recording(
+        **recorder.records,
         regrouped=tuple(recorder.regrouped),
         returned=tuple(recorder.returned),
         module_calls=tuple(recorder.module_calls),

@@ -7,12 +7,12 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from costcore.analyses.fusion.levels import LEVELS
 from costcore.api.load_model import INPUT_FORMS
 from costcore.errors import CostError
 from costcore.messages import did_you_mean
 from costcore.registry.frontends import specs
 from costcore.text.units import UNITS
+from costcore.trace.run import LEVELS
 
 FLAGS_WITH_VALUES = {
     "dims": "--dim",

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from costcore.analyses.fusion.levels import LEVELS
 from costcore.analyses.sizes.curve import parse_sizes
 from costcore.api.load_model import parse_dims
 from costcore.cli.exit_codes import SUCCESS
@@ -16,6 +15,7 @@ from costcore.cli.running import run_command, write_text
 from costcore.reports.plots.kinds import KINDS, request
 from costcore.tables.pictures.theme import SUFFIXES, THEMES, check_suffix
 from costcore.tables.quantities import needed_options
+from costcore.trace.run import LEVELS
 
 EPILOG = """examples:
   costcore plot torchvision:resnet50 --input 1x3x224x224 --output operators.svg

@@ -10,7 +10,6 @@ from typing import IO, Any
 
 from costcore.analyses.devices.catalog import named
 from costcore.analyses.devices.device import Device
-from costcore.analyses.fusion.levels import LEVELS
 from costcore.analyses.timing.request import TF32_OPERATORS
 from costcore.analyses.timing.retyped import check_dtype
 from costcore.analyses.timing.time_rows import TIMES, TIMES_BY_TYPE
@@ -36,6 +35,7 @@ from costcore.reports.time_report import TimeReport
 from costcore.tables.columns import choose
 from costcore.tables.renderers import renderers
 from costcore.text.units import check_digits
+from costcore.trace.run import LEVELS
 
 EPILOG = """examples:
   costcore time torchvision:resnet50 --input 8x3x224x224 --device h100-sxm5-80gb --dtype bfloat16

@@ -15,8 +15,8 @@ from costcore.numbers.dims import Dim, as_dim, is_symbolic
 from costcore.numbers.evaluation import Evaluation, symbols_of
 from costcore.numbers.expressions import size_from, symbol_of
 from costcore.numbers.symbolic import as_text
-from costcore.trace.call import Call, Module, ModuleCall
-from costcore.trace.dataflow import Dataflow, Value
+from costcore.trace.call import Call
+from costcore.trace.records import with_sizes
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
 from costcore.trace.unrolling import unrolled
@@ -55,17 +55,11 @@ def substitute_values(trace: Trace, values: Mapping[str, Any]) -> Trace:
     new_run = replace(
         run,
         assumptions=(*run.assumptions, *(each for each, n, most in above if isinstance(n, int) and n > most)),
-        assumed_above=tuple(each for each in above if is_symbolic(each[1])),
-        returned=tuple(map(substitute, run.returned)),
-        unfolded=run.unfolded
-        and run.unfolded._replace(ids=tuple(tuple(map(substitute, ids)) for ids in run.unfolded.ids)),
-        parameters={identity: substitute(size) for identity, size in run.parameters.items()},
+        parameters=with_sizes(run.parameters, substitute),
         n_params_model=substitute(run.n_params_model),
-        modules={path: _in_module(module, substitute) for path, module in run.modules.items()},
-        module_calls=tuple(_in_module_call(call, substitute) for call in run.module_calls),
-        dataflow=None if run.dataflow is None else _in_dataflow(run.dataflow, substitute),
-        fusion=None if run.fusion is None else run.fusion._replace(unfused=substitute(run.fusion.unfused)),
-    )
+        modules=with_sizes(run.modules, substitute),
+        records={name: with_sizes(value, substitute) for name, value in run.records.items() if name != "assumed_above"},
+    ).recording(assumed_above=tuple(each for each in above if is_symbolic(each[1])))
     found = Trace(tuple(_in_record(record, substitute, run.layout) for record in trace), new_run)
     if new_run.unfolded is not None and not symbols_in(found):
         return unrolled(found)
@@ -83,24 +77,6 @@ def _warn_outside(run: Run, values: Mapping[str, Dim]) -> None:
                 f"state ranges={{{name!r}: (…, …)}} when the report is made"
             )
             warnings.warn(message, CostWarning, stacklevel=4)
-
-
-def _in_module(module: Module, substitute: Callable[[Any], Any]) -> Module:
-    own = tuple((name, substitute(size)) for name, size in module.own)
-    return module._replace(buffers=substitute(module.buffers), own=own)
-
-
-def _in_module_call(call: ModuleCall, substitute: Callable[[Any], Any]) -> ModuleCall:
-    inputs, outputs = (tuple(tuple(map(substitute, shape)) for shape in shapes) for shapes in call[2:])
-    return call._replace(inputs=inputs, outputs=outputs)
-
-
-def _in_dataflow(flow: Dataflow, substitute: Callable[[Any], Any]) -> Dataflow:
-    def values(found: tuple[Value, ...]) -> tuple[Value, ...]:
-        return tuple(value._replace(nbytes=substitute(value.nbytes)) for value in found)
-
-    steps = tuple(step._replace(makes=values(step.makes)) if step.makes else step for step in flow.steps)
-    return flow._replace(inputs=values(flow.inputs), stored=values(flow.stored), steps=steps)
 
 
 def _sizes(given: Mapping[str, Any], symbols: Mapping[str, Any]) -> Callable[[str], Dim]:

@@ -106,6 +106,8 @@ class Recorder:
         """Nodes that were counted as one operator."""
         self.nodes: dict[str, GraphNodes] = {}
         """What calls stand for in the graph that the frontend reads, by the name that such a call has until then."""
+        self.records: dict[str, Any] = {}
+        """Whatever else is recorded, by the name of its :class:`costcore.trace.records.Record`."""
         self.new_id = count(1).__next__
         """Return a new id for an operand, a storage or a parameter."""
         self._layers: dict[Layer, Layer] = {}

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from costcore._version import __version__
 from costcore.ir import Pattern
 from costcore.numbers.dims import Dim
 from costcore.trace.call import Assumption, Module, ModuleCall
-from costcore.trace.dataflow import Dataflow
+from costcore.trace.records import Record
 
 if TYPE_CHECKING:
+    from costcore.trace.dataflow import Dataflow
     from costcore.trace.memory_ledger import MemoryLedger
     from costcore.trace.profile import Profile
 
@@ -94,6 +95,10 @@ class Rank(NamedTuple):
         return f"rank {self.rank} of the mesh {self.mesh_text}, which holds {self.n_params:,} parameters"
 
 
+LEVELS = ("none", "pointwise", "compiler")
+"""The levels of fusion, each of which merges groups of the one before."""
+
+
 class Fusion(NamedTuple):
     """How the calls of a run were fused, if the bytes of its costs are those after fusion.
 
@@ -106,6 +111,15 @@ class Fusion(NamedTuple):
     level: str
     groups: tuple[tuple[int, ...], ...]
     unfused: Dim
+
+    def of_part(self, new: Mapping[int, int]) -> Fusion:
+        """Return how some of the calls are fused, given their new positions by the old ones."""
+        groups = (tuple(new[i] for i in group if i in new) for group in self.groups)
+        return self._replace(groups=tuple(filter(None, groups)))
+
+
+def _by_call(values: Mapping[int, Any], new: Mapping[int, int]) -> dict[int, Any]:
+    return {new[i]: value for i, value in values.items() if i in new}
 
 
 class Unfolded(NamedTuple):
@@ -122,7 +136,7 @@ class Unfolded(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Run:
-    """Options, parameters, modules and versions that all calls of a trace share.
+    """Options, parameters, modules and versions that all calls of a trace share, and records.
 
     Attributes:
         fma_1flop: whether a fused multiply-add counts as one FLOP (True) or two.
@@ -133,12 +147,14 @@ class Run:
         frameworks: versions of the frameworks, by name.
         assumptions: what was assumed about data, and where.
         notes: remarks on how the run was captured, without the regrouped nodes.
-        regrouped: nodes that were counted as one operator.
-        inputs: operand ids of the values that the model is given, in order of first use; empty if unknown.
-        buffers: operand ids of values that the model holds without learning them, if ``inputs`` are known.
         version: version of costcore.
         convention: name of the counting rules.
         unit: what the amounts are that tables show as FLOPs; another convention may count ``MACs (fvcore)``.
+        records: whatever else was recorded, by the name of its :class:`costcore.trace.records.Record`. Those below can
+            be read as attributes, ``run.returned``.
+        regrouped: nodes that were counted as one operator.
+        inputs: operand ids of the values that the model is given, in order of first use; empty if unknown.
+        buffers: operand ids of values that the model holds without learning them, if ``inputs`` are known.
         returned: operand ids of the tensors that the outermost module returned, in order, also of those inside lists,
             tuples, dicts and dataclasses; those of all its calls, if several ran. Empty if unknown.
         module_calls: every call of a module in the order in which they began; recorded only with ``spelled=True``.
@@ -163,24 +179,31 @@ class Run:
     frameworks: Mapping[str, str] = field(default_factory=dict)
     assumptions: tuple[Assumption, ...] = ()
     notes: tuple[str, ...] = ()
-    regrouped: tuple[Regrouping, ...] = ()
     version: str = __version__
     convention: str = CONVENTION
     unit: str = FLOPS
-    returned: tuple[int, ...] = ()
-    module_calls: tuple[ModuleCall, ...] = ()
-    inputs: tuple[int, ...] = ()
-    buffers: tuple[int, ...] = ()
-    dataflow: Dataflow | None = None
-    memory: MemoryLedger | None = None
-    nodes: Mapping[int, GraphNodes] = field(default_factory=dict)
-    patterns: Mapping[int, Pattern] = field(default_factory=dict)
-    fusion: Fusion | None = None
-    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    rank: Rank | None = None
-    assumed_above: tuple[tuple[Assumption, Dim, int], ...] = ()
-    unfolded: Unfolded | None = None
-    profile: Profile | None = None
+    records: Mapping[str, Any] = field(default_factory=dict)
+
+    regrouped = Record[tuple[Regrouping, ...]]("regrouped", ())
+    inputs = Record[tuple[int, ...]]("inputs", ())
+    buffers = Record[tuple[int, ...]]("buffers", ())
+    returned = Record[tuple[int, ...]]("returned", ())
+    module_calls = Record[tuple[ModuleCall, ...]]("module_calls", ())
+    dataflow: ClassVar[Record[Dataflow | None]] = Record("dataflow", None)
+    memory: ClassVar[Record[MemoryLedger | None]] = Record("memory", None)
+    nodes = Record[Mapping[int, GraphNodes]]("nodes", {}, of_part=_by_call)
+    patterns = Record[Mapping[int, Pattern]]("patterns", {}, of_part=_by_call)
+    fusion = Record["Fusion | None"]("fusion", None, of_part=Fusion.of_part)
+    ranges = Record[Mapping[str, tuple[int, int]]]("ranges", {})
+    rank = Record["Rank | None"]("rank", None)
+    assumed_above = Record[tuple[tuple[Assumption, Dim, int], ...]]("assumed_above", (), is_kept=False)
+    unfolded = Record["Unfolded | None"]("unfolded", None, is_kept=False)
+    profile: ClassVar[Record[Profile | None]] = Record("profile", None, is_kept=False)
+
+    def recording(self, **records: Any) -> Run:
+        """Return the run with other records; those that are empty or None are left out."""
+        kept = {**self.records, **records}
+        return replace(self, records={name: value for name, value in kept.items() if value or value == 0})
 
     def __repr__(self) -> str:
         versions = ", ".join(f"{name} {version}" for name, version in self.frameworks.items())

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from costcore.ir import Cost
 from costcore.trace.call import Call, Uncounted, with_names
+from costcore.trace.records import records_of_part
 from costcore.trace.run import Run
 
 
@@ -83,13 +84,7 @@ class Trace:
         new = {position: i for i, position in enumerate(positions)}
         calls = with_names(self.records[position].call for position in new)
         records = (self.records[position]._replace(call=call) for position, call in zip(new, calls, strict=True))
-        run, fusion = self.run, self.run.fusion
-        if fusion is not None:
-            groups = (tuple(new[i] for i in group if i in new) for group in fusion.groups)
-            fusion = fusion._replace(groups=tuple(filter(None, groups)))
-        patterns = {new[i]: pattern for i, pattern in run.patterns.items() if i in new}
-        nodes = {new[i]: each for i, each in run.nodes.items() if i in new}
-        return Trace(tuple(records), replace(run, nodes=nodes, patterns=patterns, fusion=fusion))
+        return Trace(tuple(records), replace(self.run, records=records_of_part(self.run.records, new)))
 
     @property
     def is_complete(self) -> bool:

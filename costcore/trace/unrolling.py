@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from costcore.ir import Layer, Tensor
@@ -33,7 +32,7 @@ def unrolled(trace: Trace) -> Trace:
             records += (_repetition(record, ids, k) if at in lengths else _once(record, ids) for record, ids in body)
         at += length
     calls = with_names(record.call for record in records)
-    run = replace(trace.run, unfolded=None)
+    run = trace.run.recording(unfolded=None)
     return Trace(tuple(record._replace(call=call) for record, call in zip(records, calls, strict=True)), run)
 
 

@@ -9,6 +9,7 @@ from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.reports.report import Report
 from costcore.trace.call import Assumption, Call, Module, Uncounted
 from costcore.trace.memory_ledger import Block, MemoryLedger
+from costcore.trace.records import DECLARED
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
 
@@ -51,7 +52,12 @@ def report(records: Iterable[CallCost], **run: Any) -> Report:
     for n, record in enumerate(named):
         if not record.call.name:
             named[n] = record._replace(call=record.call.named(f"{record.call.type}-{n}"))
-    return Report(Trace(tuple(named), Run(**run)))
+    return Report(Trace(tuple(named), _run(**run)))
+
+
+def _run(**values: Any) -> Run:
+    records = {name: values.pop(name) for name in DECLARED if name in values}
+    return Run(**values).recording(**records)
 
 
 def small() -> Report:

@@ -10,7 +10,7 @@ import pytest
 from costcore import CostError, Report, estimate
 from costcore.analyses.devices.catalog import named
 from costcore.analyses.devices.device import Device, Memory
-from costcore.analyses.fusion.levels import LEVELS
+from costcore.trace.run import LEVELS
 from tests import frameworks
 
 pytestmark = pytest.mark.frontend("pytorch")

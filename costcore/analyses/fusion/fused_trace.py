@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from costcore.analyses.fusion.groups import traffic_of_calls
 from costcore.errors import CostError
 from costcore.numbers.symbolic import expanded_sum
@@ -32,4 +30,4 @@ def fused_trace(trace: Trace, level: str) -> Trace:
         for record, (read, written) in zip(trace, amounts, strict=True)
     )
     unfused = expanded_sum((cost.mread + cost.mwrite) * call.times for call, cost, *_ in trace if cost is not None)
-    return Trace(records, replace(trace.run, fusion=Fusion(level, tuple(groups), unfused)))
+    return Trace(records, trace.run.recording(fusion=Fusion(level, tuple(groups), unfused)))

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from costcore.analyses.fusion.graph import Graph
 from costcore.analyses.fusion.inlining import inline
-from costcore.analyses.fusion.levels import LEVELS
 from costcore.analyses.fusion.rules import place_of, pointwise, with_products
 from costcore.analyses.fusion.traffic import Share, sum_of, traffic
 from costcore.messages import unknown
 from costcore.numbers.dims import Dim
 from costcore.trace.gc_paused import collector_off
+from costcore.trace.run import LEVELS
 from costcore.trace.trace import Trace
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from costcore.analyses.fusion.levels import LEVELS
 from costcore.errors import CostError
 from costcore.ledger.ledger import Ledger, multiplied
 from costcore.messages import unknown
 from costcore.tables.quantity import Quantity
+from costcore.trace.run import LEVELS
 
 Traffic = tuple[list[tuple[int, ...]], list[tuple[Any, Any]]]
 

@@ -62,7 +62,7 @@ def folded(trace: Trace, keeps_ids: bool = True) -> Trace:
     if not keeps_ids:
         return Trace(new, replace(trace.run, notes=(*trace.run.notes, NOT_UNROLLED)))
     unfolded = tuple(ids.get(i) or ids_of(record.call) for i, record in zip(kept, new, strict=True))
-    return Trace(new, replace(trace.run, unfolded=Unfolded(tuple((kept.index(i), n) for i, n in folds), unfolded)))
+    return Trace(new, trace.run.recording(unfolded=Unfolded(tuple((kept.index(i), n) for i, n in folds), unfolded)))
 
 
 def _repeats(keys: Sequence[int], at: int) -> tuple[int, int]:

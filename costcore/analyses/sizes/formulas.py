@@ -78,11 +78,9 @@ def _trace_in_sizes(samples: Samples, limits: Sequence[Limits], pricer: Pricer) 
     left_out = [LEFT_OUT] * (samples.has_further_calls or len(rows) < len(samples.trace))
     run = replace(
         trace.run,
-        ranges=dict(zip(samples.symbols, ends, strict=True)),
         notes=(*trace.run.notes, made, *exceptions(samples.symbols, limits, ends), *map(note_of, above), *left_out),
         assumptions=tuple(each for each in samples.assumed if each not in {found for found, *_ in above}),
-        assumed_above=tuple(above),
-    )
+    ).recording(ranges=dict(zip(samples.symbols, ends, strict=True)), assumed_above=tuple(above))
     return Trace(trace.records, run)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from costcore.analyses.sizes.fitting import Fit
@@ -51,7 +50,7 @@ def symbolic_trace(samples: Samples, fit: Fit, pricer: Pricer) -> tuple[Trace, l
         records[row] = pricer(record.call._replace(layer=call.layer, times=call.times * present))
     run = _symbolic_run(samples.trace.run, expressions(of_modules or ()))
     if run.unfolded is not None:  # free calls that some runs lack end what is known of ids
-        run = replace(run, unfolded=run.unfolded._replace(ids=tuple(ids)) if len(ids) == len(samples.trace) else None)
+        run = run.recording(unfolded=run.unfolded._replace(ids=tuple(ids)) if len(ids) == len(samples.trace) else None)
     trace = Trace(tuple(records.get(row, record) for row, record in enumerate(samples.trace)), run)
     return trace.only(records), [*records]
 
@@ -67,4 +66,4 @@ def _symbolic_run(run: Run, sizes: Sequence[Dim]) -> Run:
         ModuleCall(call.module, call.parent, with_sizes(call.inputs), with_sizes(call.outputs))
         for call in run.module_calls
     ]
-    return replace(run, module_calls=tuple(calls), returned=tuple(left) or run.returned)
+    return run.recording(module_calls=tuple(calls), returned=tuple(left) or run.returned)

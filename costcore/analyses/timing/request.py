@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from costcore.analyses.devices.catalog import named
 from costcore.analyses.devices.device import Device
-from costcore.analyses.fusion.levels import LEVELS
 from costcore.analyses.timing.retyped import check_dtype
 from costcore.analyses.timing.times import Times
 from costcore.analyses.topology.link import links_by_group
@@ -17,6 +16,7 @@ from costcore.errors import CostError
 from costcore.messages import unknown
 from costcore.registry.frontends import specs
 from costcore.trace.gc_paused import collector_off
+from costcore.trace.run import LEVELS
 from costcore.trace.trace import Trace
 
 AnyTimes = TypeVar("AnyTimes", bound=Times)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from costcore.errors import CostError
@@ -69,9 +70,11 @@ class Encoder:
 
     Attributes:
         symbols: name and assumptions of each symbol encoded so far, by the key that stands for it in the file.
+        tables: the layers and the costs, each of which is written once.
     """
 
     def __init__(self, keys: Mapping[Any, str] | None = None) -> None:
+        self.tables: dict[str, UniqueEntries] = {}
         self.symbols: dict[str, dict[str, Any]] = {}
         self._keys: dict[Any, str] = dict(keys or {})
         self._encoded: dict[Any, Any] = {}
@@ -151,6 +154,33 @@ class Encoder:
         return self._keys[symbol]
 
 
+class UniqueEntries:
+    """A list of distinct entries, to which others refer by index.
+
+    Args:
+        to_entry: returns the entry of an object; called once per object, which must outlive this one.
+
+    Attributes:
+        entries: the distinct entries, in order of first use.
+    """
+
+    def __init__(self, to_entry: Callable[[Any, Encoder], dict[str, Any]]) -> None:
+        self.entries: list[dict[str, Any]] = []
+        self._to_entry = to_entry
+        self._by_identity: dict[int, int] = {}
+        self._by_text: dict[str, int] = {}
+
+    def index_of(self, item: object, encoder: Encoder) -> int:
+        """Return the index of the entry of an object."""
+        if id(item) not in self._by_identity:
+            entry = self._to_entry(item, encoder)
+            index = self._by_text.setdefault(json.dumps(entry), len(self.entries))
+            if index == len(self.entries):
+                self.entries.append(entry)
+            self._by_identity[id(item)] = index
+        return self._by_identity[id(item)]
+
+
 class Decoder:
     """Converts JSON values back to dimensions and attributes.
 
@@ -158,10 +188,18 @@ class Decoder:
 
     Args:
         symbols: name and assumptions of the symbols of the file, by key.
+
+    Attributes:
+        tables: the layers and the costs of the file.
+        parameters: the parameters that it declares.
+        n_calls: the number of its calls, and ``n_module_calls`` that of its module calls.
     """
 
     def __init__(self, symbols: Mapping[str, tuple[str, Mapping[str, bool]]]) -> None:
         self._declared = symbols
+        self.tables: dict[str, Sequence[Any]] = {}
+        self.parameters: Mapping[int, Dim] = {}
+        self.n_calls = self.n_module_calls = 0
         self._symbols: dict[str, Part] = {}
         self._numbers: dict[int, Part] = {}
         self._built: dict[tuple[object, ...], Part] = {}

@@ -9,7 +9,6 @@ from typing import Any
 
 from costcore.analyses.conventions.catalog import named
 from costcore.analyses.devices.catalog import named as named_device
-from costcore.analyses.fusion.levels import LEVELS
 from costcore.errors import CostError
 from costcore.messages import unknown
 from costcore.reports.report import Report
@@ -20,6 +19,7 @@ from costcore.tables.quantity import Quantity
 from costcore.text.amounts import parse_amount, parse_percent
 from costcore.text.durations import parse_duration
 from costcore.toml_files import TOMLDecodeError, loads, read_toml
+from costcore.trace.run import LEVELS
 
 TOP_LEVEL_KEYS = ("strict", "convention", "baseline", "max_increase", "fused", *SCOPES, "time")
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from costcore import CostError, Report, compare, conventions, explain, reconcile
-from costcore.analyses.fusion.levels import LEVELS
+from costcore.trace.run import LEVELS
 
 COLUMNS = "flops", "macs", "mread", "mwrite"
 DEVICE = "l4"

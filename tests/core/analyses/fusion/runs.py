@@ -44,7 +44,7 @@ class Calls:
     def trace(self, *returned: int, **options: Any) -> Trace:
         """The run, which returns these values."""
         price = Pricer(calculators(), options.get("layout", "framework"))
-        return Trace(tuple(map(price, self.calls)), Run(returned=returned, **options))
+        return Trace(tuple(map(price, self.calls)), Run(**options).recording(returned=returned))
 
 
 def random_run(random: Random, n: int) -> Trace:

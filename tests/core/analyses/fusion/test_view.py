@@ -122,7 +122,7 @@ def test_saved_reports(report):
         ({"groups": [[0], [1, 2]]}, "every call in exactly one"),
         ({"groups": [[0], [1, 2, 3], []]}, "every call in exactly one"),
         ({"groups": [[0], [1, 2, 3], [3]]}, "every call in exactly one"),
-        ({"groups": [[0], "123"]}, "every call in exactly one"),
+        ({"groups": [[0], "123"]}, "fusion.groups.1.: wrong type .*expected integers"),
         ({"level": "all"}, "fusion.level"),
         ({"unfused_mrw": -1}, "fusion.unfused_mrw"),
         ({"more": 1}, "unknown 'more'"),

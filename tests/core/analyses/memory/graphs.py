@@ -36,7 +36,7 @@ def trace(
         layer = Layer(node.op, operands, [Tensor((node.nbytes,), "int8")])
         call = Call(layer, node.op, name=f"{node.op}-{i}", inputs=node.reads, outputs=(node.makes,))
         records.append(CallCost(call, None))
-    return Trace(tuple(records), Run(returned=tuple(returned), dataflow=dataflow))
+    return Trace(tuple(records), Run().recording(returned=tuple(returned), dataflow=dataflow))
 
 
 def random_trace(random: Random, n: int) -> Trace:

@@ -52,7 +52,7 @@ class Graph:
 
     @property
     def trace(self):
-        return Trace(tuple(CallCost(call, None) for call in self.calls), Run(inputs=self.inputs))
+        return Trace(tuple(CallCost(call, None) for call in self.calls), Run().recording(inputs=self.inputs))
 
     def fields(self, *axes):
         return receptive_fields(self.trace, axes=axes or None)
@@ -443,5 +443,5 @@ def test_outputs_are_what_the_model_returns():
     x = conv(graph, 1)
     graph.call("relu", [x], (1, 4, 16))
     assert receptive_fields(graph.trace).outputs.keys() == {"relu-2"}
-    trace = Trace(graph.trace.records, Run(inputs=(1,), returned=(x, 200)))
+    trace = Trace(graph.trace.records, Run().recording(inputs=(1,), returned=(x, 200)))
     assert receptive_fields(trace).outputs.keys() == {"conv-1", "relu-2"}

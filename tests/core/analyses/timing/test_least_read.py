@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from costcore.analyses.devices.device import Memory
-from costcore.analyses.fusion.levels import LEVELS
 from costcore.analyses.timing.times import Times
+from costcore.trace.run import LEVELS
 from tests.core.analyses.fusion.runs import Calls
 from tests.core.analyses.timing.toy_device import device
 

@@ -103,7 +103,7 @@ MALFORMED = {
     ),
     "a shape that is not a list": (
         set_in(["module_calls"], [{"module": "", "inputs": [3]}]),
-        r"module_calls\[0\].inputs: wrong type \(got \[3\], expected lists of sizes\)",
+        r"module_calls\[0\].inputs\[0\]: wrong type \(got 3, expected a list of sizes\)",
     ),
     "a negative size of a parameter": (set_in(["modules", 0, "own"], {"w": -1}), r"modules\[0\].own.w: negative"),
     "bases that are not text": (set_in(["modules", 0, "bases"], [1]), r"modules\[0\].bases: wrong type"),

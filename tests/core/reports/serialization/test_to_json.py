@@ -3,7 +3,9 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sympy
@@ -12,6 +14,7 @@ from costcore import ComputationalCostHook, CostError, Layer, Operations, Report
 from costcore.ir import Cost
 from costcore.numbers.dims import ceil_div
 from costcore.trace.call import Assumption, Call, Module, ModuleCall, Uncounted
+from costcore.trace.records import Record
 from costcore.trace.run import Regrouping, Run
 from costcore.trace.trace import CallCost, Trace
 from tests.core.toy_networks import nested_report
@@ -56,9 +59,10 @@ def with_everything():
         *(False, "free", {-7: 9 * n, 8: 2**64}, 2**64 + 9 * n),
         *({"": Module("Net"), "a.b": conv}, {"torch": "2.13", "onnx": "1.2"}),
         *((Assumption("a bool is True", "x.py:3"),), ("a note",)),
-        regrouped=(Regrouping("gelu", ("node 'a, b' (Erf)", "the Mul node that makes \"x, 'y'\"")),),
         version="0.0.1",
         convention="other-2",
+    ).recording(
+        regrouped=(Regrouping("gelu", ("node 'a, b' (Erf)", "the Mul node that makes \"x, 'y'\"")),),
         returned=(4, 1),
         module_calls=(ModuleCall(""), ModuleCall("a.b", 1, ((n, 3), ()), ((1, 3), (2**64,)))),
     )
@@ -114,6 +118,28 @@ def test_facts_that_are_not_known_are_not_written(toy):
         entry.keys() == {"path", "type", "parameters", "frozen", "buffers", "same_as"} for entry in data["modules"]
     )
     assert not {"overload", "strided", "function", "given", "module_call"} & {key for c in data["calls"] for key in c}
+
+
+STEPS = Record[dict[str, Any]]("steps of the test", {}, of_part=lambda steps, new: {"at": new[steps["at"]]})
+
+
+def test_a_record_of_another_package_comes_back_and_is_substituted_and_follows_its_call(schema):
+    report = with_everything()
+    run = report.trace.run.recording(**{STEPS.name: {"at": 1, "sizes": (n, "n", 0.5)}})
+    again = Report.from_json(Report(replace(report.trace, run=run)).to_json())
+    schema.validate(again.to_dict())
+    assert STEPS.of(again.trace.run) == {"at": 1, "sizes": (n, "n", 0.5)}
+    assert STEPS.of(again.subs(n=2).trace.run) == {"at": 1, "sizes": (2, "n", 0.5)}
+    assert STEPS.of(again.trace.only([1]).run) == {"at": 0}
+    assert STEPS.of(report.trace.run) == {}
+
+
+def test_a_run_has_few_fields_and_records_what_only_some_analyses_read():
+    assert len(fields(Run)) <= 12
+    run = Run().recording(returned=(1,), memory=None, inputs=())
+    assert run.records == {"returned": (1,)}
+    assert (run.returned, run.memory, run.inputs, run.fusion) == ((1,), None, (), None)
+    assert run.recording(returned=()) == Run()
 
 
 def test_a_substitution_keeps_every_fact():

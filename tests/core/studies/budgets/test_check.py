@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 from sympy import Symbol
 
@@ -231,7 +229,7 @@ def test_the_increase_of_the_peak_is_limited():
     step = with_memory()
     run = step.trace.run
     first = run.memory.blocks[0], run.memory.blocks[1]._replace(died=None)
-    before = Report(Trace(step.trace.records[:1], replace(run, memory=MemoryLedger(first, (0,)))))
+    before = Report(Trace(step.trace.records[:1], run.recording(memory=MemoryLedger(first, (0,)))))
     budget = {"baseline": before, "total": {"max_increase": {"peak_memory": "50%"}}}
     (violation,) = check(step, budget)
     assert str(violation).startswith("total: 2,816 bytes of memory at the peak, limit 2,304 (baseline 1,536 + 50 %)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 
 from costcore.reports.report import Report
 from costcore.studies.comparisons.comparison import compare
@@ -22,7 +21,7 @@ def changed(**sizes):
     ledger = report.trace.run.memory
     blocks = [block._replace(nbytes=sizes.get(block.kind, block.nbytes)) for block in ledger.blocks]
     memory = ledger._replace(blocks=tuple(block for block in blocks if block.nbytes))
-    return Report(Trace(report.trace.records, replace(report.trace.run, memory=memory)))
+    return Report(Trace(report.trace.records, report.trace.run.recording(memory=memory)))
 
 
 def text_of(comparison, mode="table"):
@@ -63,7 +62,7 @@ def test_blocks_of_renamed_modules_are_the_same():
     memory = step.trace.run.memory
     records = [record._replace(call=record.call._replace(module="head")) for record in step.trace]
     blocks = tuple(block._replace(name=block.name.replace("fc", "head")) for block in memory.blocks)
-    run = replace(step.trace.run, memory=memory._replace(blocks=blocks))
+    run = step.trace.run.recording(memory=memory._replace(blocks=blocks))
     found = compare(step, Report(Trace(tuple(records), run)))
     assert ("fc", "head") in found.moved
     assert found.memory.blocks == []
@@ -94,7 +93,7 @@ def test_the_json_has_the_exact_change():
 
 def test_reports_without_memory_have_no_comparison_of_it():
     step = html_reports.step()
-    without = Report(Trace(step.trace.records, replace(step.trace.run, memory=None)))
+    without = Report(Trace(step.trace.records, step.trace.run.recording(memory=None)))
     found = compare(step, without, names=("a", "b"))
     assert found.memory is None and found.to_dict()["memory"] is None
     assert "peaks of memory are not compared: b has none" in found.notes
