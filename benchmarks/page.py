@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import shutil
 import time
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -56,7 +55,7 @@ def memory_ratio(calls: int) -> tuple[int, float]:
 
     layers = [torch.nn.Linear(8, 8) if i % 2 else torch.nn.ReLU() for i in range(calls // 3)]
     step = estimate(torch.nn.Sequential(*layers), (4, 8), memory=True, backward=True)
-    without = Report(Trace(step.trace.records, replace(step.trace.run, memory=None)))
+    without = Report(Trace(step.trace.records, step.trace.run.recording(memory=None)))
     step_time, time_without = (min(_cpu_seconds(report) for _ in range(3)) for report in (step, without))
     return len(step.calls), step_time / time_without
 

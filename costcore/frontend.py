@@ -33,12 +33,11 @@ class FrontendSpec(NamedTuple):
         computes: whether a pass computes values, so that large inputs take time and memory.
         tf32: products of float32 that the framework's default settings let run in TF32: ``conv``, ``matmul``.
         models: the models that it supports, for messages: ``("a torch.nn.Module",)``.
-        libraries: prefixes of the targets, ``timm:resnet50``, whose models it makes by its function
-            ``library_model(prefix, name)``, which returns a model and a remark on it, or ``""``. Such a frontend also
-            has ``usual_inputs(model, name)``, which returns ``inputs`` for :func:`costcore.estimate` and their
-            ``source``, or None.
+        libraries: prefixes of the targets, ``timm:resnet50``, whose models it makes by its ability ``library_model``.
         unhooked: what to do instead of :class:`costcore.ComputationalCostHook`, as a sentence, if the framework runs
             code that :meth:`Frontend.capture` cannot record; the hook says so if it recorded nothing.
+        abilities: what else it can do: the import path of a function, ``package.module:function``, for each name among
+            :data:`ABILITIES`. It is imported when it is needed.
     """
 
     name: str
@@ -54,6 +53,7 @@ class FrontendSpec(NamedTuple):
     libraries: tuple[str, ...] = ()
     unhooked: str = ""
     reads: Callable[[bytes], bool] | None = None
+    abilities: Mapping[str, str] = MappingProxyType({})
 
 
 class Frontend(Protocol):
@@ -82,3 +82,59 @@ class Frontend(Protocol):
 
         The tuple is empty if the operator does not belong to this framework.
         """
+
+
+class LibraryModel(Protocol):
+    """The ability ``library_model``: make a model of a library that :attr:`FrontendSpec.libraries` names."""
+
+    def __call__(self, prefix: str, name: str) -> tuple[Any, str]:
+        """Return a model without weights, and a remark on it or ``""``."""
+
+
+class UsualInputs(Protocol):
+    """The ability ``usual_inputs``: state the inputs that a library made a model for."""
+
+    def __call__(self, model: Any, name: str) -> Any:
+        """Return an object with ``inputs`` for :func:`costcore.estimate` and their ``source``; None if unknown.
+
+        Args:
+            model: the model.
+            name: the last word of the target it was loaded from, which may be its name in the library.
+        """
+
+
+class CachedModelOf(Protocol):
+    """The ability ``cached_model``: run a language model after tokens in its cache, for ``ServingReport``."""
+
+    def __call__(self, model: Any, cache: str, dtype: str | None) -> Any:
+        """Return a :class:`costcore.studies.serving.cached_model.CachedModel`.
+
+        Args:
+            model: the model.
+            cache: ``dynamic``, or the name of a cache of a plug-in.
+            dtype: the dtype of its weights; None for their own.
+        """
+
+
+class PassesOf(Protocol):
+    """The ability ``passes_of``: count the passes of a model that is trained, for ``MFUMeter``."""
+
+    def __call__(self, model: Any, is_compiled: bool) -> Any:
+        """Return the :class:`costcore.studies.meter.passes.Passes` of a model, compiled or not."""
+
+
+class Calibrate(Protocol):
+    """The ability ``calibrate``: measure a device, for ``costcore calibrate``."""
+
+    def __call__(self, device: str, dtype: str, threads: int, quick: bool, seed: int) -> tuple[Any, Any]:
+        """Return a :class:`costcore.analyses.timing.calibration.Calibration` and the conditions of the measurement."""
+
+
+ABILITIES = {
+    "library_model": LibraryModel,
+    "usual_inputs": UsualInputs,
+    "cached_model": CachedModelOf,
+    "passes_of": PassesOf,
+    "calibrate": Calibrate,
+}
+"""What a frontend may do beyond :class:`Frontend`: the form of the function by the name of the ability."""

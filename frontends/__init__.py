@@ -39,6 +39,14 @@ PYTORCH_OPTIONS = (
     "rank",
 )
 
+PYTORCH_ABILITIES = {
+    "library_model": f"{__name__}.pytorch.libraries.make:library_model",
+    "usual_inputs": f"{__name__}.pytorch.libraries.usual_inputs:usual_inputs",
+    "cached_model": f"{__name__}.pytorch.serving.cached_model:MetaCachedModel",
+    "passes_of": f"{__name__}.pytorch.passes:passes_of",
+    "calibrate": f"{__name__}.pytorch.calibration.measure:calibrate",
+}
+
 
 @hookimpl
 def costcore_frontends() -> tuple[FrontendSpec, ...]:
@@ -50,6 +58,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             models=("a torch.nn.Module", "a torch.export.ExportedProgram"),
             tf32=("conv",),
             libraries=("timm", "torchvision", "hf"),
+            abilities=PYTORCH_ABILITIES,
         ),
         FrontendSpec(
             *("chainer", "chainer", f"{__name__}.chainer.frontend"),

@@ -217,7 +217,6 @@ FOR_FRONTENDS = {
 """What frontends import of the engine."""
 
 ABILITIES = {
-    "pytorch": {"analyses.timing.calibration", "analyses.timing.calibration_table"},
     "pytorch.calibration": {"analyses.timing", "api.build_report"},
     "pytorch.callbacks": {"analyses.devices", "studies.meter"},
     "pytorch.passes": {"studies.meter"},

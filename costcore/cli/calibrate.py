@@ -16,7 +16,7 @@ from costcore.analyses.timing.toml_text import toml_text
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.options import command_parser
 from costcore.cli.running import print_message, run_command
-from costcore.registry.frontends import load
+from costcore.registry.frontends import ability, specs
 from costcore.text.targets import save
 
 MAX_NOISE = 0.15
@@ -68,8 +68,8 @@ def _calibrate(args: argparse.Namespace) -> int:
     if not (folder := Path(args.output).resolve().parent).is_dir():
         raise NotADirectoryError(f"{args.output} cannot be written: {folder} is not a folder")
     base = None if args.base is None else _base(args)
-    frontend: Any = load("pytorch")
-    calibration, conditions = frontend.calibrate(args.device, args.dtype, args.threads, args.quick, args.seed)
+    able = next(spec for spec in specs().values() if "calibrate" in spec.abilities)
+    calibration, conditions = ability(able, "calibrate")(args.device, args.dtype, args.threads, args.quick, args.seed)
     print(_summary(calibration, conditions))
     if conditions.noise > MAX_NOISE and not args.allow_noise:
         print_message(

@@ -19,7 +19,7 @@ from costcore.errors import (
     CostError,
     UnknownOptionError,
 )
-from costcore.frontend import Frontend, FrontendSpec
+from costcore.frontend import ABILITIES, Frontend, FrontendSpec
 from costcore.messages import did_you_mean, short_repr, unknown
 from costcore.plugins import cached, objects_from_plugins
 from costcore.translate import Row
@@ -42,6 +42,8 @@ def specs() -> Mapping[str, FrontendSpec]:
         for spec in plugin_specs:
             if spec.name in by_name:
                 raise CostError(f"two frontends are named {spec.name!r}: {by_name[spec.name].path} and {spec.path}")
+            if unheard := [name for name in spec.abilities if name not in ABILITIES]:
+                raise CostError(f"frontend {spec.name!r}: {unknown('ability', unheard, ABILITIES)}")
             by_name[spec.name] = spec
     return by_name
 
@@ -76,14 +78,49 @@ def load(name: str) -> Frontend:
     """
     if name not in specs():
         raise ValueError(unknown("frontend", name, sorted(specs())))
-    spec = specs()[name]
+    return cast(Frontend, _imported(specs()[name], specs()[name].path))
+
+
+def ability(spec: FrontendSpec, name: str) -> Any:
+    """Import the function of an ability, in the form that :data:`costcore.frontend.ABILITIES` states; None without it.
+
+    Raises:
+        CostError: if its framework cannot be imported.
+    """
+    if name not in spec.abilities:
+        return None
+    module, _, function = spec.abilities[name].partition(":")
+    return getattr(_imported(spec, module), function)
+
+
+def needed_ability(name: str, model: object, what: str) -> Any:
+    """Return the function of an ability of the frontend that supports a model.
+
+    Args:
+        name: the ability.
+        model: the model.
+        what: what needs the ability, for the message.
+
+    Raises:
+        CostError: if no frontend supports the model, or its frontend does not have the ability.
+    """
+    spec = frontend_of(model)
+    if name not in spec.abilities:
+        able = " or ".join(each.models[0] for each in specs().values() if name in each.abilities and each.models)
+        raise CostError(f"{what} needs {able} (got a model of the {spec.name} frontend)")
+    return ability(spec, name)
+
+
+def _imported(spec: FrontendSpec, path: str) -> Any:
+    """Import a module of a frontend."""
     try:
-        return cast(Frontend, import_module(spec.path))
+        return import_module(path)
     except ImportError as error:
         if spec.framework in sys.modules or find_spec(spec.framework) is not None:
-            raise CostError(f"the {name} frontend cannot be imported: {error}") from error
+            raise CostError(f"the {spec.name} frontend cannot be imported: {error}") from error
         raise CostError(
-            f"the {name} frontend needs {spec.framework}, which cannot be imported ({error}). {_how_to_install(spec)}."
+            f"the {spec.name} frontend needs {spec.framework}, which cannot be imported ({error}). "
+            f"{_how_to_install(spec)}."
         ) from error
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from costcore.errors import CostError, CostWarning
-from costcore.registry.frontends import frontend_of, load, reader_of, specs
+from costcore.registry.frontends import ability, frontend_of, reader_of, specs
 
 
 class LibraryTarget(NamedTuple):
@@ -66,9 +66,9 @@ def library_model(target: LibraryTarget) -> Any:
     Raises:
         CostError: if the library is not installed, has no model of that name, or cannot make it.
     """
-    frontend: Any = load(target.frontend)
+    make = ability(specs()[target.frontend], "library_model")
     try:
-        model, remark = frontend.library_model(target.prefix, target.name)
+        model, remark = make(target.prefix, target.name)
     except CostError:
         raise
     except Exception as error:  # code of a library can raise anything
@@ -85,5 +85,5 @@ def usual_inputs(model: object, target: str) -> Any:
         model: the model.
         target: the target that it was loaded from, whose last word may be a name of the library.
     """
-    find = None if isinstance(model, str) else getattr(load(frontend_of(model).name), "usual_inputs", None)
+    find = None if isinstance(model, str) else ability(frontend_of(model), "usual_inputs")
     return None if find is None else find(model, target.rpartition(":")[2])

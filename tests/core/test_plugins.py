@@ -1,6 +1,8 @@
+import inspect
 import re
 import sys
 from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 from types import ModuleType
 
 import pluggy
@@ -9,9 +11,10 @@ import pytest
 from costcore import CostError, Tensor, estimate, hookimpl, plugins
 from costcore.api.load_model import load_model
 from costcore.cli.main import main
-from costcore.frontend import FrontendSpec
+from costcore.frontend import ABILITIES, FrontendSpec
 from costcore.registry.calculators import calculators
-from costcore.registry.frontends import load
+from costcore.registry.frontends import ability, load, needed_ability, specs
+from costcore.registry.libraries import usual_inputs
 from costcore.tables.renderers import renderers
 from costcore.translate import Native, Row, Translator
 
@@ -109,6 +112,40 @@ def test_options_of_a_frontend_are_switches_of_the_command_line(registered, toy,
     assert capsys.readouterr().err.endswith(message)
     assert main(["diff", "a.box", f"{factory}:made", "--input", "2x3", "--open-boxes"]) == 0
     assert received[1:] == [{"open_boxes": True}]
+
+
+def test_abilities_of_a_frontend_are_found_by_their_declaration_alone(registered, monkeypatch):
+    boxes, usual = ModuleType("boxes"), ModuleType("boxes_usual")
+    boxes.accepts = lambda model: isinstance(model, Path)
+    boxes.passes_of = lambda model, compiled: pytest.fail("it is not declared")
+    usual.find = lambda model, name: (name, model)
+    monkeypatch.setitem(sys.modules, "boxes", boxes)
+    monkeypatch.setitem(sys.modules, "boxes_usual", usual)
+
+    def frontend(**abilities):
+        spec = FrontendSpec("boxes", "os", "boxes", (".box",), abilities=abilities)
+        return type("Reader", (), {"costcore_frontends": hookimpl(lambda self: [spec])})()
+
+    registered(frontend(usual_inputs="boxes_usual:find"))
+    box = Path("net.box")
+    assert usual_inputs(box, "library:net") == ("net", box)
+    with pytest.raises(CostError, match=r"MFUMeter needs a torch\.nn\.Module \(got a model of the boxes frontend\)"):
+        needed_ability("passes_of", box, "MFUMeter")
+
+
+def test_an_ability_that_nothing_asks_for_is_an_error(registered):
+    spec = FrontendSpec("boxes", "os", "boxes", abilities={"cached_models": "boxes:cached"})
+    registered(type("Reader", (), {"costcore_frontends": hookimpl(lambda self: [spec])})())
+    with pytest.raises(CostError, match=r"frontend 'boxes': unknown ability 'cached_models'.*cached_model"):
+        specs()
+
+
+@pytest.mark.parametrize("name", ABILITIES)
+def test_every_ability_of_pytorch_takes_what_its_protocol_passes(name):
+    pytest.importorskip("torch")
+    function = ability(specs()["pytorch"], name)
+    _, *asked = inspect.signature(ABILITIES[name].__call__).parameters
+    inspect.signature(function).bind(*asked)
 
 
 def test_an_option_of_a_frontend_that_the_command_line_has_is_refused(registered, capsys):

@@ -14,7 +14,7 @@ from costcore.analyses.devices.device import Device
 from costcore.api.estimate import estimate
 from costcore.errors import CostError, CostWarning
 from costcore.messages import unknown
-from costcore.registry.frontends import frontend_of, load
+from costcore.registry.frontends import needed_ability
 from costcore.studies.meter.pass_costs import cost_of
 from costcore.studies.meter.passes import Passes, Sizes
 from costcore.studies.meter.rates import PassCost, sum_of
@@ -272,9 +272,5 @@ def _passes_of(model: Any, is_compiled: bool) -> Passes:
     Raises:
         CostError: if its frontend has no meter.
     """
-    spec = frontend_of(model)
-    frontend: Any = load(spec.name)
-    if not hasattr(frontend, "passes_of"):
-        raise CostError(f"MFUMeter needs a torch.nn.Module (got a model of the {spec.name} frontend)")
-    passes: Passes = frontend.passes_of(model, is_compiled)
+    passes: Passes = needed_ability("passes_of", model, "MFUMeter")(model, is_compiled)
     return passes

@@ -12,7 +12,7 @@ from costcore.messages import unknown
 from costcore.numbers.dims import Dim
 from costcore.numbers.evaluation import Evaluation
 from costcore.numbers.expressions import symbol_of
-from costcore.registry.frontends import frontend_of, load
+from costcore.registry.frontends import needed_ability
 from costcore.studies.serving.cached_model import CachedModel, Latent
 from costcore.studies.serving.capacity import Capacity, memory_of
 from costcore.studies.serving.formats import dtype_of, format_of
@@ -347,10 +347,8 @@ def _bytes_figure(title: str, nbytes: int, note: str) -> Figure:
 
 
 def _cached_model(model: Any, cache: str, dtype: str | None) -> CachedModel:
-    frontend: Any = load(frontend_of(model).name)
-    if not hasattr(frontend, "cached_model"):
-        raise CostError(f"only PyTorch models can be served with a cache (got a {type(model).__name__})")
-    made: CachedModel = frontend.cached_model(model, "dynamic" if cache in CACHES else cache, dtype)
+    make = needed_ability("cached_model", model, "ServingReport")
+    made: CachedModel = make(model, "dynamic" if cache in CACHES else cache, dtype)
     return made
 
 
