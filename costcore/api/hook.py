@@ -15,8 +15,8 @@ from costcore.messages import did_you_mean
 from costcore.registry.custom import CustomCalculators
 from costcore.registry.frontends import load, loaded, specs
 from costcore.reports.report import Report
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Overview
+from costcore.tables.answer import Answer
+from costcore.tables.result import OfReport
 from costcore.trace.recorder import Recorder
 
 _NO_MEMORY = (
@@ -30,7 +30,7 @@ def _unhooked(name: str) -> str:
     return f"ComputationalCostHook records nothing that {name} runs. {specs()[name].unhooked}"
 
 
-class ComputationalCostHook(Displayed):
+class ComputationalCostHook(OfReport):
     """A context manager that counts what runs inside it, in every imported framework.
 
     ``with ComputationalCostHook() as cch: y = net(x)``. A hook can be used again, and then starts from zero. If two
@@ -204,9 +204,8 @@ class ComputationalCostHook(Displayed):
     def __repr__(self) -> str:
         return f"<ComputationalCostHook: {self.report!r}>"
 
-    def _overview(self) -> Overview:
-        """Return the overview of the report."""
-        return self.report._overview()
+    def _answer(self) -> Answer:
+        return self.report._answer()
 
     @property
     def report(self) -> Report:

@@ -8,10 +8,10 @@ from typing import Any
 
 from costcore.api.estimate import estimate
 from costcore.reports.report import Report
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Overview, Part
+from costcore.tables.answer import Answer
 from costcore.tables.quantities import column_of
-from costcore.tables.tabulate import tabulate
+from costcore.tables.result import Result
+from costcore.tables.table import Table
 from costcore.text.table import Column
 
 COLUMNS = (
@@ -26,7 +26,7 @@ MOST_ROWS = 40
 """The maximum number of ranks that ``print`` and notebooks show."""
 
 
-class RankReports(Displayed, dict[int, Report]):
+class RankReports(Result, dict[int, Report]):
     """The reports of several processes by rank, as :func:`costcore.estimate_ranks` returns them."""
 
     def __repr__(self) -> str:
@@ -37,17 +37,14 @@ class RankReports(Displayed, dict[int, Report]):
         ranks = (report.trace.run.rank for report in self.values())
         return next((f"the mesh {each.mesh_text}" for each in ranks if each is not None), "no mesh")
 
-    def _overview(self) -> Overview:
-        """Return a row per rank, and what any of them assumes or does not count, each once."""
+    def _answer(self) -> Answer:
         rows = [_row(rank, report) for rank, report in self.items()]
         columns = [each for each in COLUMNS if any(each.key in row for row in rows)]
-        table = tabulate(columns, rows[:MOST_ROWS], "auto", 2, fixed=True)
         title = f"The first {MOST_ROWS} of {len(rows)} ranks" if len(rows) > MOST_ROWS else "By rank"
+        table = Table("By rank", columns, rows, n_digits=2).part(rows[:MOST_ROWS], title)
         own = {f"costs are those of {report.trace.run.rank}" for report in self.values()}
         remarks = dict.fromkeys(line for report in self.values() for line in report.remarks if line not in own)
-        return Overview(
-            f"{len(self)} rank{'s' * (len(self) != 1)} of {self._mesh}", (), [Part(title, table)], [*remarks]
-        )
+        return Answer(f"{len(self)} rank{'s' * (len(self) != 1)} of {self._mesh}", (), [table], [*remarks])
 
 
 def _row(rank: int, report: Report) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from costcore.cli.exit_codes import SUCCESS
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, add_output, command_parser, format_of
 from costcore.cli.running import run_command, write_output, write_text
-from costcore.studies.explanations.reconcile import MODES, reconcile
+from costcore.studies.explanations.reconcile import reconcile
 
 EPILOG = """examples:
   costcore reconcile torchvision:resnet50 timm torchvision --input 1x3x224x224
@@ -40,7 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--other", metavar="MODEL", help="the model that NEW counts; default: the same")
     parser.add_argument("--input-other", action="append", metavar="SHAPE", help="its inputs, instead of --input")
     add_model_options(parser)
-    add_output(parser, (*MODES, "json"), "table", FILES)
+    add_output(parser, ("table", "md", "csv", "json"), "table", FILES)
     add_frontend_switches(parser)
     parser.set_defaults(spelled=True)
     return parser

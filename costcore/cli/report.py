@@ -52,7 +52,6 @@ from costcore.tables.columns import (
     TreeColumns,
     choose,
 )
-from costcore.tables.overview.displayed import overview_in_markdown
 from costcore.tables.renderers import renderers
 from costcore.text.table import Column
 from costcore.text.targets import save_output
@@ -106,7 +105,7 @@ def _show_groups(fused: FusedView, **options: Any) -> None:
 
 
 def _show_overview(report: Report, ost: IO[str], mode: str, **options: Any) -> None:
-    ost.write(f"{overview_in_markdown(report) if mode == 'md' else report}\n")
+    ost.write(f"{report._repr_markdown_() if mode == 'md' else report}\n")
 
 
 VIEWS: Mapping[str, View] = {

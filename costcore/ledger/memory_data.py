@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
-from io import StringIO
 from typing import Any
 
 from costcore.ledger.checks import check_depth, check_top
-from costcore.text.targets import Target, save
 from costcore.trace.call import PHASES, Call
 from costcore.trace.memory_ledger import KINDS, Block, MemoryLedger
 
@@ -176,15 +173,6 @@ class MemoryData:
             if block.kind == "saved" and 0 <= block.call < len(sums):
                 sums[block.call] += block.nbytes
         return sums
-
-    def to_csv(self, target: Target = None) -> str:
-        """Return the timeline as CSV, one row per call, and write it to ``target`` if given."""
-        rows: list[tuple[object, ...]] = [("call", "phase", "module", "live_peak", *KINDS)]
-        for (_, live, by_kind), call in zip(self.timeline, self._calls, strict=True):
-            rows.append((call.name, call.phase, call.module, live, *(by_kind.get(kind, 0) for kind in KINDS)))
-        text = StringIO()
-        csv.writer(text, lineterminator="\n").writerows(rows)
-        return save(text.getvalue(), target)
 
     @cached_property
     def _live(self) -> list[int]:

@@ -10,16 +10,16 @@ from costcore.analyses.fusion.fused_trace import fused_trace
 from costcore.analyses.fusion.groups import Group, groups_of
 from costcore.numbers.symbolic import as_text
 from costcore.reports.data.fused_groups import FUSED, UNFUSED, FusedColumns, group_rows, unfused
+from costcore.tables.answer import Answer
 from costcore.tables.arranged import Arranged
 from costcore.tables.cells import TableRow
 from costcore.tables.columns import in_unit
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Overview
+from costcore.tables.result import OfReport
 from costcore.tables.show import TableOptions, show
 from costcore.text.targets import Target, save
 
 
-class FusedView(Displayed):
+class FusedView(OfReport):
     """A report with the bytes after fusion; :meth:`costcore.Report.fused` returns it.
 
     The report does not change. :meth:`show_report` shows the groups. Every other property and method is that of
@@ -44,15 +44,14 @@ class FusedView(Displayed):
     def __repr__(self) -> str:
         return f"<{self}>"
 
-    def __str__(self) -> str:
+    def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
         total = self.total_report
         before, after = as_text(total[UNFUSED]), as_text(total["mrw"])
         return f"{total['n_groups']} groups at level {self.level}: {after} bytes read and written, {before} unfused"
 
-    def _overview(self) -> Overview:
-        """Return the overview of the report, whose bytes are those after fusion."""
-        overview: Overview = self.report._overview()
-        return overview
+    def _answer(self) -> Answer:
+        answer: Answer = self.report._answer()
+        return answer
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "report":

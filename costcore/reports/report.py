@@ -12,6 +12,7 @@ from costcore.ledger.checks import check_top
 from costcore.messages import short_repr
 from costcore.reports.data.report_data import ReportData
 from costcore.reports.report_files import ReportFiles
+from costcore.tables.answer import Answer
 from costcore.tables.arrange import in_order
 from costcore.tables.arranged import Arranged
 from costcore.tables.cells import TableRow
@@ -35,7 +36,7 @@ from costcore.tables.columns import (
     in_unit,
     with_sent,
 )
-from costcore.tables.overview.displayed import Displayed
+from costcore.tables.result import Result
 from costcore.tables.show import TableOptions, one_stream, show
 from costcore.text.targets import Target, save_output
 from costcore.trace.run import FLOPS
@@ -46,11 +47,10 @@ if TYPE_CHECKING:
     from costcore.analyses.measured.measured import Measured
     from costcore.reports.fused_view import FusedView
     from costcore.reports.time_report import TimeReport
-    from costcore.tables.overview.overview import Overview
     from costcore.tables.pictures.picture import Picture
 
 
-class Report(Displayed, ReportFiles):
+class Report(ReportFiles, Result):
     """The costs of one run.
 
     Every property except :attr:`trace` and :attr:`ledger` returns a copy; modifying it does not affect the report.
@@ -426,7 +426,9 @@ class Report(Displayed, ReportFiles):
         options, defaults = TableOptions(ost, mode, unit, n_digits), (ArenaColumns.DEFAULT, ArenaColumns.ALL)
         show(rows, choose(ARENA, columns), options, arena.remarks, defaults=defaults)
 
-    def to_csv(self, target: Target = None, columns: Sequence[str] = ReportColumns.ALL) -> str:
+    def to_csv(  # type: ignore[override]  # documented with columns in second place
+        self, target: Target = None, columns: Sequence[str] = ReportColumns.ALL
+    ) -> str:
         """Return every counted call and the total as CSV with exact values, and write it to ``target`` if given."""
         return save_output(lambda out: self.show_report(out, "csv", None, columns, None), target)
 
@@ -463,10 +465,10 @@ class Report(Displayed, ReportFiles):
         modules = markdown(self.show_tree, depth=3, columns=TREE_IN_TEXT)
         to_tensorboard(self, logdir, step, {"overview": self._repr_markdown_(), "modules": modules})
 
-    def _overview(self) -> Overview:
-        from costcore.reports.data.overview_of_report import overview_of
+    def _answer(self) -> Answer:
+        from costcore.reports.data.answer_of_report import answer_of
 
-        return overview_of(self, self._rows_by_type())
+        return answer_of(self, self._rows_by_type())
 
     def _rows_by_call(self) -> list[TableRow]:
         return [TableRow(self.ledger.entries[call.name], [call]) for call in self.ledger.calls]

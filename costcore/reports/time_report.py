@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any
 
@@ -15,17 +14,17 @@ from costcore.analyses.timing.time_rows import (
     TimeSummaryColumns,
     arranged,
     entries,
+    others_of,
     summary,
     total_of,
 )
 from costcore.analyses.timing.times import Times
 from costcore.reports.data.report_data import ReportData
+from costcore.tables.answer import Answer, Figure
 from costcore.tables.columns import choose
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Figure, Overview, Part
+from costcore.tables.result import Result
 from costcore.tables.show import TableOptions, show
-from costcore.tables.tabulate import tabulate
-from costcore.text.durations import duration
+from costcore.tables.table import Table
 from costcore.text.targets import Target, save
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ MOST_TYPES = 5
 """The number of types that ``print`` and notebooks show; a row sums the others."""
 
 
-class TimeReport(Displayed, Times):
+class TimeReport(Result, Times):
     """The time of a run on a device: a lower bound for every group of calls.
 
     A bound says that no program with these groups takes less, whatever its kernels are. Usual programs take several
@@ -47,16 +46,19 @@ class TimeReport(Displayed, Times):
         """The lines below a table: what the figures are, what is unknown of the device, and what is not counted."""
         return time_remarks(self)
 
-    def _overview(self) -> Overview:
-        """Return the bound, the calibrated time if there is one, and the types with the largest bounds."""
+    def _answer(self) -> Answer:
         binds = "" if self.bound_seconds is None else f"bound by {total_of(self)['binds'] or 'nothing'}"
-        figures = [Figure("At least", duration(self.bound_seconds), binds)]
+        figures = [Figure("bound_seconds", "At least", self.bound_seconds, "duration", binds, "bound")]
         if self.seconds is not None:
-            figures.append(Figure("Calibrated", duration(self.seconds), plus_minus(self.error)))
-        rows = arranged(summary(self), TIMES_BY_TYPE["bound_seconds"], MOST_TYPES)
-        table = tabulate(choose(TIMES_BY_TYPE, TimeSummaryColumns.of(self)), rows, "auto", 3, fixed=True)
-        parts = [Part("By type, largest bound first", table)]
-        return Overview(f"Time on {self.device.name}, {self.status}", figures, parts, self.remarks)
+            error = plus_minus(self.error)
+            figures.append(Figure("seconds", "Calibrated", self.seconds, "duration", error, "calibrated"))
+        columns = choose(TIMES_BY_TYPE, TimeSummaryColumns.of(self))
+        types = Table("By type, largest bound first", columns, summary(self), n_digits=3)
+        types.others = others_of
+        groups = Table("By group of calls", choose(TIMES, TimeColumns.of(self)), entries(self), total=total_of(self))
+        shown = types.sorted(TIMES_BY_TYPE["bound_seconds"]).top(MOST_TYPES)
+        title = f"Time on {self.device.name}, {self.status}"
+        return Answer(title, figures, [shown, groups.part([])], self.remarks)
 
     def by_type(self) -> dict[str, dict[str, Any]]:
         """Return sums over groups by the type of their main call, and an entry ``total``."""
@@ -144,6 +146,7 @@ class TimeReport(Displayed, Times):
     def to_dict(self) -> dict[str, Any]:
         """Return the device, the options, the totals and the groups in plain JSON types; times are in seconds."""
         return {
+            **super().to_dict(),
             "device": self.device.name,
             "dtype": self.dtype,
             "fusion": self.fusion,
@@ -163,14 +166,6 @@ class TimeReport(Displayed, Times):
             for each in self.communications
         ]
         return {"communication": {"seconds": self.communication_seconds, "groups": groups}} if groups else {}
-
-    def to_json(self, target: Target = None, indent: int | None = None) -> str:
-        """Return :meth:`to_dict` as JSON text, and write it to ``target`` (a path or a stream) if given.
-
-        Raises:
-            OSError: if the path cannot be written.
-        """
-        return save(json.dumps(self.to_dict(), indent=indent) + "\n", target)
 
     def to_html(self, target: Target = None, title: str = "") -> str:
         """Return the page of the report with a roofline of the run, and write it to ``target`` if given.

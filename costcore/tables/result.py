@@ -94,7 +94,7 @@ class Result(ABC):
         """
         import json
 
-        return save(json.dumps(self.to_dict(), indent=indent) + "\n", target)
+        return save(json.dumps(self.to_dict(), indent=indent, ensure_ascii=False) + "\n", target)
 
     def to_csv(self, target: Target = None, table: int = 0) -> str:
         """Return the exact values of one table as CSV, or those of the figures if there is no table.
@@ -159,3 +159,22 @@ class Result(ABC):
             suffixes[suffix](path)
         else:
             raise ValueError(unknown("suffix", suffix, (".txt", *suffixes)))
+
+
+def _of_report(name: str) -> Any:
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        return getattr(self.report, name)(*args, **options)
+
+    method.__name__, method.__doc__ = name, f"As :meth:`costcore.Report.{name}`, of :attr:`report`."
+    return method
+
+
+class OfReport(Result):
+    """A result that has a report: data formats are those of the report."""
+
+    to_dict: Any = _of_report("to_dict")
+    to_json: Any = _of_report("to_json")
+    to_csv: Any = _of_report("to_csv")
+    to_pandas: Any = _of_report("to_pandas")
+    to_markdown: Any = _of_report("to_markdown")
+    to_html: Any = _of_report("to_html")

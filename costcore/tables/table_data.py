@@ -69,14 +69,15 @@ class TableData:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def sorted(self: AnyTable, column: str) -> AnyTable:
+    def sorted(self: AnyTable, column: str | Column) -> AnyTable:
         """Return the table in the order of a column: numbers from the largest, text alphabetically.
 
         Raises:
             ValueError: if there is no such column.
         """
-        by_key = {each.key: each for each in self.columns}
-        return self._with(in_order(self.rows, choose(by_key, [column])[0], lambda row: row))
+        if isinstance(column, str):
+            column = choose({each.key: each for each in self.columns}, [column])[0]
+        return self._with(in_order(self.rows, column, lambda row: row))
 
     def top(self: AnyTable, n: int | None, title: str = "") -> AnyTable:
         """Return the first rows, and a row ``others`` for the remaining ones.

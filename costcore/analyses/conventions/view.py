@@ -12,18 +12,18 @@ from costcore.analyses.conventions.counting import Counts, Line, amounts, count
 from costcore.counting.substitution import substitute_values
 from costcore.errors import CostError
 from costcore.ir import Cost
-from costcore.numbers.dims import Dim, is_symbolic
+from costcore.numbers.dims import Dim
 from costcore.numbers.symbolic import as_text, expanded_sum, magnitude
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Figure, Overview, Part
-from costcore.tables.tabulate import tabulate
+from costcore.tables.answer import Answer, Figure
+from costcore.tables.result import OfReport
+from costcore.tables.table import Table
 from costcore.text.table import Column
 from costcore.text.units import check_digits, check_unit, prefix_for, scaled
 from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
 
 
-class View(Displayed):
+class View(OfReport):
     """A report as a convention counts it; :meth:`costcore.Report.under` returns it.
 
     The calls are those of the report, and the report does not change. A call that the convention does not count has 0;
@@ -52,23 +52,23 @@ class View(Displayed):
             return getattr(self.report, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def __str__(self) -> str:
-        return self.describe()
+    def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
+        return self.describe(unit, 3 if n_digits is None else n_digits)
 
-    def _overview(self) -> Overview:
-        """Return the total with its parts, and what the convention ignores."""
+    def _answer(self) -> Answer:
         convention, unit = self.counts.convention, UNIT_NAMES[self.unit]
         says = f"{convention.tool} calls them {convention.calls_it}" if convention.calls_it else ""
-        total = Figure(unit, as_text(self.total) if is_symbolic(self.total) else f"{self.total:,}", says)
         parts = _largest_first(self.by_term if self.is_closed_form else self.by("op"))
         entries = [{"part": name, "amount": amount} for name, amount in parts if amount != 0]
         columns = [Column("part", "Term" if self.is_closed_form else "Operator"), Column("amount", unit, "flops")]
-        table = tabulate(columns, entries, "auto", 3, fixed=True)
         ignored = [f"{op} ({len(names)} call{'s' * (len(names) > 1)})" for op, names in self.ignored.items()]
         lines = [f"not counted by {convention.tool}: {', '.join(ignored)}"] if ignored else []
-        lines += [self._why_no_lines] * self.is_closed_form
-        title = f"{unit} as {convention.label} counts them, {self.status}"
-        return Overview(title, [total], [Part("Largest first", table)], [*lines, *self.notes])
+        return Answer(
+            f"{unit} as {convention.label} counts them, {self.status}",
+            [Figure("total", unit, self.total, "count", says)],
+            [Table("Largest first", columns, entries, n_digits=3)],
+            [*lines, *([self._why_no_lines] * self.is_closed_form), *self.notes],
+        )
 
     @cached_property
     def report(self) -> Any:

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from costcore.analyses.memory.caching import POLICIES, SEGMENT_STEP, SMALL, Piece, Pool, Settings, rounded
 from costcore.messages import unknown
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Figure, Overview
-from costcore.text.amounts import exact, readable
+from costcore.tables.answer import Answer, Figure
+from costcore.tables.result import Result
+from costcore.text.amounts import readable
 from costcore.trace.memory_ledger import MemoryLedger
 
 NO_WORKSPACE = "workspace of kernels is not included"
@@ -34,7 +34,7 @@ class Segment(NamedTuple):
     event: int
 
 
-class Allocator(Displayed):
+class Allocator(Result):
     """What a caching allocator does with the blocks of a run, in order.
 
     Memory that lives before the run is allocated first. Segments are only given back when the device is full: a device
@@ -70,15 +70,14 @@ class Allocator(Displayed):
     def __repr__(self) -> str:
         return f"<Allocator {self.policy}: allocated {self.allocated}, reserved {self.reserved} bytes>"
 
-    def _overview(self) -> Overview:
-        """Return the bytes that tensors asked for, and those that the allocator took."""
+    def _answer(self) -> Answer:
         figures = [
-            Figure("Asked for by tensors", readable(self.requested, "bytes"), f"{exact(self.requested)} B"),
-            Figure("Allocated", readable(self.allocated, "bytes"), f"{exact(self.allocated)} B, of blocks in use"),
-            Figure("Reserved", readable(self.reserved, "bytes"), f"{exact(self.reserved)} B of segments"),
-            Figure("Segments", exact(len(self.segments))),
+            Figure("requested", "Asked for by tensors", self.requested, "bytes"),
+            Figure("allocated", "Allocated", self.allocated, "bytes", "of blocks in use"),
+            Figure("reserved", "Reserved", self.reserved, "bytes", "of segments"),
+            Figure("n_segments", "Segments", len(self.segments), "count"),
         ]
-        return Overview(f"Caching allocator {self.policy}", figures, (), [NO_WORKSPACE])
+        return Answer(f"Caching allocator {self.policy}", figures, (), [NO_WORKSPACE])
 
     @property
     def reserved(self) -> int:
@@ -100,9 +99,9 @@ class Allocator(Displayed):
         return high * SEGMENT_STEP
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures and settings in plain JSON types."""
+        """Return the figures, also by name, and the settings in plain JSON types."""
         figures = {name: getattr(self, name) for name in ("policy", "requested", "allocated", "reserved")}
-        return {**figures, "n_segments": len(self.segments), "settings": asdict(self.settings)}
+        return {**super().to_dict(), **figures, "n_segments": len(self.segments), "settings": asdict(self.settings)}
 
     def describe(self) -> str:
         """Return the figures as one line of text."""

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from costcore.analyses.memory.arena import Life, Plan, plan
-from costcore.analyses.memory.arena_rows import ARENA, arena_rows
+from costcore.analyses.memory.arena_rows import ARENA, others_of
 from costcore.analyses.memory.liveness import lives_of
 from costcore.analyses.memory.lives import Block, Lives
 from costcore.analyses.memory.merging import merged
@@ -16,11 +16,10 @@ from costcore.errors import ArenaError
 from costcore.numbers.dims import Dim, is_symbolic
 from costcore.numbers.evaluation import symbols_of
 from costcore.numbers.symbolic import as_text
+from costcore.tables.answer import Answer, Figure
 from costcore.tables.columns import choose
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Figure, Overview, Part
-from costcore.tables.tabulate import tabulate
-from costcore.text.amounts import readable
+from costcore.tables.result import Result
+from costcore.tables.table import Table
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.trace import Trace
 
@@ -60,7 +59,7 @@ class Slot(NamedTuple):
     dtype: str
 
 
-class Arena(Displayed):
+class Arena(Result):
     """The memory of an inference run whose values are placed before it starts, as on a microcontroller.
 
     A value lives from the call that makes it to its last reader; what the model returns, to the end; inputs from the
@@ -103,18 +102,18 @@ class Arena(Displayed):
         size = "" if self.symbols else f", arena {self.size}"
         return f"<Arena: peak {peak} bytes at {self.at or 'the start'}{size}, weights {weights}>"
 
-    def _overview(self) -> Overview:
-        """Return the figures of :attr:`remarks`, and the largest values."""
-        figures = [_figure("Peak", self.peak, f"in execution order, at {self.at}")]
+    def _answer(self) -> Answer:
+        figures = [Figure("peak", "Peak", self.peak, "bytes", f"in execution order, at {self.at}")]
         if not self.symbols:
             bound = "of the best order" if self.is_exact else "no order needs less"
-            figures.append(_figure("Arena", self.size, f"peak SRAM, aligned to {self.align} bytes"))
-            figures.append(_figure("Lower bound", self.lower_bound, bound))
-        figures.append(_figure("Weights and constants", self.weights, "flash"))
-        rows = arena_rows(self.entries(), self.total_entry(), None, MOST_VALUES)
-        table = tabulate(choose(ARENA, COLUMNS), rows, "auto", 1, fixed=True)
+            size = Figure("size", "Arena", self.size, "bytes", f"peak SRAM, aligned to {self.align} bytes")
+            figures += [size, Figure("lower_bound", "Lower bound", self.lower_bound, "bytes", bound)]
+        figures.append(Figure("weights", "Weights and constants", self.weights, "bytes", "flash"))
         title = f"The {MOST_VALUES} largest values" if len(self._counted) > MOST_VALUES else "Values, largest first"
-        return Overview("Memory of one inference", figures, [Part(title, table)], self._assumptions)
+        values = Table("Values, largest first", choose(ARENA, COLUMNS), self.entries(), total=self.total_entry())
+        values.others = others_of
+        shown = values.sorted("nbytes").top(MOST_VALUES, title)
+        return Answer("Memory of one inference", figures, [shown], self._assumptions)
 
     @property
     def peak(self) -> Dim:
@@ -261,6 +260,7 @@ class Arena(Displayed):
         """
         keys = ("size", "offsets", "strategy", "lower_bound", "is_exact", "order", "order_peak")
         return {
+            **super().to_dict(),
             "align": self.align,
             "inplace": self.inplace,
             "count_inputs": self.count_inputs,
@@ -318,11 +318,6 @@ def _check(align: object, **switches: object) -> None:
     for name, value in switches.items():
         if not isinstance(value, bool):
             raise TypeError(f"{name} must be True or False (got {value!r})")
-
-
-def _figure(title: str, nbytes: Dim, note: str) -> Figure:
-    shown = readable(nbytes, "bytes")
-    return Figure(title, shown, f"{_bytes(nbytes)}, {note}" if shown != _bytes(nbytes) else note)
 
 
 def _bytes(amount: Dim) -> str:

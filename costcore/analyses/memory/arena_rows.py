@@ -26,8 +26,13 @@ def arena_rows(
     entries = in_order(values, sort or ARENA["nbytes"], lambda entry: entry)
     shown, hidden = (entries, []) if top is None else (entries[:top], entries[top:])
     if hidden:
-        shown = [*shown, {"name": f"others ({len(hidden)})", "nbytes": sum(entry["nbytes"] for entry in hidden)}]
+        shown = [*shown, others_of(hidden)]
     return [*shown, whole]
+
+
+def others_of(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the row that stands for several values."""
+    return {"name": f"others ({len(entries)})", "nbytes": sum(entry["nbytes"] for entry in entries)}
 
 
 ARENA = by_key(

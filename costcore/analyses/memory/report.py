@@ -8,11 +8,13 @@ from costcore.analyses.memory.allocator import Allocator, replay
 from costcore.analyses.memory.rows import memory_rows
 from costcore.ledger.memory_data import MemoryData
 from costcore.messages import unknown
+from costcore.tables.answer import Answer, Figure
 from costcore.tables.columns import BLOCKS, choose
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Figure, Overview, Part
-from costcore.tables.tabulate import tabulate
-from costcore.text.amounts import exact, readable
+from costcore.tables.result import Result
+from costcore.tables.table import Table
+from costcore.text.table import Column
+from costcore.text.targets import Target
+from costcore.trace.memory_ledger import KINDS
 
 MOST_BLOCKS = 5
 """The number of blocks that ``print`` and notebooks show; a row sums the others."""
@@ -20,8 +22,14 @@ MOST_BLOCKS = 5
 COLUMNS = ("kind", "module", "name", "call", "shape", "nbytes", "nbytes%")
 """The columns of their table."""
 
+TIMELINE = (
+    *(Column("call", "Call"), Column("phase", "Phase"), Column("module", "Module")),
+    *(Column("live_peak", "Live", "bytes"), *(Column(kind, kind.capitalize(), "bytes") for kind in KINDS)),
+)
+"""The columns of the timeline."""
 
-class Memory(Displayed, MemoryData):
+
+class Memory(Result, MemoryData):
     """The memory of one run, in bytes.
 
     It is the *tensor peak*: the largest sum of blocks of memory that tensors hold between two operators. Workspace of
@@ -47,22 +55,36 @@ class Memory(Displayed, MemoryData):
             raise ValueError(unknown("device", device, devices))
         return replay(self.ledger.on(device), policy, **settings)
 
-    def _overview(self) -> Overview:
-        """Return the peak and what is alive at it, the largest blocks first, and the bytes of the phases."""
+    def _answer(self) -> Answer:
         figures = [
-            _figure("Peak", self.peak, self.where),
-            _figure("Before the run", self.base),
-            *([_figure("Kept for the backward pass", self.saved)] if self.saved else []),
-            _figure("After the run", self.end),
-            *(_figure(f"Most in {name}", most) for name, most in self.phases.items() if len(self.phases) > 1),
+            Figure("peak", "Peak", self.peak, "bytes", self.where),
+            Figure("base", "Before the run", self.base, "bytes"),
+            *([Figure("saved", "Kept for the backward pass", self.saved, "bytes")] if self.saved else []),
+            Figure("end", "After the run", self.end, "bytes"),
+            *(
+                Figure(f"peak of {name}", f"Most in {name}", most, "bytes")
+                for name, most in self.phases.items()
+                if len(self.phases) > 1
+            ),
         ]
-        rows = memory_rows(self, MOST_BLOCKS, with_module=True)
-        table = tabulate(choose(BLOCKS, COLUMNS), rows, "auto", 1, fixed=True)
-        title = f"Memory of a run, {'exact' if self.is_exact else 'approximate'}"
-        return Overview(title, figures, [Part("Alive at the peak", table)], self.notes)
+        rows, shown = (memory_rows(self, top, with_module=True) for top in (None, MOST_BLOCKS))
+        blocks = Table("Alive at the peak", choose(BLOCKS, COLUMNS), rows[: len(self.blocks())])
+        tables = [blocks.part(shown), self._by_call().part([])]
+        return Answer(f"Memory of a run, {'exact' if self.is_exact else 'approximate'}", figures, tables, self.notes)
 
+    def _by_call(self) -> Table:
+        none = dict.fromkeys(KINDS, 0)
+        rows = [
+            {"call": call.name, "phase": call.phase, "module": call.module, "live_peak": live, **none, **by_kind}
+            for (_, live, by_kind), call in zip(self.timeline, self._calls, strict=True)
+        ]
+        return Table("Live bytes by call", TIMELINE, rows)
 
-def _figure(title: str, nbytes: int, note: str = "") -> Figure:
-    """Return bytes with their exact number, if that is not what is shown."""
-    shown, digits = readable(nbytes, "bytes"), f"{exact(nbytes)} B"
-    return Figure(title, shown, "; ".join(filter(None, [digits * (digits != shown), note])))
+    def to_csv(self, target: Target = None, table: int = 1) -> str:
+        """Return the timeline as CSV, one row per call, and write it to ``target`` if given.
+
+        Args:
+            target: a path, which is replaced atomically, or a stream.
+            table: 1 for the timeline, 0 for the blocks that are alive at the peak.
+        """
+        return super().to_csv(target, table)

@@ -19,10 +19,10 @@ from costcore.analyses.receptive_field.propagate import (
 )
 from costcore.numbers.dims import Dim, is_symbolic
 from costcore.numbers.symbolic import as_text
+from costcore.tables.answer import Answer, Figure
 from costcore.tables.columns import RECEPTIVE_FIELDS, ReceptiveFieldColumns, choose
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Figure, Overview, Part
-from costcore.tables.tabulate import tabulate
+from costcore.tables.result import Result
+from costcore.tables.table import Table
 from costcore.trace.trace import Trace
 
 Number = int | Fraction
@@ -197,7 +197,7 @@ class ReceptiveField:
         }
 
 
-class ReceptiveFields(Displayed, Mapping[str, ReceptiveField]):
+class ReceptiveFields(Result, Mapping[str, ReceptiveField]):
     """The receptive field of the first output of every forward call that depends on an input, by name of the call.
 
     Attributes:
@@ -224,19 +224,16 @@ class ReceptiveFields(Displayed, Mapping[str, ReceptiveField]):
         more = ["…"] * (len(self.outputs) > MOST_OUTPUTS)
         return f"<ReceptiveFields of {len(self)} call{'s' * (len(self) != 1)}: {', '.join([*shown, *more])}>"
 
-    def _overview(self) -> Overview:
-        """Return the input, the fields of the outputs, and the last calls."""
+    def _answer(self) -> Answer:
         axes = f"along axis {self.axes[0]}" if len(self.axes) == 1 else f"along axes {', '.join(map(str, self.axes))}"
-        outputs = [Figure(f"Output {name}", str(field)) for name, field in self.outputs.items()]
-        rows = self.rows()
-        title = f"The last {MOST_ROWS} of {len(rows)} calls" if len(rows) > MOST_ROWS else "By call"
-        table = tabulate(
-            choose(RECEPTIVE_FIELDS, ReceptiveFieldColumns.DEFAULT), rows[-MOST_ROWS:], None, 3, fixed=True
-        )
-        figures = [Figure("Input", as_text(self.input_shape), axes), *outputs[:MOST_OUTPUTS]]
+        outputs = [Figure(f"output {name}", f"Output {name}", str(field)) for name, field in self.outputs.items()]
+        figures = [Figure("input_shape", "Input", self.input_shape, "shape", axes), *outputs[:MOST_OUTPUTS]]
         hidden = len(outputs) - MOST_OUTPUTS
         lines = [f"and {hidden} more output{'s' * (hidden != 1)}"] if hidden > 0 else []
-        return Overview("Receptive fields", figures, [Part(title, table)], lines)
+        columns, rows = choose(RECEPTIVE_FIELDS, ReceptiveFieldColumns.DEFAULT), self.rows()
+        calls = Table("By call", columns, rows, prefix=None, n_digits=3)
+        title = f"The last {MOST_ROWS} of {len(rows)} calls" if len(rows) > MOST_ROWS else "By call"
+        return Answer("Receptive fields", figures, [calls.part(rows[-MOST_ROWS:], title)], lines)
 
     def __getitem__(self, name: str) -> ReceptiveField:
         found = next(iter(self._by_call[name]), None)
@@ -298,6 +295,7 @@ class ReceptiveFields(Displayed, Mapping[str, ReceptiveField]):
     def to_dict(self) -> dict[str, Any]:
         """Return all fields in plain JSON types, by name of the call."""
         return {
+            **super().to_dict(),
             "axes": list(self.axes),
             "input_shape": [as_text(size) if is_symbolic(size) else size for size in self.input_shape],
             "fields": {name: one.to_dict() for name, one in self.items()},

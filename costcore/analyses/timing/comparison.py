@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from math import fsum
 from typing import IO, Any
@@ -10,14 +9,12 @@ from typing import IO, Any
 from costcore.analyses.timing.measured import TimedGroup, key_of, seconds_by_call, sum_of, timed_group
 from costcore.analyses.timing.times import Times
 from costcore.errors import CostError
+from costcore.tables.answer import Answer, Figure
 from costcore.tables.columns import by_key, choose
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Figure, Overview, Part
-from costcore.tables.show import TableOptions, show
-from costcore.tables.tabulate import tabulate
+from costcore.tables.result import Result
+from costcore.tables.table import Table
 from costcore.text.durations import duration
 from costcore.text.table import Column
-from costcore.text.targets import Target, save
 from costcore.trace.trace import Trace
 
 COLUMNS = by_key(
@@ -39,7 +36,7 @@ BY_FAMILY = ("family", "n_groups", "measured", "measured%", *CALLS[3:])
 """The columns of the two tables. Those of the calibrated time are left out without a calibration."""
 
 
-class TimeComparison(Displayed):
+class TimeComparison(Result):
     """Measured time beside the bound and the calibrated time.
 
     Args:
@@ -81,17 +78,15 @@ class TimeComparison(Displayed):
         measured, bound = duration(self.total.measured), duration(self.total.bound)
         return f"<TimeComparison on {self.times.device.name}: measured {measured}, bound {bound}>"
 
-    def _overview(self) -> Overview:
-        """Return the measured time, what was predicted, and both by family."""
+    def _answer(self) -> Answer:
         total = self.total
-        figures = [Figure("Measured", duration(total.measured), f"{len(self.groups)} groups of calls")]
+        figures = [Figure("measured", "Measured", total.measured, "duration", f"{len(self.groups)} groups of calls")]
         if total.predicted is not None:
-            figures.append(Figure("Calibrated", duration(total.predicted), self._share(total.predicted)))
-        figures.append(Figure("At least", duration(total.bound), self._share(total.bound)))
-        entries = [self._entry(row) for row in (*self.by_family().values(), total)]
-        table = tabulate(choose(COLUMNS, self._columns(BY_FAMILY)), entries, "auto", 1, fixed=True)
+            share = self._share(total.predicted)
+            figures.append(Figure("predicted", "Calibrated", total.predicted, "duration", share, "calibrated"))
+        figures.append(Figure("bound", "At least", total.bound, "duration", self._share(total.bound), "bound"))
         title = f"Measured and expected time on {self.times.device.name}"
-        return Overview(title, figures, [Part("By family, longest first", table)], self.remarks)
+        return Answer(title, figures, [self._table("family", 0)], self.remarks)
 
     def _share(self, seconds: float | None) -> str:
         measured = self.total.measured
@@ -167,15 +162,20 @@ class TimeComparison(Displayed):
         """
         if by not in ("family", "call"):
             raise ValueError(f"by must be 'family' or 'call' (got {by!r})")
+        table = self._table(by, top)
+        table.remarks = self.remarks
+        table.show(ost, mode, unit, n_digits)
+
+    def _table(self, by: str, top: int) -> Table:
         names = self._columns(BY_FAMILY if by == "family" else CALLS)
+        title = "By family, longest first" if by == "family" else "Calls whose prediction is off by most"
         rows = self.by_family().values() if by == "family" else self.worst(top)
-        entries = [self._entry(row) for row in (*rows, self.total)]
-        options = TableOptions(ost, mode, unit, n_digits)
-        show(entries, choose(COLUMNS, names), options, self.remarks, defaults=[names])
+        return Table(title, choose(COLUMNS, names), [*map(self._entry, rows)], total=self._entry(self.total))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the total, the sums by family and all groups in plain JSON types; times are in seconds."""
         return {
+            **super().to_dict(),
             "device": self.times.device.name,
             "total": self._entry(self.total),
             "families": [self._entry(each) for each in self.by_family().values()],
@@ -185,10 +185,6 @@ class TimeComparison(Displayed):
             "unexpected": self.unexpected,
             "remarks": self.remarks,
         }
-
-    def to_json(self, target: Target = None, indent: int | None = None) -> str:
-        """Return :meth:`to_dict` as JSON text, and write it to ``target`` (a path or a stream) if given."""
-        return save(json.dumps(self.to_dict(), indent=indent) + "\n", target)
 
     def _entry(self, group: TimedGroup) -> dict[str, Any]:
         entry: dict[str, Any] = {key: value for key, value in group._asdict().items() if value is not None}

@@ -120,11 +120,14 @@ def arranged(rows: Sequence[Mapping[str, Any]], sort: Column | None, top: int | 
     check_top(top)
     ordered = list(rows) if sort is None else in_order(rows, sort, lambda row: row)
     shown, hidden = (ordered, []) if top is None else (ordered[:top], ordered[top:])
-    if not hidden:
-        return shown
-    values = {key: [row.get(key, "") for row in hidden] for key in hidden[0]}
+    return [*shown, others_of(hidden)] if hidden else shown
+
+
+def others_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the row that stands for several rows: the sums of their amounts."""
+    values = {key: [row.get(key, "") for row in rows] for key in rows[0]}
     amounts = {key: _sum(each) for key, each in values.items() if not any(isinstance(value, str) for value in each)}
-    return [*shown, {"name": "others", "names": "others", "type": "others", **amounts}]
+    return {"name": "others", "names": "others", "type": "others", **amounts}
 
 
 def _sum(values: Sequence[Any]) -> Any:

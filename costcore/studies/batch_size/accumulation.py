@@ -10,13 +10,12 @@ from costcore.studies.batch_size.captures import Captures
 from costcore.studies.batch_size.coupling import couplings
 from costcore.studies.batch_size.largest import FIRST, LargestBatch, find_largest
 from costcore.studies.batch_size.limit import Limit
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Figure, Overview
-from costcore.text.amounts import exact, readable
+from costcore.tables.answer import Answer, Figure
+from costcore.tables.result import Result
 
 
 @dataclass(frozen=True, repr=False)
-class Accumulation(Displayed):
+class Accumulation(Result):
     """The micro-batches that make up a global batch.
 
     Attributes:
@@ -45,23 +44,24 @@ class Accumulation(Displayed):
         passes = f"{self.steps} x {self.micro_batch}" if self.steps else "one sample does not fit"
         return f"<Accumulation of {self.global_batch}: {passes}, peak {self.peak} bytes>"
 
-    def _overview(self) -> Overview:
-        """Return the micro-batches and the peak."""
+    def _answer(self) -> Answer:
         shared = f"in {self.replicas} replicas" if self.replicas > 1 else ""
         last = f"the last of {self.last}" if self.last != self.micro_batch else ""
         even = f"{self.steps} of at most {self.even} are as equal as possible" if self.even != self.micro_batch else ""
+        none = "" if self.steps else "one sample does not fit"
         figures = [
-            Figure("Global batch", exact(self.global_batch), shared),
-            Figure("Micro-batch", exact(self.micro_batch), "" if self.steps else "one sample does not fit"),
-            Figure("Passes per step", exact(self.steps), "; ".join(filter(None, [last, even]))),
-            Figure("Peak", readable(self.peak, "bytes", 2), f"{exact(self.peak)} B"),
+            Figure("global_batch", "Global batch", self.global_batch, "count", shared),
+            Figure("micro_batch", "Micro-batch", self.micro_batch, "count", none),
+            Figure("steps", "Passes per step", self.steps, "count", "; ".join(filter(None, [last, even]))),
+            Figure("peak", "Peak", self.peak, "bytes"),
         ]
-        return Overview("Gradient accumulation", figures, (), [f"limit: {self.limit.describe()}", *self.notes])
+        remarks = [f"limit: {self.limit.describe()}", *self.notes]
+        return Answer("Gradient accumulation", figures, (), remarks, n_digits=2)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures in plain JSON types."""
         names = ("global_batch", "replicas", "micro_batch", "steps", "last", "even", "peak")
-        return {**{name: getattr(self, name) for name in names}, "notes": list(self.notes)}
+        return {**super().to_dict(), **{name: getattr(self, name) for name in names}, "notes": list(self.notes)}
 
 
 def accumulate(

@@ -13,12 +13,13 @@ from costcore.ledger.caveats import remarks_on_mode
 from costcore.studies.batch_size.captures import Captures
 from costcore.studies.batch_size.limit import Limit
 from costcore.studies.batch_size.search import largest_batch
+from costcore.tables.answer import Answer, Figure
 from costcore.tables.columns import BLOCKS
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Figure, Overview, Part
-from costcore.tables.tabulate import tabulate
-from costcore.text.amounts import exact, readable
+from costcore.tables.result import Result
+from costcore.tables.table import Table
+from costcore.text.amounts import readable
 from costcore.text.table import Column
+from costcore.text.values import Shown
 
 FIRST = 2
 """The lines are those of this batch and the next: with a single sample some operators run in another way."""
@@ -27,7 +28,7 @@ _BATCH = Column("batch", "Batch", "count")
 
 
 @dataclass(frozen=True, repr=False)
-class LargestBatch(Displayed):
+class LargestBatch(Result):
     """The largest batch that fits; 0 if one sample does not.
 
     Attributes:
@@ -57,29 +58,29 @@ class LargestBatch(Displayed):
     def __repr__(self) -> str:
         return f"<LargestBatch {self.batch}: peak {self.peak} bytes, limit {self.limit.room} bytes>"
 
-    def _overview(self) -> Overview:
-        """Return the batch with what it needs, the peak by kind, and the peak by batch."""
-        limit, memory = self.limit, readable(self.limit.memory, "bytes", 2)
+    def _answer(self) -> Answer:
         runs = f"batch {self.batch}" if self.batch else "the smallest batch that runs"
+        none = "" if self.batch else "not even the smallest batch that runs fits"
+        room = f"of {readable(self.limit.memory, 'bytes', 2)}"
         figures = [
-            Figure(
-                "Largest batch", exact(self.batch), "" if self.batch else "not even the smallest batch that runs fits"
-            ),
-            Figure(f"Needed by {runs}", readable(self.needed, "bytes", 2), f"of {memory}"),
-            Figure("Peak", readable(self.peak, "bytes", 2), f"{exact(self.peak)} B, {self.memory.where}"),
+            Figure("batch", "Largest batch", self.batch, "count", none),
+            Figure("needed", f"Needed by {runs}", self._of_limit(self.needed), "bytes", room),
+            Figure("peak", "Peak", self.peak, "bytes", self.memory.where),
         ]
         if self.next_peak is not None:
-            needed = limit.needed(self.next_peak)
-            excess = readable(needed - limit.memory, "bytes", 2)
-            shown = readable(needed, "bytes", 2)
-            figures.append(Figure(f"Needed by batch {self.batch + 1}", shown, f"{excess} too much"))
+            needed = self.limit.needed(self.next_peak)
+            excess = f"{readable(needed - self.limit.memory, 'bytes', 2)} too much"
+            figures.append(Figure("next", f"Needed by batch {self.batch + 1}", self._of_limit(needed), "bytes", excess))
         kinds = [{"kind": kind, "nbytes": nbytes} for kind, nbytes in self.by_kind.items()]
         batches = [{"batch": batch, "nbytes": nbytes} for batch, nbytes in self.table.items()]
-        parts = [
-            Part("Alive at the peak", tabulate([BLOCKS["kind"], BLOCKS["nbytes"]], kinds, "auto", 2, fixed=True)),
-            Part("Peak by batch", tabulate([_BATCH, BLOCKS["nbytes"]], batches, "auto", 2, fixed=True)),
+        tables = [
+            Table("Alive at the peak", [BLOCKS["kind"], BLOCKS["nbytes"]], kinds, n_digits=2),
+            Table("Peak by batch", [_BATCH, BLOCKS["nbytes"]], batches, n_digits=2),
         ]
-        return Overview("Largest batch", figures, parts, [f"limit: {limit.describe()}", *self.notes])
+        return Answer("Largest batch", figures, tables, [f"limit: {self.limit.describe()}", *self.notes], n_digits=2)
+
+    def _of_limit(self, nbytes: int) -> Shown:
+        return Shown(nbytes, readable(nbytes, "bytes", 2))
 
     @property
     def needed(self) -> int:
@@ -94,6 +95,7 @@ class LargestBatch(Displayed):
     def to_dict(self) -> dict[str, Any]:
         """Return all figures in plain JSON types."""
         return {
+            **super().to_dict(),
             "batch": self.batch,
             "peak": self.peak,
             "next_peak": self.next_peak,

@@ -12,16 +12,14 @@ from costcore.reports.report import Report
 from costcore.studies.comparisons.comparison_data import ComparisonData
 from costcore.studies.comparisons.differences import COMPARED
 from costcore.studies.comparisons.matching import Pair, by_module, by_order
+from costcore.studies.comparisons.memory import MOST_ROWS, first_rows
 from costcore.studies.comparisons.render import sections_of, to_text
-from costcore.studies.comparisons.to_json import to_dict, to_json
+from costcore.studies.comparisons.to_json import to_dict
+from costcore.tables.answer import Answer
 from costcore.tables.fit import terminal_width
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Overview, Part
 from costcore.tables.quantities import numeric
+from costcore.tables.result import Result
 from costcore.text.targets import Target, save, writable
-
-MOST_ROWS = 20
-"""The maximum number of rows per table that ``print`` and notebooks show."""
 
 MATCHINGS = ("module", "order")
 """The values of ``by`` in :func:`compare`."""
@@ -30,7 +28,7 @@ MODES = ("table", "md", "json", "html")
 """Formats of :meth:`Comparison.show`."""
 
 
-class Comparison(Displayed, ComparisonData):
+class Comparison(Result, ComparisonData):
     """The comparison of two reports; the result of :func:`compare`.
 
     Attributes:
@@ -40,22 +38,19 @@ class Comparison(Displayed, ComparisonData):
         pairs: matching entries of the two ``layer_report``, in order; None stands for a missing counterpart.
     """
 
-    def _overview(self) -> Overview:
-        """Return the summary, and every table with its first rows."""
-        parts = []
-        for title, table, is_detail in sections_of(self):
-            hidden = len(table.rows) - MOST_ROWS
-            more = f" (the first {MOST_ROWS} of {len(table.rows)} rows)" if hidden > 0 else ""
-            parts.append(Part(title + more, table._replace(rows=table.rows[:MOST_ROWS]), not is_detail))
-        return Overview(" → ".join(self.names), (), parts, [*self.verdict, *self.notes])
+    def _answer(self) -> Answer:
+        return Answer(" → ".join(self.names), (), [*map(first_rows, sections_of(self))], [*self.verdict, *self.notes])
+
+    def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
+        return to_text(self, mode, MOST_ROWS).rstrip("\n")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison in plain JSON types, symbolic expressions as text; schema ``costcore-comparison-1``."""
-        return to_dict(self)
+        return {**super().to_dict(), **to_dict(self)}
 
-    def to_json(self, target: Target = None) -> str:
+    def to_json(self, target: Target = None, indent: int | None = 2) -> str:
         """Return :meth:`to_dict` as JSON text, and write it to ``target``, a path or a stream, if given."""
-        return save(to_json(self), target)
+        return super().to_json(target, indent)
 
     def to_markdown(self, target: Target = None, limit: int | None = 50) -> str:
         """Return Markdown for a comment on a pull request: totals first, details in collapsible sections.
@@ -72,7 +67,9 @@ class Comparison(Displayed, ComparisonData):
 
         return save(to_html(self, title), target)
 
-    def show(self, ost: IO[str] | None = None, mode: str = "table", limit: int | None = None) -> None:
+    def show(  # type: ignore[override]  # documented with the limit in third place
+        self, ost: IO[str] | None = None, mode: str = "table", limit: int | None = None
+    ) -> None:
         """Write the comparison to a stream.
 
         Args:
@@ -85,7 +82,7 @@ class Comparison(Displayed, ComparisonData):
         """
         if mode not in MODES:
             raise ValueError(unknown("mode", mode, MODES))
-        without_limit = {"json": self.to_json, "html": self.to_html}.get(mode)
+        without_limit: Any = {"json": self.to_json, "html": self.to_html}.get(mode)
         stream = writable(ost or sys.stdout)
         text = without_limit() if without_limit else to_text(self, mode, limit, terminal_width(stream))
         stream.write(text)

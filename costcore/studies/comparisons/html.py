@@ -26,7 +26,7 @@ def to_html(comparison: ComparisonData, title: str = "") -> str:
         comparison: the comparison.
         title: heading of the page; default: the names of the two reports.
     """
-    parts = [Part(each.title, each.table, not each.is_detail) for each in difference_sections(comparison)]
+    parts = [Part(each.title, each.text(), each.is_open) for each in difference_sections(comparison)]
     lines = [*comparison.verdict, *comparison.notes]
     overview = Overview(" → ".join(comparison.names), [*_cards(comparison)], parts, lines)
     return page(overview, title, _badge(comparison), _settings(comparison), comparison.new.trace.run.version)

@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 from costcore.analyses.memory.report import Memory
 from costcore.studies.comparisons.differences import BlockDelta, Delta
 from costcore.studies.comparisons.memory_sections import memory_sections
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Overview, Part
+from costcore.tables.answer import Answer
+from costcore.tables.result import Result
+from costcore.tables.table import Table
 from costcore.text.amounts import exact
 from costcore.trace.memory_ledger import KINDS
 
@@ -21,7 +22,7 @@ Group: TypeAlias = "tuple[str, str, str]"
 """What blocks have in common that are compared: their kind, their module, and their name or operator."""
 
 
-class MemoryComparison(Displayed):
+class MemoryComparison(Result):
     """The memory of two runs, in bytes.
 
     Args:
@@ -37,15 +38,11 @@ class MemoryComparison(Displayed):
         peak = self.figures["peak"]
         return f"<MemoryComparison: peak {exact(peak.old)} → {exact(peak.new)} bytes>"
 
-    def _overview(self) -> Overview:
-        """Return the figures that changed, and the first of the blocks that did."""
-        parts = [
-            Part(section.title, section.table._replace(rows=section.table.rows[:MOST_ROWS]), not section.is_detail)
-            for section in memory_sections(self.figures, self.by_kind, self.blocks)
-        ]
+    def _answer(self) -> Answer:
         peak = self.figures["peak"]
         change = "equal" if peak.equal else exact(peak.difference, signed=True) + " B"
-        return Overview(f"Peak of memory: {exact(peak.old)} B → {exact(peak.new)} B, {change}", (), parts)
+        tables = map(first_rows, memory_sections(self.figures, self.by_kind, self.blocks))
+        return Answer(f"Peak of memory: {exact(peak.old)} B → {exact(peak.new)} B, {change}", (), [*tables])
 
     @property
     def figures(self) -> dict[str, Delta]:
@@ -87,3 +84,9 @@ def _groups(blocks: Iterable[Mapping[str, Any]], moved: Mapping[str, str]) -> di
         count, nbytes = found.get(group, (0, 0))
         found[group] = count + 1, nbytes + block["nbytes"]
     return found
+
+
+def first_rows(table: Table) -> Table:
+    """Return the rows that ``print`` and notebooks show."""
+    more = f" (the first {MOST_ROWS} of {len(table)} rows)" if len(table) > MOST_ROWS else ""
+    return table.part(table.rows[:MOST_ROWS], table.title + more)

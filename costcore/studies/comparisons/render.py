@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from costcore.ledger.caveats import footer
@@ -11,14 +11,15 @@ from costcore.studies.comparisons.comparison_data import ComparisonData
 from costcore.studies.comparisons.conversion import ConversionChange, conversion_changes
 from costcore.studies.comparisons.differences import Delta, Difference
 from costcore.studies.comparisons.memory_sections import memory_sections
-from costcore.studies.comparisons.sections import CHANGES, DELTA_TITLES, Section, cells
+from costcore.studies.comparisons.sections import DELTA, cells, counts_of, rows_of, texts
 from costcore.tables.quantities import quantity
 from costcore.tables.renderers import rendered
 from costcore.tables.show import in_terminal
+from costcore.tables.table import Table
 from costcore.text.amounts import readable
 from costcore.text.escape import escaped, printable
-from costcore.text.table import TextTable
-from costcore.text.values import attribute_text
+from costcore.text.table import Column
+from costcore.text.values import Shown, attribute_text
 
 DROPPED_FIRST = ("ratio", "old", "operator", "blocks", "call", "module", "settings")
 """The columns that a narrow terminal does without, in this order."""
@@ -45,32 +46,43 @@ def to_text(comparison: ComparisonData, mode: str, limit: int | None, width: int
     return "\n\n".join(block.rstrip("\n") for block in blocks) + "\n"
 
 
-def sections_of(comparison: ComparisonData) -> list[Section]:
+def sections_of(comparison: ComparisonData) -> list[Table]:
     """Return the tables of a comparison: totals and what differs, or that of memory if no call differs."""
     if comparison.equal:
         return _memory(comparison)
-    return [Section("Totals", _totals(comparison), False), *difference_sections(comparison)]
+    titles = comparison.titles
+    rows = [{"total": titles[key], **cells(delta, quantity(key).kind)} for key, delta in comparison.totals.items()]
+    return [Table("Totals", [*texts("total"), *DELTA], rows), *difference_sections(comparison)]
 
 
-def difference_sections(comparison: ComparisonData) -> list[Section]:
+def difference_sections(comparison: ComparisonData) -> list[Table]:
     """Return the non-empty tables of differences by operator, conversion, call and module, the largest change first."""
     changed_ops = {op: sums for op, sums in comparison.operators.items() if any(not d.equal for d in sums.values())}
-    operators = dict(sorted(changed_ops.items(), key=lambda item: _weight(item[1]), reverse=True))
+    operators = sorted(changed_ops.items(), key=lambda item: _weight(item[1]), reverse=True)
     differences = sorted(
         comparison.differences, key=lambda each: (_weight(each.costs), each.change == "changed"), reverse=True
     )
     titles = comparison.titles
+    by_operator = [row for op, sums in operators for row in _operator(op, sums, titles)]
+    calls = [row for difference in differences for row in _call(difference, titles)]
+    heading = "Calls: " + counts_of([each.change for each in differences])
+    moved = [{"old": old, "new": new} for old, new in comparison.moved]
     candidates = (
         *_memory(comparison),
-        Section("By operator", _operators(operators, titles), True),
-        Section("Conversion", _conversion(conversion_changes(comparison), titles["flops"]), False),
-        Section(_heading(comparison), _calls(differences, titles), True),
-        Section("Renamed modules", _table(["old", "new"], comparison.moved), True),
+        Table("By operator", [*texts("operator", "what"), *DELTA], by_operator, is_open=False),
+        _conversion(conversion_changes(comparison), titles["flops"]),
+        Table(
+            heading,
+            [*texts("change", "module", "operator", "call", "what"), *DELTA, *texts("settings")],
+            calls,
+            is_open=False,
+        ),
+        Table("Renamed modules", texts("old", "new"), moved, is_open=False),
     )
-    return [section for section in candidates if section.table.rows]
+    return [table for table in candidates if table.rows]
 
 
-def _memory(comparison: ComparisonData) -> list[Section]:
+def _memory(comparison: ComparisonData) -> list[Table]:
     memory = comparison.memory
     return [] if memory is None else memory_sections(memory.figures, memory.by_kind, memory.blocks)
 
@@ -84,83 +96,48 @@ def _weight(costs: Mapping[str, Delta]) -> tuple[int, ...]:
     return change("flops"), change("mread", "mwrite", "mcomm"), change("n_params")
 
 
-def _section(section: Section, mode: str, limit: int | None, width: int | None) -> str:
-    title, table, is_detail = section
-    rows = table.rows if limit is None else table.rows[:limit]
-    omitted = len(table.rows) - len(rows)
-    shown, remarks = in_terminal(table._replace(rows=rows), mode, width, DROPPED_FIRST)
+def _section(section: Table, mode: str, limit: int | None, width: int | None) -> str:
+    title, omitted = section.title, 0 if limit is None else max(len(section) - limit, 0)
+    shown, remarks = in_terminal(section.part(section.rows[:limit]).text(), mode, width, DROPPED_FIRST)
     text = rendered(shown, mode) + footer(remarks, mode)
     if omitted:
         text += f"\n… and {omitted} more rows; JSON has all of them\n"
     if mode != "md":
         return f"{title}\n{text}"
-    if is_detail:
+    if not section.is_open:
         return f"<details><summary>{title}</summary>\n\n{text}\n</details>"
     return f"{title}\n\n{text}"
 
 
-def _totals(comparison: ComparisonData) -> TextTable:
-    titles = comparison.titles
-    rows = [[titles[key], *cells(delta, quantity(key).kind)] for key, delta in comparison.totals.items()]
-    return TextTable([("total", ""), *DELTA_TITLES], rows, [False, True, True, True, True])
+def _operator(op: str, sums: Mapping[str, Delta], names: Mapping[str, str]) -> Iterable[dict[str, Any]]:
+    calls = sums["n_layers"]
+    name = op if calls.equal else f"{op} ({calls.old} → {calls.new} calls)"
+    differ = {key: delta for key, delta in sums.items() if key != "n_layers" and not delta.equal}
+    return rows_of({"operator": name}, differ, names)
 
 
-def _operators(operators: Mapping[str, Mapping[str, Delta]], names: Mapping[str, str]) -> TextTable:
-    rows = []
-    for op, sums in operators.items():
-        calls = sums["n_layers"]
-        name = op if calls.equal else f"{op} ({calls.old} → {calls.new} calls)"
-        changed = {key: delta for key, delta in sums.items() if key != "n_layers" and not delta.equal}
-        rows += _rows([name], changed, names)
-    return TextTable([("operator", ""), ("what", ""), *DELTA_TITLES], rows, [False, False, True, True, True, True])
+def _call(difference: Difference, names: Mapping[str, str]) -> Iterable[dict[str, Any]]:
+    entry = difference.entry
+    changed = difference.settings.items()
+    settings = ", ".join(f"{name}: {_value_text(old)} → {_value_text(new)}" for name, (old, new) in changed)
+    head = {"change": difference.change, "module": entry["module"], "operator": entry["op"], "call": entry["name"]}
+    return rows_of({**head, "settings": settings}, difference.costs, names)
 
 
-def _calls(differences: Iterable[Difference], names: Mapping[str, str]) -> TextTable:
-    rows = []
-    for difference in differences:
-        entry = difference.entry
-        changed = difference.settings.items()
-        settings = ", ".join(f"{name}: {_value_text(old)} → {_value_text(new)}" for name, (old, new) in changed)
-        head = [difference.change, entry["module"], entry["op"], entry["name"]]
-        rows += [[*row, settings if i == 0 else ""] for i, row in enumerate(_rows(head, difference.costs, names))]
-    titles = [(title, "") for title in ("change", "module", "operator", "call", "what")]
-    numeric = [False] * 5 + [True] * 4 + [False]
-    return TextTable([*titles, *DELTA_TITLES, ("settings", "")], rows, numeric)
-
-
-def _conversion(changes: Iterable[ConversionChange], unit: str) -> TextTable:
+def _conversion(changes: Iterable[ConversionChange], unit: str) -> Table:
     rows = [
-        [
-            change.what,
-            ", ".join(change.old),
-            ", ".join(change.new),
-            str(change.times),
-            readable(change.flops.difference, "flops", signed=True),
-            readable(change.mrw.difference, "bytes", signed=True),
-        ]
+        {
+            "what": change.what,
+            "before": ", ".join(change.old),
+            "after": ", ".join(change.new),
+            "times": change.times,
+            "flops": Shown(change.flops.difference, readable(change.flops.difference, "flops", signed=True)),
+            "bytes": Shown(change.mrw.difference, readable(change.mrw.difference, "bytes", signed=True)),
+        }
         for change in changes
     ]
-    titles = [(title, "") for title in ("what", "before", "after", "times", unit, "bytes")]
-    return TextTable(titles, rows, [False, False, False, True, True, True])
-
-
-def _rows(head: Sequence[str], costs: Mapping[str, Delta], names: Mapping[str, str]) -> list[list[str]]:
-    """Return one row per cost, with ``head`` in the first row only; one row without costs if no cost differs."""
-    blank = [""] * len(head)
-    rows = [
-        [*(head if i == 0 else blank), names[key], *cells(delta, quantity(key).kind)]
-        for i, (key, delta) in enumerate(costs.items())
-    ]
-    return rows or [[*head, "", "", "", "", ""]]
-
-
-def _heading(comparison: ComparisonData) -> str:
-    counts = [(len(getattr(comparison, change)), change) for change in CHANGES]
-    return "Calls: " + ", ".join(f"{count} {change}" for count, change in counts)
-
-
-def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> TextTable:
-    return TextTable([(title, "") for title in titles], [list(row) for row in rows], [False] * len(titles))
+    columns = [*texts("what", "before", "after"), Column("times", "times", "count"), Column("flops", unit, "count")]
+    return Table("Conversion", [*columns, Column("bytes", "bytes", "count")], rows)
 
 
 def _value_text(value: Any) -> str:

@@ -1,8 +1,7 @@
-"""A comparison in plain JSON types, and as JSON text."""
+"""A comparison in plain JSON types."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,11 +13,6 @@ from costcore.text.values import jsonable
 
 SCHEMA = "costcore-comparison-1"
 """Name and version of the format."""
-
-
-def to_json(comparison: ComparisonData) -> str:
-    """Return the comparison as JSON text; integers are exact, and equal comparisons give equal text."""
-    return json.dumps(to_dict(comparison), indent=2, ensure_ascii=False) + "\n"
 
 
 def to_dict(comparison: ComparisonData) -> dict[str, Any]:

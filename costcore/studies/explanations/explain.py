@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from typing import IO, Any
+from typing import Any
 
 from costcore.analyses.conventions.catalog import conventions
 from costcore.errors import CostError
@@ -16,46 +15,36 @@ from costcore.studies.explanations.answers import Answer, ExplanationData
 from costcore.studies.explanations.known import hints
 from costcore.studies.explanations.number import PrintedNumber, read_number
 from costcore.studies.explanations.readings import ANOTHER_NETWORK, CUT, Base, Reading, bases, other_amounts
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Overview
+from costcore.tables import answer as results
+from costcore.tables.result import Result
+from costcore.tables.table import Table
+from costcore.text.table import Column
 
 MOST_USED = ("macs", "torch", "fvcore", "timm", "thop", "ptflops", "ptflops-modules", "deepspeed", "torchvision")
 """The conventions to name first, of several that give the same or are equally likely."""
 
 
-class Explanation(Displayed, ExplanationData):
+class Explanation(Result, ExplanationData):
     """Why somebody printed a number for a network; ``str`` of it gives the answer in sentences."""
 
-    def __str__(self) -> str:
+    def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
         return "\n".join(sentences.lines(self))
 
     def __repr__(self) -> str:
         best = "another network" if self.best is None else self.best.base
         return f"<Explanation of {self.number.text}: {best}>"
 
-    def _overview(self) -> Overview:
-        """Return the answer, and the other sentences."""
+    def _answer(self) -> results.Answer:
         first, *others = sentences.lines(self)
-        return Overview(first, (), (), [line.strip() for line in others])
-
-    def show(self, ost: IO[str] | None = None) -> None:
-        """Write the answer in sentences."""
-        (sys.stdout if ost is None else ost).write(f"{self}\n")
+        rows = [_plain(reading) for answer in self.answers for reading in answer.readings]
+        columns = [Column(key, key.capitalize(), kind) for key, kind in _KINDS.items()]
+        readings = Table("Readings that give the number, the cheapest first", columns, rows).part([])
+        return results.Answer(first, (), [readings], [line.strip() for line in others])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation in plain JSON types."""
-
-        def plain(reading: Reading) -> dict[str, Any]:
-            return {
-                "convention": reading.base,
-                "unit": reading.unit,
-                "value": float(reading.value) if reading.value.denominator > 1 else int(reading.value),
-                "price": reading.price,
-                "changes": list(reading.changes),
-                "size": reading.size,
-            }
-
         return {
+            **super().to_dict(),
             "number": self.number.text,
             "low": float(self.number.low),
             "high": float(self.number.high),
@@ -63,8 +52,8 @@ class Explanation(Displayed, ExplanationData):
             "macs": self.macs,
             "another_network": self.is_another_network,
             "ambiguous": self.is_ambiguous,
-            "answers": [[plain(reading) for reading in answer.readings] for answer in self.answers],
-            "nearest": [plain(reading) for reading in self.nearest],
+            "answers": [[_plain(reading) for reading in answer.readings] for answer in self.answers],
+            "nearest": [_plain(reading) for reading in self.nearest],
             "hints": [hint.text for hint in self.hints],
         }
 
@@ -111,6 +100,29 @@ def explain(
     answers = _answers(found, printed)
     nearest = () if answers else _nearest(tried, printed)
     return Explanation(printed, int(macs), answers, nearest, tuple(hints(int(macs), printed)))
+
+
+_KINDS = {
+    "convention": "text",
+    "unit": "text",
+    "value": "ratio",
+    "price": "count",
+    "changes": "names",
+    "size": "text",
+}
+"""The kinds of what is written of a reading."""
+
+
+def _plain(reading: Reading) -> dict[str, Any]:
+    value = reading.value
+    return {
+        "convention": reading.base,
+        "unit": reading.unit,
+        "value": float(value) if value.denominator > 1 else int(value),
+        "price": reading.price,
+        "changes": list(reading.changes),
+        "size": reading.size,
+    }
 
 
 def _at_other_sizes(number: PrintedNumber, sizes: Mapping[str, Callable[[], Report]]) -> Iterable[Reading]:

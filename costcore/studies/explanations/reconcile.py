@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from costcore.analyses.conventions.view import View
 from costcore.messages import unknown
@@ -14,14 +13,19 @@ from costcore.numbers.symbolic import as_text, expanded_sum, magnitude
 from costcore.reports.report import Report
 from costcore.studies.comparisons.matching import by_module, by_order
 from costcore.studies.explanations.wording import NOT_COUNTED, rule_in_words
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Figure, Overview, Part
+from costcore.tables.answer import Answer, Figure
 from costcore.tables.renderers import rendered
-from costcore.tables.show import show_text
-from costcore.text.table import TextTable
+from costcore.tables.result import Result
+from costcore.tables.table import Table
+from costcore.text.table import Column
 from costcore.text.targets import Target, save
+from costcore.text.values import Shown
 
-MODES = ("table", "md", "csv")
+COLUMNS = (
+    *(Column("name", "Convention or operator"), Column("amount", "Amount", "count")),
+    *(Column("n_calls", "Calls"), Column("rule", "Rule")),
+)
+"""The columns of the lines."""
 
 
 class Difference(NamedTuple):
@@ -45,7 +49,7 @@ class Difference(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Reconciliation(Displayed):
+class Reconciliation(Result):
     """Why two totals differ; the amounts of :attr:`lines` add up to the difference exactly.
 
     Attributes:
@@ -83,53 +87,49 @@ class Reconciliation(Displayed):
         operators = f"{len(self.lines)} operator{'s' * (len(self.lines) != 1)}"
         return f"<Reconciliation: {' → '.join(self.names)}, {_grouped(self.difference, '+')} in {operators}>"
 
-    def __str__(self) -> str:
-        return rendered(self._table(), "table")
+    def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
+        return rendered(self._table().text(), mode).rstrip("\n")
 
-    def _overview(self) -> Overview:
-        """Return the summary, and the lines as a table."""
-        return Overview(self.summary, (), [Part("By operator", self._table())], self.notes)
-
-    def show(self, ost: IO[str] | None = None, mode: str = "table") -> None:
-        """Write the lines as a table; ``mode`` is ``table``, ``md`` or ``csv``.
-
-        Raises:
-            ValueError: for any other mode.
-        """
-        if mode not in MODES:
-            raise ValueError(unknown("mode", mode, MODES))
-        show_text(self._table(), sys.stdout if ost is None else ost, mode, ["Calls"])
+    def _answer(self) -> Answer:
+        ends = zip(("old", "new"), self.names, self.totals, strict=True)
+        figures = [Figure(side, name, Shown(total, _grouped(total)), "count") for side, name, total in ends]
+        figures.append(
+            Figure("difference", "Difference", Shown(self.difference, _grouped(self.difference, "+")), "count")
+        )
+        return Answer(" → ".join(self.names), figures, [self._table()], [self.summary, *self.notes])
 
     def to_markdown(self, target: Target = None) -> str:
         """Return the lines as a Markdown table, and write it to ``target`` if given."""
-        return save(rendered(self._table(), "md"), target)
-
-    def to_html(self, target: Target = None, title: str = "") -> str:
-        """Return the lines as one self-contained HTML page, and write it to ``target`` if given."""
-        from costcore.tables.html import page
-
-        totals = [Figure(name, _grouped(total)) for name, total in zip(self.names, self.totals, strict=True)]
-        totals.append(Figure("Difference", _grouped(self.difference, "+")))
-        heading = title or " → ".join(self.names)
-        overview = Overview(heading, totals, [Part("Why they differ", self._table())], [self.summary, *self.notes])
-        return save(page(overview, settings="the lines add up to the difference of the totals"), target)
+        return save(rendered(self._table().text(), "md"), target)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the reconciliation in plain JSON types; symbolic amounts are texts."""
         sides = zip(("old", "new"), self.names, self.units, self.totals, strict=True)
         ends = {side: {"convention": name, "unit": unit, "total": _plain(total)} for side, name, unit, total in sides}
         lines = [{**line._asdict(), "amount": _plain(line.amount), "calls": list(line.calls)} for line in self.lines]
-        return {**ends, "difference": _plain(self.difference), "lines": lines, "notes": list(self.notes)}
+        return {
+            **super().to_dict(),
+            **ends,
+            "difference": _plain(self.difference),
+            "lines": lines,
+            "notes": list(self.notes),
+        }
 
-    def _table(self) -> TextTable:
+    def _table(self) -> Table:
         (old, new), (before, after) = self.names, self.totals
-        rows = [[old, _grouped(before), "", ""]]
+        rows: list[dict[str, Any]] = [{"name": old, "amount": Shown(before, _grouped(before))}]
         for line in self.lines:
             calls = f"{line.n_calls} call{'s' * (line.n_calls != 1)}" if line.n_calls else ""
-            rows.append([f"  {line.op}", _grouped(line.amount, "+"), calls, f"{line.old} → {line.new}"])
-        rows.append([new, _grouped(after), "", ""])
-        titles = [("Convention or operator", ""), ("Amount", ""), ("Calls", ""), ("Rule", "")]
-        return TextTable(titles, rows, [False, True, False, False], [None] * len(rows))
+            rows.append(
+                {
+                    "name": Shown(line.op, f"  {line.op}"),
+                    "amount": Shown(line.amount, _grouped(line.amount, "+")),
+                    "n_calls": Shown(line.n_calls, calls),
+                    "rule": f"{line.old} → {line.new}",
+                }
+            )
+        rows.append({"name": new, "amount": Shown(after, _grouped(after))})
+        return Table("By operator: the lines add up to the difference", COLUMNS, rows)
 
 
 def reconcile(

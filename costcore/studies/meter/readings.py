@@ -5,12 +5,11 @@ from __future__ import annotations
 from costcore.studies.meter.rates import Rates
 from costcore.studies.meter.step_log import StepLog, Totals
 from costcore.studies.meter.wording import described
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Figure, Overview
-from costcore.text.amounts import exact, readable
+from costcore.tables.answer import Answer, Figure
+from costcore.tables.result import Result
 
 
-class Readings(Displayed):
+class Readings(Result):
     """The rates of a meter; :class:`costcore.MFUMeter` counts the steps.
 
     Attributes:
@@ -87,13 +86,13 @@ class Readings(Displayed):
         """Return the rates of the last steps as text, followed by the notes."""
         return "\n".join([described(self.last, self.total, self.dtype), *self.notes])
 
-    def __str__(self) -> str:
+    def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
         return self.describe()
 
-    def _overview(self) -> Overview:
-        """Return the line of :meth:`describe`, the model FLOPs of all steps, and the notes."""
-        figures = [Figure("Model FLOPs of all steps", readable(self.model_flops, "flops"), exact(self.model_flops))]
-        return Overview(described(self.last, self.total, self.dtype), figures, (), self.notes)
+    def _answer(self) -> Answer:
+        rates = [Figure(name, name, value, "ratio", "", "measured") for name, value in self.last.scalars().items()]
+        flops = Figure("total_model_flops", "Model FLOPs of all steps", self.model_flops, "flops")
+        return Answer(described(self.last, self.total, self.dtype), [flops, *rates], (), self.notes)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({described(self.last, self.total, self.dtype)})"

@@ -8,13 +8,13 @@ from os import PathLike
 from costcore.analyses.devices.catalog import named
 from costcore.analyses.devices.device import Device
 from costcore.errors import CostError
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Figure, Overview
-from costcore.text.durations import duration
+from costcore.tables.answer import Answer, Figure
+from costcore.tables.result import Result
+from costcore.text.values import Shown
 
 
 @dataclass(frozen=True)
-class PhaseTime(Displayed):
+class PhaseTime(Result):
     """The least time of a pass: it is a bound, and programs take longer.
 
     If the pass reads experts, the bound is that of the mean of many passes, which read as many as are expected. Only
@@ -39,15 +39,15 @@ class PhaseTime(Displayed):
     cached_share: float
     least_memory_seconds: float
 
-    def _overview(self) -> Overview:
-        """Return the bound and what it comes from, and the tokens per second."""
+    def _answer(self) -> Answer:
+        rate, tokens = self.tokens_per_second, f"{self.tokens:,} new tokens in a pass"
         figures = [
-            Figure("At least", duration(self.bound_seconds), f"bound by {self.binds}"),
-            Figure("Compute", duration(self.compute_seconds)),
-            Figure("Weights and cache", duration(self.memory_seconds), "from main memory"),
-            Figure("At most", f"{self.tokens_per_second:,.0f} tokens/s", f"{self.tokens:,} new tokens in a pass"),
+            Figure("bound_seconds", "At least", self.bound_seconds, "duration", f"bound by {self.binds}", "bound"),
+            Figure("compute_seconds", "Compute", self.compute_seconds, "duration", "", "bound"),
+            Figure("memory_seconds", "Weights and cache", self.memory_seconds, "duration", "from main memory", "bound"),
+            Figure("tokens_per_second", "At most", Shown(rate, f"{rate:,.0f} tokens/s"), "ratio", tokens, "bound"),
         ]
-        return Overview(f"Least time of a pass on {self.device}", figures, (), self.remarks)
+        return Answer(f"Least time of a pass on {self.device}", figures, (), self.remarks)
 
     @property
     def bound_seconds(self) -> float:

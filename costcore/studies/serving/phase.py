@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from costcore.reports.intensity import intensity
 from costcore.studies.serving.cached_model import Latent
@@ -15,11 +15,11 @@ from costcore.studies.serving.experts import not_expected, not_needed
 from costcore.studies.serving.latents import attended
 from costcore.studies.serving.point import Point
 from costcore.studies.serving.tally import Experts, Tallies, Tally
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Figure, Overview, Part
-from costcore.tables.tabulate import tabulate
-from costcore.text.amounts import exact, readable
+from costcore.tables.answer import Answer, Figure
+from costcore.tables.result import Result
+from costcore.tables.table import Table
 from costcore.text.table import Column
+from costcore.text.values import Shown
 
 if TYPE_CHECKING:
     from costcore.analyses.devices.device import Device
@@ -48,7 +48,7 @@ MOST_OPERATORS = 8
 
 
 @dataclass(frozen=True, repr=False)
-class Phase(Displayed):
+class Phase(Result):
     """The work of one pass. Bytes are those of the formats in which weights, activations and cache are stored.
 
     Attributes:
@@ -73,27 +73,22 @@ class Phase(Displayed):
         sequences = f"{self.batch} sequence{'s' * (self.batch != 1)} of {self.context} tokens"
         return f"<Phase {self.name}: {sequences}, {self.macs:,} MACs, {self.memory_bytes:,} bytes of weights and cache>"
 
-    def _overview(self) -> Overview:
-        """Return the sums, and the operators with the most bytes."""
+    def _answer(self) -> Answer:
+        per_byte = Shown(self.intensity, f"{self.intensity:.3g}")
         figures = [
-            Figure("MACs", readable(self.macs, "flops"), exact(self.macs)),
-            *(_bytes_figure(title, getattr(self, column)) for column, title in TITLES.items()),
-            Figure("FLOPs per byte", f"{self.intensity:.3g}", "of products, per byte of weights and cache"),
+            Figure("macs", "MACs", self.macs, "flops"),
+            *(Figure(column, title, getattr(self, column), "bytes") for column, title in TITLES.items()),
+            Figure("intensity", "FLOPs per byte", per_byte, "ratio", "of products, per byte of weights and cache"),
         ]
-        entries: list[dict[str, Any]] = [
-            {"op": op, **sums} for op, sums in self.by_op().items() if any(sums[key] for key in SHOWN)
-        ]
-        shown, hidden = entries[:MOST_OPERATORS], entries[MOST_OPERATORS:]
-        if hidden:
-            shown.append({"op": "others", **{key: sum(each[key] for each in hidden) for key in ("n_calls", *SHOWN)}})
+        rows = [{"op": op, **sums} for op, sums in self.by_op().items() if any(sums[key] for key in SHOWN)]
         columns = [
             *(Column("op", "Operator"), Column("n_calls", "# Calls", "count"), Column("macs", "MACs", "flops")),
             *(Column(key, title, "bytes") for key, title in TITLES.items()),
         ]
-        table = tabulate(columns, shown, "auto", 1, fixed=True)
-        sequences = f"{exact(self.batch)} sequence{'s' * (self.batch != 1)} of {exact(self.context)} tokens"
-        title = f"{self.name.capitalize()} of {sequences}, {exact(self.new_tokens)} new in all"
-        return Overview(title, figures, [Part("By operator, most bytes first", table)])
+        operators = Table("By operator, most bytes first", columns, rows).top(MOST_OPERATORS)
+        sequences = f"{self.batch:,} sequence{'s' * (self.batch != 1)} of {self.context:,} tokens"
+        title = f"{self.name.capitalize()} of {sequences}, {self.new_tokens:,} new in all"
+        return Answer(title, figures, [operators])
 
     @property
     def name(self) -> str:
@@ -295,10 +290,6 @@ class Phase(Displayed):
         for each in self.tallies.experts:
             found[each.op] = found.get(each.op, Fraction(0)) + left_out(each, self.new_tokens)
         return found
-
-
-def _bytes_figure(title: str, nbytes: int) -> Figure:
-    return Figure(title, readable(nbytes, "bytes"), f"{exact(nbytes)} B")
 
 
 def _nbytes(bits: Fraction | int) -> int:

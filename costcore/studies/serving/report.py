@@ -22,9 +22,9 @@ from costcore.studies.serving.point import SHAPES, Point
 from costcore.studies.serving.runs import Runs
 from costcore.studies.serving.stored_weights import StoredWeights
 from costcore.studies.serving.tally import Tallies, Widths
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Figure, Overview
-from costcore.text.amounts import exact, parse_bytes, readable
+from costcore.tables.answer import Answer, Figure
+from costcore.tables.result import Result
+from costcore.text.amounts import parse_bytes
 from costcore.trace.call import Assumption
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ FORMULA_COLUMNS = ("macs", "flops", "load_weight", "load_act", "store_act", "loa
 """The amounts that have formulas; those of bytes are in bits."""
 
 
-class ServingReport(Displayed):
+class ServingReport(Result):
     """What prefill and decode of a language model cost, and how many sequences fit beside it.
 
     The model runs on the meta device, on new tokens after others that are in its cache, at few sizes; what it computes,
@@ -315,21 +315,18 @@ class ServingReport(Displayed):
         """Name of the class of the model."""
         return self._model.name
 
-    def _overview(self) -> Overview:
-        """Return what weights and cache take; no pass is needed for it."""
+    def _answer(self) -> Answer:
+        weights = self.dtype if self._weights is None else self._weights.name
+        cache = f"{self._kv.name}, {self.cache}"
         figures = [
-            Figure("Parameters", readable(self.n_params, "flops"), exact(self.n_params)),
-            _bytes_figure("Weights", self.weight_bytes, self.dtype if self._weights is None else self._weights.name),
-            _bytes_figure("Cache per token", self.kv_bytes_per_token, f"{self._kv.name}, {self.cache}"),
+            Figure("n_params", "Parameters", self.n_params, "flops"),
+            Figure("weight_bytes", "Weights", self.weight_bytes, "bytes", weights),
+            Figure("kv_bytes_per_token", "Cache per token", self.kv_bytes_per_token, "bytes", cache),
         ]
         if self.most_tokens is not None:
-            figures.append(Figure("Longest sequence", exact(self.most_tokens), "tokens"))
-        return Overview(
-            f"{self.name}, served in {self.dtype}",
-            figures,
-            (),
-            [*self.notes, *(f"assumed: {each}" for each in self._runs.assumptions)],
-        )
+            figures.append(Figure("most_tokens", "Longest sequence", self.most_tokens, "count", "tokens"))
+        remarks = [*self.notes, *(f"assumed: {each}" for each in self._runs.assumptions)]
+        return Answer(f"{self.name}, served in {self.dtype}", figures, (), remarks)
 
     def __repr__(self) -> str:
         stored = "" if self._weights is None else f", weights {self._weights.name}"
@@ -340,10 +337,6 @@ INDEPENDENT = (
     "tokens choose experts with equal probability and independently: E (1 - (1 - k / E) ** tokens) of E are expected"
 )
 """What expected reads of experts rest on."""
-
-
-def _bytes_figure(title: str, nbytes: int, note: str) -> Figure:
-    return Figure(title, readable(nbytes, "bytes"), f"{exact(nbytes)} B, {note}")
 
 
 def _cached_model(model: Any, cache: str, dtype: str | None) -> CachedModel:

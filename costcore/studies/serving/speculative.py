@@ -7,13 +7,14 @@ from os import PathLike
 
 from costcore.analyses.devices.device import Device
 from costcore.studies.serving.phase import Phase
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Figure, Overview
-from costcore.text.amounts import exact, readable
+from costcore.tables.answer import Answer, Figure
+from costcore.tables.result import Result
+from costcore.text.amounts import exact
+from costcore.text.values import Shown
 
 
 @dataclass(frozen=True, repr=False)
-class Speculation(Displayed):
+class Speculation(Result):
     """A step of speculative decoding.
 
     Source: Leviathan et al., "Fast Inference from Transformers via Speculative Decoding", arXiv:2211.17192, equation 1.
@@ -33,16 +34,16 @@ class Speculation(Displayed):
     def __repr__(self) -> str:
         return f"<Speculation: {self.drafts} drafts, acceptance {self.acceptance:g}, {self.macs:,} MACs>"
 
-    def _overview(self) -> Overview:
-        """Return the MACs of a step, and the tokens that it yields."""
+    def _answer(self) -> Answer:
         drafts = f"{self.drafts} draft{'s' * (self.drafts != 1)} of each of {exact(self.verify.batch)} sequences"
+        expected = Shown(self.expected_tokens, f"{self.expected_tokens:.3g}")
         figures = [
-            Figure("MACs", readable(self.macs, "flops"), exact(self.macs)),
-            Figure("of a draft", readable(self.draft.macs, "flops"), exact(self.draft.macs)),
-            Figure("of the verification", readable(self.verify.macs, "flops"), exact(self.verify.macs)),
-            Figure("Expected tokens", f"{self.expected_tokens:.3g}", "of each sequence in a step"),
+            Figure("macs", "MACs", self.macs, "flops"),
+            Figure("draft_macs", "of a draft", self.draft.macs, "flops"),
+            Figure("verify_macs", "of the verification", self.verify.macs, "flops"),
+            Figure("expected_tokens", "Expected tokens", expected, "ratio", "of each sequence in a step"),
         ]
-        return Overview(f"Speculative decoding, {drafts}, acceptance {self.acceptance:g}", figures)
+        return Answer(f"Speculative decoding, {drafts}, acceptance {self.acceptance:g}", figures)
 
     @property
     def expected_tokens(self) -> float:

@@ -15,11 +15,11 @@ from costcore.numbers.symbolic import as_text
 from costcore.reports.exports.dataframe import columns_to_dataframe
 from costcore.studies.sweeps.figures import DEFAULT_COLUMNS, figure
 from costcore.studies.sweeps.row import ModelRow
-from costcore.tables.overview.displayed import Displayed
-from costcore.tables.overview.overview import Overview, Part
+from costcore.tables.answer import Answer
+from costcore.tables.result import Result
 from costcore.tables.show import show_text
-from costcore.tables.tabulate import tabulate
-from costcore.text.table import Column, TextTable
+from costcore.tables.table import Table
+from costcore.text.table import Column
 
 MOST_ROWS = 40
 """The maximum number of rows that ``print`` and notebooks show."""
@@ -28,7 +28,7 @@ NAME, STATUS = Column("name", "Model"), Column("status", "Status")
 
 
 @dataclass(frozen=True, repr=False)
-class ModelTable(Displayed):
+class ModelTable(Result):
     """The costs of several models, one row per model, in the given order.
 
     Attributes:
@@ -74,22 +74,26 @@ class ModelTable(Displayed):
         Raises:
             TypeError, ValueError: if an argument is invalid.
         """
-        table = self._table(self.rows, unit, n_digits, fixed=mode == "table")
+        if mode in ("json", "html"):
+            super().show(ost, mode)
+            return
+        table = self._table.text(unit, n_digits, fixed=mode == "table")
         shown_first = ("name", "flops", "macs", "n_params")
         dropped_first = [each for each in reversed([*self.arguments, *self.columns]) if each not in shown_first]
         show_text(table, ost or sys.stdout, mode, [self._column(name).title for name in dropped_first])
 
-    def _table(self, rows: Sequence[ModelRow], unit: str | None, n_digits: int | None, fixed: bool) -> TextTable:
+    @property
+    def _table(self) -> Table:
         columns = [NAME, *map(self._column, (*self.arguments, *self.columns)), STATUS]
-        return tabulate(columns, [*map(_entry, rows)], unit, n_digits, fixed)
+        return Table("All rows", columns, [*map(_entry, self.rows)], prefix="autoaligned", n_digits=2)
 
-    def _overview(self) -> Overview:
+    def _answer(self) -> Answer:
         """Return the table, with its first and last rows if it is long."""
-        n, half = len(self.rows), MOST_ROWS // 2
-        rows = self.rows if n <= MOST_ROWS else (*self.rows[:half], *self.rows[-half:])
-        title = "All rows" if n <= MOST_ROWS else f"The first and the last {half} of {n:,} rows"
-        part = Part(title, self._table(rows, "autoaligned", 2, fixed=True))
-        return Overview(self._count, parts=[part])
+        table, half = self._table, MOST_ROWS // 2
+        if len(table) > MOST_ROWS:
+            title = f"The first and the last {half} of {len(table):,} rows"
+            table = table.part([*table.rows[:half], *table.rows[-half:]], title)
+        return Answer(self._count, (), [table])
 
     def to_dataframe(self) -> Any:
         """Return a ``pandas.DataFrame`` with one row per model: name, arguments, figures, ``status`` and ``failed``.

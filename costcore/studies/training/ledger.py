@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from costcore.analyses.devices.device import Device
 from costcore.api.estimate import estimate
@@ -19,14 +19,12 @@ from costcore.studies.training.products import ATTENTION, Packing
 from costcore.studies.training.stage import Stage
 from costcore.studies.training.step import Step
 from costcore.studies.training.utilization import check_positive
-from costcore.tables.overview.displayed import Displayed
+from costcore.tables.answer import Answer
+from costcore.tables.result import Result
 from costcore.text.targets import Target, writable
 
-if TYPE_CHECKING:
-    from costcore.tables.overview.overview import Overview
 
-
-class TrainingLedger(Displayed, LedgerData):
+class TrainingLedger(Result, LedgerData):
     """The FLOPs of a training run: of one stage, or of several that add up.
 
     Model FLOPs are two per MAC of the forward and backward pass of what was captured: LoRA, frozen parts and experts
@@ -145,10 +143,15 @@ class TrainingLedger(Displayed, LedgerData):
         self.__dict__.pop("rules", None)
         return self.stages[-1]
 
-    def _overview(self) -> Overview:
-        from costcore.studies.training.overview import overview_of
+    def _answer(self) -> Answer:
+        from costcore.studies.training.answer import answer_of
 
-        return overview_of(self)
+        return answer_of(self)
+
+    def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
+        from costcore.studies.training.text import lines_of
+
+        return "\n".join(lines_of(self))
 
     def to_dict(self, **arguments: Any) -> dict[str, Any]:
         """Return the ledger in plain JSON types, as ``costcore/studies/training/ledger.schema.json`` describes them.
@@ -170,6 +173,9 @@ class TrainingLedger(Displayed, LedgerData):
     def show(
         self,
         ost: IO[str] | None = None,
+        mode: str = "table",
+        unit: str | None = "auto",
+        n_digits: int | None = None,
         *,
         step_seconds: float | Mapping[str, float] | None = None,
         base_flops: float | None = None,
@@ -178,6 +184,9 @@ class TrainingLedger(Displayed, LedgerData):
 
         Args:
             ost: the stream to write to; default: standard output.
+            mode: ``table`` for text, or another format, as for every result, without the following arguments.
+            unit: not used by text.
+            n_digits: not used by text.
             step_seconds: measured seconds per step, for MFU and HFU, by name of the stage; or a number, if there is one
                 stage.
             base_flops: training FLOPs of the model that this run modifies.
@@ -188,6 +197,9 @@ class TrainingLedger(Displayed, LedgerData):
         """
         from costcore.studies.training.text import lines_of
 
+        if mode != "table":
+            super().show(ost, mode, unit, n_digits)
+            return
         base = None if base_flops is None else whole(base_flops, "base_flops")
         lines = [*lines_of(self, base, self.seconds_by_stage(step_seconds))]
         writable(ost or sys.stdout).write("".join(f"{line}\n" for line in lines))

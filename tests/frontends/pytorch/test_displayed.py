@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import functools
+import io
+import json
 import re
 import warnings
+from importlib.resources import files
 
 import pytest
 import torch
 
 import costcore
 from costcore import ComputationalCostHook, Tensor, TrainingLedger, estimate
-from costcore.tables.overview.displayed import Displayed
+from costcore.tables.result import Result
 from tests.core.analyses.timing.toy_calibration import calibrated_device
 from tests.core.tables.overview.test_overview import Elements
 from tests.core.tables.overview.test_public_results import reachable
@@ -89,7 +93,7 @@ RESULTS = {
 
 
 def test_every_class_is_here():
-    assert {each.__name__ for each in reachable() if issubclass(each, Displayed)} == RESULTS.keys()
+    assert {each.__name__ for each in reachable() if issubclass(each, Result)} == RESULTS.keys()
 
 
 @pytest.mark.parametrize("name", RESULTS)
@@ -120,7 +124,7 @@ def test_memory_shows_its_peak_and_the_largest_blocks():
 def test_an_arena_shows_its_figures():
     """The results of the convolution and of the relu, 4 8 6 6 numbers, are alive together: 2 4 1152 = 9,216 bytes."""
     assert shown(inference().arena())[1][:3] == ["Peak", "9", "KiB"]
-    assert ["Weights", "and", "constants", "12.164", "KiB", "12,456", "B,", "flash"] in shown(inference().arena())
+    assert ["Weights", "and", "constants", "12.164", "KiB", "12,456", "B;", "flash"] in shown(inference().arena())
 
 
 def test_receptive_fields_show_those_of_the_outputs():
@@ -146,4 +150,86 @@ def test_tensors_can_be_given_to_a_ledger_without_a_report():
     model = torch.nn.Sequential(torch.nn.Embedding(20, 4), torch.nn.Linear(4, 20))
     ledger = TrainingLedger(model, Tensor((2, 8), "int64"), tokens=160)
     # 16 tokens x 80 multiply-adds forward, as many for the gradient of the input and of the weight: 6 x 80 a token
-    assert ["Model", "FLOPs", "7.680e4", "76,800"] in shown(ledger)
+    assert ledger.model_flops == 76_800 and "model FLOPs per token" in str(ledger)
+
+
+OWN_SCHEMAS = {
+    **dict.fromkeys(("Report", "ComputationalCostHook", "FusedView", "View"), ("costcore.reports", "report")),
+    "TrainingLedger": ("costcore.studies.training", "ledger"),
+}
+"""The package and the name of the schema of results with a documented format."""
+
+OWN_CSV = ("Report", "ComputationalCostHook", "FusedView", "View")
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_json_has_a_schema_and_reads_back(name):
+    jsonschema = pytest.importorskip("jsonschema")
+    result = RESULTS[name]()
+    data = result.to_dict()
+    package, schema = OWN_SCHEMAS.get(name, ("costcore.tables", "result"))
+    text = files(package).joinpath(f"{schema}.schema.json").read_text("utf-8")
+    jsonschema.validate(data, json.loads(text))
+    assert json.loads(result.to_json()) == data
+
+
+@pytest.mark.parametrize("name", [name for name in RESULTS if name not in OWN_SCHEMAS])
+def test_data_has_the_exact_figures_and_every_row(name):
+    result = RESULTS[name]()
+    answer, data = result._answer(), result.to_dict()
+    assert [*data["figures"]] == [each.name for each in answer.figures]
+    for figure in answer.figures:
+        exact = getattr(figure.value, "value", figure.value)
+        assert data["figures"][figure.name]["value"] == (list(exact) if isinstance(exact, tuple) else exact)
+    for table, written in zip(answer.tables, data["tables"], strict=True):
+        assert len(written["rows"]) == len(table.whole.rows)
+        assert {column["key"] for column in written["columns"]} == {column.key for column in table.columns}
+    for table in answer.tables:
+        numbers = [c.key for c in table.columns if c.kind in ("flops", "bytes")]
+        assert not any(isinstance(row.get(key), float) for row in table.whole.rows for key in numbers)
+
+
+@pytest.mark.parametrize("name", [name for name in RESULTS if name not in OWN_CSV])
+def test_csv_and_data_frames_have_the_rows(name):
+    result = RESULTS[name]()
+    data = result.to_dict() if name not in OWN_SCHEMAS else Result.to_dict(result)
+    for index, table in enumerate(data["tables"]):
+        rows = [*csv.DictReader(io.StringIO(result.to_csv(table=index)))]
+        assert len(rows) == len(table["rows"])
+        for row, exact in zip(rows, table["rows"], strict=True):
+            for key, value in exact.items():
+                if isinstance(value, (int, float)):
+                    assert type(value)(row[key]) == value
+        frame = result.to_pandas(index)
+        assert [*frame.columns] == [column["key"] for column in table["columns"]] and len(frame) == len(rows)
+        for key in frame.columns:
+            exact = [row[key] for row in table["rows"]]
+            if exact and all(isinstance(value, int) for value in exact):
+                assert frame[key].tolist() == exact
+    if not data["tables"]:
+        rows = {row["name"]: row["value"] for row in csv.DictReader(io.StringIO(result.to_csv()))}
+        assert rows.keys() == data["figures"].keys()
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_every_file_has_its_suffix(name, tmp_path):
+    result = RESULTS[name]()
+    for suffix in (".txt", ".md", ".csv", ".json", ".html"):
+        path = tmp_path / f"result{suffix}"
+        result.save(path)
+        assert path.read_text("utf-8").strip()
+    assert (tmp_path / "result.txt").read_text("utf-8") == f"{result}\n"
+    assert (tmp_path / "result.html").read_text("utf-8").startswith("<!DOCTYPE html>")
+    out = io.StringIO()
+    result.show(out)
+    if name not in ("TimeComparison", "ModelTable", "Comparison"):  # show a table by default, and all of its rows
+        assert out.getvalue() == f"{result}\n"
+
+
+def test_a_page_of_a_result_has_no_script():
+    pages = {
+        name: RESULTS[name]().to_html() for name in ("Memory", "Arena", "LargestBatch", "Reconciliation", "Comparison")
+    }
+    for name, page in pages.items():
+        found = Elements(page)
+        assert "script" not in found.counts and found.open == [] and found.counts["h1"] == 1, name
