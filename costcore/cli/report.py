@@ -53,6 +53,7 @@ from costcore.tables.columns import (
     choose,
 )
 from costcore.tables.renderers import renderers
+from costcore.tables.result import Result
 from costcore.text.table import Column
 from costcore.text.targets import save_output
 from costcore.text.units import check_digits
@@ -105,7 +106,7 @@ def _show_groups(fused: FusedView, **options: Any) -> None:
 
 
 def _show_overview(report: Report, ost: IO[str], mode: str, **options: Any) -> None:
-    ost.write(f"{report._repr_markdown_() if mode == 'md' else report}\n")
+    ost.write(f"{Result.to_markdown(report) if mode == 'md' else report}\n")
 
 
 VIEWS: Mapping[str, View] = {
