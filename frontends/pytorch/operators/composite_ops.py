@@ -8,7 +8,7 @@ _NAMES = """
 linear matmul einsum bilinear
 conv1d conv2d conv3d conv1d.padding conv2d.padding conv3d.padding
 conv_transpose1d conv_transpose2d.input conv_transpose3d.input
-batch_norm layer_norm group_norm instance_norm rms_norm scaled_dot_product_attention
+batch_norm layer_norm group_norm instance_norm rms_norm _fused_rms_norm scaled_dot_product_attention
 lstm.input lstm.data gru.input gru.data rnn_tanh.input rnn_tanh.data rnn_relu.input rnn_relu.data
 lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
 softmax.int log_softmax.int selu selu_ relu6 relu6_ log_sigmoid prelu

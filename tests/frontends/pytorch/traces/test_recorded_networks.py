@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
 
 from costcore import estimate
 from costcore.trace.call import PHASES
@@ -82,3 +83,12 @@ def test_reports_of_traces_have_every_view(tmp_path):
     assert "Conv2d_0" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert str(report.time("h100-sxm5-80gb"))
     assert str(report)
+
+
+@pytest.mark.skipif(not hasattr(torch.ops.aten, "_fused_rms_norm"), reason="this PyTorch has no such operator")
+def test_a_fused_norm_that_a_trace_calls_by_name_is_one_call(tmp_path):
+    arguments = (tensor(4, 8), ("ScalarList", [], [], "[8]"), tensor(8), ("Scalar", [], [], "1e-06"))
+    report = estimate(write(tmp_path / "trace.json", [op("aten::_fused_rms_norm", 0, 5, *arguments)]))
+    (record,) = report.trace
+    assert record.call.layer.op == "rms_norm"
+    assert (record.cost.mread, record.cost.mwrite) == (4 * (4 * 8 + 8), 4 * 4 * 8)
