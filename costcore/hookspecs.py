@@ -61,6 +61,12 @@ def costcore_caches() -> Mapping[str, Callable[[Any], Any]]:
 
 
 @hookspec
+def costcore_commands() -> Iterable[Any]:
+    """Return a ``costcore.cli.commands.Command`` for each further command, ``costcore NAME``."""
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
 def costcore_quantities() -> Iterable[Any]:
     """Return a ``Quantity`` for each number, or text, that tables, budgets and comparisons can show of a run."""
     raise AssertionError("a specification is never called")

@@ -1,41 +1,80 @@
-"""The commands of the command line."""
+"""The commands of the command line: our own, each a file of this folder, and those of plug-ins."""
 
-from collections.abc import Mapping
+from __future__ import annotations
 
-COMMANDS: Mapping[str, str] = {
-    "calibrate": "costcore.cli.calibrate:main",
-    "check": "costcore.cli.check:main",
-    "conventions": "costcore.cli.conventions:main",
-    "devices": "costcore.cli.devices:main",
-    "diff": "costcore.cli.diff:main",
-    "explain": "costcore.cli.explain:main",
-    "memory": "costcore.cli.memory:main",
-    "plot": "costcore.cli.plot:main",
-    "profile": "costcore.cli.profile:main",
-    "reconcile": "costcore.cli.reconcile:main",
-    "serve": "costcore.cli.serve:main",
-    "table": "costcore.cli.table:main",
-    "time": "costcore.cli.time:main",
-    "train": "costcore.cli.train:main",
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """A command, ``costcore NAME``.
+
+    Attributes:
+        name: its name, one word.
+        arguments: what follows the name in the help, ``MODEL``; may be empty.
+        summary: what it does, in one phrase.
+        path: the import path of the function that runs it, ``package.module:main``. It takes the remaining arguments
+            and returns the exit code, and is imported when the command runs.
+    """
+
+    name: str
+    arguments: str
+    summary: str
+    path: str
+
+
+COMMANDS = {
+    name: Command(name, arguments, summary, f"costcore.cli.{name}:main")
+    for name, arguments, summary in (
+        ("diff", "OLD NEW", "compare two models or saved reports"),
+        ("check", "MODEL", "check a model against a budget"),
+        ("table", "MODEL ...", "list several models, one row per model"),
+        ("plot", "MODEL", "draw operators, modules, memory, a roofline or sizes"),
+        ("memory", "MODEL", "find the largest batch that fits into a memory"),
+        ("explain", "MODEL N", "say by which rules somebody got the number N"),
+        ("reconcile", "MODEL A B", "list why the conventions A and B differ"),
+        ("conventions", "", "list the conventions"),
+        ("time", "MODEL", "state how long a run takes at least on a device"),
+        ("profile", "TRACE", "state where the time of a recorded run goes"),
+        ("train", "MODEL", "state the FLOPs of a training run, and its MFU"),
+        ("serve", "MODEL", "state what prefill and decode of a language model cost"),
+        ("devices", "", "list the devices"),
+        ("calibrate", "", "measure a device, so that times can be estimated"),
+    )
 }
-"""The other commands, each with the function that runs it."""
+"""Our own commands by name, in the order of the help."""
 
-DESCRIPTION = """Report the computational cost of one pass of a neural network: FLOPs, MACs, bytes read and
-written, and parameters.
 
-commands (costcore COMMAND --help lists their options):
-  costcore MODEL               report the cost of a model (options below)
-  costcore diff OLD NEW        compare two models or saved reports
-  costcore check MODEL         check a model against a budget
-  costcore table MODEL ...     list several models, one row per model
-  costcore plot MODEL          draw operators, modules, memory, a roofline or sizes
-  costcore memory MODEL        find the largest batch that fits into a memory
-  costcore explain MODEL N     say by which rules somebody got the number N
-  costcore reconcile MODEL A B list why the conventions A and B differ
-  costcore conventions         list the conventions
-  costcore time MODEL          state how long a run takes at least on a device
-  costcore profile TRACE       state where the time of a recorded run goes
-  costcore train MODEL         state the FLOPs of a training run, and its MFU
-  costcore serve MODEL         state what prefill and decode of a language model cost
-  costcore devices             list the devices
-  costcore calibrate           measure a device, so that times can be estimated"""
+def commands() -> dict[str, Command]:
+    """Return all commands by name, those of plug-ins last. No plug-in replaces another command.
+
+    Raises:
+        CostError: if a plug-in fails; the message includes its name.
+    """
+    from costcore.plugins import objects_from_plugins  # the plug-in manager takes long to import
+
+    found = dict(COMMANDS)
+    for of_plugin in objects_from_plugins("costcore_commands", Command):
+        for command in of_plugin:
+            found.setdefault(command.name, command)
+    return found
+
+
+def named(word: str) -> Command | None:
+    """Return the command that the first word of a command line names; None for a model.
+
+    Raises:
+        CostError: as :func:`commands`.
+    """
+    return COMMANDS.get(word) or (commands().get(word) if word.isidentifier() else None)
+
+
+def description() -> str:
+    """Return the help above the options: what the program does, and its commands."""
+    rows = [("MODEL", "report the cost of a model (options below)")]
+    rows += [(f"{each.name} {each.arguments}".rstrip(), each.summary) for each in commands().values()]
+    lines = "\n".join(f"  costcore {usage:19} {summary}" for usage, summary in rows)
+    return (
+        "Report the computational cost of one pass of a neural network: FLOPs, MACs, bytes read and\n"
+        "written, and parameters.\n\n"
+        f"commands (costcore COMMAND --help lists their options):\n{lines}"
+    )

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from costcore.cli.commands import COMMANDS
+from costcore.cli.commands import named
 from costcore.cli.encoding import never_fail
 from costcore.cli.exit_codes import FAILURE, INTERRUPTED
 from costcore.errors import CostError
@@ -18,11 +18,11 @@ REPORT = "costcore.cli.report:main"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code. Invalid input does not cause a traceback."""
     argv = sys.argv[1:] if argv is None else argv
-    is_command = bool(argv) and argv[0] in COMMANDS
-    module, _, function = (COMMANDS[argv[0]] if is_command else REPORT).partition(":")
     try:
         never_fail()
-        return int(getattr(import_module(module), function)(argv[1:] if is_command else argv))
+        command = named(argv[0]) if argv else None
+        module, _, function = (REPORT if command is None else command.path).partition(":")
+        return int(getattr(import_module(module), function)(argv if command is None else argv[1:]))
     except CostError as error:  # a broken plug-in: the parser needs the renderers and frontends of plug-ins
         from costcore.cli.running import print_message
 

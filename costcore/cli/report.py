@@ -14,7 +14,7 @@ from costcore._version import __version__
 from costcore.analyses.memory.arena_rows import ARENA, ArenaColumns
 from costcore.analyses.memory.caching import POLICIES
 from costcore.api.load_model import parse_dims, parse_inputs, parse_shapes
-from costcore.cli.commands import COMMANDS, DESCRIPTION
+from costcore.cli.commands import commands, description
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import (
     MODEL,
@@ -132,7 +132,7 @@ WITHOUT_FLOPS = ("memory", "arena", "receptive_field")
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
-    parser = command_parser("costcore", "MODEL", DESCRIPTION, EPILOG)
+    parser = command_parser("costcore", "MODEL", description(), EPILOG)
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     add_model_options(parser)
     _add_view_options(parser)
@@ -206,9 +206,9 @@ def main(argv: Sequence[str]) -> int:
     """Report the cost of a model and return the exit code."""
     parser = build_parser()
     if argv and argv[0].isalpha() and not Path(argv[0]).is_dir():
-        commands = ", ".join(COMMANDS)
+        known = sorted(commands())
         parser.error(
-            f"{argv[0]!r} is not a model or a command (commands: {commands}){did_you_mean(argv[:1], COMMANDS)}"
+            f"{argv[0]!r} is not a model or a command (commands: {', '.join(known)}){did_you_mean(argv[:1], known)}"
         )
     return run_command(parser, argv, _report_model)
 

@@ -6,10 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from costcore import Report
+from costcore import Report, hookimpl, plugins
 from costcore.api.load_model import parse_inputs, parse_shapes
-from costcore.cli import main as cli
-from costcore.cli.commands import COMMANDS, DESCRIPTION
+from costcore.cli.commands import COMMANDS, Command, description
 from costcore.cli.main import main
 from costcore.ir import Tensor
 from tests.core import html_reports
@@ -303,10 +302,10 @@ def test_every_command_exists_and_is_in_the_help(name, capsys):
         main([name, "--help"])
     assert left.value.code == 0
     assert f"costcore {name}" in capsys.readouterr().out
-    assert f"costcore {name}" in DESCRIPTION
+    assert f"costcore {name}" in description()
 
 
-def test_a_command_receives_the_remaining_arguments_and_returns_its_exit_code(monkeypatch):
+def test_a_command_receives_the_remaining_arguments_and_returns_its_exit_code(monkeypatch, capsys):
     received = []
 
     def run(argv):
@@ -314,9 +313,22 @@ def test_a_command_receives_the_remaining_arguments_and_returns_its_exit_code(mo
         return 7
 
     monkeypatch.setitem(sys.modules, "toy_command", SimpleNamespace(main=run))
-    monkeypatch.setattr(cli, "COMMANDS", {"toy": "toy_command:main"})
-    assert main(["toy", "a", "--b"]) == 7
-    assert received == ["a", "--b"]
+    toy = Command("toy", "CITY", "count the toys of a city", "toy_command:main")
+    plugin = type("Toys", (), {"costcore_commands": hookimpl(lambda self: [toy])})()
+    plugins.register(plugin)
+    try:
+        assert main(["toy", "a", "--b"]) == 7
+        assert received == ["a", "--b"]
+        with pytest.raises(SystemExit):
+            main(["--help"])
+        assert "  costcore toy CITY            count the toys of a city\n" in capsys.readouterr().out
+        with pytest.raises(SystemExit):
+            main(["toys", "a.onnx"])
+        assert capsys.readouterr().err.endswith("Did you mean 'toy'?\n")
+    finally:
+        plugins.unregister(plugin)
+    with pytest.raises(SystemExit):
+        main(["toy", "a.onnx"])
 
 
 def run_module(*arguments, **environment):
