@@ -94,8 +94,12 @@ class TableData:
         return self.part([*self.rows[:n], self.others(hidden)], title) if hidden else self
 
     def part(self: AnyTable, rows: Sequence[Row], title: str = "") -> AnyTable:
-        """Return a table with some of the rows; data formats of a result that shows it write all rows."""
+        """Return a table with some of the rows; data formats of a result that shows it write all rows.
+
+        A table without rows has no total either, and is not shown.
+        """
         shown = self._with(rows)
+        shown.total = self.total if rows else None
         shown.title, shown.whole = title or self.title, self.whole
         return shown
 

@@ -150,3 +150,13 @@ def test_others_can_be_more_than_sums():
     table = Table("Fruit", COLUMNS, ROWS, others=lambda rows: {"fruit": f"{len(rows)} more", "size": 0})
     assert table.top(3).rows[-1] == {"fruit": "1 more", "size": 0}
     assert table.top(4) is table and table.top(None) is table
+
+
+def test_a_table_of_which_no_row_is_shown_is_not_printed():
+    class Hidden(Result):
+        def _answer(self):
+            table = Table("Fruit", COLUMNS, ROWS, total={"fruit": "total", "size": EXACT + 3584})
+            return Answer("Hidden", [], [table.part([])])
+
+    assert str(Hidden()) == "Hidden"
+    assert len(Hidden().to_dict()["tables"][0]["rows"]) == 4 and Hidden().to_dict()["tables"][0]["total"] is not None
