@@ -305,12 +305,8 @@ def _keep_random_state() -> Iterator[None]:
 @contextmanager
 def _keep_hooks(model: Module) -> Iterator[None]:
     """Restore the hooks of the model, from which a hook that runs in the copy may remove itself."""
-    kept = [
-        (hooks, dict(hooks))
-        for module in modules_of(model)
-        for name, hooks in vars(module).items()
-        if name.endswith("_hooks") and isinstance(hooks, dict) and hooks
-    ]
+    names = [name for name in vars(Module()) if name.endswith("_hooks")]
+    kept = [(hooks, dict(hooks)) for each in modules_of(model) for hooks in filter(None, map(vars(each).get, names))]
     try:
         yield
     finally:

@@ -40,12 +40,13 @@ def walk(model: Module) -> Iterator[tuple[str, Module, bool]]:
         if is_first:
             seen.add(id(module))
             children = module._modules
-            if children:
-                before = f"{path}." if path else ""
-                if type(module).__name__ == COMPILED and ORIGINAL in children:
-                    waiting.append((path, children[ORIGINAL]))
-                    continue
-                waiting += [(before + name, x) for name, x in reversed(children.items()) if x is not None]
+            if not children:
+                continue
+            if type(module).__name__ == COMPILED and ORIGINAL in children:
+                waiting.append((path, children[ORIGINAL]))
+                continue
+            before = f"{path}." if path else ""
+            waiting += [(before + name, x) for name, x in reversed(children.items()) if x is not None]
 
 
 def modules_of(model: Module) -> Iterator[Module]:

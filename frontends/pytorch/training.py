@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from inspect import Signature, signature
 from typing import Any, TypeAlias
 
@@ -132,7 +131,7 @@ def run_backward(mode: CaptureMode, result: Any, loss: Callable[[Any], Any] | No
         raise CostError(
             f"{name} has no backward pass: no floating-point output depends on a tensor that requires a gradient"
         )
-    with mode.paused(), torch.enable_grad():
+    with mode.paused, torch.enable_grad():
         gradients = [torch.ones_like(x) for x in outputs] if not mode.ledgers else None
         total = _Sum.apply(mode, *outputs) if gradients is None else None
         one = None if total is None else torch.ones_like(total)
@@ -172,7 +171,7 @@ class _Sum(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Any) -> Any:
         """Return a gradient of ones for every output."""
         made = []
-        with ctx.mode.paused():
+        with ctx.mode.paused:
             for shape, stride, dtype, device in ctx.outputs:
                 gradient = torch.empty_strided(shape, stride, dtype=dtype, device=device).fill_(1)
                 for ledger in ctx.mode.ledgers:
@@ -186,7 +185,7 @@ LOST_ROWS = "the sum of several sparse gradients of a parameter was taken to hav
 
 def note_lost_rows(mode: CaptureMode, model: Module) -> None:
     """Note an assumption for every parameter with a sum of sparse gradients, whose rows the meta device loses."""
-    with mode.paused():
+    with mode.paused:
         gradients = [parameter.grad for parameter in model.parameters()]
         lost = [x for x in gradients if x is not None and x.layout is torch.sparse_coo and not x._values().numel()]
     for _ in lost:
@@ -218,14 +217,11 @@ def run_optimizer(mode: CaptureMode, optimizer: Optimizer, step: str) -> None:
     Raises:
         CostError: if a gradient is sparse.
     """
-    with mode.paused():
+    with mode.paused:
         _check_gradients(optimizer)
     with supported_on_meta():
         if step != "first":
-            with ExitStack() as stack:
-                stack.enter_context(mode.paused())
-                for ledger in mode.ledgers:
-                    stack.enter_context(ledger.paused())
+            with mode.paused, mode.ledgers.paused():
                 optimizer.step()
             for ledger in mode.ledgers:
                 ledger.use_optimizer(optimizer)

@@ -66,7 +66,7 @@ def _patch(
     @wraps(original)
     def patched(*args: Any, **kwargs: Any) -> Any:
         mode = active_mode()
-        if mode is None or mode.is_paused or _is_transformed(args, kwargs):
+        if mode is None or mode.paused.is_set or _is_transformed(args, kwargs):
             return original(*args, **kwargs)
         operator = next((o for o in overloads if _fits(o, args, kwargs)), None)
         if operator is None:

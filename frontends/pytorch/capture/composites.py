@@ -11,25 +11,26 @@ the first capture, which takes a millisecond, and stay registered. They do not a
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 from torch._ops import OpOverload
 
-from ..meta.follow import follow
 from ..meta.operands import PLAIN, are_distributed, have_data, is_mixed, tensors_of, without_data
+from ..operators.call_cache import CachedCall
 from ..operators.composite_ops import ADDS_IN_PLACE, COMPOSITES, KERNELS_OF_CPU, WITHOUT_GRADIENT, exists, overload
 from ..operators.plan import OperatorPlan
-from ..recording.stopwatch import Stopwatch
 from . import autocast
 from .dispatch_keys import AFTER, AFTER_CAPTURE
 from .dispatch_mode import CaptureMode
 from .libraries import kernels_of_aten
 from .stand_ins import run_stand_in
 
+_NO_CONTEXT = nullcontext()
 _grad_enabled = torch.is_grad_enabled
 _functorch_level = torch._C._functorch.maybe_current_level
 _mode_count = torch._C._len_torch_dispatch_stack
@@ -61,7 +62,7 @@ def _kernel(name: str, active_mode: Callable[[], CaptureMode | None]) -> Callabl
             operator = overload(name)
             redispatch = operator._handle.redispatch_boxed  # operator.redispatch without its Python frame
         mode = active_mode()
-        if mode is None or mode.in_composite or mode.is_paused or _functorch_level() is not None:
+        if mode is None or mode.recording.inside.is_set or mode.paused.is_set or _functorch_level() is not None:
             if mode is not None and autocast.is_any_enabled() and autocast.has_rule(operator, tensors_of(args, kwargs)):
                 return mode.casts.run(operator, args, kwargs)
             return redispatch(keyset & AFTER, *args, **kwargs)
@@ -88,7 +89,7 @@ def _unless_a_gradient_is_needed(name: str, kernel: Callable[..., Any]) -> Calla
 def _call(
     mode: CaptureMode, operator: OpOverload, redispatch: Callable[..., Any], keyset: Any, args: Any, kwargs: Any
 ) -> Any:
-    """Find a call in the cache, replay or run it, and record it."""
+    """Find a call in the cache, replay or run it, and show it to the observers."""
     plans = mode.cache.plans
     plan = plans.by_id.get(id(operator)) or plans.of(operator)
     key, cached, tensors = mode.find_call(plan, args, kwargs)
@@ -101,80 +102,104 @@ def _call(
             return mode.casts.run(operator, args, kwargs)
         if plan.native in autocast.CASTS_INSIDE:
             key = cached = None  # what it returns depends on more than its operands
-    ledgers = mode.ledgers
-    is_only_mode = _mode_count() == 1
-    replay = None if cached is None or (ledgers and cached.frame is None) else cached.replay
-    if is_only_mode and cached is not None and replay is not None and not _grad_enabled():
-        with mode.without_capture:
-            result = replay(args)
-        for ledger in ledgers:
-            ledger.replay_frame(cached.frame, args, result)
-    elif (
-        is_only_mode
-        and (have_data(tensors) if cached is None else cached.have_data)
-        and not (ledgers and _sees_inner(plan))
-    ):  # no inner operator could be replayed or assumed: they run as without a capture
-        watch = Stopwatch(tensors, kwargs) if mode.recording.measures_time else None
-        with mode.without_capture:
-            result = redispatch(keyset & AFTER_CAPTURE, *args, **kwargs)
-        if watch is not None:
-            mode.recording.reading = watch.stop()
-        for ledger in ledgers:
-            ledger.see(operator, args, kwargs, result)
-    else:
-        passed = (args, kwargs)
-        if mode.is_estimate and is_mixed(tensors):
-            with mode.without_capture:
-                passed = without_data((args, kwargs), keeps_integers=True)
-        mark = ledgers[0].begin_frame() if ledgers else 0
-        casts_inside = plan.native in autocast.CASTS_INSIDE and autocast.is_any_enabled()
-        # a mode that handles the operator as a whole, as in inference, would run what is inside without autocast
-        with ExitStack() as stack:
-            for ledger in ledgers if plan.native.removeprefix("aten::") in KERNELS_OF_CPU else ():
-                stack.enter_context(ledger.whole())
-            result = _run(mode, plan, redispatch, keyset & (AFTER_CAPTURE if casts_inside else AFTER), *passed)
-        if cached is None:
-            cached = mode.add_call(plan, key, args, kwargs, tensors, result)
-        for ledger in ledgers:
-            ledger.see(operator, args, kwargs, result)
-        if ledgers and cached.replay is not None and cached.frame is None:
-            cached.frame = ledgers[0].frame(mark, result)
+    call = CompositeCall(mode, plan, cached, tensors, redispatch, keyset, args, kwargs)
+    run = _choose_run(call)
+    ledger = mode.ledgers[0] if mode.ledgers and run is _run_inside else None
+    mark = 0 if ledger is None else ledger.begin_frame()
+    timed = mode.recording.measures_time and run is not _replay
+    result = mode.recording.timed(tensors, kwargs, run, call) if timed else run(call)
     if cached is None:
         cached = mode.add_call(plan, key, args, kwargs, tensors, result)
-    if cached.carries:
-        follow(mode.values, plan.follow_rule, args, kwargs, tensors, result)
-    mode.record(cached, tensors, args, kwargs, result)
+    mode.observe(cached, tensors, args, kwargs, result)
+    if ledger is not None and cached.replay is not None and cached.frame is None:
+        cached.frame = ledger.frame(mark, result)
     return result
 
 
-def _sees_inner(plan: OperatorPlan) -> bool:
-    """Return whether a memory ledger sees the operators inside a composite operator, which are not recorded.
+class CompositeCall(NamedTuple):
+    """A call of a composite operator.
 
-    Inside a dispatch mode, PyTorch would compute the others by another algorithm.
+    Attributes:
+        mode: the capture.
+        plan: how calls of the operator are treated.
+        cached: an equal call that ran before; None if there was none.
+        tensors: all tensors among the arguments.
+        redispatch: passes the operator on to other dispatch keys than ``PreDispatch``, of those in ``keyset``.
+        keyset: the dispatch keys of the call.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
     """
-    return plan.native.removeprefix("aten::") not in WITHOUT_GRADIENT
+
+    mode: CaptureMode
+    plan: OperatorPlan
+    cached: CachedCall | None
+    tensors: Sequence[Tensor]
+    redispatch: Callable[..., Any]
+    keyset: Any
+    args: Any
+    kwargs: Any
 
 
-def _run(
-    mode: CaptureMode, plan: OperatorPlan, redispatch: Callable[..., Any], keyset: Any, args: Any, kwargs: Any
-) -> Any:
-    """Run an operator whose inner operators arrive in the mode, which does not record them."""
-    mode.in_composite = True
-    if plan.native in ADDS_IN_PLACE:
-        for ledger in mode.ledgers:
-            ledger.adds_in_place = True
-    try:
-        watch = Stopwatch(tensors_of(args, kwargs), kwargs) if mode.recording.measures_time else None
-        result = run_stand_in(mode, plan.native, args, kwargs)
-        if result is None:
-            result = redispatch(keyset, *args, **kwargs)
-        if watch is not None:
-            mode.recording.reading = watch.stop()
-    except (RuntimeError, IndexError, ValueError) as error:
-        mode.recording.refused.note(error, plan, args, kwargs)
-        raise
-    finally:
-        mode.in_composite = False
-        for ledger in mode.ledgers:
-            ledger.adds_in_place = False
+def _choose_run(call: CompositeCall) -> Callable[[CompositeCall], Any]:
+    """Return how to run a call.
+
+    A memory ledger sees the operators inside a composite operator, although they are not recorded, except where PyTorch
+    would compute the others by another algorithm inside a dispatch mode.
+    """
+    cached, ledgers = call.cached, call.mode.ledgers
+    if _mode_count() != 1:
+        return _run_inside
+    if cached and cached.replay and not _grad_enabled() and (not ledgers or cached.frame is not None):
+        return _replay
+    if ledgers and _name(call.plan) not in WITHOUT_GRADIENT:
+        return _run_inside
+    # if all tensors have data, no inner operator could be replayed or assumed
+    return _run_outside if (have_data(call.tensors) if cached is None else cached.have_data) else _run_inside
+
+
+def _replay(call: CompositeCall) -> Any:
+    """Repeat a call whose result follows from its key; the memory inside is that of the first one."""
+    cached: Any = call.cached
+    with call.mode.without_capture:
+        result = cached.replay(call.args)
+    for ledger in call.mode.ledgers:
+        ledger.replay_frame(cached.frame, call.tensors, result)
     return result
+
+
+def _run_outside(call: CompositeCall) -> Any:
+    """Run an operator as without a capture."""
+    with call.mode.without_capture:
+        return call.redispatch(call.keyset & AFTER_CAPTURE, *call.args, **call.kwargs)
+
+
+def _run_inside(call: CompositeCall) -> Any:
+    """Run an operator whose inner operators arrive in the mode, which does not record them."""
+    mode, plan, args, kwargs = call.mode, call.plan, call.args, call.kwargs
+    if mode.is_estimate and is_mixed(call.tensors):
+        with mode.without_capture:
+            args, kwargs = without_data((args, kwargs), keeps_integers=True)
+    # a mode that handles the operator as a whole, as in inference, would run what is inside without autocast
+    casts_inside = plan.native in autocast.CASTS_INSIDE and autocast.is_any_enabled()
+    memory = _memory_inside(mode, plan) if mode.ledgers else _NO_CONTEXT
+    with memory, mode.recording.inside:
+        try:
+            result = run_stand_in(mode, plan.native, args, kwargs)
+            if result is None:
+                keyset = call.keyset & (AFTER_CAPTURE if casts_inside else AFTER)
+                result = call.redispatch(keyset, *args, **kwargs)
+            return result
+        except (RuntimeError, IndexError, ValueError) as error:
+            mode.recording.refused.note(error, plan, args, kwargs)
+            raise
+
+
+def _memory_inside(mode: CaptureMode, plan: OperatorPlan) -> AbstractContextManager[None]:
+    """Return a context in which memory ledgers count what an operator allocates inside as a run allocates it."""
+    if _name(plan) in KERNELS_OF_CPU:
+        return mode.ledgers.whole()
+    return mode.ledgers.adding_in_place() if plan.native in ADDS_IN_PLACE else _NO_CONTEXT
+
+
+def _name(plan: OperatorPlan) -> str:
+    return plan.native.removeprefix("aten::")

@@ -1,9 +1,14 @@
-"""The dispatch mode: every operator on its way to the device is executed, cached and recorded here."""
+"""The dispatch mode: every operator on its way to the device is executed, cached and recorded here.
+
+An operator takes three steps, here and, if it is composite, in :mod:`.composites`: find an equal call in the cache,
+choose how to run it, and show it to the observers (:meth:`.Recording.observe`). What is written in place is seen
+like any other call: the observers get the operator with its operands.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -18,9 +23,9 @@ from torch.utils._python_dispatch import (
     _push_mode,
 )
 
+from ..flags import Flag
 from ..meta.choices import assumptions_of
 from ..meta.follow import Change, choose, follow
-from ..meta.kept_storages import keep_storages
 from ..meta.operands import (
     PLAIN,
     all_tensors,
@@ -34,15 +39,13 @@ from ..meta.operands import (
 from ..meta.values import Values
 from ..operators.call_cache import CachedCall, CallCache
 from ..operators.control_flow import CONTROL_FLOW
-from ..operators.kernels import decomposed
+from ..operators.kernels import decomposed, run_kernel
 from ..operators.moves import MOVE, is_move
 from ..operators.plan import OperatorPlan
 from ..packed_weights import PackedWeights, without_run
 from ..recording.recording import Recording
-from ..recording.stopwatch import Stopwatch
 from .autocast import Casts
 from .dispatch_keys import CAPTURED, LazyValues
-from .run_kernel import run_kernel
 from .sharded_parameters import join_shards
 from .torchscript import EQUAL, GraphConstants
 
@@ -51,12 +54,8 @@ if TYPE_CHECKING:
 
 ONE_DEVICE = "memory: tensors that move from the meta device to another one are taken to stay where they are"
 
+_NO_CONTEXT = nullcontext()
 _DETACH = torch.ops.aten.detach.default
-
-_INDEXING = frozenset(
-    map(id, (torch.ops.aten.index.Tensor, torch.ops.aten.index_put.default, torch.ops.aten.index_put_.default))
-)
-"""The operators whose indices PyTorch makes of lists, which no operator returns on the meta device."""
 
 
 class CaptureMode(TorchDispatchMode):
@@ -72,14 +71,14 @@ class CaptureMode(TorchDispatchMode):
         recording: what is recorded of the run.
         ledgers: the memory ledgers of the captures that have one.
         values: what is known of the values of meta tensors.
-        is_paused: whether operators run without being recorded.
-        in_composite: whether a composite operator is running, whose inner operators are not recorded.
+        paused: whether operators run without being recorded.
         meta_modules: copies on the meta device of modules that ran on their fast path.
         spellings: follows which functions the code calls, if a capture asks for that.
         is_over: whether the last capture of the thread ended in another thread, so that operators just run.
         end_in_thread: restores the state of the thread, in that thread.
         casts: casts meta operands under autocast.
         without_capture: a context in which operators run as if nothing was captured; it does not nest.
+        observe: shows a call that ran to all observers.
     """
 
     supports_higher_order_operators = True
@@ -88,22 +87,21 @@ class CaptureMode(TorchDispatchMode):
         super().__init__()
         self.has_replay = has_replay and _len_torch_dispatch_stack() == 0
         self.is_estimate = is_estimate
-        self.is_paused = False
-        self.in_composite = False
+        self.paused = Flag()
         self.meta_modules: WeakKeyDictionary[Module, Module] = WeakKeyDictionary()
         self.is_over = False
         self.casts = Casts()
         self.end_in_thread: Callable[[], None] | None = None
         self.spellings: Spellings | None = None
         self.without_capture = torch._C._ExcludeDispatchKeyGuard(CAPTURED)
-        self._constants = GraphConstants()
         self.cache = CallCache(self.has_replay, checks_operands=is_estimate)
-        self.recording = Recording(self.cache.plans)
         self.values = Values()
+        self.recording = Recording(self.cache.plans, self.values, is_estimate)
+        self.ledgers = self.recording.ledgers
         self.find_call = self.cache.find
         self.add_call = self.cache.add
-        self.record = self.recording.record
-        self.ledgers = self.recording.ledgers
+        self.observe = self.recording.observe
+        self._constants = GraphConstants()
         self._plans = self.cache.plans.by_id
         self._packed = PackedWeights()
         logs = self.recording.logs
@@ -140,21 +138,12 @@ class CaptureMode(TorchDispatchMode):
         self.is_over = True
         self._plans = {}
 
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Run operators inside the context without recording them."""
-        was_paused, self.is_paused = self.is_paused, True
-        try:
-            yield
-        finally:
-            self.is_paused = was_paused
-
     def silenced(self) -> AbstractContextManager[None]:
         """Return a context in which functions that the capture itself calls are not followed."""
         return nullcontext() if self.spellings is None else self.spellings.silenced()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operator on its way to the device, and record it."""
+        """Run an operator on its way to the device, and show it to the observers."""
         if self.spellings is not None and self.spellings.is_listening:
             with self.spellings.silenced():
                 return self.__torch_dispatch__(func, types, args, kwargs)
@@ -166,58 +155,55 @@ class CaptureMode(TorchDispatchMode):
         if types and any(kind not in PLAIN and kind.__name__ == "DTensor" for kind in types):
             self._register_shards(args)
             return NotImplemented  # it comes again as operators on the local tensors
-        if not plan.is_plain or self.is_paused:
-            result = self._call_special(plan, args, kwargs or {})
-            if self.ledgers:
-                self._see(func, args, kwargs, result)
-            return result
-        return self._call(plan, args, kwargs)
+        if plan.is_plain and not self.paused.is_set:
+            return self._call(plan, args, kwargs)
+        kwargs = kwargs or {}
+        return self._choose_run(plan, args, kwargs)(plan, args, kwargs)
 
-    def _see(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Register the memory of the results of an operator."""
-        keep_storages(func, args, result)
-        if self.is_estimate and id(func) in _INDEXING:
-            for index in args[1]:
-                if index is not None and index.is_meta:
-                    self.allocated(index)
-        for ledger in self.ledgers:
-            ledger.see(func, args, kwargs, result)
+    def _choose_run(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Callable[[OperatorPlan, Any, Any], Any]:
+        """Return what runs an operator that may be unrecorded, assumed, or replaced by others."""
+        if not plan.is_recorded or self.paused.is_set:
+            return self._run_unrecorded
+        if plan.native == EQUAL and self._constants.include(self.recording.modules.innermost, args):
+            return self._run_comparison
+        if plan.func is MOVE and (self.is_estimate or args[0].is_meta) and is_move(*args, **kwargs):
+            return self._run_move
+        if plan.assumed_result is not None and self._is_without_data(args):
+            return self._run_assumed
+        return self._choose_whole(plan)
 
-    def allocated(self, tensor: Tensor) -> None:
-        """Register the memory of a tensor that PyTorch made, but no operator returned."""
-        for ledger in self.ledgers:
-            ledger.allocated(tensor)
+    def _choose_whole(self, plan: OperatorPlan) -> Callable[[OperatorPlan, Any, Any], Any]:
+        """Return what runs an operator whose result is computed."""
+        if plan.is_control_flow:
+            return self._run_control_flow
+        if plan.has_packed_weight:
+            return self._run_packed
+        return self._run_decomposed if plan.decompose and not self.recording.inside.is_set else self._call
 
     def _call(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        """Find a call in the cache, replay or run it, and record it."""
-        if self.in_composite and not (self.has_replay and any(x.is_meta for x in all_tensors(args))):
-            if any(isinstance(x, Tensor) and x.is_complex() for x in args):
-                with LazyValues():
-                    result = plan.run(*args, **kwargs or {})
-            else:
-                result = run_kernel(plan.run, args, kwargs or {})
-            if isinstance(result, Tensor) and result.numel():
-                self._follow_uncached(plan, args, kwargs, result)
-            if self.ledgers:
-                self._see(plan.func, args, kwargs, result)
-            return result
+        """Find a call in the cache, replay or run it, and show it to the observers."""
+        if self.recording.inside.is_set and not (self.has_replay and any(x.is_meta for x in all_tensors(args))):
+            return self._run_uncached(plan, args, kwargs or {})
         key, cached, tensors = self.find_call(plan, args, kwargs)
         if cached is not None and cached.replay is not None:
             result = cached.replay(args)
         else:
-            if has_complex(tensors) if cached is None else cached.has_complex:
-                with LazyValues():
-                    result = self._run(plan, tensors, args, kwargs or {})
-            else:
+            is_complex = has_complex(tensors) if cached is None else cached.has_complex
+            with LazyValues() if is_complex else _NO_CONTEXT:
                 result = self._run(plan, tensors, args, kwargs or {})
             if cached is None:
                 cached = self.add_call(plan, key, args, kwargs, tensors, result)
-        if cached.carries:
-            follow(self.values, plan.follow_rule, args, kwargs, tensors, result)
+        self.observe(cached, tensors, args, kwargs, result)
+        return result
+
+    def _run_uncached(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
+        """Run an operator inside a composite operator, on data, as it is."""
+        with LazyValues() if any(isinstance(x, Tensor) and x.is_complex() for x in args) else _NO_CONTEXT:
+            result = run_kernel(plan.run, args, kwargs)
+        if isinstance(result, Tensor) and result.numel():
+            self._follow_uncached(plan, args, kwargs, result)
         if self.ledgers:
-            self._see(plan.func, args, kwargs, result)
-        if not self.in_composite:
-            self.record(cached, tensors, args, kwargs, result)
+            self.ledgers.see(plan.func, tensors_of(args, kwargs), args, kwargs, result)
         return result
 
     def _run(self, plan: OperatorPlan, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
@@ -228,18 +214,17 @@ class CaptureMode(TorchDispatchMode):
         if self.is_estimate and is_mixed(tensors):
             result = plan.run(*without_data(args), **without_data(kwargs))
             return args[0] if plan.written else result
-        watch = Stopwatch(tensors, kwargs) if self.recording.measures_time and not self.in_composite else None
+        return self.recording.timed(tensors, kwargs, self._run_kernel, plan, args, kwargs)
+
+    def _run_kernel(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         try:
-            result = run_kernel(plan.run, args, kwargs)
+            return run_kernel(plan.run, args, kwargs)
         except (RuntimeError, IndexError, ValueError) as error:
             as_tensors = plan.with_scalar_tensors(args) if isinstance(error, RuntimeError) else None
             if as_tensors is None:
                 self.recording.refused.note(error, plan, args, kwargs)
                 raise
-            result = plan.run(*as_tensors, **kwargs)
-        if watch is not None:
-            self.recording.reading = watch.stop()
-        return result
+            return plan.run(*as_tensors, **kwargs)
 
     def _run_fast(self, plan: OperatorPlan, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
         """Return the result of the fast kernel; None if there is none, or it leaves the call to PyTorch."""
@@ -247,45 +232,84 @@ class CaptureMode(TorchDispatchMode):
             return None
         return plan.fast_kernel(*args, **kwargs)
 
-    def _call_special(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        """Run an operator that is not recorded, or whose result is assumed, or that is replaced by other operators."""
-        if not plan.is_recorded or self.is_paused:
-            return self._run_unrecorded(plan, args, kwargs)
-        if plan.native == EQUAL and self._constants.include(self.recording.modules.innermost, args):
-            return self._run_unrecorded(plan, plan.with_scalar_tensors(args) or args, kwargs)
-        if plan.func is MOVE and (self.is_estimate or args[0].is_meta) and is_move(*args, **kwargs):
-            return self._run_move(plan, args, kwargs)
-        if plan.assumed_result is not None and self._is_without_data(args):
-            known = plan.known_result
-            decided = None if known is None else known(self.values, plan.func, *args, **kwargs)
-            if decided is not None:
-                return self._decide(plan, args, kwargs, *decided)
+    def _run_unrecorded(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
+        if self.paused.is_set and plan.assumed_result is not None and self._is_without_data(args):
             assumed = plan.assumed_result(*without_data(args), **kwargs)
             if assumed is not None:
-                return self._assume(plan, args, kwargs, *assumed)
-        if plan.is_control_flow:
-            with LazyValues(), self:
-                return CONTROL_FLOW[plan.func.name()](self, *args, **kwargs)
-        if plan.has_packed_weight:
-            return self._call_packed(plan, args, kwargs)
-        if plan.decompose and not self.in_composite:
-            is_nested = any(isinstance(x, Tensor) and x.is_nested for x in args)
-            with LazyValues(), self:
-                result = decomposed(plan.func, args, kwargs, is_nested)
-            if result is not NotImplemented:
-                return result
-        return self._call(plan, args, kwargs)
+                return assumed[0]
+        result = None if plan.fast_kernel is None else self._run_fast(plan, tensors_of(args, kwargs), args, kwargs)
+        if result is None:
+            result = plan.run(*args, **kwargs)
+        if not self.paused.is_set:
+            self._follow_uncached(plan, args, kwargs, result)
+        self.recording.watch_unrecorded(plan, result)
+        if isinstance(result, Tensor) and not self.recording.inside.is_set:
+            for log in self.recording.logs:
+                if plan.is_alias:
+                    log.identities.register_alias(result, args[0])
+                else:
+                    log.identities.register_created(result)
+        if self.ledgers:
+            self.ledgers.see(plan.func, tensors_of(args, kwargs), args, kwargs, result)
+        return result
 
-    def _call_packed(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        """Run an operator with a packed weight, and record it with the weight and bias that are packed."""
+    def _run_comparison(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
+        """Compare constants of TorchScript, which are numbers if they have no dimensions."""
+        return self._run_unrecorded(plan, plan.with_scalar_tensors(args) or args, kwargs)
+
+    def _run_move(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
+        """Run a copy between the meta device and another one, which in a run are the same device: nothing is copied."""
+        if args[0].is_meta:
+            self.ledgers.note(ONE_DEVICE)
+            return self._run_unrecorded(self.cache.plans.of(_DETACH), args[:1], {})
+        result = self._run_unrecorded(plan, args, kwargs)
+        for log in self.recording.logs:
+            log.identities.register_alias(result, args[0])
+        return result
+
+    def _run_assumed(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
+        """Return the result of a data-dependent operator: on known values, or an assumed one."""
+        known = None if plan.known_result is None else plan.known_result(self.values, plan.func, *args, **kwargs)
+        if known is not None:
+            result, flags = known
+            for assumption in assumptions_of(flags):
+                self.assume(assumption)
+        else:
+            assert plan.assumed_result is not None
+            assumed = plan.assumed_result(*without_data(args), **kwargs)
+            if assumed is None:
+                return self._choose_whole(plan)(plan, args, kwargs)
+            result, assumption = assumed
+            if not isinstance(result, (Tensor, tuple)):
+                self.recording.assumptions.count_assumed_value()
+            if assumption:
+                self.assume(assumption)
+            if plan.follow_rule is not None:
+                choose(self.values, plan.follow_rule, args, kwargs, result)
+        self.observe(*self.cache.decided(plan, args, kwargs, result), args, kwargs, result)
+        return result
+
+    def _run_control_flow(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
+        """Run an operator whose arguments are functions; the operators in these are recorded."""
+        with LazyValues(), self:
+            return CONTROL_FLOW[plan.func.name()](self, *args, **kwargs)
+
+    def _run_packed(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
+        """Run an operator with a packed weight, and show it with the weight and bias that are packed."""
         unpacked = self._packed.replace(args, plan.native.partition("::")[2].startswith(("conv1d", "conv_transpose1d")))
         named = dict(zip(kwargs, self._packed.replace([*kwargs.values()], False), strict=True))
         result = without_run(plan.native, plan.bind(tuple(unpacked), named))
         if result is None:
             result = self._run(plan, (), args, kwargs)
-        if not self.in_composite:
-            self.record(CachedCall(plan), tensors_of(unpacked, named), tuple(unpacked), named, result)
+        self.observe(CachedCall(plan), tensors_of(unpacked, named), tuple(unpacked), named, result)
         return result
+
+    def _run_decomposed(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
+        """Run the operators of which an operator consists; they are recorded in its place."""
+        is_nested = any(isinstance(x, Tensor) and x.is_nested for x in args)
+        with LazyValues(), self:
+            result = decomposed(plan.func, args, kwargs, is_nested)
+        return self._call(plan, args, kwargs) if result is NotImplemented else result
 
     def _follow_uncached(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any) -> None:
         """Update the known values after a call that is not cached."""
@@ -301,25 +325,6 @@ class CaptureMode(TorchDispatchMode):
             return False
         return args[0].is_meta or (self.is_estimate and any(tensor.is_meta for tensor in all_tensors(args)))
 
-    def _run_unrecorded(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        if self.is_paused and plan.assumed_result is not None and self._is_without_data(args):
-            assumed = plan.assumed_result(*without_data(args), **kwargs)
-            if assumed is not None:
-                return assumed[0]
-        result = None if plan.fast_kernel is None else self._run_fast(plan, tensors_of(args, kwargs), args, kwargs)
-        if result is None:
-            result = plan.run(*args, **kwargs)
-        if not self.is_paused:
-            self._follow_uncached(plan, args, kwargs, result)
-        self.recording.watch_unrecorded(plan, result)
-        if isinstance(result, Tensor) and not self.in_composite:
-            for log in self.recording.logs:
-                if plan.is_alias:
-                    log.identities.register_alias(result, args[0])
-                else:
-                    log.identities.register_created(result)
-        return result
-
     def is_known(self, tensor: Tensor) -> bool:
         """Return whether a tensor has data, or values that are known."""
         return not tensor.is_meta or self.values.of(tensor) is not None
@@ -328,53 +333,16 @@ class CaptureMode(TorchDispatchMode):
         """Note an assumption about data."""
         self.recording.assumptions.note(assumption)
 
-    def _run_move(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        """Run a copy between the meta device and another one, which in a run are the same device: nothing is copied."""
-        if args[0].is_meta:
-            for ledger in self.ledgers:
-                ledger.note(ONE_DEVICE)
-            return self._run_unrecorded(self.cache.plans.of(_DETACH), args[:1], {})
-        result = self._run_unrecorded(plan, args, kwargs)
-        for log in self.recording.logs:
-            log.identities.register_alias(result, args[0])
-        return result
-
-    def _decide(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any, flags: int) -> Any:
-        """Return the result of a data-dependent operator on known values, and note what these rest on."""
-        for assumption in assumptions_of(flags):
-            self.assume(assumption)
-        if not self.in_composite:
-            self.record(*self.cache.decided(plan, args, kwargs, result), args, kwargs, result)
-        return result
-
-    def _assume(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any, assumption: str) -> Any:
-        """Return an assumed result of a data-dependent operator, and note what was assumed."""
-        if not isinstance(result, (Tensor, tuple)):
-            self.recording.assumptions.count_assumed_value()
-        if assumption:
-            self.assume(assumption)
-        if plan.follow_rule is not None:
-            choose(self.values, plan.follow_rule, args, kwargs, result)
-        if not self.in_composite:
-            self.record(*self.cache.decided(plan, args, kwargs, result), args, kwargs, result)
-        return result
-
     def run_as_one_call(self, operator: Any, args: Any, kwargs: Any, run: Callable[[], Any]) -> Any:
         """Return the result of ``run``, recorded as one call of ``operator``."""
-        was_in_composite, self.in_composite = self.in_composite, True
         tensors = tensors_of(args, kwargs)
-        watch = Stopwatch(tensors, kwargs) if self.recording.measures_time else None
-        try:
-            result = run()
-        finally:
-            self.in_composite = was_in_composite
-        reading = None if watch is None else watch.stop()
-        if self.ledgers:
-            self._see(operator, args, kwargs, result)
-        if not self.in_composite:
-            self.recording.reading = reading
-            self.record(CachedCall(self.cache.plans.of(operator)), tensors, args, kwargs, result)
+        result = self.recording.timed(tensors, kwargs, self._run_inside, run)
+        self.observe(CachedCall(self.cache.plans.of(operator)), tensors, args, kwargs, result)
         return result
+
+    def _run_inside(self, run: Callable[[], Any]) -> Any:
+        with self.recording.inside:
+            return run()
 
     def note_returned(self, result: Any) -> None:
         """Note what an outermost module returned: its memory is output."""

@@ -39,7 +39,7 @@ def _pause_in(
     @wraps(original)
     def unrecorded(*args: Any, **kwargs: Any) -> Any:
         mode = active_mode()
-        with nullcontext() if mode is None else mode.paused():
+        with nullcontext() if mode is None else mode.paused:
             return original(*args, **kwargs)
 
     replace(stack, owner, name, unrecorded)

@@ -108,7 +108,13 @@ def _patch(stack: ExitStack, operator: OpOverload, active_mode: Callable[[], Cap
 
 def _is_seen(mode: CaptureMode, args: Any, kwargs: Any) -> bool:
     """Return whether a call is recorded here, and not by the mode or not at all."""
-    if mode.in_composite or mode.is_paused or mode.is_over or _functorch_level() is not None or _mode_count() != 1:
+    if (
+        mode.recording.inside.is_set
+        or mode.paused.is_set
+        or mode.is_over
+        or _functorch_level() is not None
+        or _mode_count() != 1
+    ):
         return False
     return have_data(tensors_of(args, kwargs)) or autocast.is_any_enabled()
 
@@ -127,19 +133,16 @@ def _run(mode: CaptureMode, operator: OpOverload, args: Any, kwargs: Any, fused:
     for ledger in mode.ledgers:
         for tensor in tensors:
             ledger.watch_operand(tensor)
-        if autocast.is_any_enabled():
-            ledger.note(CAST_INSIDE, is_approximation=True)
+    if autocast.is_any_enabled():
+        mode.ledgers.note(CAST_INSIDE, is_approximation=True)
     module = mode.recording.modules.innermost
     is_nested = any(tensor.is_nested for tensor in tensors)
     is_whole = is_nested or mode.recording.measures_time or autocast.is_any_enabled()
     if module is None or is_whole or not _runs(module, passed):
         return mode.run_as_one_call(operator, args, kwargs, run)
     result = run()
-    for ledger in mode.ledgers:
-        ledger.see(operator, args, kwargs, result)
-    with ExitStack() as stack:
-        for ledger in mode.ledgers:
-            stack.enter_context(ledger.paused())
+    mode.ledgers.see(operator, tensors, args, kwargs, result)
+    with mode.ledgers.paused():
         _record(mode, module, passed, result)
     return result
 
@@ -231,11 +234,11 @@ def as_one_operator(
             if is_cast:
                 replace(stack, torch.utils.backend_registration, "_privateuse1_backend_name", "meta")
             has_mask = len(tensors_of(args, kwargs)) > (3 if isinstance(module, MultiheadAttention) else 1)
-            for ledger in () if is_cast else mode.ledgers:
-                ledger.note(FUSED)
+            if not is_cast:
+                mode.ledgers.note(FUSED)
                 if has_mask:
-                    ledger.note(MERGED, is_approximation=True)
-                stack.enter_context(ledger.whole())
+                    mode.ledgers.note(MERGED, is_approximation=True)
+                stack.enter_context(mode.ledgers.whole())
         yield
 
 

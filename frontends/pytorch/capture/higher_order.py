@@ -78,19 +78,16 @@ def patch_dispatch(stack: ExitStack, active_mode: Callable[[], CaptureMode | Non
 
 
 def _run(mode: CaptureMode, operator: Any, args: Any, kwargs: Any) -> Any:
-    if mode.is_paused or _functorch_level() is not None or _len_torch_dispatch_stack() != 1:
+    if mode.paused.is_set or _functorch_level() is not None or _len_torch_dispatch_stack() != 1:
         return _run_as_usual(operator, args, kwargs)  # another transform or mode comes first
     if operator.name() in INEXACT:
-        for ledger in mode.ledgers:
-            ledger.note(INEXACT[operator.name()], is_approximation=True)
+        mode.ledgers.note(INEXACT[operator.name()], is_approximation=True)
     if operator.name() != FLEX:
         return CONTROL_FLOW[operator.name()](mode, *args, **kwargs)
     mode.assume(FLEX_ASSUMPTION)
     is_meta = args[0].is_meta
     run = partial(flex_on_meta, operator, *args[:6]) if is_meta else partial(_run_as_usual, operator, args, kwargs)
-    with ExitStack() as stack:
-        for ledger in mode.ledgers:
-            stack.enter_context(ledger.whole())
+    with mode.ledgers.whole():
         return mode.run_as_one_call(operator, args[:3], {}, run)
 
 

@@ -30,7 +30,7 @@ def patch_attention(stack: ExitStack, active_mode: Callable[[], CaptureMode | No
     def __torch_function__(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: N807
         run = partial(original.__func__, cls, func, types, args, kwargs)
         mode = active_mode() if func is _FUNCTION else None
-        if mode is None or mode.is_paused or mode.is_over:
+        if mode is None or mode.paused.is_set or mode.is_over:
             return run()
         return mode.run_as_one_call(_OPERATOR, args, kwargs or {}, run)
 

@@ -290,7 +290,7 @@ def _watch_random_states(stack: ExitStack) -> None:
     def get_rng_state() -> Tensor:
         state = original()
         if THREAD.mode is not None:
-            THREAD.mode.allocated(state)
+            THREAD.mode.ledgers.allocated(state)
         return state
 
     replace(stack, torch, "get_rng_state", get_rng_state)

@@ -87,7 +87,7 @@ class RegroupedFunctions(TorchFunctionMode):
         kwargs = kwargs or {}
         run = partial(func, *args, **kwargs)
         op = FUNCTIONS[func](*args, **kwargs) if func in FUNCTIONS else None
-        if op is None or op not in self.operators or self.mode.in_composite or self.mode.is_paused:
+        if op is None or op not in self.operators or self.mode.recording.inside.is_set or self.mode.paused.is_set:
             return run()
         path = self.mode.recording.modules.path
         self.recorder.regrouped.append(Regrouping(op, (f"{path} ({func.__name__})" if path else func.__name__,)))

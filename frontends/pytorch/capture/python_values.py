@@ -74,7 +74,7 @@ def _patched(
     @wraps(original)
     def patched(*args: Any, **kwargs: Any) -> Any:
         mode = active_mode()
-        if mode is None or mode.is_paused:
+        if mode is None or mode.paused.is_set:
             return original(*args, **kwargs)
         return replacement(mode, original, *args, **kwargs)
 
@@ -131,7 +131,7 @@ def _see(mode: CaptureMode, made: Tensor, data: Any) -> None:
     """Register the memory of a meta tensor, and keep the numbers that it was made of, if all of them are known."""
     if isinstance(data, Tensor):
         return
-    mode.allocated(made)
+    mode.ledgers.allocated(made)
     if is_small(made) and _is_known(mode, data):
         mode.values.put(made, Contents(partial(_storage_of, _numbers(data), made.dtype)))
 

@@ -40,8 +40,8 @@ def run_stand_in(mode: CaptureMode, native: str, args: Any, kwargs: Any) -> Any:
     stand_in = _STAND_INS.get(native)
     result = None if stand_in is None else stand_in(*args, **kwargs)
     note = _approximation(native, args, result is not None) if isinstance(args[0], Tensor) and args[0].is_meta else ""
-    for ledger in mode.ledgers if note else ():
-        ledger.note(note, is_approximation=True)
+    if note:
+        mode.ledgers.note(note, is_approximation=True)
     return result
 
 

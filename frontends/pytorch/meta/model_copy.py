@@ -201,7 +201,11 @@ def _reduced(module: Module) -> tuple[Callable[..., Any], tuple[Any, ...], Any]:
 def _fill(meta_module: Module, state: Any, memo: dict[int, Any], copier: _MetaCopier) -> None:
     if isinstance(state, dict):
         copied: Any = {
-            name: copier.parameters(value, memo) if name in OF_TENSORS and _is_plain(value) else _copied(value, memo)
+            name: value
+            if type(value) in _ATOMS
+            else copier.parameters(value, memo)
+            if name in OF_TENSORS and _is_plain(value)
+            else _copied(value, memo)
             for name, value in state.items()
         }
     else:
@@ -216,13 +220,11 @@ def _is_plain(value: Any) -> bool:
 
 def _copied(value: Any, memo: dict[int, Any]) -> Any:
     kind = type(value)
-    if kind in _ATOMS:
-        return value
+    if kind in _CONTAINERS and not value and id(value) not in memo:  # every module has a dozen, and deepcopy is slow
+        made = memo[id(value)] = kind()
+        return made
     if kind is tuple and all(type(item) in _ATOMS for item in value):
         return value
-    if kind in _CONTAINERS and not value and id(value) not in memo:  # every module has a dozen, and deepcopy is slow
-        memo[id(value)] = kind()
-        return memo[id(value)]
     if kind is FunctionType and hasattr(value, "_torchdynamo_orig_callable"):  # a compiled function
         method = unwrap(value, stop=ismethod)
         value = method if ismethod(method) else value

@@ -6,7 +6,7 @@ layer, so that they are executed and translated once. No cached call holds a ten
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
@@ -39,16 +39,20 @@ _any_autocast = torch._C._is_any_autocast_enabled
 class CallTemplate:
     """How calls are recorded that have equal keys and operands of the same origins (external, learned or computed).
 
+    Args:
+        known: positions of the operands whose origin is that of a learned parameter.
+
     Attributes:
         layer: the layer that is executed.
         inputs: for every input of the layer the position of its tensor among those of the call; -1 for a number.
         outputs: for every output of the layer the position of its tensor; those returned follow those passed.
         learned: positions of the operands that are learned parameters.
+        by_use: those of them whose origin does not show it, but their use.
         strided: positions among the inputs of the layer of tensors that are not contiguous.
         is_supported: whether the operator has a mapping rule (row) and a calculator.
     """
 
-    __slots__ = ("inputs", "is_supported", "layer", "learned", "outputs", "strided")
+    __slots__ = ("by_use", "inputs", "is_supported", "layer", "learned", "outputs", "strided")
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class CallTemplate:
         outputs: tuple[int, ...],
         is_supported: bool,
         strided: tuple[int, ...] = (),
+        known: Collection[int] = (),
     ) -> None:
         self.layer = layer
         self.inputs = inputs
@@ -65,6 +70,7 @@ class CallTemplate:
         self.strided = strided
         roles = [tensor.role for tensor in layer.inputs.values()]
         self.learned = tuple(i for i, role in zip(inputs, roles, strict=True) if i >= 0 and role == "param")
+        self.by_use = tuple(i for i in self.learned if i not in known)
 
 
 class CachedCall:

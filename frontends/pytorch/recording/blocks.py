@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 from weakref import ref
 
 import torch
@@ -14,25 +13,6 @@ from costcore.trace.memory_ledger import Block, RawBlock
 from ..tensors import dtype_name
 
 _grad_enabled = torch.is_grad_enabled
-
-
-class FrameEvent(NamedTuple):
-    """An event inside a composite operator whose calls can be replayed.
-
-    Attributes:
-        block: number of the block inside the operator.
-        is_birth: whether the block is allocated; otherwise it is freed.
-        nbytes, shape, dtype, device: of a block that is allocated.
-        output: position of the result whose memory the block is; -1 for a block that is freed inside the operator.
-    """
-
-    block: int
-    is_birth: bool
-    nbytes: int
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    device: torch.device
-    output: int
 
 
 class Watch(ref[UntypedStorage]):
@@ -75,6 +55,13 @@ class LiveBlock:
         self.device = device
         self.earlier = earlier
         self.with_gradient = _grad_enabled()
+
+    def resized(self, nbytes: int) -> LiveBlock:
+        """Return the block that begins when the storage of this one changes its size."""
+        new = LiveBlock(nbytes, self.shape, self.dtype, self.device, self.earlier)
+        new.kind, new.name, new.storage, new.with_gradient = self.kind, self.name, self.storage, self.with_gradient
+        new.first = self.first or self
+        return new
 
 
 def _lives(events: Sequence[tuple[int, int, int]]) -> tuple[dict[int, tuple[int, int]], dict[int, int]]:

@@ -137,7 +137,7 @@ class CallLog:
         number = self._numbers.get(template)
         if number is None:
             number = self._number(template, call.plan)
-        for i in template.learned:
+        for i in template.by_use:
             if values[i] not in identities.parameters:
                 identities.register_parameter(tensors[i], values[i])
         if reading is not None or not template.is_supported or self._annotates_all:
@@ -251,6 +251,7 @@ class CallLog:
             tuple(len(tensors) + returned[id(value)] for value in translation.outputs),
             translation.has_row and (layer.op in supported or plan.native in supported),
             tuple(i for i, value in enumerate(inputs) if isinstance(value, Tensor) and not is_contiguous(value)),
+            {i for i, tensor in enumerate(tensors) if self.identities.of(tensor)[2] == LEARNED},
         )
 
     def _operand(self, value: Any, role: Role) -> Operand | None:

@@ -189,7 +189,10 @@ class Identities:
 
     def parameter_of(self, tensor: Tensor) -> int:
         """Return the id of the parameter that a tensor is, 0 for none."""
-        return self.parameters.get(self.of(tensor)[1], 0)
+        found = self.by_address.get(id(tensor))
+        if found is None or found[0]() is not tensor:
+            found = self.register_external(tensor)
+        return self.parameters.get(found[1], 0)
 
     def _register(self, tensor: Tensor, memory: Memory, parameter: int) -> Identity:
         operand = self._new_id()
@@ -209,10 +212,9 @@ class Identities:
         address = id(storage)
         memory = self._memories.get(address)
         if memory is None or memory[0]() is not storage:
-            if origin == EXTERNAL and address in self._given_memories:
-                origin = GIVEN
-            elif origin == EXTERNAL and self._is_buffer(storage):
-                origin = BUFFER
+            if origin == EXTERNAL:
+                is_given = address in self._given_memories
+                origin = GIVEN if is_given else BUFFER if self._is_buffer(storage) else EXTERNAL
             memory = self._memories[address] = (ref(storage), self._new_id(), origin)
         return memory
 

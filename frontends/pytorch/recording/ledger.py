@@ -1,8 +1,7 @@
-"""The memory ledger of one capture: when the memory behind every tensor is allocated and freed.
+"""The memory ledger of one capture: what is in every block of memory, from before the run until after it.
 
-Every storage that an operator returns is watched by a weak reference. Meta tensors die by reference count exactly as
-tensors with data do, so that no model of autograd is needed: saved tensors, gradients and the state of an optimizer
-live as long as they really would.
+:mod:`.live_memory` sees when blocks are allocated and freed, :mod:`.composite_memory` what happens inside composite
+operators. Here blocks get their kinds and names.
 """
 
 from __future__ import annotations
@@ -20,22 +19,21 @@ from torch.optim import Optimizer
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.memory_ledger import RawLedger
 
+from ..flags import Flag
 from ..meta.operands import PLAIN, all_tensors
 from ..module_walk import join, walk
-from .blocks import FrameEvent, LiveBlock, Watch, raw_blocks
+from .composite_memory import FrameEvent, forget_inner, frame_of, replay_frame
 from .identity import Identities
-from .storages import PARTS, STRIDED, is_dense, nested_parts_of, owner_of, parts_of, storage_of
+from .live_memory import LiveMemory
+from .storages import PARTS, STRIDED, parts_of, storage_of
 
 _grad_enabled = torch.is_grad_enabled
 _current_node = torch._C._current_autograd_node
 _ADD = torch.ops.aten.add.Tensor
-_LIFT_FRESH = torch.ops.aten.lift_fresh.default
-_LIFT = torch.ops.aten.lift.default
+_LIFTS = torch.ops.aten.lift_fresh.default, torch.ops.aten.lift.default
 UNSEEN = "memory: tensors of {type} keep their memory where it cannot be seen; it is not counted"
 
 SPARSE = "memory: sparse tensors have no elements on the meta device; their memory is not counted"
-
-_NO_DEVICE = torch.device("meta")
 
 
 class StorageLedger:
@@ -46,25 +44,14 @@ class StorageLedger:
         n_calls: returns how many calls were recorded so far.
 
     Attributes:
-        is_paused: whether nothing is watched, because what runs would not run without the capture.
-        adds_in_place: whether a composite operator runs that adds in place, but not inside a dispatch mode.
+        paused: whether nothing is watched, because what runs would not run without the capture.
+        adding_in_place: whether a composite operator runs that adds in place, but not inside a dispatch mode.
     """
 
     def __init__(self, identities: Identities, n_calls: Callable[[], int]) -> None:
-        self.is_paused = False
-        self.adds_in_place = False
+        self.paused, self.adding_in_place = Flag(), Flag()
         self._identities = identities
-        self._storage_at = identities.storage_at
-        self._n_calls = n_calls
-        self._watches: dict[int, Watch] = {}
-        self._blocks: list[LiveBlock | None] = []
-        self._events: list[tuple[int, int, int]] = []
-        """For each event the number of calls before it, and the numbers of the blocks that end and begin; -1: none."""
-        self._meeting: tuple[Watch, int, int, tuple[int, int, int]] | None = None
-        """A sum that may take the place of its first operand: its watch, the number of the block of the operand, and
-        the event of its allocation with its position. It is allocated only if the operand lives on."""
-        self._resized: list[Watch] = []
-        """The watches of storages whose size changed, and of those that were empty before the run."""
+        self._memory = LiveMemory(identities.storage_at, n_calls)
         self._was_backward = False
         self._leaves: dict[int, tuple[ref[Tensor], str]] = {}
         """The tensors that may have a gradient, and their names, by address."""
@@ -137,11 +124,11 @@ class StorageLedger:
 
     def watch_operand(self, tensor: Tensor) -> None:
         """Register an operand that is not the result of an operator of the run: it lived before the run."""
-        if self.is_paused:
+        if self.paused.is_set:
             return
         storage = storage_of(tensor)
         if storage is not None and not tensor.requires_grad:
-            known = self._block_of(storage)
+            known = self._memory.block_of(storage)
             if known is not None and known.kind != "input":
                 return
         elif (leaf := self._leaves.get(id(tensor))) is not None and leaf[0]() is tensor:
@@ -155,9 +142,6 @@ class StorageLedger:
         self._optimizers.add(optimizer)
         for group in optimizer.param_groups:
             self.watch(group["params"])
-        self._watch_state(optimizer)
-
-    def _watch_state(self, optimizer: Optimizer) -> None:
         for part, name in self._state_of(optimizer):
             self._add_base(part, "optimizer", name)
 
@@ -172,16 +156,12 @@ class StorageLedger:
 
     def _add_base(self, tensor: Tensor, kind: str, name: str) -> None:
         for part in self._parts(tensor):
-            storage = part.untyped_storage()
-            address = storage._cdata
-            watch = self._watches.get(address)
-            if watch is None or watch() is not storage:
-                block = self._add(part, storage, address, storage.nbytes())
-                block.kind, block.is_base, block.name = kind, True, name
-                if not block.nbytes:
-                    self._resized.append(self._watches[address])
+            watch = self._memory.watch_of(part.untyped_storage())
+            if watch is None:
+                block = self._memory.add_base(part)
+                block.kind, block.name = kind, name
                 continue
-            known = self._blocks[watch.number]
+            known = self._memory.blocks[watch.number]
             if known is not None and known.is_base:
                 known.name = known.name or name
                 if known.kind == "input":
@@ -191,168 +171,54 @@ class StorageLedger:
 
     # Memory that the run allocates and frees
 
-    def see(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Register the memory of the results of an operator."""
-        if self.is_paused:
+    def see(self, func: Any, tensors: Sequence[Tensor], kwargs: Any, result: Any) -> None:
+        """Register the memory of the results of an operator; ``tensors`` are all tensors among its arguments."""
+        if self.paused.is_set:
             return
-        if self._meeting is not None:
-            self._settle()
-        if self._resized:
-            self._find_resized()
+        memory = self._memory
+        if memory.sum is not None:
+            memory.settle()
+        if memory.resized:
+            memory.find_resized()
         is_backward = _current_node() is not None
         if is_backward is not self._was_backward:
             self._was_backward = is_backward
             if not is_backward:
                 self._find_gradients()
-        if type(result) in PLAIN or isinstance(result, Tensor):
-            if func is _LIFT_FRESH or func is _LIFT:  # the operand is memory that torch.tensor has just made
-                args = ()
-            self._see(result, args, kwargs)
-            if func is _ADD and (self.adds_in_place or (is_backward and not _grad_enabled())):
-                self._meet(args, kwargs, result)
+        if isinstance(result, Tensor):
+            self._see(result, () if func in _LIFTS else tensors)  # they lift what torch.tensor has just made
+            if func is _ADD and (self.adding_in_place.is_set or (is_backward and not _grad_enabled())):
+                self._see_sum(tensors, kwargs, result)
         elif isinstance(result, (list, tuple)):
             for value in all_tensors(result):
-                self._see(value, args, kwargs)
+                self._see(value, tensors)
 
-    def _see(self, tensor: Tensor, args: Any, kwargs: Any) -> None:
+    def _see(self, tensor: Tensor, tensors: Sequence[Tensor]) -> None:
         if type(tensor) in PLAIN and tensor.layout is STRIDED:
-            self._see_storage(tensor, args, kwargs)
+            operand = self._memory.see(tensor, tensors)
+            if operand is not None:
+                self.watch_operand(operand)
         else:
             for part in self._parts(tensor):
-                self._see_storage(part, args, kwargs)
+                self._see(part, tensors)
 
-    def _see_storage(self, tensor: Tensor, args: Any, kwargs: Any) -> None:
-        storage = tensor.untyped_storage()
-        address = storage._cdata
-        watch = self._watches.get(address)
-        nbytes = storage.nbytes()
-        if watch is not None and watch() is storage:
-            if nbytes != watch.nbytes:
-                self._resize(watch, nbytes)
+    def _see_sum(self, tensors: Sequence[Tensor], kwargs: Any, result: Tensor) -> None:
+        """Register a sum that autograd or ``linear`` may make in place of its first operand."""
+        if kwargs or len(tensors) != 2 or tensors[0].shape != result.shape or tensors[0].dtype != result.dtype:
             return
-        if not nbytes:
-            return
-        operand = owner_of(storage, args)
-        if operand is None and kwargs:
-            operand = owner_of(storage, kwargs.values())
-        if operand is not None:
-            self.watch_operand(operand)
-            return
-        self._events.append((self._n_calls(), -1, len(self._blocks)))
-        self._add(tensor, storage, address, nbytes)
-        if tensor.is_nested:
-            for part in nested_parts_of(tensor):
-                self._see_storage(part, (), None)
-
-    def _add(self, tensor: Tensor, storage: UntypedStorage, address: int, nbytes: int) -> LiveBlock:
-        shape = (nbytes // tensor.element_size(),) if tensor.is_nested else tensor.shape
-        block = LiveBlock(nbytes, shape, tensor.dtype, tensor.device, self._storage_at(id(storage)))
-        watch = Watch(storage, self._freed)
-        watch.address, watch.object_address = address, id(storage)
-        watch.nbytes = nbytes
-        watch.number = len(self._blocks)
-        self._watches[address] = watch
-        self._blocks.append(block)
-        return block
-
-    def _freed(self, watch: Watch) -> None:
-        """Register that a storage is freed; Python calls this when its last reference is gone."""
-        if self._watches.get(watch.address) is watch:
-            del self._watches[watch.address]
-        if self._meeting is not None:
-            if self._meeting[1] == watch.number:
-                self._take_over(watch)
+        first, second = tensors
+        if not self.adding_in_place.is_set:
+            if first.shape != second.shape or first.dtype != second.dtype:
                 return
-            if self._meeting[0] is watch:
-                self._settle()
-        if watch.nbytes:
-            self._note_storage(watch)
-            self._events.append((self._n_calls(), watch.number, -1))
+            if first._is_view():
+                return  # it keeps the tensor that it is a view of, which has the same memory
+        self._memory.may_add_in_place(first, result)
 
     def see_size(self, storage: UntypedStorage) -> None:
         """Register the size of a storage that code resized."""
-        watch, nbytes = self._watches.get(storage._cdata), storage.nbytes()
-        if not self.is_paused and watch is not None and watch() is storage and nbytes != watch.nbytes:
-            self._resize(watch, nbytes)
-
-    def _find_resized(self) -> None:
-        """Register which storages changed their size again, which no operator does that a dispatch mode sees."""
-        for watch in [*self._resized]:
-            storage = watch()
-            if storage is None:
-                self._resized.remove(watch)
-            elif storage.nbytes() != watch.nbytes:
-                self._resize(watch, storage.nbytes())
-
-    def _resize(self, watch: Watch, nbytes: int) -> None:
-        """Register that a storage changed its size: another block with the same id begins, and then its block ends."""
-        self._note_storage(watch)
-        old = self._blocks[watch.number]
-        assert old is not None
-        new = LiveBlock(nbytes, old.shape, old.dtype, old.device, old.earlier)
-        new.kind, new.name, new.storage, new.with_gradient = old.kind, old.name, old.storage, old.with_gradient
-        new.first = old.first or old
-        if nbytes:
-            self._events.append((self._n_calls(), -1, len(self._blocks)))
-        if watch.nbytes:
-            self._events.append((self._n_calls(), watch.number, -1))
-        watch.number, watch.nbytes = len(self._blocks), nbytes
-        self._blocks.append(new)
-        if watch not in self._resized:
-            self._resized.append(watch)
-
-    def _note_storage(self, watch: Watch) -> None:
-        """Note the storage id of a block, if it belongs to an operand of a recorded call."""
-        block = self._blocks[watch.number]
-        storage = self._storage_at(watch.object_address)
-        if block is not None and storage != block.earlier:
-            block.storage = storage
-
-    def _block_of(self, storage: UntypedStorage) -> LiveBlock | None:
-        watch = self._watches.get(storage._cdata)
-        return self._blocks[watch.number] if watch is not None and watch() is storage else None
-
-    # Sums that are made in place, but not inside a dispatch mode
-
-    def _meet(self, args: Any, kwargs: Any, result: Tensor) -> None:
-        """Note that two tensors were added, and that the sum may take the place of the first.
-
-        Where two gradients of one tensor meet, the engine of autograd adds in place if it holds the last reference to
-        the first. So does ``linear`` with a bias. Inside a dispatch mode, which may return tensors of any type, they
-        never do.
-        """
-        first, second = args[0], args[1]
-        if kwargs or not isinstance(second, Tensor) or first.shape != result.shape or first.dtype != result.dtype:
-            return
-        if not self.adds_in_place and (first.shape != second.shape or first.dtype != second.dtype):
-            return
-        if first._is_view() and not self.adds_in_place:
-            return  # it keeps the tensor that it is a view of, which has the same memory
-        if not self._events or self._events[-1][2] != len(self._blocks) - 1 or not is_dense(first):
-            return
-        watch = self._watches.get(result.untyped_storage()._cdata)
-        old = self._watches.get(first.untyped_storage()._cdata)
-        if watch is None or old is None or watch.number != len(self._blocks) - 1:
-            return
-        block = self._blocks[old.number]
-        if block is not None and block.nbytes == old.nbytes:
-            self._meeting = watch, old.number, len(self._events) - 1, self._events.pop()
-
-    def _settle(self) -> None:
-        """Allocate a sum: its first operand lives on."""
-        assert self._meeting is not None
-        _, _, position, event = self._meeting
-        self._meeting = None
-        self._events.insert(position, event)
-
-    def _take_over(self, old: Watch) -> None:
-        """Let a sum take the place of its first operand, which is freed."""
-        assert self._meeting is not None
-        watch = self._meeting[0]
-        self._meeting = None
-        self._note_storage(old)
-        self._blocks[watch.number] = None
-        watch.number = old.number
+        watch, nbytes = self._memory.watch_of(storage), storage.nbytes()
+        if not self.paused.is_set and watch is not None and nbytes != watch.nbytes:
+            self._memory.resize(watch, nbytes)
 
     def allocated(self, tensor: Tensor) -> None:
         """Register a tensor that no operator returned, such as the state of a random generator.
@@ -363,91 +229,36 @@ class StorageLedger:
         if attribute is None or attribute() is not tensor:
             self.see(None, (), None, tensor)
 
-    # Composite operators whose calls are replayed
+    # Composite operators
 
     def begin_frame(self) -> int:
         """Return a mark of the events so far."""
-        return len(self._events)
+        return len(self._memory.events)
 
     def frame(self, mark: int, result: Any) -> tuple[FrameEvent, ...] | None:
         """Return the events since ``mark``, which a composite operator caused; None if they cannot be replayed."""
-        if self._meeting is not None or self.is_paused:
-            return None
-        outputs: dict[int, int] = {}
-        for i, tensor in enumerate(all_tensors((result,))):
-            watch = self._watches.get(tensor.untyped_storage()._cdata) if tensor.layout is STRIDED else None
-            if watch is not None:
-                outputs.setdefault(watch.number, i)
-        events: list[FrameEvent] = []
-        local: dict[int, int] = {}
-        for _, ends, begins in self._events[mark:]:
-            if begins >= 0 and ends < 0:
-                block = self._blocks[begins]
-                if block is None:
-                    return None
-                local[begins] = sum(event.is_birth for event in events)  # numbers of freed blocks are not used again
-                output = outputs.get(begins, -1)
-                shape = tuple(block.shape)
-                events.append(FrameEvent(local[begins], True, block.nbytes, shape, block.dtype, block.device, output))
-            elif ends in local and begins < 0:
-                events.append(FrameEvent(local.pop(ends), False, 0, (), torch.float32, _NO_DEVICE, -1))
-            else:
-                return None
-        return tuple(events) if all(number in outputs for number in local) else None
+        return None if self.paused.is_set else frame_of(self._memory, mark, result)
 
-    def replay_frame(self, events: Iterable[FrameEvent], args: Any, result: Any) -> None:
+    def replay_frame(self, events: Iterable[FrameEvent], tensors: Sequence[Tensor], result: Any) -> None:
         """Register the memory of a composite operator whose call is replayed."""
-        if self.is_paused:
-            return
-        if self._meeting is not None:
-            self._settle()
-        results = [*all_tensors((result,))]
-        numbers: dict[int, int] = {}
-        for event in events:
-            if not event.is_birth:
-                self._events.append((self._n_calls(), numbers[event.block], -1))
-            elif event.output >= 0:
-                n_blocks = len(self._blocks)
-                self._see_storage(results[event.output], args, None)
-                if len(self._blocks) > n_blocks and (made := self._blocks[-1]) is not None:
-                    made.shape, made.dtype = event.shape, event.dtype
-            else:
-                numbers[event.block] = len(self._blocks)
-                self._events.append((self._n_calls(), -1, len(self._blocks)))
-                self._blocks.append(LiveBlock(event.nbytes, event.shape, event.dtype, event.device))
+        if not self.paused.is_set:
+            self._memory.settle()
+            replay_frame(self._memory, events, tensors, result)
 
     @contextmanager
     def whole(self) -> Iterator[None]:
         """Run what a kernel of the CPU computes as one operator: blocks that are freed inside are not counted."""
-        mark = len(self._events)
+        mark = self.begin_frame()
         try:
             yield
         finally:
-            self._forget_inner(mark)
-
-    def _forget_inner(self, mark: int) -> None:
-        if self._meeting is not None:
-            self._settle()
-        events = self._events[mark:]
-        inner = {ends for _, ends, _ in events if ends >= 0} & {begins for _, _, begins in events if begins >= 0}
-        self._events[mark:] = [event for event in events if event[1] not in inner and event[2] not in inner]
-        for number in inner:
-            self._blocks[number] = None
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Run what would not run without the capture: nothing is watched."""
-        was_paused, self.is_paused = self.is_paused, True
-        try:
-            yield
-        finally:
-            self.is_paused = was_paused
+            forget_inner(self._memory, mark)
 
     # Kinds
 
     def count_as(self, tensor: Tensor, nbytes: int) -> None:
         """Count the memory of a tensor as ``nbytes``: in a run it is an expanded view of fewer elements."""
-        block = self._block_of(tensor.untyped_storage())
+        block = self._memory.block_of(tensor.untyped_storage())
         if block is not None:
             block.nbytes = nbytes
 
@@ -459,7 +270,7 @@ class StorageLedger:
 
     def _set_kind(self, tensor: Tensor, kind: str, name: str = "") -> None:
         for part in self._parts(tensor):
-            block = self._block_of(part.untyped_storage())
+            block = self._memory.block_of(part.untyped_storage())
             if block is not None and not block.is_base and block.kind in ("", "output"):
                 block.kind, block.name = kind, name
 
@@ -490,10 +301,8 @@ class StorageLedger:
     def close(self) -> None:
         """Keep the result only; nothing is watched any more."""
         self._result = self.result()
-        self.is_paused = True
-        self._watches.clear()
-        self._resized.clear()
-        self._blocks.clear()
+        self.paused.is_set = True
+        self._memory.clear()
         self._leaves.clear()
         self._attributes.clear()
         self._optimizers.clear()
@@ -502,21 +311,11 @@ class StorageLedger:
         """Return the blocks and events so far."""
         if self._result is not None:
             return self._result
-        if self._meeting is not None:
-            self._settle()
+        self._memory.settle()
         self._find_gradients()
         for optimizer in [*self._optimizers]:
             for tensor, name in self._state_of(optimizer):
                 self._set_kind(tensor, "optimizer", name)
-        for watch in [*self._watches.values()]:
-            self._note_storage(watch)
-        events = [*self._events]
-        blocks = []
-        storages: dict[int, int] = {}
         with collector_off():
-            for block, storage in raw_blocks(self._blocks, events):
-                blocks.append(block)
-                if storage:
-                    storages[storage] = block.block.id
-        calls = [call for call, _, _ in events]
+            blocks, calls, storages = self._memory.raw()
         return RawLedger(blocks, calls, storages, self._has_returned, tuple(self._notes), tuple(self._approximations))

@@ -51,10 +51,12 @@ def module_tree(model: TorchModule, identities: Identities) -> dict[str, Module]
         is_trained: dict[int, bool] = {}
         own = []
         for name, parameter in parameters.items():
-            if parameter is not None and not is_lazy(parameter):
-                identity = _parameter_id(parameter, identities)
-                is_trained[identity] = is_trained.get(identity, True) and parameter.requires_grad
-                own.append((name, sizes[identity] if identity else parameter.numel()))
+            plain = type(parameter) is Parameter
+            if parameter is None or (not plain and is_lazy(parameter)):
+                continue
+            identity = identities.parameter_of(parameter if plain else _local(parameter, identities))
+            is_trained[identity] = is_trained.get(identity, True) and parameter.requires_grad
+            own.append((name, sizes[identity] if identity else parameter.numel()))
         frozen = tuple([identity for identity, trained in is_trained.items() if not trained])
         buffers = [x.numel() for x in stored.values() if x is not None and not is_lazy(x)]
         entry = kind.__name__, tuple(is_trained), frozen, sum(buffers), "", bases, tuple(own), has_int
@@ -62,9 +64,10 @@ def module_tree(model: TorchModule, identities: Identities) -> dict[str, Module]
     return tree
 
 
-def _parameter_id(parameter: Any, identities: Identities) -> int:
-    """Return the id of a parameter; of a distributed one the id of its local shard."""
-    if type(parameter) is not Parameter and (shard := getattr(parameter, "_local_tensor", None)) is not None:
-        identities.register_shard(shard)
-        return identities.parameter_of(shard)
-    return identities.parameter_of(parameter)
+def _local(parameter: Any, identities: Identities) -> Any:
+    """Return the local shard of a distributed parameter; any other parameter as it is."""
+    shard = getattr(parameter, "_local_tensor", None)
+    if shard is None:
+        return parameter
+    identities.register_shard(shard)
+    return shard

@@ -1,16 +1,23 @@
-"""The recording of one thread, which locates every operator call and appends it to all active logs."""
+"""The recording of one thread: every call that ran is shown to the observers, of which the logs are the last.
+
+:meth:`Recording.observe` is the only place where calls are noted. The observers are what is known of values, the memory
+ledgers and, unless a composite operator is running, the logs of the captures.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from costcore.trace import coroutines
 
+from ..flags import Flag
+from ..meta.follow import follow
 from ..meta.operands import all_tensors
+from ..meta.values import Values
 from ..operators.call_cache import CachedCall
 from ..operators.plan import OperatorPlan, OperatorPlans
 from ..operators.refused_call import RefusedCalls
@@ -18,12 +25,13 @@ from ..operators.scalar_fills import FillStep, ScalarFills
 from ..tensors import nested_tensors
 from .assumptions import Assumptions
 from .call_log import CallLog
+from .ledgers import Ledgers
 from .location import Locator
 from .module_calls import ModuleCalls, shapes_of
-from .stopwatch import Reading
+from .stopwatch import Reading, Stopwatch
 
-if TYPE_CHECKING:
-    from .ledger import StorageLedger
+Observer: TypeAlias = "Callable[[CachedCall, Sequence[Tensor], Any, Any, Any], None]"
+"""Sees a call that ran: what calls with its key share, all tensors among its arguments, its arguments, its result."""
 
 _current_node = torch._C._current_autograd_node
 _sequence_number = torch.autograd._get_sequence_nr
@@ -35,11 +43,14 @@ class Recording:
 
     Args:
         plans: the plans of operators.
+        values: what is known of the values of meta tensors.
+        is_estimate: whether this is an estimate rather than a run.
 
     Attributes:
         logs: one for every active capture of the thread; captures nest.
+        inside: whether a composite operator is running, whose inner operators are not recorded.
         has_module_calls: whether any log records the calls of modules.
-        ledgers: the memory ledgers of those that have one.
+        ledgers: the memory ledgers of the captures that have one.
         locator: finds module and phase of a call.
         modules: the modules that are running.
         assumptions: what is assumed about data.
@@ -48,9 +59,12 @@ class Recording:
         refused: the operator call that raised an error.
     """
 
-    def __init__(self, plans: OperatorPlans) -> None:
+    def __init__(self, plans: OperatorPlans, values: Values, is_estimate: bool) -> None:
         self.logs: list[CallLog] = []
-        self.ledgers: list[StorageLedger] = []
+        self.ledgers = Ledgers(is_estimate)
+        self.inside = Flag()
+        self._values = values
+        self._observers: list[Observer] = []
         self.locator = Locator(self.logs, _sequence_number())
         self.modules = self.locator.modules
         self.assumptions = Assumptions(self.logs, self.modules)
@@ -98,6 +112,22 @@ class Recording:
     def _logs_changed(self) -> None:
         self.measures_time = any(log.recorder.measure_time is not False for log in self.logs)
         self.has_module_calls = any(log.module_calls is not None for log in self.logs)
+        ledgers = [self.ledgers.observe] if self.ledgers else []
+        self._observers = [self._follow, *ledgers, self._record] if self.logs else []  # no circle that outlives the run
+
+    def observe(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
+        """Show a call that ran to every observer."""
+        for see in self._observers:
+            see(call, tensors, args, kwargs, result)
+
+    def timed(self, tensors: Sequence[Tensor], kwargs: Any, run: Callable[..., Any], *args: Any) -> Any:
+        """Return the result of ``run``, measured if any log wants the duration of the call that it is."""
+        if not self.measures_time or self.inside.is_set:
+            return run(*args)
+        watch = Stopwatch(tensors, kwargs)
+        result = run(*args)
+        self.reading = watch.stop()
+        return result
 
     def _logs_here(self) -> Sequence[CallLog]:
         """Return the logs of the running coroutine; all of them if it has none."""
@@ -121,8 +151,15 @@ class Recording:
         """Follow the result of an operator that is not recorded, which later calls may use."""
         self._fills.watch_unrecorded(plan, result)
 
-    def record(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
-        """Record one call: ``tensors`` are all tensors among its arguments."""
+    def _follow(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
+        """Find the values of results from those of operands."""
+        if call.carries:
+            follow(self._values, call.plan.follow_rule, args, kwargs, tensors, result)
+
+    def _record(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
+        """Append a call to the logs, unless it is inside a composite operator."""
+        if self.inside.is_set:
+            return
         plan = call.plan
         if self._fills.number is not None:
             step = self._fills.step_of(plan, tensors)
@@ -134,22 +171,28 @@ class Recording:
         logs = self._logs_here() if self._has_coroutines else self.logs
         number = _sequence_number()
         module, phase = self._locate(number)
-        if plan.is_clone:
-            self._last_clone = (number, id(tensors[0]))
-        elif self._last_clone is not None:
-            if plan.written and self._last_clone == (number, id(tensors[0])) and tensors[0].requires_grad:
-                for log in logs:
-                    log.remove_last()
-            self._last_clone = None
-        results: Sequence[Any]
-        if isinstance(result, Tensor):
-            results = (result,)
-        elif plan.returns_written:
-            results = [*all_tensors(plan.written_arguments(args, kwargs or {}))]
-        elif isinstance(result, (list, tuple)):
-            results = result
-        else:
-            results = plan.written_arguments(args, kwargs or {})
+        if plan.is_clone or self._last_clone is not None:
+            self._forget_clone(plan, tensors, number, logs)
+        results = (result,) if isinstance(result, Tensor) else _results(plan, args, kwargs or {}, result)
         for log in logs:
             log.append(call, tensors, args, kwargs, results, module, phase, self.reading)
         self.reading = None
+
+    def _forget_clone(
+        self, plan: OperatorPlan, tensors: Sequence[Tensor], number: int, logs: Sequence[CallLog]
+    ) -> None:
+        """Remove the last call if autograd made it: a clone of what the present call overwrites."""
+        if plan.is_clone:
+            self._last_clone = (number, id(tensors[0]))
+            return
+        if plan.written and self._last_clone == (number, id(tensors[0])) and tensors[0].requires_grad:
+            for log in logs:
+                log.remove_last()
+        self._last_clone = None
+
+
+def _results(plan: OperatorPlan, args: Any, kwargs: Any, result: Any) -> Sequence[Any]:
+    """Return all values that a call returned; those that it wrote to if it returned none."""
+    if plan.returns_written:
+        return [*all_tensors(plan.written_arguments(args, kwargs))]
+    return result if isinstance(result, (list, tuple)) else plan.written_arguments(args, kwargs)

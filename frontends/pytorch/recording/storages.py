@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, UntypedStorage
@@ -13,9 +12,6 @@ from ..meta.contents import without_capture
 from ..meta.operands import PLAIN
 
 STRIDED = torch.strided
-
-NUMBERS = frozenset((int, float, bool, type(None)))
-"""Types of arguments of operators that have no memory."""
 
 PARTS = {
     torch.sparse_coo: ("_indices", "_values"),
@@ -52,22 +48,6 @@ def storage_of(tensor: Tensor) -> UntypedStorage | None:
         return tensor.untyped_storage()
     except (NotImplementedError, RuntimeError):
         return None
-
-
-def owner_of(storage: UntypedStorage, values: Iterable[Any]) -> Tensor | None:
-    """Return the tensor among arguments of an operator whose memory is ``storage``."""
-    for value in values:
-        kind = type(value)
-        if kind in NUMBERS:
-            continue
-        if isinstance(value, Tensor):
-            if value.layout is STRIDED and storage_of(value) is storage:
-                return value
-        elif (kind is list or kind is tuple) and value and type(value[0]) not in NUMBERS:
-            found = owner_of(storage, value)
-            if found is not None:
-                return found
-    return None
 
 
 def is_dense(tensor: Tensor) -> bool:
