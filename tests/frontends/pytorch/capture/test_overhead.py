@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -15,6 +18,7 @@ from torch.nn import functional
 
 import costcore.frontends.pytorch as frontend
 from costcore.frontends.pytorch import capture
+from costcore.frontends.pytorch.capture import composites
 from costcore.frontends.pytorch.recording import location
 from costcore.trace.recorder import Recorder
 
@@ -115,3 +119,14 @@ def test_calls_of_modules_that_another_tool_replaced(monkeypatch):
     assert [(call.native, call.module) for call in recorder.calls] == [("aten::linear", "0")]
     net(x)
     assert len(called) == 4
+
+
+def branches(function: Callable[..., Any]) -> int:
+    """Return how many branches a function has: of statements, of expressions, and of handlers of errors."""
+    kinds = (ast.If, ast.IfExp, ast.For, ast.While, ast.ExceptHandler, ast.comprehension)
+    return sum(isinstance(node, kinds) for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))))
+
+
+def test_a_call_is_found_run_and_shown_in_few_branches():
+    assert branches(composites._call) <= 15
+    assert branches(composites._choose_run) + branches(composites._run_inside) <= 15
