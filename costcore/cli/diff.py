@@ -59,7 +59,10 @@ def build_parser() -> argparse.ArgumentParser:
     add_fused(parser)
     add_output(parser, MODES, "table", FILES)
     parser.add_argument(
-        "--limit", type=int, metavar="N", help="maximum number of rows of each table; default: no limit, 50 in Markdown"
+        "--limit",
+        type=int,
+        metavar="N",
+        help="maximum number of rows of each table; default: no limit, 50 in Markdown, 10 if operators were replaced",
     )
     parser.add_argument("--exit-code", action="store_true", help="exit with 1 if a call differs")
     add_frontend_switches(parser)
@@ -84,7 +87,8 @@ def _diff(args: argparse.Namespace) -> int:
     comparison = compare(old, new, by=args.by, names=(args.old, args.new))
     if comparison.by == "order" and (found := suggestion((old, new), _regrouped(args, old, new))):
         comparison = replace(comparison, suggestions=(found,))
-    limit = 50 if args.limit is None and mode == "md" else args.limit
+    usual = 50 if mode == "md" else 10 if comparison.kinds else None
+    limit = usual if args.limit is None else args.limit
     write_output(lambda out: comparison.show(out, mode, limit), args.output)
     return FAILURE if args.exit_code and not comparison.equal else SUCCESS
 

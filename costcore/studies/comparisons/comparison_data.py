@@ -12,6 +12,7 @@ from costcore.ledger.caveats import mode_of, n_assumptions, not_counted
 from costcore.numbers.dims import Dim
 from costcore.reports.data.report_data import ReportData
 from costcore.studies.comparisons.differences import COMPARED, Delta, Difference
+from costcore.studies.comparisons.kinds import Kind, in_words, kinds_of_change
 from costcore.studies.comparisons.matching import Entry, is_free
 from costcore.studies.comparisons.memory import MemoryComparison
 from costcore.studies.comparisons.tied_weights import stored_again
@@ -127,6 +128,11 @@ class ComparisonData:
         old, new = self.old.memory, self.new.memory
         return None if old is None or new is None else MemoryComparison(old, new, dict(self.moved))
 
+    @cached_property
+    def kinds(self) -> list[Kind]:
+        """The kinds of change between two graphs: operators in other forms, and in place of others."""
+        return kinds_of_change(self.old, self.new)
+
     @property
     def equal(self) -> bool:
         """Whether no call was added, removed or changed; modules can have been renamed."""
@@ -134,10 +140,14 @@ class ComparisonData:
 
     @property
     def verdict(self) -> list[str]:
-        """The summary: one sentence each on MACs, FLOPs, parameters, bytes, memory, and calls that are not counted."""
+        """The summary: one sentence each on MACs, FLOPs, parameters, bytes, memory, and calls that are not counted.
+
+        The first one says what a tool did to a graph, if it has other operators now.
+        """
         totals, titles = self.totals, self.titles
         traffic = Delta(*(totals["mread"][side] + totals["mwrite"][side] for side in (0, 1)))
         lines = [
+            *filter(None, [in_words(self.old, self.new, self.kinds)]),
             *(_sentence(titles[key], totals[key]) for key in ("macs", "flops", "n_params")),
             _sentence("bytes read and written", traffic),
         ]

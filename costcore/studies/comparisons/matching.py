@@ -34,8 +34,8 @@ def by_module(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
 
     Calls are matched in three steps. Each step considers the calls that are still without a counterpart:
 
-    1. The same operator in the same module and phase. If the numbers of such calls differ, calls with equal costs and
-       shapes are matched first.
+    1. The same operator, quantized or not, in the same module and phase. If the numbers of such calls differ, calls
+       with equal costs and shapes are matched first.
     2. The same operator with equal costs and shapes in another module, because modules can be renamed or moved.
     3. Different operators in the same phase and module (not the root), if both reports have the same number of them,
        and both calls compute, or both only move, outputs of the same size.
@@ -66,10 +66,15 @@ def by_module(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
         pairs = zip(olds, news, strict=True) if is_in_module and len(olds) == len(news) else ()
         return ((i, j) for i, j in pairs if are_related(old[i], new[j]))
 
-    match(lambda entry: (entry["module"], entry["op"], entry["phase"]), in_order)
+    match(lambda entry: (entry["module"], _real_form(entry["op"]), entry["phase"]), in_order)
     match(lambda entry: entry["phase"], in_another_module)
     match(lambda entry: (entry["module"], entry["phase"]), replaced_in_place)
     return _in_model_order(pairs, len(old), len(new))
+
+
+def _real_form(op: str) -> str:
+    """Return the operator on real numbers of which an operator is the quantized form."""
+    return op.removeprefix("dynamic_").removeprefix("quantized_")
 
 
 def by_order(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:

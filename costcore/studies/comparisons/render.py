@@ -10,6 +10,7 @@ from costcore.numbers.symbolic import magnitude
 from costcore.studies.comparisons.comparison_data import ComparisonData
 from costcore.studies.comparisons.conversion import ConversionChange, conversion_changes
 from costcore.studies.comparisons.differences import Delta, Difference
+from costcore.studies.comparisons.kinds import Kind
 from costcore.studies.comparisons.memory_sections import memory_sections
 from costcore.studies.comparisons.sections import DELTA, cells, counts_of, rows_of, texts
 from costcore.tables.quantities import quantity
@@ -69,6 +70,7 @@ def difference_sections(comparison: ComparisonData) -> list[Table]:
     moved = [{"old": old, "new": new} for old, new in comparison.moved]
     candidates = (
         *_memory(comparison),
+        _kinds(comparison.kinds),
         Table("By operator", [*texts("operator", "what"), *DELTA], by_operator, is_open=False),
         _conversion(conversion_changes(comparison), titles["flops"]),
         Table(
@@ -122,6 +124,23 @@ def _call(difference: Difference, names: Mapping[str, str]) -> Iterable[dict[str
     settings = ", ".join(f"{name}: {_value_text(old)} → {_value_text(new)}" for name, (old, new) in changed)
     head = {"change": difference.change, "module": entry["module"], "operator": entry["op"], "call": entry["name"]}
     return rows_of({**head, "settings": settings}, difference.costs, names)
+
+
+def _kinds(kinds: Iterable[Kind]) -> Table:
+    def change(delta: Delta, kind: str) -> str:
+        return f"{readable(delta.old, kind)} → {readable(delta.new, kind)}"
+
+    rows = [
+        {
+            "operators": kind.what,
+            "calls": f"{kind.calls.old} → {kind.calls.new}",
+            "MACs": change(kind.macs, "count"),
+            "bytes": change(kind.mrw, "bytes"),
+        }
+        for kind in kinds
+        if kind.what
+    ]
+    return Table("Kinds of change", texts("operators", "calls", "MACs", "bytes"), rows)
 
 
 def _conversion(changes: Iterable[ConversionChange], unit: str) -> Table:

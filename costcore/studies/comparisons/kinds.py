@@ -1,0 +1,220 @@
+"""What a tool did to a graph: its operators in other forms, and in place of others, in words and as a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from costcore.ir import BITS
+from costcore.numbers.dims import Dim, is_symbolic
+from costcore.reports.data.report_data import ReportData
+from costcore.studies.comparisons.differences import Delta
+from costcore.studies.comparisons.matching import is_free
+from costcore.text.amounts import readable
+from costcore.trace.call import Call
+
+FORMS: Mapping[str, str] = {
+    "quantized_": "became {dtype}",
+    "dynamic_quantized_": "became {dtype}, quantized by their range as they run",
+    "packed_": "with {dtype} weights ({type}), dequantized as they are used",
+}
+"""What became of operators whose name is now preceded so."""
+
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "linear": ("linear", "matmul"),
+    "matmul": ("matmul", "linear"),
+    "embedding": ("embedding", "gather"),
+}
+"""Operators of which another one may be the form, the likeliest first."""
+
+SCALING = ("quantize", "dequantize", "dynamic_quantize")
+"""Operators that convert to integers and back."""
+
+REAL = ("float16", "bfloat16", "float32", "float64")
+"""Dtypes of products that are not quantized."""
+
+
+class Kind(NamedTuple):
+    """One kind of change.
+
+    Attributes:
+        text: what happened, as a part of a sentence; empty if it is part of another one.
+        what: the operators before and after, for a table.
+        calls: the number of calls.
+        macs, mrw: MACs and bytes of these calls.
+    """
+
+    text: str
+    what: str
+    calls: Delta
+    macs: Delta
+    mrw: Delta
+
+
+def kinds_of_change(old: ReportData, new: ReportData) -> list[Kind]:
+    """Return the kinds of change between two graphs; none if both have the same operators in the same precision.
+
+    A graph is what a file holds; of programs that ran, the list is empty.
+    """
+    if old.trace.run.dataflow is None or new.trace.run.dataflow is None:
+        return []
+    sides = _Side(old), _Side(new)
+    return [*_other_forms(sides), *_scaling(sides), *_precision(sides), *_replaced(sides)]
+
+
+def in_words(old: ReportData, new: ReportData, kinds: Iterable[Kind]) -> str:
+    """Return one sentence on the kinds of change, and on MACs and weights."""
+    parts = list(dict.fromkeys(kind.text for kind in kinds if kind.text))
+    if not parts:
+        return _only_free(old, new)
+    macs = Delta(old.total_report["macs"], new.total_report["macs"])
+    if macs.equal:
+        parts.append("MACs unchanged")
+    elif macs.ratio is not None and not is_symbolic(macs.new) and not is_symbolic(macs.old):
+        blocks = " (convolutions run in blocks of channels, which are padded)" if _in_blocks(new) else ""
+        parts.append(f"{100 * (macs.ratio - 1):+.1f} % MACs{blocks}")
+    weights = Delta(*(_weight_bytes(report) for report in (old, new)))
+    if not weights.equal and not any(map(is_symbolic, weights)):
+        parts.append(f"weights {readable(weights.new, 'mread')} instead of {readable(weights.old, 'mread')}")
+    return "; ".join(parts)
+
+
+def _only_free(old: ReportData, new: ReportData) -> str:
+    """Return a sentence if the calls of two graphs differ only in those that cost nothing; else an empty text."""
+    counts = Delta(*(sum(map(is_free, report.ledger.entries.values())) for report in (old, new)))
+    graphs = old.trace.run.dataflow is not None and new.trace.run.dataflow is not None
+    if counts.equal or not graphs or old.total_report["mrw"] != new.total_report["mrw"]:
+        return ""
+    return f"no operator that costs anything changed; calls that cost nothing: {_more(counts)}"
+
+
+class _Side:
+    """The calls of a report that cost something, by operator."""
+
+    def __init__(self, report: ReportData) -> None:
+        self.sums = report.by("op")
+        self.calls: dict[str, list[Call]] = {}
+        for record in report.trace:
+            if record.cost is None or record.cost.mread or record.cost.mwrite or record.cost.macs:
+                self.calls.setdefault(record.call.layer.op, []).append(record.call)
+        self.left = Counter({op: len(calls) for op, calls in self.calls.items()})
+
+    def amount(self, ops: Iterable[str], key: str) -> Dim:
+        """Return a sum over operators."""
+        return sum(self.sums[op][key] for op in dict.fromkeys(ops) if op in self.sums)
+
+
+def _kind(text: str, sides: tuple[_Side, _Side], olds: Iterable[str], news: Iterable[str], calls: Delta) -> Kind:
+    """Return a kind of change from some operators to others."""
+    olds, news = list(olds), list(news)
+    macs, mrw = (Delta(sides[0].amount(olds, key), sides[1].amount(news, key)) for key in ("macs", "mrw"))
+    what = " → ".join(filter(None, (", ".join(olds), ", ".join(op for op in news if op not in olds))))
+    return Kind(text, what, calls, macs, mrw)
+
+
+def _other_forms(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
+    """Yield the operators that are now quantized, or have packed weights."""
+    old, new = sides
+    found: dict[str, list[tuple[int, str]]] = {}
+    for op, calls in new.calls.items():
+        prefix = next((prefix for prefix in FORMS if op.startswith(prefix)), None)
+        more = new.left[op] - old.left[op]
+        for base in ALIASES.get(op.removeprefix(prefix), (op.removeprefix(prefix),)) if prefix and more > 0 else ():
+            count = min(more, old.left[base] - new.left[base])
+            if count <= 0:
+                continue
+            text = FORMS[prefix or ""].format(dtype=_narrow_dtype(calls[-1]), type=calls[-1].type)
+            found.setdefault(text, []).append((count, base))
+            yield _kind("", sides, [base], [op], Delta(count, count))
+            old.left[base] -= count
+            new.left[op] -= count
+            more -= count
+    for text, each in found.items():
+        yield Kind(f"{_listed(each)} {text}", "", Delta(0, 0), Delta(0, 0), Delta(0, 0))
+
+
+def _scaling(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
+    """Yield the calls that quantize and dequantize."""
+    counts = Delta(*(sum(side.left[op] for op in SCALING) for side in sides))
+    if not counts.equal:
+        ops = [op for op in SCALING if any(op in side.calls for side in sides)]
+        yield _kind(f"calls that quantize or dequantize: {_more(counts)}", sides, ops, ops, counts)
+    for side in sides:
+        for op in SCALING:
+            side.left.pop(op, None)
+
+
+def _precision(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
+    """Yield the products that compute in another floating-point type."""
+    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for op, calls in sides[1].calls.items():
+        if op not in sides[0].calls or not sides[1].sums[op]["macs"]:
+            continue
+        before, after = (Counter(_weight_dtype(call) for call in each) for each in (sides[0].calls[op], calls))
+        (earlier,), (later,) = ((*(side - other), "")[:1] for side, other in ((before, after), (after, before)))
+        if earlier in REAL and later in REAL:
+            count = min(before[earlier], after[later])
+            found.setdefault((earlier, later), []).append((count, op))
+            yield _kind("", sides, [op], [op], Delta(count, count))
+    for (earlier, later), each in found.items():
+        text = f"{_listed(each)} in {later} instead of {earlier}"
+        yield Kind(text, "", Delta(0, 0), Delta(0, 0), Delta(0, 0))
+
+
+def _replaced(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
+    """Yield the operators that are gone, new, or in place of others."""
+    old, new = sides
+    gone, more = old.left - new.left, new.left - old.left
+    norms = gone.pop("batch_norm", 0)
+    if norms:
+        is_folded = any(op.endswith(("conv", "linear", "matmul")) for op in new.calls)
+        text = f"{norms} batch_norm folded into products" if is_folded else f"gone: {norms} batch_norm"
+        yield _kind(text, sides, ["batch_norm"], [], Delta(norms, 0))
+    before, after = (_listed((count, op) for op, count in each.most_common()) for each in (gone, more))
+    if before and after and any(new.sums[op]["flops"] for op in more):
+        yield _kind(f"{after} in place of {before}", sides, gone, more, Delta(gone.total(), more.total()))
+        return
+    if before:
+        yield _kind(f"gone: {before}", sides, gone, [], Delta(gone.total(), 0))
+    if after:
+        yield _kind(f"new: {after}", sides, [], more, Delta(0, more.total()))
+
+
+def _more(counts: Delta) -> str:
+    """Return ``2 more`` or ``2 fewer``."""
+    return f"{abs(counts.difference)} {'more' if counts.difference > 0 else 'fewer'}"
+
+
+def _listed(counts: Iterable[tuple[int, str]]) -> str:
+    """Return ``11 conv, 2 add``."""
+    return ", ".join(f"{count} {op}" for count, op in counts)
+
+
+def _weight_dtype(call: Call) -> str:
+    """Return the dtype of the weight of a call, or of its last operand that is neither bias nor scale."""
+    inputs = call.layer.inputs
+    named = [name for name in ("w", "x1", "w0", "x", "x0") if name in inputs]
+    return inputs[named[0]].dtype if named else ""
+
+
+def _narrow_dtype(call: Call) -> str:
+    """Return the dtype of the weight of a call, if it is no real one; else its narrowest dtype."""
+    weight = _weight_dtype(call)
+    tensors = [tensor for name, tensor in call.layer.inputs.items() if not name.endswith(("_scale", "_zero_point"))]
+    return min([x.dtype for x in (*tensors, *call.layer.outputs)], key=BITS.__getitem__) if weight in REAL else weight
+
+
+def _weight_bytes(report: ReportData) -> Dim:
+    """Return the bytes of the learned parameters that a run reads, each once."""
+    found: dict[int, Dim] = {}
+    for call in report.trace.calls:
+        for identity, tensor in zip(call.inputs, call.layer.inputs.values(), strict=True):
+            if tensor.role == "param":
+                found[identity] = tensor.nbytes
+    return sum(found.values())
+
+
+def _in_blocks(report: ReportData) -> bool:
+    """Return whether convolutions run in blocks of channels."""
+    return any(call.native.startswith("com.microsoft.nchwc::Conv") for call in report.trace.calls)

@@ -1,0 +1,146 @@
+"""What tools do to ONNX files, in one sentence and as a table, on small files made as the tools make them."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("onnx")
+
+from onnx import TensorProto
+
+from costcore import compare, estimate
+from tests.whole_networks.onnx_models import Graph
+
+INT8, FLOAT, HALF = TensorProto.INT8, TensorProto.FLOAT, TensorProto.FLOAT16
+ORT = "com.microsoft"
+X = {"x": (1, 8, 6, 6)}
+
+
+def weight(g: Graph, *shape: int, dtype: int = FLOAT) -> str:
+    name = g.weight(*shape)
+    g.stored[-1].data_type = dtype
+    return name
+
+
+def real(norm: bool = False, constant: bool = False):
+    """Two convolutions, a ReLU and the sum of their results."""
+    g = Graph()
+    if constant:
+        g("Constant", value_float=1.0)
+    a = g("Conv", "x", g.weight(8, 8, 1, 1))
+    if norm:
+        a = g("BatchNormalization", a, *(g.weight(8) for _ in range(4)))
+    a = g("Relu", a)
+    return g.model(X, g("Add", a, g("Conv", a, g.weight(8, 8, 1, 1))))
+
+
+def quantized(qdq: bool):
+    g = Graph()
+    p = g.number(0.1, dtype=FLOAT, scalar=True), g.number(0, dtype=INT8, scalar=True)
+    q, dq = (lambda x: g("QuantizeLinear", x, *p)), (lambda x: g("DequantizeLinear", x, *p))
+    w0, w1 = weight(g, 8, 8, 1, 1, dtype=INT8), weight(g, 8, 8, 1, 1, dtype=INT8)
+    if qdq:
+        a = q(g("Conv", dq(q("x")), dq(w0)))
+        return g.model(X, dq(q(g("Add", dq(a), dq(q(g("Conv", dq(a), dq(w1))))))))
+    a = g("QLinearConv", q("x"), *p, w0, *p, *p)
+    b = g("QLinearConv", a, *p, w1, *p, *p)
+    return g.model(X, dq(g("QLinearAdd", a, *p, b, *p, *p, domain=ORT)))
+
+
+def fused():
+    g = Graph()
+    a = g("FusedConv", "x", g.weight(8, 8, 1, 1), domain=ORT, activation="Relu")
+    return g.model(X, g("FusedConv", a, g.weight(8, 8, 1, 1), "", a, domain=ORT))
+
+
+def half():
+    g = Graph()
+    a = g("Relu", g("Conv", g("Cast", "x", to=HALF), weight(g, 8, 8, 1, 1, dtype=HALF)))
+    return g.model(X, g("Cast", g("Add", a, g("Conv", a, weight(g, 8, 8, 1, 1, dtype=HALF))), to=FLOAT))
+
+
+def dense(op: str = ""):
+    g = Graph()
+    if op == "MatMulNBits":
+        packed = weight(g, 32, 2, 8, dtype=TensorProto.UINT8), g.weight(64)
+        return g.model({"x": (2, 32)}, g(op, "x", *packed, domain=ORT, K=32, N=32, bits=4, block_size=16))
+    if op == "MatMulInteger":
+        quantized, scale, zero = g("DynamicQuantizeLinear", "x", outputs=3)
+        y = g("Cast", g(op, quantized, weight(g, 32, 32, dtype=INT8), zero), to=FLOAT)
+        return g.model({"x": (2, 32)}, g("Mul", y, scale))
+    return g.model({"x": (2, 32)}, g("MatMul", "x", g.weight(32, 32)))
+
+
+SAME = "MACs unchanged"
+WEIGHTS = "weights 128 B instead of 512 B"
+CASES = {
+    "QDQ": (
+        *(real(), quantized(qdq=True)),
+        "2 conv, 1 add became int8; calls that quantize or dequantize: 2 more; gone: 1 relu",
+        WEIGHTS,
+    ),
+    "QOperator": (
+        *(real(), quantized(qdq=False)),
+        "2 conv, 1 add became int8; calls that quantize or dequantize: 2 more; gone: 1 relu",
+        WEIGHTS,
+    ),
+    "QDQ to QOperator": (quantized(qdq=True), quantized(qdq=False), None, ""),
+    "extended": (real(), fused(), "2 fused_conv in place of 2 conv, 1 relu, 1 add", ""),
+    "norms": (real(norm=True), real(), "1 batch_norm folded into products", "weights 512 B instead of 576 B"),
+    "half": (
+        *(real(), half()),
+        "2 conv in float16 instead of float32; new: 2 cast",
+        "weights 256 B instead of 512 B",
+    ),
+    "constants": (
+        *(real(constant=True), real()),
+        "no operator that costs anything changed; calls that cost nothing: 1 fewer",
+        None,
+    ),
+    "MatMulNBits": (
+        *(dense(), dense("MatMulNBits")),
+        "1 matmul with uint4 weights (MatMulNBits), dequantized as they are used",
+        "weights 512 B instead of 4 KiB",
+    ),
+    "dynamic": (
+        *(dense(), dense("MatMulInteger")),
+        "1 matmul became int8; calls that quantize or dequantize: 1 more; new: 1 cast, 1 mul",
+        "weights 1 KiB instead of 4 KiB",
+    ),
+    "nothing": (real(), real(), None, ""),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_sentence_says_what_a_tool_did(name: str) -> None:
+    old, new, expected, weights = CASES[name]
+    first = compare(estimate(old), estimate(new)).verdict[0]
+    if expected is None:
+        assert first.startswith("MACs: equal")
+    elif weights is None:
+        assert first == expected
+    else:
+        assert first == "; ".join(filter(None, (expected, SAME, weights)))
+
+
+def test_a_table_of_kinds_has_operators_before_and_after() -> None:
+    comparison = compare(estimate(real()), estimate(quantized(qdq=True)))
+    assert [(kind.what, tuple(kind.calls), tuple(kind.macs)) for kind in comparison.kinds if kind.what] == [
+        ("conv → quantized_conv", (2, 2), (2 * 36 * 64, 2 * 36 * 64)),
+        ("add → quantized_add", (1, 1), (0, 0)),
+        ("quantize, dequantize", (0, 2), (0, 0)),
+        ("relu", (1, 0), (0, 0)),
+    ]
+    assert "| conv → quantized_conv | 2 → 2 | 4.608 K → 4.608 K |" in comparison.to_markdown()
+
+
+def test_convolutions_are_paired_with_quantized_ones() -> None:
+    pairs = compare(estimate(real()), estimate(quantized(qdq=True))).pairs
+    ops = [(old["op"], new["op"]) for old, new in pairs if old is not None and new is not None]
+    assert ops == [("conv", "quantized_conv"), ("conv", "quantized_conv"), ("add", "quantized_add")]
+
+
+def test_programs_that_ran_have_no_kinds_of_change() -> None:
+    torch = pytest.importorskip("torch")
+    reports = [estimate(torch.nn.Sequential(torch.nn.Linear(4, 4), *more), (1, 4)) for more in ((), [torch.nn.ReLU()])]
+    assert compare(*reports).kinds == []
