@@ -24,6 +24,7 @@ PARTS = {
         "Delta",
         "Difference",
         "Group",
+        "Kind",
         "Latent",
         "Layer",
         "Line",
