@@ -76,7 +76,7 @@ def in_words(old: ReportData, new: ReportData, kinds: Iterable[Kind]) -> str:
         parts.append(f"{100 * (macs.ratio - 1):+.1f} % MACs{blocks}")
     weights = Delta(*(_weight_bytes(report) for report in (old, new)))
     if not weights.equal and not any(map(is_symbolic, weights)):
-        parts.append(f"weights {readable(weights.new, 'mread')} instead of {readable(weights.old, 'mread')}")
+        parts.append(f"weights {readable(weights.new, 'bytes')} instead of {readable(weights.old, 'bytes')}")
     return "; ".join(parts)
 
 
