@@ -199,7 +199,7 @@ def _weight_dtype(call: Call) -> str:
 
 
 def _narrow_dtype(call: Call) -> str:
-    """Return the dtype of the weight of a call, if it is no real one; else its narrowest dtype."""
+    """Return the dtype of a weight of integers; of a call without one, its narrowest dtype."""
     weight = _weight_dtype(call)
     tensors = [tensor for name, tensor in call.layer.inputs.items() if not name.endswith(("_scale", "_zero_point"))]
     return min([x.dtype for x in (*tensors, *call.layer.outputs)], key=BITS.__getitem__) if weight in REAL else weight
