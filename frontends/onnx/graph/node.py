@@ -42,7 +42,7 @@ NOTHING = Inferred(())
 
 
 class Node:
-    """One node, with its inputs resolved and its attributes checked.
+    """One node, with its inputs and attributes as they are; :func:`bind` checks them.
 
     Attributes:
         proto: the ``NodeProto``.
@@ -85,35 +85,9 @@ class Node:
         self.schema = signature.schema if signature else None
         self.makes_tensors = signature is not None and signature.makes_tensors
         self.args: dict[str, Any] = dict(signature.defaults) if signature else {}
-        for name, attribute in attributes.items():
-            if signature and signature.types.get(name) != attribute.type:
-                self._check_type(attribute, signature.types.get(name))
-            self.args[name] = attribute_value(attribute)
-        if signature and signature.required and not signature.required <= attributes.keys():
-            raise self.error(f"lacks the required attribute {min(signature.required - attributes.keys())!r}")
-        if signature and (len(inputs) < signature.least or None in inputs[: signature.least]):
-            raise self.error(
-                f"lacks one of its required inputs {', '.join(name for name, _ in signature.inputs[: signature.least])}"
-            )
-        if signature and signature.tensors_only:
-            for value in inputs:
-                if value is not None and value.shape is None and isinstance(value, Container):
-                    raise self.error("has a sequence as an input (expected tensors)")
+        self.args.update((name, attribute_value(attribute)) for name, attribute in attributes.items())
         self.args.update(_bound(signature.inputs if signature else (("inputs", True),), inputs))
         self.args[NODE] = self
-        if operator.constraints is not None:
-            operator.constraints.check(self.args, self.error)
-
-    def _check_type(self, attribute: Any, expected: int | None) -> None:
-        """Refuse an attribute of an invalid type; one that this version lacks may have its type of any version."""
-        types = {expected} if expected is not None else None
-        if types is None and self.schema is not None:
-            types = types_of_any_version(self.key).get(attribute.name)
-        if types and attribute.type not in types:
-            raise self.error(
-                f"has the attribute {attribute.name!r} as {type_name(attribute.type)}, but it must be "
-                f"{' or '.join(type_name(kind) for kind in sorted(types))}"
-            )
 
     @property
     def label(self) -> str:
@@ -271,6 +245,41 @@ class Operator(NamedTuple):
     signature: Signature | None
     constraints: Constraints | None
     rule: Rule | None
+
+
+def bind(proto: Any, operator: Operator, inputs: list[Value | None], attributes: Mapping[str, Any]) -> Node:
+    """Return a node (``NodeProto``) with its inputs and attributes.
+
+    Raises:
+        CostError: if one that the operator needs is missing, or has a type or a value that it does not support.
+    """
+    node, signature = Node(proto, operator, inputs, attributes), operator.signature
+    if signature is not None:
+        for name, attribute in attributes.items():
+            if signature.types.get(name) != attribute.type:
+                _check_type(node, attribute, signature.types.get(name))
+        if signature.required and not signature.required <= attributes.keys():
+            raise node.error(f"lacks the required attribute {min(signature.required - attributes.keys())!r}")
+        if len(inputs) < signature.least or None in inputs[: signature.least]:
+            names = ", ".join(name for name, _ in signature.inputs[: signature.least])
+            raise node.error(f"lacks one of its required inputs {names}")
+        if signature.tensors_only and any(isinstance(x, Container) and x.shape is None for x in inputs):
+            raise node.error("has a sequence as an input (expected tensors)")
+    if operator.constraints is not None:
+        operator.constraints.check(node.args, node.error)
+    return node
+
+
+def _check_type(node: Node, attribute: Any, expected: int | None) -> None:
+    """Refuse an attribute of an invalid type; one that this version lacks may have its type of any version."""
+    types = {expected} if expected is not None else None
+    if types is None and node.schema is not None:
+        types = types_of_any_version(node.key).get(attribute.name)
+    if types and attribute.type not in types:
+        raise node.error(
+            f"has the attribute {attribute.name!r} as {type_name(attribute.type)}, but it must be "
+            f"{' or '.join(type_name(kind) for kind in sorted(types))}"
+        )
 
 
 _SIZED_BY = {

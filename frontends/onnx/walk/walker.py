@@ -14,7 +14,7 @@ from costcore.numbers.dims import Dim
 from costcore.trace.call import Call
 from costcore.trace.gc_paused import collector_off
 
-from ..graph.node import Node, describe
+from ..graph.node import Node, bind, describe
 from ..graph.scope import GraphContext, Scope
 from ..graph.topological_sort import inner_graphs, topological_sort
 from ..graph.user_shapes import UserShapes
@@ -198,7 +198,7 @@ class Walker:
             self.recording.note(f"the model imports no version of {domain}; it was read as version {version}")
         if not (isinstance(proto.op_type, str) and isinstance(proto.domain, str) and isinstance(proto.name, str)):
             raise CostError(f"{describe(proto)} has a name, an op_type or a domain that is not valid UTF-8")
-        node = Node(proto, operator(domain, proto.op_type, version), inputs, attributes)
+        node = bind(proto, operator(domain, proto.op_type, version), inputs, attributes)
         if node.version > version and node.schema is not None:
             self.recording.note(
                 f"version {version} of {domain} has no {node.op}; it was read as in version {node.version}"

@@ -32,31 +32,53 @@ def reshape(node: Node) -> Sequence[Value]:
     x, wanted = node.value("data"), node.numbers("shape")
     if wanted is None:
         raise node.error("lacks the shape")
-    source = x.known_shape
     if not node.args.get("allowzero"):
-        if any(d == 0 for d in wanted[len(source) :]):
-            raise node.error(f"copies a dimension that its input of shape {source} does not have")
-        wanted = tuple(source[i] if d == 0 else d for i, d in enumerate(wanted))
+        wanted = _with_copied(node, x.known_shape, wanted)
+    shape = _with_remaining(node, x, wanted)
+    _check_elements(node, x, shape, is_given=-1 not in wanted)
+    result = node.reshaped(x, shape)
+    result.spread = _reshaped_spread(x, shape) or result.spread
+    return [result]
+
+
+def _with_copied(node: Node, source: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[Dim, ...]:
+    """Return the shape with the dimension of the input where it is 0."""
+    if any(d == 0 for d in wanted[len(source) :]):
+        raise node.error(f"copies a dimension that its input of shape {source} does not have")
+    return tuple(source[i] if d == 0 else d for i, d in enumerate(wanted))
+
+
+def _with_remaining(node: Node, x: Value, wanted: Sequence[Dim]) -> tuple[Dim, ...]:
+    """Return the shape with the number of remaining elements where it is -1; 0 if the other sizes have none."""
     unknown = [i for i, d in enumerate(wanted) if d == -1]
     if len(unknown) > 1 or any(isinstance(d, int) and d < -1 for d in wanted):
         raise node.error(f"cannot reshape to {wanted}: at most one size may be -1, and no other may be negative")
+    if not unknown:
+        return tuple(wanted)
     rest = prod(d for d in wanted if d != -1)
-    if unknown and rest != 0:
-        wanted = tuple(quotient(x.size, rest) if d == -1 else d for d in wanted)
-    elif unknown:
-        wanted = tuple(0 if d == -1 else d for d in wanted)
-    if isinstance(x.size, int) and isinstance(prod(wanted), int) and x.size != prod(wanted):
-        raise node.error(f"cannot reshape {source} ({x.size} elements) to {wanted} ({prod(wanted)})")
-    if not unknown and differ(x.size, prod(wanted)):
-        length = unique_solution(x.size, prod(wanted))
+    remaining = quotient(x.size, rest) if rest != 0 else 0
+    return tuple(remaining if d == -1 else d for d in wanted)
+
+
+def _check_elements(node: Node, x: Value, shape: tuple[Dim, ...], *, is_given: bool) -> None:
+    """Refuse another number of elements than the input has; assume symbolic ones to be equal if all sizes are given."""
+    size = prod(shape)
+    if isinstance(x.size, int) and isinstance(size, int) and x.size != size:
+        raise node.error(f"cannot reshape {x.known_shape} ({x.size} elements) to {shape} ({size})")
+    if is_given and differ(x.size, size):
+        length = unique_solution(x.size, size)
         only = f", which is true only for {as_text(length[0])} = {length[1]}" if length else ""
-        sizes = f"its shape has {as_text(prod(wanted))} elements, its input {as_text(x.size)}"
+        sizes = f"its shape has {as_text(size)} elements, its input {as_text(x.size)}"
         node.assumed.append(f"{sizes}: assumed to be equal{only}")
-    result = node.reshaped(x, wanted)
-    if x.spread is not None and [d for d in source if d != 1] == [d for d in wanted if d != 1]:
-        rest = iter(size for d, size in zip(source, x.spread, strict=True) if d != 1)
-        result.spread = tuple(1 if d == 1 else next(rest) for d in wanted)
-    return [result]
+
+
+def _reshaped_spread(x: Value, shape: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
+    """Return the stored sizes of an expanded input in the new shape, if only axes of size 1 come and go."""
+    source = x.known_shape
+    if x.spread is None or [d for d in source if d != 1] != [d for d in shape if d != 1]:
+        return None
+    rest = iter(size for d, size in zip(source, x.spread, strict=True) if d != 1)
+    return tuple(1 if d == 1 else next(rest) for d in shape)
 
 
 def flatten(node: Node) -> Sequence[Value]:
