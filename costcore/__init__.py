@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from costcore.tables.columns import ReportColumns as ReportColumns
     from costcore.tables.columns import SummaryColumns as SummaryColumns
     from costcore.tables.columns import TreeColumns as TreeColumns
+    from costcore.tables.quantity_table import quantities as quantities
     from costcore.trace.trace import Trace as Trace
 
 
@@ -78,6 +79,7 @@ _MODULES = {
     "explain": "studies.explanations.explain",
     "hookimpl": "plugins",
     "max_batch": "studies.batch_size.fit",
+    "quantities": "tables.quantity_table",
     "reconcile": "studies.explanations.reconcile",
     "sweep": "studies.sweeps.sweep",
     "table": "studies.sweeps.table",
@@ -111,6 +113,7 @@ __all__ = [
     "explain",
     "hookimpl",
     "max_batch",
+    "quantities",
     "reconcile",
     "sweep",
     "table",

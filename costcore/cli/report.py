@@ -31,9 +31,10 @@ from costcore.cli.options import (
 from costcore.cli.running import exit_code, print_message, run_command
 from costcore.ledger.caveats import MODES_WITH_REMARKS, remarks_on_mode
 from costcore.ledger.checks import check_depth, check_top
-from costcore.ledger.ledger import KEYS
 from costcore.messages import did_you_mean, unknown
+from costcore.registry.frontends import reader_of, specs
 from costcore.reports.data.fused_groups import FUSED, FusedColumns
+from costcore.reports.data.table_of_report import PARTS, check_parts
 from costcore.reports.report import Report
 from costcore.tables.columns import (
     BLOCKS,
@@ -51,7 +52,9 @@ from costcore.tables.columns import (
     SummaryColumns,
     TreeColumns,
     choose,
+    with_quantities,
 )
+from costcore.tables.quantities import needed_options
 from costcore.tables.renderers import renderers
 from costcore.tables.result import Result
 from costcore.text.table import Column
@@ -105,6 +108,10 @@ def _show_groups(fused: FusedView, **options: Any) -> None:
     fused.show_report(**options)
 
 
+def _show_run(report: Report, *parts: str, ost: IO[str], mode: str, unit: Any, n_digits: Any, **options: Any) -> None:
+    report.table(*parts, **options).show(ost, mode, unit, n_digits)
+
+
 def _show_overview(report: Report, ost: IO[str], mode: str, **options: Any) -> None:
     ost.write(f"{Result.to_markdown(report) if mode == 'md' else report}\n")
 
@@ -119,9 +126,29 @@ VIEWS: Mapping[str, View] = {
     "memory": View(Report.show_memory, BLOCKS, MemoryColumns),
     "arena": View(Report.show_arena, ARENA, ArenaColumns),
     "fused": View(_show_groups, FUSED, FusedColumns),
+    "run": View(_show_run, REPORT, ReportColumns),
     "overview": View(_show_overview, {}, None),
 }
 
+
+OF_PARTS = ("report", "summary", "layers", "tree", "by", "run")
+"""The views whose rows are parts of the run: calls, groups of calls, modules."""
+
+COLUMNS_OF_VIEWS: Mapping[str, Sequence[str]] = {
+    "calls": ReportColumns.DEFAULT,
+    "summary": SummaryColumns.DEFAULT,
+    "layers": LayerColumns.DEFAULT,
+    "tree": TreeColumns.DEFAULT,
+    "memory": ("live_peak", "live", "saved"),
+    "receptive_field": ("output_shape", "receptive_field"),
+}
+"""The columns that the flag of a view chooses beside ``--by``, which chooses the rows."""
+
+ROWS_OF_THEIR_OWN: Mapping[str, str] = {
+    "arena": "its rows are values in memory, which are not parts of the run; ask for --columns arena",
+    "overview": "it shows totals and types; leave out one of them",
+}
+"""Why a view has no other rows."""
 
 MODES_OF_OVERVIEW = ("color", "md", "table")
 """The formats of an overview: Markdown, and the same text for both others."""
@@ -160,11 +187,17 @@ def _add_view_options(parser: argparse.ArgumentParser) -> None:
     view.add_argument(
         "--memory", action="store_true", help="peak of memory, and the blocks alive at it (PyTorch); --train: of a step"
     )
-    view.add_argument("--by", metavar="KEYS", help=f"one row per group, by {', '.join(KEYS)}, or several (module,op)")
     view.add_argument(
         "--arena", action="store_true", help="memory of an inference run: one row per value, peak SRAM and flash"
     )
-    parser.add_argument("--depth", type=int, metavar="N", help="maximum depth of --tree; default: no limit")
+    parser.add_argument(
+        "--by",
+        metavar="PARTS",
+        help=f"what the rows are: {', '.join(PARTS)}, or several keys (module,op); a view then chooses the columns",
+    )
+    parser.add_argument(
+        "--depth", type=int, metavar="N", help="maximum depth of --tree or of --by module; default: no limit"
+    )
     parser.add_argument(
         "--allocator", choices=POLICIES, help="--memory: what this allocator takes from the device, in one more line"
     )
@@ -183,7 +216,11 @@ def _add_table_options(parser: argparse.ArgumentParser) -> None:
         "--top", type=int, metavar="N", help="maximum number of rows (in --tree: per module); the others are summed"
     )
     parser.add_argument(
-        "--columns", action="append", metavar="NAMES", help="names separated by commas, or default, percent, all"
+        "--columns",
+        action="append",
+        metavar="NAMES",
+        help="quantities separated by commas, such as macs,flops@fvcore,bound_seconds@l4 (costcore.quantities() lists "
+        "them), or default, percent, all",
     )
     add_convention(parser)
     add_fused(parser)
@@ -223,6 +260,7 @@ def _report_model(args: argparse.Namespace) -> int:
         from costcore.analyses.conventions.catalog import needs_functions  # few runs have a convention
 
         args.spelled = needs_functions(args.convention)
+    _record_what_columns_need(args, options)
     report = report_of(args.model, args, is_alone=True)
     if args.fused is not None:
         _show_fused(report.fused(args.fused), args, options)
@@ -239,23 +277,36 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     Raises:
         TypeError, ValueError: if an argument is invalid.
     """
-    name = _view(args)
+    name = args.view = _view(args)
     _check_flags(args, name)
-    keys = [key.strip() for key in args.by.split(",")] if args.by is not None else []
-    for key in keys:
-        if key not in KEYS:
-            raise ValueError(f"--by: {unknown('key', key, KEYS)}")
+    keys = _keys(args) if name in ("by", "run") else []
     options: dict[str, Any] = {"keys": keys, "top": args.top, "n_digits": args.digits, "unit": unit_of(args)}
     if name != "memory":
         options["sort"] = args.sort
-    if name == "tree":
+    if name in ("tree", "by"):
         options["depth"] = args.depth
     if name == "arena":
         options |= {"inplace": args.inplace, "align": 64 if args.align is None else args.align}
         options["top"] = 20 if args.top is None else args.top
     if args.columns not in (None, ["default"]):
         options["columns"] = _columns(args.columns, VIEWS[name])
+    elif args.by is not None and (chosen := next((view for view in COLUMNS_OF_VIEWS if getattr(args, view)), None)):
+        options["columns"] = COLUMNS_OF_VIEWS[chosen]
     return options
+
+
+def _keys(args: argparse.Namespace) -> list[str]:
+    return [key.strip() for key in args.by.split(",")]
+
+
+def _record_what_columns_need(args: argparse.Namespace, options: Mapping[str, Any]) -> None:
+    """Turn on what the quantities in the columns need of the run, if its frontend has it."""
+    names = [*options.get("columns", ()), *([] if args.sort is None else [args.sort])]
+    known = VIEWS[args.view].columns
+    needs = needed_options(name for name in names if name not in known)
+    reader = reader_of(args.model)
+    args.spelled = getattr(args, "spelled", False) or "spelled" in needs
+    args.memory = args.memory or ("memory" in needs and (not reader or "memory" in specs()[reader].model_options))
 
 
 def _check_flags(args: argparse.Namespace, name: str) -> None:
@@ -264,11 +315,15 @@ def _check_flags(args: argparse.Namespace, name: str) -> None:
     Raises:
         TypeError, ValueError: if one does not.
     """
-    requires = {"--depth": ("tree", args.depth is not None), "--allocator": ("memory", args.allocator is not None)}
+    requires = {"--allocator": ("memory", args.allocator is not None)}
     requires |= {"--inplace": ("arena", args.inplace), "--align": ("arena", args.align is not None)}
     for flag, (view, is_given) in requires.items():
         if is_given and name != view:
             raise ValueError(f"{flag} requires --{view}")
+    if args.by is not None:
+        _check_parts(args)
+    elif args.depth is not None and name != "tree":
+        raise ValueError("--depth requires --tree or --by module: rows of other views are not nested")
     if args.fused is not None and name in ("receptive_field", "arena"):
         raise ValueError(f"--fused cannot be used with --{name.replace('_', '-')}, which fusion does not change")
     if name == "overview":
@@ -276,11 +331,31 @@ def _check_flags(args: argparse.Namespace, name: str) -> None:
     if name == "memory" and args.sort is not None:
         raise ValueError("--sort cannot be used with --memory, whose largest blocks come first")
     if args.sort is not None:
-        choose(VIEWS[name].columns, [args.sort])
+        _chooser(name)(VIEWS[name].columns, [args.sort])
     check_depth(args.depth)
     check_top(args.top)
     check_digits(args.digits)
     format_of(args, DEFAULT_FORMAT, [*FILES])
+
+
+def _check_parts(args: argparse.Namespace) -> None:
+    """Check the parts of ``--by``, and that the view has columns for them.
+
+    Raises:
+        ValueError: if one is unknown, or if the rows of the view are something else.
+    """
+    for view, rows in ROWS_OF_THEIR_OWN.items():
+        if getattr(args, view):
+            raise ValueError(f"--{view} cannot be used with --by: {rows}")
+    try:
+        check_parts(_keys(args), args.depth)
+    except ValueError as error:
+        raise ValueError(f"--by: {error}") from error
+
+
+def _chooser(name: str) -> Callable[..., list[Column]]:
+    """Return the function that finds the columns of a view: rows that are parts of a run have all quantities."""
+    return with_quantities if name in OF_PARTS else choose
 
 
 def _check_flags_of_overview(args: argparse.Namespace) -> None:
@@ -307,13 +382,13 @@ def _columns(texts: Sequence[str], view: View) -> list[str]:
     by_name = {"default": sets.DEFAULT, "percent": percent, "all": sets.ALL}
     names = [name.strip() for text in texts for name in text.split(",")]
     columns = [*dict.fromkeys(column for name in names for column in by_name.get(name, [name]))]
-    choose(view.columns, columns)
+    _chooser(next(name for name, each in VIEWS.items() if each is view))(view.columns, columns)
     return columns
 
 
 def _view(args: argparse.Namespace) -> str:
     if args.by is not None:
-        return "by"
+        return {"call": "report", "tree": "tree", "run": "run"}.get(args.by.strip(), "by")
     names = ("overview", "summary", "layers", "tree", "receptive_field", "memory", "arena")
     for name in names:
         if getattr(args, name):
@@ -338,8 +413,8 @@ def _show(report: Report, args: argparse.Namespace, options: dict[str, Any], fus
     keys = options.pop("keys")
 
     def show(ost: IO[str], mode: str) -> None:
-        shown = fused if _view(args) == "fused" else report
-        VIEWS[_view(args)].show(shown, *keys, ost=ost, mode=mode, **options)
+        shown = fused if args.view == "fused" else report
+        VIEWS[args.view].show(shown, *keys, ost=ost, mode=mode, **options)
 
     if args.output is None:
         show(sys.stdout, args.format or DEFAULT_FORMAT)
@@ -371,7 +446,7 @@ def _show_fused(fused: FusedView, args: argparse.Namespace, options: dict[str, A
         _show_counted(fused.report, args, options)
     else:
         _show(fused.report, args, options, fused)
-    if _view(args) == "memory":
+    if args.view == "memory":
         _show_below("the memory is that of a run without fusion", args)
 
 
@@ -381,7 +456,7 @@ def _show_counted(report: Report, args: argparse.Namespace, options: dict[str, A
     if _asks_for_table(args):
         described = counted.describe(options["unit"], args.digits)
         _show(counted.report, args, options)
-        if _view(args) in WITHOUT_FLOPS:
+        if args.view in WITHOUT_FLOPS:
             _show_below(described, args)
     else:
         print(counted.describe(options["unit"], args.digits))
@@ -393,7 +468,7 @@ def _show_counted(report: Report, args: argparse.Namespace, options: dict[str, A
 
 def _asks_for_table(args: argparse.Namespace) -> bool:
     """Return whether an option asks for a table: its rows, columns, format or file."""
-    return _view(args) != "report" or args.calls or _has_table_options(args)
+    return args.view != "report" or args.calls or _has_table_options(args)
 
 
 def _has_table_options(args: argparse.Namespace) -> bool:

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from costcore.reports.fused_view import FusedView
     from costcore.reports.time_report import TimeReport
     from costcore.tables.pictures.picture import Picture
+    from costcore.tables.quantity import Quantity
+    from costcore.tables.table import Table
 
 
 class Report(ReportFiles, Result):
@@ -122,9 +124,17 @@ class Report(ReportFiles, Result):
         n_digits: int | None = 3,
         sort: str | None = None,
         top: int | None = None,
+        depth: int | None = None,
     ) -> None:
-        """Write a table of :meth:`by` and the total, the keys first; other arguments as for :meth:`show_report`."""
-        rows = self._rows_by(*keys)
+        """Write a table of :meth:`by` and the total, the keys first; other arguments as for :meth:`show_report`.
+
+        ``depth`` is the maximum number of names in the path of a module; deeper modules are part of it.
+        """
+        from costcore.reports.data.table_of_report import check_parts, rows_by
+
+        if depth is not None:
+            check_parts(keys, depth)
+        rows = rows_by(self.ledger, keys, depth)
         arranged = Arranged(self.ledger, GROUPS, [*keys, *(name for name in columns if name not in keys)], sort)
         options = TableOptions(ost, mode, unit, n_digits)
         self._show(arranged, arranged.rows(rows, top, keys[0]), options, labels=len(keys))
@@ -173,6 +183,41 @@ class Report(ReportFiles, Result):
         arranged = Arranged(self.ledger, TREE, columns, sort)
         rows = arranged.tree(self.tree(), depth, top, mode)
         self._show(arranged, rows, TableOptions(ost, mode, unit, n_digits), 0, is_tree=True)
+
+    def table(
+        self,
+        *parts: str,
+        columns: Sequence[str | Quantity] | None = None,
+        sort: str | None = None,
+        top: int | None = None,
+        depth: int | None = None,
+    ) -> Table:
+        """Return a table of exact values: any quantities of any parts of the run.
+
+        ::
+
+            report.table("module", columns=["macs", "flops@fvcore", "bound_seconds@l4"], sort="macs", top=10)
+            report.table("tree", depth=2).to_html("modules.html")
+            report.table("run", columns=["macs", "arena"]).to_dict()
+
+        It prints, and notebooks show it; it has ``to_csv``, ``to_markdown``, ``to_html``, ``to_json``, ``to_pandas``
+        and ``save``. Of a quantity that only the whole run has, rows are empty and the total has the value.
+
+        Args:
+            parts: what the rows are: ``call``, groups by one or several of ``type``, ``op``, ``module``, ``phase``,
+                ``dtype`` and ``native``, ``tree`` (modules with all that is inside them) or ``run``.
+            columns: names that :func:`costcore.quantities` lists, shares such as ``macs%``, or quantities of your own.
+            sort: the column to sort by, shown or not: numbers from the largest, text alphabetically.
+            top: the maximum number of rows (in a tree, of children); a row ``others`` combines the remaining ones.
+            depth: of ``tree``, the levels below the model; of ``module``, the maximum number of names in a path.
+
+        Raises:
+            TypeError, ValueError: if an argument is invalid.
+            CostError: if this report does not have a quantity; the message says what is needed.
+        """
+        from costcore.reports.data.table_of_report import table_of
+
+        return table_of(self, parts, columns, sort, top, depth)
 
     def under(self, convention: str | PathLike[str]) -> View:
         """Return this report as another tool or convention counts it: ``report.under("fvcore").total``.
@@ -472,10 +517,6 @@ class Report(ReportFiles, Result):
 
     def _rows_by_call(self) -> list[TableRow]:
         return [TableRow(self.ledger.entries[call.name], [call]) for call in self.ledger.calls]
-
-    def _rows_by(self, *keys: str) -> list[TableRow]:
-        calls = self.ledger.groups(*keys).values()
-        return [TableRow(entry, group) for entry, group in zip(self.by(*keys).values(), calls, strict=True)]
 
     def _show(
         self,

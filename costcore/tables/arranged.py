@@ -39,7 +39,8 @@ class Arranged:
         self.columns = with_quantities(preset, columns)
         self._order = None if sort is None else with_quantities(preset, [sort])[0]
         by_name: dict[Any, Quantity] = {each.name: each for each in more}
-        self._names = [by_name.get(name, name) for name in (*columns, *([] if sort is None else [sort]))]
+        asked = (*columns, *([] if sort is None else [sort]))
+        self._names = [name if isinstance(name, Quantity) else by_name.get(name, name) for name in asked]
         self._ledger = ledger
         self._cells: Cells | None = None
 

@@ -215,9 +215,11 @@ def with_quantities(columns: Mapping[str, Column], names: Sequence[str | Quantit
         CostError, OSError: if a file that a name has as parameter cannot be read.
     """
     names = _checked(columns, names)
-    if missing := [name for name in names if name not in columns and not is_quantity(name)]:
+    own = [None if isinstance(name, Quantity) else columns.get(name) for name in names]
+    pairs = list(zip(names, own, strict=True))
+    if missing := [name for name, column in pairs if column is None and not is_quantity(name)]:
         raise ValueError(unknown("column", missing, dict.fromkeys((*columns, *registered()))))
-    return [columns[name] if name in columns else column_of(name) for name in names]
+    return [column_of(name) if column is None else column for name, column in pairs]
 
 
 def _checked(columns: Mapping[str, Column], names: Sequence[Any]) -> list[Any]:

@@ -137,7 +137,7 @@ def test_a_problem_with_the_model_is_a_sentence_and_exit_code_1(model, capsys, t
         ["x.onnx", "--shape", "h=a b"],
         ["x.onnx", "--shape", "h=8", "--shape", "h=8"],
         ["x.py:make", "--sort", "colour"],
-        ["x.py:make", "--tree", "--sort", "name"],
+        ["x.py:make", "--memory", "--sort", "name"],
         ["x.py:make", "--top", "0"],
         ["x.py:make", "--depth", "1"],
         ["x.py:make", "--tree", "--depth", "-1"],

@@ -72,7 +72,7 @@ def test_the_usage_above_an_error_is_one_line(capsys):
         main(["net.onnx", "--depth", "2"])
     assert capsys.readouterr().err.splitlines() == [
         "usage: costcore MODEL [options]      (--help lists the options)",
-        "costcore: error: --depth requires --tree",
+        "costcore: error: --depth requires --tree or --by module: rows of other views are not nested",
     ]
 
 

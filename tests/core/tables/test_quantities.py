@@ -6,7 +6,8 @@ from math import fsum, isclose
 import pytest
 from sympy import Symbol
 
-from costcore import CostError, compare, hookimpl, plugins
+from costcore import CostError, check, compare, hookimpl, plugins, quantities, table
+from costcore.cli.main import main
 from costcore.tables.quantities import column_of, needed_options, quantity, registered
 from costcore.tables.quantity import Quantity
 from costcore.text.table import Column
@@ -181,6 +182,46 @@ def test_a_quantity_of_a_plug_in_is_a_column_of_every_table():
     assert shown(MODEL.show_tree, columns=["module", "cycles%"], depth=1)[1:] == [
         *(["total", "100.0%"], ["body", "50.0%"], ["head", "50.0%"]),
     ]
+
+
+@pytest.mark.usefixtures("plugin")
+def test_a_quantity_of_a_plug_in_is_in_every_use(tmp_path, capsys):
+    assert "cycles" in [row["name"] for row in quantities().rows]
+    assert MODEL.table("module", columns=["cycles"], sort="cycles", top=1).total["cycles"] == 2
+    assert [each.value for each in check(MODEL, {"operator": {"linear": {"cycles": 1}}})] == [2]
+    assert compare(MODEL, MODEL, columns=["cycles"]).totals["cycles"].new == 2
+    assert table([("net", MODEL)], columns=["cycles"]).rows[0].costs == {"cycles": 2}
+    assert (MODEL.formula("cycles"), MODEL.plot(column="cycles")) == (2, [("linear", 2)])
+    assert '"value":1' in MODEL.to_model_explorer("cycles")
+    MODEL.to_json(tmp_path / "net.json")
+    assert main([str(tmp_path / "net.json"), "--by", "op", "--columns", "cycles%", "--format", "csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[1] == "linear,100.0%"
+
+
+def test_a_quantity_of_your_own_is_a_column():
+    mine = Quantity("cycles", "Cycles", "count", "cycles of an array of 16 x 16 multipliers", cycles)
+    found = MODEL.table("op", columns=[mine, "macs"])
+    assert [(row["op"], row["cycles"]) for row in found.rows] == [("linear", 2), ("relu", 0)]
+    with pytest.raises(ValueError, match="unknown kind 'joule'"):
+        MODEL.table("op", columns=[mine._replace(kind="joule")])
+
+
+def test_a_table_holds_exact_values_of_any_part():
+    by_module = MODEL.table("module", columns=["macs"], depth=1)
+    assert [(row["module"], row["macs"]) for row in by_module.rows] == [("body", 16), ("head", 64)]
+    assert [row["macs"] for row in MODEL.table("module", "op", columns=["macs"], sort="macs", top=1).rows] == [64, 16]
+    (run,) = MODEL.table("run", columns=["macs", "n_params"]).rows
+    assert (run["macs"], run["n_params"]) == (80, 80)
+    tree = MODEL.table("tree", columns=["module", "macs"], depth=1)
+    assert tree.to_csv().splitlines() == ["module,macs", "total,80", "body,16", "head,64"]
+    assert "├─ body" in str(tree)
+    for parts, message in {("op", "call"): "'call' cannot be joined", ("oops",): "unknown part 'oops'"}.items():
+        with pytest.raises(ValueError, match=message):
+            MODEL.table(*parts)
+    with pytest.raises(ValueError, match="rows by op have none"):
+        MODEL.table("op", depth=1)
+    with pytest.raises(TypeError, match="expected what the rows are"):
+        MODEL.table()
 
 
 def test_an_invalid_quantity_of_a_plug_in_is_an_error_that_says_why():

@@ -1,0 +1,40 @@
+"""The table of all quantities."""
+
+from __future__ import annotations
+
+from costcore.tables.quantities import registered
+from costcore.tables.quantity import Quantity
+from costcore.tables.table import Table
+from costcore.text.table import Column
+
+COLUMNS = (
+    Column("name", "Quantity"),
+    Column("kind", "Kind"),
+    Column("doc", "What it is"),
+    Column("of", "Known of"),
+    Column("needs", "Needs"),
+    Column("certainty", "Certainty"),
+)
+
+
+def quantities() -> Table:
+    """Return what reports know of a run: a table of the quantities, built in and of plug-ins.
+
+    ``flops@CONVENTION`` stands for ``flops@fvcore`` and so on.
+
+    Raises:
+        CostError: if a plug-in fails, or if two quantities have the same name.
+    """
+    rows = [
+        {
+            **{key: getattr(each, key) for key in ("name", "kind", "doc", "certainty")},
+            "of": _known_of(each),
+            "needs": ", ".join(f"{option}={value}" for option, value in each.needs.items()),
+        }
+        for each in registered().values()
+    ]
+    return Table("Quantities", COLUMNS, rows)
+
+
+def _known_of(quantity: Quantity) -> str:
+    return "calls, groups, run" if quantity.at or not quantity.is_of_run_only else "run"
