@@ -35,7 +35,7 @@ PARTS = {
 """The records of which results consist, which one line shows."""
 
 OTHERS = {
-    *("CostError", "CostWarning", "Dim", "Formulas", "Ledger", "Trace"),
+    *("CostError", "CostWarning", "Dim", "Formulas", "Ledger", "TextTable", "Trace"),
     *("GroupColumns", "LayerColumns", "ReceptiveFieldColumns", "ReportColumns", "SummaryColumns", "TreeColumns"),
 }
 """What is no result: arguments, errors, and what programs read."""
