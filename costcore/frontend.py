@@ -130,11 +130,19 @@ class Calibrate(Protocol):
         """Return a :class:`costcore.analyses.timing.calibration.Calibration` and the conditions of the measurement."""
 
 
+class ProcessSettings(Protocol):
+    """The ability ``process_settings``: state the settings of the framework that code changes for a whole process."""
+
+    def __call__(self) -> object:
+        """Return an object that is unequal to an earlier one if later models of the process may cost something else."""
+
+
 ABILITIES = {
     "library_model": LibraryModel,
     "usual_inputs": UsualInputs,
     "cached_model": CachedModelOf,
     "passes_of": PassesOf,
     "calibrate": Calibrate,
+    "process_settings": ProcessSettings,
 }
 """What a frontend may do beyond :class:`Frontend`: the form of the function by the name of the ability."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import signal
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,7 +15,8 @@ from queue import Empty, SimpleQueue
 from typing import IO, TYPE_CHECKING
 
 from costcore.errors import CostError
-from costcore.studies.sweeps.frames import INTERRUPTED, STARTED, read_frame, write_frame
+from costcore.studies.sweeps.frames import STARTED, read_frame, write_frame
+from costcore.studies.sweeps.process_state import ProcessState
 
 if TYPE_CHECKING:
     from costcore.studies.sweeps.row import ModelRow
@@ -26,10 +28,15 @@ IDLE_SECONDS = 60
 def main(memory_limit: int | None) -> None:
     """Compute the rows of the tasks in standard input, until it ends or no task comes for :data:`IDLE_SECONDS`.
 
+    A model that changed what later ones may depend on is the last one.
+
     Args:
         memory_limit: the bytes of memory that this process may allocate; None for no limit.
     """
     tasks, replies = _own_streams()
+    process = os.getpid()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: _close(tasks, replies))
     _end_this_process_first()
     if memory_limit is not None:
         limit_memory(memory_limit)
@@ -44,10 +51,13 @@ def main(memory_limit: int | None) -> None:
                 loaded.update(frontends)
                 gc.freeze()  # what is imported is never garbage, and takes long to scan
             write_frame(replies, STARTED)
-            try:
-                write_frame(replies, pickle.dumps(_row(task)))
-            except KeyboardInterrupt:
-                write_frame(replies, INTERRUPTED)
+            before = ProcessState.now()
+            reply = pickle.dumps(_row(task))
+            if os.getpid() != process:  # a process that the model forked, and which returned here
+                _exit(0)
+            write_frame(replies, reply)
+            if before.is_changed():
+                _exit(0)
 
 
 def _row(task: bytes) -> ModelRow:
@@ -57,7 +67,10 @@ def _row(task: bytes) -> ModelRow:
         named, settings = pickle.loads(task)
     except Exception as error:  # unpickling runs code of the user
         return ModelRow("", {}, f"the model cannot be unpickled: {failure(error)}", failed=True)
-    return row_of(named, settings)
+    try:
+        return row_of(named, settings)
+    except KeyboardInterrupt as error:  # of the model: Ctrl-C is for the process that started this one
+        return ModelRow(named.name, {}, failure(error), True, named.arguments)
 
 
 def _load(frontends: Sequence[str]) -> None:
@@ -80,10 +93,19 @@ def _own_streams() -> tuple[IO[bytes], IO[bytes]]:
     return tasks, replies
 
 
+def _close(*streams: IO[bytes]) -> None:
+    """Close streams in a process that a model forked: what it leaves in them is not for it to write."""
+    for stream in streams:
+        with suppress(OSError):  # the model may have closed everything
+            os.close(stream.fileno())
+
+
 def _receive(tasks: IO[bytes], queue: SimpleQueue[bytes]) -> None:
-    """Put every task into the queue. When the other process ends, end this one, whatever a model is doing."""
+    """Put every task into the queue. When the other process ends, end this one and those that models started."""
     while (task := read_frame(tasks)) is not None:
         queue.put(task)
+    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
     _exit(0)
 
 

@@ -9,9 +9,6 @@ LENGTH = 8
 STARTED = b"started"
 """What a process answers as soon as it starts a task; its row follows."""
 
-INTERRUPTED = b""
-"""What it answers instead of the row if the model was interrupted as by Ctrl-C."""
-
 
 def write_frame(stream: IO[bytes], content: bytes) -> None:
     """Write a message and flush it.

@@ -120,10 +120,7 @@ def memory_of(limit: object) -> int | None:
         return None
     from costcore.text.amounts import parse_amount
 
-    try:
-        nbytes = parse_amount(limit, "mread")
-    except (TypeError, ValueError) as error:
-        raise type(error)(str(error).replace("mread", "memory_limit")) from None
+    nbytes = parse_amount(limit, "memory_limit", "bytes")
     try:
         import resource
     except ImportError as error:
