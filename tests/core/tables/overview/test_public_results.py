@@ -30,7 +30,8 @@ PARTS = {
         "Line",
     ),
     *("ModelRow", "Operations", "Regrouping", "Slot", "Tally", "Tensor", "TimedGroup", "Violation"),
-    *("Answer", "Convention", "ReceptiveField", "Rates", "Reading", "RuleFigure", "Stage"),
+    *("Answer", "Convention", "MeasuredCall", "MeasuredGroup", "ReceptiveField", "Rates"),
+    *("Reading", "RuleFigure", "Stage"),
 }
 """The records of which results consist, which one line shows."""
 
