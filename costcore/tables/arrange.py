@@ -60,7 +60,8 @@ def arrange(
     entries = [row.entry for row in shown]
     if hidden:
         calls = [call for row in hidden for call in row.calls]
-        others = {**ledger.sum(calls), **(cells.of(calls) if cells else {}), "name": "others", "type": "others"}
+        sums = {k: v for k, v in (cells.of(calls) if cells else {}).items() if not isinstance(v, (str, list, tuple))}
+        others = {**ledger.sum(calls), **sums, "name": "others", "type": "others"}
         others[label] = "others"
         if all("n_shared" in row.entry for row in hidden):
             not_shared = sum(row.entry["n_params"] - row.entry["n_shared"] for row in hidden)
