@@ -38,7 +38,7 @@ def model(tmp_path, toy):
     return path
 
 
-@pytest.mark.parametrize("command", [[], ["diff"], ["table", "--jobs", "1"]])
+@pytest.mark.parametrize("command", [[], ["diff"]])
 def test_an_interrupt_is_one_line_and_exit_code_130(model, capsys, command):
     targets = [f"{model}:waits"] * (2 if command[:1] == ["diff"] else 1)
     assert main([*command, *targets]) == 130
