@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from costcore.errors import CostError
 from costcore.ir import Layer, Role, Tensor, prod
 from costcore.numbers.dims import Dim
+from costcore.numbers.expressions import symbol_of
 from costcore.registry.frontends import rows
 from costcore.trace.call import Call, Module
 from costcore.trace.dataflow import Dataflow, Step
@@ -20,6 +22,12 @@ from costcore.trace.dataflow import Value as Size
 from costcore.trace.recorder import Recorder
 from costcore.trace.run import GraphNodes
 from costcore.translate import Native, Translation, Translator, role_of
+
+DEEPEST = 32
+"""The most graphs inside each other that are followed."""
+
+MOST_NODES = 200_000
+"""The most nodes that are recorded, those of graphs that run at several places included."""
 
 
 @dataclass(slots=True, eq=False)
@@ -91,42 +99,64 @@ class GraphNode(NamedTuple):
     module: str = ""
 
 
+class Place(NamedTuple):
+    """Where a graph runs: how often, in which loop or branch, and how deep inside others."""
+
+    times: Dim = 1
+    region: str = ""
+    depth: int = 0
+
+    def inside(self, region: str, times: Dim = 1) -> Place:
+        """Return the place of a graph that a node here runs.
+
+        Raises:
+            CostError: if graphs run each other deeper than is followed.
+        """
+        if self.depth >= DEEPEST:
+            raise CostError(f"graphs run each other more than {DEEPEST} deep")
+        return Place(self.times * times, f"{self.region}/{region}" if self.region else region, self.depth + 1)
+
+
 class GraphRecording:
     """Writes the nodes of a graph into a run.
 
     Args:
         recorder: receives the calls.
         frontend: name of the frontend, whose rows (with those of plug-ins) map its operators.
-        constant_operands: ends of the names of operands that are constants and no learned parameters.
+        trips: how often loops run whose number of runs depends on data; None for a symbol for each.
 
     Attributes:
         recorder: the recorder.
-        unknown: why lifetimes of values are unknown; empty if all are known.
+
+    Raises:
+        ValueError: if ``trips`` is not an integer of 0 or more.
     """
 
-    def __init__(
-        self,
-        recorder: Recorder,
-        frontend: str,
-        constant_operands: tuple[str, ...] = ("_scale", "_zero_point", "indices", "shape"),
-    ) -> None:
+    def __init__(self, recorder: Recorder, frontend: str, trips: int | None = None) -> None:
+        if trips is not None and (not isinstance(trips, int) or isinstance(trips, bool) or trips < 0):
+            raise ValueError(f"trips must be an integer of 0 or more (got {trips!r})")
         self.recorder = recorder
-        self.unknown: dict[str, None] = {}
-        self._constant_operands = constant_operands
+        self._trips = trips
+        self._n_nodes = self._n_loops = 0
         self._translator = Translator(rows(frontend), self._tensor, self._role)
         self._stored: dict[int, GraphValue] = {}
         self._steps: list[Step] = []
         self._modules: dict[str, None] = {"": None}
 
-    def record(self, node: GraphNode, times: Dim = 1, region: str = "", where: str = "") -> Call:
-        """Record one execution of a node.
+    def record(self, node: GraphNode, place: Place, where: str = "") -> Call:
+        """Record the executions of a node.
 
         Args:
             node: the node.
-            times: how often it runs.
-            region: the loop or branch that it belongs to.
+            place: where its graph runs.
             where: where it is in the file, for calls that are not counted.
+
+        Raises:
+            CostError: if the graphs expand to more nodes than are recorded.
         """
+        self._n_nodes += 1
+        if self._n_nodes > MOST_NODES:
+            raise CostError(f"the graphs expand to more than {MOST_NODES:,} operators")
         translation = self._translate(node)
         layer = self.recorder.intern(translation.layer)
         inputs = tuple(map(self.identity, translation.inputs))
@@ -138,8 +168,8 @@ class GraphRecording:
                 GraphNodes((node.name,) if node.name else (), tuple(v.name for v in node.outputs))
             ),
             module=node.module,
-            times=times,
-            region=region,
+            times=place.times,
+            region=place.region,
             inputs=inputs,
             outputs=tuple(map(self.identity, translation.outputs)),
             parameters=tuple(
@@ -163,6 +193,42 @@ class GraphRecording:
             self.recorder.parameters.setdefault(value.identity, value.size)
         return value.identity
 
+    def note(self, text: str) -> None:
+        """Add a remark to the report, once."""
+        if text not in self.recorder.notes:
+            self.recorder.notes.append(text)
+
+    def branch(self, sizes: Mapping[str, int], node: str, place: Place) -> tuple[str, Place]:
+        """Return which branch is counted, the one with most nodes, and its place; the choice is an assumption.
+
+        Args:
+            sizes: the number of nodes of each branch, by its name.
+            node: the node that chooses.
+            place: where the node is.
+        """
+        chosen = max(sizes, key=lambda name: sizes[name])
+        self.recorder.assume(
+            f"which branch of {node} runs depends on data: the {chosen} branch is counted, which has most operators"
+        )
+        return chosen, place.inside("if")
+
+    def loop(self, trips: int | None, node: str, place: Place) -> tuple[Dim, str]:
+        """Return how often the body of a loop runs, and its region; what depends on data is an assumption.
+
+        Args:
+            trips: how often, if the file says so.
+            node: the node that loops.
+            place: where the node is.
+        """
+        self._n_loops += 1
+        region = f"loop{self._n_loops}"
+        if trips is not None:
+            return trips, region
+        found: Dim = symbol_of(f"trips_{self._n_loops}") if self._trips is None else self._trips
+        hint = f"it is the symbol {found}. Give it with trips=…" if self._trips is None else f"{found} (trips)"
+        self.recorder.assume(f"how often {node} runs depends on data: {hint}")
+        return found, region
+
     def join(self, before: Sequence[GraphValue], after: Sequence[GraphValue], name: str) -> None:
         """Note that values continue others: arguments of a graph that is called, and the results of such a call."""
         pairs = [(new, old) for new, old in zip(after, before, strict=False) if new is not old and not new.is_stored]
@@ -182,7 +248,6 @@ class GraphRecording:
             inputs=tuple(map(self._sized, entering)),
             stored=tuple(map(self._sized, stored)),
             steps=tuple(self._steps),
-            unknown=tuple(self.unknown),
         )
         if len(self._modules) > 1:
             recorder.modules.update({path: Module("") for path in self._modules})
@@ -213,7 +278,7 @@ class GraphRecording:
         return Tensor(value.shape, value.dtype, role)
 
     def _role(self, operand: str) -> Role:
-        return "const" if operand.endswith(self._constant_operands) else role_of(operand)
+        return "const" if operand.endswith(("_scale", "_zero_point")) else role_of(operand)
 
     def _note_others(self, node: GraphNode, call: Call) -> None:
         """Note what a node reads and produces beside the operands of its layer."""

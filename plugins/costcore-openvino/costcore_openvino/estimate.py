@@ -31,8 +31,7 @@ def estimate(recorder: Recorder, model: Any, inputs: Any = None, *, trips: int |
         CostError: if the file is not an IR file, is damaged, or has open sizes; the message includes the file.
         ValueError: for an invalid option.
     """
-    if trips is not None and (not isinstance(trips, int) or isinstance(trips, bool) or trips < 0):
-        raise ValueError(f"trips must be an integer of 0 or more (got {trips!r})")
+    recording = GraphRecording(recorder, "openvino", trips)
     name = fspath(model)
     if inputs is not None:
         raise CostError(
@@ -41,6 +40,6 @@ def estimate(recorder: Recorder, model: Any, inputs: Any = None, *, trips: int |
     read = read_model(name)
     recorder.frameworks["openvino"] = f"IR {read.version}"
     try:
-        Walker(GraphRecording(recorder, "openvino"), trips).run(read.graph)
+        Walker(recording).run(read.graph)
     except CostError as error:
         raise CostError(f"{name}: {error}") from error

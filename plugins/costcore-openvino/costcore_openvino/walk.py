@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from costcore.errors import CostError
-from costcore.graphs import GraphNode, GraphRecording, GraphValue
-from costcore.numbers.dims import Dim
-from costcore.numbers.expressions import symbol_of
+from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place
 
 from .model import Graph, LayerInfo
 from .rows import SIGNATURES
@@ -24,21 +21,7 @@ REAL = frozenset(("bfloat16", "float16", "float32", "float64"))
 BOUNDARIES = frozenset(("Const", "Parameter", "Result"))
 """Layers that hold what the graph is given, stores and returns."""
 
-DEEPEST = 32
-MOST_LAYERS = 200_000
-"""The most layers that are recorded, those of bodies included."""
-
-NOT_COUNTED = (
-    "weights are stored in smaller types: they are read as they are stored, and unpacking them is not counted",
-)
-
-
-class Place(NamedTuple):
-    """Where a graph runs: how often, in which loop or branch, and how deep inside others."""
-
-    times: Dim = 1
-    region: str = ""
-    depth: int = 0
+AS_STORED = "weights are stored in smaller types: they are read as they are stored, and unpacking them is not counted"
 
 
 class Walker:
@@ -46,12 +29,10 @@ class Walker:
 
     Args:
         recording: receives the calls.
-        trips: how often loops run whose number of runs depends on data; None for a symbol for each.
     """
 
-    def __init__(self, recording: GraphRecording, trips: int | None) -> None:
-        self._recording, self._trips = recording, trips
-        self._n_layers = self._n_loops = 0
+    def __init__(self, recording: GraphRecording) -> None:
+        self._recording = recording
 
     def run(self, graph: Graph) -> None:
         """Record the graph of the file."""
@@ -68,15 +49,10 @@ class Walker:
             given: values for some of its parameters, by the number of the layer.
             place: where it runs.
         """
-        if place.depth > DEEPEST:
-            raise CostError(f"graphs run each other more than {DEEPEST} deep")
         values: dict[tuple[str, str], GraphValue] = {}
         inputs: dict[str, GraphValue] = {}
         outputs: dict[str, GraphValue] = {}
         for layer in _in_order(graph):
-            self._n_layers += 1
-            if self._n_layers > MOST_LAYERS:
-                raise CostError(f"the graphs expand to more than {MOST_LAYERS:,} layers")
             found = [values.get(graph.edges.get((layer.id, port), ("", ""))) for port in layer.inputs]
             made = [GraphValue(port.shape, port.dtype, layer.name) for port in layer.outputs]
             if layer.type == "Parameter" and made:
@@ -112,7 +88,7 @@ class Walker:
                 (value.base or value).is_parameter |= value.is_stored and is_real and value.size != 1
         arguments = {"inputs": list(inputs), "outputs": dict(enumerate(outputs)), "data": dict(layer.data)}
         node = GraphNode(f"openvino::{layer.type}", layer.type, arguments, outputs, layer.name, module_of(layer.name))
-        self._recording.record(node, place.times, place.region, f"layer {layer.name!r}")
+        self._recording.record(node, place, f"layer {layer.name!r}")
 
     def _unpack(self, given: Sequence[GraphValue], outputs: Sequence[GraphValue]) -> None:
         """Take what is computed of stored weights for the stored weights themselves: the largest operand."""
@@ -121,37 +97,19 @@ class Walker:
             value.is_stored, value.dtype = True, root.dtype
             value.base = (root.base or root) if root.size == value.size else None
         if root.dtype not in ("float32", "float64", "int32", "int64"):
-            notes = self._recording.recorder.notes
-            notes.extend(note for note in NOT_COUNTED if note not in notes)
+            self._recording.note(AS_STORED)
 
     def _bodies(
         self, layer: LayerInfo, inputs: Sequence[GraphValue | None], outputs: Sequence[GraphValue], place: Place
     ) -> None:
         """Record the graphs of a loop or a branch."""
-        deeper = place._replace(depth=place.depth + 1)
         if layer.type == "If":
-            sides = {name: len(graph.layers) for name, graph in layer.bodies.items()}
-            chosen = max(sides, key=lambda name: sides[name])
-            self._recording.recorder.assume(
-                f"which branch of If runs depends on data: {chosen.removesuffix('_body')} is counted, which has more "
-                "layers",
-                layer.name,
-            )
-            self._body(layer, chosen, inputs, outputs, deeper._replace(region=_inside(place.region, "if")))
-            return
-        self._n_loops += 1
-        region = _inside(place.region, f"loop{self._n_loops}")
-        trips = sliced_trips(layer, inputs)
-        if trips is None and self._trips is None:
-            trips = symbol_of(f"trips_{self._n_loops}")
-            hint = f"it is the symbol {trips}. Give it with trips=…"
-        elif trips is None:
-            trips, hint = self._trips or 0, f"{self._trips} (trips)"
+            sizes = {name.removesuffix("_body"): len(graph.layers) for name, graph in layer.bodies.items()}
+            chosen, inside = self._recording.branch(sizes, "If", place)
+            self._body(layer, f"{chosen}_body", inputs, outputs, inside)
         else:
-            hint = ""
-        if hint:
-            self._recording.recorder.assume(f"how often {layer.type} runs depends on data: {hint}", layer.name)
-        self._body(layer, "body", inputs, outputs, deeper._replace(times=place.times * trips, region=region))
+            trips, region = self._recording.loop(sliced_trips(layer, inputs), layer.type, place)
+            self._body(layer, "body", inputs, outputs, place.inside(region, trips))
 
     def _body(
         self,
@@ -192,10 +150,6 @@ def sliced_trips(layer: LayerInfo, inputs: Sequence[GraphValue | None]) -> int |
             part = max(int(step), 1) if step.isdecimal() else 1
             return -(-size // part) if isinstance(size, int) else None
     return None
-
-
-def _inside(region: str, name: str) -> str:
-    return f"{region}/{name}" if region else name
 
 
 def _in_order(graph: Graph) -> list[LayerInfo]:

@@ -46,17 +46,14 @@ def estimate(
         CostError: if the file is not a TensorFlow Lite model, or is damaged; the message includes the file.
         TypeError, ValueError: for an invalid option.
     """
-    if trips is not None and (not isinstance(trips, int) or isinstance(trips, bool) or trips < 0):
-        raise ValueError(f"trips must be an integer of 0 or more (got {trips!r})")
+    recording = GraphRecording(recorder, "tflite", trips)
     name = fspath(model)
     read = read_model(name)
     recorder.frameworks["tflite"] = f"schema {read.version}"
     graph = read.graphs[0]
     try:
         batch = _batch(graph, inputs, dims)
-        recording = GraphRecording(recorder, "tflite")
-        walker = Walker(recording, read, batch, trips)
-        walker.run()
+        Walker(recording, read, batch).run()
     except CostError as error:
         raise CostError(f"{name}: {error}") from error
 

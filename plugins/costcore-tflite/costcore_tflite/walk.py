@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from costcore.errors import CostError
-from costcore.graphs import GraphNode, GraphRecording, GraphValue
+from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place
 from costcore.numbers.dims import Dim
-from costcore.numbers.expressions import symbol_of
 
 from .model import Graph, Model, OperatorInfo, TensorInfo
 from .rows.table import SIGNATURES, WITHOUT_RESULT
@@ -23,18 +22,6 @@ NPU = "ethos-u"
 """The custom operator in which the compiler Vela hides what the NPU runs."""
 
 REAL = frozenset(("float16", "bfloat16", "float32", "float64"))
-
-DEEPEST = 32
-MOST_NODES = 200_000
-"""The most operators that are recorded, those of graphs that are called several times included."""
-
-
-class Place(NamedTuple):
-    """Where a graph runs: how often, in which loop or branch, and how deep inside others."""
-
-    times: Dim = 1
-    region: str = ""
-    depth: int = 0
 
 
 class Quantized(GraphValue):
@@ -73,14 +60,10 @@ class Walker:
         recording: receives the calls.
         model: the file.
         batch: size of the axes that the file leaves open.
-        trips: how often loops run whose number of runs depends on data; None for a symbol for each.
     """
 
-    def __init__(self, recording: GraphRecording, model: Model, batch: Dim, trips: int | None) -> None:
-        self._recording, self._model = recording, model
-        self._batch, self._trips = batch, trips
-        self._n_nodes = self._n_loops = 0
-        self._noted: set[str] = set()
+    def __init__(self, recording: GraphRecording, model: Model, batch: Dim) -> None:
+        self._recording, self._model, self._batch = recording, model, batch
 
     def run(self) -> None:
         """Record the first graph, which is the model."""
@@ -94,12 +77,7 @@ class Walker:
         return [value_of(tensor, self._batch) for tensor in graph.tensors]
 
     def _walk(self, graph: Graph, values: Sequence[Quantized], place: Place) -> None:
-        if place.depth > DEEPEST:
-            raise CostError(f"graphs call each other more than {DEEPEST} deep")
         for position, operator in enumerate(graph.operators):
-            self._n_nodes += 1
-            if self._n_nodes > MOST_NODES:
-                raise CostError(f"the graphs expand to more than {MOST_NODES:,} operators")
             inputs = [None if i < 0 else values[i] for i in operator.inputs]
             outputs = [values[i] for i in operator.outputs]
             if not self._is_control_flow(operator, inputs, outputs, place):
@@ -120,10 +98,12 @@ class Walker:
         if operator.name in UNPACKED and given and all(value.is_stored for value in given):
             for value in outputs:
                 value.is_stored = True
-            self._note(f"constants are {UNPACKED[operator.name]}, and unpacked once before the first pass")
+            self._recording.note(f"constants are {UNPACKED[operator.name]}, and unpacked once before the first pass")
             return
         if operator.name == NPU:
-            self._note(f"{NPU} hides the part that was compiled for an NPU: count the file from before that compiler")
+            self._recording.note(
+                f"{NPU} hides the part that was compiled for an NPU: count the file from before that compiler"
+            )
         if operator.name in LEARNED_BY:
             for value in given:
                 is_real = value.dtype in REAL or value.scale is not None
@@ -131,7 +111,7 @@ class Walker:
         arguments = {**operator.options, "inputs": list(inputs), "outputs": dict(enumerate(outputs))}
         name = outputs[0].name if outputs else ""
         node = GraphNode(f"tflite::{operator.name}", operator.name, arguments, outputs, name, module_of(name))
-        self._recording.record(node, place.times, place.region, where)
+        self._recording.record(node, place, where)
 
     def _is_control_flow(
         self,
@@ -142,17 +122,19 @@ class Walker:
     ) -> bool:
         """Record the graphs that an operator runs; return False if it runs none."""
         options, given = operator.options, [value for value in inputs if value is not None]
-        deeper = place._replace(depth=place.depth + 1)
         if operator.name == "WHILE":
-            self._loop(options, given, outputs, deeper)
+            self._loop(options, given, outputs, place)
         elif operator.name == "IF":
-            self._branch(options, given[1:], outputs, deeper)
+            sides = {"then": options["ThenSubgraphIndex"], "else": options["ElseSubgraphIndex"]}
+            sizes = {name: len(self._graph(index).operators) for name, index in sides.items()}
+            chosen, inside = self._recording.branch(sizes, "IF", place)
+            self._call(sides[chosen], given[1:], outputs, inside)
         elif operator.name == "CALL_ONCE":
-            self._note("CALL_ONCE prepares the model before the first pass and is not counted")
+            self._recording.note("CALL_ONCE prepares the model before the first pass and is not counted")
         elif operator.name == "CALL":
-            self._call(options["Subgraph"], given, outputs, deeper)
+            self._call(options["Subgraph"], given, outputs, place.inside("call"))
         elif operator.name == "STABLEHLO_COMPOSITE":
-            self._call(options["DecompositionSubgraphIndex"], given, outputs, deeper)
+            self._call(options["DecompositionSubgraphIndex"], given, outputs, place.inside("composite"))
         else:
             return False
         return True
@@ -165,45 +147,19 @@ class Walker:
         self._walk(graph, values, place)
         self._recording.join([values[i] for i in graph.outputs], outputs, f"{graph.name}: end")
 
-    def _branch(
-        self, options: Mapping[str, Any], given: Sequence[GraphValue], outputs: Sequence[GraphValue], place: Place
-    ) -> None:
-        """Record the branch with more operators, and say so."""
-        indices = options["ThenSubgraphIndex"], options["ElseSubgraphIndex"]
-        sizes = [len(self._graph(index).operators) for index in indices]
-        chosen = 0 if sizes[0] >= sizes[1] else 1
-        side = ("then", "else")[chosen]
-        self._recording.recorder.assume(
-            f"which branch of IF runs depends on data: the {side} branch is counted, which has more operators"
-        )
-        region = f"{place.region}/if" if place.region else "if"
-        self._call(indices[chosen], given, outputs, place._replace(region=region))
-
     def _loop(
         self, options: Mapping[str, Any], given: Sequence[GraphValue], outputs: Sequence[GraphValue], place: Place
     ) -> None:
         """Record the condition and the body of a loop, as often as they run."""
         condition, body = self._graph(options["CondSubgraphIndex"]), self._graph(options["BodySubgraphIndex"])
-        self._n_loops += 1
-        trips = counted_trips(condition, body, given)
-        if trips is None:
-            trips = symbol_of(f"trips_{self._n_loops}") if self._trips is None else self._trips
-            hint = f"it is the symbol {trips}. Give it with trips=…" if self._trips is None else f"{trips} (trips)"
-            self._recording.recorder.assume(f"how often a WHILE loop runs depends on data: {hint}")
-        region = f"{place.region}/loop{self._n_loops}" if place.region else f"loop{self._n_loops}"
-        inside = place._replace(region=region)
-        self._call(options["CondSubgraphIndex"], given, (), inside._replace(times=place.times * (trips + 1)))
-        self._call(options["BodySubgraphIndex"], given, outputs, inside._replace(times=place.times * trips))
+        trips, region = self._recording.loop(counted_trips(condition, body, given), "WHILE", place)
+        self._call(options["CondSubgraphIndex"], given, (), place.inside(region, trips + 1))
+        self._call(options["BodySubgraphIndex"], given, outputs, place.inside(region, trips))
 
     def _graph(self, index: int) -> Graph:
         if not 0 <= index < len(self._model.graphs):
             raise CostError(f"an operator runs graph {index} of {len(self._model.graphs)}")
         return self._model.graphs[index]
-
-    def _note(self, text: str) -> None:
-        if text not in self._noted:
-            self._noted.add(text)
-            self._recording.recorder.notes.append(text)
 
 
 def _check(name: str, inputs: Sequence[GraphValue | None], outputs: Sequence[GraphValue], where: str) -> None:
