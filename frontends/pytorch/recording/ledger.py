@@ -194,13 +194,11 @@ class StorageLedger:
                 self._see(value, tensors)
 
     def _see(self, tensor: Tensor, tensors: Sequence[Tensor]) -> None:
-        if type(tensor) in PLAIN and tensor.layout is STRIDED:
-            operand = self._memory.see(tensor, tensors)
+        is_plain = type(tensor) in PLAIN and tensor.layout is STRIDED
+        for part in (tensor,) if is_plain else self._parts(tensor):
+            operand = self._memory.see(part, tensors)
             if operand is not None:
                 self.watch_operand(operand)
-        else:
-            for part in self._parts(tensor):
-                self._see(part, tensors)
 
     def _see_sum(self, tensors: Sequence[Tensor], kwargs: Any, result: Tensor) -> None:
         """Register a sum that autograd or ``linear`` may make in place of its first operand."""
