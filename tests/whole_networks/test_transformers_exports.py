@@ -95,13 +95,14 @@ NETWORKS = {
 }
 
 
-def masked(name: str, exporter: str) -> dict[str, int]:
+def masked(name: str, exporter: str, batch: str = "") -> dict[str, int]:
     """Return the difference that masks make."""
     if (name, exporter) == ("vit", "newer") and MASKS_NOTHING:
         # The newer exporter exports a mask of bools for all pairs of patches, which all heads of a layer add. In
-        # PyTorch, the model skips the mask, because it masks nothing.
+        # PyTorch, the model skips the mask, because it masks nothing. For a symbolic batch the mask is expanded from
+        # one of all patches, which each layer reads.
         pairs = LAYERS * N * PATCHES**2
-        return {"flops": HEADS * pairs, "mread": pairs}
+        return {"flops": HEADS * pairs, "mread": LAYERS * PATCHES if batch else pairs}
     return {}
 
 
@@ -111,16 +112,10 @@ def total(*differences: dict[str, int]) -> dict[str, int]:
     return {name: value for name, value in sums.items() if value != 0}
 
 
-CLASS_TOKEN = {"mread": 4 * (N - 1) * D}
-"""PyTorch expands the class token to a batch of N as a view, which is read once; Expand copies it."""
-
-
 def unfolded(name: str, exporter: str, batch: str = "") -> dict[str, int]:
     """Return the difference without constant folding."""
-    if name == "vit":
-        return total(masked(name, exporter), CLASS_TOKEN)
     if name != "whisper":
-        return masked(name, exporter)
+        return masked(name, exporter, batch)
     # PyTorch adds the 0 tokens before to the positions, and repeats these for every sequence. The exporters evaluate
     # both while they trace, but for a symbolic batch the repetition; the older one also evaluates ``arange``.
     added = {"flops": -T, "mread": -8 * T, "mwrite": -8 * T}
@@ -254,8 +249,8 @@ def folded() -> dict[tuple[str, str], dict[str, int]]:
         ("opt", "newer"): {**one_mask, **stored_twice},
         ("whisper", "older"): total(stored_twice, unfolded("whisper", "older"), audio),
         ("whisper", "newer"): total(stored_twice, one_mask, unfolded("whisper", "newer"), evaluated, audio, words),
-        ("vit", "older"): CLASS_TOKEN,
-        ("vit", "newer"): total(skipped, CLASS_TOKEN, stored((N - 1) * D)),  # the class token, once per image
+        # The newer exporter stores the class token once per image, and it is read so.
+        ("vit", "newer"): total(skipped, {"mread": 4 * (N - 1) * D}, stored((N - 1) * D)),
     }
 
 

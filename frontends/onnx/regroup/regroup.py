@@ -65,7 +65,7 @@ def regroup_nodes(
     is_torchscript = producer == "pytorch" and not any(origin(recorded.node.proto) for recorded in nodes)
     selected = dict(_selected(patterns, TORCHSCRIPT_PATTERNS if is_torchscript else {}))
     for recorded in reversed(history_nodes):
-        if id(recorded.call) in counted and recorded.node not in search.taken:
+        if id(recorded.call) in counted and recorded.node not in search.taken and not _is_size(recorded.call):
             search.at(recorded, selected)
     recorder.calls[:] = [search.replaced.get(id(call), call) for call in recorder.calls if id(call) not in search.gone]
     search.remove_unread_parameters()
@@ -73,6 +73,11 @@ def regroup_nodes(
     for text in search.near_misses.notes() if explained else ():
         recording.note(text)
     return search.found[::-1]
+
+
+def _is_size(call: Call) -> bool:
+    """Return whether a call computes a number that is known before the run, such as a size: it costs nothing."""
+    return call.layer.op == "constant" and not any(tensor.shape for tensor in call.layer.outputs)
 
 
 def _selected(
