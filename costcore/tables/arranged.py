@@ -36,6 +36,7 @@ class Arranged:
         sort: str | None,
         more: Sequence[Quantity] = (),
     ) -> None:
+        self._preset = preset
         self.columns = with_quantities(preset, columns)
         self._order = None if sort is None else with_quantities(preset, [sort])[0]
         by_name: dict[Any, Quantity] = {each.name: each for each in more}
@@ -52,7 +53,7 @@ class Arranged:
     def rows(self, rows: Sequence[TableRow], top: int | None, label: str = "name") -> list[Mapping[str, Any]]:
         """Return the entries of the rows, sorted and limited, and that of the total as the last one."""
         total = self._ledger.total
-        known = {*(rows[0].entry if rows else total), *(key for key in ("seconds", "seconds%") if key in total)}
+        known = {*(rows[0].entry if rows else self._preset), *(key for key in ("seconds", "seconds%") if key in total)}
         cells = self._cells = Cells(self._names, known, self._ledger)
         entries = arrange(cells.of_rows(rows), self._order, top, self._ledger, label, cells)
         return [*entries, {**total, **cells.total(), label: "total"}]

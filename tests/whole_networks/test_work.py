@@ -97,6 +97,8 @@ VIEWS = {
     "notebook": lambda of: of.report._repr_html_(),
     "by": lambda of: of.report.by("module", "op"),
     "tree": lambda of: of.report.tree(),
+    "to_pandas": lambda of: of.report.to_pandas(),
+    "table": lambda of: str(of.report.table("module", "op")),
     "show_report": lambda of: shown(of.report.show_report, mode="md"),
     "show_report, sorted": lambda of: shown(of.report.show_report, sort="flops", top=10),
     "show_summary_report": lambda of: shown(of.report.show_summary_report, mode="table"),

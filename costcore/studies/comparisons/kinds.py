@@ -149,7 +149,7 @@ def _precision(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
     """Yield the products that compute in another floating-point type."""
     found: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for op, calls in sides[1].calls.items():
-        if op not in sides[0].calls or not sides[1].sums[op]["macs"]:
+        if op not in sides[0].calls or not sides[1].amount([op], "macs"):
             continue
         before, after = (Counter(_weight_dtype(call) for call in each) for each in (sides[0].calls[op], calls))
         (earlier,), (later,) = ((*(side - other), "")[:1] for side, other in ((before, after), (after, before)))
@@ -172,7 +172,7 @@ def _replaced(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
         text = f"{norms} batch_norm folded into products" if is_folded else f"gone: {norms} batch_norm"
         yield _kind(text, sides, ["batch_norm"], [], Delta(norms, 0))
     before, after = (_listed((count, op) for op, count in each.most_common()) for each in (gone, more))
-    if before and after and any(new.sums[op]["flops"] for op in more):
+    if before and after and new.amount(more, "flops"):
         yield _kind(f"{after} in place of {before}", sides, gone, more, Delta(gone.total(), more.total()))
         return
     if before:

@@ -16,6 +16,7 @@ import torch
 import costcore
 from costcore import ComputationalCostHook, Tensor, TrainingLedger, estimate
 from costcore.tables.result import Result
+from tests.core.analyses.measured.runs import linear, profiled, trace_of
 from tests.core.analyses.timing.toy_calibration import calibrated_device
 from tests.core.tables.overview.test_overview import Elements
 from tests.core.tables.overview.test_public_results import reachable
@@ -63,6 +64,11 @@ def ranks():
     return costcore.estimate_ranks(net(), DATA, mesh={"tp": 2}, plan=plan, memory=True)
 
 
+def measured():
+    calls = (linear(64, "a"), linear(8, "b"))
+    return profiled(trace_of(*calls, classes={"": "Net", "a": "Block", "b": "Head"}), [20_000, 5_000]).measured()
+
+
 RESULTS = {
     "Report": step,
     "ComputationalCostHook": hook,
@@ -87,6 +93,9 @@ RESULTS = {
     "Phase": lambda: serving().decode(2, 64),
     "PhaseTime": lambda: serving().decode(2, 64).time("h100-sxm5-80gb"),
     "Speculation": lambda: serving().speculative(serving(), drafts=2, acceptance=0.5),
+    "Table": lambda: inference().table("op"),
+    "Measured": measured,
+    "MeasuredChange": lambda: measured().against(measured()),
     "MFUMeter": lambda: costcore.MFUMeter(net(), device="h100-sxm5-80gb"),
 }
 """A result of every class."""
