@@ -17,9 +17,6 @@ COUNTED = ("flops", "flops%", "madd", "flops_fma1")
 SENT = column_of("mcomm")
 """The bytes that a process sends to others. Tables with default columns show it if the run sends any."""
 
-OPTIONAL = ("live", "live_peak", "saved", "seconds", "seconds%")
-"""What entries have of a run whose memory was recorded, or whose time was measured."""
-
 SHARES = ("flops%", "mread%", "mwrite%", "mrw%")
 """The shares that entries state."""
 

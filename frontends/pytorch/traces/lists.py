@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import torch
 
 from .dtypes import DTYPES, dtype_in
-from .records import Constant, ListArgument, Op, TensorArgument, Thread
+from .records import Constant, Op, TensorArgument, Thread
 
 NEAR = 60
 """How many operators before and after one are looked at."""
@@ -136,8 +136,3 @@ def _result_shapes(op: Op, items: Sequence[TensorArgument]) -> Iterable[tuple[in
         total = sum(each[dim] for each in shapes)
         shapes[0][dim] = total
         yield tuple(shapes[0])
-
-
-def lists_of(op: Op) -> Iterator[ListArgument]:
-    """Yield the lists among the arguments of an operator."""
-    return (x for x in op.arguments or () if isinstance(x, ListArgument))

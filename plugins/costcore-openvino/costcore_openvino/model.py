@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from pathlib import Path
 from typing import IO, NamedTuple
 from xml.parsers import expat
@@ -211,8 +210,3 @@ def numbers(text: str | None) -> tuple[int, ...]:
     """Return the integers of an attribute, ``"1, 1"``; other parts are left out."""
     parts = (part.strip() for part in (text or "").split(","))
     return tuple(int(part) for part in parts if part.lstrip("-").isdecimal() and len(part) <= MOST_DIGITS)
-
-
-def elements(shape: tuple[int, ...]) -> int:
-    """Return the number of elements of a shape."""
-    return prod(shape)

@@ -18,9 +18,6 @@ LEARNED_BY = frozenset(("Add", "Divide", "Gather", "MatMul", "Multiply", "Subtra
 
 REAL = frozenset(("bfloat16", "float16", "float32", "float64"))
 
-BOUNDARIES = frozenset(("Const", "Parameter", "Result"))
-"""Layers that hold what the graph is given, stores and returns."""
-
 AS_STORED = "weights are stored in smaller types: they are read as they are stored, and unpacking them is not counted"
 
 
