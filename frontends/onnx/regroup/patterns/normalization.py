@@ -159,7 +159,8 @@ _PLAIN = (
 def _plain_norm(match: Match, extend: Extension) -> Group | str | None:
     """Build a normalization without the ones and zeros that its operator needs as weights."""
     root, given = match.nodes[0], [match.values[name] for name in ("ones", "zeros") if name in match.values]
-    if any(extend.producer(value) is None or value.stored is not None for value in given):  # Identity shares a weight
+    makers = [extend.producer(value) for value in given]
+    if any(maker is None or maker.node.op == "Identity" for maker in makers):  # Identity: how exporters share a weight
         return "its weights are stored tensors, which may be learned"
     layer = root.call.layer
     return Group(layer.op, root.node.op, {"x": match.values["x"]}, layer.attrs, match.nodes)
