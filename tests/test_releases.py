@@ -72,6 +72,14 @@ def test_a_wheel_has_its_license_and_its_types(wheels, name):
 
 
 @pytest.mark.parametrize("name", PROJECTS)
+def test_a_wheel_has_every_module(wheels, name):
+    rooms = ("costcore", "calculators", "frontends") if name == "costcore" else (name.replace("-", "_"),)
+    modules = {path.relative_to(PROJECTS[name]) for room in rooms for path in (PROJECTS[name] / room).rglob("*.py")}
+    nested = {path.as_posix() if path.parts[0] == rooms[0] else f"costcore/{path.as_posix()}" for path in modules}
+    assert {path for path in contents(wheels[name]) if path.endswith(".py")} == nested
+
+
+@pytest.mark.parametrize("name", PROJECTS)
 def test_versions_are_those_of_costcore(wheels, name):
     """One tag releases all of them."""
     assert wheels[name].name.split("-")[1] == wheels["costcore"].name.split("-")[1]
