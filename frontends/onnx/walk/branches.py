@@ -16,7 +16,7 @@ from ..graph.node import Node
 from ..graph.scope import GraphContext, Scope
 from ..graph.topological_sort import values_read
 from ..values.value import Value
-from .loops import computed
+from .carried_values import computed
 from .walker import Outputs, Walker
 
 

@@ -8,7 +8,8 @@ from ..graph.node import Node
 from ..graph.scope import GraphContext, Scope
 from .beam_search import SEARCHES, search
 from .branches import branch
-from .loops import loop, scan
+from .loops import loop
+from .scan import scan
 from .sequence_map import SEQUENCE_MAP, sequence_map
 from .walker import Outputs, Walker
 
