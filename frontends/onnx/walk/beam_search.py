@@ -88,7 +88,7 @@ def search(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> O
     run = GraphRun(batch * beams, 1, first + times // 2, source)
     later = yield from _walk_graph(walker, node, scope, context, "decoder", run, times)
     if isinstance(times, int) and times == 0:
-        walker.recording.take_calls(mark)
+        walker.recording.take(mark)
     walker.recording.assume(
         f"the length of the generated text depends on data: assumed {longest} tokens; the decoder runs {times} times "
         "on one token, with the number of past tokens in the middle of the search",

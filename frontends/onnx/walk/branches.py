@@ -39,7 +39,7 @@ def branch(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> O
     for name, graph in graphs.items():
         mark = recording.checkpoint()
         outputs[name] = yield walker.walk_graph(graph, Scope(scope), context.of_subgraph(node, name))
-        calls[name], steps[name] = recording.take_calls(mark), recording.take_steps(mark)
+        calls[name], steps[name], _ = recording.take(mark)
     price = Pricer(MergedCalculators(recording.recorder.calculators, calculators()))
     flops = {name: _flops(price, part) for name, part in calls.items()}
     counted = "else" if magnitude(flops["else"]) > magnitude(flops["then"]) else "then"
@@ -56,7 +56,7 @@ def branch(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> O
         f"{recording.hints.remedy(condition)}",
         node.label,
     )
-    recording.add_calls([*calls[counted], *uncounted])
+    recording.add([*calls[counted], *uncounted])
     choice = context.of_subgraph(node, counted).region.removesuffix(f".{counted}")
     flow.start_of(first, choice, reads=[scope.find(name) for name in values_read(node.proto)])
     flow.skipped(first, calls[skipped], steps[skipped], outputs[skipped], context.of_subgraph(node, skipped).region)

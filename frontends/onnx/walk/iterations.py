@@ -47,8 +47,9 @@ def one_by_one(
         inputs = [scalar("int64", i), *map(numeric, carried)]
         start, inner = recording.dataflow.new_id(), body_scope(scope, body, inputs)
         outputs: list[Value] = yield walker.walk_graph(body, inner, replace(around, region=f"{around.region}[{i}]"))
-        iterations.append(recording.take_calls(mark))
-        history.append(_Iteration(start, recording.dataflow.new_id(), recording.take_steps(mark), inputs, outputs))
+        section = recording.take(mark)
+        iterations.append(section.calls)
+        history.append(_Iteration(start, recording.dataflow.new_id(), section.steps, inputs, outputs))
         carried = outputs[:count]
         scanned.append(outputs[count:])
         goes_on = truth(*carried[:1])
@@ -57,7 +58,7 @@ def one_by_one(
     if goes_on and most != times:
         return None
     runs = _runs(iterations, around.region)
-    recording.add_calls(_merged(walker, runs, around.region))
+    recording.add(_merged(walker, runs, around.region))
     found: list[Value | None] = [numeric(value) for value in carried[1:]]
     for k, values in enumerate(zip(*scanned, strict=False), len(found)):
         why = "the iterations return values of different shapes, which cannot be joined: their sizes are symbols"

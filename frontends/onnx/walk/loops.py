@@ -63,8 +63,7 @@ def loop(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Out
         walker.recording.rollback(mark)
         return [*plan.carried, *(stacked(value, 0) for value in once.outputs[len(plan.carried) + 1 :])]
     if once.is_open and _are_few(walker, plan, once):
-        calls, steps = walker.recording.calls_since(mark), walker.recording.steps_since(mark)
-        assumptions = walker.recording.assumptions_since(mark)
+        section = walker.recording.since(mark)
         walker.recording.rollback(mark)
         first = [plan.condition, *plan.carried]
         each = yield from one_by_one(walker, node, scope, context, first, plan.times, once.nodes)
@@ -72,10 +71,7 @@ def loop(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Out
             _assume_entry(walker, node, plan)
             return each
         walker.recording.rollback(mark)
-        walker.recording.add_calls(calls)
-        walker.recording.dataflow.steps += steps
-        for assumption in assumptions:
-            walker.recording.assume(*assumption)
+        walker.recording.add(*section)
     return _note_once(walker, node, context, plan, once)
 
 
@@ -119,7 +115,7 @@ def _walk_once(
     around = context.of_subgraph(node, "body", plan.times)
     outputs: list[Value] = yield walker.walk_graph(body, body_scope(scope, body, inputs), around)
     is_open = not truth(*outputs[:1]) or any(map(_changes, plan.carried, outputs[1:]))
-    is_open = is_open or bool(recording.assumptions_since(mark))
+    is_open = is_open or bool(recording.since(mark).assumptions)
     return Walked(start, inputs, outputs, walker.budget.visited - visited, is_open)
 
 

@@ -36,6 +36,14 @@ class Mark(NamedTuple):
     steps: int
 
 
+class Section(NamedTuple):
+    """What was recorded between two points: calls, what was noted of their values, and assumptions."""
+
+    calls: list[Call]
+    steps: list[Step]
+    assumptions: list[Assumption]
+
+
 class Notes:
     """The notes of a report, each once.
 
@@ -238,33 +246,24 @@ class Recording:
         self.recorder.rollback(mark.recorder)
         del self.dataflow.steps[mark.steps :]
 
-    def calls_since(self, mark: Mark) -> list[Call]:
-        """Return the calls recorded since ``mark``."""
-        return self.recorder.calls[mark.recorder.calls :]
+    def since(self, mark: Mark) -> Section:
+        """Return what was recorded since ``mark``."""
+        calls, steps = self.recorder.calls[mark.recorder.calls :], self.dataflow.steps[mark.steps :]
+        return Section(calls, steps, self.recorder.assumptions_since(mark.recorder))
 
-    def take_calls(self, mark: Mark) -> list[Call]:
-        """Remove the calls recorded since ``mark`` from the run and return them; assumptions stay."""
-        taken = self.calls_since(mark)
+    def take(self, mark: Mark) -> Section:
+        """Remove the calls recorded since ``mark`` from the run, with what was noted of values; assumptions stay."""
+        taken = self.since(mark)
         del self.recorder.calls[mark.recorder.calls :]
-        return taken
-
-    def steps_since(self, mark: Mark) -> list[Step]:
-        """Return what was noted of values since ``mark``."""
-        return self.dataflow.steps[mark.steps :]
-
-    def take_steps(self, mark: Mark) -> list[Step]:
-        """Remove what was noted of values since ``mark``, and return it."""
-        taken = self.steps_since(mark)
         del self.dataflow.steps[mark.steps :]
         return taken
 
-    def add_calls(self, calls: Iterable[Call]) -> None:
-        """Append calls that were taken from the run."""
+    def add(self, calls: Iterable[Call], steps: Iterable[Step] = (), assumptions: Iterable[Assumption] = ()) -> None:
+        """Append what was taken from the run, or made of it."""
         self.recorder.calls.extend(calls)
-
-    def assumptions_since(self, mark: Mark) -> list[Assumption]:
-        """Return the assumptions added since ``mark``."""
-        return self.recorder.assumptions_since(mark.recorder)
+        self.dataflow.steps.extend(steps)
+        for assumption in assumptions:
+            self.assume(*assumption)
 
 
 def _role_of(operand: str) -> Role:

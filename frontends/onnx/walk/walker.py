@@ -286,22 +286,25 @@ class Walker:
         """Record a node that equals an earlier one, and return its outputs."""
         outputs, translation = cached.replay(inputs)
         call = self.recording.write(proto, cached.native, produced, translation, inputs, outputs, context)
+        node = None
         if self.history is not None:
             node = self._bind(proto, inputs, attributes, scope, context)
             node.outputs = outputs
-            self.history.add(node, call)
-        if self.function_cache is not None:
-            self.function_cache.add(call)
+        self._keep(node, call)
         return outputs
 
     def record(self, node: Node, context: GraphContext) -> Call:
         """Record a node whose outputs are known, for pattern matching and function reuse too."""
         call = self.recording.record(node, context)
-        if self.history is not None:
+        self._keep(node, call)
+        return call
+
+    def _keep(self, node: Node | None, call: Call) -> None:
+        """Keep a recorded node, if nodes are kept, and its call for functions that are called again."""
+        if self.history is not None and node is not None:
             self.history.add(node, call)
         if self.function_cache is not None:
             self.function_cache.add(call)
-        return call
 
     def _multiply_calls(self, cache: FunctionCallCache) -> None:
         """Multiply the calls that reused function calls stand for."""
