@@ -16,8 +16,9 @@ from costcore.studies.budgets.budget import Violation
 from costcore.studies.budgets.check import check
 from costcore.studies.budgets.toml import BudgetError, read_budget
 from costcore.tables.renderers import to_markdown
+from costcore.tables.table import Table
 from costcore.text.escape import printable
-from costcore.text.table import TextTable
+from costcore.text.table import Column
 
 EPILOG = """example of a budget file:
   [total]
@@ -96,15 +97,18 @@ def _lines(args: argparse.Namespace, violations: Sequence[Violation]) -> list[st
 def _markdown(args: argparse.Namespace, violations: Sequence[Violation]) -> list[str]:
     if not violations:
         return [f"✅ `{args.model}` is within `{args.budget}`."]
-    rows = [
-        [
-            violation.where,
-            violation.name,
-            *violation.amounts,
-            violation.reason if violation.metric else "",
-        ]
-        for violation in violations
+    amounts = ("is", "limit", "over by")
+    columns = [
+        Column(key, key, "count" if key in amounts else "text") for key in ("where", "what", *amounts, "limit from")
     ]
-    titles = [(title, "") for title in ("where", "what", "is", "limit", "over by", "limit from")]
-    table = to_markdown(TextTable(titles, rows, [False, False, True, True, True, False]))
+    rows = [
+        {
+            "where": each.where,
+            "what": each.name,
+            "limit from": each.reason if each.metric else "",
+            **dict(zip(amounts, each.amounts, strict=True)),
+        }
+        for each in violations
+    ]
+    table = to_markdown(Table("Over the budget", columns, rows).text())
     return [f"❌ `{args.model}` breaks `{args.budget}` {len(violations)}×.", "", table.rstrip("\n")]

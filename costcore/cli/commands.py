@@ -33,6 +33,7 @@ COMMANDS = {
         ("explain", "MODEL N", "say by which rules somebody got the number N"),
         ("reconcile", "MODEL A B", "list why the conventions A and B differ"),
         ("conventions", "", "list the conventions"),
+        ("quantities", "", "list the quantities that --columns takes"),
         ("time", "MODEL", "state how long a run takes at least on a device"),
         ("profile", "TRACE", "state where the time of a recorded run goes"),
         ("train", "MODEL", "state the FLOPs of a training run, and its MFU"),

@@ -7,17 +7,18 @@ from collections.abc import Sequence
 
 from costcore.analyses.conventions.catalog import conventions, named
 from costcore.analyses.conventions.convention import Convention
-from costcore.cli.exit_codes import SUCCESS
-from costcore.cli.options import add_output, command_parser, format_of
-from costcore.cli.running import run_command, write_output, write_text
-from costcore.tables.renderers import rendered, renderers
-from costcore.tables.show import show_text
-from costcore.text.table import TextTable
+from costcore.cli.listing import add_listing_output, write_list, write_one
+from costcore.cli.options import command_parser
+from costcore.cli.running import run_command
+from costcore.tables.table import Table
+from costcore.text.table import Column
 
-FILES = (".csv", ".md")
-"""Suffixes of the file of ``--output``."""
+COLUMNS = (
+    *(Column("name", "Name"), Column("tool", "Tool"), Column("unit", "Unit"), Column("says", "It says")),
+    *(Column("rules", "# Rules", "count"), Column("description", "What it counts")),
+)
 
-DROPPED_FIRST = ("It says", "# Rules", "Tool", "Unit")
+DROPPED_FIRST = ("says", "rules", "tool", "unit")
 """The columns that a narrow terminal does without, in this order."""
 
 
@@ -30,7 +31,7 @@ def build_parser() -> argparse.ArgumentParser:
         "exit codes: 0 success, 1 a convention cannot be read, 2 usage error",
     )
     parser.add_argument("name", metavar="NAME", nargs="?", help="a convention, or a .toml file with rules")
-    add_output(parser, [*renderers()], "table", FILES)
+    add_listing_output(parser)
     return parser
 
 
@@ -40,29 +41,29 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    mode = format_of(args, "table", FILES)
-    if args.name is None:
-        write_output(lambda out: show_text(_known(), out, mode, DROPPED_FIRST), args.output)
-    else:
-        write_text(rendered(rules(named(args.name)), mode), args.output)
-    return SUCCESS
+    return write_list(_known(), args) if args.name is None else write_one(rules(named(args.name)), args)
 
 
-def _known() -> TextTable:
-    """Return all conventions, one a row."""
-    titles = ["Name", "Tool", "Unit", "It says", "# Rules", "What it counts"]
+def _known() -> Table:
     rows = [
-        [each.name, each.label, each.unit, each.calls_it, str(each.n_rules), each.description]
+        {
+            **{key: getattr(each, key) for key in ("name", "unit", "description")},
+            "tool": each.label,
+            "says": each.calls_it,
+            "rules": each.n_rules,
+        }
         for each in conventions().values()
     ]
-    return TextTable([(title, "") for title in titles], rows, [title == "# Rules" for title in titles])
+    return Table("Conventions", COLUMNS, rows, dropped_first=DROPPED_FIRST)
 
 
-def rules(convention: Convention) -> TextTable:
+def rules(convention: Convention) -> Table:
     """Return the rules of a convention, one a row."""
     rows = []
     for each in convention.counts:
-        rows += [[each.by, key, expression.text] for key, expression in each.rules.items()]
-        if each.default is not None:
-            rows.append([each.by, "every other", each.default.text])
-    return TextTable([("By", ""), ("Rule for", ""), (convention.unit, "")], rows, [False] * 3)
+        others = {} if each.default is None else {"every other": each.default}
+        rows += [
+            {"by": each.by, "key": key, "rule": expression.text} for key, expression in {**each.rules, **others}.items()
+        ]
+    columns = [Column("by", "By"), Column("key", "Rule for"), Column("rule", convention.unit)]
+    return Table(convention.label, columns, rows)

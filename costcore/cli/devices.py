@@ -7,19 +7,25 @@ from collections.abc import Sequence
 
 from costcore.analyses.devices.catalog import devices, named
 from costcore.analyses.devices.device import Device
-from costcore.cli.exit_codes import SUCCESS
-from costcore.cli.options import add_output, command_parser, format_of
-from costcore.cli.running import run_command, write_output, write_text
-from costcore.tables.renderers import rendered, renderers
-from costcore.tables.show import show_text
-from costcore.text.table import TextTable
-
-FILES = (".csv", ".md")
-"""Suffixes of the file of ``--output``."""
+from costcore.cli.listing import add_listing_output, write_list, write_one
+from costcore.cli.options import command_parser
+from costcore.cli.running import run_command
+from costcore.tables.table import Table
+from costcore.text.table import Column
+from costcore.text.values import Shown
 
 HALF = ("bfloat16", "float16")
 
-DROPPED_FIRST = ("Sources", "int8", "Vendor", "Kind", "float32")
+COLUMNS = (
+    *(Column("name", "Name"), Column("vendor", "Vendor"), Column("kind", "Kind")),
+    Column("half", "Half precision", "ratio", unit="TFLOP/s"),
+    Column("float32", "float32", "ratio", unit="TFLOP/s"),
+    *(Column("int8", "int8", "ratio", unit="TOP/s"), Column("memory", "Memory", "ratio", unit="GB/s")),
+    Column("sources", "Sources"),
+)
+"""Peaks are dense, at the highest clock."""
+
+DROPPED_FIRST = ("sources", "int8", "vendor", "kind", "float32")
 """The columns that a narrow terminal does without, in this order."""
 
 
@@ -32,7 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
         "exit codes: 0 success, 1 a device cannot be read, 2 usage error",
     )
     parser.add_argument("--device", metavar="NAME", help="a device, or a .toml file with one")
-    add_output(parser, [*renderers()], "table", FILES)
+    add_listing_output(parser)
     return parser
 
 
@@ -42,29 +48,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    mode = format_of(args, "table", FILES)
-    if args.device is None:
-        write_output(lambda out: show_text(_known(), out, mode, DROPPED_FIRST), args.output)
-    else:
-        write_text(rendered(_details(named(args.device)), mode), args.output)
-    return SUCCESS
+    return write_list(_known(), args) if args.device is None else write_one(_details(named(args.device)), args)
 
 
-def _known() -> TextTable:
-    """Return all devices, one a row; peaks are dense, at the highest clock."""
-    titles = [
-        *(("Name", ""), ("Vendor", ""), ("Kind", ""), ("Half precision", "TFLOP/s"), ("float32", "TFLOP/s")),
-        *(("int8", "TOP/s"), ("Memory", "GB/s"), ("Sources", "")),
-    ]
+def _known() -> Table:
     rows = [
-        [
-            *(device.name, device.vendor, device.kind),
-            *(_tera(max(_peak(device, name) for name in HALF)), _tera(_peak(device, "float32", ["vector"]))),
-            *(_tera(_peak(device, "int8")), _number(device.memory.dram_gbs), device.checked),
-        ]
+        {
+            **{key: getattr(device, key) for key in ("name", "vendor", "kind")},
+            "sources": device.checked,
+            "half": _tera(max(_peak(device, name) for name in HALF)),
+            "float32": _tera(_peak(device, "float32", ["vector"])),
+            "int8": _tera(_peak(device, "int8")),
+            "memory": _number(device.memory.dram_gbs),
+        }
         for device in devices().values()
     ]
-    return TextTable(titles, rows, [3 <= i <= 6 for i in range(len(titles))])
+    return Table("Devices", COLUMNS, rows, dropped_first=DROPPED_FIRST)
 
 
 def _peak(device: Device, dtype: str, engines: Sequence[str] = ("matrix", "vector")) -> float:
@@ -72,32 +71,33 @@ def _peak(device: Device, dtype: str, engines: Sequence[str] = ("matrix", "vecto
     return max(device.peak.get(engine, {}).get(dtype, 0.0) for engine in engines)
 
 
-def _details(device: Device) -> TextTable:
+def _details(device: Device) -> Table:
     """Return every figure of a device, one a row, then its notes and sources."""
-    rows = [
-        ["vendor, kind", f"{device.vendor}, {device.kind}"],
-        ["units", _number(device.units)],
-        ["highest clock (MHz)", _number(device.clock_max_mhz)],
+    rows: list[tuple[str, str | Shown]] = [
+        ("vendor, kind", f"{device.vendor}, {device.kind}"),
+        ("units", _number(device.units)),
+        ("highest clock (MHz)", _number(device.clock_max_mhz)),
     ]
     for engine, peaks in device.peak.items():
         unit = "T/s" if engine == "special" else "TFLOP/s"
-        rows += [[f"{engine} {dtype} ({unit})", _tera(peak)] for dtype, peak in peaks.items()]
-    rows += [["memory (GB/s)", _number(device.memory.dram_gbs)]]
+        rows += [(f"{engine} {dtype} ({unit})", _tera(peak)) for dtype, peak in peaks.items()]
+    rows += [("memory (GB/s)", _number(device.memory.dram_gbs))]
     for i, cache in enumerate(device.memory.caches, 1):
         each = " per unit" if cache.per_unit else ""
-        rate = "" if cache.gbs is None else f", {_number(cache.gbs)} GB/s"
-        rows.append([f"cache {i}", f"{cache.nbytes} bytes{rate}{each}"])
-    rows += [["does not bind", ", ".join(device.unbounded)]] if device.unbounded else []
-    rows += [["fast convolutions", "yes" if device.fast_convolution else "no"]]
-    rows += [["calibrated", "yes" if device.calibration else "no"]]
-    rows += [["note", note] for note in device.notes]
-    rows += [[f"source, {each.checked}", f"{each.title}: {each.states} {each.url}".strip()] for each in device.sources]
-    return TextTable([(device.name, ""), ("", "")], rows, [False, False])
+        rate = "" if cache.gbs is None else f", {cache.gbs:.6g} GB/s"
+        rows.append((f"cache {i}", f"{cache.nbytes} bytes{rate}{each}"))
+    rows += [("does not bind", ", ".join(device.unbounded))] if device.unbounded else []
+    rows += [("fast convolutions", "yes" if device.fast_convolution else "no")]
+    rows += [("calibrated", "yes" if device.calibration else "no")]
+    rows += [("note", note) for note in device.notes]
+    rows += [(f"source, {each.checked}", f"{each.title}: {each.states} {each.url}".strip()) for each in device.sources]
+    columns = [Column("what", device.name), Column("value", "")]
+    return Table(device.name, columns, [{"what": what, "value": value} for what, value in rows])
 
 
-def _tera(value: float) -> str:
-    return f"{value:.4g}" if value else ""
+def _tera(value: float) -> str | Shown:
+    return Shown(value, f"{value:.4g}") if value else ""
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"
+def _number(value: float | None) -> str | Shown:
+    return "" if value is None else Shown(value, f"{value:.6g}")

@@ -13,9 +13,8 @@ from costcore.cli.options import add_output, command_parser, format_of
 from costcore.cli.running import exit_code, print_message, run_command, write_output, write_text
 from costcore.studies.serving.formats import format_of as storage_of
 from costcore.studies.serving.report import ServingReport
-from costcore.studies.serving.table import remarks, serving_rows, serving_table, to_dicts
+from costcore.studies.serving.table import remarks, serving_rows, serving_table
 from costcore.tables.renderers import renderers
-from costcore.tables.show import show_text
 from costcore.text.amounts import parse_bytes
 
 EPILOG = """examples:
@@ -31,9 +30,6 @@ exit codes: 0 success, 1 model error (with --strict also a partial or assumed re
 
 FILES = (".csv", ".md", ".json")
 """Suffixes of the file of ``--output``."""
-
-DROPPED_FIRST = ("Intensity", "KV", "Weights", "MACs/token", "Bound by", "Sequences that fit")
-"""The columns that a narrow terminal does without, in this order."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -104,9 +100,9 @@ def _serve(args: argparse.Namespace) -> int:
         )
         phases = [serving.decode(batch, args.context) for batch in sorted({min(batches), max(batches)})]
     if mode == "json":
-        write_text(json.dumps(to_dicts(rows), indent=2) + "\n", args.output)
+        write_text(json.dumps([row._asdict() for row in rows], indent=2) + "\n", args.output)
     else:
-        write_output(lambda out: show_text(serving_table(rows), out, mode, DROPPED_FIRST), args.output)
+        write_output(lambda out: serving_table(rows).show(out, mode), args.output)
     for remark in remarks(serving, phases, devices):
         print_message(f"note: {remark}")
     return exit_code(serving.status, args.strict)

@@ -65,9 +65,10 @@ class ReportFiles(ReportData):
         Raises:
             CostError: if pandas is not installed.
         """
-        from costcore.reports.exports.dataframe import to_dataframe
+        from costcore.tables.data import imported_pandas
 
-        return to_dataframe(self.layer_report)
+        records = [*self.layer_report.values()]
+        return imported_pandas("to_dataframe").DataFrame.from_records(records, index="name" if records else None)
 
     def to_html(self, target: Target = None, title: str = "") -> str:
         """Return the report as one self-contained HTML page for offline use, and write it to ``target`` if given."""

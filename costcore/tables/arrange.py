@@ -35,6 +35,21 @@ def in_order(items: Iterable[Any], column: Column, entry_of: Callable[[Any], Map
     return sorted(items, key=rank)
 
 
+def limited(rows: Sequence[Any], top: int | None, others: Callable[[Sequence[Any]], Any]) -> Sequence[Any]:
+    """Return the first rows, and one that stands for all others if there are more.
+
+    Args:
+        rows: the rows in order.
+        top: the maximum number of rows; None for all.
+        others: returns the row that stands for several.
+
+    Raises:
+        TypeError, ValueError: if ``top`` is not a positive integer.
+    """
+    check_top(top)
+    return rows if top is None or len(rows) <= top else [*rows[:top], others(rows[top:])]
+
+
 def arrange(
     rows: Sequence[TableRow],
     sort: Column | None,
@@ -53,18 +68,16 @@ def arrange(
         label: the column that contains the text ``others``.
         cells: the quantities in the rows beside those that the ledger sums.
     """
-    if sort is not None:
-        rows = in_order(rows, sort, lambda row: row.entry)
-    check_top(top)
-    shown, hidden = (rows, ()) if top is None else (rows[:top], rows[top:])
-    entries = [row.entry for row in shown]
-    if hidden:
+
+    def others(hidden: Sequence[TableRow]) -> TableRow:
         calls = [call for row in hidden for call in row.calls]
         sums = {k: v for k, v in (cells.of(calls) if cells else {}).items() if not isinstance(v, (str, list, tuple))}
-        others = {**ledger.sum(calls), **sums, "name": "others", "type": "others"}
-        others[label] = "others"
+        entry = {**ledger.sum(calls), **sums, "name": "others", "type": "others", label: "others"}
         if all("n_shared" in row.entry for row in hidden):
             not_shared = sum(row.entry["n_params"] - row.entry["n_shared"] for row in hidden)
-            others["n_shared"] = others["n_params"] - not_shared
-        entries.append(others)
-    return entries
+            entry["n_shared"] = entry["n_params"] - not_shared
+        return TableRow(entry, calls)
+
+    if sort is not None:
+        rows = in_order(rows, sort, lambda row: row.entry)
+    return [row.entry for row in limited(rows, top, others)]

@@ -86,11 +86,15 @@ def imported_pandas(caller: str) -> Any:
 def _table(table: TableData) -> dict[str, Any]:
     return {
         "title": table.title,
-        "columns": [column._asdict() for column in table.columns],
+        "columns": [_plain_column(column) for column in table.columns],
         "rows": [_plain(row, table.columns) for row in table.rows],
         "total": None if table.total is None else _plain(table.total, table.columns),
         "unit": table.unit,
     }
+
+
+def _plain_column(column: Column) -> dict[str, str]:
+    return {key: value for key, value in column._asdict().items() if key != "unit" or value}
 
 
 def _plain(row: Row, columns: Sequence[Column]) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def column_of(name: str | Quantity) -> Column:
         return found.column
     if not found.has_share:
         raise ValueError(f"{found.name} has no share of a total: its values do not add up")
-    return Column(name, found.title, "percent")
+    return Column(name, found.title, "percent", found.certainty)
 
 
 def chosen(names: Iterable[str | Quantity]) -> list[Quantity]:

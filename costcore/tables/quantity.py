@@ -74,7 +74,7 @@ class Quantity(NamedTuple):
     @property
     def column(self) -> Column:
         """The column of its values."""
-        return Column(self.name, self.title, self.kind)
+        return Column(self.name, self.title, self.kind, self.certainty)
 
     @property
     def is_number(self) -> bool:

@@ -33,8 +33,10 @@ def quantities() -> Table:
         }
         for each in registered().values()
     ]
-    return Table("Quantities", COLUMNS, rows)
+    return Table("Quantities", COLUMNS, rows, dropped_first=("certainty", "kind", "needs", "of"))
 
 
 def _known_of(quantity: Quantity) -> str:
-    return "calls, groups, run" if quantity.at or not quantity.is_of_run_only else "run"
+    """Return what has the quantity; with a parameter, what has that of the same name without one."""
+    plain = registered().get(quantity.name.partition("@")[0], quantity)
+    return "run" if plain.is_of_run_only and not (plain is quantity and quantity.at) else "calls, groups, run"

@@ -45,6 +45,7 @@ def show(
     counted: str = FLOPS,
     defaults: Iterable[Sequence[str]] = (),
     labels: int = 1,
+    dropped_first: Sequence[str] = DROPPED_FIRST,
 ) -> None:
     """Write a table. In a terminal, default columns that do not fit its width are left out.
 
@@ -58,6 +59,7 @@ def show(
         counted: what the column of FLOPs counts.
         defaults: the default columns of this table, besides the sets of :mod:`costcore.tables.columns`.
         labels: how many columns at the beginning say what a row is, and are always shown.
+        dropped_first: keys of the columns that may be left out, in this order.
     """
     from costcore.tables.tabulate import tabulate
 
@@ -66,45 +68,30 @@ def show(
     mode = "table" if mode == "color" and not has_color(stream) else mode
     is_drawn = mode in DRAWN
     table = tabulate(columns, entries, unit, n_digits, is_drawn, total)._replace(is_tree=is_tree, unit=counted)
-    width, dropped = terminal_width(stream), []
-    if is_drawn and width is not None and (is_default(columns) or matches(columns, defaults)):
+    left_out: list[str] = []
+    if is_default(columns) or matches(columns, defaults):
         keys = [column.key for column in columns]
-        table, indices = fitted(table, width, order_of(keys, DROPPED_FIRST, labels))
-        dropped = [keys[i] for i in indices]
-    stream.write(rendered(table, mode) + footer([*remark_on(dropped), *remarks], mode))
-
-
-def show_text(table: TextTable, stream: IO[str], mode: str, dropped_first: Sequence[str] = ()) -> None:
-    """Write a table whose cells are text. In a terminal, columns that do not fit its width are left out.
-
-    Args:
-        table: the table.
-        stream: the stream to write to.
-        mode: name of the renderer.
-        dropped_first: titles of the columns that may be left out, in this order.
-    """
-    stream = writable(stream)
-    mode = "table" if mode == "color" and not has_color(stream) else mode
-    shown, remarks = in_terminal(table, mode, terminal_width(stream), dropped_first)
-    stream.write(rendered(shown, mode) + footer(remarks, mode))
+        table, left_out = in_terminal(table, keys, mode, terminal_width(stream), dropped_first, labels)
+    stream.write(rendered(table, mode) + footer([*left_out, *remarks], mode))
 
 
 def in_terminal(
-    table: TextTable, mode: str, width: int | None, dropped_first: Sequence[str]
+    table: TextTable, keys: Sequence[str], mode: str, width: int | None, dropped_first: Sequence[str], labels: int = 1
 ) -> tuple[TextTable, list[str]]:
     """Return a table as a terminal of some width shows it, and the line that names the columns that were left out.
 
     Args:
         table: the table.
+        keys: the keys of its columns.
         mode: name of the renderer.
         width: the width of the terminal; None if there is none.
-        dropped_first: titles of the columns that may be left out, in this order.
+        dropped_first: keys of the columns that may be left out, in this order.
+        labels: how many columns at the beginning say what a row is, and are always shown.
     """
     if mode not in DRAWN or width is None:
         return table, []
-    titles = [title for title, _ in table.titles]
-    shown, dropped = fitted(table, width, order_of(titles, dropped_first))
-    return shown, remark_on(titles[i] for i in dropped)
+    shown, dropped = fitted(table, width, order_of(keys, dropped_first, labels))
+    return shown, remark_on(keys[i] for i in dropped)
 
 
 def one_stream(ost: IO[str] | None, dst: IO[str] | None) -> IO[str] | None:

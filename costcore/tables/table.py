@@ -41,7 +41,10 @@ class Table(TableData, Result):
             return
         total = None if self.total is None else -1
         options, keys = TableOptions(ost or sys.stdout, mode, unit, n_digits), [[c.key for c in self.columns]]
-        show(self._lines, self.columns, options, self.remarks, total, self.is_tree, self.unit, keys)
+        show(
+            *(self._lines, self.columns, options, self.remarks, total, self.is_tree, self.unit, keys),
+            dropped_first=self.dropped_first,
+        )
 
     def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
         from costcore.tables.overview.to_text import table_to_text

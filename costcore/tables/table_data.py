@@ -6,10 +6,10 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from costcore.ledger.checks import check_top
 from costcore.numbers.dims import is_symbolic
-from costcore.tables.arrange import in_order
+from costcore.tables.arrange import in_order, limited
 from costcore.tables.columns import choose
+from costcore.tables.fit import DROPPED_FIRST
 from costcore.tables.quantity import NUMERIC
 from costcore.text.table import Column, TextTable
 from costcore.trace.run import FLOPS
@@ -40,6 +40,7 @@ class TableData:
         n_digits: the digits of ``print`` after the decimal point.
         others: returns the row that stands for several; default: their sums.
         whole: the table from which this one has some of the rows.
+        dropped_first: keys of the columns that a narrow terminal does without, in this order; all others are shown.
     """
 
     def __init__(
@@ -56,11 +57,12 @@ class TableData:
         prefix: str | None = "auto",
         n_digits: int = 1,
         others: Callable[[Sequence[Row]], Row] | None = None,
+        dropped_first: Sequence[str] = DROPPED_FIRST,
     ) -> None:
         self.title, self.columns, self.rows, self.total = title, list(columns), list(rows), total
         self.remarks, self.unit, self.is_tree, self.is_open = list(remarks), unit, is_tree, is_open
         self.prefix, self.n_digits, self.others = prefix, n_digits, others or self._sums
-        self.whole = self
+        self.whole, self.dropped_first = self, dropped_first
 
     def __repr__(self) -> str:
         keys = ", ".join(column.key for column in self.columns)
@@ -89,9 +91,8 @@ class TableData:
         Raises:
             TypeError, ValueError: if ``n`` is not a positive integer.
         """
-        check_top(n)
-        hidden = [] if n is None else self.rows[n:]
-        return self.part([*self.rows[:n], self.others(hidden)], title) if hidden else self
+        shown = limited(self.rows, n, self.others)
+        return self if shown is self.rows else self.part(shown, title)
 
     def part(self: AnyTable, rows: Sequence[Row], title: str = "") -> AnyTable:
         """Return a table with some of the rows; data formats of a result that shows it write all rows.

@@ -60,7 +60,7 @@ def tabulate(
         titles.append(_title(column, unit_name))
         cells.append(texts)
     numeric = [column.kind in NUMERIC for column in columns]
-    shares = [entry.get("flops%") for entry in entries]
+    shares = [entry.get("flops%") for entry in entries] if any("flops%" in entry for entry in entries) else ()
     return TextTable(titles, [list(row) for row in zip(*cells, strict=True)], numeric, shares, total)
 
 
@@ -68,7 +68,7 @@ def _title(column: Column, unit_name: str) -> tuple[str, str]:
     """Return title and unit of a column; the prefix of FLOPs is part of the title, ``GFLOPs``."""
     if column.kind == "flops":
         return unit_name + column.title, ""
-    return column.title, {"percent": "(%)", "seconds": "ms"}.get(column.kind, unit_name)
+    return column.title, column.unit or {"percent": "(%)", "seconds": "ms"}.get(column.kind, unit_name)
 
 
 def _unit_name(prefix: str, kind: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-from costcore.ledger.checks import check_depth, check_top
+from costcore.ledger.checks import check_depth
 from costcore.ledger.ledger import shares
 from costcore.ledger.module_tree import ADDITIVE
-from costcore.tables.arrange import in_order
+from costcore.tables.arrange import in_order, limited
 from costcore.tables.cells import Cells
 from costcore.text.table import Column
 
@@ -56,7 +57,6 @@ def tree_rows(
         cells: the quantities in the nodes beside those that :meth:`Report.tree` has.
     """
     check_depth(depth)
-    check_top(top)
     lines = {"csv": None, "md": MARKDOWN_LINES}.get(mode, PLAIN_LINES)
     rows: list[Mapping[str, Any]] = []
     stack = [(tree, 0, "", "")]
@@ -67,8 +67,7 @@ def tree_rows(
         children = node["children"] if depth is None or level < depth else []
         if sort is not None:
             children = in_order(children, sort, lambda child: child)
-        if top is not None and len(children) > top:
-            children = [*children[:top], _others(node, children[top:], tree, cells)]
+        children = limited(children, top, partial(_others, node, tree, cells))
         below = []
         for child in children:
             is_last = child is children[-1]
@@ -96,7 +95,7 @@ def _path(node: Mapping[str, Any]) -> str:
 
 
 def _others(
-    parent: Mapping[str, Any], children: list[dict[str, Any]], tree: Mapping[str, Any], cells: Cells | None
+    parent: Mapping[str, Any], tree: Mapping[str, Any], cells: Cells | None, children: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Return a node that sums some children; ``n_shared`` counts a parameter twice if two of them share it."""
     sums: dict[str, Any] = {}

@@ -16,12 +16,14 @@ class Column(NamedTuple):
             prefix), ``percent``, ``seconds`` (printed as milliseconds), ``duration`` (seconds, with a unit prefix),
             ``ratio``, ``shape``, ``shapes``, ``attributes`` or ``names``.
         certainty: ``exact``, ``bound``, ``calibrated`` or ``measured``.
+        unit: what is written below the title; by default, what follows from the kind.
     """
 
     key: str
     title: str
     kind: str = "text"
     certainty: str = "exact"
+    unit: str = ""
 
 
 class TextTable(NamedTuple):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from costcore.ledger.checks import check_top
-from costcore.tables.arrange import in_order
+from costcore.tables.arrange import in_order, limited
 from costcore.tables.columns import by_key
 from costcore.text.table import Column
 
@@ -22,12 +21,7 @@ def arena_rows(
         sort: the column to sort by; None for the size.
         top: the maximum number of rows; a row ``others`` sums the remaining ones. None for all.
     """
-    check_top(top)
-    entries = in_order(values, sort or ARENA["nbytes"], lambda entry: entry)
-    shown, hidden = (entries, []) if top is None else (entries[:top], entries[top:])
-    if hidden:
-        shown = [*shown, others_of(hidden)]
-    return [*shown, whole]
+    return [*limited(in_order(values, sort or ARENA["nbytes"], lambda entry: entry), top, others_of), whole]
 
 
 def others_of(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from costcore.ledger.checks import check_top
+from costcore.tables.arrange import limited
 from costcore.text.amounts import exact, readable
 
 if TYPE_CHECKING:
@@ -19,17 +20,17 @@ def memory_rows(memory: MemoryData, top: int | None, with_module: bool = False) 
         top: the maximum number of blocks; a row ``others`` sums the remaining ones. None for all.
         with_module: whether the table shows the module of a block too, so that its name need not repeat it.
     """
-    check_top(top)
     blocks = memory.blocks()
-    rows = blocks[:top]
     if with_module:
-        rows = [{**row, "name": row["name"].removeprefix(f"{row['module']}.")} for row in rows]
-    if len(blocks) > len(rows):
-        others = blocks[len(rows) :]
-        rows.append({"kind": "others", "name": f"{len(others)} blocks", "nbytes": sum(b["nbytes"] for b in others)})
+        blocks = [{**row, "name": row["name"].removeprefix(f"{row['module']}.")} for row in blocks]
+    rows = [*limited(blocks, top, _others)]
     rows += [{"kind": f"all {kind}", "nbytes": nbytes} for kind, nbytes in memory.by_kind.items()]
     rows.append({"kind": "total", "call": memory.at, "nbytes": memory.peak})
     return [{**row, "nbytes%": 100 * row["nbytes"] / memory.peak if memory.peak else 0} for row in rows]
+
+
+def _others(blocks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"kind": "others", "name": f"{len(blocks)} blocks", "nbytes": sum(block["nbytes"] for block in blocks)}
 
 
 def memory_remarks(memory: MemoryData) -> list[str]:

@@ -100,15 +100,16 @@ def _weight(costs: Mapping[str, Delta]) -> tuple[int, ...]:
 
 def _section(section: Table, mode: str, limit: int | None, width: int | None) -> str:
     title, omitted = section.title, 0 if limit is None else max(len(section) - limit, 0)
-    shown, remarks = in_terminal(section.part(section.rows[:limit]).text(), mode, width, DROPPED_FIRST)
-    text = rendered(shown, mode) + footer(remarks, mode)
+    keys, text = [column.key for column in section.columns], section.part(section.rows[:limit]).text()
+    shown, remarks = in_terminal(text, keys, mode, width, DROPPED_FIRST)
+    written = rendered(shown, mode) + footer(remarks, mode)
     if omitted:
-        text += f"\n… and {omitted} more rows; JSON has all of them\n"
+        written += f"\n… and {omitted} more rows; JSON has all of them\n"
     if mode != "md":
-        return f"{title}\n{text}"
+        return f"{title}\n{written}"
     if not section.is_open:
-        return f"<details><summary>{title}</summary>\n\n{text}\n</details>"
-    return f"{title}\n\n{text}"
+        return f"<details><summary>{title}</summary>\n\n{written}\n</details>"
+    return f"{title}\n\n{written}"
 
 
 def _operator(op: str, sums: Mapping[str, Delta], names: Mapping[str, str]) -> Iterable[dict[str, Any]]:

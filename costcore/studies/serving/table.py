@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 from costcore.analyses.devices.device import Device
 from costcore.studies.serving.phase import Phase
 from costcore.studies.serving.report import ServingReport
-from costcore.text.table import TextTable
+from costcore.tables.table import Table
+from costcore.text.table import Column
+from costcore.text.values import Shown
 
 
 class Row(NamedTuple):
@@ -114,31 +116,35 @@ def _row(device: Device, name: str, phase: Phase, sequences: int | None) -> Row:
     )
 
 
-TITLES = (
-    *(("Device", ""), ("Phase", ""), ("Batch", ""), ("MACs/token", "G"), ("Weights", "GB"), ("KV", "GB")),
-    *(
-        ("Intensity", "FLOP/B"),
-        ("Bound by", ""),
-        ("At least", "ms"),
-        ("At most", "tokens/s"),
-        ("Sequences that fit", ""),
-    ),
+COLUMNS = (
+    *(Column("device", "Device"), Column("phase", "Phase"), Column("batch", "Batch", "count")),
+    *(Column("macs_per_token", "MACs/token", "ratio", unit="G"), Column("weight_bytes", "Weights", "ratio", unit="GB")),
+    *(Column("kv_bytes", "KV", "ratio", unit="GB"), Column("intensity", "Intensity", "ratio", unit="FLOP/B")),
+    *(Column("binds", "Bound by"), Column("bound_seconds", "At least", "ratio", "bound", unit="ms")),
+    Column("tokens_per_second", "At most", "ratio", "bound", unit="tokens/s"),
+    Column("sequences", "Sequences that fit", "count"),
 )
-"""Title and unit of every column."""
+
+SHOWN = {
+    **dict.fromkeys(("macs_per_token", "weight_bytes", "kv_bytes"), (1e-9, 2)),
+    "intensity": (1, 2),
+    "bound_seconds": (1e3, 2),
+    "tokens_per_second": (1, 0),
+}
+"""By what numbers are multiplied for people, and their digits after the decimal point."""
+
+DROPPED_FIRST = ("intensity", "kv_bytes", "weight_bytes", "macs_per_token", "binds", "sequences")
 
 
-def serving_table(rows: Sequence[Row]) -> TextTable:
-    """Return rows as a table for a renderer."""
-    cells = [
-        [
-            *(row.device, row.phase, str(row.batch), f"{row.macs_per_token / 1e9:.2f}"),
-            *(f"{row.weight_bytes / 1e9:.2f}", f"{row.kv_bytes / 1e9:.2f}", f"{row.intensity:.2f}", row.binds),
-            *(f"{1e3 * row.bound_seconds:.2f}", f"{row.tokens_per_second:.0f}"),
-            "" if row.sequences is None else str(row.sequences),
-        ]
-        for row in rows
-    ]
-    return TextTable(list(TITLES), cells, [title not in ("Device", "Phase", "Bound by") for title, _ in TITLES])
+def serving_table(rows: Sequence[Row]) -> Table:
+    """Return rows as a table."""
+    return Table("Prefill and decode", COLUMNS, [*map(_cells, rows)], dropped_first=DROPPED_FIRST)
+
+
+def _cells(row: Row) -> dict[str, Any]:
+    values = row._asdict()
+    shown = {key: Shown(values[key], f"{factor * values[key]:.{digits}f}") for key, (factor, digits) in SHOWN.items()}
+    return {**values, **shown, "sequences": "" if row.sequences is None else row.sequences}
 
 
 def remarks(serving: ServingReport, phases: Sequence[Phase], devices: Sequence[Device]) -> list[str]:
@@ -152,8 +158,3 @@ def remarks(serving: ServingReport, phases: Sequence[Phase], devices: Sequence[D
     if serving.uncounted:
         found.append(f"not counted: {', '.join(serving.uncounted)}")
     return list(dict.fromkeys(found))
-
-
-def to_dicts(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return rows in plain JSON types."""
-    return [row._asdict() for row in rows]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -12,12 +11,11 @@ from costcore.analyses.conventions.catalog import named
 from costcore.analyses.conventions.convention import UNIT_NAMES
 from costcore.messages import unknown
 from costcore.numbers.symbolic import as_text
-from costcore.reports.exports.dataframe import columns_to_dataframe
 from costcore.studies.sweeps.figures import DEFAULT_COLUMNS, figure
 from costcore.studies.sweeps.row import ModelRow
 from costcore.tables.answer import Answer
+from costcore.tables.data import data_frame
 from costcore.tables.result import Result
-from costcore.tables.show import show_text
 from costcore.tables.table import Table
 from costcore.text.table import Column
 
@@ -77,15 +75,15 @@ class ModelTable(Result):
         if mode in ("json", "html"):
             super().show(ost, mode)
             return
-        table = self._table.text(unit, n_digits, fixed=mode == "table")
-        shown_first = ("name", "flops", "macs", "n_params")
-        dropped_first = [each for each in reversed([*self.arguments, *self.columns]) if each not in shown_first]
-        show_text(table, ost or sys.stdout, mode, [self._column(name).title for name in dropped_first])
+        self._table.show(ost, mode, unit, n_digits)
 
     @property
     def _table(self) -> Table:
         columns = [NAME, *map(self._column, (*self.arguments, *self.columns)), STATUS]
-        return Table("All rows", columns, [*map(_entry, self.rows)], prefix="autoaligned", n_digits=2)
+        always = ("name", "flops", "macs", "n_params")
+        dropped_first = [each for each in reversed([*self.arguments, *self.columns]) if each not in always]
+        rows = [*map(_entry, self.rows)]
+        return Table("All rows", columns, rows, prefix="autoaligned", n_digits=2, dropped_first=dropped_first)
 
     def _answer(self) -> Answer:
         """Return the table, with its first and last rows if it is long."""
@@ -102,7 +100,7 @@ class ModelTable(Result):
             CostError: if pandas is not installed.
         """
         names = ["name", *self.arguments, *self.columns, "status", "failed"]
-        return columns_to_dataframe({name: [_values(row).get(name) for row in self.rows] for name in names})
+        return data_frame({name: [_values(row).get(name) for row in self.rows] for name in names})
 
     def scatter(self, x: str, y: str, target: str | PathLike[str]) -> None:
         """Draw one column over another, a point per model, to an SVG, PNG or PDF file.

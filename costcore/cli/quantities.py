@@ -1,0 +1,28 @@
+"""``costcore quantities``: the columns that tables, budgets and comparisons take."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from costcore.cli.listing import add_listing_output, write_list
+from costcore.cli.options import command_parser
+from costcore.cli.running import run_command
+from costcore.tables.quantity_table import quantities
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = command_parser(
+        "costcore quantities",
+        "",
+        "List the quantities that --columns and --sort, budgets and pictures take: name, unit, meaning and parts.",
+        "exit codes: 0 success, 1 a plug-in fails, 2 usage error",
+    )
+    add_listing_output(parser)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    return run_command(build_parser(), argv, lambda args: write_list(quantities(), args))

@@ -1,0 +1,67 @@
+"""``costcore conventions``, ``devices`` and ``quantities``: lists of what there is."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from costcore import quantities
+from costcore.analyses.conventions.catalog import conventions
+from costcore.analyses.devices.catalog import devices
+from costcore.cli.main import main
+
+NAMES = {
+    "conventions": [*conventions()],
+    "devices": [*devices()],
+    "quantities": [row["name"] for row in quantities().rows],
+}
+
+
+def read(capsys, *arguments):
+    assert main([*arguments, "--format", "json"]) == 0
+    (table,) = json.loads(capsys.readouterr().out)["tables"]
+    return table
+
+
+@pytest.mark.parametrize("command", NAMES)
+def test_every_format_has_every_name(command, capsys, tmp_path):
+    assert [row["name"] for row in read(capsys, command)["rows"]] == NAMES[command]
+    assert main([command, "--format", "csv"]) == 0
+    assert [row[0] for row in csv.reader(io.StringIO(capsys.readouterr().out))][1:] == NAMES[command]
+    for suffix in ("md", "csv", "json"):
+        path = tmp_path / f"list.{suffix}"
+        assert main([command, "--output", str(path)]) == 0
+        assert all(name in path.read_text() for name in NAMES[command])
+
+
+def test_a_list_of_devices_has_exact_numbers_with_units(capsys):
+    """The data sheet of an L4 states 121 TFLOP/s of bfloat16 without sparsity, and 300 GB/s."""
+    table = read(capsys, "devices")
+    l4 = next(row for row in table["rows"] if row["name"] == "l4")
+    assert l4["memory"] == 300 and l4["half"] == 121
+    assert {column["key"]: column.get("unit") for column in table["columns"]} == {
+        "name": None,
+        "vendor": None,
+        "kind": None,
+        "sources": None,
+        "half": "TFLOP/s",
+        "float32": "TFLOP/s",
+        "int8": "TOP/s",
+        "memory": "GB/s",
+    }
+
+
+def test_one_of_a_list(capsys):
+    rules = {row["key"]: row["rule"] for row in read(capsys, "conventions", "fvcore")["rows"]}
+    assert rules["conv"] == "macs"
+    figures = {row["what"]: row["value"] for row in read(capsys, "devices", "--device", "l4")["rows"]}
+    assert figures["memory (GB/s)"] == 300 and figures["vendor, kind"].startswith("NVIDIA")
+
+
+def test_quantities_say_what_has_them_and_what_they_need(capsys):
+    rows = {row["name"]: row for row in read(capsys, "quantities")["rows"]}
+    assert rows["live_peak"]["needs"] == "memory=True" and rows["live_peak"]["of"] == "calls, groups, run"
+    assert rows["arena"]["of"] == rows["n_groups@LEVEL"]["of"] == "run"
+    assert rows["bound_seconds@DEVICE[:DTYPE]"]["of"] == "calls, groups, run"
+    assert rows["bound_seconds@DEVICE[:DTYPE]"]["certainty"] == "bound"
