@@ -45,6 +45,8 @@ def substitute_values(trace: Trace, values: Mapping[str, Any]) -> Trace:
     evaluate = Evaluation({symbols[name]: value for name, value in by_name.items()})
 
     def substitute(value: Any) -> Any:
+        if type(value) is int:
+            return value
         try:
             return as_dim(evaluate(value)) if is_symbolic(value) else value
         except (ArithmeticError, TypeError, ValueError) as error:  # none, a fraction, or an infinity inside a function

@@ -11,6 +11,10 @@ DECLARED: dict[str, Record[Any]] = {}
 """Every declared record by name."""
 
 
+_WITHOUT_SIZES = frozenset((int, str, float, bool, type(None)))
+"""The types of values that no size is inside of."""
+
+
 class Recorded(Protocol):
     """A run: what has records."""
 
@@ -78,6 +82,8 @@ def records_of_part(records: Mapping[str, Any], new: Mapping[int, int]) -> dict[
 
 def with_sizes(value: Any, substitute: Callable[[Any], Any]) -> Any:
     """Return a value with other sizes inside of its tuples, lists and dicts."""
+    if type(value) in _WITHOUT_SIZES or (type(value) is tuple and _WITHOUT_SIZES.issuperset(map(type, value))):
+        return value
     if isinstance(value, tuple):
         inside = [with_sizes(item, substitute) for item in value]
         return value._make(inside) if hasattr(value, "_make") else tuple(inside)

@@ -85,8 +85,10 @@ class Encoder:
         Raises:
             CostError: if an expression contains a function that is not one of :data:`FUNCTION_NAMES`.
         """
-        if value is None or not is_symbolic(value):
-            return value if value is None else operator.index(value)
+        if type(value) is int or value is None:
+            return value
+        if not is_symbolic(value):
+            return operator.index(value)
         if value not in self._encoded:
             self._encoded[value] = self._expression(value)
         return self._encoded[value]
@@ -112,7 +114,7 @@ class Encoder:
             CostError: if it is not None, a number, a string, a symbolic expression, or a tuple, list or mapping of
                 these.
         """
-        if value is None or isinstance(value, (bool, str)):
+        if type(value) is int or value is None or isinstance(value, (bool, str)):
             return value
         if is_symbolic(value):
             return {"expr": self.dim(value)}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from operator import attrgetter
+from itertools import compress
+from operator import attrgetter, ne
 from typing import Any, NamedTuple
 
 from costcore.errors import CostError
@@ -172,17 +173,14 @@ def entry(make: Callable[..., Any], /, **fields: Form | Field) -> Form:
     names = {key: path.rpartition(".")[2] for key, path in zip(all_fields, paths, strict=True)}
     absent = {names[key]: field.absent for key, field in all_fields.items() if field.absent is not REQUIRED}
     required = [key for key, field in all_fields.items() if field.absent is REQUIRED]
-    rows = [
-        (key, field.form.write, REQUIRED if field.is_written else field.absent) for key, field in all_fields.items()
-    ]
+    writers = [None if field.form.is_plain else field.form.write for field in all_fields.values()]
+    left_out = [REQUIRED if field.is_written else field.absent for field in all_fields.values()]
     readers = {key: (field.form.read, names[key]) for key, field in all_fields.items()}
 
     def write(value: Any, encoder: Encoder) -> dict[str, Any]:
-        found = {}
-        for (key, to_json, left_out), item in zip(rows, values_of(value), strict=True):
-            if left_out is REQUIRED or item != left_out:
-                found[key] = to_json(item, encoder)
-        return found
+        values = values_of(value)
+        written = compress(zip(all_fields, writers, values, strict=True), map(ne, values, left_out))
+        return {key: item if to_json is None else to_json(item, encoder) for key, to_json, item in written}
 
     def read(data: Any, where: str, decoder: Decoder) -> Any:
         OBJECT.read(data, where, decoder)
