@@ -9,6 +9,7 @@ import pytest
 
 if TYPE_CHECKING:
     from costcore.reports.report import Report
+    from costcore.studies.budgets.budget import Violation
     from costcore.studies.budgets.check import BudgetLike
 
 LIMITS = ("flops", "macs", "mread", "mwrite", "mrw", "n_params", "mcomm", "arena", "peak_memory")
@@ -37,6 +38,21 @@ class CostBudget:
         Raises:
             TypeError, ValueError: if an argument is invalid.
         """
+        __tracebackhide__ = True
+        from costcore.errors import CostError
+
+        try:
+            report, violations = self._checked(model, inputs, budget, arguments)
+        except CostError as error:
+            raise error.with_traceback(None) from None  # the test and the message, not the code of costcore
+        if violations:
+            pytest.fail("over budget: " + "\n".join(map(str, violations)), pytrace=False)
+        return report
+
+    def _checked(
+        self, model: Any, inputs: Any, budget: BudgetLike | None, arguments: dict[str, Any]
+    ) -> tuple[Report, list[Violation]]:
+        """Return the report of a model and the violations of its budget."""
         __tracebackhide__ = True
         from costcore.api.build_report import warn_about
         from costcore.api.estimate import estimate
@@ -67,14 +83,12 @@ class CostBudget:
             try:
                 report = estimate(model, inputs, **arguments)
             except UnknownOptionError as error:
-                raise TypeError(f"{error}{_limits(error.options)}") from error
+                raise TypeError(f"{error}{_limits(error.options)}") from None
         if not budgets:
             raise TypeError(
                 f"cost_budget needs a budget: the path of a TOML file, or limits by name ({', '.join(LIMITS)})"
             )
-        if violations := [violation for part in budgets for violation in check(report, part)]:
-            pytest.fail("over budget\n" + "\n".join(map(str, violations)), pytrace=False)
-        return report
+        return report, [violation for part in budgets for violation in check(report, part)]
 
 
 def _limits(unknown: Iterable[str]) -> str:

@@ -5,20 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from costcore.cli.exit_codes import FAILURE, SUCCESS, USAGE_ERROR
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
 from costcore.cli.running import run_command
+from costcore.cli.violations import FORMATS, Verdict
 from costcore.ledger.caveats import not_counted
 from costcore.registry.frontends import reader_of, specs
-from costcore.studies.budgets.budget import Violation
 from costcore.studies.budgets.check import check
 from costcore.studies.budgets.toml import BudgetError, read_budget
-from costcore.tables.renderers import to_markdown
-from costcore.tables.table import Table
-from costcore.text.escape import printable
-from costcore.text.table import Column
 
 EPILOG = """example of a budget file:
   [total]
@@ -36,6 +33,7 @@ EPILOG = """example of a budget file:
 to limit the increase from a saved report, add before these tables:
   baseline = "report.json"      # the path is relative to the budget file
   max_increase = "1%"           # of each total
+costcore check ... --update writes the report that it names
 
 to count FLOPs as another tool does (costcore conventions lists them):
   convention = "fvcore"
@@ -56,7 +54,13 @@ def build_parser() -> argparse.ArgumentParser:
     add_model_options(parser)
     parser.add_argument("--strict", action="store_true", help="count a partial or assumed report as a violation")
     parser.add_argument(
-        "--format", default="text", choices=["text", "md"], help="default: text, one line per violation"
+        "--format",
+        default="text",
+        choices=[*FORMATS],
+        help="text: one line per violation; github: annotations of GitHub Actions; default: text",
+    )
+    parser.add_argument(
+        "--update", action="store_true", help="write the report to the baseline of the budget, then check its limits"
     )
     add_frontend_switches(parser)
     return parser
@@ -70,7 +74,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _check(args: argparse.Namespace) -> int:
     check_model(args.model)
     try:
-        budget = read_budget(args.budget)
+        budget = read_budget(args.budget, reads_baseline=not args.update)
+        if args.update and budget.baseline_path is None:
+            raise BudgetError(
+                f'{args.budget}: --update writes the baseline, but it names none: add baseline = "report.json"'
+            )
     except (BudgetError, OSError) as error:
         print(f"costcore: {error}", file=sys.stderr)
         return USAGE_ERROR
@@ -80,35 +88,13 @@ def _check(args: argparse.Namespace) -> int:
     args.spelled = needs.get("spelled", False)
     args.memory = needs.get("memory", False) and (not reader or "memory" in specs()[reader].model_options)
     report = report_of(args.model, args, is_alone=True)
+    if args.update:
+        path = budget.baseline_path
+        report.to_json(path)
+        print(f"{path}: written, the baseline of {args.budget}", file=sys.stderr)
+        budget = replace(budget, baseline=report)
     violations = check(report, budget)
     missing = "" if violations else not_counted(report.trace)
-    print("\n".join(_markdown(args, violations) if args.format == "md" else _lines(args, violations)))
-    if missing:
-        print(f"{'⚠️' if args.format == 'md' else args.model + ':'} partial: not counted: {printable(missing)}")
+    verdict = Verdict(args.model, args.budget, violations, report.status, missing)
+    print("\n".join(FORMATS[args.format](verdict)))
     return FAILURE if violations else SUCCESS
-
-
-def _lines(args: argparse.Namespace, violations: Sequence[Violation]) -> list[str]:
-    return [printable(f"{args.model}: {violation}") for violation in violations] or [
-        f"{args.model}: within {args.budget}"
-    ]
-
-
-def _markdown(args: argparse.Namespace, violations: Sequence[Violation]) -> list[str]:
-    if not violations:
-        return [f"✅ `{args.model}` is within `{args.budget}`."]
-    amounts = ("is", "limit", "over by")
-    columns = [
-        Column(key, key, "count" if key in amounts else "text") for key in ("where", "what", *amounts, "limit from")
-    ]
-    rows = [
-        {
-            "where": each.where,
-            "what": each.name,
-            "limit from": each.reason if each.metric else "",
-            **dict(zip(amounts, each.amounts, strict=True)),
-        }
-        for each in violations
-    ]
-    table = to_markdown(Table("Over the budget", columns, rows).text())
-    return [f"❌ `{args.model}` breaks `{args.budget}` {len(violations)}×.", "", table.rstrip("\n")]

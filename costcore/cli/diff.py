@@ -24,7 +24,7 @@ from costcore.studies.comparisons.comparison import MATCHINGS, MODES, compare
 from costcore.studies.comparisons.suggestion import suggestion
 
 EPILOG = """examples:
-  costcore diff yesterday.json net.py:make --input 1x3x224x224 --format md
+  costcore diff yesterday.json net.py:make --input 1x3x224x224 --format comment
   costcore diff net.py:make net.onnx --input 1x3x224x224          # did the export change the cost?
   costcore diff small.onnx large.onnx --exit-code
   costcore diff before.py:make after.py:make --input 8x3x224x224 --memory --optimizer adamw

@@ -78,9 +78,21 @@ def run(folder, *arguments):
 def test_the_fixture_checks_models_against_their_budgets(tmp_path):
     out = run(tmp_path).stdout
     assert "3 failed, 4 passed" in out
-    assert "over budget\ntotal: 12 FLOPs, limit 11, 1 over, 9.09 %\noperator toy_double: 48 bytes written" in out
+    assert "over budget: total: 12 FLOPs, limit 11, 1 over, 9.09 %\noperator toy_double: 48 bytes written" in out
     assert out.count("total: 12 FLOPs, limit 10, 2 over, 20.00 %") >= 2
     assert "pytest_plugin.py" not in out  # the output has the violation, not the code that found it
+
+
+def test_an_error_is_one_line_below_the_line_of_the_test(tmp_path):
+    (tmp_path / "test_more.py").write_text(
+        "from tests.core.test_pytest_plugin import TESTS\nexec(TESTS.partition('def test_holds')[0])\n"
+        "def test_wrong(cost_budget):\n    cost_budget(TWO, (2, 3), strict=3, flops=1)\n"
+    )
+    out = run(tmp_path, "test_more.py").stdout
+    errors = [line for line in out.splitlines() if line.startswith("E ")]
+    assert errors == ["E       costcore.studies.budgets.toml.BudgetError: budget: strict must be true or false (got 3)"]
+    assert ">       cost_budget(TWO, (2, 3), strict=3, flops=1)" in out
+    assert "costcore/studies" not in out.replace("\\", "/")
 
 
 def test_the_plugin_is_documented_and_light(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from costcore.analyses.conventions.catalog import named
@@ -67,6 +68,7 @@ class Budget:
     Attributes:
         limits: all limits.
         baseline: the report from which increases are measured.
+        baseline_path: the file of that report; None if there is none.
         strict: whether a report whose status is ``partial`` or ``assumed`` is a violation.
         convention: the convention by which FLOPs are counted; empty for that of costcore.
         fused: the level of fusion after which bytes are counted; empty for those of every call by itself.
@@ -81,6 +83,7 @@ class Budget:
     fused: str = ""
     times: tuple[TimeLimit, ...] = ()
     source: str = field(default="budget", compare=False)
+    baseline_path: Path | None = field(default=None, compare=False)
 
     @property
     def needs(self) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class BudgetError(CostError):
     """An invalid budget; the message includes the file, line and key."""
 
 
-def read_budget(budget: str | PathLike[str] | Mapping[str, Any]) -> Budget:
+def read_budget(budget: str | PathLike[str] | Mapping[str, Any], *, reads_baseline: bool = True) -> Budget:
     """Return the budget in a file or a mapping.
 
     ::
@@ -62,18 +62,23 @@ def read_budget(budget: str | PathLike[str] | Mapping[str, Any]) -> Budget:
         bound_seconds = "5 ms"
         dtype = "bfloat16"
 
+    Args:
+        budget: the path of the file, or the mapping.
+        reads_baseline: whether the report that the budget names as its baseline is read. Without it, only its path is
+            known, and it need not exist.
+
     Raises:
         TypeError: if ``budget`` is neither a path nor a mapping.
         BudgetError: if the budget is invalid; the message includes the file, line and key.
         OSError: if the file cannot be read.
     """
     if isinstance(budget, Mapping):
-        return _Reader("budget", "", Path()).budget(budget)
+        return _Reader("budget", "", Path(), reads_baseline).budget(budget)
     if not isinstance(budget, (str, PathLike)):
         raise TypeError(f"a budget must be the path of a TOML file or a mapping (got {budget!r})")
     path = Path(budget)
     content, text = read_toml(path, BudgetError)
-    return _Reader(str(path), text, path.parent).budget(content)
+    return _Reader(str(path), text, path.parent, reads_baseline).budget(content)
 
 
 class _Reader:
@@ -83,12 +88,14 @@ class _Reader:
         source: the path of the file, or another name of the budget.
         text: the text of the file; empty for a mapping.
         folder: the folder to which the path of the baseline is relative.
+        reads_baseline: as in :func:`read_budget`.
     """
 
-    def __init__(self, source: str, text: str, folder: Path) -> None:
+    def __init__(self, source: str, text: str, folder: Path, reads_baseline: bool) -> None:
         self._source = source
         self._text = text
         self._folder = folder
+        self._reads_baseline = reads_baseline
 
     def budget(self, content: Mapping[str, Any]) -> Budget:
         """Return the budget with this content."""
@@ -99,8 +106,8 @@ class _Reader:
         if not isinstance(strict, bool):
             raise self._error(("strict",), f"strict must be true or false (got {strict!r})")
         limits = (*self._limits(content),)
-        baseline = self._baseline(content.get("baseline"))
-        if baseline is None and any(limit.increase is not None for limit in limits):
+        baseline, path = self._baseline(content.get("baseline"))
+        if baseline is path is None and any(limit.increase is not None for limit in limits):
             raise BudgetError(f"{self._source}: max_increase needs a baseline, the path of a saved report")
         times = (*self._times(content.get("time", {})),)
         if not limits and not times and not strict:
@@ -108,7 +115,7 @@ class _Reader:
         convention, fused = self._convention(content.get("convention", "")), content.get("fused", "")
         if fused not in ("", *LEVELS):
             raise self._error(("fused",), unknown("level of fusion", fused, LEVELS))
-        return Budget(limits, baseline, strict, convention, fused, times, self._source)
+        return Budget(limits, baseline, strict, convention, fused, times, self._source, path)
 
     def _convention(self, value: Any) -> str:
         if not isinstance(value, str):
@@ -200,13 +207,15 @@ class _Reader:
             example = "[total]" if key_path == ("total",) else f'[{key_path[0]}."pattern"]'
             raise self._error(key_path, f"{key_path[-1]} must be a table of limits, as in {example} (got {value!r})")
 
-    def _baseline(self, value: Any) -> Report | None:
+    def _baseline(self, value: Any) -> tuple[Report | None, Path | None]:
+        """Return the report from which increases are measured, and its file."""
         if value is None or isinstance(value, Report):
-            return value
+            return value, None
         if not isinstance(value, (str, PathLike)):
             raise self._error(("baseline",), f"baseline must be the path of a saved report (got {value!r})")
+        path = self._folder / value
         try:
-            return Report.from_json(self._folder / value)
+            return (Report.from_json(path) if self._reads_baseline else None), path
         except CostError as error:
             raise self._error(("baseline",), f"baseline: {error}") from error
 

@@ -9,6 +9,7 @@ from typing import IO, Any
 from costcore.errors import CostError
 from costcore.messages import unknown
 from costcore.reports.report import Report
+from costcore.studies.comparisons.comment import to_comment
 from costcore.studies.comparisons.comparison_data import ComparisonData
 from costcore.studies.comparisons.differences import COMPARED
 from costcore.studies.comparisons.matching import Pair, by_module, by_order
@@ -24,7 +25,7 @@ from costcore.text.targets import Target, save, writable
 MATCHINGS = ("module", "order")
 """The values of ``by`` in :func:`compare`."""
 
-MODES = ("table", "md", "json", "html")
+MODES = ("table", "md", "comment", "json", "html")
 """Formats of :meth:`Comparison.show`."""
 
 
@@ -53,13 +54,23 @@ class Comparison(Result, ComparisonData):
         return super().to_json(target, indent)
 
     def to_markdown(self, target: Target = None, limit: int | None = 50) -> str:
-        """Return Markdown for a comment on a pull request: totals first, details in collapsible sections.
+        """Return Markdown: totals first, details in collapsible sections.
 
         Args:
             target: a path or a stream to which the text is also written.
             limit: the maximum number of rows per table; a line states how many more there are. None for all.
         """
         return save(to_text(self, "md", limit), target)
+
+    def to_comment(self, target: Target = None) -> str:
+        """Return a comment on a pull request: Markdown with totals and sums by module that fit one screen.
+
+        Its first line is the same for all comments, so that a script finds the one that it updates.
+
+        Args:
+            target: a path or a stream to which the text is also written.
+        """
+        return save(to_comment(self), target)
 
     def to_html(self, target: Target = None, title: str = "") -> str:
         """Return one self-contained HTML page without a script, and write it to ``target`` if given."""
@@ -74,15 +85,16 @@ class Comparison(Result, ComparisonData):
 
         Args:
             ost: the stream; default: standard output.
-            mode: ``table``, ``md``, ``json`` or ``html``.
-            limit: the maximum number of rows per table; None for all. JSON and HTML contain all rows.
+            mode: ``table``, ``md``, ``comment`` (see :meth:`to_comment`), ``json`` or ``html``.
+            limit: the maximum number of rows per table; None for all. JSON and HTML contain all rows, a comment as
+                many as fit one screen.
 
         Raises:
             ValueError: if the mode is unknown.
         """
         if mode not in MODES:
             raise ValueError(unknown("mode", mode, MODES))
-        without_limit: Any = {"json": self.to_json, "html": self.to_html}.get(mode)
+        without_limit: Any = {"json": self.to_json, "html": self.to_html, "comment": self.to_comment}.get(mode)
         stream = writable(ost or sys.stdout)
         text = without_limit() if without_limit else to_text(self, mode, limit, terminal_width(stream))
         stream.write(text)

@@ -9,6 +9,7 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.ledger.caveats import mode_of, n_assumptions, not_counted
+from costcore.ledger.module_paths import path_and_parents
 from costcore.numbers.dims import Dim
 from costcore.reports.data.report_data import ReportData
 from costcore.studies.comparisons.differences import COMPARED, Delta, Difference
@@ -20,6 +21,7 @@ from costcore.tables.costs import AMOUNTS
 from costcore.tables.quantities import quantity
 from costcore.tables.quantity import Quantity
 from costcore.text.amounts import exact, readable
+from costcore.trace.call import Call
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,6 +115,16 @@ class ComparisonData:
         keys = ("n_layers", *self.totals)
         return {op: {key: Delta(*(side.get(op, {}).get(key, 0) for side in sides)) for key in keys} for op in names}
 
+    @cached_property
+    def modules(self) -> dict[str, dict[str, Delta]]:
+        """The change of the sums by module, each with all that is inside it; renamed ones have their new path."""
+        sides = [_by_module(self.old, dict(self.moved)), _by_module(self.new, {})]
+        keys = (*self.totals, "mrw")
+        return {
+            path: {key: Delta(*(side.get(path, {}).get(key, 0) for side in sides)) for key in keys}
+            for path in dict.fromkeys((*sides[1], *sides[0]))
+        }
+
     @property
     def _sides(self) -> tuple[ReportData, ReportData]:
         return self.old, self.new
@@ -158,10 +170,14 @@ class ComparisonData:
         lines += [_sentence(titles[name], totals[name], quantity(name).kind) for name in self.columns]
         if self.memory is not None:
             lines.append(_sentence(quantity("peak_memory").in_words, self.memory.figures["peak"]))
-        for name, report in zip(self.names, (self.old, self.new), strict=True):
-            if missing := not_counted(report.trace):
-                lines.append(f"{name} is partial: not counted: {missing}")
-        return lines
+        return [*lines, *self.missing]
+
+    @property
+    def missing(self) -> list[str]:
+        """What the reports do not count, a sentence for each of them that is partial."""
+        sides = zip(self.names, self._sides, strict=True)
+        found = ((name, not_counted(report.trace)) for name, report in sides)
+        return [f"{name} is partial: not counted: {missing}" for name, missing in found if missing]
 
     @property
     def notes(self) -> list[str]:
@@ -194,6 +210,15 @@ class ComparisonData:
 
 def _data_movement(entries: Iterable[Mapping[str, Any]]) -> Dim:
     return sum(entry["mrw"] for entry in entries if entry["flops"] == 0)
+
+
+def _by_module(report: ReportData, renamed: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Return the sums of every module with all that is inside it, by its path, which may be another one now."""
+    inside: dict[str, list[Call]] = {}
+    for call in report.ledger.calls:
+        for path in path_and_parents(renamed.get(call.module, call.module)):
+            inside.setdefault(path, []).append(call)
+    return {path: report.ledger.sum(calls) for path, calls in inside.items()}
 
 
 def _total(compared: Quantity, report: ReportData) -> Any:

@@ -37,7 +37,7 @@ def to_text(comparison: ComparisonData, mode: str, limit: int | None, width: int
     """
     old, new = comparison.names
     is_markdown = mode == "md"
-    blocks = [f"**{_code(old)} → {_code(new)}**" if is_markdown else f"{old} → {new}"]
+    blocks = [f"**{code(old)} → {code(new)}**" if is_markdown else f"{old} → {new}"]
     lines = [escaped(line) if is_markdown else printable(line) for line in (*comparison.verdict, *comparison.notes)]
     blocks.append("".join(f"- {line}\n" for line in lines))
     if comparison.equal:
@@ -59,9 +59,9 @@ def sections_of(comparison: ComparisonData) -> list[Table]:
 def difference_sections(comparison: ComparisonData) -> list[Table]:
     """Return the non-empty tables of differences by operator, conversion, call and module, the largest change first."""
     changed_ops = {op: sums for op, sums in comparison.operators.items() if any(not d.equal for d in sums.values())}
-    operators = sorted(changed_ops.items(), key=lambda item: _weight(item[1]), reverse=True)
+    operators = sorted(changed_ops.items(), key=lambda item: weight(item[1]), reverse=True)
     differences = sorted(
-        comparison.differences, key=lambda each: (_weight(each.costs), each.change == "changed"), reverse=True
+        comparison.differences, key=lambda each: (weight(each.costs), each.change == "changed"), reverse=True
     )
     titles = comparison.titles
     by_operator = [row for op, sums in operators for row in _operator(op, sums, titles)]
@@ -89,7 +89,7 @@ def _memory(comparison: ComparisonData) -> list[Table]:
     return [] if memory is None else memory_sections(memory.figures, memory.by_kind, memory.blocks)
 
 
-def _weight(costs: Mapping[str, Delta]) -> tuple[int, ...]:
+def weight(costs: Mapping[str, Delta]) -> tuple[int, ...]:
     """Return the size of a change for sorting: in FLOPs, then in bytes, then in parameters."""
 
     def change(*keys: str) -> int:
@@ -164,6 +164,6 @@ def _value_text(value: Any) -> str:
     return "none" if value is None else attribute_text(value)
 
 
-def _code(name: str) -> str:
+def code(name: str) -> str:
     """Return a name as Markdown code, in which no character has a special meaning."""
     return "`" + name.replace("`", "'").replace("\n", " ") + "`"

@@ -7,6 +7,8 @@ import pytest
 from costcore.cli import check as check_command
 from costcore.cli import diff as diff_command
 from costcore.cli import table as table_command
+from costcore.cli.violations import Verdict, to_github
+from costcore.studies.budgets.budget import Violation
 from tests.core.given_costs import dense, net, relu
 
 MODEL = """
@@ -133,6 +135,67 @@ def test_a_violation_in_markdown(model, budget, capsys):
     assert lines[-1] == "| total | FLOPs | 12 | 6 | 6 |  |"
     assert check(f"{model}:small", "--budget", budget, "--input", "2x3", "--format", "md") == 0
     assert capsys.readouterr().out.startswith("✅ ")
+
+
+def test_a_violation_as_an_annotation_of_github(model, budget, capsys):
+    arguments = [f"{model}:large", "--budget", budget, "--input", "2x3", "--format", "github"]
+    assert check(*arguments) == 1
+    line = MODEL.splitlines().index('large = Model("toy::Double", "toy::Double")') + 1
+    place = f"file={model},line={line},title=costcore"
+    assert capsys.readouterr().out == f"::error {place}::total: 12 FLOPs, limit 6, 6 over, 100.00 %25\n"
+    assert check(f"{model}:small", *arguments[1:]) == 0
+    assert capsys.readouterr().out == f"{model}:small: within {budget}\n"
+    assert check(f"{model}:partial", *arguments[1:]) == 0
+    assert "::warning file=" in capsys.readouterr().out
+
+
+def test_a_model_without_a_file_is_annotated_on_its_budget():
+    verdict = Verdict("torchvision:resnet50", "a,b.toml", [Violation("total", reason="100 % partial\n")], "partial", "")
+    assert to_github(verdict) == ["::error file=a%2Cb.toml,title=costcore::total: 100 %25 partial%0A"]
+
+
+def test_a_verdict_as_json(model, budget, capsys):
+    assert check(f"{model}:large", "--budget", budget, "--input", "2x3", "--format", "json") == 1
+    violation = {"where": "total", "metric": "flops", "value": 12, "limit": 6, "reason": "", "excess": 6}
+    assert json.loads(capsys.readouterr().out) == {
+        "schema": "costcore-check-1",
+        "model": f"{model}:large",
+        "budget": str(budget),
+        "within": False,
+        "status": "complete",
+        "violations": [violation],
+    }
+
+
+def test_update_writes_the_baseline(model, budget, capsys):
+    budget.write_text('baseline = "base.json"\nmax_increase = 0\n[total]\nmacs = "1K"\n')
+    arguments = ["--budget", budget, "--input", "2x3"]
+    assert check(f"{model}:small", *arguments) == 2
+    assert "base.json cannot be read" in capsys.readouterr().err
+    assert check(f"{model}:small", *arguments, "--update") == 0
+    out, err = capsys.readouterr()
+    assert err == f"{budget.parent / 'base.json'}: written, the baseline of {budget}\n"
+    assert out == f"{model}:small: within {budget}\n"
+    assert check(f"{model}:small", *arguments) == 0
+    assert check(f"{model}:large", *arguments) == 1
+    assert "12 FLOPs, limit 6 (baseline 6 + 0), 6 over" in capsys.readouterr().out
+    assert check(f"{model}:large", *arguments, "--update") == 0  # the baseline is that of the larger model now
+    assert check(f"{model}:large", *arguments) == 0
+
+
+def test_update_keeps_limits_that_are_no_increases(model, budget):
+    budget.write_text('baseline = "base.json"\nmax_increase = 0\n[total]\nflops = 6\n')
+    assert check(f"{model}:large", "--budget", budget, "--input", "2x3", "--update") == 1
+
+
+def test_update_needs_a_baseline(model, budget, capsys):
+    assert check(f"{model}:small", "--budget", budget, "--input", "2x3", "--update") == 2
+    assert '--update writes the baseline, but it names none: add baseline = "report.json"' in capsys.readouterr().err
+
+
+def test_a_diff_as_a_comment(model, capsys):
+    assert diff(f"{model}:small", f"{model}:large", "--input", "2x3", "--format", "comment") == 0
+    assert capsys.readouterr().out.startswith("<!-- costcore diff -->\n**`")
 
 
 def test_a_partial_report_is_reported_and_with_strict_a_violation(model, budget, capsys):

@@ -286,7 +286,7 @@ def test_json_is_exact_and_deterministic():
 
 
 def test_an_unknown_mode_is_an_error():
-    with pytest.raises(ValueError, match="expected table, md, json, html"):
+    with pytest.raises(ValueError, match="expected table, md, comment, json, html"):
         PRUNED.show(io.StringIO(), "pdf")
 
 

@@ -1,0 +1,157 @@
+"""The files of examples/ci: every step of the workflows runs, in a folder where they lie as the page says.
+
+GitHub's own actions and `pip install` are not run; `gh`, which talks to GitHub, only writes down its arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.readme_examples import FENCE
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples" / "ci"
+PLACES = {
+    "net.py": "net.py",
+    "budget.toml": "budget.toml",
+    "github.yml": ".github/workflows/cost.yml",
+    "action.yml": ".github/actions/costcore/action.yml",
+    "gitlab-ci.yml": ".gitlab-ci.yml",
+    "pre-commit-config.yaml": ".pre-commit-config.yaml",
+}
+GH = """#!/usr/bin/env bash
+printf '%s\\n' "$*" >> gh.txt
+case "$*" in *--paginate*) cat comments.txt 2>/dev/null || true;; esac
+"""
+
+pytestmark = [
+    pytest.mark.frontend("pytorch"),
+    pytest.mark.skipif(shutil.which("bash") is None, reason="the steps of workflows are bash"),
+]
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project with the files of examples/ci, each in its place, and a baseline."""
+    for name, place in PLACES.items():
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(EXAMPLES / name, tmp_path / place)
+    programs = {
+        "costcore": f'#!/usr/bin/env bash\nexec {shlex.quote(sys.executable)} -m costcore "$@"\n',
+        "gh": GH,
+        "pip": '#!/usr/bin/env bash\nprintf "%s\\n" "$*" >> pip.txt\n',
+    }
+    (tmp_path / "bin").mkdir()
+    for name, text in programs.items():
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+    done = shell("costcore check net.py:make --input 8x3x32x32 --budget budget.toml --update", tmp_path)
+    assert done.returncode == 0, done.stderr
+    return tmp_path
+
+
+def shell(script, folder, **variables):
+    """Run a script as GitHub runs a step."""
+    environment = {
+        "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+        "GITHUB_REPOSITORY": "me/net",
+        **variables,
+    }
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def evaluated(text, given):
+    """Return a text with the values of its expressions ``${{ … }}``."""
+    return re.sub(r"\$\{\{ ([\w.]+) \}\}", lambda match: given[match[1]], text)
+
+
+def run_workflow(folder, with_action=None):
+    """Run the steps of the workflow and of the action; return the finished processes by name of the step."""
+    workflow = yaml.safe_load((folder / PLACES["github.yml"]).read_text())
+    done = {}
+    for step in workflow["jobs"]["cost"]["steps"]:
+        if "run" in step:
+            done[step["run"]] = shell(step["run"], folder)
+        elif step["uses"].startswith("./"):
+            action = yaml.safe_load((folder / step["uses"] / "action.yml").read_text())
+            inputs = {name: each.get("default", "") for name, each in action["inputs"].items()}
+            inputs |= {"token": "secret", **step["with"], **(with_action or {})}
+            assert inputs.keys() == action["inputs"].keys()
+            given = {f"inputs.{name}": value for name, value in inputs.items()}
+            given["github.event.pull_request.number"] = "7"
+            for inner in action["runs"]["steps"]:
+                env = {name: evaluated(value, given) for name, value in inner["env"].items()}
+                done[inner["name"]] = shell(inner["run"], folder, **env)
+    return done
+
+
+def test_a_pull_request_within_its_budget_is_green_and_commented(project):
+    done = run_workflow(project)
+    assert [each.returncode for each in done.values()] == [0, 0, 0, 0]
+    assert done["Check the budget"].stdout == "net.py:make: within budget.toml\n"
+    summary = (project / "summary.md").read_text()
+    assert summary.startswith("<!-- costcore diff -->\n**`baseline.json` → `net.py:make`: no change**\n")
+    assert (project / "pip.txt").read_text().startswith("install costcore[torch] ")
+    asked, written = (project / "gh.txt").read_text().splitlines()
+    assert asked.startswith("api --paginate repos/me/net/issues/7/comments --jq ")
+    assert written == "api --method POST repos/me/net/issues/7/comments --field body=@costcore-comment.md"
+
+
+def test_a_pull_request_over_its_budget_fails_at_the_line_of_its_model(project):
+    net = project / "net.py"
+    net.write_text(net.read_text().replace("16", "32"))
+    (project / "comments.txt").write_text("41\n42\n")
+    done = run_workflow(project)
+    checked = done["Check the budget"]
+    assert checked.returncode == 1
+    # 2 × the channels: 8 × 32 × 32 × 32 × 27 of the convolution, and 8 × 32 × 10
+    line = (
+        "::error file=net.py,line=6,title=costcore::total: 7,080,448 MACs, limit 4,000,000, 3,080,448 over, 77.01 %25"
+    )
+    assert line in checked.stdout.splitlines()
+    assert "| MACs | 3.54 M | 7.08 M | +3.54 M ×2.0000 |" in (project / "summary.md").read_text()
+    changed = (project / "gh.txt").read_text().splitlines()[-1]
+    assert changed == "api --method PATCH repos/me/net/issues/comments/41 --field body=@costcore-comment.md"
+
+
+def test_comments_of_this_repository_alone_are_written():
+    """A pull request from a fork has a token that may not write."""
+    steps = yaml.safe_load((EXAMPLES / "action.yml").read_text())["runs"]["steps"]
+    assert "head.repo.full_name == github.repository" in steps[-1]["if"]
+    assert all("!cancelled()" in step["if"] for step in steps[1:])  # after a failed check too
+
+
+def test_the_pipeline_of_gitlab_runs(project):
+    job = yaml.safe_load((project / PLACES["gitlab-ci.yml"]).read_text())["cost"]
+    done = shell("\n".join([*job["before_script"], *job["script"]]), project)
+    assert (done.returncode, done.stdout) == (0, "net.py:make: within budget.toml\n"), done.stderr
+    (artifact,) = job["artifacts"]["paths"]
+    assert "No call was added, removed or changed." in (project / artifact).read_text()
+
+
+def test_the_hook_of_pre_commit_runs(project):
+    (hook,) = yaml.safe_load((project / PLACES["pre-commit-config.yaml"]).read_text())["repos"][0]["hooks"]
+    assert shell(hook["entry"], project).returncode == 0
+    matched = [name for name in ("net.py", "budget.toml", "README.md") if re.search(hook["files"], name)]
+    assert matched == ["net.py", "budget.toml"]
+
+
+def test_the_page_shows_the_files():
+    text = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    shown = [block["body"] for block in FENCE.finditer(text) if block["language"] in ("yaml", "toml")]
+    assert shown == [(EXAMPLES / name).read_text() for name in ("budget.toml", "github.yml")]
+    for name, place in PLACES.items():
+        assert f"`{place}`" in text
+        assert f"](../examples/ci/{name})" in text
