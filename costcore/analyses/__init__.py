@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 WITH_QUANTITIES = (
     "conventions.convention_quantities",
     "fusion.quantities",
+    "measured.quantities",
     "memory.quantities",
     "receptive_field.quantities",
     "timing.quantities",

@@ -278,6 +278,27 @@ class Report(ReportFiles, Result):
 
         return times_of(TimeReport, self.trace, device, dtype, fusion, cores, tf32, links)
 
+    def with_profile(self, profile: ReportData) -> Report:
+        """Return this report with the times of the trace of a profiler, so that all tables and figures have them.
+
+        ::
+
+            report = estimate(net, (8, 3, 224, 224)).with_profile(estimate("step.pt.trace.json.gz"))
+            report.table("module", columns=["seconds", "achieved_flops", "lost_seconds@l4"], sort="seconds").show()
+
+        Args:
+            profile: the report of a trace of the same model. Calls take the times of those with the same phase, module,
+                operator and shapes, in the same order.
+
+        Raises:
+            TypeError: if it is not a report.
+            CostError: if it has no times, or no call of the two is the same.
+        """
+        from costcore.analyses.measured.join import with_profile
+
+        _check_profile(profile)
+        return Report(with_profile(self.trace, profile.trace))
+
     def measured(
         self, profile: ReportData | None = None, device: str | PathLike[str] | Device | None = None
     ) -> Measured:
@@ -301,10 +322,8 @@ class Report(ReportFiles, Result):
         """
         from costcore.analyses.measured.request import measured_of
 
-        if profile is not None and not isinstance(profile, ReportData):
-            raise TypeError(
-                f"profile must be the report of a trace, estimate('step.pt.trace.json.gz') (got {short_repr(profile)})"
-            )
+        if profile is not None:
+            _check_profile(profile)
         return measured_of(self.trace, None if profile is None else profile.trace, device)
 
     def plot(
@@ -531,3 +550,10 @@ class Report(ReportFiles, Result):
         columns = with_sent(columns) if SENT.key in self.ledger.sums else columns
         remarks = [*arranged.remarks, *self.remarks]
         show(rows, in_unit(columns, unit), options, remarks, total, is_tree, unit, labels=labels)
+
+
+def _check_profile(profile: object) -> None:
+    if not isinstance(profile, ReportData):
+        raise TypeError(
+            f"profile must be the report of a trace, estimate('step.pt.trace.json.gz') (got {short_repr(profile)})"
+        )

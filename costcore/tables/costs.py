@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import fsum
 from typing import Any
 
 from costcore.errors import CostError
 from costcore.ledger.ledger import Ledger, flops_of, memory, multiplied, nodes_by_call
 from costcore.numbers.symbolic import expanded_sum
 from costcore.tables.quantity import Quantity
+from costcore.text.durations import duration
 from costcore.trace.call import Call
 
 
@@ -25,12 +27,24 @@ def _text(name: str, title: str, doc: str, kind: str = "text", combine: str = "s
     return Quantity(name, title, kind, doc, _entries(name), combine)
 
 
-def _measured(ledger: Ledger) -> Sequence[Any]:
+def measured_seconds(ledger: Ledger) -> Sequence[Any]:
+    """Return the measured seconds of every counted call, None of those that were not measured.
+
+    Raises:
+        CostError: if none was.
+    """
     if "seconds" not in ledger.total:
         raise CostError(
-            "seconds were not measured. Pass measure_time=True to ComputationalCostHook, and run the model inside it."
+            "seconds were not measured. Pass measure_time=True to ComputationalCostHook, and run the model inside it, "
+            "or the trace of a profiler to estimate."
         )
     return _entries("seconds")(ledger)
+
+
+def time_of_uncounted(ledger: Ledger) -> Sequence[str]:
+    """Return a line about the measured time of calls without a cost, if there is any: no group of calls has it."""
+    seconds = fsum(record.seconds or 0.0 for record in ledger.trace if record.cost is None)
+    return [f"measured time: {duration(seconds)} of calls without a cost are left out"] if seconds else []
 
 
 def _parameters(ledger: Ledger, calls: Sequence[Call]) -> Any:
@@ -180,10 +194,11 @@ COSTS: Mapping[str, Quantity] = {
         Quantity("madd", "MAdd", "flops", "FLOPs with a fused multiply-add counted as two", _flops(False)),
         Quantity("flops_fma1", "Flops", "flops", "FLOPs with a fused multiply-add counted as one", _flops(True)),
         Quantity(
-            *("seconds", "Measured time", "seconds", "measured time, of a run with measure_time=True"),
-            _measured,
+            *("seconds", "Measured time", "seconds", "measured time, of a trace or a run with measure_time=True"),
+            measured_seconds,
             certainty="measured",
             words="seconds measured",
+            missing=time_of_uncounted,
         ),
     )
 }

@@ -9,14 +9,14 @@ from typing import Any
 from costcore.analyses.measured.alignment import aligned
 from costcore.errors import CostError
 from costcore.trace.call import Call
-from costcore.trace.profile import Elsewhere, Profile
+from costcore.trace.profile import Elsewhere
 from costcore.trace.trace import Trace
 
 ONLY_THERE = "in the profile only"
 
 
-def joined(trace: Trace, other: Trace) -> tuple[Profile, int]:
-    """Return what was measured of a run that another capture has, and how many of its calls were not.
+def with_profile(trace: Trace, other: Trace) -> Trace:
+    """Return a run with what was measured of it in another capture.
 
     Calls are the same if they have the same phase, module, operator and shapes, in the same order. Modules are compared
     by their classes and the order in which they first ran, as a profile names them.
@@ -53,7 +53,11 @@ def joined(trace: Trace, other: Trace) -> tuple[Profile, int]:
     ]
     elsewhere.sort(key=lambda each: -each.time)
     found_profile = profile._replace(calls=calls, elsewhere=(*profile.elsewhere, *elsewhere))
-    return found_profile, len(trace) - len(calls)
+    records = (
+        record._replace(seconds=getattr(calls[i], clock) / 1e9 if i in calls else None)
+        for i, record in enumerate(trace)
+    )
+    return Trace(tuple(records), trace.run.recording(profile=found_profile))
 
 
 def pairs_of(trace: Trace, other: Trace) -> dict[int, int]:

@@ -88,7 +88,7 @@ def measured_calls(trace: Trace, profile: Profile, times: Times | None) -> list[
         time = profile.calls.get(position)
         if time is None:
             continue
-        flops, n_bytes = _work(record.cost, record.call)
+        flops, n_bytes = work_of(record.cost, record.call)
         length = time.device if profile.clock == "device" else time.host
         bound = bounds.get(record.call.name)
         found.append(MeasuredCall(record.call, length, time.alone, time.host, bound, flops, n_bytes))
@@ -102,7 +102,12 @@ def bounds_of(times: Times | None) -> Mapping[str, float]:
     return {group.name: group.bound_seconds for group in times.groups if group.is_bounded and len(group.calls) == 1}
 
 
-def _work(cost: Cost | None, call: Call) -> tuple[int, int]:
+def work_of(cost: Cost | None, call: Call) -> tuple[int, int]:
+    """Return the FLOPs of all executions of a call, a fused multiply-add as two, and the bytes that it moves.
+
+    Raises:
+        CostError: if they are symbolic.
+    """
     if cost is None:
         return 0, 0
     flops = cost.flops.flops(fma_1flop=False) if isinstance(cost.flops, Operations) else cost.flops

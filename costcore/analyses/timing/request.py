@@ -73,7 +73,9 @@ def _part_of(device: Device, cores: int) -> Device:
 
 
 def _tf32(trace: Trace, tf32: Collection[str] | None) -> tuple[str, ...]:
-    """Return the operators that may use TF32; default: those of all frameworks of the run."""
+    """Return the operators that may use TF32; default: those that did, or may in all frameworks of the run."""
+    if tf32 is None and trace.run.profile is not None and trace.run.profile.tf32:
+        return TF32_OPERATORS
     if tf32 is None:
         defaults = [spec.tf32 for spec in specs().values() if spec.framework in trace.run.frameworks]
         return tuple(name for name in TF32_OPERATORS if all(name in default for default in defaults))

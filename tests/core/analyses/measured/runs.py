@@ -39,7 +39,8 @@ def profiled(trace: Trace, times: list[int], **other: object) -> Report:
     streams = (Stream("0/7", span - idle, idle, idle, 1),)
     device = str(other.get("device", "NVIDIA H100 80GB HBM3"))
     profile = Profile(device, "device", span, idle, calls, tuple(elsewhere), streams, bool(other.get("tf32", False)))
-    return Report(replace(trace, run=trace.run.recording(profile=profile)))
+    records = tuple(record._replace(seconds=time / 1e9) for record, time in zip(trace, times, strict=True))
+    return Report(replace(trace, records=records, run=trace.run.recording(profile=profile)))
 
 
 BEFORE = Elsewhere("launched before the window", "gemm", 40, 40, 3)

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from costcore import CostError
-from costcore.analyses.measured.join import ONLY_THERE, joined, module_names, pairs_of
+from costcore.analyses.measured.join import ONLY_THERE, module_names, pairs_of, with_profile
 from costcore.reports.report import Report
 from tests.core.analyses.measured.runs import linear, profiled, trace_of
 
@@ -49,19 +49,19 @@ def test_equal_layers_are_told_apart_by_their_modules_if_calls_are_missing():
         report, kept = profile(lambda position, dropped=dropped: position not in dropped)
         pairs = pairs_of(model(), report.trace)
         assert pairs == {position: at for at, position in enumerate(kept)}
-        assert joined(model(), report.trace)[1] == 18 - len(kept)
+        assert len(with_profile(model(), report.trace).run.profile.calls) == len(kept)
 
 
 def test_other_calls_of_the_profile_are_reported_and_not_spread():
     calls = [linear(16, "Sequential_0.Block_0.Linear_0"), linear(99, "Sequential_0.Block_0.Linear_1")]
     report = profiled(trace_of(*calls, classes=NAMED), [100, 7])
-    found, _ = joined(model(), report.trace)
+    found = with_profile(model(), report.trace).run.profile
     assert [(each.what, each.name, each.time) for each in found.elsewhere] == [(ONLY_THERE, "aten::linear", 7)]
     assert sum(Report(model()).measured(report).parts.values()) == 107
 
 
 def test_a_profile_of_something_else_is_refused():
     with pytest.raises(CostError, match="no call of the profile"):
-        joined(model(), profiled(trace_of(linear(99, "")), [5]).trace)
+        with_profile(model(), profiled(trace_of(linear(99, "")), [5]).trace)
     with pytest.raises(CostError, match="has no times"):
-        joined(model(), model())
+        with_profile(model(), model())
