@@ -107,7 +107,7 @@ class _Reader:
             raise self._error(("strict",), f"strict must be true or false (got {strict!r})")
         limits = (*self._limits(content),)
         baseline, path = self._baseline(content.get("baseline"))
-        if baseline is path is None and any(limit.increase is not None for limit in limits):
+        if (baseline, path) == (None, None) and any(limit.increase is not None for limit in limits):
             raise BudgetError(f"{self._source}: max_increase needs a baseline, the path of a saved report")
         times = (*self._times(content.get("time", {})),)
         if not limits and not times and not strict:
