@@ -12,7 +12,6 @@ from costcore.text.targets import Target, save, writable
 
 if TYPE_CHECKING:
     from costcore.tables.answer import Answer
-    from costcore.tables.overview.overview import Overview
 
 
 class Result(ABC):
@@ -32,24 +31,19 @@ class Result(ABC):
         """Return HTML for a notebook: no script and no style sheet, and names only as text."""
         from costcore.tables.overview.to_html import to_html
 
-        return to_html(self._overview())
+        return to_html(self._answer())
 
     def _repr_markdown_(self) -> str:
         """Return Markdown for a notebook without HTML."""
         from costcore.tables.overview.to_markdown import to_markdown
 
-        return to_markdown(self._overview())
+        return to_markdown(self._answer())
 
     def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
         """Return the text that ``print`` shows; arguments as for :meth:`show`."""
         from costcore.tables.overview.to_text import to_text
 
-        return to_text(self._overview(unit, n_digits), mode)
-
-    def _overview(self, unit: str | None = "auto", n_digits: int | None = None) -> Overview:
-        from costcore.tables.overview.overview import overview_of
-
-        return overview_of(self._answer(), unit, n_digits)
+        return to_text(self._answer(), mode, unit, n_digits)
 
     def show(
         self,
@@ -140,7 +134,7 @@ class Result(ABC):
         """
         from costcore.tables.html import page
 
-        return save(page(self._overview(), title), target)
+        return save(page(self._answer(), title), target)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the result to a file, whose suffix is the format: ``.txt``, ``.md``, ``.csv``, ``.json`` or ``.html``.

@@ -49,7 +49,7 @@ class Table(TableData, Result):
     def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
         from costcore.tables.overview.to_text import table_to_text
 
-        return table_to_text(self.text(self.prefix, n_digits), mode, self.remarks)
+        return table_to_text(self.shown(unit, n_digits), mode, self.remarks)
 
     def _answer(self) -> Answer:
         own = copy.copy(self)

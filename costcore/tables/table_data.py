@@ -113,6 +113,10 @@ class TableData:
         table = tabulate(self.columns, self._lines, unit, digits, fixed, total)
         return table._replace(is_tree=self.is_tree, unit=self.unit)
 
+    def shown(self, unit: str | None = "auto", n_digits: int | None = None) -> TextTable:
+        """Return the cells as ``print`` shows them, with the prefix of this table for ``auto``."""
+        return self.text(self.prefix if unit == "auto" else unit, n_digits)
+
     @property
     def _lines(self) -> list[Row]:
         return [*self.rows, *([] if self.total is None else [self.total])]

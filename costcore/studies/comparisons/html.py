@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from costcore.numbers.dims import is_symbolic
 from costcore.studies.comparisons.render import difference_sections
+from costcore.tables.answer import Answer, Figure
 from costcore.tables.html import page, text
-from costcore.tables.overview.overview import Figure, Overview, Part
 from costcore.tables.quantities import quantity
 from costcore.text.amounts import exact, readable
+from costcore.text.values import Shown
 
 if TYPE_CHECKING:
     from costcore.studies.comparisons.comparison_data import ComparisonData
@@ -26,10 +27,10 @@ def to_html(comparison: ComparisonData, title: str = "") -> str:
         comparison: the comparison.
         title: heading of the page; default: the names of the two reports.
     """
-    parts = [Part(each.title, each.text(), each.is_open) for each in difference_sections(comparison)]
     lines = [*comparison.verdict, *comparison.notes]
-    overview = Overview(" → ".join(comparison.names), [*_cards(comparison)], parts, lines)
-    return page(overview, title, _badge(comparison), _settings(comparison), comparison.new.trace.run.version)
+    names = " → ".join(comparison.names)
+    answer = Answer(names, [*_cards(comparison)], difference_sections(comparison), lines)
+    return page(answer, title, _badge(comparison), _settings(comparison), comparison.new.trace.run.version)
 
 
 def _badge(comparison: ComparisonData) -> str:
@@ -63,6 +64,6 @@ def _card(title: str, kind: str, delta: Delta) -> Figure:
     """Return a total with its change."""
     value = exact(delta.new) if is_symbolic(delta.new) else readable(delta.new, kind)
     if delta.equal:
-        return Figure(title, value, "unchanged")
+        return Figure(title, title, Shown(delta.new, value), kind, "unchanged")
     ratio = "" if delta.ratio is None else f", ×{delta.ratio:.4f}"
-    return Figure(title, value, f"was {readable(delta.old, kind)}{ratio}")
+    return Figure(title, title, Shown(delta.new, value), kind, f"was {readable(delta.old, kind)}{ratio}")

@@ -10,7 +10,8 @@ from importlib.resources import files
 from string import Template
 
 from costcore._version import __version__
-from costcore.tables.overview.overview import Overview, Part
+from costcore.tables.answer import Answer
+from costcore.tables.table_data import TableData
 from costcore.text.escape import printable
 
 STYLES = ("page.css", "tables.css", "result.css")
@@ -20,31 +21,31 @@ MAX_LARGE_VALUE = 24
 """The maximum length of a value in the large font (characters); symbolic expressions are always printed smaller."""
 
 
-def page(overview: Overview, title: str = "", badge: str = "", settings: str = "", version: str = __version__) -> str:
+def page(answer: Answer, title: str = "", badge: str = "", settings: str = "", version: str = __version__) -> str:
     """Return a result as an HTML page, the same text for equal results. The page loads nothing from outside.
 
     Names appear as text, never as markup, and the page's content security policy allows no script.
 
     Args:
-        overview: the figures, the tables and the remarks.
+        answer: the figures, the tables and the remarks.
         title: heading of the page; default: that of the result.
         badge: HTML beside the heading.
         settings: HTML below the heading.
         version: the version of costcore that counted.
     """
     style = "\n".join(map(file_text, STYLES))
-    cards = "\n".join(card(text(each.title), each.value, each.note) for each in overview.figures)
-    remarks = "".join(f"<li>{text(line)}</li>" for line in overview.lines)
+    cards = "\n".join(card(text(title), value, note) for title, value, note in answer.texts())
+    remarks = "".join(f"<li>{text(line)}</li>" for line in answer.remarks)
     return Template(file_text("result.html")).substitute(
         policy=policy(style),
         style=style,
-        title=heading(title or overview.title),
+        title=heading(title or answer.title),
         version=escape(version),
         badge=badge,
-        settings=settings or (text(overview.title) if title else ""),
+        settings=settings or (text(answer.title) if title else ""),
         totals=f'<section aria-label="Totals"><dl class="cards">{cards}</dl></section>' if cards else "",
         verdict=f'<section><h2>Summary</h2><ul class="verdict">{remarks}</ul></section>' if remarks else "",
-        tables="\n".join(map(_section, overview.parts)),
+        tables="\n".join(map(_section, answer.tables)),
     )
 
 
@@ -81,8 +82,8 @@ def card(title: str, value: str, note: str, is_expression: bool = False) -> str:
     return f"<div class='card'><dt>{title}</dt><dd{long}>{text(value)}</dd><dd class='note'>{text(note)}</dd></div>"
 
 
-def _section(part: Part) -> str:
-    table, name = part.table, text(part.title)
+def _section(part: TableData) -> str:
+    table, name = part.shown(), text(part.title)
     titles = zip(table.titles, table.numeric, strict=True)
     head = "".join(f"<th scope='col'{_numeric(n)}>{text(' '.join(filter(None, title)))}</th>" for title, n in titles)
     content = (

@@ -1,1 +1,1 @@
-"""What a notebook shows of a report, and what ``print(report)`` prints: totals, dearest types, status, modules."""
+"""What ``print``, notebooks and pages show of a result: its figures, its tables and its remarks."""

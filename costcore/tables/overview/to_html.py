@@ -1,4 +1,4 @@
-"""An overview as HTML for a notebook, which strips scripts and may strip style sheets: plain elements that fold."""
+"""A result as HTML for a notebook, which strips scripts and may strip style sheets: plain elements that fold."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from html import escape
 from typing import Any
 
 from costcore.ledger.module_tree import walk
-from costcore.tables.overview.overview import Figure, Overview, Part
+from costcore.tables.answer import Answer
+from costcore.tables.table_data import TableData
 from costcore.tables.tree_rows import tree_rows
 from costcore.text.amounts import exact, readable
 from costcore.text.escape import printable
@@ -25,19 +26,19 @@ DEEPEST = 24
 INDENT = "margin-left:1.4em"
 
 
-def to_html(overview: Overview) -> str:
+def to_html(answer: Answer) -> str:
     """Return one element with the title, the figures, the tables, the remarks and the tree of modules.
 
     Names appear as text, never as markup, and there is no script, style sheet or link. Colors are those of the page
     around it, so that it is readable in light and dark themes.
     """
-    figures = "".join(map(_figure, overview.figures))
+    figures = "".join(_figure(*each) for each in answer.texts())
     blocks = [
-        f"<p><strong>{_text(overview.title)}</strong></p>",
+        f"<p><strong>{_text(answer.title)}</strong></p>",
         f"<table><tbody>{figures}</tbody></table>" if figures else "",
-        *map(_part, overview.parts),
-        _remarks(overview.lines),
-        _tree(overview.tree, overview.unit) if overview.tree is not None and overview.tree["children"] else "",
+        *map(_part, answer.tables),
+        _remarks(answer.remarks),
+        _tree(answer.tree, answer.unit) if answer.tree is not None and answer.tree["children"] else "",
     ]
     return f"<div>{''.join(blocks)}</div>"
 
@@ -46,19 +47,16 @@ def _text(value: str) -> str:
     return escape(printable(value))
 
 
-def _figure(figure: Figure) -> str:
-    cells = (f"<td style='text-align:right'>{_text(figure.value)}</td>", f"<td>{_text(figure.note)}</td>")
-    return f"<tr><th scope='row' style='text-align:left'>{_text(figure.title)}</th>{''.join(cells)}</tr>"
+def _figure(title: str, value: str, note: str) -> str:
+    cells = f"<td style='text-align:right'>{_text(value)}</td><td>{_text(note)}</td>"
+    return f"<tr><th scope='row' style='text-align:left'>{_text(title)}</th>{cells}</tr>"
 
 
-def _part(part: Part) -> str:
-    if not part.table.rows:
+def _part(table: TableData) -> str:
+    if not table.rows:
         return ""
-    return _folded(_text(part.title), _table(part.table), part.is_open)
-
-
-def _folded(summary: str, content: str, is_open: bool) -> str:
-    return f"<details{' open' * is_open}><summary>{summary}</summary>{content}</details>"
+    summary = f"<summary>{_text(table.title)}</summary>"
+    return f"<details{' open' * table.is_open}>{summary}{_table(table.shown())}</details>"
 
 
 def _table(table: TextTable) -> str:

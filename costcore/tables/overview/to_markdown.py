@@ -1,20 +1,20 @@
-"""An overview as Markdown, for notebooks and editors that show no HTML."""
+"""A result as Markdown, for notebooks and editors that show no HTML."""
 
 from __future__ import annotations
 
-from costcore.tables.overview.overview import Overview
+from costcore.tables.answer import Answer
 from costcore.tables.renderers import to_markdown as table_to_markdown
 from costcore.text.escape import escaped
 
 
-def to_markdown(overview: Overview) -> str:
+def to_markdown(answer: Answer) -> str:
     """Return the title, a list of the figures, the tables that are open, and a list of the remarks."""
-    figures = [f"{figure.title}: **{escaped(figure.value)}**{_note(figure.note)}" for figure in overview.figures]
-    blocks = [f"**{escaped(overview.title)}**", _list(figures)]
-    for part in overview.parts:
-        if part.is_open and part.table.rows:
-            blocks += [f"{escaped(part.title)}:", table_to_markdown(part.table)]
-    blocks.append(_list([escaped(line) for line in overview.lines]))
+    figures = [f"{title}: **{escaped(value)}**{_note(note)}" for title, value, note in answer.texts()]
+    blocks = [f"**{escaped(answer.title)}**", _list(figures)]
+    for table in answer.tables:
+        if table.is_open and table.rows:
+            blocks += [f"{escaped(table.title)}:", table_to_markdown(table.shown())]
+    blocks.append(_list([escaped(line) for line in answer.remarks]))
     return "\n\n".join(block.rstrip("\n") for block in blocks if block) + "\n"
 
 

@@ -1,29 +1,32 @@
-"""An overview as plain text, for ``print``."""
+"""A result as plain text, for ``print``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from costcore.ledger.caveats import footer
-from costcore.tables.overview.overview import Figure, Overview
+from costcore.tables.answer import Answer
 from costcore.tables.renderers import rendered
 from costcore.text.escape import printable
 from costcore.text.table import TextTable
 
 
-def to_text(overview: Overview, mode: str = "table") -> str:
+def to_text(answer: Answer, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
     """Return the title, one line per figure, the tables that are open, and the remarks.
 
     Args:
-        overview: what is shown.
+        answer: what is shown.
         mode: name of the renderer of the tables.
+        unit: the prefix of amounts; ``auto`` for that of each table.
+        n_digits: digits after the decimal point; None for as many as the answer and each table have.
     """
     tables = [
-        f"{printable(part.title)}:\n{rendered(part.table, mode)}".rstrip("\n")
-        for part in overview.parts
-        if part.is_open and part.table.rows
+        f"{printable(each.title)}:\n{rendered(each.shown(unit, n_digits), mode)}".rstrip("\n")
+        for each in answer.tables
+        if each.is_open and each.rows
     ]
-    blocks = [printable(overview.title), _figures(overview), *tables, "\n".join(map(printable, overview.lines))]
+    figures = _figures(answer.texts(unit, n_digits))
+    blocks = [printable(answer.title), figures, *tables, "\n".join(map(printable, answer.remarks))]
     return "\n".join(filter(None, blocks))
 
 
@@ -32,12 +35,10 @@ def table_to_text(table: TextTable, mode: str, remarks: Sequence[str]) -> str:
     return (rendered(table, mode) + footer(remarks, mode)).rstrip("\n")
 
 
-def _figures(overview: Overview) -> str:
-    titles = max((len(figure.title) for figure in overview.figures), default=0)
-    values = max((len(figure.value) for figure in overview.figures if figure.note), default=0)
-    return "\n".join(_line(figure, titles, values) for figure in overview.figures)
-
-
-def _line(figure: Figure, titles: int, values: int) -> str:
-    note = f"  {figure.note}" if figure.note else ""
-    return f"  {figure.title:<{titles}}  {printable(figure.value):>{values}}{printable(note)}"
+def _figures(figures: Sequence[tuple[str, str, str]]) -> str:
+    titles = max((len(title) for title, _, _ in figures), default=0)
+    values = max((len(value) for _, value, note in figures if note), default=0)
+    return "\n".join(
+        f"  {title:<{titles}}  {printable(value):>{values}}{printable(f'  {note}' if note else '')}"
+        for title, value, note in figures
+    )
