@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from costcore.ir import Layer, Tensor
 from costcore.trace.call import Call
 from costcore.trace.run import GraphNodes
 
 from ..values.value import FLOATS, Value
+from .quantization_order import SHAPES, Scales, place, quantize_as_runtimes_do, readers_of
 from .recording import Recording
 
 PRODUCTS = frozenset(("conv", "conv_transpose", "linear", "matmul"))
@@ -39,9 +40,6 @@ LIMITS = frozenset(("relu", "clip"))
 
 VIEWS = frozenset(("reshape", "transpose", "identity"))
 """Operators through which a stored weight stays the same weight."""
-
-SHAPES = frozenset(("shape", "size"))
-"""Operators that read no element."""
 
 
 class Source(NamedTuple):
@@ -74,7 +72,9 @@ def fold_quantization(recording: Recording, values: Iterable[Value]) -> None:
         recording: the run, with all its calls.
         values: the values of the outermost graph, for the elements of scales.
     """
-    folding = _Folding(recording, values)
+    scales = Scales(values)
+    quantize_as_runtimes_do(recording, scales)
+    folding = _Folding(recording, scales)
     for call in recording.recorder.calls:
         folding.fold(call)
     folding.remove_unread()
@@ -109,13 +109,8 @@ class _Folding:
         gone: the calls that others stand for, by first output.
     """
 
-    def __init__(self, recording: Recording, values: Iterable[Value]) -> None:
-        self._recorder = recording.recorder
-        self._known: dict[int, Any] = {}
-        for value in values:
-            identity = value.stored.identity if value.stored is not None else value.identity
-            if identity and value.data is not None:
-                self._known[identity] = value.data.tolist()
+    def __init__(self, recording: Recording, scales: Scales) -> None:
+        self._recorder, self._scales = recording.recorder, scales
         self.replaced: dict[int, Call] = {}
         self.gone: dict[int, Call] = {}
         self._moved: dict[int, int] = {}
@@ -123,18 +118,10 @@ class _Folding:
         self._absorbed: dict[int, set[int]] = defaultdict(set)
         """First outputs of the calls that read a value no more, by its id."""
         self._producers: dict[int, Call] = {}
-        self._readers: dict[int, list[int]] = defaultdict(list)
+        self._readers = readers_of(recording)
         """First outputs of the calls that read a value, by its id; 0 for any other reader."""
         for call in self._recorder.calls:
             self._producers.update(dict.fromkeys(call.outputs, call))
-            if call.outputs and call.layer.op not in SHAPES:
-                for identity in call.inputs:
-                    self._readers[identity].append(call.outputs[0])
-        for step in recording.dataflow.steps:
-            for identity in step.reads:
-                self._readers[identity].append(0 if step.name else step.at)
-        for identity in self._recorder.returned:
-            self._readers[identity].append(0)
 
     def fold(self, call: Call) -> None:
         """Fold what dequantizes and quantizes around a call into it, if it has a quantized form."""
@@ -171,14 +158,14 @@ class _Folding:
         if made is not None and made.layer.op == "quantize" and made.layer["x"].role != "data":
             weight = made.layer["x"]  # quantized as it is stored
             source = Source(Tensor(weight.shape, source.tensor.dtype, weight.role), made.inputs[0], call)
-        return source if source.is_stored or not (is_view or _place(call) != _place(reader)) else None
+        return source if source.is_stored or not (is_view or place(call) != place(reader)) else None
 
     def _only_reader(self, call: Call, output: int = 0) -> Call | None:
         """Return the call that alone reads an output of a call, as often as it runs; None otherwise."""
         readers = self._readers.get(call.outputs[output], ())
         reader = self._producers.get(readers[0]) if len(readers) == 1 else None
         is_first = reader is not None and reader.inputs[:1] == call.outputs[output : output + 1]
-        return reader if reader is not None and is_first and _place(reader) == _place(call) else None
+        return reader if reader is not None and is_first and place(reader) == place(call) else None
 
     def _quantized_after(self, call: Call, output: int = 0) -> list[Call]:
         """Return the calls that limit and quantize an output of a call, the last one last; empty if none does."""
@@ -197,7 +184,7 @@ class _Folding:
         for k, tensor in enumerate(layer.outputs):
             if tensor.dtype in FLOATS and self._readers.get(call.outputs[k]):
                 after = self._quantized_after(call, k)
-                if not after or not all(self._same_scale(source.scale, after[0]) for source in sources.values()):
+                if not after or not all(self._scales.are_equal(source.scale, after[0]) for source in sources.values()):
                     if layer.op == "gather" and layer.attrs.get("axis") == 0 and sources["x"].is_stored:
                         self._take([call], "packed_embedding", sources, {"x": "w", "indices": "x"})
                     return
@@ -212,13 +199,6 @@ class _Folding:
         moved = tuple(ids.get(identity, identity) for identity in call.outputs)
         self._replace(call, quantized, Layer(layer.op, operands, outputs, layer.attrs), identities, moved)
         self._absorb(call, sources)
-
-    def _same_scale(self, dequantize: Call, quantize: Call) -> bool:
-        """Return whether two calls have the same scale and zero point."""
-        pairs = zip(dequantize.inputs[1:], quantize.inputs[1:], strict=False)
-        return len(dequantize.inputs) == len(quantize.inputs) and all(
-            a == b or (a in self._known and self._known[a] == self._known.get(b)) for a, b in pairs
-        )
 
     def _take(
         self, nodes: Sequence[Call], op: str, sources: Mapping[str, Source], names: Mapping[str, str] | None = None
@@ -260,6 +240,7 @@ class _Folding:
             if name in sources:
                 self._absorbed[identity].add(call.outputs[0])
                 self._moved[identity] = sources[name].identity
+                self._readers[sources[name].identity].append(call.outputs[0])
 
     def _replace(
         self, call: Call, after: Sequence[Call], layer: Layer, identities: Sequence[int], outputs: tuple[int, ...]
@@ -280,18 +261,31 @@ class _Folding:
         self.gone.update((each.outputs[0], each) for each in (call, *after))
 
     def remove_unread(self) -> None:
-        """Remove what dequantizes for folded calls only, and what quantizes a weight for it."""
+        """Remove what dequantizes for folded calls only, what quantizes a weight for it, and constants."""
         removed: set[int] = set()
         for call in reversed(self._recorder.calls):
-            is_stored = call.layer.op == "quantize" and call.layer["x"].role != "data"
-            if call.layer.op not in VIEWS and call.layer.op != "dequantize" and not is_stored:
+            if not call.outputs or call.outputs[0] in self.gone:
                 continue
-            identity = call.outputs[0]
+            identity, op = call.outputs[0], call.layer.op
             readers = self._readers.get(identity, ())
-            absorbed = self._absorbed.get(identity, set()) | removed
-            if identity not in self.gone and readers and all(reader in absorbed for reader in readers):
+            if op == "constant":  # runtimes compute it once
+                if self.replaced and 0 not in readers:
+                    self.gone[identity] = call
+                continue
+            is_stored = op in ("quantize", "dequantize") and self._is_stored(call)
+            if op not in VIEWS and op != "dequantize" and not is_stored:
+                continue
+            settings = {r for r in readers if is_stored and r in self.gone and identity not in self.gone[r].inputs}
+            absorbed = self._absorbed.get(identity, set()) | removed | settings
+            if all(reader in absorbed for reader in readers) and (readers or is_stored):
                 removed.add(identity)
                 self.gone[identity] = call
+
+    def _is_stored(self, call: Call) -> bool:
+        """Return whether a call quantizes or dequantizes what the model stores."""
+        made = self._producers.get(call.inputs[0])
+        is_stored = made is not None and made.layer.op == "quantize" and made.layer["x"].role != "data"
+        return call.layer["x"].role != "data" or is_stored
 
     def finish(self) -> None:
         """Write the new calls into the run."""
@@ -305,7 +299,3 @@ class _Folding:
                 moved = tuple(self._moved.get(i, i) for i in call.inputs) if is_shape else call.inputs
                 calls.append(call._replace(inputs=moved) if moved != call.inputs else call)
         self._recorder.calls[:] = calls
-
-
-def _place(call: Call) -> tuple[Any, str]:
-    return call.times, call.region

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from costcore import estimate
 from tests.frontends.onnx.read_model import read
@@ -200,3 +200,70 @@ def test_quantization_around_a_regrouped_operator() -> None:
     made = g.model({"x": (2, 4)}, g.dq(g.q(norm)))
     calls = read(made, regroup=("layer_norm",)).calls
     assert [call.layer.op for call in calls] == ["quantize", "quantized_layer_norm", "dequantize"]
+
+
+def test_a_value_quantized_for_each_reader_is_quantized_once() -> None:
+    """Tools may write a pair of nodes for every reader (DedicatedQDQPair of ONNX Runtime's quantizer)."""
+    g = Quantized()
+    x = g("Relu", g.dq(g.q("x")))
+    y = g("Add", g.dq(g.q(x)), g("Sigmoid", g.dq(g.q(x))))
+    calls = read(g.model({"x": (2, 4)}, g.dq(g.q(y)))).calls
+    assert [call.layer.op for call in calls] == [
+        *("quantize", "quantized_relu", "quantized_sigmoid", "quantized_add", "dequantize")
+    ]
+    relu, sigmoid, add = calls[1:4]
+    assert sigmoid.inputs[0] == relu.outputs[0] == add.inputs[0]
+    g = Quantized()
+    other = g.number(0.2, dtype=FLOAT, scalar=True)
+    x = g("Relu", g.dq(g.q("x")))
+    y = g("Add", g.dq(g.q(x)), g.dq(g.q(x, other)))
+    calls = read(g.model({"x": (2, 4)}, y)).calls
+    assert [call.layer.op for call in calls] == ["quantize", "quantized_relu", "quantize", "quantize", "quantized_add"]
+
+
+def test_values_are_quantized_before_they_move() -> None:
+    """TensorRT's and ONNX Runtime's optimizers quantize before reshapes, transpositions and pooling."""
+    g = Quantized()
+    x = g("Conv", g.dq(g.q("x")), g.dq(g.ints(8, 3, 1, 1)))
+    x = g("Transpose", g("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]), perm=[0, 2, 3, 1])
+    parts = [g("Reshape", x, g.number(1, -1, 8)) for _ in range(2)]
+    y = g("Add", *(g("MatMul", g.dq(g.q(part)), g.dq(g.ints(8, 5))) for part in parts))
+    report = estimate(g.model({"x": (1, 3, 4, 4)}, y))
+    calls = [(call.layer.op, call.layer.out.dtype) for call in report.calls]
+    assert calls == [
+        ("quantize", "int8"),
+        ("quantized_conv", "int8"),
+        ("max_pool", "int8"),
+        ("transpose", "int8"),
+        *2 * [("reshape", "int8"), ("quantized_matmul", "float32")],
+        ("add", "float32"),
+    ]
+    arena = report.arena()
+    assert not arena.notes
+    assert arena.size == 3 * 128  # both products and their sum, 4 x 5 float32 at multiples of 64 bytes
+
+
+def test_what_is_read_real_too_is_quantized_where_the_file_says() -> None:
+    g = Quantized()
+    x = g("Relu", g.dq(g.q("x")))
+    moved = g("Transpose", x)
+    y = g("Add", g("Sigmoid", g.dq(g.q(moved))), g("Transpose", g("Exp", x)))
+    calls = read(g.model({"x": (4, 4)}, y)).calls
+    assert [(call.layer.op, call.layer["x"].dtype) for call in calls[1:5]] == [
+        ("quantized_relu", "int8"),
+        ("transpose", "float32"),
+        ("quantize", "float32"),
+        ("quantized_sigmoid", "int8"),
+    ]
+
+
+def test_constants_are_not_listed_where_values_are_quantized() -> None:
+    """A padding by a constant that the quantizer quantized too."""
+    g = Quantized()
+    zero = g("Constant", value=helper.make_tensor("", FLOAT, (), [0.0]))
+    pads = g("Constant", value=helper.make_tensor("", TensorProto.INT64, (4,), [0, 1, 0, 1]))
+    y = g.q(g("Pad", g.dq(g.q("x")), pads, g.dq(g.q(zero))))
+    calls = read(g.model({"x": (2, 4)}, g.dq(y))).calls
+    assert [call.layer.op for call in calls] == ["quantize", "pad", "dequantize"]
+    kept = read(g.model({"x": (2, 4)}, g.dq(y)), keep_qdq=True).calls
+    assert [call.layer.op for call in kept].count("constant") == 2
