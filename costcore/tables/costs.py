@@ -10,7 +10,6 @@ from costcore.errors import CostError
 from costcore.ledger.ledger import Ledger, flops_of, memory, multiplied, nodes_by_call
 from costcore.numbers.symbolic import expanded_sum
 from costcore.tables.quantity import Quantity
-from costcore.text.durations import duration
 from costcore.trace.call import Call
 
 
@@ -44,7 +43,11 @@ def measured_seconds(ledger: Ledger) -> Sequence[Any]:
 def time_of_uncounted(ledger: Ledger) -> Sequence[str]:
     """Return a line about the measured time of calls without a cost, if there is any: no group of calls has it."""
     seconds = fsum(record.seconds or 0.0 for record in ledger.trace if record.cost is None)
-    return [f"measured time: {duration(seconds)} of calls without a cost are left out"] if seconds else []
+    if not seconds:
+        return []
+    from costcore.text.durations import duration  # imports fractions
+
+    return [f"measured time: {duration(seconds)} of calls without a cost are left out"]
 
 
 def _parameters(ledger: Ledger, calls: Sequence[Call]) -> Any:

@@ -11,6 +11,7 @@ from string import Template
 
 from costcore._version import __version__
 from costcore.tables.answer import Answer
+from costcore.tables.overview.figures import figures_of
 from costcore.tables.table_data import TableData
 from costcore.text.escape import printable
 
@@ -34,7 +35,7 @@ def page(answer: Answer, title: str = "", badge: str = "", settings: str = "", v
         version: the version of costcore that counted.
     """
     style = "\n".join(map(file_text, STYLES))
-    cards = "\n".join(card(text(title), value, note) for title, value, note in answer.texts())
+    cards = "\n".join(card(text(title), value, note) for title, value, note in figures_of(answer))
     remarks = "".join(f"<li>{text(line)}</li>" for line in answer.remarks)
     return Template(file_text("result.html")).substitute(
         policy=policy(style),

@@ -8,6 +8,7 @@ from typing import Any
 
 from costcore.ledger.module_tree import walk
 from costcore.tables.answer import Answer
+from costcore.tables.overview.figures import figures_of
 from costcore.tables.table_data import TableData
 from costcore.tables.tree_rows import tree_rows
 from costcore.text.amounts import exact, readable
@@ -32,7 +33,7 @@ def to_html(answer: Answer) -> str:
     Names appear as text, never as markup, and there is no script, style sheet or link. Colors are those of the page
     around it, so that it is readable in light and dark themes.
     """
-    figures = "".join(_figure(*each) for each in answer.texts())
+    figures = "".join(_figure(*each) for each in figures_of(answer))
     blocks = [
         f"<p><strong>{_text(answer.title)}</strong></p>",
         f"<table><tbody>{figures}</tbody></table>" if figures else "",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from costcore.tables.answer import Answer
+from costcore.tables.overview.figures import figures_of
 from costcore.tables.renderers import to_markdown as table_to_markdown
 from costcore.text.escape import escaped
 
 
 def to_markdown(answer: Answer) -> str:
     """Return the title, a list of the figures, the tables that are open, and a list of the remarks."""
-    figures = [f"{title}: **{escaped(value)}**{_note(note)}" for title, value, note in answer.texts()]
+    figures = [f"{title}: **{escaped(value)}**{_note(note)}" for title, value, note in figures_of(answer)]
     blocks = [f"**{escaped(answer.title)}**", _list(figures)]
     for table in answer.tables:
         if table.is_open and table.rows:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from costcore.ledger.caveats import footer
 from costcore.tables.answer import Answer
+from costcore.tables.overview.figures import FigureText, figures_of
 from costcore.tables.renderers import rendered
 from costcore.text.escape import printable
 from costcore.text.table import TextTable
@@ -25,7 +26,7 @@ def to_text(answer: Answer, mode: str = "table", unit: str | None = "auto", n_di
         for each in answer.tables
         if each.is_open and each.rows
     ]
-    figures = _figures(answer.texts(unit, n_digits))
+    figures = _figures(figures_of(answer, unit, n_digits))
     blocks = [printable(answer.title), figures, *tables, "\n".join(map(printable, answer.remarks))]
     return "\n".join(filter(None, blocks))
 
@@ -35,7 +36,7 @@ def table_to_text(table: TextTable, mode: str, remarks: Sequence[str]) -> str:
     return (rendered(table, mode) + footer(remarks, mode)).rstrip("\n")
 
 
-def _figures(figures: Sequence[tuple[str, str, str]]) -> str:
+def _figures(figures: Sequence[FigureText]) -> str:
     titles = max((len(title) for title, _, _ in figures), default=0)
     values = max((len(value) for _, value, note in figures if note), default=0)
     return "\n".join(
