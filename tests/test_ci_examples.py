@@ -103,7 +103,7 @@ def test_a_pull_request_within_its_budget_is_green_and_commented(project):
     assert done["Check the budget"].stdout == "net.py:make: within budget.toml\n"
     summary = (project / "summary.md").read_text()
     assert summary.startswith("<!-- costcore diff -->\n**`baseline.json` → `net.py:make`: no change**\n")
-    assert (project / "pip.txt").read_text().startswith("install costcore[torch] ")
+    assert (project / "pip.txt").read_text().startswith("install costcore[torch]\n")
     asked, written = (project / "gh.txt").read_text().splitlines()
     assert asked.startswith("api --paginate repos/me/net/issues/7/comments --jq ")
     assert written == "api --method POST repos/me/net/issues/7/comments --field body=@costcore-comment.md"
