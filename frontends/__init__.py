@@ -34,6 +34,7 @@ PYTORCH_OPTIONS = (
     "step",
     "loss",
     "checkpoint",
+    "precision",
     "mesh",
     "plan",
     "rank",

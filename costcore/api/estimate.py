@@ -71,10 +71,14 @@ def estimate(
               returns the loss from what the model returned.
             * ``checkpoint`` (str, default: none; PyTorch): name of a class of modules, ``"BertLayer"``, whose outermost
               ones run under ``torch.utils.checkpoint``, on a copy: they are recomputed in the backward pass.
+            * ``precision`` (str, default: none; PyTorch): ``"bfloat16"`` counts the model with weights and activations
+              in bfloat16, and an optimizer that keeps float32 copies of the weights; ``"autocast"`` counts the forward
+              pass under autocast to bfloat16.
             * ``mesh`` and ``plan`` (dict and function, default: none; PyTorch): count one process of a parallel run,
               without a cluster: ``mesh={"dp": 8, "tp": 4}`` are the processes, ``plan(model, mesh)`` distributes a copy
               of the model by ``parallelize_module``, ``fully_shard`` or ``DistributedDataParallel``. For a mesh of one
-              dimension, ``plan`` can be the styles of ``parallelize_module``. Inputs are those of one process.
+              dimension, ``plan`` can be the styles of ``parallelize_module``, or ``"fully_sharded"``. Inputs are those
+              of one process.
             * ``rank`` (int, default 0; PyTorch): which process of the mesh is counted; -1 is the last.
             * ``dims`` (dict, default: none; ONNX): values of symbolic dimensions, ``{"batch": 8}``, or
               expressions, ``{"total": "past + new"}``.

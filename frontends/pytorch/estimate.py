@@ -30,6 +30,7 @@ from .missing_inputs import missing_inputs, needs_arguments
 from .model_errors import ModelErrorContext, missed_values
 from .module_walk import modules_of, not_compiled
 from .packed_weights import PackedWeights
+from .precision import casts, check_precision, in_precision
 from .training import (
     OptimizerFactory,
     check_is_training,
@@ -72,6 +73,7 @@ def estimate(
     step: str = "steady",
     loss: Callable[[Any], Any] | None = None,
     checkpoint: str | None = None,
+    precision: str | None = None,
     mesh: Mapping[str, int] | None = None,
     plan: Plan | None = None,
     rank: int = 0,
@@ -102,9 +104,12 @@ def estimate(
         loss: returns the scalar whose backward pass is run from what the model returned; default: the sum of all
             floating-point outputs, whose own operators are not recorded. A loss and an optimizer imply ``backward``.
         checkpoint: name of a class of modules, whose outermost ones run under ``torch.utils.checkpoint``.
+        precision: ``"bfloat16"``: the copy of the model is converted to bfloat16, and the optimizer keeps float32
+            copies of its parameters; ``"autocast"``: the forward pass runs under autocast to bfloat16.
         mesh: number of processes along each dimension of a mesh, by name: the pass is that of one of them.
         plan: distributes the copy of the model over the mesh: a function of both, which returns the distributed model
-            or None if it changed the copy, or styles of ``parallelize_module`` by module for a mesh of one dimension.
+            or None if it changed the copy; for a mesh of one dimension also styles of ``parallelize_module`` by module,
+            or the name of one of :data:`.parallel.strategies.STRATEGIES`.
         rank: which process of the mesh it is; negative numbers count from the last.
 
     Raises:
@@ -116,6 +121,7 @@ def estimate(
     """
     operators = check_regroup(regroup)
     check_training(optimizer, step, loss)
+    check_precision(precision)
     if not isinstance(memory, bool):
         raise TypeError(f"memory must be True or False (got {memory!r})")
     if mesh is not None or plan is not None:
@@ -135,7 +141,7 @@ def estimate(
     if _is_program(model):
         examples = model.example_inputs
         model = model.module()
-    settings = _Settings(operators, backward, loss, optimizer, step, checkpoint, mesh, plan, rank)
+    settings = _Settings(operators, backward, loss, optimizer, step, checkpoint, precision, mesh, plan, rank)
     kept = KeptTensors(model)
     try:
         _record(recorder, model, inputs, dtype, examples, settings, kept)
@@ -154,6 +160,7 @@ class _Settings(NamedTuple):
     optimizer: str | OptimizerFactory | None
     step: str
     checkpoint: str | None
+    precision: str | None
     mesh: Mapping[str, int] | None
     plan: Plan | None
     rank: int
@@ -179,9 +186,10 @@ def _record(
         settings: the other options.
         kept: watches the tensors of the run.
     """
-    operators, backward, loss, optimizer, step, checkpoint, mesh, plan, rank = settings
+    operators, backward, loss, optimizer, step, checkpoint, precision, mesh, plan, rank = settings
     values = Values()
     meta_model = meta_copy(model, values)
+    in_precision(meta_model, precision)
     if examples is not None:
         keep_input_checks(model, meta_model, len(examples[0]))
     recorder.n_params_model = _parameter_count(meta_model)
@@ -197,8 +205,8 @@ def _record(
     parallel = _parallel(meta_model, mesh, plan, rank, recorder)
     with parallel as distribute, _keep_random_state(), _keep_hooks(model), checkpointed(meta_model, checkpoint):
         meta_model = distribute()
-        made_optimizer = None if optimizer is None else make_optimizer(optimizer, meta_model)
-        run = _Pass(model, meta_model, args, kwargs, values, backward, loss)
+        made_optimizer = None if optimizer is None else make_optimizer(optimizer, meta_model, precision == "bfloat16")
+        run = _Pass(model, meta_model, args, kwargs, values, backward, loss, precision)
         if backward and step == "accumulated":
             with capture(Recorder(), is_estimate=True) as mode, _unsynchronized(meta_model):
                 kept.watch(mode.recording.logs[-1].identities)
@@ -263,6 +271,7 @@ class _Pass(NamedTuple):
     values: Values
     backward: bool
     loss: Callable[[Any], Any] | None
+    precision: str | None
 
     @property
     def passed(self) -> list[Any]:
@@ -273,7 +282,7 @@ class _Pass(NamedTuple):
         """Run the pass, and return what its caller holds until the end of a step: the result and the loss."""
         mode.values.update(self.values)
         forward = ModelErrorContext(self.model, mode.recording, "forward", self.passed, self.values.missed)
-        with torch.set_grad_enabled(self.backward), forward, regrouping:
+        with torch.set_grad_enabled(self.backward), forward, regrouping, casts(self.precision):
             result = self.meta_model(*self.args, **self.kwargs)
         if not self.backward:
             return result

@@ -16,6 +16,7 @@ from costcore.messages import short_repr, unknown
 
 from .capture.dispatch_mode import CaptureMode
 from .meta.optimizer_devices import supported_on_meta
+from .precision import MasterWeights
 from .tensors import nested_tensors
 
 _run_engine: Callable[..., Any] | None = getattr(torch.autograd.graph, "_engine_run_backward", None)
@@ -74,8 +75,13 @@ def check_is_training(backward: bool, optimizer: object, step: str, checkpoint: 
             )
 
 
-def make_optimizer(optimizer: str | OptimizerFactory, model: Module) -> Optimizer:
+def make_optimizer(optimizer: str | OptimizerFactory, model: Module, keeps_masters: bool = False) -> Optimizer:
     """Return an optimizer of the parameters of a model that are trained.
+
+    Args:
+        optimizer: its name, or a function that makes it.
+        model: the model.
+        keeps_masters: whether it keeps float32 copies of the parameters.
 
     Raises:
         TypeError: if the function returns something else.
@@ -85,7 +91,8 @@ def make_optimizer(optimizer: str | OptimizerFactory, model: Module) -> Optimize
     if not parameters:
         raise CostError(f"{type(model).__name__} has no parameters that are trained, so an optimizer has no step")
     with supported_on_meta():
-        made = (OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer)(parameters)
+        make = OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer
+        made = MasterWeights(parameters, make) if keeps_masters else make(parameters)
     if not isinstance(made, Optimizer):
         raise TypeError(f"optimizer must return a torch.optim.Optimizer (got {short_repr(made)})")
     closure = signature(made.step).parameters.get("closure")

@@ -277,7 +277,8 @@ def _hook_optimizer_steps(stack: ExitStack) -> None:
         if THREAD.mode is not None:
             THREAD.mode.recording.locator.begin_optimizer_step()
             for ledger in THREAD.mode.ledgers:
-                ledger.use_optimizer(optimizer)
+                if not ledger.paused.is_set:
+                    ledger.use_optimizer(optimizer)
 
     stack.callback(register_optimizer_step_pre_hook(hook).remove)
 

@@ -9,16 +9,17 @@ from typing import Any, TypeAlias
 from torch.nn import Module
 
 from costcore.errors import CostError
-from costcore.messages import short_repr
+from costcore.messages import short_repr, unknown
 from costcore.trace.recorder import Recorder
 from costcore.trace.run import Rank
 
 from ..module_walk import modules_of
 from .fully_sharded import check_supported
 from .mesh import check_mesh, check_rank, simulated_mesh
+from .strategies import STRATEGIES, named_plan
 
-Plan: TypeAlias = "Callable[[Any, Any], Any] | Mapping[str, Any]"
-"""A function of the model and the mesh, or the styles of ``parallelize_module`` by module."""
+Plan: TypeAlias = "Callable[[Any, Any], Any] | Mapping[str, Any] | str"
+"""A function of the model and the mesh, the styles of ``parallelize_module`` by module, or the name of a strategy."""
 
 
 def check_plan(mesh: object, plan: object, rank: object) -> None:
@@ -31,14 +32,18 @@ def check_plan(mesh: object, plan: object, rank: object) -> None:
     check_rank(rank, world)
     if plan is None:
         raise TypeError("mesh needs a plan: a function plan(model, mesh) that distributes the model")
-    if not callable(plan) and not isinstance(plan, Mapping):
+    if isinstance(plan, str):
+        if plan not in STRATEGIES:
+            raise ValueError(unknown("plan", plan, STRATEGIES))
+    elif not callable(plan) and not isinstance(plan, Mapping):
         raise TypeError(
             f"plan must be a function plan(model, mesh), or styles of parallelize_module by module (got "
             f"{short_repr(plan)})"
         )
-    if isinstance(plan, Mapping) and isinstance(mesh, Mapping) and len(mesh) > 1:
+    if isinstance(plan, Mapping | str) and isinstance(mesh, Mapping) and len(mesh) > 1:
+        what = "a named plan is" if isinstance(plan, str) else "styles by module are"
         raise TypeError(
-            f"styles by module are for a mesh of one dimension (got {', '.join(map(repr, mesh))}); pass a function "
+            f"{what} for a mesh of one dimension (got {', '.join(map(repr, mesh))}); pass a function "
             "plan(model, mesh) that calls parallelize_module(model, mesh[…], styles)"
         )
 
@@ -77,7 +82,7 @@ def _applied(plan: Plan, model: Module, mesh: Any) -> Module:
 
         made = parallelize_module(model, mesh, dict(plan))
     else:
-        made = plan(model, mesh)
+        made = (named_plan(plan) if isinstance(plan, str) else plan)(model, mesh)
     made = model if made is None else made
     if not isinstance(made, Module):
         raise CostError(f"the plan must return the distributed model, or None (got {short_repr(made)})")

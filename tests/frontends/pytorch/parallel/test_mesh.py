@@ -101,7 +101,7 @@ def test_a_pytorch_without_distributed(net, monkeypatch):
         ({"mesh": {"dp": 1 << 30}, "plan": failing}, ValueError, "mesh has 1,073,741,824 processes"),
         ({"mesh": {"dp": 2}}, TypeError, r"mesh needs a plan: a function plan\(model, mesh\)"),
         ({"plan": failing}, TypeError, "mesh must be a dict"),
-        ({"mesh": {"dp": 2}, "plan": "fsdp"}, TypeError, "plan must be a function"),
+        ({"mesh": {"dp": 2}, "plan": 3}, TypeError, "plan must be a function"),
         ({"mesh": {"dp": 2, "tp": 2}, "plan": {}}, TypeError, "styles by module are for a mesh of one dimension"),
         ({"mesh": {"dp": 2}, "plan": failing, "rank": 2}, ValueError, "rank must be from -2 to 1"),
         ({"mesh": {"dp": 2}, "plan": failing, "rank": True}, TypeError, "rank must be a whole number"),
