@@ -74,6 +74,7 @@ def _peak(device: Device, dtype: str, engines: Sequence[str] = ("matrix", "vecto
 def _details(device: Device) -> Table:
     """Return every figure of a device, one a row, then its notes and sources."""
     rows: list[tuple[str, str | Shown]] = [
+        *([("also called", ", ".join(device.aliases))] if device.aliases else []),
         ("vendor, kind", f"{device.vendor}, {device.kind}"),
         ("units", _number(device.units)),
         ("highest clock (MHz)", _number(device.clock_max_mhz)),

@@ -24,7 +24,7 @@ def devices() -> dict[str, Device]:
 
 
 def named(device: str | PathLike[str] | Device) -> Device:
-    """Return a device by its name or the path of a TOML file; a :class:`Device` is returned as it is.
+    """Return a device by its name, an alias or the path of a TOML file; a :class:`Device` is returned as it is.
 
     Raises:
         TypeError: if ``device`` is anything else.
@@ -38,7 +38,7 @@ def named(device: str | PathLike[str] | Device) -> Device:
         raise TypeError(f"a device must be a name or the path of a TOML file (got {device!r})")
     if str(device).endswith(".toml"):
         return read_device(device)
-    found = _known().get(str(device))
+    found = _known().get(str(device)) or next((each for each in _known().values() if device in each.aliases), None)
     if found is None:
         raise ValueError(unknown("device", str(device), [*_known(), "or the path of a .toml file"]))
     return found

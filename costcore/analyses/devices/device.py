@@ -108,6 +108,7 @@ class Device:
         unbounded: those of :data:`UNBOUNDED` that do not bind on purpose. What the file does not state is unknown.
         printed: peaks as the vendor prints them.
         sources: where the figures come from.
+        aliases: other names by which it is chosen, such as ``h100``.
         notes: what a user of the figures should know.
         calibration: the table of a calibrated device; empty if it was never calibrated.
     """
@@ -123,6 +124,7 @@ class Device:
     unbounded: tuple[str, ...] = ()
     printed: tuple[Printed, ...] = ()
     sources: tuple[Source, ...] = ()
+    aliases: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     calibration: Mapping[str, Any] = field(default_factory=dict)
 

@@ -38,6 +38,7 @@ def read_device(path: str | PathLike[str]) -> Device:
     ::
 
         name = "h100-sxm5-80gb"
+        aliases = ["h100"]                 # other names
         kind = "gpu"                       # gpu, cpu, tpu, npu, phone or mcu
         units = 132                        # streaming multiprocessors, cores
         clock_max_mhz = 1980               # the highest, not the one of the data sheet
@@ -93,6 +94,7 @@ class _Reader:
             unbounded=self._unbounded(content),
             printed=tuple(self._printed(*item) for item in self._tables(content, "printed")),
             sources=tuple(self._source_of(*item) for item in self._tables(content, "sources")),
+            aliases=self._texts(content.get("aliases", []), "aliases"),
             notes=self._texts(content.get("notes", []), "notes"),
             calibration=self._table(content, "calibration"),
         )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from costcore.analyses.memory.arena import Life, Plan, plan
 from costcore.analyses.memory.arena_rows import ARENA, others_of
 from costcore.analyses.memory.liveness import lives_of
-from costcore.analyses.memory.lives import Block, Lives
+from costcore.analyses.memory.lives import Block, Lives, in_order
 from costcore.analyses.memory.merging import merged
 from costcore.analyses.memory.order import BestOrder, best_order
 from costcore.analyses.memory.timeline import first_step_of, highest, live_bytes
@@ -96,6 +96,12 @@ class Arena(Result):
         self.count_inputs = count_inputs
         with collector_off():
             self._lives: Lives = lives_of(trace)
+
+    @classmethod
+    def _of_lives(cls, lives: Lives, align: int, inplace: bool, count_inputs: bool) -> Arena:
+        made = cls.__new__(cls)
+        made.align, made.inplace, made.count_inputs, made._lives = align, inplace, count_inputs, lives
+        return made
 
     def __repr__(self) -> str:
         peak, weights = as_text(self.peak), as_text(self.weights)
@@ -187,6 +193,15 @@ class Arena(Result):
         """The calls in the best order that was found."""
         moments = self._lives.moments
         return [moments[step].name for step in self._best.order if moments[step].is_call]
+
+    def in_best_order(self) -> Arena:
+        """Return the arena of the same calls in the order of :attr:`order`.
+
+        Raises:
+            ArenaError: if sizes are symbolic.
+        """
+        lives = in_order(self._lives, self._best.order)
+        return Arena._of_lives(lives, self.align, self.inplace, self.count_inputs)
 
     @property
     def order_peak(self) -> int:

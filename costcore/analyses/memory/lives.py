@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from costcore.numbers.dims import Dim
@@ -77,3 +78,26 @@ class Lives(NamedTuple):
     spans: list[tuple[int, int]]
     weights: Dim
     notes: tuple[str, ...]
+
+
+def in_order(lives: Lives, order: Sequence[int]) -> Lives:
+    """Return the same run with its steps in another order.
+
+    Args:
+        lives: the values of the run.
+        order: the indices of all steps; each comes after those that make what it reads, and loops stay together.
+    """
+    now = {step: position for position, step in enumerate(order)}
+    moments = [replace(lives.moments[step], after={now[each] for each in lives.moments[step].after}) for step in order]
+    born, dies = [0] * len(lives.blocks), [0] * len(lives.blocks)
+    for position, moment in enumerate(moments):
+        for index in moment.makes:
+            born[index] = position
+        for index in (*moment.makes, *moment.reads):
+            dies[index] = position
+    blocks = [
+        replace(block, born=born[i], dies=len(moments) - 1 if block.is_kept else dies[i])
+        for i, block in enumerate(lives.blocks)
+    ]
+    spans = [(min(places), max(places)) for places in ([now[i] for i in range(a, b + 1)] for a, b in lives.spans)]
+    return lives._replace(moments=moments, blocks=blocks, spans=sorted(spans))
