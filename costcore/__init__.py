@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from costcore.studies.comparisons.comparison import compare as compare
     from costcore.studies.explanations.explain import explain as explain
     from costcore.studies.explanations.reconcile import reconcile as reconcile
+    from costcore.studies.fit.verdict import fit as fit
     from costcore.studies.meter.meter import MFUMeter as MFUMeter
     from costcore.studies.serving.report import ServingReport as ServingReport
     from costcore.studies.sweeps.sweep import sweep as sweep
@@ -77,6 +78,7 @@ _MODULES = {
     "estimate": "api.estimate",
     "estimate_ranks": "api.ranks",
     "explain": "studies.explanations.explain",
+    "fit": "studies.fit.verdict",
     "hookimpl": "plugins",
     "max_batch": "studies.batch_size.fit",
     "quantities": "tables.quantity_table",
@@ -111,6 +113,7 @@ __all__ = [
     "estimate",
     "estimate_ranks",
     "explain",
+    "fit",
     "hookimpl",
     "max_batch",
     "quantities",

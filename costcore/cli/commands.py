@@ -29,6 +29,7 @@ COMMANDS = {
         ("check", "MODEL", "check a model against a budget"),
         ("table", "MODEL ...", "list several models, one row per model"),
         ("plot", "MODEL", "draw operators, modules, memory, a roofline or sizes"),
+        ("fit", "MODEL TARGET", "say whether a model fits a device, and what would help"),
         ("memory", "MODEL", "find the largest batch that fits into a memory"),
         ("explain", "MODEL N", "say by which rules somebody got the number N"),
         ("reconcile", "MODEL A B", "list why the conventions A and B differ"),

@@ -180,9 +180,25 @@ def _captures(
     model: Any, inputs: Any, device: str, train: bool, optimizer: Any, loss: Any, options: Mapping[str, Any]
 ) -> Captures:
     """Return captures of a model with the options of a run."""
+    check_model(model)
+    return Captures(model, inputs_of_batch(inputs), step_options(train, optimizer, loss, options, device))
+
+
+def step_options(train: bool, optimizer: Any, loss: Any, options: Mapping[str, Any], device: str) -> dict[str, Any]:
+    """Return the options of :func:`costcore.estimate` for an inference or a training step.
+
+    Args:
+        train: whether it is a step; an optimizer or a loss implies it.
+        optimizer: the optimizer.
+        loss: the loss.
+        options: further options.
+        device: one of :data:`costcore.studies.batch_size.limit.DEVICES`; on CUDA, optimizers work on lists.
+
+    Raises:
+        TypeError: if ``train`` is not a bool.
+    """
     if not isinstance(train, bool):
         raise TypeError(f"train must be True or False (got {train!r})")
-    check_model(model)
     backward = train or optimizer is not None or loss is not None or options.get("backward") is True
     chosen: dict[str, Any] = {**options, "backward": backward}
     if optimizer is not None:
@@ -190,4 +206,4 @@ def _captures(
         chosen["optimizer"] = f"{optimizer}_foreach" if is_named else optimizer
     if loss is not None:
         chosen["loss"] = loss
-    return Captures(model, inputs_of_batch(inputs), chosen)
+    return chosen

@@ -48,6 +48,14 @@ def inputs_of_batch(inputs: Any) -> InputsOfBatch:
     return lambda batch: _with_batch(inputs, batch)
 
 
+def batch_of(inputs: Any) -> int:
+    """Return the first dimension that all shapes and tensors in the inputs have in common; 0 if they have none."""
+    if callable(inputs) and not hasattr(inputs, "shape"):
+        return 0
+    sizes = {_shape_of(leaf)[0] for leaf in _leaves(with_tensors(inputs)) if _has_batch(leaf)}
+    return int(sizes.pop()) if len(sizes) == 1 else 0
+
+
 def _leaves(value: Any) -> Iterator[Any]:
     """Yield the shapes, shapes with a dtype, tensors and scalars in the inputs."""
     if _is_shape(value) or _is_shape_with_dtype(value):

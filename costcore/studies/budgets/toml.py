@@ -23,6 +23,8 @@ from costcore.trace.run import LEVELS
 
 TOP_LEVEL_KEYS = ("strict", "convention", "baseline", "max_increase", "fused", *SCOPES, "time")
 
+OTHER_NAMES = {"sram": "arena", "flash": "weights"}
+"""What microcontrollers call the memory of two quantities."""
 
 TIME_KEYS = ("bound_seconds", "dtype", "fusion", "cores", "tf32")
 """The keys of a limit on time; all but the first are arguments of :meth:`costcore.Report.time`."""
@@ -46,7 +48,8 @@ def read_budget(budget: str | PathLike[str] | Mapping[str, Any], *, reads_baseli
         [total]
         flops = "4.2G"                 # any quantity with numbers that costcore.quantities() lists
         n_params = 25_600_000
-        arena = "256 KiB"              # of the whole run only: not of modules or operators
+        sram = "256 KiB"               # or arena; of the whole run only: not of modules or operators
+        flash = "1 MiB"                # or weights; likewise
         peak_memory = "2 GiB"          # of a report with memory; in total, or while a module runs
         "flops@fvcore" = "4.1G"
         "bound_seconds@l4" = "2 ms"
@@ -179,6 +182,7 @@ class _Reader:
 
     def _quantity(self, scope: str, name: str, key_path: tuple[str, ...]) -> Quantity:
         """Return the quantity that a key limits; files that it names are relative to the budget."""
+        name = OTHER_NAMES.get(name, name)
         stem, at, parameter = name.partition("@")
         if ".toml" in parameter:
             name = f"{stem}{at}{self._folder / parameter}"

@@ -82,6 +82,7 @@ RESULTS = {
     "MemoryComparison": lambda: costcore.compare(step(), estimate(net(), (8, *DATA[1:]), memory=True)).memory,
     "TimeReport": lambda: inference().time(calibrated_device()),
     "TimeComparison": lambda: inference().time(calibrated_device()).compare(hook().report),
+    "Verdict": lambda: costcore.fit(net(), DATA, "501 MiB", optimizer="sgd"),
     "LargestBatch": lambda: costcore.max_batch(net(), ("batch", *DATA[1:]), "501 MiB", optimizer="sgd"),
     "Accumulation": lambda: costcore.accumulation(net(), ("n", *DATA[1:]), global_batch=4096, memory="501 MiB"),
     "Explanation": lambda: costcore.explain(inference(), str(inference().total_report["macs"])),

@@ -1,0 +1,99 @@
+"""``costcore fit MODEL TARGET``: whether a model fits a device, and what would make it fit."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+
+from costcore.api.load_model import load_model, module_search_path, parse_inputs
+from costcore.cli.exit_codes import FAILURE, SUCCESS, USAGE_ERROR
+from costcore.cli.models import (
+    asked_mode,
+    asks_for_step,
+    check_model,
+    estimate_options,
+    given_or_usual,
+    printed_warnings,
+    put_in_mode,
+    report_of,
+)
+from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
+from costcore.cli.running import print_message, run_command, write_text
+from costcore.errors import CostError
+from costcore.registry.frontends import applicable_options
+from costcore.registry.libraries import is_saved_report
+from costcore.studies.fit.target import FORMS, target_of
+from costcore.studies.fit.verdict import Verdict, fit
+
+CODES = {True: SUCCESS, False: FAILURE, None: USAGE_ERROR}
+"""The exit codes: what cannot be said has that of a usage error."""
+
+EPILOG = """examples:
+  costcore fit torchvision:resnet50 l4 --train --optimizer adamw --input 64x3x224x224
+  costcore fit torchvision:resnet50 "24 GB" --train --optimizer adamw --input batch,3,224,224
+  costcore fit model.onnx "256 KB sram, 1 MB flash" --json
+
+If a dimension has a name, the largest batch that fits is found too (PyTorch). If the model does not fit, what would
+make it fit is captured, and listed with what it needs.
+
+exit codes: 0 it fits, 1 it does not, 2 that cannot be said (also for a model error), or usage error"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = command_parser(
+        "costcore fit", "MODEL TARGET", "Say whether a model fits a device, and what would make it fit.", EPILOG
+    )
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("target", metavar="TARGET", help=FORMS)
+    add_model_options(parser)
+    parser.add_argument(
+        "--context",
+        metavar="SIZE",
+        help="taken before the first tensor; default: 500 MiB, assumed, for GPUs, and for an amount and code",
+    )
+    parser.add_argument("--workspace", default="0 B", metavar="SIZE", help="taken by kernels; default: 0")
+    parser.add_argument(
+        "--fragmentation", type=float, default=0.0, metavar="X", help="share of the peak that is lost; default: 0"
+    )
+    parser.add_argument("--align", type=int, default=64, metavar="N", help="alignment of placed values; default: 64")
+    parser.add_argument("--no-remedies", action="store_true", help="do not capture what would help")
+    parser.add_argument("--json", action="store_true", help="print all figures as JSON")
+    add_frontend_switches(parser)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    return run_command(build_parser(), argv, _fit)
+
+
+def _fit(args: argparse.Namespace) -> int:
+    check_model(args.model)
+    asked_mode(args)
+    target_of(args.target)
+    try:
+        verdict = _verdict(args)
+    except (CostError, OSError) as error:
+        print_message(f"costcore: {error}")
+        return CODES[None]
+    text = json.dumps(verdict.to_dict(), indent=2, ensure_ascii=False) if args.json else str(verdict)
+    write_text(f"{text}\n", None)
+    return CODES[verdict.fits]
+
+
+def _verdict(args: argparse.Namespace) -> Verdict:
+    terms = {name: getattr(args, name) for name in ("context", "workspace", "fragmentation", "align")}
+    terms["remedies"] = not args.no_remedies
+    if is_saved_report(args.model):
+        return fit(report_of(args.model, args, is_alone=True), None, args.target, **terms)
+    with module_search_path(args.python_path, args.model), printed_warnings(args.model):
+        model = load_model(args.model)
+        put_in_mode(model, args.model, args)
+        options = applicable_options(args.model, model, estimate_options(args))
+        options.pop("backward", None)
+        optimizer = options.pop("optimizer", None)
+        inputs = given_or_usual(parse_inputs(args.input), model, args.model)
+        options |= {**terms, "train": asks_for_step(args), "optimizer": optimizer}
+        return fit(model, inputs, args.target, **options)

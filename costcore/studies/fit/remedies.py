@@ -1,0 +1,201 @@
+"""What would make a model fit: each way is captured, and states what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from costcore.analyses.memory.arena_report import Arena
+from costcore.analyses.memory.envelope import Envelope
+from costcore.errors import CostError
+from costcore.reports.report import Report
+from costcore.studies.batch_size.captures import Captures
+from costcore.studies.batch_size.inputs import batch_of, inputs_of_batch
+from costcore.studies.batch_size.largest import FIRST, find_largest
+from costcore.studies.batch_size.recomputation import MAX_CLASSES, repeated_classes
+from costcore.studies.batch_size.search import largest_batch
+from costcore.studies.fit.attempts import Attempts
+from costcore.studies.fit.needs import Needs
+from costcore.studies.fit.quantized import quantized
+
+MOST_DOUBLINGS = 6
+"""Parameters are sharded over at most 2**6 devices."""
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """One way to need less memory.
+
+    Attributes:
+        name: ``batch``, ``checkpoint``, ``bfloat16``, ``autocast``, ``fully_sharded``, several of these joined by
+            ``+``, ``inplace``, ``order`` or ``int8``.
+        what: what is done, as a phrase.
+        needs: bytes by memory, of a capture of the model run in this way; empty if it cannot run so.
+        fits: whether that fits the target.
+        options: the options of :func:`costcore.estimate` or :meth:`costcore.Report.arena` that do it.
+        problem: why the model cannot run in this way; empty if it can.
+    """
+
+    name: str
+    what: str
+    needs: Mapping[str, int]
+    fits: bool
+    options: Mapping[str, Any]
+    problem: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all figures in plain JSON types."""
+        return {**vars(self), "needs": dict(self.needs), "options": dict(self.options)}
+
+
+def remedies(attempts: Attempts, report: Report) -> list[Remedy]:
+    """Return what lowers the needs of a run, or cannot be tried: what fits first, then what needs the least.
+
+    Args:
+        attempts: captures of the model.
+        report: the run that does not fit.
+    """
+    tried = _Remedies(attempts, report)
+    found = [*(tried.of_code() if attempts.records else tried.of_arena())]
+    return sorted(found, key=lambda each: (not each.fits, bool(each.problem), *each.needs.values()))
+
+
+class _Remedies:
+    """Tries the remedies of one run."""
+
+    def __init__(self, attempts: Attempts, report: Report) -> None:
+        self._attempts = attempts
+        self._report = report
+        self._needs = attempts.needs(report)
+
+    def of_code(self) -> Iterator[Remedy]:
+        """Yield the remedies of a model that is run, whose memory is recorded."""
+        if not self._attempts.can_capture:
+            return
+        yield from self._smaller_batch(self._largest_of_code)
+        trains, singles = self._attempts.trains, []
+        if trains:
+            singles += [*self._checkpointing()]
+        masters = ", with float32 master weights" if trains and "optimizer" in self._attempts.options else ""
+        singles += [*self._captured("bfloat16", f"weights and activations in bfloat16{masters}", precision="bfloat16")]
+        if trains:
+            singles += [*self._captured("autocast", "autocast to bfloat16", precision="autocast")]
+        yield from singles
+        sharded = [*self._sharded({}, "", "")]
+        yield from sharded
+        if any(each.fits for each in (*singles, *sharded)):
+            return
+        helping = [each for each in singles if each.needs and each.needs["memory"] < self._needs.amounts["memory"]]
+        halves = min((each for each in helping if each.name != "checkpoint"), key=_least, default=None)
+        saved = min((each for each in helping if each.name == "checkpoint"), key=_least, default=None)
+        joined = [each for each in (saved, halves) if each is not None]
+        if joined:
+            options = {key: value for each in joined for key, value in each.options.items()}
+            name, what = "+".join(each.name for each in joined), ", ".join(each.what for each in joined)
+            both = [*self._captured(name, what, **options)] if len(joined) > 1 else []
+            yield from both
+            if not any(each.fits for each in both):
+                yield from self._sharded(options, f"{name}+", f"{what}, ")
+
+    def of_arena(self) -> Iterator[Remedy]:
+        """Yield the remedies of an inference whose values are placed before it starts."""
+        if self._attempts.can_capture:
+            yield from self._smaller_batch(self._largest_of_file)
+        arena = self._attempts.arena(self._report)
+        align = self._attempts.align
+        yield from self._placed(
+            *("inplace", "element-wise results written over operands", {"inplace": True}),
+            lambda: self._report.arena(align, inplace=True),
+        )
+        yield from self._placed("order", "calls in the best order", {}, arena.in_best_order)
+        integers = "weights and values as int8, biases as int32"
+        yield from self._placed("int8", integers, {}, lambda: Arena(quantized(self._report.trace), align))
+        yield from self._placed(
+            *("inplace+order+int8", f"{integers}, written over operands, in the best order", {"inplace": True}),
+            lambda: Arena(quantized(self._report.trace), align, inplace=True).in_best_order(),
+        )
+
+    def _made(self, name: str, what: str, options: Mapping[str, Any], needs: Needs) -> Iterator[Remedy]:
+        """Yield a remedy if it lowers what is exceeded."""
+        before, over = self._needs.amounts, self._needs.excess(self._attempts.target)
+        if any(needs.amounts[memory] < before[memory] for memory in over):
+            yield Remedy(name, what, needs.amounts, not needs.excess(self._attempts.target), options)
+
+    def _captured(self, name: str, what: str, **options: Any) -> Iterator[Remedy]:
+        try:
+            needs = self._attempts.needs(self._attempts.report(**options))
+        except (CostError, TypeError, ValueError) as error:
+            yield Remedy(name, what, {}, False, options, str(error))
+        else:
+            yield from self._made(name, what, options, needs)
+
+    def _placed(self, name: str, what: str, options: Mapping[str, Any], make: Callable[[], Arena]) -> Iterator[Remedy]:
+        yield from self._made(name, what, options, self._attempts.needs(self._report, make()))
+
+    def _checkpointing(self) -> Iterator[Remedy]:
+        """Yield what checkpointing the best class of repeated modules needs, or why none can be checkpointed."""
+        counts = repeated_classes(self._report)
+        tried: list[Remedy] = []
+        for name in [*counts][:MAX_CLASSES]:
+            what = f"checkpointing of {counts[name]} {name}"
+            tried += self._captured("checkpoint", what, checkpoint=name)
+        able = [each for each in tried if each.needs]
+        yield from [min(able, key=_least)] if able else tried[:1]
+
+    def _sharded(self, options: Mapping[str, Any], name: str, what: str) -> Iterator[Remedy]:
+        """Yield the fewest devices over which sharded parameters fit, or what the most of them need."""
+        best: list[Remedy] = []
+        low, high = 0, MOST_DOUBLINGS + 1
+        while high - low > 1:
+            power = (low + high) // 2
+            mesh = {"mesh": {"fsdp": 2**power}, "plan": "fully_sharded"}
+            words = f"{what}fully sharded over {2**power} devices, each with these inputs"
+            tried = [*self._captured(f"{name}fully_sharded", words, **options, **mesh)]
+            if not tried or tried[0].problem:
+                yield from tried
+                return
+            best = tried if tried[0].fits or not best or not best[0].fits else best
+            low, high = (low, power) if tried[0].fits else (power, high)
+        yield from best
+
+    def _smaller_batch(self, largest: Callable[[int], tuple[int, Needs] | None]) -> Iterator[Remedy]:
+        batch = batch_of(self._attempts.inputs)
+        if batch < 2:
+            return
+        try:
+            found = largest(batch)
+        except CostError:  # the inputs have no batch dimension after all, or the model needs this one
+            return
+        if found is not None:
+            yield from self._made("batch", f"a batch of {found[0]}", {"batch": found[0]}, found[1])
+
+    def _largest_of_code(self, batch: int) -> tuple[int, Needs] | None:
+        """Return the largest batch that fits, and what it needs; None if no batch fits."""
+        attempts = self._attempts
+        assert attempts.limit is not None
+        captures = Captures(attempts.model, inputs_of_batch(attempts.inputs), attempts.options)
+        found = find_largest(captures, attempts.limit).batch
+        return (found, attempts.needs(captures.report(found))) if 0 < found < batch else None
+
+    def _largest_of_file(self, batch: int) -> tuple[int, Needs] | None:
+        attempts, inputs = self._attempts, inputs_of_batch(self._attempts.inputs)
+        over = self._needs.excess(attempts.target)
+        if len(over) > 1 or "flash" in over:
+            return None
+        (memory,) = over
+        found = {batch: self._needs}
+
+        def needs(size: int) -> Needs:
+            if size not in found:
+                found[size] = attempts.needs(attempts.report(inputs(size)))
+            return found[size]
+
+        first, second = (needs(size).amounts[memory] for size in (FIRST - 1, FIRST))
+        lines = Envelope([(2 * first - second, max(second - first, 0))])
+        best = largest_batch(lambda size: needs(size).amounts[memory], lines, attempts.target.memories[memory])
+        return (best, found[best]) if 0 < best < batch else None
+
+
+def _least(remedy: Remedy) -> int:
+    return remedy.needs["memory"]

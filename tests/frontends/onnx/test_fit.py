@@ -1,0 +1,100 @@
+"""Whether ONNX files fit a microcontroller: by the hand graphs whose arenas ONNX Runtime and arithmetic confirm."""
+
+from __future__ import annotations
+
+import json
+
+import onnx
+import pytest
+
+from costcore import check, estimate, fit
+from costcore.cli.main import main
+from tests.frontends.onnx.small_models import model, node
+from tests.frontends.onnx.test_arena import chain, residual, wide, zeros
+
+WEIGHTS = {chain: 4 * (32 * 256 + 256 * 64 + 64 * 10), residual: 4 * 8 * 8 * 9, wide: 4 * (8 * 8 * 9 + 2 * 64 * 8)}
+SRAM = {chain: 8_192, residual: 24_576, wide: 139_264}
+"""The layouts: 4 * 256 * 4 B twice; three tensors of 8 KiB; two of 64 KiB and one of 8 KiB."""
+
+
+@pytest.mark.parametrize("make", [chain, residual, wide])
+def test_it_fits_to_the_byte(make):
+    sram, flash = SRAM[make], WEIGHTS[make]
+    exact = fit(make(), None, {"sram": sram, "flash": flash})
+    assert (exact.fits, exact.needs, exact.remedies) == (True, {"sram": sram, "flash": flash}, ())
+    for memory in ("sram", "flash"):
+        target = {"sram": sram, "flash": flash, memory: {"sram": sram, "flash": flash}[memory] - 1}
+        below = fit(make(), None, target)
+        assert below.fits is False
+        assert below.because.startswith(f"1 B of {memory} too much")
+    together = fit(make(), None, sram + flash)
+    assert (together.fits, together.needs) == (True, {"memory": sram + flash})
+    assert not fit(make(), None, sram + flash - 1).fits
+
+
+def remedies_of(make, target):
+    return {each.name: each for each in fit(make(), None, target).remedies}
+
+
+def test_in_place():
+    """The Relu writes over its operand: MatMul alone holds 4 * 256 * 4 + 4 * 64 * 4 bytes."""
+    found = remedies_of(chain, "sram=8KB")["inplace"]
+    assert (found.fits, found.needs) == (True, {"sram": 5_120})
+
+
+def test_another_order():
+    """Depth first, as ONNX Runtime runs it: one tensor of 64 KiB and two of 8 KiB at a time."""
+    found = remedies_of(wide, "sram=100KB")["order"]
+    assert (found.fits, found.needs) == (True, {"sram": 81_920})
+    arena = estimate(wide()).arena()
+    again = arena.in_best_order()
+    assert (again.peak, again.size, arena.size) == (81_920, 81_920, 139_264)
+    assert [name for name, _ in again.timeline] == arena.order
+    assert again.in_best_order().size == again.size
+
+
+def test_eight_bits():
+    """A quarter of every float32 value and weight, by the layout for these sizes; biases keep 4 bytes."""
+    found = remedies_of(chain, "sram=4KB,flash=100KB")["int8"]
+    assert (found.fits, found.needs) == (True, {"sram": 2_048, "flash": WEIGHTS[chain] // 4})
+    biased = model(node("Gemm", ["x", "w", "b"], ["y"]), x=(1, 64))
+    biased.graph.initializer.extend([zeros("w", 64, 32), zeros("b", 32)])
+    (whole,) = (each for each in fit(biased, None, "flash=2200B", align=1).remedies if each.name == "int8")
+    assert whole.needs == {"flash": 64 * 32 + 4 * 32}
+
+
+def test_a_smaller_batch():
+    """x and y of 4 * 64 bytes and 4 * 32 bytes a sample: 384 bytes."""
+    net = model(node("MatMul", ["x", "w"], ["y"]), x=("batch", 64))
+    net.graph.initializer.extend([zeros("w", 64, 32)])
+    verdict = fit(net, {"x": (10, 64)}, "sram=2000B", align=1)
+    (smaller,) = (each for each in verdict.remedies if each.name == "batch")
+    assert (verdict.needs, smaller.options, smaller.needs) == ({"sram": 3_840}, {"batch": 5}, {"sram": 1_920})
+    assert fit(net, {"x": (5, 64)}, "sram=2000B", align=1).fits
+    assert not fit(net, {"x": (6, 64)}, "sram=2000B", align=1).fits
+
+
+def test_sizes_must_be_numbers():
+    net = model(node("Relu", ["x"], ["y"]), x=("batch", 64))
+    verdict = fit(net, None, "sram=2000B")
+    assert (verdict.fits, verdict.needs) == (None, {})
+    assert "batch" in verdict.because
+    assert fit(net, None, "sram=2000B", dims={"batch": 1}).fits
+
+
+def test_the_command(tmp_path, capsys):
+    path = str(tmp_path / "chain.onnx")
+    onnx.save(chain(), path)
+    assert main(["fit", path, "8 KiB sram, 1 MB flash"]) == 0
+    assert "fits" in capsys.readouterr().out
+    assert main(["fit", path, "sram=8191B,flash=1MB", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["needs"], found["limit"]) == ({"sram": 8_192, "flash": 100_864}, {"sram": 8_191, "flash": 1_000_000})
+    assert [each["name"] for each in found["remedies"] if each["fits"]] == ["inplace+order+int8", "int8", "inplace"]
+
+
+def test_a_budget_has_sram_and_flash():
+    report = estimate(chain())
+    assert not check(report, {"total": {"sram": "8 KiB", "flash": 100_864}})
+    found = check(report, {"total": {"sram": 8_191, "flash": 100_863}})
+    assert [(each.metric, each.value) for each in found] == [("arena", 8_192), ("weights", 100_864)]

@@ -1,0 +1,281 @@
+"""Whether PyTorch models fit: the allocator of the CPU agrees at the answer, and one sample above it."""
+
+from __future__ import annotations
+
+import gc
+import json
+
+import pytest
+import torch
+from torch import nn
+from torch.optim import AdamW
+
+from costcore import CostError, Tensor, estimate, fit
+from costcore.cli.main import main
+from costcore.frontends.pytorch.precision import MasterWeights
+from costcore.studies.batch_size.inputs import inputs_of_batch
+from costcore.text.amounts import parse_bytes
+from tests.frontends.pytorch.differences import NEEDS_WORKSPACE
+
+from .batch_networks import NETWORKS
+from .profiler import Run, profiled_peaks
+
+NUMBERS = 64
+"""Bytes of Python numbers that operators turn into tensors, which no dispatch mode sees."""
+
+SMALL = {"mlp": "6 MiB", "resnet18": "12 MiB", "unet": "8 MiB", "densenet": "6 MiB", "vit": "6 MiB", "gpt2": "6 MiB"}
+SMALL |= {"mobilenet": "6 MiB", "bert": "6 MiB", "llama": "6 MiB", "lstm": "6 MiB", "encoder": "4 MiB"}
+"""Smaller limits than those of the table, so that runs take little time."""
+
+
+def tensors(inputs):
+    """Return arguments of a model with zeros."""
+    if isinstance(inputs, dict):
+        return {name: tensors(value)[0] for name, value in inputs.items()}
+    if isinstance(inputs, Tensor):
+        return [torch.zeros(inputs.shape, dtype=getattr(torch, inputs.dtype))]
+    if isinstance(inputs[0], int):
+        return [torch.zeros(inputs)]
+    return [part for value in inputs for part in tensors(value)]
+
+
+def held(network, values):
+    """Return the bytes of parameters, buffers and inputs, each once."""
+    found = {each.data_ptr(): each.nbytes for each in (*network.parameters(), *network.buffers(), *values)}
+    return sum(found.values())
+
+
+def measured(network, inputs, trains):
+    """Return the bytes that a run on a CPU has allocated at its peak, with those before it."""
+    arguments = tensors(inputs)
+    values = [*arguments.values()] if isinstance(arguments, dict) else arguments
+
+    def run():
+        with torch.set_grad_enabled(trains):
+            y = network(**arguments) if isinstance(arguments, dict) else network(*arguments)
+            if not trains:
+                return y
+            outputs = y if isinstance(y, tuple) else (y,)
+            total = sum(each.sum() for each in outputs if each.requires_grad)
+            total.backward()
+            return y, total
+
+    network.zero_grad()
+    peak = profiled_peaks({"run": Run(run, network.zero_grad)})["run"]
+    network.zero_grad()
+    return peak + held(network, values)
+
+
+@pytest.mark.parametrize("trains", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[NEEDS_WORKSPACE] if n == "lstm" else []) for n in NETWORKS])
+def test_the_allocator_agrees_at_the_answer_and_above_it(name, trains):
+    make, inputs, limit = NETWORKS[name]
+    limit = SMALL.get(name, limit)
+    network = make().train(trains)
+    verdict = fit(network, inputs, limit, train=trains, context=0)
+    assert verdict.fits
+    assert verdict.batch
+    sized = inputs_of_batch(inputs)
+    gc.collect()
+    peaks = [measured(network, sized(verdict.batch + more), trains) for more in (0, 1)]
+    assert peaks[0] <= parse_bytes(limit, "limit") + NUMBERS
+    assert peaks[1] > parse_bytes(limit, "limit")
+    assert abs(peaks[0] - verdict.needs["memory"]) <= NUMBERS
+    for more, fits in ((0, True), (1, False)):
+        found = fit(network, sized(verdict.batch + more), limit, train=trains, context=0, remedies=False)
+        assert (found.fits, found.batch) == (fits, None)
+
+
+class Block(nn.Module):
+    def __init__(self, width=64):
+        super().__init__()
+        self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        return x + self.narrow(torch.nn.functional.gelu(self.wide(x)))
+
+
+def blocks(n=4):
+    return nn.Sequential(*(Block() for _ in range(n)))
+
+
+def test_every_remedy_is_what_a_capture_says():
+    network, inputs = blocks(2).train(), (256, 64)
+    verdict = fit(network, inputs, "1.2 MB", train=True, optimizer="adamw", context=0)
+    assert not verdict.fits
+    assert verdict.needs == {"memory": estimate(network, inputs, memory=True, optimizer="adamw").memory.peak}
+    assert verdict.because.startswith(f"{(verdict.needs['memory'] - 1_200_000) / 2**20:.2f} MiB of memory too much")
+    names = [each.name for each in verdict.remedies]
+    assert {"autocast", "fully_sharded"} <= {*names}
+    for each in verdict.remedies:
+        options, shape = dict(each.options), inputs
+        if "batch" in options:
+            shape = (options.pop("batch"), 64)
+        memory = estimate(network, shape, memory=True, optimizer="adamw", **options).memory
+        assert each.needs == {"memory": memory.peak}
+        assert each.fits is (memory.peak <= 1_200_000)
+        assert each.needs["memory"] < verdict.needs["memory"]
+
+
+def test_a_smaller_batch_and_checkpointing():
+    """The saved activations of six blocks are most of it; without them a batch of 4,096 fits."""
+    network = blocks(6).train()
+    verdict = fit(network, (4096, 64), "32 MiB", train=True, context=0)
+    found = {each.name: each for each in verdict.remedies}
+    assert (found["checkpoint"].options, found["checkpoint"].fits) == ({"checkpoint": "Block"}, True)
+    batch = found["batch"].options["batch"]
+    assert fit(network, (batch, 64), "32 MiB", train=True, context=0, remedies=False).fits
+    assert not fit(network, (batch + 1, 64), "32 MiB", train=True, context=0, remedies=False).fits
+
+
+def test_fewest_devices():
+    """Parameters, gradients and moments of 16 layers of 256 * 256 take 16 MiB, a half of that on two devices."""
+    network = nn.Sequential(*(nn.Linear(256, 256, bias=False) for _ in range(16)))
+    verdict = fit(network, (1, 256), "10 MiB", optimizer="sgd_momentum", context=0)
+    (sharded,) = (each for each in verdict.remedies if each.name == "fully_sharded")
+    assert sharded.fits
+    n = sharded.options["mesh"]["fsdp"]
+    options = {"memory": True, "optimizer": "sgd_momentum", "plan": "fully_sharded"}
+    peaks = [estimate(network, (1, 256), mesh={"fsdp": size}, **options).memory.peak for size in (n // 2, n)]
+    assert peaks[1] <= 10 * 2**20 < peaks[0]
+
+
+def test_what_cannot_be_tried_says_why():
+    class OnlyFloat32(nn.Linear):
+        def forward(self, x):
+            if self.weight.dtype != torch.float32:
+                raise RuntimeError("only float32 is supported here")
+            return super().forward(x)
+
+    verdict = fit(OnlyFloat32(64, 64), (1, 64), "10 KB", context=0)
+    (half,) = (each for each in verdict.remedies if each.name == "bfloat16")
+    assert (half.needs, half.fits) == ({}, False)
+    assert "only float32 is supported here" in half.problem
+    assert "only float32 is supported here" in str(verdict)
+
+
+def test_values_and_weights_in_memories_of_their_own():
+    """Linear(64, 32): 64 + 32 values of 4 bytes, and 64 * 32 + 32 weights; as int8 96 bytes and 2,048 + 4 * 32."""
+    verdict = fit(nn.Linear(64, 32), (1, 64), "384 B sram, 8319 B flash", align=1)
+    assert (verdict.fits, verdict.needs) == (False, {"sram": 384, "flash": 8_320})
+    assert verdict.because == "1 B of flash too much"
+    (integers,) = (each for each in verdict.remedies if each.name == "int8")
+    assert (integers.fits, integers.needs) == (True, {"sram": 96, "flash": 2_176})
+    assert fit(nn.Linear(64, 32), (1, 64), "384 B sram, 8320 B flash", align=1).fits
+
+
+def test_what_cannot_be_said():
+    network = nn.Linear(8, 8)
+    for target, options, because in (
+        ("cortex-m4-168", {}, "memory of cortex-m4-168 is unknown"),
+        ("sram=1MB", {"train": True}, "inference only"),
+    ):
+        verdict = fit(network, (1, 8), target, **options)
+        assert (verdict.fits, verdict.needs) == (None, {})
+        assert because in verdict.because
+
+
+def test_a_gpu_needs_what_its_allocator_needs():
+    report = estimate(nn.Linear(1024, 1024), (64, 1024), memory=True)
+    verdict = fit(nn.Linear(1024, 1024), (64, 1024), "l4")
+    assert verdict.needs == {"memory": report.memory.allocator("cuda").least_memory + 500 * 2**20}
+    assert verdict.peak == report.memory.peak
+    assert fit(report, None, "l4").needs == verdict.needs
+
+
+def test_master_weights_need_what_a_run_needs():
+    """A step in bfloat16 with float32 copies of the weights, against the allocator of the CPU."""
+    x = torch.zeros(8, 64, dtype=torch.bfloat16)
+    network = nn.Sequential(*(nn.Linear(64, 64) for _ in range(4))).to(torch.bfloat16)
+    optimizer = MasterWeights(network.parameters(), lambda parameters: AdamW(parameters, foreach=False))
+
+    def step():
+        total = network(x).sum()
+        total.backward()
+        optimizer.step()
+        return total
+
+    measured = profiled_peaks({"step": Run(step, network.zero_grad)})["step"]
+    memory = estimate(
+        nn.Sequential(*(nn.Linear(64, 64) for _ in range(4))),
+        (8, 64),
+        memory=True,
+        optimizer="adamw",
+        precision="bfloat16",
+    ).memory
+    assert abs(measured - (memory.peak - memory.base)) <= NUMBERS + 2 * 8 * 64  # the output dies earlier in this loop
+    n = 4 * (64 * 64 + 64)
+    assert memory.base == 2 * n + 2 * 8 * 64 + 3 * 4 * n + 4 * 8  # weights, input, copies and two moments, eight steps
+
+
+def test_master_weights_train():
+    """Updates below the precision of bfloat16 add up in the copies."""
+    torch.manual_seed(0)
+    weight = nn.Parameter(torch.ones(4, dtype=torch.bfloat16))
+    optimizer = MasterWeights([weight], lambda parameters: torch.optim.SGD(parameters, lr=1e-3))
+    for _ in range(8):
+        weight.grad = torch.ones_like(weight)
+        optimizer.step()
+    assert weight.tolist() == [0.9921875] * 4  # 1 - 8 * 0.001 = 0.992, of which 0.9921875 is the nearest
+    assert optimizer.state[weight]["master"].tolist() == pytest.approx([0.992] * 4)
+
+
+def test_autocast_is_that_of_the_caller():
+    network, x = blocks(), (16, 64)
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = estimate(network, x, memory=True, backward=True)
+    option = estimate(network, x, memory=True, backward=True, precision="autocast")
+    macs = [report.total_report["macs"] for report in (inside, option)]
+    assert macs[0] == macs[1]
+    dtypes = [[call.layer.out.dtype for call in r.calls if call.phase == "forward"] for r in (inside, option)]
+    assert dtypes[0] == dtypes[1]
+
+
+def test_options_are_checked():
+    with pytest.raises(ValueError, match="unknown precision 'int4'"):
+        estimate(nn.Linear(1, 1), (1, 1), precision="int4")
+    with pytest.raises(ValueError, match="unknown plan 'sharded'"):
+        estimate(nn.Linear(1, 1), (1, 1), mesh={"fsdp": 2}, plan="sharded")
+    with pytest.raises(TypeError, match="for a mesh of one dimension"):
+        estimate(nn.Linear(1, 1), (1, 1), mesh={"a": 2, "b": 2}, plan="fully_sharded")
+    with pytest.raises(CostError, match="embedding"):
+        fit(nn.Embedding(3, 3), (1, 8), "1 GB")
+
+
+NET = """
+import torch
+def make():
+    return torch.nn.Linear(1000, 1000)
+"""
+
+
+@pytest.fixture
+def target(tmp_path):
+    path = tmp_path / "fit_command.py"
+    path.write_text(NET)
+    return f"{path}:make"
+
+
+def test_the_command(target, capsys):
+    """4,004,000 bytes of weights, and 4,000 of input and of output each."""
+    assert main(["fit", target, "5 MB", "--input", "1x1000", "--context", "0 B"]) == 0
+    assert "On 5 MB             fits" in capsys.readouterr().out
+    assert main(["fit", target, "4011999", "--input", "1x1000", "--context", "0 B", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["fits"] is False
+    assert (found["needs"], found["limit"]) == ({"memory": 4_012_000}, {"memory": 4_011_999})
+    assert found["because"].startswith("1 B of memory too much")
+    assert {each["name"] for each in found["remedies"]} == {"bfloat16"}
+    assert main(["fit", target, "cortex-m4-168", "--input", "1x1000"]) == 2
+    assert main(["fit", target, "5 MB", "--input", "1x10"]) == 2
+    assert "operands of linear" in capsys.readouterr().err
+    assert main(["fit", target, "5 MB", "--input", "batch,1000", "--context", "0 B"]) == 0
+    assert "Largest batch        124" in capsys.readouterr().out  # (5,000,000 - 4,004,000) / 8,000
+
+
+def test_a_saved_report(target, tmp_path, capsys):
+    path = tmp_path / "saved.json"
+    assert main([target, "--input", "1x1000", "--memory", "--output", str(path)]) == 0
+    assert main(["fit", str(path), "4012000", "--context", "0 B"]) == 0
+    assert main(["fit", str(path), "4011999", "--context", "0 B"]) == 1
+    assert "does not fit" in capsys.readouterr().out
