@@ -15,7 +15,7 @@ from costcore.studies.serving.formats import format_of as storage_of
 from costcore.studies.serving.report import ServingReport
 from costcore.studies.serving.table import remarks, serving_rows, serving_table
 from costcore.tables.renderers import renderers
-from costcore.text.amounts import parse_bytes
+from costcore.text.amounts import parse_bytes, parse_rate
 
 EPILOG = """examples:
   costcore serve my_model.py:make --device h100-sxm5-80gb --context 4096
@@ -62,6 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--last-only", action="store_true", help="scores of a prompt for its last token alone")
     parser.add_argument("--share", type=float, default=0.9, metavar="X", help="of the memory; default: 0.9")
     parser.add_argument("--memory", metavar="SIZE", help='memory of the devices, as "80 GB"')
+    parser.add_argument("--price", metavar="RATE", help="price of one device for an hour, in any currency: 2.10/h")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if the report is partial or assumed")
     parser.add_argument(
         "--python-path",
@@ -97,6 +98,7 @@ def _serve(args: argparse.Namespace) -> int:
             share=args.share,
             memory=args.memory,
             last_only=args.last_only,
+            price=parse_rate(args.price, "--price"),
         )
         phases = [serving.decode(batch, args.context) for batch in sorted({min(batches), max(batches)})]
     if mode == "json":
@@ -120,6 +122,7 @@ def _check(args: argparse.Namespace) -> str:
             storage_of(getattr(args, name), f"--{name}")
     if args.memory is not None:
         parse_bytes(args.memory, "--memory")
+    parse_rate(args.price, "--price")
     if args.context < 1:
         raise ValueError(f"--context must be at least 1 (got {args.context})")
     return format_of(args, "table", FILES)

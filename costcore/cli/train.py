@@ -10,6 +10,7 @@ from costcore.cli.options import MODEL, add_frontend_switches, add_model_options
 from costcore.cli.running import exit_code, run_command, write_output
 from costcore.studies.training.ledger import TrainingLedger
 from costcore.studies.training.pairs import PAIRS
+from costcore.text.amounts import parse_rate
 
 EPILOG = """examples:
   costcore train llama.py:make --input input_ids=1x8192:int64 --tokens 15.6e12 --devices 16384 --device h100-sxm5-80gb
@@ -41,6 +42,9 @@ def build_parser() -> argparse.ArgumentParser:
     _add_attention(parser)
     parser.add_argument("--capacity-factor", type=float, metavar="C", help="rows that experts compute, per row sent")
     _add_devices(parser)
+    parser.add_argument(
+        "--thresholds", action="store_true", help="list thresholds of laws also if less than a tenth of each is reached"
+    )
     parser.add_argument("--base-flops", type=float, metavar="N", help="training FLOPs of the model that this modifies")
     parser.add_argument("--base-source", default="", metavar="TEXT", help="where these come from, for the JSON file")
     parser.add_argument("--output", metavar="FILE", help="write the JSON document, with sources, to FILE.json")
@@ -80,6 +84,9 @@ def _add_devices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", metavar="NAME", help="a name that `costcore devices` lists, or a .toml file")
     parser.add_argument("--dtype", default="bfloat16", metavar="NAME", help="dtype of products; default: bfloat16")
     parser.add_argument("--peak", type=float, metavar="FLOPS", help="FLOP/s of one device, instead of --device")
+    parser.add_argument("--mfu", type=float, metavar="X", help="utilization, if no step was measured; default: 0.4")
+    parser.add_argument("--price", metavar="RATE", help="price of one device for an hour, in any currency: 2.10/h")
+    parser.add_argument("--watts", type=float, metavar="N", help="power of one device, for the energy of the run")
     parser.add_argument("--step-seconds", type=float, metavar="S", help="measured seconds of a step, for MFU and HFU")
 
 
@@ -91,8 +98,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _train(args: argparse.Namespace) -> int:
     if args.device is not None and args.peak is not None:
         raise ValueError("--device and --peak exclude each other")
-    if args.step_seconds is not None and args.device is None and args.peak is None:
-        raise ValueError("--step-seconds needs --device or --peak")
+    for name in ("step_seconds", "mfu", "price", "watts"):
+        if getattr(args, name) is not None and args.device is None and args.peak is None:
+            raise ValueError(f"--{name.replace('_', '-')} needs --device or --peak")
+    price = parse_rate(args.price, "--price")
     if args.output is not None and not args.output.endswith(".json"):
         raise ValueError(f"--output {args.output!r} has an unknown suffix (expected .json)")
     ledger = TrainingLedger(
@@ -114,7 +123,7 @@ def _train(args: argparse.Namespace) -> int:
         padding_share=args.padding_share,
         capacity_factor=args.capacity_factor,
     )
-    _write(ledger, args)
+    _write(ledger, args, price)
     return exit_code(report.status, args.strict)
 
 
@@ -130,9 +139,10 @@ def _documents(text: str | None) -> list[int]:
         raise ValueError(f"--documents expects integers separated by commas (got {text!r})") from None
 
 
-def _write(ledger: TrainingLedger, args: argparse.Namespace) -> None:
+def _write(ledger: TrainingLedger, args: argparse.Namespace, price: float | None) -> None:
     measured = {"step_seconds": args.step_seconds, "base_flops": args.base_flops}
     if args.output is None:
-        write_output(lambda out: ledger.show(out, **measured), None)
+        rates = {"mfu": args.mfu, "price": price, "watts": args.watts, "thresholds": args.thresholds}
+        write_output(lambda out: ledger.show(out, **measured, **rates), None)
     else:
         ledger.to_json(args.output, 2, base_source=args.base_source, **measured)

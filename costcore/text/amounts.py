@@ -66,6 +66,18 @@ def parse_percent(value: object) -> Fraction | None:
     return Fraction(match[1]) / 100 if match else None
 
 
+def parse_rate(value: str | None, name: str) -> float | None:
+    """Return the price of an hour that a string such as ``"2.10/h"`` or ``"2.10"`` stands for; None stays None.
+
+    Raises:
+        ValueError: if it has another form, or is not positive.
+    """
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(?:\s*/\s*h)?", value.strip()) if value is not None else None
+    if value is not None and (match is None or not float(match[1])):
+        raise ValueError(f"{name} must be a price of an hour, such as 2.10/h (got {value!r})")
+    return None if match is None else float(match[1])
+
+
 def exact(value: Any, signed: bool = False) -> str:
     """Return a whole number with separated thousands, or an expression as text; with a plus sign if ``signed``."""
     text = as_text(value) if is_symbolic(value) else f"{value:,}"

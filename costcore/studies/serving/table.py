@@ -29,6 +29,7 @@ class Row(NamedTuple):
         least_seconds: the least time of every pass, also if all tokens choose the same experts.
         tokens_per_second: new tokens per second, at most.
         sequences: how many sequences of this context fit; None if the memory of the device is unknown.
+        price_per_million: the price of a million new tokens at least; None without a price of the device.
     """
 
     device: str
@@ -43,6 +44,7 @@ class Row(NamedTuple):
     least_seconds: float
     tokens_per_second: float
     sequences: int | None
+    price_per_million: float | None = None
 
 
 def serving_rows(
@@ -54,6 +56,7 @@ def serving_rows(
     share: float = 0.9,
     memory: int | str | None = None,
     last_only: bool = False,
+    price: float | None = None,
 ) -> list[Row]:
     """Return a prefill of one prompt and decode steps of every batch, on every device.
 
@@ -65,17 +68,21 @@ def serving_rows(
         share: the part of the memory of a device that weights and caches may take.
         memory: memory in place of that of the devices.
         last_only: whether a prefill computes scores for the last token alone.
+        price: the price of a device for an hour, in any currency.
 
     Raises:
         CostError: if the model fails, or the bandwidth of a device is unknown.
         TypeError, ValueError: if an argument is invalid.
     """
     phases = list(_phases(serving, batches, context, last_only))
-    return [
+    rows = [
         _row(device, name, phase, _fitting(serving, device, name, context, share, memory))
         for device in devices
         for name, phase in phases
     ]
+    if price is None:
+        return rows
+    return [row._replace(price_per_million=1e6 * price / (3600 * row.tokens_per_second)) for row in rows]
 
 
 def _phases(
@@ -122,6 +129,7 @@ COLUMNS = (
     *(Column("kv_bytes", "KV", "ratio", unit="GB"), Column("intensity", "Intensity", "ratio", unit="FLOP/B")),
     *(Column("binds", "Bound by"), Column("bound_seconds", "At least", "ratio", "bound", unit="ms")),
     Column("tokens_per_second", "At most", "ratio", "bound", unit="tokens/s"),
+    Column("price_per_million", "Price of 1M tokens", "ratio", "bound"),
     Column("sequences", "Sequences that fit", "count"),
 )
 
@@ -138,12 +146,16 @@ DROPPED_FIRST = ("intensity", "kv_bytes", "weight_bytes", "macs_per_token", "bin
 
 def serving_table(rows: Sequence[Row]) -> Table:
     """Return rows as a table."""
-    return Table("Prefill and decode", COLUMNS, [*map(_cells, rows)], dropped_first=DROPPED_FIRST)
+    has_price = any(row.price_per_million is not None for row in rows)
+    columns = [column for column in COLUMNS if has_price or column.key != "price_per_million"]
+    return Table("Prefill and decode", columns, [*map(_cells, rows)], dropped_first=DROPPED_FIRST)
 
 
 def _cells(row: Row) -> dict[str, Any]:
     values = row._asdict()
     shown = {key: Shown(values[key], f"{factor * values[key]:.{digits}f}") for key, (factor, digits) in SHOWN.items()}
+    if row.price_per_million is not None:
+        shown["price_per_million"] = Shown(row.price_per_million, f"{row.price_per_million:.4f}")
     return {**values, **shown, "sequences": "" if row.sequences is None else row.sequences}
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from costcore.studies.training.ledger_data import ALL, CAUSAL, HARDWARE, PACKED, LedgerData
-from costcore.studies.training.text import USUAL_MFU, flops
+from costcore.studies.training.rates import USUAL_MFU
+from costcore.studies.training.text import flops
 from costcore.tables.answer import Answer, Figure
 from costcore.tables.table import Table
 from costcore.text.amounts import exact
@@ -36,6 +37,8 @@ def _figures(ledger: LedgerData) -> Iterator[Figure]:
         on = f"at {USUAL_MFU:.0%} MFU on {ledger.devices:,} x {ledger.peak / 1e12:,.1f} TFLOP/s ({ledger.dtype}, dense)"
         days = ledger.days(USUAL_MFU)
         yield Figure("days", "Time", Shown(days, f"{days:,.2f} days"), "ratio", on)
+        hours = 24 * days * ledger.devices
+        yield Figure("device_hours", "Devices", Shown(hours, f"{hours:,.2f} {ledger.device_hours_name}"), "ratio", on)
 
 
 def _figure(name: str, title: str, amount: int) -> Figure:

@@ -179,6 +179,10 @@ class TrainingLedger(Result, LedgerData):
         *,
         step_seconds: float | Mapping[str, float] | None = None,
         base_flops: float | None = None,
+        mfu: float | None = None,
+        price: float | None = None,
+        watts: float | None = None,
+        thresholds: bool = False,
     ) -> None:
         """Write the ledger as text: parameters, FLOPs per token and of the run, rules, and thresholds.
 
@@ -190,18 +194,26 @@ class TrainingLedger(Result, LedgerData):
             step_seconds: measured seconds per step, for MFU and HFU, by name of the stage; or a number, if there is one
                 stage.
             base_flops: training FLOPs of the model that this run modifies.
+            mfu: the utilization of stages that were not measured; default: 0.4.
+            price: the price of one device for an hour, in any currency.
+            watts: the power of one device.
+            thresholds: list thresholds of laws also if the run reaches less than a tenth of each.
 
         Raises:
             TypeError, ValueError: if an argument is invalid.
-            CostError: if seconds are given and no device is known.
+            CostError: if seconds, an MFU, a price or a power are given and no device is known.
         """
+        from costcore.studies.training.rates import USUAL_MFU, Rates
         from costcore.studies.training.text import lines_of
 
         if mode != "table":
             super().show(ost, mode, unit, n_digits)
             return
         base = None if base_flops is None else whole(base_flops, "base_flops")
-        lines = [*lines_of(self, base, self.seconds_by_stage(step_seconds))]
+        if not (mfu is price is watts is None):
+            self._known_peak()
+        rates = Rates(USUAL_MFU if mfu is None else mfu, price, watts).checked()
+        lines = [*lines_of(self, base, self.seconds_by_stage(step_seconds), rates, thresholds)]
         writable(ost or sys.stdout).write("".join(f"{line}\n" for line in lines))
 
 

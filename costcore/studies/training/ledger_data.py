@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from os import PathLike
 
+from costcore.analyses.devices.catalog import named
 from costcore.analyses.devices.device import Device
 from costcore.errors import CostError
 from costcore.messages import unknown
@@ -89,6 +90,12 @@ class LedgerData:
     def peak(self) -> float | None:
         """FLOP/s of one device; None if no device is known."""
         return self._peak
+
+    @property
+    def device_hours_name(self) -> str:
+        """What hours of its devices are called."""
+        is_gpu = self.device is not None and named(self.device).kind == "gpu"
+        return "GPU-hours" if is_gpu else "device-hours"
 
     @cached_property
     def rules(self) -> list[RuleFigure]:

@@ -7,20 +7,25 @@ from collections.abc import Iterator, Mapping
 from costcore.studies.training.ledger_data import ALL, HARDWARE, LedgerData
 from costcore.studies.training.pairs import PAIRS
 from costcore.studies.training.products import KINDS
+from costcore.studies.training.rates import Rates
 from costcore.studies.training.rules import RuleFigure
 from costcore.studies.training.stage import Stage
 from costcore.studies.training.thresholds import Crossing, crossings
 from costcore.studies.training.utilization import MODEL_PHASES
 
-USUAL_MFU = 0.4
-"""The utilization for which the duration is stated if no step was measured."""
+NEAR = 10
+"""Thresholds are listed of which a run reaches a tenth."""
 
 COLUMN = 39
 """Characters of the first column."""
 
 
 def lines_of(
-    ledger: LedgerData, base_flops: int | None = None, step_seconds: Mapping[str, float] | None = None
+    ledger: LedgerData,
+    base_flops: int | None = None,
+    step_seconds: Mapping[str, float] | None = None,
+    rates: Rates | None = None,
+    all_thresholds: bool = False,
 ) -> Iterator[str]:
     """Yield the lines of a ledger: stages, totals, rules, thresholds and remarks.
 
@@ -28,15 +33,19 @@ def lines_of(
         ledger: the ledger.
         base_flops: FLOPs of the training of the base model, if there is one.
         step_seconds: measured seconds per step, by name of the stage.
+        rates: the utilization, price and power of devices.
+        all_thresholds: whether thresholds are listed of which the run reaches less than a tenth.
     """
     for stage in ledger.stages:
         yield from _stage(stage, ledger.pairs, is_alone=len(ledger.stages) == 1)
         if seconds := (step_seconds or {}).get(stage.name):
             reached = f"MFU {ledger.mfu(seconds, stage.name):.1%}, HFU {ledger.hfu(seconds, stage.name):.1%}"
             yield row("  measured", f"{reached}   ({seconds:g} s per step)")
-    yield from _totals(ledger, step_seconds or {})
+    yield from _totals(ledger, step_seconds or {}, rates or Rates())
     yield from _rules(ledger.rules)
-    yield from _thresholds(crossings(ledger.counts, base_flops), base_flops)
+    found = crossings(ledger.counts, base_flops)
+    if all_thresholds or _is_near(found, max(ledger.counts.values()) + (base_flops or 0)):
+        yield from _thresholds(found, base_flops)
     yield from _remarks(ledger)
 
 
@@ -110,7 +119,7 @@ def _number(count: int, unit: str) -> str:
     return f"{count:,} {unit}" + ("" if count == 1 else "s")
 
 
-def _totals(ledger: LedgerData, step_seconds: Mapping[str, float]) -> Iterator[str]:
+def _totals(ledger: LedgerData, step_seconds: Mapping[str, float], rates: Rates) -> Iterator[str]:
     counts = ledger.counts
     unit = ledger.stages[0].step.unit if ledger.stages else "token"
     names = [name for name in counts if name != HARDWARE or counts[HARDWARE] != counts[ALL]]
@@ -118,14 +127,20 @@ def _totals(ledger: LedgerData, step_seconds: Mapping[str, float]) -> Iterator[s
     if ledger.optimizer_flops:
         yield row("optimizer", f"{flops(ledger.optimizer_flops)} operations")
     if ledger.peak is not None:
-        days = ledger.days(USUAL_MFU, step_seconds)
+        days = ledger.days(rates.mfu, step_seconds)
         on = f"on {ledger.devices:,} x {ledger.peak / 1e12:,.1f} TFLOP/s ({ledger.dtype}, dense)"
-        yield row("time", f"{days:,.2f} days {_at(ledger, step_seconds)} {on}")
+        yield row("time", f"{days:,.2f} days {_at(ledger, step_seconds, rates)} {on}")
+        hours = 24 * days * ledger.devices
+        amounts = {name: f"{amount:,.2f}" for name, amount in rates.of(hours).items()}
+        parts = [f"{hours:,.2f} {ledger.device_hours_name}"]
+        parts += [f"{amounts['price']} at {rates.price:g} an hour"] if "price" in amounts else []
+        parts += [f"{amounts['kwh']} kWh at {rates.watts:g} W"] if "kwh" in amounts else []
+        yield row("devices", ", ".join(parts))
 
 
-def _at(ledger: LedgerData, step_seconds: Mapping[str, float]) -> str:
-    """Return what the days of a run follow from: measured steps, or the usual MFU."""
-    usual = f"at {100 * USUAL_MFU:.0f} % MFU"
+def _at(ledger: LedgerData, step_seconds: Mapping[str, float], rates: Rates) -> str:
+    """Return what the days of a run follow from: measured steps, or an MFU."""
+    usual = f"at {100 * rates.mfu:.0f} % MFU"
     left = [stage.name for stage in ledger.stages if stage.name not in step_seconds]
     if not left:
         return "of measured steps"
@@ -153,6 +168,11 @@ def _visible(figure: RuleFigure) -> list[tuple[str, float]]:
     shares = {cause: part / figure.counted for cause, part in figure.causes.items() if figure.counted}
     visible = [(cause, share) for cause, share in shares.items() if abs(share) >= 0.0005]
     return sorted(visible, key=lambda item: -abs(item[1]))
+
+
+def _is_near(found: list[Crossing], most: int) -> bool:
+    """Return whether FLOPs are a tenth of a threshold or more."""
+    return any(each.value is not None and NEAR * most >= each.value for each in found)
 
 
 def _thresholds(found: list[Crossing], base_flops: int | None) -> Iterator[str]:

@@ -21,7 +21,7 @@ def model(tmp_path):
 
 
 def test_a_run_is_stated_line_by_line(model, capsys):
-    options = ["--tokens", "2e6", "--peak", "1e6", "--devices", "4", "--step-seconds", "0.0001"]
+    options = ["--tokens", "2e6", "--peak", "1e6", "--devices", "4", "--step-seconds", "0.0001", "--thresholds"]
     assert main(["train", model, *options]) == 0
     out = capsys.readouterr().out
     assert "  16 parameters, 16 MACs per sample; input 1x4, all pairs\n" in out
@@ -118,3 +118,33 @@ def test_measured_steps_decide_the_days(model, tmp_path, capsys):
     assert json.loads((tmp_path / "ledger.json").read_text())["stages"][0]["measured"]["days"] == 1
     assert main(["train", model, *measured[:4]]) == 0
     assert " days at 40 % MFU on 1 x 0.0 TFLOP/s" in capsys.readouterr().out
+
+
+def test_devices_energy_and_money(model, capsys):
+    """8,640 steps of 10 s are 24 hours: on 4 devices 96 device-hours, 201.6 at 2.10, and 67.2 kWh at 700 W."""
+    measured = ["--steps", "8640", "--peak", "1e6", "--step-seconds", "10", "--devices", "4"]
+    assert main(["train", model, *measured, "--price", "2.10/h", "--watts", "700"]) == 0
+    out = capsys.readouterr().out
+    assert "devices                                96.00 device-hours, 201.60 at 2.1 an hour, 67.20 kWh at 700 W" in out
+    assert "thresholds" not in out
+    assert main(["train", model, *measured[:4], "--mfu", "0.5", "--thresholds"]) == 0
+    out = capsys.readouterr().out
+    assert "days at 50 % MFU" in out
+    assert "thresholds (as of" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--price", "2"], "--price needs --device or --peak"),
+        (["--peak", "1e6", "--price", "cheap"], "--price must be a price of an hour, such as 2.10/h"),
+        (["--peak", "1e6", "--price", "0/h"], "--price must be a price of an hour"),
+        (["--peak", "1e6", "--watts", "-1"], "watts must be a positive number"),
+        (["--peak", "1e6", "--mfu", "1.5"], "mfu must be a share of at most 1"),
+    ],
+)
+def test_rates_are_checked(model, options, message, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(["train", model, *options])
+    assert exit_.value.code == 2
+    assert message in capsys.readouterr().err

@@ -309,7 +309,7 @@ def test_many_shapes_warn(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"device": "h100"}, ValueError, "unknown device 'h100'"),
+        ({"device": "h10"}, ValueError, "unknown device 'h10'"),
         ({"devices": 0}, ValueError, "devices must be a positive number"),
         ({"peak": "fast"}, TypeError, "peak must be a number"),
         ({"counted": "meta"}, ValueError, "unknown value of counted 'meta'"),

@@ -86,7 +86,7 @@ def test_latent_attention_has_both_ways(nets, capsys):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--device", "h100"], "unknown device 'h100'"),
+        (["--device", "h10"], "unknown device 'h10'"),
         (["--device", "l4", "--batch", "1,x"], "--batch must be positive integers"),
         (["--device", "l4", "--context", "0"], "--context must be at least 1"),
         (["--device", "l4", "--weights", "int44"], "--weights: unknown format 'int44'"),
@@ -105,3 +105,16 @@ def test_usage_errors(nets, capsys, args, message):
 def test_a_model_without_a_cache_is_an_error_of_the_model(nets, capsys):
     assert main([f"{nets}:net", "--device", "l4"]) == 1
     assert "Linear takes no cache" in capsys.readouterr().err
+
+
+def test_the_price_of_a_million_tokens(nets, tmp_path, capsys):
+    """At 3.60 an hour a second costs 0.001, and a million tokens as many seconds as the bound has."""
+    output = tmp_path / "serving.json"
+    args = [f"{nets}:llama", "--device", "l4", "--batch", "2", "--context", "10"]
+    assert main([*args, "--price", "3.60/h", "--output", str(output)]) == 0
+    for row in json.loads(output.read_text()):
+        assert row["price_per_million"] == pytest.approx(1e6 / row["tokens_per_second"] * 0.001)
+    assert main([*args, "--price", "3.60/h", "--format", "csv"]) == 0
+    assert "Price of 1M tokens" in capsys.readouterr().out
+    assert main([*args, "--format", "csv"]) == 0
+    assert "Price" not in capsys.readouterr().out

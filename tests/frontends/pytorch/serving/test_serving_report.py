@@ -427,7 +427,7 @@ def test_arguments_that_are_refused(options, error, message):
         (lambda s: s.max_sequences("epyc-9654", length=8), CostError, "the size of the memory of epyc-9654 is unknown"),
         (lambda s: s.max_sequences("l4", length=8, share=90), ValueError, "share must be a number above 0"),
         (lambda s: s.speculative(s, drafts=2, acceptance=2), ValueError, "acceptance must be a probability"),
-        (lambda s: s.decode().time("h100"), ValueError, "unknown device 'h100'"),
+        (lambda s: s.decode().time("h10"), ValueError, "unknown device 'h10'"),
     ],
 )
 def test_calls_that_are_refused(small, call, error, message):
