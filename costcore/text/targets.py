@@ -42,22 +42,22 @@ def writable(stream: IO[str]) -> IO[str]:
 
 
 def _replace(path: Path, text: str) -> None:
-    if path.exists() and not path.is_file():  # a pipe or a terminal cannot be replaced
-        path.write_text(text, encoding="utf-8", newline="\n", errors="backslashreplace")
-        return
     import secrets  # imports OpenSSL
 
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    is_replaced = path.is_file() or not path.exists()  # a pipe or a terminal cannot be replaced
+    written = path.with_name(f".{secrets.token_hex(8)}.tmp") if is_replaced else path
     try:
-        temporary.write_text(text, encoding="utf-8", newline="\n", errors="backslashreplace")
-        if path.exists():  # a report that others may not read stays so
-            temporary.chmod(path.stat().st_mode & 0o7777)
-        temporary.replace(path)
+        written.write_text(text, encoding="utf-8", newline="\n", errors="backslashreplace")
+        if is_replaced and path.exists():  # a report that others may not read stays so
+            written.chmod(path.stat().st_mode & 0o7777)
+        if is_replaced:
+            written.replace(path)
     except OSError as error:
         raise type(error)(f"{path} cannot be written: {error_text(error)}") from error
     finally:
-        with suppress(OSError):  # a folder that cannot be written, whose error is above
-            temporary.unlink(missing_ok=True)
+        if is_replaced:
+            with suppress(OSError):  # a folder that cannot be written, whose error is above
+                written.unlink(missing_ok=True)
 
 
 def save_output(show: Callable[[IO[str]], None], target: Target) -> str:

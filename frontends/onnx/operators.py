@@ -7,7 +7,7 @@ models have none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 
 from onnx import defs
 
@@ -59,7 +59,7 @@ def _is_standard(key: str) -> bool:
     return key in shapes.RULES or key in _STANDARD_ROWS
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def is_newer_than_onnx(key: str) -> bool:
     """Return whether an operator of the standard (full name) is newer than the installed onnx."""
     domain, _, op = key.partition("::")
@@ -80,7 +80,7 @@ def all_rules() -> dict[str, Rule]:
     return {**shapes.RULES, **{key: spec.infer for key, spec in SPECS.items() if spec.infer is not None}}
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def operator(domain: str, op: str, version: int) -> Operator:
     """Return an operator in the given version of its domain.
 
@@ -98,7 +98,7 @@ def operator(domain: str, op: str, version: int) -> Operator:
     return Operator(key, signature, CONSTRAINTS.get(key), shapes.RULES.get(key))
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def arguments_of_any_version(key: str) -> frozenset[str]:
     """Return the names of the inputs and attributes that an operator has in any version.
 

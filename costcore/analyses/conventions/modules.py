@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import lru_cache
 
 from costcore.trace.call import Module
 from costcore.trace.run import Run
@@ -11,7 +11,7 @@ from costcore.trace.run import Run
 _TORCH = "torch.nn.modules."
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def short_type(qualified: str) -> str:
     """Return the name of a class as rules write it: ``nn.Conv2d`` for ``torch.nn.modules.conv.Conv2d``."""
     if qualified.startswith(_TORCH):

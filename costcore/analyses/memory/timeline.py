@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -41,7 +41,7 @@ def _sums(blocks: Sequence[Block], n_steps: int) -> Iterable[frozenset[tuple[Any
         yield frozenset((term, number) for term, number in live.items() if number)
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def _expression(terms: frozenset[tuple[Any, Any]]) -> Dim:
     from sympy import Add, Mul
 

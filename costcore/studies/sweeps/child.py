@@ -69,7 +69,7 @@ def _row(task: bytes) -> ModelRow:
         return ModelRow("", {}, f"the model cannot be unpickled: {failure(error)}", failed=True)
     try:
         return row_of(named, settings)
-    except KeyboardInterrupt as error:  # of the model: Ctrl-C is for the process that started this one
+    except BaseException as error:  # of the model, such as KeyboardInterrupt: Ctrl-C is for the process above
         return ModelRow(named.name, {}, failure(error), True, named.arguments)
 
 

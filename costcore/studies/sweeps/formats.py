@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from costcore.errors import CostError
+from costcore.messages import error_text
 from costcore.numbers.expressions import size_from, symbol_of
 from costcore.text.escape import printable
 
@@ -129,9 +130,15 @@ def write_parquet(path: Path, names: Sequence[str], records: Sequence[Record]) -
     from pyarrow import table
     from pyarrow.parquet import write_table
 
+    content = table({name: _arrow_column([record[name] for record in records]) for name in names})
     temporary = path.with_name(f".{path.name}.tmp")
-    write_table(table({name: _arrow_column([record[name] for record in records]) for name in names}), temporary)
-    temporary.replace(path)
+    try:
+        write_table(content, temporary)
+        temporary.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, f"{path} cannot be written: {error_text(error)}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _arrow_column(values: Sequence[Any]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, suppress
 from os import PathLike
 from pathlib import Path
 from typing import IO
@@ -18,6 +19,7 @@ from costcore.studies.sweeps.formats import (
     read_parquet,
     write_parquet,
 )
+from costcore.studies.sweeps.file_lock import locked
 from costcore.studies.sweeps.row import ModelRow
 from costcore.text.targets import save
 from costcore.text.values import jsonable
@@ -29,6 +31,8 @@ SUFFIXES = (*FORMATS, ".parquet")
 
 class RowFile:
     """A file that rows are appended to; when all are there, it is put into the order of the models.
+
+    It is a context, in which no other run may write the file.
 
     Its columns are ``name``, the arguments, the figures, ``status``, ``failed`` and ``key``. A Parquet file cannot be
     appended to: its rows are collected in a file with ``.jsonl`` after its name until all are there.
@@ -58,6 +62,21 @@ class RowFile:
         self._lines = self.path.with_name(self.path.name + ".jsonl") if self._is_parquet else self.path
         self._format = FORMATS.get(suffix, JSON_LINES)
         self._stream: IO[str] | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> RowFile:
+        """Lock the file.
+
+        Raises:
+            CostError: if another run writes it.
+            OSError: if it cannot be written.
+        """
+        self._stack.enter_context(locked(self.path))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close the file as it is, with the rows that are there."""
+        self._stack.close()
 
     def earlier(self) -> dict[str, ModelRow]:
         """Return the rows of an earlier run that did not fail, by key, without their arguments.
@@ -83,7 +102,7 @@ class RowFile:
             OSError: if it cannot be written.
         """
         self._write(self._lines, kept)
-        self._stream = self._lines.open("a", encoding="utf-8", newline="\n")
+        self._stream = self._stack.enter_context(self._lines.open("a", encoding="utf-8", newline="\n"))
 
     def add(self, key: str, row: ModelRow) -> None:
         """Append a row; it is in the file, whatever becomes of this process, when this returns.
@@ -96,15 +115,9 @@ class RowFile:
             self._stream.write(self._format.line(self._record(key, row)))
             self._stream.flush()
         except OSError as error:
+            with suppress(OSError):  # what could not be written cannot be flushed either
+                self._stream.close()
             raise type(error)(f"{self._lines} cannot be written: {error_text(error)}") from error
-
-    def __enter__(self) -> RowFile:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Close the file as it is, with the rows that are there."""
-        if self._stream is not None:
-            self._stream.close()
 
     def finish(self, rows: Iterable[tuple[str, ModelRow]]) -> None:
         """Replace the file by all rows, in order.
@@ -112,6 +125,8 @@ class RowFile:
         Raises:
             OSError: if it cannot be written.
         """
+        assert self._stream is not None
+        self._stream.close()
         if self._is_parquet:
             write_parquet(self.path, self._names, [self._record(key, row) for key, row in rows])
             self._lines.unlink()

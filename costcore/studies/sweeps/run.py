@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from os import PathLike
 
 from costcore.studies.sweeps.engine import rows as computed_rows
@@ -48,26 +48,36 @@ def model_table(
         ValueError: if the name of the file or of an argument is invalid.
         TableInterrupted: if Ctrl-C was pressed.
     """
-    keys = [""] * len(models)
-    file: RowFile | None = None
     rows: dict[int, ModelRow] = {}
-    if output is not None:
-        file = RowFile(output, argument_names(models), settings.columns)
-        keys = [*map(Identity(settings).key, models)]
-        rows = _found(models, keys, file.earlier() if resume else {})
-        file.start((keys[position], row) for position, row in rows.items())
-    left = {position: named for position, named in enumerate(models) if position not in rows}
     try:
-        with closing(computed_rows(left, settings, plan)) as computed, file or nullcontext():
-            for position, row in with_progress(computed, len(left)):
-                rows[position] = row
-                if file is not None:
-                    file.add(keys[position], row)
+        if output is None:
+            _compute(rows, models, settings, plan)
+        else:
+            with RowFile(output, argument_names(models), settings.columns) as file:
+                keys = [*map(Identity(settings).key, models)]
+                rows.update(_found(models, keys, file.earlier() if resume else {}))
+                file.start((keys[position], row) for position, row in rows.items())
+                _compute(rows, models, settings, plan, lambda position, row: file.add(keys[position], row))
+                file.finish((keys[position], rows[position]) for position in sorted(rows))
     except KeyboardInterrupt as error:
         raise TableInterrupted(_in_order(models, rows, settings)) from error
-    if file is not None:
-        file.finish((keys[position], rows[position]) for position in sorted(rows))
     return _in_order(models, rows, settings)
+
+
+def _compute(
+    rows: dict[int, ModelRow],
+    models: Sequence[NamedModel],
+    settings: Settings,
+    plan: Plan,
+    add: Callable[[int, ModelRow], None] | None = None,
+) -> None:
+    """Compute the rows that are not there, and call ``add`` with each."""
+    left = {position: named for position, named in enumerate(models) if position not in rows}
+    with closing(computed_rows(left, settings, plan)) as computed:
+        for position, row in with_progress(computed, len(left)):
+            rows[position] = row
+            if add is not None:
+                add(position, row)
 
 
 def argument_names(models: Sequence[NamedModel]) -> tuple[str, ...]:

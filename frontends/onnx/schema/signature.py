@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -42,7 +42,7 @@ class Signature(NamedTuple):
     makes_tensors: bool = False
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def schema_signature(domain: str, op: str, version: int) -> Signature | None:
     """Return the signature of an operator in the given version of its domain; None if onnx has no schema of it.
 
@@ -104,7 +104,7 @@ _FIELDS = {
 }
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def types_of_any_version(op: str) -> Mapping[str, set[int]]:
     """Return the types that each attribute of an operator (full name) has in any version."""
     found: dict[str, set[int]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -54,7 +54,7 @@ class Candidate(NamedTuple):
     assumed: tuple[str, ...]
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def overloads(name: str) -> tuple[tuple[Any, tuple[Any, ...]], ...]:
     """Return the overloads of an operator that this PyTorch has, with their arguments; () for any other name."""
     namespace, separator, word = name.partition("::")
@@ -133,7 +133,7 @@ def _check_size(operator: Any, positional: Sequence[Slot]) -> None:
         raise RefusedError("too many results")
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def _takes_number(name: str, position: int) -> bool:
     """Return whether an overload of an operator takes a number at a position, where others take a tensor."""
     declared = (arguments[position] for _, arguments in overloads(name) if len(arguments) > position)

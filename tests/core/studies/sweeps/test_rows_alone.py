@@ -34,6 +34,12 @@ def starts_and_returns():
     started = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     open({started!r}, "w").write(str(started.pid))
     return small()
+class Unexpected(BaseException):
+    pass
+def raises_base():
+    raise Unexpected("boo")
+def raises_exit():
+    raise GeneratorExit("bye")
 def interrupts():
     raise KeyboardInterrupt
 def moves():
@@ -118,3 +124,10 @@ def test_a_model_that_changes_its_process_changes_no_later_row(models, tmp_path,
     assert [state[1:] for state in after] == [before[1:]] * 2
     assert after[0][0] == after[1][0]  # two models that change nothing share a process
     assert (after[0][0] == before[0]) == (name == "forgets_its_path")  # the path is restored
+
+
+def test_an_exception_that_no_handler_expects_is_the_status_of_its_row(models):
+    """``except Exception`` catches neither."""
+    rows = rows_of(models, "raises_base", "raises_exit", "small")
+    assert [row.status for row in rows] == ["Unexpected: boo", "GeneratorExit: bye", "complete"]
+    assert [row.failed for row in rows] == [True, True, False]
