@@ -21,6 +21,10 @@ class CostError(ValueError):
     """
 
 
+class FileError(CostError, OSError):
+    """A file that a user named and that cannot be read; the message includes its path and the reason."""
+
+
 class IncompleteReportError(CostError):
     """Raised with ``strict=True`` if the status of the report is not ``complete``.
 

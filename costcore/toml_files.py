@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from costcore.errors import CostError
-from costcore.messages import error_text
+from costcore.files import read_text
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+MOST_BYTES = 2**24
+"""The largest TOML file that is read."""
 
 loads = tomllib.loads
 TOMLDecodeError = tomllib.TOMLDecodeError
@@ -27,12 +30,12 @@ def read_toml(file: Path, invalid: type[CostError]) -> tuple[dict[str, Any], str
 
     Raises:
         CostError: ``invalid``; the message includes the file and the place in it.
-        OSError: if the file cannot be read.
+        FileError: if the file cannot be read.
     """
+    text = read_text(file, invalid, MOST_BYTES)
     try:
-        text = file.read_text(encoding="utf-8")
         return loads(text), text
-    except OSError as error:
-        raise type(error)(f"{file} cannot be read: {error_text(error)}") from error
-    except (TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError as error:
+        raise invalid(f"{file} is not a TOML file: it is nested too deeply") from error
+    except ValueError as error:  # a TOMLDecodeError, or a number of thousands of digits
         raise invalid(f"{file} is not a TOML file: {error}") from error

@@ -187,8 +187,8 @@ def test_no_folders_import_each_other_in_a_circle(depth):
 
 FLOORS = (
     {"_version", "errors", "messages", "moved", "numbers"},
-    {"ir", "text", "toml_files"},
-    {"trace", "translate"},
+    {"files", "ir", "text"},
+    {"toml_files", "trace", "translate"},
     {"frontend", "ledger"},
     {"hookspecs"},
     {"plugins"},
@@ -208,6 +208,7 @@ FOR_FRONTENDS = {
         "_version",
         "counting.pricing",
         "errors",
+        "files",
         "frontend",
         "graphs",
         "ir",

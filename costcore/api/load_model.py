@@ -18,10 +18,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from costcore.errors import CHECKPOINT_SUFFIXES, EXPORTED_PROGRAM_SUFFIX, READERS_TO_INSTALL, CostError
+from costcore.errors import CHECKPOINT_SUFFIXES, EXPORTED_PROGRAM_SUFFIX, READERS_TO_INSTALL, CostError, FileError
+from costcore.files import exists, is_file, is_folder, read_file
 from costcore.ir import BITS, Tensor
 from costcore.ledger.caveats import EVALUATION, TRAIN, mode_of
-from costcore.messages import did_you_mean, error_text, short_repr, unknown
+from costcore.messages import did_you_mean, short_repr, unknown
 from costcore.numbers.dims import whole_number
 from costcore.registry.frontends import frontend_of, is_supported, reader_of, specs
 from costcore.registry.libraries import is_saved_report, library_model, library_target
@@ -174,10 +175,9 @@ def _is_model_itself(function: Any) -> bool:
 
 def _check_readable(source: str) -> None:
     if source.endswith(".py"):
-        try:
-            Path(source).open("rb").close()
-        except OSError as error:
-            raise CostError(f"{source} cannot be read: {error_text(error)}") from error
+        if exists(source) and not is_file(source):  # Python would wait for a pipe
+            raise FileError(f"{source} cannot be read: it is not a file")
+        read_file(source)
 
 
 def _required(factory: Any) -> list[str]:
@@ -225,9 +225,9 @@ def check_target(target: str) -> None:
         raise ValueError(f"{target!r} is read by the package {reader}, which is not installed: pip install {reader}")
     suffixes = " or ".join(suffix for spec in specs().values() for suffix in spec.suffixes)
     libraries = "".join(f"{prefix}:NAME, " for spec in specs().values() for prefix in spec.libraries)
-    problem = "a directory, not a model" if target and Path(target).is_dir() else "not a model"
+    problem = "a directory, not a model" if target and is_folder(target) else "not a model"
     module, _, factory = target.rpartition(".")
-    is_dotted = not Path(target).is_dir() and all(part.isidentifier() for part in target.split(".")) and module
+    is_dotted = not is_folder(target) and all(part.isidentifier() for part in target.split(".")) and module
     hint = f". Did you mean {f'{module}:{factory}'!r}?" if is_dotted else ""
     raise ValueError(
         f"{target!r} is {problem} (expected a path ending in {suffixes}, package.module:factory, file.py:factory, "
@@ -238,7 +238,7 @@ def check_target(target: str) -> None:
 def _targets_in(path: str) -> str:
     """Return targets in a file of Python code, which is read and not run: its classes, functions and made objects."""
     try:
-        tree = ast.parse(Path(path).read_bytes())
+        tree = ast.parse(read_file(path))
     except (OSError, SyntaxError, ValueError):
         return f"{path}:NAME"
     defined = [node.name for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]

@@ -29,6 +29,7 @@ from costcore.cli.options import (
     unit_of,
 )
 from costcore.cli.running import exit_code, print_message, run_command
+from costcore.files import is_folder
 from costcore.ledger.caveats import MODES_WITH_REMARKS, remarks_on_mode
 from costcore.ledger.checks import check_depth, check_top
 from costcore.messages import did_you_mean, unknown
@@ -242,7 +243,7 @@ def _add_table_options(parser: argparse.ArgumentParser) -> None:
 def main(argv: Sequence[str]) -> int:
     """Report the cost of a model and return the exit code."""
     parser = build_parser()
-    if argv and argv[0].isalpha() and not Path(argv[0]).is_dir():
+    if argv and argv[0].isalpha() and not is_folder(argv[0]):
         known = sorted(commands())
         parser.error(
             f"{argv[0]!r} is not a model or a command (commands: {', '.join(known)}){did_you_mean(argv[:1], known)}"

@@ -19,6 +19,7 @@ from costcore.errors import (
     CostError,
     UnknownOptionError,
 )
+from costcore.files import is_file, is_folder
 from costcore.frontend import ABILITIES, Frontend, FrontendSpec
 from costcore.messages import did_you_mean, short_repr, unknown
 from costcore.plugins import cached, objects_from_plugins
@@ -156,7 +157,7 @@ def reader_of(path: str | PathLike[Any]) -> str:
 def first_bytes(path: str) -> bytes:
     """Return the first bytes of a file, decompressed if gzip compressed it; none if it cannot be read."""
     try:
-        if not Path(path).is_file():
+        if not is_file(path):
             return b""
         with Path(path).open("rb") as file:
             head = file.read(_HEAD)
@@ -218,7 +219,7 @@ def _unsupported(model: object) -> str:
             return f"{shown} is read by the package {reader}, which is not installed: pip install {reader}"
         if path.endswith(".json"):
             return f"{shown} is not a model. If it is a saved report, read it with Report.from_json."
-        if Path(path).is_dir():
+        if is_folder(path):
             return f"{shown} is a directory, not a model (expected {_supported()})"
     elif isinstance(model, Mapping) and model and all(hasattr(value, "shape") for value in model.values()):
         return f"a state dict ({type(model).__name__}) is not a model. {HOW_TO_LOAD_A_CHECKPOINT}"

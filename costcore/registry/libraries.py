@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from costcore.errors import CostError, CostWarning
+from costcore.files import exists, is_file, is_folder
 from costcore.registry.frontends import ability, frontend_of, reader_of, specs
 
 
@@ -39,11 +40,11 @@ def is_saved_report(target: str) -> bool:
     Its suffix is ``.json``; a file without it counts by its content, which starts with a brace.
     """
     path = Path(target)
-    if library_target(target) or reader_of(target) or path.is_dir():
+    if library_target(target) or reader_of(target) or is_folder(target):
         return False
     if target.endswith(".json"):
-        return path.exists() or not _is_code(target)
-    return path.is_file() and _starts_with_brace(path)
+        return exists(target) or not _is_code(target)
+    return is_file(target) and _starts_with_brace(path)
 
 
 def _starts_with_brace(path: Path) -> bool:

@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 
 from costcore.analyses.conventions.convention import Convention
+from costcore.analyses.conventions.expression import ConventionError
 from costcore.analyses.conventions.toml import read_convention
 from costcore.messages import unknown
 from costcore.plugins import cached, objects_from_plugins
@@ -40,7 +41,7 @@ def named(convention: str | PathLike[str]) -> Convention:
     if not isinstance(convention, (str, PathLike)):
         raise TypeError(f"a convention must be a name or the path of a TOML file (got {convention!r})")
     if str(convention).endswith(".toml"):
-        return read_convention(convention, named)
+        return _read(convention)
     name, is_stated, release = str(convention).partition("==")
     found = _by_any_name().get(name)
     if found is None:
@@ -51,6 +52,17 @@ def named(convention: str | PathLike[str]) -> Convention:
         example = found.version or "1.0"
         raise ValueError(f"a release of {found.tool} must be a version, such as {example} (got {release!r})")
     return replace(found.of_release(release), releases=())
+
+
+def _read(path: str | PathLike[str], extended_by: tuple[str, ...] = ()) -> Convention:
+    """Return the convention in a file, which may extend that in another one."""
+
+    def base(name: str) -> Convention:
+        return _read(name, (*extended_by, str(path))) if name.endswith(".toml") else named(name)
+
+    if str(path) in extended_by:
+        raise ConventionError(f"{path}: it extends itself, by {' and '.join(extended_by)}")
+    return read_convention(path, base)
 
 
 def needs_functions(convention: str | PathLike[str] | None) -> bool:

@@ -16,6 +16,14 @@ MAX_LENGTH = 500
 MAX_NODES = 150
 """The maximum number of nodes of its syntax tree, which bounds the depth of the recursion."""
 
+MOST_BITS = 1 << 13
+"""The most bits of a value; Python prints integers of up to 4,300 digits."""
+
+
+class ConventionError(CostError):
+    """An invalid convention; the message includes the file and the key."""
+
+
 Lookup: TypeAlias = "Callable[[str], Any]"
 _Evaluator: TypeAlias = "Callable[[Lookup], Any]"
 
@@ -46,22 +54,24 @@ class Expression:
         text: the expression.
         names: the names that it may contain.
         functions: the functions that it may call, with the number of their arguments.
+        place: the file and the rule, for messages.
 
     Attributes:
         text: the expression.
         names: the names and functions that it contains.
 
     Raises:
-        CostError: if the text is not an expression of this kind, or contains another name.
+        ConventionError: if the text is not an expression of this kind, or contains another name.
     """
 
-    def __init__(self, text: str, names: Collection[str], functions: Mapping[str, int]) -> None:
+    def __init__(self, text: str, names: Collection[str], functions: Mapping[str, int], place: str = "") -> None:
+        self._place = place
         self.text = " ".join(text.split())
         self._allowed = names
         self._functions = functions
         self.names: set[str] = set()
         if len(text) > MAX_LENGTH:
-            raise CostError(f"an expression has {len(text)} characters (expected at most {MAX_LENGTH})")
+            raise self._error(f"has {len(text)} characters (expected at most {MAX_LENGTH})")
         try:
             tree = ast.parse(self.text, mode="eval")
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -71,8 +81,23 @@ class Expression:
         self._evaluate = self._compiled(tree.body)
 
     def __call__(self, lookup: Lookup) -> Any:
-        """Return the value; ``lookup`` returns the value of a name, and for a function a callable."""
-        return self._evaluate(lookup)
+        """Return the value; ``lookup`` returns the value of a name, and for a function a callable.
+
+        Raises:
+            ConventionError: if there is none, as of a quotient by zero, or if it is a text or too large.
+            CostError: if ``lookup`` raises it.
+        """
+        try:
+            value = self._evaluate(lookup)
+            if isinstance(value, _NO_NUMBERS):
+                raise TypeError(f"it is {short_repr(value)}, not a number")
+        except CostError:
+            raise
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise self._error(f"cannot be computed: {error}") from error
+        if isinstance(value, int) and value.bit_length() > MOST_BITS:
+            raise self._error(f"cannot be computed: it has more than {MOST_BITS} bits")
+        return value
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Expression) and self.text == other.text
@@ -83,11 +108,11 @@ class Expression:
     def __repr__(self) -> str:
         return f"Expression({self.text!r})"
 
-    def __reduce__(self) -> tuple[type, tuple[str, Collection[str], Mapping[str, int]]]:
-        return type(self), (self.text, self._allowed, self._functions)
+    def __reduce__(self) -> tuple[type, tuple[str, Collection[str], Mapping[str, int], str]]:
+        return type(self), (self.text, self._allowed, self._functions, self._place)
 
-    def _error(self, problem: str) -> CostError:
-        return CostError(f"{short_repr(self.text)} {problem}")
+    def _error(self, problem: str) -> ConventionError:
+        return ConventionError(f"{self._place}{': ' * bool(self._place)}{short_repr(self.text)} {problem}")
 
     def _compiled(self, node: ast.expr) -> _Evaluator:
         if isinstance(node, ast.Constant) and type(node.value) in (int, bool, str):
@@ -96,7 +121,7 @@ class Expression:
         if isinstance(node, ast.Name):
             return self._name(node.id)
         if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-            return _apply(_BINARY[type(node.op)], self._compiled(node.left), self._compiled(node.right))
+            return _apply(_numeric(_BINARY[type(node.op)]), self._compiled(node.left), self._compiled(node.right))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.Not)):
             operand, is_not = self._compiled(node.operand), isinstance(node.op, ast.Not)
             return lambda lookup: not operand(lookup) if is_not else -operand(lookup)
@@ -134,6 +159,21 @@ class Expression:
             else:
                 values.append(self._compiled(argument))
         return lambda lookup: lookup(function)(*[value(lookup) for value in values])
+
+
+_NO_NUMBERS = (str, bytes, tuple, list)
+
+
+def _numeric(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return an operator that refuses what Python multiplies and adds too, without any bound: texts and lists."""
+
+    def checked(left: Any, right: Any) -> Any:
+        for value in (left, right):
+            if isinstance(value, _NO_NUMBERS):
+                raise TypeError(f"{short_repr(value)} is not a number")
+        return function(left, right)
+
+    return checked
 
 
 def _apply(function: Callable[[Any, Any], Any], left: _Evaluator, right: _Evaluator) -> _Evaluator:

@@ -11,8 +11,7 @@ from typing import Any
 
 from costcore.analyses.conventions import module_calls, quantities, whole
 from costcore.analyses.conventions.convention import BY, UNITS, Convention, Pass
-from costcore.analyses.conventions.expression import Expression
-from costcore.errors import CostError
+from costcore.analyses.conventions.expression import ConventionError, Expression
 from costcore.messages import short_repr, unknown
 from costcore.toml_files import read_toml
 from costcore.trace.call import PHASES
@@ -28,10 +27,6 @@ _NAMES: Mapping[str, tuple[Iterable[str], Mapping[str, int]]] = {
     "whole": (whole.NAMES, {}),
 }
 """The names and functions that rules can use, by the kind of their pass."""
-
-
-class ConventionError(CostError):
-    """An invalid convention; the message includes the file and the key."""
 
 
 def read_convention(path: str | PathLike[str], base: Callable[[str], Convention]) -> Convention:
@@ -163,10 +158,7 @@ class _Reader:
         if not isinstance(text, str):
             raise self._error(f"{place} must be an expression (got {short_repr(text)})")
         names, functions = _NAMES[by]
-        try:
-            return Expression(text, frozenset(names), functions)
-        except CostError as error:
-            raise self._error(f"{place}: {error}") from error
+        return Expression(text, frozenset(names), functions, f"{self._source}: {place}")
 
     def _text(self, content: Mapping[str, Any], key: str) -> str:
         return str(self._of_type(content.get(key, ""), str, key))

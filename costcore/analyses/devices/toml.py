@@ -25,6 +25,9 @@ from costcore.ir import BITS
 from costcore.messages import short_repr, unknown
 from costcore.toml_files import read_toml
 
+LEAST, MOST = 1e-18, 1e18
+"""The smallest and the largest figure of a device; outside, times overflow."""
+
 KEYS = tuple(field.name for field in fields(Device))
 
 
@@ -184,9 +187,12 @@ class _Reader:
         value = content.get(key)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not 0 < value < float("inf"):
             raise self._error(f"{place}{key} must be a positive number (got {short_repr(value)})")
-        return value
+        if not LEAST <= value <= MOST:
+            raise self._error(f"{place}{key} must be from {LEAST:g} to {MOST:g} (got {short_repr(value)})")
+        return value  # type: ignore[no-any-return]
 
     def _whole(self, content: Mapping[str, Any], key: str, place: str) -> int | None:
         value = self._number(content, key, place)

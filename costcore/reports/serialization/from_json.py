@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from costcore.errors import CostError
+from costcore.files import read_file
 from costcore.ledger.ledger import Ledger, flops_of, multiplied
-from costcore.messages import error_text
 from costcore.numbers.dims import Dim
 from costcore.numbers.symbolic import expanded_sum
 from costcore.reports.serialization.codec import Decoder, Encoder, malformed
@@ -112,10 +111,7 @@ def read(source: str | bytes | PathLike[str]) -> Contents:
     text, name = source, "the report"
     if isinstance(source, PathLike) or (isinstance(source, str) and not source.lstrip().startswith("{")):
         name = str(source)
-        try:
-            text = Path(source).read_bytes()
-        except (OSError, ValueError) as error:
-            raise CostError(f"{name} cannot be read: {error_text(error)}") from error
+        text = read_file(source)
     if not isinstance(text, (str, bytes)):
         raise TypeError(f"expected a report as JSON text or as a path (got {source!r})")
     try:

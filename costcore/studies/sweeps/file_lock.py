@@ -41,7 +41,9 @@ def locked(path: Path) -> Iterator[None]:
             try:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise CostError(f"{path} is being written by another run. Wait for it, or name another file.") from error
+                raise CostError(
+                    f"{path} is being written by another run. Wait for it, or name another file."
+                ) from error
             if not _is_same_file(held, lock):  # the run that had it removed it meanwhile
                 continue
             try:

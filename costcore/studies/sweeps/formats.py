@@ -10,13 +10,17 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from costcore.errors import CostError
+from costcore.errors import CostError, FileError
+from costcore.files import exists, open_file, read_text, unreadable
 from costcore.messages import error_text
 from costcore.numbers.expressions import size_from, symbol_of
 from costcore.text.escape import printable
 
 Record: TypeAlias = "dict[str, Any]"
 """A row by column, all values of plain JSON types."""
+
+MOST_BYTES = 2**32
+"""The largest file of rows that is read."""
 
 ALWAYS = ("name", "status", "failed", "key")
 """The columns that every file of rows has."""
@@ -43,9 +47,9 @@ def read_lines(path: Path, form: LineFormat) -> list[Record]:
         CostError: if it is not a file of rows.
         OSError: if it cannot be read.
     """
-    if not path.exists():
+    if not exists(path):
         return []
-    *lines, _unfinished = path.read_text(encoding="utf-8").split("\n")
+    *lines, _unfinished = read_text(path, limit=MOST_BYTES).split("\n")
     try:
         records = [*form.records(lines)]
     except ValueError as error:
@@ -110,10 +114,15 @@ def read_parquet(path: Path) -> list[Record]:
     from pyarrow import ArrowInvalid
     from pyarrow.parquet import read_table
 
-    if not path.exists():
+    if not exists(path):
         return []
     try:
+        open_file(path).close()  # raises if it is a device
         records: list[Record] = read_table(path).to_pylist()
+    except FileError:
+        raise
+    except OSError as error:  # of a pipe, or of pyarrow
+        raise unreadable(path, error) from error
     except ArrowInvalid as error:
         raise CostError(f"{path} is not a Parquet file: {error}") from error
     if any(not record.keys() >= set(ALWAYS) for record in records):

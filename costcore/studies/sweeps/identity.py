@@ -74,6 +74,8 @@ class Identity:
         if reader_of(target) or is_saved_report(target):
             return [target, self._sources.of_file(Path(target))]
         module, _, name = target.rpartition(":")
+        if not module:
+            raise NoIdentityError  # it names no model, as its row says
         return [name, self._sources.of_module(module)]
 
     def _value(self, value: Any) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from costcore.messages import error_text
+from costcore.studies.sweeps.file_lock import locked
 from costcore.studies.sweeps.formats import (
     CSV,
     JSON_LINES,
@@ -19,7 +20,6 @@ from costcore.studies.sweeps.formats import (
     read_parquet,
     write_parquet,
 )
-from costcore.studies.sweeps.file_lock import locked
 from costcore.studies.sweeps.row import ModelRow
 from costcore.text.targets import save
 from costcore.text.values import jsonable

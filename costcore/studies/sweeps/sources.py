@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
+from costcore.files import open_file, read_file, unreadable
+
 INSTALLED = ("site-packages", "dist-packages", f"python{sys.version_info.major}.{sys.version_info.minor}")
 """Names of folders with installed packages or with the standard library."""
 
@@ -36,10 +38,10 @@ class Sources:
         Raises:
             OSError: if it cannot be read.
         """
-        path = path.resolve()
+        path = _resolved(path)
         if path not in self._contents:
             digest = hashlib.sha256()
-            with path.open("rb") as file:
+            with open_file(path) as file:
                 while block := file.read(1 << 20):
                     digest.update(block)
             self._contents[path] = digest.hexdigest()
@@ -62,7 +64,7 @@ class Sources:
         Raises:
             OSError: if it cannot be read.
         """
-        hashes, packages = self._followed(path.resolve())
+        hashes, packages = self._followed(_resolved(path))
         parts = [*sorted(hashes), *sorted(map(_installed, packages))]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -74,7 +76,7 @@ class Sources:
         """
         files = [Path(module)] if module.endswith(".py") else self._files(module, self._folders)
         if files:
-            return set().union(*(self._followed(file.resolve())[1] for file in files))
+            return set().union(*(self._followed(_resolved(file))[1] for file in files))
         package = module.partition(".")[0]
         return {package, *(_REQUIRED.split(text)[0] for text in _requirements(package))}
 
@@ -108,6 +110,13 @@ class Sources:
         return []
 
 
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, ValueError) as error:  # a NUL in its name
+        raise unreadable(path, error) from error
+
+
 _REQUIRED = re.compile(r"[^\w.-]")
 
 
@@ -121,7 +130,7 @@ def _requirements(package: str) -> list[str]:
 def _imports(file: Path) -> Iterator[tuple[str, list[Path]]]:
     """Yield the modules that a source file imports, each with the folders to search; none means those of the path."""
     try:
-        tree = ast.parse(file.read_bytes())
+        tree = ast.parse(read_file(file))
     except (SyntaxError, ValueError, RecursionError):  # its row has the error
         return
     for node in ast.walk(tree):

@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from costcore.errors import CostError
+from costcore.files import open_file, unreadable
 
 from .protobuf_wire import Buffer, without_weights
 
@@ -36,19 +37,15 @@ def read_model(source: Any) -> tuple[Any, str]:
 
 def _from_file(path: Path) -> Any:
     try:
-        if path.exists() and not path.is_file():
-            raise CostError(f"{path} is not a file")
-        with path.open("rb") as file:
+        with open_file(path) as file:
             if path.stat().st_size == 0:
                 raise CostError(f"{path} is not an ONNX model: it is empty")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
                 return _parsed(mapped, str(path))
-    except OSError as error:
-        raise CostError(f"{path} cannot be read: {error.strerror or error}") from error
     except CostError:
         raise
-    except ValueError as error:
-        raise CostError(f"{str(path)!r} is not a path: {error}") from error
+    except (OSError, ValueError) as error:  # of a pipe, which cannot be mapped into memory
+        raise unreadable(path, error) from error
 
 
 CHECKPOINT = "torch.save writes such files. Build the nn.Module in Python and pass the module"

@@ -10,6 +10,7 @@ from typing import Any
 from torch.nn import Module
 
 from costcore.errors import CostError
+from costcore.files import exists
 from costcore.ir import Tensor
 from costcore.messages import did_you_mean
 
@@ -46,13 +47,13 @@ def _config(name: str) -> tuple[Any, bool]:
     from transformers import AutoConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    if not Path(name).exists() and name in CONFIG_MAPPING:
+    if not exists(name) and name in CONFIG_MAPPING:
         return CONFIG_MAPPING[name](), True
     try:
         return AutoConfig.from_pretrained(name, local_files_only=True), False
     except (OSError, ValueError) as error:
         reason = str(error).partition("\n")[0]
-        if Path(name).exists():
+        if exists(name):
             raise CostError(f"the configuration {name} cannot be read: {reason}") from error
         if name.endswith(".json") or Path(name).is_absolute():
             raise CostError(f"the configuration {name} does not exist") from error

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from costcore.errors import CostError
+from costcore.files import open_file
 
 CHUNK = 2**20
 """Bytes that are read at once."""
@@ -72,7 +73,7 @@ class JsonStream:
             raise CostError(f"{self._name} cannot be read: {error.strerror or error}") from error
 
     def _open(self, stack: ExitStack) -> None:
-        file = stack.enter_context(self._path.open("rb"))
+        file = stack.enter_context(open_file(self._path))
         is_packed = file.read(2) == _GZIP
         file.seek(0)
         self._pieces = self._inflated(file) if is_packed else iter(partial(file.read, CHUNK), b"")

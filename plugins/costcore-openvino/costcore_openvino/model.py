@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import IO, NamedTuple
 from xml.parsers import expat
 
 from costcore.errors import CostError
+from costcore.files import open_file
 
 MOST_ELEMENTS = 5_000_000
 """The most XML elements that are read; a layer has about fifteen."""
@@ -112,7 +112,7 @@ def read_model(path: str) -> Model:
         CostError: if it is another XML file, damaged, too large, or has open sizes.
         OSError: if it cannot be read.
     """
-    with Path(path).open("rb") as file:
+    with open_file(path) as file:
         root = _parsed(file, path)
     if root.tag != "net" or not root.all("layers"):
         raise CostError(f"{path}: not an OpenVINO model: its outermost element is <{root.tag[:80]}> (expected <net>)")

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from mmap import ACCESS_READ, mmap
-from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple
 
 import tflite
 
 from costcore.errors import CostError
+from costcore.files import open_file
 
 IDENTIFIER = b"TFL3"
 """What every file has at its bytes 4 to 7."""
@@ -131,7 +131,7 @@ def read_model(path: str) -> Model:
         CostError: if it has another format, or is damaged.
         OSError: if it cannot be read.
     """
-    with Path(path).open("rb") as file, _damaged(path):
+    with open_file(path) as file, _damaged(path):
         content = mmap(file.fileno(), 0, access=ACCESS_READ)
     with content:
         return _parsed(content, path)

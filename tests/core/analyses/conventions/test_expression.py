@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 
 import pytest
 
-from costcore.analyses.conventions.expression import MAX_LENGTH, MAX_NODES, Expression
+from costcore.analyses.conventions.expression import MAX_LENGTH, MAX_NODES, ConventionError, Expression
 from costcore.errors import CostError
 
 VALUES = {"x": 6, "y": 4, "flag": True, "mode": "linear", "zero": 0}
@@ -14,11 +15,7 @@ FUNCTIONS = {"last": 1, "shape": 2, "taps": 0}
 
 
 def value(text):
-    functions = {
-        "last": lambda operand: (operand, "last"),
-        "shape": lambda operand, axis: (operand, axis),
-        "taps": lambda: 9,
-    }
+    functions = {"last": lambda operand: VALUES[operand], "shape": lambda operand, axis: axis, "taps": lambda: 9}
     return Expression(text, VALUES, FUNCTIONS)(lambda name: {**VALUES, **functions}[name])
 
 
@@ -51,8 +48,8 @@ def test_arithmetic(text, expected):
 
 
 def test_functions_take_operands_by_name():
-    assert value("last(x)") == ("x", "last")
-    assert value("shape(w, -1)") == ("w", -1)
+    assert value("last(x)") == 6
+    assert value("shape(w, -1)") == -1
 
 
 def test_only_the_chosen_branch_is_computed():
@@ -153,3 +150,27 @@ def test_the_largest_expression_is_computed():
 
 def test_large_numbers_stay_exact():
     assert value("9007199254740993 * 9007199254740993") == 9007199254740993**2
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("'ab' * 400000000 * 2", "'ab' is not a number"),
+        ("x * mode", "'linear' is not a number"),
+        ("-'a'", "bad operand type"),
+        ("'a' < x", "not supported between"),
+        ("'a'", "it is 'a', not a number"),
+        ("x // zero", "integer division or modulo by zero"),
+        ("x % zero", "by zero"),
+        ("last('none')", "none"),
+        ("9" * 450 + " * big" * 8, "it has more than 8192 bits"),
+    ],
+)
+def test_what_has_no_value_is_an_error_of_the_rule(text, problem):
+    """The quantity ``big`` has 400 digits; 450 + 8 * 400 = 3650 digits are 12125 bits."""
+    values = {**VALUES, "big": 10**400, "last": VALUES.__getitem__}
+    expression = Expression(text, [*values], FUNCTIONS, "mine.toml: count 1, conv")
+    for each in (expression, pickle.loads(pickle.dumps(expression))):
+        with pytest.raises(ConventionError, match=r"^mine\.toml: count 1, conv: .* cannot be computed: ") as caught:
+            each(values.__getitem__)
+        assert problem in str(caught.value)

@@ -151,7 +151,7 @@ def test_a_file_that_cannot_be_read_names_itself(tmp_path):
     with pytest.raises(OSError, match=r"lost\.toml cannot be read: No such file"):
         read_convention(tmp_path / "lost.toml", named)
     (tmp_path / "bytes.toml").write_bytes(b"name = '\xff'")
-    with pytest.raises(ConventionError, match=r"bytes\.toml is not a TOML file"):
+    with pytest.raises(ConventionError, match=r"bytes\.toml is not a text in UTF-8"):
         read_convention(tmp_path / "bytes.toml", named)
 
 

@@ -173,3 +173,11 @@ def test_closed_forms_need_a_transformer(report):
 def test_saved_reports_count_alike(report, tmp_path):
     saved = type(report).from_json(report.to_json())
     assert saved.under("fvcore").total == 52
+
+
+def test_a_convention_that_extends_itself_says_so(tmp_path, report, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, parent in (("a", "b"), ("b", "a")):
+        (tmp_path / f"{name}.toml").write_text(f'name = "{name}"\nunit = "MAC"\nextends = "{parent}.toml"')
+    with pytest.raises(CostError, match=r"a\.toml: it extends itself, by a\.toml and b\.toml"):
+        report.under("a.toml")

@@ -8,6 +8,7 @@ from costcore import CostError, hookimpl, plugins
 from costcore.analyses.devices.catalog import devices, named
 from costcore.analyses.devices.device import Cache, Memory, Printed, Source
 from costcore.analyses.devices.toml import DeviceError, read_device
+from costcore.errors import FileError
 
 WHOLE = """
 name = "mine"
@@ -113,6 +114,8 @@ def test_a_name_and_a_kind_are_enough(tmp_path):
         ),
         ('name = "a"\nkind = "gpu"\n[[sources]]\ntitle = "b"', "sources 1: unknown value of checked '' (expected read"),
         ("name = ", "is not a TOML file"),
+        (f'name = "a"\nkind = "gpu"\nunits = {"9" * 400}', "units must be from 1e-18 to 1e+18 (got 999"),
+        ('name = "a"\nkind = "gpu"\n[memory]\ndram_gbs = 1e-300', "dram_gbs must be from 1e-18 to 1e+18 (got 1e-300)"),
     ],
 )
 def test_what_is_wrong_is_stated_with_its_file(tmp_path, text, message):
@@ -131,7 +134,7 @@ def test_a_device_is_chosen_by_name_or_path(tmp_path):
         named("h100-sxm")
     with pytest.raises(TypeError, match="a device must be a name or the path of a TOML file"):
         named(3)
-    with pytest.raises(FileNotFoundError, match="cannot be read"):
+    with pytest.raises(FileError, match="cannot be read"):
         named(tmp_path / "none.toml")
 
 

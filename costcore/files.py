@@ -1,0 +1,110 @@
+"""Open and read the files that users name: regular files and pipes, up to a size, with one error for all mistakes."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from os import PathLike
+from typing import IO
+
+from costcore.errors import CostError, FileError
+from costcore.messages import error_text
+
+MOST_BYTES = 2**30
+"""The largest file that is read into memory."""
+
+
+def exists(path: str | PathLike[str]) -> bool:
+    """Return whether there is a file or folder; False for a name that no file can have, where Path.exists raises."""
+    return _mode(path) != 0
+
+
+def is_file(path: str | PathLike[str]) -> bool:
+    """Return whether a path is a regular file."""
+    return stat.S_ISREG(_mode(path))
+
+
+def is_folder(path: str | PathLike[str]) -> bool:
+    """Return whether a path is a folder."""
+    return stat.S_ISDIR(_mode(path))
+
+
+def _mode(path: str | PathLike[str]) -> int:
+    with suppress(OSError, ValueError):
+        return os.stat(path).st_mode  # noqa: PTH116 (the methods of Path take no names of 300 characters)
+    return 0
+
+
+def open_file(path: str | PathLike[str]) -> IO[bytes]:
+    """Return an open file, to be used as a context. A pipe is read until its end, and is empty if nobody writes it.
+
+    Raises:
+        FileError: if it cannot be opened, or is a folder or a device, whose content may never end.
+    """
+    try:
+        file = open(path, "rb", opener=_opened)  # noqa: SIM115 (Path.open takes no opener)
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from error
+    mode = os.fstat(file.fileno()).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        file.close()
+        raise FileError(f"{_shown(path)} cannot be read: it is a device")
+    if hasattr(os, "set_blocking"):
+        os.set_blocking(file.fileno(), True)
+    return file
+
+
+def _opened(path: str, flags: int) -> int:
+    """Open a file. Without ``O_NONBLOCK``, opening a pipe would wait until somebody writes it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def read_file(path: str | PathLike[str], limit: int = MOST_BYTES) -> bytes:
+    """Return the content of a file.
+
+    Args:
+        path: the file.
+        limit: the most bytes that it may have.
+
+    Raises:
+        FileError: if it cannot be read, is larger, or is neither a regular file nor a pipe.
+    """
+    with open_file(path) as file:
+        try:
+            size = os.fstat(file.fileno()).st_size
+            content = b"" if size > limit else file.read(limit + 1)
+        except OSError as error:
+            raise unreadable(path, error) from error
+    if size > limit or len(content) > limit:
+        raise FileError(f"{_shown(path)} cannot be read: it has more than {limit:,} bytes")
+    return content
+
+
+def read_text(path: str | PathLike[str], error: type[CostError] = FileError, limit: int = MOST_BYTES) -> str:
+    """Return the text of a file in UTF-8.
+
+    Args:
+        path: the file.
+        error: the exception if it is not such a text.
+        limit: the most bytes that it may have.
+
+    Raises:
+        FileError: as :func:`read_file`.
+        CostError: ``error``.
+    """
+    try:
+        return read_file(path, limit).decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as problem:
+        raise error(f"{_shown(path)} is not a text in UTF-8: {problem}") from problem
+
+
+def unreadable(path: str | PathLike[str], error: OSError | ValueError) -> FileError:
+    """Return the exception for a file that could not be read."""
+    return FileError(f"{_shown(path)} cannot be read: {error_text(error)}")
+
+
+def _shown(path: str | PathLike[str]) -> str:
+    """Return a path for a message; one with a NUL, which no file can have, as its repr."""
+    text = os.fsdecode(path)
+    return text if text.isprintable() else repr(text)
