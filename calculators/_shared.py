@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from costcore.ir import Cost, Dim, Layer, Operations, Tensor, prod
 
@@ -29,6 +29,11 @@ def row_count(shape: tuple[Dim, ...], axis: int | tuple[int, ...]) -> Dim:
     """Return the number of rows if the elements of ``shape`` along ``axis`` form one row."""
     inside = axis if isinstance(axis, tuple) else (axis,)
     return prod(size for i, size in enumerate(shape) if i not in inside)
+
+
+def axes_in_memory(tensor: Tensor, order: Sequence[int] | None) -> list[int]:
+    """Return the axes with more than one element as they lie in memory, which is as they are named without an order."""
+    return [axis for axis in order or range(tensor.ndim) if tensor.shape[axis] != 1]
 
 
 def needed_gradients(layer: Layer, *operands: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from costcore.numbers.dims import Dim, as_dim, ceil_div, ceil_log2, gcd, is_symb
 
 __all__ = [
     "BITS",
+    "Arrangement",
     "Calculator",
     "Cost",
     "Dim",
@@ -288,7 +289,22 @@ class Cost(NamedTuple):
 
 Calculator: TypeAlias = Callable[[Layer], "Cost | tuple[Any, Any, Any, Mapping[str, Any]]"]
 
-Layout: TypeAlias = Callable[[Layer, Mapping[str, Sequence[int]]], tuple[list[str], tuple[int, ...]]]
+
+class Arrangement(NamedTuple):
+    """What a product needs of the memory of its operands.
+
+    Attributes:
+        copied: the operands that are copied into another layout first.
+        order: the axes of the output in the order in which they lie in memory.
+        adds_bias: whether the bias is added to the output afterwards.
+    """
+
+    copied: Sequence[str]
+    order: tuple[int, ...]
+    adds_bias: bool = False
+
+
+Layout: TypeAlias = Callable[[Layer, Mapping[str, Sequence[int]]], Arrangement]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -354,9 +370,8 @@ def pattern(
         rows: of a reduction, the function that returns the number of rows of a layer. By default every element of a
             smaller output is one row; if the output is as large as the input, the attribute ``axis`` names the axes of
             a row.
-        layout: of a product, the function that returns the operands that are copied into another layout first, and the
-            axes of the output in the order in which they lie in memory. It is given the layer, and the order of the
-            axes of operands that do not lie in memory as they are named.
+        layout: of a product, the function that returns its :class:`Arrangement`. It is given the layer, and the order
+            of the axes of operands that do not lie in memory as they are named.
         by_op: the pattern of single operators that have another one.
     """
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, minimum, pattern, prod
+from collections.abc import Mapping, Sequence
 
-from .._shared import dot_products
+from costcore.ir import Arrangement, Cost, Layer, Operations, minimum, pattern, prod
+
+from .._shared import axes_in_memory, dot_products
 
 
-@pattern("product")
+def conv_layout(layer: Layer, orders: Mapping[str, Sequence[int]]) -> Arrangement:
+    """Return ``x`` if it is copied first, because its axes lie in memory in another order, and that of the output."""
+    memory = axes_in_memory(layer["x"], orders.get("x"))
+    return Arrangement(["x"] if memory != sorted(memory) else [], tuple(range(layer.out.ndim)), "b" in layer)
+
+
+@pattern("product", layout=conv_layout)
 def calc_conv(layer: Layer) -> Cost:
     """Convolution over any number of spatial axes, grouped or not.
 
@@ -24,7 +32,7 @@ def calc_conv(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
-@pattern("product")
+@pattern("product", layout=conv_layout)
 def calc_conv_transpose(layer: Layer) -> Cost:
     """Transposed convolution over any number of spatial axes, grouped or not.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, pattern
+from collections.abc import Mapping, Sequence
 
-from .._shared import dot_products
+from costcore.ir import Arrangement, Cost, Layer, Operations, Tensor, pattern
+
+from .._shared import axes_in_memory, dot_products
 
 
 def scaling_products(layer: Layer) -> Operations:
@@ -14,7 +16,28 @@ def scaling_products(layer: Layer) -> Operations:
     return Operations(mul=alpha + beta)
 
 
-@pattern("product")
+def batched_layout(layer: Layer, orders: Mapping[str, Sequence[int]]) -> Arrangement:
+    """Return what a batched product needs: one axis for the whole batch, and no batch whose matrices are neighbors.
+
+    Copied are operands whose axes before the last two lie apart in memory or in another order, as heads that lie
+    between positions and channels. A linear layer whose input is not contiguous is such a product, and PyTorch adds
+    its bias afterwards.
+    """
+    operands = ("x",) if "x" in layer else ("x0", "x1")
+    copied = [name for name in operands if not _is_batch(layer[name], orders.get(name))]
+    memory = axes_in_memory(layer["x"], orders.get("x")) if "x" in layer else []
+    adds_bias = "b" in layer and layer.out.ndim > 2 and memory != sorted(memory)
+    return Arrangement(copied, tuple(range(layer.out.ndim)), adds_bias)
+
+
+def _is_batch(operand: Tensor, order: Sequence[int] | None) -> bool:
+    memory = axes_in_memory(operand, order)
+    batch = [axis for axis in memory if axis < operand.ndim - 2]
+    start = memory.index(batch[0]) if batch else 0
+    return batch == sorted(batch) and memory[start : start + len(batch)] == batch and memory[-1:] != batch[-1:]
+
+
+@pattern("product", layout=batched_layout)
 def calc_linear(layer: Layer) -> Cost:
     """Fully connected layer: every output is one dot product over the input features, plus the bias.
 
@@ -28,7 +51,7 @@ def calc_linear(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
-@pattern("product")
+@pattern("product", layout=batched_layout)
 def calc_matmul(layer: Layer) -> Cost:
     """Matrix product, batched and broadcast like numpy.matmul: one dot product of length K per output.
 

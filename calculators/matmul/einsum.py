@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from costcore.ir import Cost, Dim, Layer, Operations, Pattern, Tensor, maximum, pattern, prod
+from costcore.ir import Arrangement, Cost, Dim, Layer, Operations, Pattern, Tensor, maximum, pattern, prod
 
 from .._shared import dot_products, input_bytes
 
@@ -23,7 +23,7 @@ def einsum_pattern(layer: Layer) -> Pattern:
     return "product" if is_sum else "map"
 
 
-def einsum_layout(layer: Layer, orders: Mapping[str, Sequence[int]]) -> tuple[list[str], tuple[int, ...]]:
+def einsum_layout(layer: Layer, orders: Mapping[str, Sequence[int]]) -> Arrangement:
     """Return the operands that a batched matrix product copies first, and the order of the output in memory.
 
     The product needs the indices of each operand in groups: those of both operands and the output, those that only one
@@ -33,7 +33,7 @@ def einsum_layout(layer: Layer, orders: Mapping[str, Sequence[int]]) -> tuple[li
     names = [name for name in layer.inputs if name != "b"]
     terms, result = einsum_labels(layer.attrs["equation"], [layer[name].ndim for name in names])
     if len(names) != 2:
-        return [], tuple(range(len(result)))
+        return Arrangement([], tuple(range(len(result))))
     both = set(terms[0]) & set(terms[1])
     batch = [label for label in result if label in both]
     summed = [label for label in terms[0] if label in both and label not in result]
@@ -44,7 +44,7 @@ def einsum_layout(layer: Layer, orders: Mapping[str, Sequence[int]]) -> tuple[li
         memory = [term[axis] for axis in order if layer[name].shape[axis] != 1]
         if memory and not (memory[-1] not in batch and all(_is_run(memory, group) for group in (batch, alone, summed))):
             copied.append(name)
-    return copied, tuple(result.index(label) for label in (*batch, *own[0], *own[1]))
+    return Arrangement(copied, tuple(result.index(label) for label in (*batch, *own[0], *own[1])))
 
 
 def _is_run(memory: Sequence[str], group: Sequence[str]) -> bool:

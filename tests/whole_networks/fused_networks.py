@@ -159,6 +159,85 @@ class LongSoftmax(nn.Module):
         return self.head(x).log_softmax(-1)
 
 
+class ReducedAttention(nn.Module):
+    """A block of PVT v2: convolutions over tokens reduce the keys, and lie between the layers of the perceptron."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(32) for _ in range(4))
+        self.q, self.kv, self.proj = nn.Linear(32, 32), nn.Linear(32, 64), nn.Linear(32, 32)
+        self.reduce = nn.Conv2d(32, 32, 4, 4)
+        self.fc1, self.fc2 = nn.Linear(32, 128), nn.Linear(128, 32)
+        self.near = nn.Conv2d(128, 128, 3, padding=1, groups=128)
+
+    def forward(self, x: Any) -> Any:
+        batch, _, height, width = x.shape
+        x = self.norms[0](x.flatten(2).transpose(1, 2))
+        y = self.norms[1](x)
+        q = self.q(y).view(batch, -1, 2, 16).transpose(1, 2)
+        y = self.reduce(y.transpose(1, 2).reshape(batch, 32, height, width)).flatten(2).transpose(1, 2)
+        k, v = self.kv(self.norms[2](y)).view(batch, -1, 2, 2, 16).permute(2, 0, 3, 1, 4).unbind(0)
+        y = ((q * 0.25) @ k.transpose(-2, -1)).softmax(-1) @ v
+        x = x + self.proj(y.transpose(1, 2).reshape(batch, -1, 32))
+        y = self.fc1(self.norms[3](x)).transpose(1, 2).view(batch, 128, height, width)
+        return x + self.fc2(functional.gelu(self.near(y).flatten(2).transpose(1, 2)))
+
+
+class TalkingHeads(nn.Module):
+    """Attention of CaiT, whose heads are mixed by linear layers over a permuted axis."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(64, 192), nn.Linear(64, 64)
+        self.before, self.after = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Any) -> Any:
+        batch, length, _ = x.shape
+        q, k, v = self.qkv(x).reshape(batch, length, 3, 4, 16).permute(2, 0, 3, 1, 4).unbind(0)
+        scores = self.before(((q * 0.25) @ k.transpose(-2, -1)).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        scores = self.after(scores.softmax(-1).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        return self.out((scores @ v).transpose(1, 2).reshape(batch, length, 64))
+
+
+class NormedImage(nn.Module):
+    """A norm whose tokens a convolution reads as an image: it reads its rows again, to write them in that layout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.out = nn.LayerNorm(32), nn.Linear(32, 32)
+        self.conv = nn.Conv2d(32, 32, 3, padding=1, groups=32)
+
+    def forward(self, x: Any) -> Any:
+        y = self.norm(x).transpose(1, 2).unflatten(2, (16, 16))
+        return self.out(self.conv(y).flatten(2).transpose(1, 2)) + x
+
+
+class ChannelsLast(nn.Module):
+    """Blocks of ConvNeXt: the norm and the linear layers between convolutions have channels last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(16, 16, 7, padding=3, groups=16), nn.LayerNorm(16)
+        self.a, self.b = nn.Linear(16, 64), nn.Linear(64, 16)
+
+    def forward(self, x: Any) -> Any:
+        for _ in range(2):
+            y = self.b(functional.relu(self.a(self.norm(self.conv(x).permute(0, 2, 3, 1)))))
+            x = x + y.permute(0, 3, 1, 2)
+        return x
+
+
+class TwoConvs(nn.Module):
+    """A convolution whose bias no loop can add, since another one reads its result."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 8, 1)
+
+    def forward(self, x: Any) -> Any:
+        return functional.relu(self.b(self.a(x)))
+
+
 def two_group_norms() -> Any:
     return nn.Sequential(nn.GroupNorm(1, 64), nn.GroupNorm(1, 64))
 
@@ -180,5 +259,10 @@ NETWORKS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "half_norm": (HalfNorm, (2, 128, 64)),
     "pad_beside": (PadBeside, (2, 16, 512)),
     "long_softmax": (LongSoftmax, (32, 64)),
+    "reduced_attention": (ReducedAttention, (2, 32, 16, 16)),
+    "talking_heads": (TalkingHeads, (2, 128, 64)),
+    "normed_image": (NormedImage, (2, 256, 32)),
+    "channels_last": (ChannelsLast, (2, 16, 16, 16)),
+    "two_convs": (TwoConvs, (2, 3, 32, 32)),
 }
 """Builder and shape of the input, by the name in the table."""

@@ -9,7 +9,8 @@ from costcore.analyses.fusion.layouts import Order, order_of_view
 from costcore.analyses.fusion.long_rows import parts_of_rows
 from costcore.analyses.fusion.overwrites import Overwrites
 from costcore.analyses.fusion.patterns import layout_of
-from costcore.analyses.fusion.work import Work, Works
+from costcore.analyses.fusion.work import LOOPS, Work, Works, statistics_of
+from costcore.ir import Pattern
 from costcore.numbers.dims import Dim
 from costcore.trace.call import Call
 from costcore.trace.trace import Trace
@@ -42,8 +43,9 @@ class Node(NamedTuple):
         work: what it does.
         operands: what it reads.
         results: operand ids of what it produces; 0 stands for none.
-        copied: bytes of operands that are copied into another layout first.
+        copied: bytes of operands that are copied into another layout first, and of outputs to which a bias is added.
         unnamed: bytes of inputs without an operand id, which nothing is known to produce.
+        again: bytes of operands that are read again, because the result is written in another layout.
         follows: positions of earlier calls that must run first: producers of what it reads, and writers of the same
             memory.
     """
@@ -54,6 +56,7 @@ class Node(NamedTuple):
     follows: frozenset[int]
     unnamed: Dim = 0
     copied: Dim = 0
+    again: Dim = 0
 
 
 class Graph:
@@ -92,6 +95,10 @@ class Graph:
         """How many values in another layout, and in their own, a loop computes a result from."""
         self._order: dict[int, Order] = {}
         """The axes of a value in the order in which they lie in memory, if that is known to be another one."""
+        self._written: dict[int, tuple[int, ...]] = {}
+        """The layout in which the first product that reads a value needs it, which whoever computes it writes."""
+        self._biased: list[int] = []
+        """Positions of the products whose bias is added afterwards."""
         self.overwriting: set[int] = set()
         self._overwrites = Overwrites()
         self.kept: set[int] = set()
@@ -126,7 +133,7 @@ class Graph:
                 producer[identity] = position
         if call.storages:
             follows.update(self._overwrites.note(position, call, self._value))
-        unnamed, copied = _unnamed(work, operands), self._copied(call) if work.pattern == "product" else 0
+        unnamed, copied = _unnamed(work, operands), self._arrange(position, call) if work.pattern == "product" else 0
         self.nodes.append(Node(work, operands, call.outputs, frozenset(follows), unnamed, copied))
 
     def _in_layout(self, call: Call, work: Work) -> Work:
@@ -154,19 +161,60 @@ class Graph:
         is_product = producer is not None and self.nodes[producer].work.pattern == "product"
         return None if is_product else self._order.get(identity)
 
-    def _copied(self, call: Call) -> Dim:
-        """Return the bytes of operands that a product copies, and note the layout of its output."""
-        orders = {
-            name: self._order[each]
-            for name, each in zip(call.layer.inputs, call.inputs, strict=False)
-            if each in self._order
-        }
-        layout = layout_of(call.layer, orders)
-        if layout is None:
+    def _arrange(self, position: int, call: Call) -> Dim:
+        """Note the layouts of what a product reads and writes; return the bytes of the operands that it copies."""
+        operands = dict(zip(call.layer.inputs, call.inputs, strict=False))
+        for each in operands.values():
+            if self._pattern_of(each) == "reduce":
+                self._order.pop(each, None)  # frameworks write it as it is named
+        found = layout_of(
+            call.layer, {name: self._order[each] for name, each in operands.items() if each in self._order}
+        )
+        if found is None:
             return 0
-        copied, order = layout
-        self._order.update(dict.fromkeys(call.outputs[:1], order))
-        return sum(call.layer[name].nbytes for name in copied)
+        copied: Dim = 0
+        for name, each in operands.items():
+            value, order = self._value.get(each, each), tuple(self._order.get(each, ()))
+            if name not in found.copied:
+                self._written.setdefault(value, order)
+            elif not self._is_written_so(value, each, order):
+                copied += call.layer[name].nbytes
+        if list(found.order) != sorted(found.order):
+            self._order[call.outputs[0]] = found.order
+        if found.adds_bias:
+            self._biased.append(position)
+        return copied
+
+    def _pattern_of(self, identity: int) -> Pattern | None:
+        producer = self.producer.get(identity)
+        return None if producer is None else self.nodes[producer].work.pattern
+
+    def _is_written_so(self, value: int, view: int, order: tuple[int, ...]) -> bool:
+        """Return whether the loop that computes a value writes it in the layout that a product needs, the first of all.
+
+        If it is a norm whose rows lie otherwise, it reads them again, after it has written two values of each.
+        """
+        pattern = self._pattern_of(value)
+        is_whole = self._view.get(view, view) == self._view.get(value, value)
+        if pattern not in ("map", "reduce") or not order or not is_whole:
+            return False
+        if self._written.setdefault(value, order) != order:
+            return False
+        if pattern == "reduce":
+            position = self.producer[value]
+            node = self.nodes[position]
+            again = statistics_of(node.work) + node.operands[0].nbytes
+            self.nodes[position] = node._replace(again=again)
+        return True
+
+    def add_biases(self) -> None:
+        """Let a kernel of its own add a bias, unless a loop that reads the product does, or the product itself."""
+        for position in self._biased:
+            node = self.nodes[position]
+            value = node.results[0]
+            patterns = {self.nodes[each].work.pattern for each in self.readers.get(value, ())}
+            if value in self.kept or not patterns or not patterns <= LOOPS:
+                self.nodes[position] = node._replace(copied=node.copied + node.work.writes[0])
 
     def _operands(self, call: Call, work: Work) -> list[Operand]:
         value, view = self._value, self._view

@@ -79,6 +79,8 @@ def _groups(trace: Trace, level: str) -> list[tuple[tuple[int, ...], list[Share]
         return [((i,), [_alone(trace, i)]) for i in range(len(trace))]
     with collector_off():
         graph = Graph(trace)
+        if level == "pointwise":
+            graph.add_biases()
         inline(graph, [place_of(record) for record in trace])
         partition = pointwise(trace, graph)
         if level == "compiler":

@@ -7,7 +7,7 @@ from typing import get_args
 
 from costcore.counting.pricing import CALCULATOR_ERRORS
 from costcore.errors import CostError
-from costcore.ir import Calculator, Layer, Layout, Pattern, prod
+from costcore.ir import Arrangement, Calculator, Layer, Layout, Pattern, prod
 from costcore.messages import qualified_name
 from costcore.numbers.dims import Dim
 from costcore.registry.calculators import calculators
@@ -66,10 +66,8 @@ def reduced_axes(layer: Layer) -> tuple[int, ...] | None:
     return axis if isinstance(axis, tuple) else (axis,)
 
 
-def layout_of(layer: Layer, orders: Mapping[str, Sequence[int]]) -> tuple[list[str], tuple[int, ...]] | None:
-    """Return the operands that a product copies into another layout, and the order of the axes of its output.
-
-    It is None if the calculator states nothing.
+def layout_of(layer: Layer, orders: Mapping[str, Sequence[int]]) -> Arrangement | None:
+    """Return what a product needs of the memory of its operands; None if the calculator states nothing.
 
     Raises:
         CostError: if the function that the calculator states raises an exception.

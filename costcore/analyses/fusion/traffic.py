@@ -7,16 +7,12 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from costcore.analyses.fusion.graph import Graph, Node, Operand
-from costcore.analyses.fusion.work import Work
-from costcore.ir import Pattern
+from costcore.analyses.fusion.work import LOOPS, Work, statistics_of
 from costcore.numbers.dims import Dim, is_symbolic, maximum, minimum
 from costcore.numbers.symbolic import expanded_sum, magnitude
 
 MOST_LOADS_OF_ROW = 6
 """The most values from which every element of a short row computes the sums of the row again."""
-
-LOOPS: frozenset[Pattern] = frozenset(("map", "reduce", "window", "move", "make"))
-"""Patterns of calls whose kernels a compiler writes, so that it decides where their results go."""
 
 
 class Share(NamedTuple):
@@ -103,7 +99,7 @@ class _Reads:
     def add(self, node: Node) -> tuple[Dim, Dim]:
         """Return the bytes that a call reads and no call before it, and the part of them that it reads again."""
         new = [self._new(operand) for operand in _needed(node, self._inside)]
-        again = [node.copied, *self._before(node)]
+        again = [node.copied, node.again, *self._before(node)]
         return sum_of([node.work.more_read, node.unnamed, *new, *again]), sum_of(again)
 
     def _before(self, node: Node) -> list[Dim]:
@@ -139,12 +135,11 @@ class _Reads:
 
 def _statistics(graph: Graph, work: Work, rows: Sequence[Operand]) -> list[Dim]:
     """Return the bytes of a kernel that keeps two values of each short row, and of reading these, if it is worth it."""
-    count = work.rows or 1
     makers = [graph.nodes[graph.producer[each.value]].work for each in rows if each.value in graph.producer]
     loads = len(rows) + sum(maker.has_bias for maker in makers)
-    if loads * (work.elements // count) <= MOST_LOADS_OF_ROW:
+    if loads * (work.elements // (work.rows or 1)) <= MOST_LOADS_OF_ROW:
         return []
-    return [*(each.nbytes for each in rows), 4 * count * work.reads[0] // work.elements]
+    return [*(each.nbytes for each in rows), statistics_of(work)]
 
 
 def _needed(node: Node, inside: set[int]) -> list[Operand]:

@@ -13,6 +13,9 @@ from costcore.numbers.symbolic import is_negative, magnitude
 from costcore.registry.calculators import calculators
 from costcore.trace.trace import CallCost
 
+LOOPS: frozenset[Pattern] = frozenset(("map", "reduce", "window", "move", "make"))
+"""Patterns of calls whose kernels a compiler writes, so that it decides where their results go."""
+
 
 class Work(NamedTuple):
     """One execution of a call. Equal layers have equal work.
@@ -128,6 +131,11 @@ def work_of(layer: Layer, cost: Cost, pattern: Pattern) -> Work:
     return Work(
         pattern, elements, rows, reads, unread, writes, unwritten, more_read, more_written, parts, has_bias, blends
     )
+
+
+def statistics_of(work: Work) -> Dim:
+    """Return the bytes of two values of each row, such as its mean and its variance, written and then read."""
+    return 4 * (work.rows or 1) * work.reads[0] // work.elements
 
 
 def _difference(whole: Dim, counted: Dim) -> tuple[Dim, Dim]:

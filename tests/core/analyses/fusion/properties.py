@@ -16,11 +16,10 @@ def check_groups(trace: Trace) -> dict[str, list[Group]]:
     for level, groups in by_level.items():
         assert sorted(position for group in groups for position in group.calls) == list(range(len(trace))), level
         assert has_order(trace, groups), f"{level}: the groups form a cycle"
-    bytes_by_level = [total(by_level[level]) for level in LEVELS]
-    assert bytes_by_level == sorted(bytes_by_level, reverse=True)
-    assert bytes_by_level[0] == sum(
-        (cost.mread + cost.mwrite) * call.times for call, cost, *_ in trace if cost is not None
-    )
+    none, pointwise, compiler = (total(by_level[level]) for level in LEVELS)
+    again = sum((group.read_again + group.copied) * group.times for group in by_level["pointwise"])
+    assert compiler <= pointwise <= none + again
+    assert none == sum((cost.mread + cost.mwrite) * call.times for call, cost, *_ in trace if cost is not None)
     return by_level
 
 

@@ -313,3 +313,93 @@ def test_a_concatenation_of_private_operands_is_one_loop():
     trace = calls.trace(calls("concat", left, right, shape=(4, 16), names=("x0", "x1")))
     assert grouped(trace) == ["linear", "relu relu concat", "linear"]
     assert [group.read + group.written for group in groups_of(trace, "pointwise")][1] == 4 * (64 + 64)
+
+
+def test_a_convolution_copies_an_image_of_tokens():
+    """Tokens [2, 16, 8], read as an image [2, 8, 4, 4], are copied: 4 * 256 bytes are read, written and read again.
+
+    The kernel of 9 * 8 weights is depthwise, and the result as large as the image. A loop that computes the tokens
+    writes them in that layout itself: nothing is copied after relu.
+    """
+    for is_computed in (False, True):
+        calls = Calls()
+        tokens = calls.given(2, 16, 8)
+        w = calls.given(8, 1, 3, 3, role="param")
+        if is_computed:
+            tokens = calls("relu", tokens)
+        image = calls("view", calls("view", tokens, shape=(2, 8, 16), axes=(0, 2, 1)), shape=(2, 8, 4, 4))
+        end = calls("conv", image, w)
+        group = groups_of(calls.trace(end), "pointwise")[-1]
+        copied = 0 if is_computed else 4 * 256
+        assert (group.read, group.written) == (4 * (256 + 72) + copied, 4 * 256 + copied)
+        assert (group.read_again, group.copied) == (copied, copied)
+
+
+def test_parts_of_tokens_are_copied_beside_a_loop():
+    """Half of what relu computes is read as an image: nobody else writes it so. It has 2 * 8 * 8 elements."""
+    calls = Calls()
+    tokens, w = calls("relu", calls.given(2, 16, 8)), calls.given(8, 1, 3, 3, role="param")
+    turned = calls("view", tokens, shape=(2, 8, 16), axes=(0, 2, 1))
+    half = calls("view", turned, shape=(2, 8, 8))
+    end = calls("conv", calls("view", half, shape=(2, 8, 2, 4)), w)
+    assert groups_of(calls.trace(end), "pointwise")[-1].copied == 4 * 2 * 8 * 8
+
+
+def test_a_norm_writes_an_image_of_tokens():
+    """It reads its 32 rows of 8 again, after it has written two values of each, which it reads then.
+
+    That is 4 * 256 + 2 * (4 * 2 * 32) bytes more than one read and one write. If a linear layer reads the norm first,
+    it is written as it is named, and the convolution copies it.
+    """
+    for reads_linear in (False, True):
+        calls = Calls()
+        x, w = calls.given(2, 16, 8), calls.given(8, 1, 3, 3, role="param")
+        normed = calls("layer_norm", x, shape=(2, 16, 8), axis=2)
+        ends = [calls("linear", normed, calls.given(8, 8, role="param"))] if reads_linear else []
+        turned = calls("view", normed, shape=(2, 8, 16), axes=(0, 2, 1))
+        ends.append(calls("conv", calls("view", turned, shape=(2, 8, 4, 4)), w))
+        groups = groups_of(calls.trace(*ends), "pointwise")
+        again = 0 if reads_linear else 4 * 256 + 2 * 4 * 2 * 32
+        assert (groups[0].read, groups[0].written, groups[0].read_again) == (4 * 256 + again, 4 * 256, again)
+        assert groups[-1].copied == (4 * 256 if reads_linear else 0)
+
+
+def test_heads_between_tokens_are_copied():
+    """A batch of heads must be one axis: with two examples, positions lie between examples and heads.
+
+    Queries [B, 4, 16, 8] lie as [B, 16, 4, 8]. Of one example, the heads are a batch as they are.
+    """
+    for examples in (1, 2):
+        calls = Calls()
+        q, k = calls.given(examples, 16, 4, 8), calls.given(examples, 4, 8, 16)
+        heads = calls("view", q, shape=(examples, 4, 16, 8), axes=(0, 2, 1, 3))
+        end = calls("matmul", heads, k, shape=(examples, 4, 16, 16), names=("x0", "x1"))
+        group = groups_of(calls.trace(end), "pointwise")[-1]
+        copied = 4 * 2 * 16 * 4 * 8 if examples == 2 else 0
+        assert (group.copied, group.read) == (copied, 2 * 4 * examples * 16 * 4 * 8 + copied)
+
+
+@pytest.mark.parametrize("reader", ["relu", "conv"])
+def test_a_bias_that_no_loop_adds(reader):
+    """A convolution writes 2 * 8 * 16 elements. A loop that reads them adds the bias; otherwise a kernel does first."""
+    calls = Calls()
+    w, b = calls.given(8, 8, 1, role="param"), calls.given(8, role="param")
+    first = calls("conv", calls.given(2, 8, 16), w, b)
+    end = calls("relu", first) if reader == "relu" else calls("conv", first, calls.given(8, 8, 1, role="param"))
+    assert groups_of(calls.trace(end), "pointwise")[0].copied == (0 if reader == "relu" else 4 * 2 * 8 * 16)
+
+
+def test_a_linear_layer_over_another_axis_adds_its_bias_afterwards():
+    """PyTorch multiplies tokens as a batch then: the product is read and written again for a reader that is no loop."""
+    for is_turned in (False, True):
+        calls = Calls()
+        w, b, v = (calls.given(*shape, role="param") for shape in ((4, 16), (4,), (8, 8)))
+        x = (
+            calls.given(2, 8, 16)
+            if not is_turned
+            else calls("view", calls.given(2, 16, 8), shape=(2, 8, 16), axes=(0, 2, 1))
+        )
+        y = calls("linear", x, w, b, shape=(2, 8, 4))
+        end = calls("linear", calls("view", y, shape=(2, 4, 8), axes=(0, 2, 1)), v)
+        product = next(each for each in groups_of(calls.trace(end), "pointwise") if each.written)
+        assert product.copied == (4 * 2 * 8 * 4 if is_turned else 0)
