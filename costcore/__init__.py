@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
     from costcore.analyses.conventions.catalog import conventions as conventions
-    from costcore.analyses.sizes.inputs import Dim as Dim
     from costcore.api.estimate import estimate as estimate
     from costcore.api.hook import ComputationalCostHook as ComputationalCostHook
     from costcore.api.ranks import estimate_ranks as estimate_ranks
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from costcore.tables.columns import SummaryColumns as SummaryColumns
     from costcore.tables.columns import TreeColumns as TreeColumns
     from costcore.tables.quantity_table import quantities as quantities
+    from costcore.trace.input_shapes import Dim as Dim
     from costcore.trace.trace import Trace as Trace
 
 
@@ -56,7 +56,7 @@ _MODULES = {
     "Cost": "ir",
     "CostError": "errors",
     "CostWarning": "errors",
-    "Dim": "analyses.sizes.inputs",
+    "Dim": "trace.input_shapes",
     "GroupColumns": "tables.columns",
     "Layer": "ir",
     "LayerColumns": "tables.columns",

@@ -76,3 +76,15 @@ class CostWarning(UserWarning):
 
 class ArenaError(CostError):
     """A memory plan that cannot be made of a run; the message states what is missing and how to give it."""
+
+
+class MissingPartError(CostError, ModuleNotFoundError):
+    """A folder of analyses or studies that this installation does not have was asked for.
+
+    Args:
+        part: the name of its module.
+    """
+
+    def __init__(self, part: str) -> None:
+        super().__init__(f"this needs {part}, which this installation of costcore does not have")
+        self.name = part

@@ -67,6 +67,12 @@ def costcore_commands() -> Iterable[Any]:
 
 
 @hookspec
+def costcore_analyses() -> Iterable[Any]:
+    """Return a ``costcore.analyses.analysis.Analysis`` for each further question about a run."""
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
 def costcore_quantities() -> Iterable[Any]:
     """Return a ``Quantity`` for each number, or text, that tables, budgets and comparisons can show of a run."""
     raise AssertionError("a specification is never called")

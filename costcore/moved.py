@@ -8,6 +8,8 @@ from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+from costcore.errors import MissingPartError
+
 MOVED = {
     "costcore.dims": "costcore.numbers.dims",
     "costcore.expressions": "costcore.numbers.expressions",
@@ -15,6 +17,9 @@ MOVED = {
     "costcore.symbolic": "costcore.numbers.symbolic",
 }
 """The names of today by the former ones, which the documentation named; they work until version 0.3."""
+
+PARTS = ("costcore.analyses.", "costcore.studies.")
+"""What analyses and studies begin with; all else works without any one of them."""
 
 
 class Alias(Loader):
@@ -38,9 +43,15 @@ class Alias(Loader):
 
 
 def spec_of(name: str) -> ModuleSpec | None:
-    """Return how to import a module by a former name, or a folder of such names; None if it is neither."""
+    """Return how to import a module by a former name, or a folder of such names; None if it is neither.
+
+    Raises:
+        MissingPartError: if it is a folder of analyses or studies that is not there.
+    """
     if any(former.startswith(f"{name}.") for former in MOVED):
         return ModuleSpec(name, None, is_package=True)
+    if name.count(".") == 2 and name.startswith(PARTS):
+        raise MissingPartError(name)
     if name not in MOVED:
         return None
     now = MOVED[name]

@@ -1,28 +1,28 @@
-"""Analyses: what is asked of one trace."""
+"""Analyses: what is asked of one trace. Each folder states its own in ``ANALYSES``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
 
 from costcore.plugins import hookimpl
 
 if TYPE_CHECKING:
-    from costcore.tables.quantity import Quantity
-
-WITH_QUANTITIES = (
-    "conventions.convention_quantities",
-    "fusion.quantities",
-    "measured.quantities",
-    "memory.quantities",
-    "receptive_field.quantities",
-    "timing.quantities",
-)
-"""The files with the quantities of an analysis. They import the analysis itself when a value is asked for."""
+    from costcore.analyses.analysis import Analysis
 
 
 @hookimpl
-def costcore_quantities() -> Iterable[Quantity]:
-    """Return the quantities of all analyses."""
-    return [each for name in WITH_QUANTITIES for each in import_module(f"{__name__}.{name}").QUANTITIES]
+def costcore_analyses() -> Iterable[Analysis]:
+    """Return the analyses that the folders beside this file state."""
+    folders = (import_module(f"{__name__}.{name}") for _, name, is_folder in iter_modules(__path__) if is_folder)
+    return [analysis for folder in folders for analysis in getattr(folder, "ANALYSES", ())]
+
+
+@hookimpl
+def costcore_quantities() -> Iterable[Any]:
+    """Return the quantities of all analyses, those of plug-ins too."""
+    from costcore.analyses.registered import quantities
+
+    return quantities()

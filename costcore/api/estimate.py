@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from costcore.analyses.sizes.inputs import has_names
-from costcore.analyses.sizes.typed_shapes import with_tensors
 from costcore.api.build_report import Progress, check_arguments, make_report, warn_about
 from costcore.registry.custom import CustomCalculators
 from costcore.registry.frontends import check_options, frontend_of, load
 from costcore.reports.report import Report
 from costcore.trace.gc_paused import collector_off
+from costcore.trace.input_shapes import has_names, with_tensors
 from costcore.trace.recorder import Recorder
 
 

@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from costcore.command import Command
 
-
-class Command(NamedTuple):
-    """A command, ``costcore NAME``.
-
-    Attributes:
-        name: its name, one word.
-        arguments: what follows the name in the help, ``MODEL``; may be empty.
-        summary: what it does, in one phrase.
-        path: the import path of the function that runs it, ``package.module:main``. It takes the remaining arguments
-            and returns the exit code, and is imported when the command runs.
-    """
-
-    name: str
-    arguments: str
-    summary: str
-    path: str
-
+__all__ = ["COMMANDS", "Command", "commands", "description", "named"]
 
 COMMANDS = {
     name: Command(name, arguments, summary, f"costcore.cli.{name}:main")
@@ -52,11 +36,13 @@ def commands() -> dict[str, Command]:
     Raises:
         CostError: if a plug-in fails; the message includes its name.
     """
-    from costcore.plugins import objects_from_plugins  # the plug-in manager takes long to import
+    from costcore.analyses.registered import analyses  # the plug-in manager takes long to import
+    from costcore.plugins import objects_from_plugins
 
     found = dict(COMMANDS)
-    for of_plugin in objects_from_plugins("costcore_commands", Command):
-        for command in of_plugin:
+    of_analyses = [each.command for each in analyses().values() if each.command is not None]
+    for some in (*objects_from_plugins("costcore_commands", Command), of_analyses):
+        for command in some:
             found.setdefault(command.name, command)
     return found
 

@@ -6,13 +6,13 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from costcore.analyses.sizes.curve import parse_sizes
+from costcore.analyses.registered import drawn_by
 from costcore.api.load_model import parse_dims
 from costcore.cli.exit_codes import SUCCESS
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
 from costcore.cli.running import run_command, write_text
-from costcore.reports.plots.kinds import KINDS, request
+from costcore.reports.plots.kinds import kinds, request
 from costcore.tables.pictures.theme import SUFFIXES, THEMES, check_suffix
 from costcore.tables.quantities import needed_options
 from costcore.trace.run import LEVELS
@@ -38,7 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
         EPILOG,
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL)
-    parser.add_argument("--kind", choices=KINDS, help="default: operators, or sizes with --over")
+    parser.add_argument("--kind", choices=kinds(), help="default: operators, or sizes with --over")
     parser.add_argument(
         "--over",
         metavar="NAME=SIZES",
@@ -65,9 +65,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _plot(args: argparse.Namespace) -> int:
     name, _, text = (args.over or "").partition("=")
-    over, sizes = (name, parse_sizes(text)) if args.over is not None else (None, None)
-    needs = needed_options([request(args.kind, args.column, over, args.device).column])
-    args.memory, args.spelled = args.kind == "memory" or "memory" in needs, "spelled" in needs
+    over, sizes = None, None
+    if args.over is not None:
+        from costcore.analyses.sizes.curve import parse_sizes  # other kinds of pictures work without it
+
+        over, sizes = name, parse_sizes(text)
+    asked = request(args.kind, args.column, over, args.device)
+    needs = needed_options([asked.column])
+    if asked.kind in drawn_by():
+        needs |= drawn_by()[asked.kind].needs
+    args.memory, args.spelled = "memory" in needs, "spelled" in needs
     if args.output is not None:
         check_suffix(args.output, (".csv", *SUFFIXES))
     check_model(args.model)

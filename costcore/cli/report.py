@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from costcore._version import __version__
-from costcore.analyses.memory.arena_rows import ARENA, ArenaColumns
-from costcore.analyses.memory.caching import POLICIES
+from costcore.analyses.analysis import View
+from costcore.analyses.registered import analyses
 from costcore.api.load_model import parse_dims, parse_inputs, parse_shapes
 from costcore.cli.commands import commands, description
 from costcore.cli.models import check_model, report_of
@@ -30,6 +30,7 @@ from costcore.cli.options import (
 )
 from costcore.cli.running import exit_code, print_message, run_command
 from costcore.files import is_folder
+from costcore.import_paths import imported
 from costcore.ledger.caveats import MODES_WITH_REMARKS, remarks_on_mode
 from costcore.ledger.checks import check_depth, check_top
 from costcore.messages import did_you_mean, unknown
@@ -38,17 +39,13 @@ from costcore.reports.data.fused_groups import FUSED, FusedColumns
 from costcore.reports.data.table_of_report import PARTS, check_parts
 from costcore.reports.report import Report
 from costcore.tables.columns import (
-    BLOCKS,
     GROUPS,
     LAYERS,
-    RECEPTIVE_FIELDS,
     REPORT,
     SUMMARY,
     TREE,
     GroupColumns,
     LayerColumns,
-    MemoryColumns,
-    ReceptiveFieldColumns,
     ReportColumns,
     SummaryColumns,
     TreeColumns,
@@ -91,11 +88,11 @@ FILES: Mapping[str, Callable[[Report | FusedView, Callable[..., None], str], obj
 DEFAULT_FORMAT, DEFAULT_UNIT, DEFAULT_DIGITS = "color", "autoaligned", 3
 
 
-class View(NamedTuple):
+class Shown(NamedTuple):
     """A view of a report.
 
     Attributes:
-        show: the method of the report that prints it.
+        show: the function of the report that prints it.
         columns: its columns by name.
         column_sets: the class with its named column sets.
     """
@@ -117,19 +114,35 @@ def _show_overview(report: Report, ost: IO[str], mode: str, **options: Any) -> N
     ost.write(f"{Result.to_markdown(report) if mode == 'md' else report}\n")
 
 
-VIEWS: Mapping[str, View] = {
-    "report": View(Report.show_report, REPORT, ReportColumns),
-    "summary": View(Report.show_summary_report, SUMMARY, SummaryColumns),
-    "layers": View(Report.show_layers, LAYERS, LayerColumns),
-    "tree": View(Report.show_tree, TREE, TreeColumns),
-    "receptive_field": View(Report.show_receptive_field, RECEPTIVE_FIELDS, ReceptiveFieldColumns),
-    "by": View(Report.show_by, GROUPS, GroupColumns),
-    "memory": View(Report.show_memory, BLOCKS, MemoryColumns),
-    "arena": View(Report.show_arena, ARENA, ArenaColumns),
-    "fused": View(_show_groups, FUSED, FusedColumns),
-    "run": View(_show_run, REPORT, ReportColumns),
-    "overview": View(_show_overview, {}, None),
+OWN: Mapping[str, Shown] = {
+    "report": Shown(Report.show_report, REPORT, ReportColumns),
+    "summary": Shown(Report.show_summary_report, SUMMARY, SummaryColumns),
+    "layers": Shown(Report.show_layers, LAYERS, LayerColumns),
+    "tree": Shown(Report.show_tree, TREE, TreeColumns),
+    "by": Shown(Report.show_by, GROUPS, GroupColumns),
+    "fused": Shown(_show_groups, FUSED, FusedColumns),
+    "run": Shown(_show_run, REPORT, ReportColumns),
+    "overview": Shown(_show_overview, {}, None),
 }
+"""The views of every report; analyses have further ones."""
+
+
+def _of_analyses() -> dict[str, View]:
+    """Return the views of analyses by name."""
+    return {each.name: each.view for each in analyses().values() if each.view is not None}
+
+
+def _shown(name: str) -> Shown:
+    """Return the view of that name."""
+    if name in OWN:
+        return OWN[name]
+    view = _of_analyses()[name]
+
+    def show_result(report: Report, ost: IO[str], mode: str, unit: Any, n_digits: Any, **options: Any) -> None:
+        report.analysis(name).show(ost, mode, unit, n_digits)
+
+    columns, column_sets = (imported(path) if path else None for path in (view.columns, view.column_sets))
+    return Shown(imported(view.show) if view.show else show_result, columns or {}, column_sets)
 
 
 OF_PARTS = ("report", "summary", "layers", "tree", "by", "run")
@@ -140,22 +153,11 @@ COLUMNS_OF_VIEWS: Mapping[str, Sequence[str]] = {
     "summary": SummaryColumns.DEFAULT,
     "layers": LayerColumns.DEFAULT,
     "tree": TreeColumns.DEFAULT,
-    "memory": ("live_peak", "live", "saved"),
-    "receptive_field": ("output_shape", "receptive_field"),
 }
 """The columns that the flag of a view chooses beside ``--by``, which chooses the rows."""
 
-ROWS_OF_THEIR_OWN: Mapping[str, str] = {
-    "arena": "its rows are values in memory, which are not parts of the run; ask for --columns arena",
-    "overview": "it shows totals and types; leave out one of them",
-}
-"""Why a view has no other rows."""
-
 MODES_OF_OVERVIEW = ("color", "md", "table")
 """The formats of an overview: Markdown, and the same text for both others."""
-
-WITHOUT_FLOPS = ("memory", "arena", "receptive_field")
-"""The views that a convention does not change. The FLOPs that it counts are printed below them."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -182,15 +184,8 @@ def _add_view_options(parser: argparse.ArgumentParser) -> None:
     view.add_argument("--summary", action="store_true", help="one row per type of operator")
     view.add_argument("--layers", action="store_true", help="one row per operator call, in torchstat's format")
     view.add_argument("--tree", action="store_true", help="the module hierarchy, one row per module")
-    view.add_argument(
-        "--receptive-field", action="store_true", help="which input positions each output position sees, per call"
-    )
-    view.add_argument(
-        "--memory", action="store_true", help="peak of memory, and the blocks alive at it (PyTorch); --train: of a step"
-    )
-    view.add_argument(
-        "--arena", action="store_true", help="memory of an inference run: one row per value, peak SRAM and flash"
-    )
+    for name, each in _of_analyses().items():
+        view.add_argument(_flag(name), action="store_true", help=each.help)
     parser.add_argument(
         "--by",
         metavar="PARTS",
@@ -199,11 +194,19 @@ def _add_view_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--depth", type=int, metavar="N", help="maximum depth of --tree or of --by module; default: no limit"
     )
-    parser.add_argument(
-        "--allocator", choices=POLICIES, help="--memory: what this allocator takes from the device, in one more line"
-    )
-    parser.add_argument("--inplace", action="store_true", help="--arena: write element-wise results over operands")
-    parser.add_argument("--align", type=int, metavar="N", help="--arena: alignment of values in bytes; default: 64")
+    for name, each in _of_analyses().items():
+        for flag, how in each.arguments.items():
+            parser.add_argument(flag, **{**how, "help": f"{_flag(name)}: {how['help']}"})
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _given(args: argparse.Namespace, view: View) -> dict[str, Any]:
+    """Return the options of a view that are given, by flag."""
+    values = {flag: getattr(args, flag.lstrip("-").replace("-", "_")) for flag in view.arguments}
+    return {flag: value for flag, value in values.items() if value is not None and value is not False}
 
 
 def _add_table_options(parser: argparse.ArgumentParser) -> None:
@@ -282,17 +285,19 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     _check_flags(args, name)
     keys = _keys(args) if name in ("by", "run") else []
     options: dict[str, Any] = {"keys": keys, "top": args.top, "n_digits": args.digits, "unit": unit_of(args)}
-    if name != "memory":
+    view = _of_analyses().get(name)
+    if view is None or not view.order:
         options["sort"] = args.sort
     if name in ("tree", "by"):
         options["depth"] = args.depth
-    if name == "arena":
-        options |= {"inplace": args.inplace, "align": 64 if args.align is None else args.align}
-        options["top"] = 20 if args.top is None else args.top
+    if view is not None:
+        options |= {flag.lstrip("-").replace("-", "_"): value for flag, value in _given(args, view).items()}
+        options["top"] = view.top if args.top is None else args.top
+    beside = {**COLUMNS_OF_VIEWS, **{each: found.beside for each, found in _of_analyses().items()}}
     if args.columns not in (None, ["default"]):
-        options["columns"] = _columns(args.columns, VIEWS[name])
-    elif args.by is not None and (chosen := next((view for view in COLUMNS_OF_VIEWS if getattr(args, view)), None)):
-        options["columns"] = COLUMNS_OF_VIEWS[chosen]
+        options["columns"] = _columns(args.columns, name)
+    elif args.by is not None and (chosen := next((each for each in beside if getattr(args, each)), None)):
+        options["columns"] = beside[chosen]
     return options
 
 
@@ -303,11 +308,14 @@ def _keys(args: argparse.Namespace) -> list[str]:
 def _record_what_columns_need(args: argparse.Namespace, options: Mapping[str, Any]) -> None:
     """Turn on what the quantities in the columns need of the run, if its frontend has it."""
     names = [*options.get("columns", ()), *([] if args.sort is None else [args.sort])]
-    known = VIEWS[args.view].columns
+    known = _shown(args.view).columns
     needs = needed_options(name for name in names if name not in known)
+    needs |= analyses()[args.view].needs if args.view in _of_analyses() else {}
     reader = reader_of(args.model)
     args.spelled = getattr(args, "spelled", False) or "spelled" in needs
-    args.memory = args.memory or ("memory" in needs and (not reader or "memory" in specs()[reader].model_options))
+    args.memory = getattr(args, "memory", False) or (
+        "memory" in needs and (not reader or "memory" in specs()[reader].model_options)
+    )
 
 
 def _check_flags(args: argparse.Namespace, name: str) -> None:
@@ -316,23 +324,22 @@ def _check_flags(args: argparse.Namespace, name: str) -> None:
     Raises:
         TypeError, ValueError: if one does not.
     """
-    requires = {"--allocator": ("memory", args.allocator is not None)}
-    requires |= {"--inplace": ("arena", args.inplace), "--align": ("arena", args.align is not None)}
-    for flag, (view, is_given) in requires.items():
-        if is_given and name != view:
-            raise ValueError(f"{flag} requires --{view}")
+    views = _of_analyses()
+    for other, view in views.items():
+        if other != name and (given := [*_given(args, view)]):
+            raise ValueError(f"{given[0]} requires {_flag(other)}")
     if args.by is not None:
         _check_parts(args)
     elif args.depth is not None and name != "tree":
         raise ValueError("--depth requires --tree or --by module: rows of other views are not nested")
-    if args.fused is not None and name in ("receptive_field", "arena"):
-        raise ValueError(f"--fused cannot be used with --{name.replace('_', '-')}, which fusion does not change")
+    if args.fused is not None and name in views and views[name].is_of_original:
+        raise ValueError(f"--fused cannot be used with {_flag(name)}, which fusion does not change")
     if name == "overview":
         _check_flags_of_overview(args)
-    if name == "memory" and args.sort is not None:
-        raise ValueError("--sort cannot be used with --memory, whose largest blocks come first")
+    if args.sort is not None and name in views and views[name].order:
+        raise ValueError(f"--sort cannot be used with {_flag(name)}, {views[name].order}")
     if args.sort is not None:
-        _chooser(name)(VIEWS[name].columns, [args.sort])
+        _chooser(name)(_shown(name).columns, [args.sort])
     check_depth(args.depth)
     check_top(args.top)
     check_digits(args.digits)
@@ -345,9 +352,10 @@ def _check_parts(args: argparse.Namespace) -> None:
     Raises:
         ValueError: if one is unknown, or if the rows of the view are something else.
     """
-    for view, rows in ROWS_OF_THEIR_OWN.items():
-        if getattr(args, view):
-            raise ValueError(f"--{view} cannot be used with --by: {rows}")
+    reasons = {"overview": "it shows totals and types; leave out one of them"}
+    for view, rows in {**reasons, **{name: each.rows for name, each in _of_analyses().items()}}.items():
+        if rows and getattr(args, view):
+            raise ValueError(f"{_flag(view)} cannot be used with --by: {rows}")
     try:
         check_parts(_keys(args), args.depth)
     except ValueError as error:
@@ -372,25 +380,26 @@ def _check_flags_of_overview(args: argparse.Namespace) -> None:
         raise ValueError(f"--overview: {unknown('format', args.format, MODES_OF_OVERVIEW)}")
 
 
-def _columns(texts: Sequence[str], view: View) -> list[str]:
+def _columns(texts: Sequence[str], view: str) -> list[str]:
     """Return the names of the columns that ``--columns`` asks for.
 
     Raises:
         ValueError: if a name is unknown.
     """
-    sets = view.column_sets
+    shown = _shown(view)
+    sets = shown.column_sets
     percent = getattr(sets, "DEFAULT_AND_PERCENT", sets.DEFAULT)
     by_name = {"default": sets.DEFAULT, "percent": percent, "all": sets.ALL}
     names = [name.strip() for text in texts for name in text.split(",")]
     columns = [*dict.fromkeys(column for name in names for column in by_name.get(name, [name]))]
-    _chooser(next(name for name, each in VIEWS.items() if each is view))(view.columns, columns)
+    _chooser(view)(shown.columns, columns)
     return columns
 
 
 def _view(args: argparse.Namespace) -> str:
     if args.by is not None:
         return {"call": "report", "tree": "tree", "run": "run"}.get(args.by.strip(), "by")
-    names = ("overview", "summary", "layers", "tree", "receptive_field", "memory", "arena")
+    names = ("overview", "summary", "layers", "tree", *_of_analyses())
     for name in names:
         if getattr(args, name):
             return name
@@ -411,11 +420,11 @@ def _show(report: Report, args: argparse.Namespace, options: dict[str, Any], fus
         options: the options of the view.
         fused: the view with this report, if its bytes are those after fusion.
     """
-    keys = options.pop("keys")
+    keys, allocator = options.pop("keys"), options.pop("allocator", None)
 
     def show(ost: IO[str], mode: str) -> None:
         shown = fused if args.view == "fused" else report
-        VIEWS[args.view].show(shown, *keys, ost=ost, mode=mode, **options)
+        _shown(args.view).show(shown, *keys, ost=ost, mode=mode, **options)
 
     if args.output is None:
         show(sys.stdout, args.format or DEFAULT_FORMAT)
@@ -427,8 +436,8 @@ def _show(report: Report, args: argparse.Namespace, options: dict[str, Any], fus
         for remark in report.remarks:
             if remark not in said:
                 print_message(remark)
-    if args.allocator is not None and report.memory is not None:
-        _show_below(report.memory.allocator(args.allocator).describe(), args)
+    if allocator is not None and report.memory is not None:
+        _show_below(report.memory.allocator(allocator).describe(), args)
     for note in _notes(report):
         print_message(f"note: {note}")
 
@@ -457,7 +466,7 @@ def _show_counted(report: Report, args: argparse.Namespace, options: dict[str, A
     if _asks_for_table(args):
         described = counted.describe(options["unit"], args.digits)
         _show(counted.report, args, options)
-        if args.view in WITHOUT_FLOPS:
+        if args.view in (views := _of_analyses()) and views[args.view].without_flops:
             _show_below(described, args)
     else:
         print(counted.describe(options["unit"], args.digits))

@@ -36,7 +36,7 @@ class FusedView(OfReport):
         report: the report with the bytes after fusion, a :class:`costcore.Report`.
     """
 
-    def __init__(self, original: Any, level: str) -> None:
+    def __init__(self, original: Any, level: str = "pointwise") -> None:
         self.original = original
         self.level = level
         self.report: Any = type(original)(fused_trace(original.trace, level))

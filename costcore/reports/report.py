@@ -6,10 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from typing import IO, TYPE_CHECKING, Any
 
-from costcore.analyses.memory.arena_rows import ARENA, ArenaColumns, arena_rows
-from costcore.errors import CostError
 from costcore.ledger.checks import check_top
-from costcore.messages import short_repr
 from costcore.reports.data.report_data import ReportData
 from costcore.reports.report_files import ReportFiles
 from costcore.tables.answer import Answer
@@ -230,10 +227,8 @@ class Report(ReportFiles, Result):
             ValueError: if there is no convention of that name.
             CostError: if it needs what the capture does not know, such as the modules of PyTorch for an ONNX model.
         """
-        from costcore.analyses.conventions.catalog import named
-        from costcore.analyses.conventions.view import view_of
-
-        return view_of(self, named(convention))
+        view: View = self.analysis("conventions", convention=convention)
+        return view
 
     def time(
         self,
@@ -273,10 +268,9 @@ class Report(ReportFiles, Result):
             TypeError, ValueError: if an argument is invalid, or there is no device of that name.
             CostError: if sizes are symbolic (substitute numbers with :meth:`subs`), or the device cannot be read.
         """
-        from costcore.analyses.timing.request import times_of
-        from costcore.reports.time_report import TimeReport
-
-        return times_of(TimeReport, self.trace, device, dtype, fusion, cores, tf32, links)
+        options = {"dtype": dtype, "fusion": fusion, "cores": cores, "tf32": tf32, "links": links}
+        times: TimeReport = self.analysis("time", device=device, **options)
+        return times
 
     def with_profile(self, profile: ReportData) -> Report:
         """Return this report with the times of the trace of a profiler, so that all tables and figures have them.
@@ -295,9 +289,9 @@ class Report(ReportFiles, Result):
             CostError: if it has no times, or no call of the two is the same.
         """
         from costcore.analyses.measured.join import with_profile
+        from costcore.analyses.measured.request import trace_of
 
-        _check_profile(profile)
-        return Report(with_profile(self.trace, profile.trace))
+        return Report(with_profile(self.trace, trace_of(profile)))
 
     def measured(
         self, profile: ReportData | None = None, device: str | PathLike[str] | Device | None = None
@@ -320,11 +314,8 @@ class Report(ReportFiles, Result):
             TypeError, ValueError: if an argument is invalid, or there is no device of that name.
             CostError: if nothing was measured, if no call of the two is the same, or if sizes are symbolic.
         """
-        from costcore.analyses.measured.request import measured_of
-
-        if profile is not None:
-            _check_profile(profile)
-        return measured_of(self.trace, None if profile is None else profile.trace, device)
+        measured: Measured = self.analysis("measured", profile=profile, device=device)
+        return measured
 
     def plot(
         self,
@@ -373,25 +364,12 @@ class Report(ReportFiles, Result):
         asked = request(kind, column, over, device)
         if asked.kind != "sizes" and (at or sizes is not None):
             raise ValueError("at=… and sizes=… need over=…, a name among the sizes")
-        if asked.kind != "roofline" and options:
-            raise TypeError(f"plot has no argument {', '.join(options)}")
-        if over is not None:
-            picture = self._curve(asked.column, over, at or {}, sizes, theme)
-        else:
-            times = None if device is None else self.time(device, **options)
-            picture = picture_of(self, asked, theme, times)
+        options |= {} if device is None else {"device": device}
+        options |= {} if over is None else {"over": over, "at": at or {}, "sizes": sizes}
+        picture = picture_of(self, asked, theme, options)
         if target is not None:
             picture.save(target)
         return picture
-
-    def _curve(self, column: str, over: str, at: Mapping[str, int], sizes: Sequence[int] | None, theme: str) -> Picture:
-        from costcore.analyses.sizes.curve import curve, picture, sizes_between
-
-        limits = self.trace.run.ranges.get(over)
-        if sizes is None and over in self.symbols and limits is None:
-            raise ValueError(f"sizes are needed: nothing is known of the values of {over}")
-        values = sizes_between(*limits) if sizes is None and limits else sizes or []
-        return picture(curve(self.lambdify(column), self.symbols, over, at, values), column, over, theme)
 
     def fused(self, level: str = "pointwise") -> FusedView:
         """Return this report with the bytes that are left after a compiler fused its calls.
@@ -407,9 +385,8 @@ class Report(ReportFiles, Result):
             ValueError: if the level is unknown.
             CostError: if this report is already fused, or if a calculator states an invalid pattern.
         """
-        from costcore.reports.fused_view import FusedView
-
-        return FusedView(self, level)
+        view: FusedView = self.analysis("fusion", level=level)
+        return view
 
     def show_receptive_field(
         self,
@@ -453,13 +430,9 @@ class Report(ReportFiles, Result):
         Raises:
             CostError: if memory was not recorded.
         """
+        memory = self.analysis("memory")
         from costcore.analyses.memory.rows import memory_remarks, memory_rows
 
-        memory = self.memory
-        if memory is None:
-            raise CostError(
-                "memory was not recorded. Pass memory=True to estimate (PyTorch) or to ComputationalCostHook."
-            )
         options = TableOptions(ost, mode, unit, n_digits)
         chosen = choose(BLOCKS, columns)
         rows = memory_rows(memory, top, with_module=BLOCKS["module"] in chosen)
@@ -470,7 +443,7 @@ class Report(ReportFiles, Result):
         ost: IO[str] | None = None,
         mode: str = "table",
         unit: str | None = "autoaligned",
-        columns: Sequence[str] = ArenaColumns.DEFAULT,
+        columns: Sequence[str] | None = None,
         n_digits: int | None = 3,
         *,
         sort: str | None = None,
@@ -485,10 +458,12 @@ class Report(ReportFiles, Result):
         ``inplace`` and ``count_inputs`` are as for :meth:`arena`, all other arguments as for :meth:`show_report`.
         """
         arena = self.arena(align, inplace, count_inputs)
+        from costcore.analyses.memory.arena_rows import ARENA, ArenaColumns, arena_rows
+
         order = None if sort is None else choose(ARENA, [sort])[0]
         rows = arena_rows(arena.entries(), arena.total_entry(), order, top)
         options, defaults = TableOptions(ost, mode, unit, n_digits), (ArenaColumns.DEFAULT, ArenaColumns.ALL)
-        show(rows, choose(ARENA, columns), options, arena.remarks, defaults=defaults)
+        show(rows, choose(ARENA, columns or ArenaColumns.DEFAULT), options, arena.remarks, defaults=defaults)
 
     def to_csv(  # type: ignore[override]  # documented with columns in second place
         self, target: Target = None, columns: Sequence[str] = ReportColumns.ALL
@@ -550,10 +525,3 @@ class Report(ReportFiles, Result):
         columns = with_sent(columns) if SENT.key in self.ledger.sums else columns
         remarks = [*arranged.remarks, *self.remarks]
         show(rows, in_unit(columns, unit), options, remarks, total, is_tree, unit, labels=labels)
-
-
-def _check_profile(profile: object) -> None:
-    if not isinstance(profile, ReportData):
-        raise TypeError(
-            f"profile must be the report of a trace, estimate('step.pt.trace.json.gz') (got {short_repr(profile)})"
-        )

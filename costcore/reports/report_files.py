@@ -17,9 +17,11 @@ class ReportFiles(ReportData):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report in plain JSON types, as ``costcore/reports/report.schema.json`` describes them."""
+        from costcore.analyses.registered import data
         from costcore.reports.serialization.to_json import to_dict
 
-        return to_dict(self.trace, self.ledger.total)
+        of_analyses = data(self)
+        return to_dict(self.trace, self.ledger.total) | ({"analyses": of_analyses} if of_analyses else {})
 
     def to_json(self, target: Target = None, indent: int | None = None) -> str:
         """Return the report as JSON text, and write it to ``target`` if given. Equal reports give the same bytes.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import IO, TYPE_CHECKING, Any
 
 from costcore.analyses.timing.calibrated import plus_minus
 from costcore.analyses.timing.remarks import time_remarks
+from costcore.analyses.timing.request import times_of
 from costcore.analyses.timing.time_rows import (
     TIMES,
     TIMES_BY_TYPE,
@@ -28,6 +30,7 @@ from costcore.tables.table import Table
 from costcore.text.targets import Target, save
 
 if TYPE_CHECKING:
+    from costcore.analyses.devices.device import Device
     from costcore.analyses.timing.comparison import TimeComparison
 
 MOST_TYPES = 5
@@ -194,3 +197,8 @@ class TimeReport(Result, Times):
         from costcore.reports.exports.roofline_svg import roofline_svg
 
         return save(roofline_svg(self), target)
+
+
+def time_of(report: ReportData, device: str | PathLike[str] | Device, **options: Any) -> TimeReport:
+    """Return how long a run takes on a device at least; arguments as for :meth:`costcore.Report.time`."""
+    return times_of(TimeReport, report.trace, device, **options)

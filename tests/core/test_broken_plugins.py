@@ -48,14 +48,16 @@ def install(tmp_path, monkeypatch):
             HEAD + "def costcore_row(frontend): return []",
             "cannot be registered: PluginValidationError: unknown hook 'costcore_row' "
             "(expected costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers, "
-            "costcore_conventions, costcore_devices, costcore_caches, costcore_commands, costcore_quantities). "
+            "costcore_conventions, costcore_devices, costcore_caches, costcore_commands, costcore_analyses, "
+            "costcore_quantities). "
             "Did you mean 'costcore_rows'?",
         ),
         (
             HEAD + "def prices(): return []",
             "cannot be registered: PluginValidationError: unknown hook 'prices' "
             "(expected costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers, "
-            "costcore_conventions, costcore_devices, costcore_caches, costcore_commands, costcore_quantities)",
+            "costcore_conventions, costcore_devices, costcore_caches, costcore_commands, costcore_analyses, "
+            "costcore_quantities)",
         ),
         (
             HEAD + "def costcore_renderers(): return ['svg']",

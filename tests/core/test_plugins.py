@@ -233,7 +233,8 @@ def test_an_unknown_hook_is_refused(registered):
     assert str(caught.value) == (
         "plug-in 'Misspelled' cannot be registered: PluginValidationError: unknown hook 'costcore_calculator' "
         "(expected costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers, "
-        "costcore_conventions, costcore_devices, costcore_caches, costcore_commands, costcore_quantities). "
+        "costcore_conventions, costcore_devices, costcore_caches, costcore_commands, costcore_analyses, "
+        "costcore_quantities). "
         "Did you mean 'costcore_calculators'?"
     )
     assert isinstance(caught.value.__cause__, pluggy.PluginValidationError)

@@ -1,1 +1,12 @@
-"""Named counting conventions: what another tool prints for the same network, from the same capture."""
+"""Counting conventions: what other tools count of the same run."""
+
+from costcore.analyses.analysis import Analysis
+
+ANALYSES = (
+    Analysis(
+        "conventions",
+        "the costs as another tool counts them",
+        f"{__name__}.view:under",
+        quantities=f"{__name__}.convention_quantities:QUANTITIES",
+    ),
+)

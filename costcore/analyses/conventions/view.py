@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from os import PathLike
 from typing import Any
 
+from costcore.analyses.conventions.catalog import named
 from costcore.analyses.conventions.convention import UNIT_NAMES, Convention
 from costcore.analyses.conventions.counted_trace import counted_trace
 from costcore.analyses.conventions.counting import Counts, Line, amounts, count
@@ -214,6 +216,11 @@ class View(OfReport):
     def is_closed_form(self) -> bool:
         """Whether the convention counts the network as a whole, from its sizes: no call or module has an amount."""
         return any(line.position is None for line in self.counts.lines)
+
+
+def under(report: Any, convention: str | PathLike[str]) -> View:
+    """Return a report as the convention of that name or file counts it, see :meth:`costcore.Report.under`."""
+    return view_of(report, named(convention))
 
 
 def view_of(report: Any, convention: Convention) -> View:

@@ -1,1 +1,12 @@
-"""Fused traffic: which calls a compiler runs as one kernel, and the bytes that such groups read and write."""
+"""Fusion: the bytes that are left after a compiler fused the calls."""
+
+from costcore.analyses.analysis import Analysis
+
+ANALYSES = (
+    Analysis(
+        "fusion",
+        "the bytes that are left after a compiler fused the calls",
+        "costcore.reports.fused_view:FusedView",
+        quantities=f"{__name__}.quantities:QUANTITIES",
+    ),
+)

@@ -1,1 +1,51 @@
 """The memory of a run: which blocks were alive when, and what its peak consists of."""
+
+from costcore.analyses.analysis import Analysis, View
+
+POLICIES = ("cuda",)
+"""The allocators whose rules are known."""
+
+MEMORY = Analysis(
+    "memory",
+    "the peak of memory, and the blocks that are alive at it",
+    f"{__name__}.report:memory_of",
+    needs={"memory": True},
+    quantities=f"{__name__}.quantities:QUANTITIES",
+    section="costcore.reports.html.memory:memory_section",
+    pictures={"memory": "costcore.reports.plots.memory:memory"},
+    view=View(
+        "peak of memory, and the blocks alive at it (PyTorch); --train: of a step",
+        "costcore.reports.report:Report.show_memory",
+        "costcore.tables.columns:BLOCKS",
+        "costcore.tables.columns:MemoryColumns",
+        beside=("live_peak", "live", "saved"),
+        order="whose largest blocks come first",
+        arguments={
+            "--allocator": {"choices": POLICIES, "help": "what this allocator takes from the device, in one more line"}
+        },
+        without_flops=True,
+    ),
+)
+
+ARENA = Analysis(
+    "arena",
+    "the memory of an inference run whose values are placed beforehand",
+    f"{__name__}.arena_report:arena_of",
+    section="costcore.reports.html.arena:arena_section",
+    view=View(
+        "memory of an inference run: one row per value, peak SRAM and flash",
+        "costcore.reports.report:Report.show_arena",
+        f"{__name__}.arena_rows:ARENA",
+        f"{__name__}.arena_rows:ArenaColumns",
+        rows="its rows are values in memory, which are not parts of the run; ask for --columns arena",
+        top=20,
+        arguments={
+            "--inplace": {"action": "store_true", "help": "write element-wise results over operands"},
+            "--align": {"type": int, "metavar": "N", "help": "alignment of values in bytes; default: 64"},
+        },
+        without_flops=True,
+        is_of_original=True,
+    ),
+)
+
+ANALYSES = (MEMORY, ARENA)

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields
 from typing import Any, NamedTuple
 
-from costcore.analyses.memory.caching import POLICIES, SEGMENT_STEP, SMALL, Piece, Pool, Settings, rounded
+from costcore.analyses.memory import POLICIES
+from costcore.analyses.memory.caching import SEGMENT_STEP, SMALL, Piece, Pool, Settings, rounded
 from costcore.messages import unknown
 from costcore.tables.answer import Answer, Figure
 from costcore.tables.result import Result

@@ -341,3 +341,8 @@ def _bytes(amount: Dim) -> str:
 
 def _plain(amount: Dim) -> int | str:
     return as_text(amount) if is_symbolic(amount) else int(amount)
+
+
+def arena_of(report: Any, align: int = 64, inplace: bool = False, count_inputs: bool = True) -> Arena:
+    """Return the arena of a run, see :meth:`costcore.Report.arena`."""
+    return Arena(report.trace, align, inplace, count_inputs)

@@ -9,9 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from dataclasses import dataclass
 
-POLICIES = ("cuda",)
-"""The allocators whose rules are known."""
-
 MIB = 2**20
 SMALLEST = 512
 """Blocks are multiples of this, in bytes."""

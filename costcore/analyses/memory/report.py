@@ -6,6 +6,7 @@ from typing import Any
 
 from costcore.analyses.memory.allocator import Allocator, replay
 from costcore.analyses.memory.rows import memory_rows
+from costcore.errors import CostError
 from costcore.ledger.memory_data import MemoryData
 from costcore.messages import unknown
 from costcore.tables.answer import Answer, Figure
@@ -88,3 +89,15 @@ class Memory(Result, MemoryData):
             table: 1 for the timeline, 0 for the blocks that are alive at the peak.
         """
         return super().to_csv(target, table)
+
+
+def memory_of(report: Any) -> Memory:
+    """Return the memory of a run.
+
+    Raises:
+        CostError: if it was not recorded.
+    """
+    ledger = report.trace.run.memory
+    if ledger is None:
+        raise CostError("memory was not recorded. Pass memory=True to estimate (PyTorch) or to ComputationalCostHook.")
+    return Memory(ledger, report.trace.calls)

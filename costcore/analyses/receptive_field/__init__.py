@@ -4,3 +4,23 @@ Along each axis of the input, every value of a run carries a periodic map from i
 positions (``periodic_map``). ``rules`` has a rule per operator, ``propagate`` applies them over a trace, ``fields`` is
 the result.
 """
+
+from costcore.analyses.analysis import Analysis, View
+
+ANALYSES = (
+    Analysis(
+        "receptive_field",
+        "which positions of the input can change one position of an output",
+        f"{__name__}.fields:fields_of",
+        quantities=f"{__name__}.quantities:QUANTITIES",
+        view=View(
+            "which input positions each output position sees, per call",
+            "costcore.reports.report:Report.show_receptive_field",
+            "costcore.tables.columns:RECEPTIVE_FIELDS",
+            "costcore.tables.columns:ReceptiveFieldColumns",
+            beside=("output_shape", "receptive_field"),
+            without_flops=True,
+            is_of_original=True,
+        ),
+    ),
+)

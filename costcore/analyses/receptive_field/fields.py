@@ -352,4 +352,9 @@ def receptive_fields(trace: Trace, index: int | None = None, axes: Sequence[int]
     return ReceptiveFields(trace, followed, reported_axes(followed, axes))
 
 
-__all__ = ["ReceptiveField", "ReceptiveFields", "node_name", "receptive_fields"]
+def fields_of(report: Any, input: int | None = None, axes: Sequence[int] | None = None) -> ReceptiveFields:
+    """Return the receptive fields of a report, see :meth:`costcore.Report.receptive_field`."""
+    return receptive_fields(report.trace, input, axes)
+
+
+__all__ = ["ReceptiveField", "ReceptiveFields", "fields_of", "node_name", "receptive_fields"]

@@ -10,6 +10,7 @@ from costcore.analyses.sizes.code import Code
 from costcore.errors import CostWarning
 from costcore.messages import short_repr
 from costcore.numbers.dims import Dim, ceil_log2, gcd
+from costcore.tables.quantities import numeric
 
 LARGEST = 2**63 - 1
 """The largest number that an array of int64 holds."""
@@ -114,3 +115,16 @@ def _most(a: Any, b: Any) -> Any:
 
 def _tuple(values: Sequence[str]) -> str:
     return values[0] if len(values) == 1 else f"({', '.join(values)})"
+
+
+def formulas_of(report: Any, columns: Sequence[str]) -> Formulas:
+    """Return the totals of columns as a function of the sizes, see :meth:`costcore.Report.lambdify`.
+
+    Raises:
+        ValueError: if there is no column, or an unknown one.
+        CostError: if a formula has no fast function.
+    """
+    if not columns:
+        raise ValueError("lambdify needs a column, such as macs")
+    totals = [numeric(column).total(report.ledger) for column in columns]
+    return Formulas(totals, report.symbols, report.trace.run.ranges)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from costcore.messages import unknown
 from costcore.tables.pictures.picture import Picture
-from costcore.tables.pictures.theme import theme_of
+from costcore.tables.pictures.theme import Theme
 from costcore.tables.pictures.xy import Axis, draw
 from costcore.tables.quantities import column_of
 from costcore.text.table import Column
@@ -79,15 +79,25 @@ def parse_sizes(text: str) -> list[int]:
     raise ValueError(f"{text!r} is invalid (expected 128:4096:128, 128:131072:log2 or 128,512,1024)")
 
 
-def picture(found: Curve, column: str, over: str, theme: str = "light") -> Picture:
-    """Return a curve as a picture; rows are the size and the figure.
+def drawn(
+    report: Any, theme: Theme, column: str, over: str, at: Mapping[str, int], sizes: Sequence[int] | None
+) -> Picture:
+    """Return the total of a column over a name among the sizes of a report; arguments as for ``Report.plot``.
 
     Raises:
-        ValueError: if the theme is unknown.
+        ValueError: if a name is unknown or has no value, or if sizes are needed.
     """
-    look = theme_of(theme)
+    limits = report.trace.run.ranges.get(over)
+    if sizes is None and over in report.symbols and limits is None:
+        raise ValueError(f"sizes are needed: nothing is known of the values of {over}")
+    values = sizes_between(*limits) if sizes is None and limits else sizes or []
+    return picture(curve(report.lambdify(column), report.symbols, over, at, values), column, over, theme)
+
+
+def picture(found: Curve, column: str, over: str, theme: Theme) -> Picture:
+    """Return a curve as a picture; rows are the size and the figure."""
     title = column_of(column)
     x, y = ([pair[i] for pair in found] for i in range(2))
     return Picture(
-        (over, column), found, lambda: draw(Axis(Column(over, over), x), Axis(title, y), line=True, theme=look)
+        (over, column), found, lambda: draw(Axis(Column(over, over), x), Axis(title, y), line=True, theme=theme)
     )

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from costcore.errors import CostError
 from costcore.ir import BITS, Tensor
-from costcore.numbers.dims import as_dim, is_symbolic
+from costcore.numbers.dims import as_dim
 from costcore.numbers.expressions import size_from
-
-
-class Dim(NamedTuple):
-    """A size with a name and, optionally, its range: ``Dim("height", 64, 512)``.
-
-    Attributes:
-        name: the symbol, or a sum or product of symbols and integers (``"16*h"``, ``"seq+1"``).
-        low: the smallest value of the symbol; None if no range is stated.
-        high: the largest value of the symbol; None if no range is stated.
-    """
-
-    name: str
-    low: int | None = None
-    high: int | None = None
+from costcore.trace.input_shapes import Dim, is_named, is_named_shape
 
 
 class Axis(NamedTuple):
@@ -44,7 +31,7 @@ class NamedInputs:
 
     Args:
         inputs: the inputs in any form that :func:`costcore.estimate` takes, but for shapes with the name of a dtype,
-            which :func:`~costcore.analyses.sizes.typed_shapes.with_tensors` makes tensors of; with a text such as
+            which :func:`~costcore.trace.input_shapes.with_tensors` makes tensors of; with a text such as
             ``"seq"`` or ``"16*h"``, a :class:`Dim` or an integer expression of sympy in place of a size.
 
     Attributes:
@@ -110,41 +97,6 @@ class NamedInputs:
             return value
         items = [self._with_shapes(item, change) for item in value]
         return type(value)(items) if type(value) in (list, tuple) else type(value)(*items)
-
-
-def has_names(inputs: Any) -> bool:
-    """Return whether some shape among the inputs has a name in it."""
-    return any(True for _ in _named_shapes(inputs))
-
-
-def _named_shapes(value: Any) -> Iterator[Any]:
-    if isinstance(value, Tensor):
-        if any(map(is_named, value.shape)):
-            yield value.shape
-    elif is_named_shape(value):
-        yield value
-    elif isinstance(value, (Mapping, list, tuple)):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from _named_shapes(item)
-
-
-def is_named_shape(value: Any) -> bool:
-    """Return whether a value is a list or tuple of sizes, some of which have names. A list of texts is not."""
-    if isinstance(value, Dim) or not isinstance(value, (list, tuple)):
-        return False
-    if isinstance(value, list) and all(isinstance(size, str) for size in value):
-        return False
-    return any(map(is_named, value)) and all(is_named(size) or is_integer(size) for size in value)
-
-
-def is_named(size: Any) -> bool:
-    """Return whether a size of a shape has a name."""
-    return isinstance(size, (str, Dim)) or is_symbolic(size)
-
-
-def is_integer(size: Any) -> bool:
-    """Return whether a size of a shape is an integer of any type."""
-    return hasattr(size, "__index__") and not isinstance(size, bool) and getattr(size, "ndim", 0) == 0
 
 
 def _symbols(size: Any) -> list[str]:

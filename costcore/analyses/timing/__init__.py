@@ -1,1 +1,13 @@
 """Time of a run on a device: a lower bound for every group of calls, and what binds it."""
+
+from costcore.analyses.analysis import Analysis
+
+ANALYSES = (
+    Analysis(
+        "time",
+        "how long the run takes on a device at least",
+        "costcore.reports.time_report:time_of",
+        quantities=f"{__name__}.quantities:QUANTITIES",
+        pictures={"roofline": "costcore.reports.plots.roofline:roofline_of"},
+    ),
+)

@@ -8,9 +8,9 @@ and of the binary tree; an all-reduce takes the faster of the two.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from costcore.analyses.topology.link import Link
+from costcore.analyses.topology.link import Link, links_by_group
 from costcore.ir import Cost, Layer
 from costcore.numbers.dims import ceil_log2
 from costcore.trace.trace import Trace
@@ -66,6 +66,15 @@ def communications(trace: Trace, links: Mapping[str, Link]) -> list[Communicatio
         sent = before.sent + times * int(cost.mcomm)
         found[group, size] = before._replace(n_calls=before.n_calls + times, sent=sent, seconds=seconds)
     return [*found.values()]
+
+
+def communications_of(report: Any, links: object = None) -> list[Communication]:
+    """Return what each group of a run communicates; links as for :meth:`costcore.Report.time`, or none.
+
+    Raises:
+        TypeError, ValueError: if a link is invalid.
+    """
+    return communications(report.trace, {} if links is None else links_by_group(links))
 
 
 def collective_seconds(layer: Layer, cost: Cost, link: Link) -> float:

@@ -130,15 +130,28 @@ class ReportData:
         """The lines below a table: operators that are not counted, with bytes and call sites, and assumptions."""
         return caveats.remarks(self._trace)
 
+    def analysis(self, name: str, **options: Any) -> Any:
+        """Return what an analysis answers about this run: one of ours, or of a plug-in.
+
+        ``report.analysis("fusion", level="compiler")`` is ``report.fused("compiler")``.
+
+        Args:
+            name: the name of the analysis.
+            options: the options of the analysis.
+
+        Raises:
+            TypeError, ValueError: if there is no analysis of that name, or if an option is invalid.
+            CostError: if it needs what the capture does not know.
+        """
+        from costcore.analyses.registered import analyzed
+
+        return analyzed(self, name, options)
+
     @property
     def memory(self) -> Memory | None:
         """The memory of the run: its peak and what is alive at it. None unless ``memory=True`` asked for it."""
-        ledger = self._trace.run.memory
-        if ledger is None:
-            return None
-        from costcore.analyses.memory.report import Memory
-
-        return Memory(ledger, self._trace.calls)
+        memory: Memory | None = None if self._trace.run.memory is None else self.analysis("memory")
+        return memory
 
     def subs(self: _Self, values: Mapping[str, Any] | None = None, /, **named: Any) -> _Self:
         """Return this report with values for its symbolic dimensions, ``report.subs(batch=8)``.
@@ -199,11 +212,8 @@ class ReportData:
             ValueError: if there is no column, or another one.
             CostError: if a formula has no fast function.
         """
-        from costcore.analyses.sizes.compiled import Formulas
-
-        if not columns:
-            raise ValueError("lambdify needs a column, such as macs")
-        return Formulas([self._amount(column) for column in columns], self.symbols, self._trace.run.ranges)
+        formulas: Formulas = self.analysis("sizes", columns=columns)
+        return formulas
 
     def to_latex(self, column: str = "flops") -> str:
         """Return the formula of a column as an equation in LaTeX.
@@ -234,9 +244,8 @@ class ReportData:
         Raises:
             ArenaError: if the run has a backward pass, or if lifetimes of values are unknown.
         """
-        from costcore.analyses.memory.arena_report import Arena
-
-        return Arena(self._trace, align, inplace, count_inputs)
+        arena: Arena = self.analysis("arena", align=align, inplace=inplace, count_inputs=count_inputs)
+        return arena
 
     def by(self, *keys: str) -> dict[Any, dict[str, Any]]:
         """Return the sums of the calls, grouped by one or several keys, in order of first call.
@@ -307,9 +316,8 @@ class ReportData:
         Raises:
             CostError: if there is no such input or axis.
         """
-        from costcore.analyses.receptive_field.fields import receptive_fields
-
-        return receptive_fields(self._trace, input, axes)
+        fields: ReceptiveFields = self.analysis("receptive_field", input=input, axes=axes)
+        return fields
 
     def _rows_by_type(self) -> list[TableRow]:
         """Return one row per type, in order of first call."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from costcore.analyses.memory.report import Memory
 from costcore.ledger.ledger import flops_of
 from costcore.reports.data.report_data import ReportData
 from costcore.reports.exports.facts import status
@@ -15,6 +14,9 @@ from costcore.reports.intensity import total_peak_flops
 from costcore.reports.serialization.to_json import to_dict, to_json
 from costcore.text.values import jsonable
 from costcore.trace.run import FLOPS
+
+if TYPE_CHECKING:
+    from costcore.analyses.memory.report import Memory
 
 
 def to_model_card(report: ReportData, input_shape: Any = None) -> str:

@@ -8,10 +8,9 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+from costcore.analyses.registered import sections as analyses
 from costcore.reports.html import sections
-from costcore.reports.html.arena import arena_section
 from costcore.reports.html.data import page_data
-from costcore.reports.html.memory import memory_section
 from costcore.tables import html
 from costcore.tables.html import heading, policy, text
 
@@ -70,9 +69,8 @@ def to_html(report: ReportData, title: str = "", time: str = "", unfused: Report
         unit=text(report.trace.run.unit),
         totals=sections.totals(report),
         uncounted=sections.uncounted(report),
-        memory=memory_section(report),
         time=time,
-        arena=arena_section(report),
+        analyses="\n".join(analyses(report)),
         basis=sections.basis(report),
     )
 

@@ -10,7 +10,6 @@ from costcore.ledger.ledger import SUMS, Ledger, ignored
 from costcore.ledger.module_tree import walk
 from costcore.numbers.dims import Dim, is_symbolic
 from costcore.numbers.symbolic import RANKING_SIZE, as_text, magnitude
-from costcore.reports.html.memory import memory_data
 from costcore.reports.intensity import intensity, multiply_add, peak_flops
 from costcore.text.counted_units import per_byte, short_per_byte
 from costcore.text.escape import printable
@@ -106,8 +105,16 @@ def page_data(report: ReportData, unfused: ReportData | None = None) -> dict[str
         "fused": unfused is not None,
         "ranks": exact.ranks,
         "drawn_at": RANKING_SIZE,
-        "memory": memory_data(report),
+        "memory": _memory(report),
     }
+
+
+def _memory(report: ReportData) -> dict[str, Any] | None:
+    if report.trace.run.memory is None:
+        return None
+    from costcore.reports.html.memory import memory_data
+
+    return memory_data(report)
 
 
 def _add_unfused(nodes: list[list[Any]], calls: list[list[Any]], unfused: ReportData, exact: _ExactText) -> None:

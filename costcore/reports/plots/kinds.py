@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from costcore.analyses.timing.times import Times
+from costcore.analyses.registered import drawn_by
+from costcore.import_paths import imported
 from costcore.messages import unknown
 from costcore.reports.data.report_data import ReportData
-from costcore.reports.plots.intensity import intensity
-from costcore.reports.plots.memory import memory
-from costcore.reports.plots.modules import modules
-from costcore.reports.plots.operators import operators
-from costcore.reports.plots.roofline import roofline
 from costcore.tables.pictures.picture import Picture
 from costcore.tables.pictures.theme import theme_of
 from costcore.tables.quantities import is_quantity, numeric, registered
 
-KINDS = ("operators", "modules", "intensity", "memory", "roofline", "sizes")
-"""The kinds of pictures."""
+OWN = {
+    "operators": "costcore.reports.plots.operators:operators",
+    "modules": "costcore.reports.plots.modules:modules",
+    "intensity": "costcore.reports.plots.intensity:intensity",
+}
+"""The functions that draw the costs of a report, by kind; analyses have further kinds."""
 
 OF_A_COST = ("operators", "modules", "sizes")
 """The kinds that show one cost."""
+
+
+def kinds() -> tuple[str, ...]:
+    """Return the kinds of pictures: of the costs of a report, then those of analyses."""
+    return (*OWN, *drawn_by())
 
 
 class Request(NamedTuple):
     """What a call of ``plot`` asks for.
 
     Attributes:
-        kind: one of :data:`KINDS`.
+        kind: one of :func:`kinds`.
         column: the cost that it shows, if it is one of those :data:`OF_A_COST`.
     """
 
@@ -41,11 +47,11 @@ def request(kind: str | None, column: str | None, over: str | None, device: Any 
     Raises:
         ValueError: if a name is unknown, or two arguments contradict each other.
     """
-    if kind is not None and kind not in KINDS and is_quantity(kind) and column is None:
+    if kind is not None and kind not in kinds() and is_quantity(kind) and column is None:
         kind, column = None, kind
     kind = kind or ("operators" if over is None else "sizes")
-    if kind not in KINDS:
-        raise ValueError(unknown("kind of plot", kind, (*KINDS, *registered())))
+    if kind not in kinds():
+        raise ValueError(unknown("kind of plot", kind, (*kinds(), *registered())))
     if column is not None:
         adds_up = numeric(column).has_share or column == "n_params"
         if kind != "sizes" and not adds_up:
@@ -59,22 +65,24 @@ def request(kind: str | None, column: str | None, over: str | None, device: Any 
     return Request(kind, column or "flops")
 
 
-def picture_of(report: ReportData, asked: Request, theme: str, times: Times | None = None) -> Picture:
-    """Return a picture of any kind but sizes.
+def picture_of(report: ReportData, asked: Request, theme: str, options: Mapping[str, Any]) -> Picture:
+    """Return a picture of any kind.
 
     Args:
         report: the report.
         asked: the kind and the cost.
         theme: ``light`` or ``dark``.
-        times: the time of the run on a device, for a roofline.
+        options: the options of the kind, if an analysis draws it.
 
     Raises:
+        TypeError: if the kind has no such option.
         CostError: if sizes are symbolic, or the run does not have what the picture shows.
         ValueError: if the theme is unknown.
     """
     look = theme_of(theme)
-    if times is not None:
-        return roofline(times, look)
-    if asked.kind in OF_A_COST:
-        return {"operators": operators, "modules": modules}[asked.kind](report, asked.column, look)
-    return {"intensity": intensity, "memory": memory}[asked.kind](report, look)
+    if asked.kind in OWN and options:
+        raise TypeError(f"plot has no argument {', '.join(options)}")
+    draw = imported(OWN.get(asked.kind) or drawn_by()[asked.kind].pictures[asked.kind])
+    cost = {"column": asked.column} if asked.kind in OF_A_COST else {}
+    picture: Picture = draw(report, theme=look, **cost, **options)
+    return picture

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from costcore.analyses.memory.report import Memory
-from costcore.errors import CostError
 from costcore.reports.data.report_data import ReportData
 from costcore.reports.html.memory_picture import STACK, Moment, columns_of
 from costcore.tables.pictures.amounts import in_units
@@ -23,9 +22,7 @@ def memory(report: ReportData, theme: Theme) -> Picture:
     Raises:
         CostError: if memory was not recorded.
     """
-    found = report.memory
-    if found is None:
-        raise CostError("memory was not recorded. Pass memory=True to estimate (PyTorch) or to ComputationalCostHook.")
+    found: Memory = report.analysis("memory")
     moments = columns_of(found, report.trace.calls)
     kinds = [kind for kind in STACK if any(kind in moment.by_kind for moment in moments)]
     rows = [(each.call, each.live, *(each.by_kind.get(kind, 0) for kind in kinds)) for each in moments]

@@ -41,19 +41,19 @@ class Box(NamedTuple):
     is_leaf: bool
 
 
-def modules(report: ReportData, metric: str, theme: Theme) -> Picture:
+def modules(report: ReportData, theme: Theme, column: str) -> Picture:
     """Return the modules, parents before children; rows are path, depth and amount of those that are drawn.
 
     Raises:
         CostError: if sizes are symbolic.
     """
     tree = report.tree()
-    Cells([metric], tree, report.ledger).add_to_tree(tree)
-    tree[metric] = quantity(metric).of(report.ledger, report.ledger.calls) if metric != "n_params" else tree[metric]
-    check_numbers([tree[metric]])
-    boxes = [*_boxes(_branching(tree), metric)] if tree[metric] else []
+    Cells([column], tree, report.ledger).add_to_tree(tree)
+    tree[column] = quantity(column).of(report.ledger, report.ledger.calls) if column != "n_params" else tree[column]
+    check_numbers([tree[column]])
+    boxes = [*_boxes(_branching(tree), column)] if tree[column] else []
     rows = [(box.path, box.depth, box.amount) for box in boxes]
-    return Picture(("module", "depth", metric), rows, lambda: _icicle(report, boxes, metric, theme))
+    return Picture(("module", "depth", column), rows, lambda: _icicle(report, boxes, column, theme))
 
 
 def _branching(node: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -63,33 +63,33 @@ def _branching(node: Mapping[str, Any]) -> Mapping[str, Any]:
     return node
 
 
-def _boxes(root: Mapping[str, Any], metric: str) -> Iterator[Box]:
+def _boxes(root: Mapping[str, Any], column: str) -> Iterator[Box]:
     """Yield the boxes of all modules that are large enough; the largest child of a module is drawn first."""
-    least = root[metric] * LEAST_SHARE
+    least = root[column] * LEAST_SHARE
     stack = [(root, 0, 0)]
     while stack:
         node, depth, start = stack.pop()
-        children = sorted(node["children"], key=lambda child: -_amount(child, metric))
-        drawn = [child for child in children if _amount(child, metric) >= least] if depth < DEEPEST - 1 else []
+        children = sorted(node["children"], key=lambda child: -_amount(child, column))
+        drawn = [child for child in children if _amount(child, column) >= least] if depth < DEEPEST - 1 else []
         name = node["name"] or node["type"] or "total"
-        yield Box(node["path"], name, depth, start, _amount(node, metric), not drawn)
+        yield Box(node["path"], name, depth, start, _amount(node, column), not drawn)
         below = []
         for child in drawn:
             below.append((child, depth + 1, start))
-            start += _amount(child, metric)
+            start += _amount(child, column)
         stack += reversed(below)
 
 
-def _amount(node: Mapping[str, Any], metric: str) -> int:
+def _amount(node: Mapping[str, Any], column: str) -> int:
     """Return the cost of a module; parameters that an earlier module holds too are not part of it."""
-    shared = node["n_shared"] if metric == "n_params" else 0
-    return (node[metric] or 0) - shared
+    shared = node["n_shared"] if column == "n_params" else 0
+    return (node[column] or 0) - shared
 
 
-def _icicle(report: ReportData, boxes: list[Box], metric: str, theme: Theme) -> Any:
-    colors, mains = colors_of(report, theme), _main_operators(report, metric)
+def _icicle(report: ReportData, boxes: list[Box], column: str, theme: Theme) -> Any:
+    colors, mains = colors_of(report, theme), _main_operators(report, column)
     total = boxes[0].amount
-    (divided, *_), title = in_units(column_of(metric, report.trace.run.unit), [total])
+    (divided, *_), title = in_units(column_of(column, report.trace.run.unit), [total])
     unit = divided / total
     axes = axes_of(theme, 9, 6)
     drawn = set()
@@ -111,12 +111,12 @@ def _icicle(report: ReportData, boxes: list[Box], metric: str, theme: Theme) -> 
     return axes.figure
 
 
-def _main_operators(report: ReportData, metric: str) -> dict[str, str]:
+def _main_operators(report: ReportData, column: str) -> dict[str, str]:
     """Return the operator with the largest amount in every module, with all that is inside it."""
     sums: dict[str, dict[str, int]] = {}
     for (module, op), calls in report.ledger.groups("module", "op").items():
         parts = module.split(".") if module else []
         for path in {"", *(".".join(parts[: i + 1]) for i in range(len(parts)))}:
             by_op = sums.setdefault(path, {})
-            by_op[op] = by_op.get(op, 0) + (quantity(metric).of(report.ledger, calls) or 0)
+            by_op[op] = by_op.get(op, 0) + (quantity(column).of(report.ledger, calls) or 0)
     return {path: max(by_op, key=lambda op: by_op[op]) for path, by_op in sums.items()}

@@ -18,29 +18,29 @@ BAR_HEIGHT = 0.28
 """The height of a bar with the space around it, in inches."""
 
 
-def operators(report: ReportData, metric: str, theme: Theme) -> Picture:
+def operators(report: ReportData, theme: Theme, column: str) -> Picture:
     """Return a bar per operator, the largest first; rows are the operator and its amount.
 
     Raises:
         CostError: if sizes are symbolic.
     """
-    shown = quantity(metric)
+    shown = quantity(column)
     sums = [
-        (op, (shown.of(report.ledger, calls) or 0) - (entry["n_shared"] if metric == "n_params" else 0))
+        (op, (shown.of(report.ledger, calls) or 0) - (entry["n_shared"] if column == "n_params" else 0))
         for (op, calls), entry in zip(report.ledger.groups("op").items(), report.by("op").values(), strict=True)
     ]
     check_numbers([amount for _, amount in sums])
     rows = sorted([row for row in sums if row[1]], key=lambda row: -row[1])
-    return Picture(("operator", metric), rows, lambda: _bars(report, rows, metric, theme))
+    return Picture(("operator", column), rows, lambda: _bars(report, rows, column, theme))
 
 
-def _bars(report: ReportData, rows: list[tuple[str, int]], metric: str, theme: Theme) -> Any:
+def _bars(report: ReportData, rows: list[tuple[str, int]], column: str, theme: Theme) -> Any:
     shown, hidden = rows[:MOST_BARS], rows[MOST_BARS:]
     colors = [colors_of(report, theme).get(op, theme.gray) for op, _ in shown]
     if hidden:
         shown, colors = [*shown, (f"{len(hidden)} others", sum(amount for _, amount in hidden))], [*colors, theme.gray]
     total = sum(amount for _, amount in rows)
-    lengths, title = in_units(column_of(metric, report.trace.run.unit), [amount for _, amount in shown])
+    lengths, title = in_units(column_of(column, report.trace.run.unit), [amount for _, amount in shown])
     axes = axes_of(theme, height=1 + BAR_HEIGHT * len(shown))
     bars = axes.barh([*range(len(shown))], lengths, color=colors)
     axes.set(yticks=range(len(shown)), yticklabels=[label(name) for name, _ in shown], xlabel=title)

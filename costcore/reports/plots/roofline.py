@@ -18,6 +18,11 @@ COLORS = {"matrix": 0, "vector": 1, "special": 5, "dram": 2, "cache": 4}
 """The color of what binds, as on the page."""
 
 
+def roofline_of(report: Any, theme: Theme, device: Any, **options: Any) -> Picture:
+    """Return the roofline of a report on a device; options as for :meth:`costcore.Report.time`."""
+    return roofline(report.time(device, **options), theme)
+
+
 def roofline(times: Times, theme: Theme) -> Picture:
     """Return the dots, the largest first; rows are name, FLOP per byte, FLOP per second, what binds, and seconds."""
     dots = dots_of(times)[::-1]

@@ -290,6 +290,6 @@ _ALWAYS = "schema versions status settings total assumptions notes parameters mo
 FILE = entry(
     dict,
     **dict.fromkeys(_ALWAYS.split(), AS_IS),
-    **dict.fromkeys(("n_params_model", "records", *RECORDS), Field(AS_IS, None)),
+    **dict.fromkeys(("n_params_model", "analyses", "records", *RECORDS), Field(AS_IS, None)),
 )
 """The fields of a file, whose parts are read one after another."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from costcore.analyses.sizes.inputs import NamedInputs, has_names
-from costcore.analyses.sizes.typed_shapes import with_tensors
+from costcore.analyses.sizes.inputs import NamedInputs
 from costcore.errors import CostError
 from costcore.ir import Tensor
 from costcore.messages import short_repr
+from costcore.trace.input_shapes import has_names, with_tensors
 
 InputsOfBatch: TypeAlias = "Callable[[int], Any]"
 

@@ -8,7 +8,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from costcore.analyses.conventions.catalog import named
 from costcore.reports.report import Report
 from costcore.tables.quantities import needed_options, quantity
 from costcore.tables.quantity import Quantity
@@ -101,6 +100,8 @@ class Budget:
     def reason_of(self, metric: str) -> str:
         """Return how a metric is counted, if this budget says so."""
         if metric == "flops" and self.convention:
+            from costcore.analyses.conventions.catalog import named
+
             return f"as {named(self.convention).name} counts"
         return f"after fusion ({self.fused})" if metric in FUSED and self.fused else ""
 

@@ -9,7 +9,6 @@ from fractions import Fraction
 from os import PathLike
 from typing import Any, NamedTuple, TypeAlias
 
-from costcore.analyses.timing.remarks import unknown_rates
 from costcore.errors import CostError
 from costcore.ledger.module_paths import path_and_parents
 from costcore.numbers.dims import is_symbolic
@@ -53,6 +52,8 @@ def _too_long(report: Report, budget: Budget) -> Iterator[Violation]:
             nanoseconds = round(1e9 * time.least_seconds)
             yield Violation(where, "bound_seconds", nanoseconds, round(1e9 * limit.most))
         elif time.bound_seconds is None or (budget.strict and time.status != report.status):
+            from costcore.analyses.timing.remarks import unknown_rates
+
             yield Violation(where, reason="; ".join(unknown_rates(time)))
 
 

@@ -7,8 +7,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from costcore.analyses.conventions.catalog import named
-from costcore.analyses.devices.catalog import named as named_device
 from costcore.errors import CostError
 from costcore.messages import unknown
 from costcore.reports.report import Report
@@ -126,6 +124,8 @@ class _Reader:
         convention = str(self._folder / value) if value.endswith(".toml") else value
         try:
             if convention:
+                from costcore.analyses.conventions.catalog import named
+
                 named(convention)
             return convention
         except (ValueError, CostError, OSError) as error:
@@ -153,7 +153,9 @@ class _Reader:
             place = ("time", device, "bound_seconds")
             path = str(self._folder / device) if device.endswith(".toml") else device
             try:
-                named_device(path)
+                from costcore.analyses.devices.catalog import named
+
+                named(path)
                 most = parse_duration(limits.get("bound_seconds"), "bound_seconds")
             except (TypeError, ValueError, OSError) as error:
                 raise self._error(place, str(error)) from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from costcore.analyses.conventions.catalog import conventions, named
 from costcore.errors import CostError
 from costcore.messages import unknown
 from costcore.numbers.dims import Dim
@@ -27,6 +26,8 @@ def figure(name: str) -> Quantity:
         CostError, OSError: if a file that the name has as parameter cannot be read.
     """
     if not is_quantity(name):
+        from costcore.analyses.conventions.catalog import conventions, named
+
         try:
             named(name)
         except ValueError as error:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import IO, Any
 
-from costcore.analyses.conventions.catalog import named
-from costcore.analyses.conventions.convention import UNIT_NAMES
 from costcore.messages import unknown
 from costcore.numbers.symbolic import as_text
 from costcore.studies.sweeps.figures import DEFAULT_COLUMNS, figure
@@ -132,6 +130,9 @@ class ModelTable(Result):
             return Column(name, name)
         column = figure(name).column
         if name == "flops" and self.convention:
+            from costcore.analyses.conventions.catalog import named
+            from costcore.analyses.conventions.convention import UNIT_NAMES
+
             return column._replace(title=f"{UNIT_NAMES[named(self.convention).unit]} ({self.convention})")
         return column
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, NamedTuple
 
-from costcore.analyses.sizes.inputs import has_names
 from costcore.api.estimate import estimate
 from costcore.api.input_notation import input_arguments
 from costcore.api.load_model import check_report, in_mode, load_model, module_search_path
@@ -21,6 +20,7 @@ from costcore.registry.libraries import is_saved_report, usual_inputs
 from costcore.reports.exports.facts import status
 from costcore.reports.report import Report
 from costcore.studies.sweeps.figures import figure, figures_of
+from costcore.trace.input_shapes import has_names
 
 
 class ModelRow(NamedTuple):

@@ -7,7 +7,6 @@ from math import isfinite
 from os import PathLike
 from typing import Any
 
-from costcore.analyses.conventions.catalog import named
 from costcore.api.load_model import MODES
 from costcore.messages import unknown
 from costcore.studies.sweeps.figures import check_columns
@@ -78,8 +77,10 @@ def table(
         raise ValueError("resume needs the .jsonl, .csv or .parquet file of the earlier run as output")
     if mode not in (None, *MODES):
         raise ValueError(unknown("mode", mode, MODES))
-    if convention is not None and named(convention).needs_functions:
-        options = {"spelled": True, **options}
+    if convention is not None:
+        from costcore.analyses.conventions.catalog import needs_functions
+
+        options = {"spelled": True, **options} if needs_functions(convention) else options
     settings = Settings(check_columns(columns), convention, list(python_path), options, mode)
     several = [_named(model, inputs) for model in (models.items() if isinstance(models, Mapping) else models)]
     plan = Plan(jobs, _seconds(timeout), memory_of(memory_limit))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costcore import Dim, Tensor, estimate
-from costcore.analyses.sizes.typed_shapes import with_tensors
+from costcore.trace.input_shapes import with_tensors
 
 IDS = Tensor((2, 128), "int64")
 

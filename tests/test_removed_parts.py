@@ -1,0 +1,115 @@
+"""Everything works without any one folder of analyses or studies; asking for what is in it gives a sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import costcore
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = sorted(
+    f"{wing}.{file.parent.name}"
+    for wing in ("analyses", "studies")
+    for file in (ROOT / "costcore" / wing).glob("*/__init__.py")
+)
+
+SCRIPT = """
+import contextlib, io, json, sys
+from importlib import import_module
+import costcore
+from costcore import CostError, Report, estimate
+from costcore.cli.main import main
+
+def printed(*argv):
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = main(argv)
+        except SystemExit as end:
+            code = end.code
+    return code or 0, out.getvalue(), err.getvalue()
+
+def said(ask):
+    try:
+        ask()
+    except (CostError, ValueError) as error:
+        return str(error)
+    return ""
+
+folder, analyses, names = json.loads(sys.argv[1])
+report = estimate("gemm.onnx")
+report.to_json("gemm.json")
+found = {
+    "file": costcore.__file__,
+    "csv": report.to_csv(),
+    "table": str(report.table("op", columns=["macs", "mrw"])),
+    "read": Report.from_json("gemm.json") == report,
+    "page": "</html>" in report.to_html(),
+    "bars": report.plot(),
+    "cli": printed("gemm.onnx", "--summary", "--format", "csv", "--unit", "none", "--columns", "type,macs"),
+    "help": printed("--help"),
+    "commands": {name: printed(name, "--help") for name in costcore.cli.commands.COMMANDS},
+    "missing": [said(lambda: import_module(f"costcore.{folder}"))]
+    + [said(lambda: report.analysis(name)) for name in analyses]
+    + [said(lambda: getattr(costcore, name)) for name in names],
+}
+print(json.dumps(found))
+"""
+
+
+def without(folder: str, tmp_path: Path) -> None:
+    """Lay out the installed package in ``tmp_path``, by links, without one folder."""
+    wing, _, part = folder.partition(".")
+    package = tmp_path / "costcore"
+    (package / wing).mkdir(parents=True)
+    for room in ("calculators", "frontends"):
+        (package / room).symlink_to(ROOT / room)
+    for file in (ROOT / "costcore").iterdir():
+        if file.name not in (wing, "__pycache__"):
+            (package / file.name).symlink_to(file)
+    for file in (ROOT / "costcore" / wing).iterdir():
+        if file.name not in (part, "__pycache__"):
+            (package / wing / file.name).symlink_to(file)
+
+
+@pytest.mark.frontend("onnx")
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_all_else_works_without(folder, tmp_path):
+    from onnx import TensorProto, helper, save
+
+    node = helper.make_node("Gemm", ["x", "w", "b"], ["y"], transB=1)
+    sizes = {"x": [2, 8], "w": [4, 8], "b": [4], "y": [2, 4]}
+    values = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in sizes.items()}
+    graph = helper.make_graph([node], "gemm", [values[name] for name in "xwb"], [values["y"]])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "gemm.onnx")
+    without(folder, tmp_path)
+    analyses = [each.name for each in getattr(import_module(f"costcore.{folder}"), "ANALYSES", ())]
+    names = [name for name in costcore.__all__ if getattr(costcore, name).__module__.startswith(f"costcore.{folder}.")]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", SCRIPT, json.dumps([folder, analyses, names])]
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    assert Path(found["file"]) == tmp_path / "costcore" / "__init__.py"
+    assert found["csv"].splitlines()[-1].startswith("total,")
+    assert "64" in found["table"]  # 2 x 4 outputs, dot products of length 8
+    assert found["bars"] == [["matmul", 64]]
+    assert found["read"] and found["page"]
+    assert found["cli"] == [0, "Layer type,MACs\nGemm,64\ntotal,64\n", ""]
+    assert found["help"][0] == 0
+    codes = {name: code for name, (code, *_) in found["commands"].items()}
+    assert all(
+        code == 0 or f"costcore: this needs costcore.{folder}," in found["commands"][name][2]
+        for name, code in codes.items()
+    )
+    assert sum(code == 0 for code in codes.values()) >= len(codes) - 6, codes
+    assert found["missing"][0] == f"this needs costcore.{folder}, which this installation of costcore does not have"
+    assert all(found["missing"]) and len(found["missing"]) == 1 + len(analyses) + len(names)
+    assert len(found["missing"]) > 1 or folder == "analyses.devices"
