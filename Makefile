@@ -38,7 +38,7 @@ test-jax: $(JAX_ENVIRONMENT) ## run the tests of the JAX plug-in, in an environm
 test-readers: $(READERS:%=%/.venv/.complete) ## run the tests of the plug-ins that read files, each in an environment of its own
 	@for folder in $(READERS); do (cd $$folder && .venv/bin/python -m pytest -q) || exit 1; done
 
-test-browser: $(BROWSER) chromium ## open the HTML page in a headless Chromium (installed automatically for root on Debian)
+test-browser: $(BROWSER) $(DOCS) chromium ## open the HTML page and the search of the site in a headless Chromium (installed automatically for root on Debian)
 	$(BIN)/python -m pytest -q tests/browser
 
 test-matrix: ## run every test with each pair of PyTorch and Python, one at a time; PAIRS="2.15.0/3.13" for some

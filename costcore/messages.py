@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 
@@ -16,6 +17,16 @@ def qualified_name(function: Any) -> str:
 def error_text(error: Exception) -> str:
     """Return the message of an error; for an ``OSError``, without its number and path."""
     return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+
+
+def line_of(error: BaseException) -> str:
+    """Return where an error was raised, ``(net.py, line 3)`` after a space: the last line outside costcore, if any."""
+    lines, at = [], error.__traceback__
+    while at is not None:
+        lines.append((at.tb_frame.f_code.co_filename, at.tb_lineno))
+        at = at.tb_next
+    outside = [line for line in lines if Path(__file__).parent not in Path(line[0]).parents]
+    return "".join(f" ({Path(file).name}, line {number})" for file, number in (outside or lines)[-1:])
 
 
 def short_repr(value: object) -> str:
@@ -38,9 +49,9 @@ def did_you_mean(names: Iterable[object], expected: Iterable[object]) -> str:
 
 
 def _near(name: str, choices: list[str]) -> list[str]:
-    """Return the nearest match of a name; if there is none, the first choice that begins with the name."""
+    """Return the first choice that begins with a name; if there is none, the nearest match."""
     longer = [choice for choice in choices if name and choice.lower().startswith(name.lower())]
-    return get_close_matches(name, choices, 1) or longer[:1]
+    return longer[:1] or get_close_matches(name, choices, 1)
 
 
 def unknown(what: str, name: object, expected: Iterable[object]) -> str:
@@ -52,9 +63,10 @@ def unknown(what: str, name: object, expected: Iterable[object]) -> str:
     Args:
         what: what is named, ``column``.
         name: the unknown name, or a list of them.
-        expected: the names that exist.
+        expected: the names that exist; none if the caller says where they are.
     """
     names = name if isinstance(name, list) else [name]
     choices = [*expected]
     shown = ", ".join(map(repr, names))
-    return f"unknown {what} {shown} (expected {', '.join(map(str, choices))}){did_you_mean(names, choices)}"
+    listed = f" (expected {', '.join(map(str, choices))})" if choices else ""
+    return f"unknown {what} {shown}{listed}{did_you_mean(names, choices)}"

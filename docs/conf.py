@@ -24,12 +24,14 @@ napoleon_use_ivar = True  # attributes that a docstring describes are described 
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented_params"
 add_module_names = False
+suppress_warnings = ["ref.python"]  # a name such as Cost has its own page and is on that of its module
 
 copybutton_prompt_text = "$ "
 copybutton_exclude = ".linenos, .gp, .go"
 
 html_theme = "furo"
 html_title = f"costcore {release}"
+html_favicon = "_static/icon.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False

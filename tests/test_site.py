@@ -112,6 +112,13 @@ def test_a_link_to_no_file_names_the_document(link):
         places.rewrite(f"[x]({link})", "docs/faq.md", "faq.md")
 
 
+def test_words_of_the_search_are_of_pages(made):
+    pages, _ = made
+    words = site_pages.search_words()
+    assert {f"{page}.md" for page in words} <= pages.keys()
+    assert all(phrases and all(isinstance(phrase, str) for phrase in phrases) for phrases in words.values())
+
+
 DOCUMENTS = ("architecture", "changelog", "contributing", "jax", "openvino", "security", "tflite")
 
 

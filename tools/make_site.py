@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # this checkout is documented, whatever is installed
 
 import costcore  # noqa: E402 - found by the line above
-from tools.site_pages import pages  # noqa: E402
+from tools.site_pages import pages, search_words  # noqa: E402
 
 ASSETS = ("_static", "_templates")
 REDIRECT = """\
@@ -89,6 +89,8 @@ def main(arguments: list[str] | None = None) -> int:
         sys.exit(f"the site cannot be built: {error}")
     status = build(work / "pages", output / costcore.__version__)
     if status == 0:
+        words = json.dumps(search_words())
+        write(output / costcore.__version__ / "_static" / "search_words.js", f"window.costcoreWords = {words};\n")
         list_versions(output)
         print(f"open {output / costcore.__version__ / 'index.html'}")
     return status

@@ -37,7 +37,15 @@ DOCUMENTS = {
     "plugins/costcore-tflite/README.md": "tflite.md",
 }
 """The documents outside docs/, and their pages in the site."""
-MODULES = ("costcore.ir", "costcore.frontend", "costcore.translate", "costcore.hookspecs", "costcore.plugins")
+MODULES = (
+    "costcore.ir",
+    "costcore.trace.call",
+    "costcore.trace.recorder",
+    "costcore.frontend",
+    "costcore.translate",
+    "costcore.hookspecs",
+    "costcore.plugins",
+)
 """Modules that plug-ins import from."""
 
 FENCE = re.compile(r"^(```+)[^\n]*\n.*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -56,6 +64,12 @@ def navigation(file: Path = NAVIGATION) -> list[Section]:
     """Return the sections of the table of contents, in order."""
     sections = tomllib.loads(file.read_text(encoding="utf-8"))["section"]
     return [Section(section["title"], section["pages"]) for section in sections]
+
+
+def search_words(file: Path = NAVIGATION) -> dict[str, list[str]]:
+    """Return what readers may call the subject of a page, by the page, for the search."""
+    words: dict[str, list[str]] = tomllib.loads(file.read_text(encoding="utf-8"))["words"]
+    return words
 
 
 def outside_code(text: str, change: re.Pattern[str], to: object) -> str:

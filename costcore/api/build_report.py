@@ -164,7 +164,8 @@ def warn_about(
             warnings.warn(message, CostWarning, stacklevel=stacklevel)
     if failures:
         raise CostError(
-            f"{'; '.join(failures)}. The report lists these calls in ignored_layers; all other calls are counted."
+            f"{'; '.join(failures)}. Correct it; the report of a ComputationalCostHook has all other "
+            "calls, and these in ignored_layers."
         )
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from costcore.counting.layout import cost_of_free, is_layout
 from costcore.errors import CostError
 from costcore.ir import OPERATION_CLASSES, Calculator, Cost, Layer, Operations
-from costcore.messages import qualified_name
+from costcore.messages import line_of, qualified_name
 from costcore.numbers.dims import Dim, as_dim
 from costcore.numbers.symbolic import is_negative
 from costcore.trace.call import Call, Uncounted
@@ -77,7 +77,8 @@ def cost_of(layer: Layer, calculator: Calculator) -> Cost:
     try:
         result = calculator(layer)
     except CALCULATOR_ERRORS as error:
-        raise CostError(f"{_name(calculator, layer)} raised {type(error).__name__}: {error}") from error
+        problem = f"{type(error).__name__}: {error}{line_of(error)}"
+        raise CostError(f"{_name(calculator, layer)} raised {problem}") from error
     if not isinstance(result, tuple) or len(result) not in (4, 5, 6):
         raise CostError(
             f"{_name(calculator, layer)} returned {result!r} (expected (flops, mread, mwrite, params[, macs[, mcomm]]))"

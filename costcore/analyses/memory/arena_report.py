@@ -319,9 +319,10 @@ class Arena(Result):
         if symbols := self.symbols:
             more = f" and {len(symbols) - MAX_NAMES} more" if len(symbols) > MAX_NAMES else ""
             example = ", ".join(f"{name!r}: 1" for name in symbols[:2])
+            options = " ".join(f"--dim {name}=1" for name in symbols[:2])
             raise ArenaError(
                 f"{what} needs numbers, but sizes depend on {', '.join(symbols[:MAX_NAMES])}{more}. Substitute them, "
-                f"as in report.subs({{{example}}}).arena()"
+                f"as in report.subs({{{example}}}).arena(), or {options} on the command line"
             )
 
 

@@ -8,7 +8,10 @@ from costcore.analyses.timing.group_time import MEMORY
 from costcore.analyses.timing.times import Times
 from costcore.ledger.caveats import remarks
 
-MEANING = "bound: no program with {fusion} takes less on {device}; programs usually take several times as long"
+MEANING = (
+    "bound: no program with {fusion} takes less on {device}; launches are not counted, and runs measured on a CPU took "
+    "2.2 to 10 times their bounds"
+)
 FUSIONS = {"none": "one kernel per call", "pointwise": "pointwise fusion", "compiler": "the fusion of a compiler"}
 WHOLE_RUN_MEANING = "whole run: weights and inputs come from memory once; only what fits may already be in a cache"
 UNCALIBRATED = "no estimate of the usual time: this device was not calibrated (costcore calibrate)"

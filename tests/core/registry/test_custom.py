@@ -107,7 +107,12 @@ def test_a_calculator_that_raises_is_named(toy):
 
     hook = ComputationalCostHook()
     hook.add_custom_cost_calculator("toy::Wave", broken)
-    with pytest.raises(CostError, match=r"broken for 'toy::Wave' raised KeyError: 'no such operand'"), hook:
+    with (
+        pytest.raises(
+            CostError, match=r"broken for 'toy::Wave' raised KeyError: 'no such operand' \(test_custom\.py, line \d+\)"
+        ),
+        hook,
+    ):
         toy.run("toy::Wave")
 
 

@@ -151,7 +151,8 @@ def test_unknown_sizes_give_a_symbolic_peak_that_is_right_for_every_size():
     for n, width in ((1, 1), (1, 12), (1, 13), (7, 100)):
         assert report.subs(n=n, width=width).arena().peak == max(2008 * n, 160 * n * width)
     assert report.subs(n=2, width=1).arena().size == 64 * -(-16 // 64) + 64 * -(-4000 // 64)
-    with pytest.raises(ArenaError, match=r"a layout needs numbers, but sizes depend on n, width\. Substitute them"):
+    remedy = r"Substitute them, as in report\.subs\(.*\)\.arena\(\), or --dim n=1 --dim width=1 on the command line"
+    with pytest.raises(ArenaError, match=rf"a layout needs numbers, but sizes depend on n, width\. {remedy}"):
         _ = arena.size
     with pytest.raises(ArenaError, match="an order needs numbers"):
         _ = arena.lower_bound
