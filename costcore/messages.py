@@ -63,10 +63,9 @@ def unknown(what: str, name: object, expected: Iterable[object]) -> str:
     Args:
         what: what is named, ``column``.
         name: the unknown name, or a list of them.
-        expected: the names that exist; none if the caller says where they are.
+        expected: the names that exist.
     """
     names = name if isinstance(name, list) else [name]
     choices = [*expected]
     shown = ", ".join(map(repr, names))
-    listed = f" (expected {', '.join(map(str, choices))})" if choices else ""
-    return f"unknown {what} {shown}{listed}{did_you_mean(names, choices)}"
+    return f"unknown {what} {shown} (expected {', '.join(map(str, choices))}){did_you_mean(names, choices)}"

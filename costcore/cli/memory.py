@@ -19,6 +19,7 @@ from costcore.cli.models import (
 )
 from costcore.cli.options import add_frontend_switches, add_model_options, command_parser
 from costcore.cli.running import print_message, run_command, write_text
+from costcore.registry.frontends import reader_of
 from costcore.studies.batch_size.accumulation import check_global_batch
 from costcore.studies.batch_size.fit import Fit, fit
 from costcore.studies.batch_size.limit import CONTEXT, DEVICES, Limit, make_limit
@@ -49,7 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
         EPILOG,
     )
     parser.add_argument("model", metavar="MODEL", help="package.module:factory or file.py:factory")
-    parser.add_argument("--fit", required=True, metavar="SIZE", help='memory of the device, as 24GiB or "80 GB"')
+    parser.add_argument("--fit", metavar="SIZE", help='memory of the device, as 24GiB or "80 GB"')
     add_model_options(parser)
     parser.add_argument(
         "--checkpoint", metavar="CLASS", help="run modules of this class under activation checkpointing"
@@ -83,6 +84,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _memory(args: argparse.Namespace) -> int:
     check_model(args.model, "whose batch cannot change")
+    if reader_of(args.model):
+        raise ValueError(
+            f"{args.model} is a file, of which costcore {args.model} --arena states the memory of an inference, and "
+            f"costcore fit {args.model} DEVICE whether that fits. The largest batch is found of PyTorch models."
+        )
+    if args.fit is None:
+        raise ValueError(f"--fit is missing, the memory of the device, as in costcore memory {args.model} --fit 24GiB")
     asked_mode(args)
     memory, context, workspace = (parse_bytes(getattr(args, name), f"--{name}") for name in TERMS)
     limit = make_limit(memory, context, workspace, args.fragmentation, args.device)

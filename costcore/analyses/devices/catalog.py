@@ -8,7 +8,7 @@ from pathlib import Path
 
 from costcore.analyses.devices.device import Device
 from costcore.analyses.devices.toml import read_device
-from costcore.messages import unknown
+from costcore.messages import did_you_mean
 from costcore.plugins import cached, objects_from_plugins
 
 DATA = Path(__file__).parent / "data"
@@ -28,7 +28,7 @@ def named(device: str | PathLike[str] | Device) -> Device:
 
     Raises:
         TypeError: if ``device`` is anything else.
-        ValueError: if there is none of that name; the message lists the known ones.
+        ValueError: if there is none of that name; the message names the nearest one.
         CostError: if the file is not a device.
         OSError: if the file cannot be read.
     """
@@ -40,7 +40,12 @@ def named(device: str | PathLike[str] | Device) -> Device:
         return read_device(device)
     found = _known().get(str(device)) or next((each for each in _known().values() if device in each.aliases), None)
     if found is None:
-        raise ValueError(unknown("device", str(device), [*_known(), "or the path of a .toml file"]))
+        names = [*(alias for each in _known().values() for alias in each.aliases), *_known()]
+        near = did_you_mean([str(device)], names) or "."
+        raise ValueError(
+            f"unknown device {str(device)!r}{near} `costcore devices` lists the {len(_known())} known ones; the path "
+            "of a .toml file is one of your own"
+        )
     return found
 
 

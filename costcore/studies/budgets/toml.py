@@ -28,16 +28,6 @@ TIME_KEYS = ("bound_seconds", "dtype", "fusion", "cores", "tf32")
 """The keys of a limit on time; all but the first are arguments of :meth:`costcore.Report.time`."""
 
 
-USUAL_NAMES = {
-    "flash": "weights",
-    "sram": "arena",
-    "ram": "arena",
-    "parameters": "n_params",
-    "latency": "bound_seconds@l4",
-}
-"""What others call a quantity, and its name here."""
-
-
 class BudgetError(CostError):
     """An invalid budget; the message includes the file, line and key."""
 
@@ -199,8 +189,7 @@ class _Reader:
         if ".toml" in parameter:
             name = f"{stem}{at}{self._folder / parameter}"
         if not is_quantity(name):
-            other = f". Did you mean {USUAL_NAMES[name]!r}?" if name in USUAL_NAMES else ""
-            raise self._error(key_path, unknown("key", name, () if other else (*numbers(), "max_increase")) + other)
+            raise self._error(key_path, unknown("key", name, (*numbers(), "max_increase")))
         try:
             found = quantity(name)
         except (ValueError, OSError) as error:

@@ -117,7 +117,7 @@ def test_strict_fails_if_a_call_has_no_time(tmp_path, mine, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--device", "h10"], "unknown device 'h10' (expected a100-sxm4-40gb"),
+        (["--device", "h10"], "unknown device 'h10'. Did you mean 'h100'? `costcore devices` lists the 3"),
         (["--device", "l4", "--dtype", "fp16"], "unknown dtype 'fp16'"),
         (["--device", "l4", "--fusion", "all"], "invalid choice: 'all'"),
         (["--device", "l4", "--cores", "2"], "cores applies to a CPU (l4 is a gpu)"),

@@ -6,7 +6,6 @@ from costcore.reports.report import Report
 from costcore.studies.budgets.budget import Violation
 from costcore.studies.budgets.check import check
 from costcore.studies.budgets.toml import BudgetError, read_budget
-from costcore.tables.quantities import is_quantity
 from costcore.trace.memory_ledger import MemoryLedger
 from costcore.trace.trace import Trace
 from tests.core import html_reports
@@ -302,11 +301,3 @@ def test_files_that_limits_name_are_relative_to_the_budget(write):
     budget = write('[total]\n"bound_seconds@mine.toml:float16" = "1 ns"\n')
     (violation,) = check(MODEL, budget)
     assert (violation.metric, violation.value) == (f"bound_seconds@{device}:float16", 256)  # 512 bytes in float32
-
-
-@pytest.mark.parametrize(("name", "here"), [("flash", "weights"), ("sram", "arena"), ("parameters", "n_params")])
-def test_the_usual_name_of_a_quantity_leads_to_ours(name, here):
-    with pytest.raises(BudgetError) as caught:
-        read_budget({"total": {name: "1M"}})
-    assert str(caught.value) == f"budget: total: unknown key {name!r}. Did you mean {here!r}?"
-    assert is_quantity(here)

@@ -57,7 +57,7 @@ def test_limits_on_time_stand_beside_those_on_costs():
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        ({"l5": {"bound_seconds": 1}}, "time.l5: unknown device 'l5' (expected"),
+        ({"l5": {"bound_seconds": 1}}, "time.l5: unknown device 'l5'. `costcore devices` lists"),
         ({"l4": {}}, 'bound_seconds must be a number of seconds or a string such as "5 ms" (got None)'),
         ({"l4": {"bound_seconds": "5 min"}}, "such as \"5 ms\" (got '5 min')"),
         ({"l4": {"bound_seconds": 0}}, "bound_seconds must be positive (got 0)"),
