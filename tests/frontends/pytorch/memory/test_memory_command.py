@@ -145,7 +145,7 @@ def test_no_batch_fits(target, capsys):
         (("--fit", "8GiB", "--input", "nx64"), 2, "is invalid (expected 1x3x224x224"),
         (("--fit", "8GiB", "--train", "--checkpoint", "Blok"), 2, "unknown class of modules in checkpoint 'Blok'"),
         (("--fit", "8GiB", "--input", "batch,63"), 1, "with a batch of 2"),
-        ((), 2, "the following arguments are required: --fit"),
+        ((), 2, "--fit is missing, the memory of the device"),
     ],
 )
 def test_mistakes(target, capsys, arguments, code, message):
@@ -167,8 +167,9 @@ def test_inputs_are_required_and_other_models_refused(target, capsys):
     with pytest.raises(SystemExit):
         main(["memory", "report.json", "--fit", "8GiB", "--input", "batch,64"])
     assert "is a saved report, whose batch cannot change" in capsys.readouterr().err
-    assert main(["memory", "net.onnx", "--fit", "8GiB", "--input", "batch,64"]) == 1
-    assert "the onnx frontend does not record the memory of a run" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["memory", "net.onnx", "--fit", "8GiB", "--input", "batch,64"])
+    assert "net.onnx is a file, of which costcore net.onnx --arena states" in capsys.readouterr().err
 
 
 def test_the_command_and_the_function_agree(target, capsys):
