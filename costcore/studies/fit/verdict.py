@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from costcore.analyses.sizes.inputs import has_names
-from costcore.analyses.sizes.typed_shapes import with_tensors
 from costcore.errors import ArenaError
 from costcore.registry.frontends import frontend_of
 from costcore.reports.report import Report
@@ -27,6 +25,7 @@ from costcore.tables.table import Table
 from costcore.text.amounts import readable
 from costcore.text.table import Column
 from costcore.text.values import Shown
+from costcore.trace.input_shapes import has_names, with_tensors
 
 
 @dataclass(frozen=True, repr=False)
