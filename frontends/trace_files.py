@@ -7,7 +7,8 @@ import re
 _OF_PROFILER = re.compile(rb'"(traceEvents|deviceProperties|distributedInfo)"\s*:')
 _OF_OBSERVER = re.compile(rb'"nodes"\s*:\s*\[')
 _NODE = re.compile(rb'"(ctrl_deps|fw_parent|op_schema)"|\[pytorch\|profiler\|execution_trace')
-_EVENTS = re.compile(rb'\s*\[\s*\{[^{}]*"ph"\s*:')
+_EVENTS = re.compile(rb'\s*\[\s*\{(?![^{}]*"cat"\s*:\s*"(Session|Node)")[^{}]*"ph"\s*:')
+"""The beginning of a list of events; those of ONNX Runtime, whose first is of its session, begin otherwise."""
 
 
 def is_trace(head: bytes) -> bool:

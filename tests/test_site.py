@@ -71,6 +71,7 @@ def test_every_document_and_every_family_has_a_page(made):
         "contributing.md",
         "changelog.md",
         "jax.md",
+        "kernels.md",
         "openvino.md",
         "tflite.md",
         "operators/index.md",
@@ -119,7 +120,7 @@ def test_words_of_the_search_are_of_pages(made):
     assert all(phrases and all(isinstance(phrase, str) for phrase in phrases) for phrases in words.values())
 
 
-DOCUMENTS = ("architecture", "changelog", "contributing", "jax", "openvino", "security", "tflite")
+DOCUMENTS = ("architecture", "changelog", "contributing", "jax", "kernels", "openvino", "security", "tflite")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ DOCUMENTS = ("architecture", "changelog", "contributing", "jax", "openvino", "se
     [
         (
             [["architecture", "changelog"]],
-            "does not list contributing, jax, one, openvino, security, tflite; add each page to a section",
+            "does not list contributing, jax, kernels, one, openvino, security, tflite; add each page to a section",
         ),
         ([[*DOCUMENTS, "one", "two"]], "lists pages that do not exist: two"),
         ([[*DOCUMENTS, "one"], ["one"]], "lists pages twice: one"),

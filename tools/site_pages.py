@@ -33,6 +33,7 @@ DOCUMENTS = {
     "SECURITY.md": "security.md",
     "DETAILS.md": "operators/index.md",
     "plugins/costcore-jax/README.md": "jax.md",
+    "plugins/costcore-kernels/README.md": "kernels.md",
     "plugins/costcore-openvino/README.md": "openvino.md",
     "plugins/costcore-tflite/README.md": "tflite.md",
 }

@@ -9,14 +9,19 @@ from typing import Any
 
 from costcore.analyses.devices.catalog import named
 from costcore.analyses.devices.device import Device
+from costcore.analyses.devices.runtime_names import device_named
 from costcore.analyses.timing.calibrated import plus_minus
 from costcore.analyses.timing.calibration import Calibration
 from costcore.analyses.timing.calibration_table import Conditions, to_table
+from costcore.analyses.timing.from_traces import calibration_of
 from costcore.analyses.timing.toml_text import toml_text
+from costcore.api.estimate import estimate
 from costcore.cli.exit_codes import FAILURE, SUCCESS
+from costcore.cli.models import printed_warnings
 from costcore.cli.options import command_parser
 from costcore.cli.running import print_message, run_command
-from costcore.registry.frontends import ability, specs
+from costcore.errors import CostError
+from costcore.registry.frontends import ability, reader_of, specs
 from costcore.text.targets import save
 
 MAX_NOISE = 0.15
@@ -25,6 +30,7 @@ MAX_NOISE = 0.15
 EPILOG = """examples:
   costcore calibrate --device cpu --output my-cpu.toml
   costcore calibrate --device cuda:0 --dtype bfloat16 --base h100-sxm5-80gb --output my-gpu.toml
+  costcore calibrate --from-trace monday.json.gz tuesday.json.gz --output my-gpu.toml
 
 then, with what the sweep measured:
   report.time(device="my-cpu.toml").seconds
@@ -42,6 +48,13 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--output", required=True, metavar="FILE", help="the device file to write, which ends with .toml"
+    )
+    parser.add_argument(
+        "--from-trace",
+        nargs="+",
+        metavar="FILE",
+        help="instead of measuring: traces of torch.profiler, best of several networks, on the device that "
+        "--base names; default: the one that they name",
     )
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda:0 or another of PyTorch")
     parser.add_argument(
@@ -67,6 +80,8 @@ def _calibrate(args: argparse.Namespace) -> int:
         raise ValueError(f"--output must end with .toml (got {args.output!r})")
     if not (folder := Path(args.output).resolve().parent).is_dir():
         raise NotADirectoryError(f"{args.output} cannot be written: {folder} is not a folder")
+    if args.from_trace:
+        return _from_traces(args)
     base = None if args.base is None else _base(args)
     able = next(spec for spec in specs().values() if "calibrate" in spec.abilities)
     calibration, conditions = ability(able, "calibrate")(args.device, args.dtype, args.threads, args.quick, args.seed)
@@ -78,6 +93,36 @@ def _calibrate(args: argparse.Namespace) -> int:
         )
         return FAILURE
     save(toml_text(device_file(Path(args.output).stem, args.device, calibration, conditions, base)), args.output)
+    return SUCCESS
+
+
+def _from_traces(args: argparse.Namespace) -> int:
+    """Write the device file of what a profiler recorded.
+
+    Raises:
+        CostError: if the traces name no device that is known, or have no times of it.
+    """
+    if args.device != "cpu" or args.quick:
+        raise ValueError(
+            "--from-trace measures nothing: it takes neither --device nor --quick; --base names the device"
+        )
+    reports = []
+    for path in args.from_trace:
+        if not reader_of(path):
+            raise CostError(f"{path} is not a trace of torch.profiler")
+        with printed_warnings(path, is_quiet=True):
+            reports.append(estimate(path))
+    profile = reports[0].trace.run.profile
+    name = args.base or (device_named(profile.device) if profile is not None else "")
+    if not name:
+        raise CostError(f"{args.from_trace[0]} names no device of which there is a file: pass --base DEVICE")
+    device = named(name)
+    found = calibration_of([each.trace for each in reports], [Path(path).name for path in args.from_trace], device)
+    print(_summary(found.calibration, found.conditions))
+    for reason, n in found.left_out.items():
+        print(f"left out: {n} calls {reason}")
+    content = device_file(Path(args.output).stem, device.kind, found.calibration, found.conditions, device)
+    save(toml_text(content), args.output)
     return SUCCESS
 
 
@@ -95,7 +140,7 @@ def _base(args: argparse.Namespace) -> Device:
 
 def _summary(calibration: Calibration, conditions: Conditions) -> str:
     rates = calibration.rates
-    families = {point.site.family for point in calibration.points}
+    families = {point.site.key for point in calibration.points}
     lines = [
         f"{conditions.device}: {len(calibration.points)} points of {len(families)} families in "
         f"{conditions.sweep_seconds:.0f} s, noise {conditions.noise:.0%}",
@@ -104,7 +149,7 @@ def _summary(calibration: Calibration, conditions: Conditions) -> str:
     ]
     seconds: dict[str, float] = {}
     for site, time in calibration.points:
-        seconds[site.family] = seconds.get(site.family, 0.0) + time
+        seconds[site.key] = seconds.get(site.key, 0.0) + time
     longest = sorted(seconds, key=lambda family: -seconds[family])[:12]
     return "\n".join([*lines, *(f"  {family:<16} {_error(calibration, family)}" for family in longest)])
 

@@ -10,6 +10,7 @@ from typing import IO, Any
 
 from costcore.analyses.devices.catalog import named
 from costcore.analyses.devices.device import Device
+from costcore.analyses.timing.bound import BOUNDS, LEAST, OBSERVED
 from costcore.analyses.timing.request import TF32_OPERATORS
 from costcore.analyses.timing.retyped import check_dtype
 from costcore.analyses.timing.time_rows import TIMES, TIMES_BY_TYPE
@@ -75,6 +76,12 @@ def build_parser() -> argparse.ArgumentParser:
         choices=LEVELS,
         help="calls that run as one kernel: none, pointwise (element-wise loops), compiler (also epilogues of "
         "products); default: none",
+    )
+    parser.add_argument(
+        "--bound",
+        choices=BOUNDS,
+        default=LEAST,
+        help=f"{OBSERVED}: the larger one that no kernel undercut which was seen on the device; default: {LEAST}",
     )
     parser.add_argument("--cores", type=int, metavar="N", help="cores of a CPU that compute; default: all")
     parser.add_argument(
@@ -177,6 +184,7 @@ def _checked(args: argparse.Namespace, devices: Sequence[Device]) -> dict[str, A
         "fusion": args.fusion,
         "cores": args.cores,
         "tf32": _tf32(args.tf32),
+        "bound": args.bound,
         **_links(args.links),
     }
 

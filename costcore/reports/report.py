@@ -238,6 +238,7 @@ class Report(ReportFiles, Result):
         cores: int | None = None,
         tf32: Collection[str] | None = None,
         links: str | Mapping[str, Any] | None = None,
+        bound: str = "least",
     ) -> TimeReport:
         """Return how long the run takes on a device at least, per call and in total.
 
@@ -263,16 +264,18 @@ class Report(ReportFiles, Result):
                 ``costcore/analyses/topology/data/links.toml``, such as ``"nvlink4"``, or
                 ``{"gbs": 25, "latency_us": 5}``; for a mesh, a dict of these by dimension,
                 ``{"tp": "nvlink4", "dp": "infiniband-ndr"}``.
+            bound: ``least``, which nothing can undercut, or ``observed``, the larger one that no kernel undercut which
+                was seen on the device.
 
         Raises:
             TypeError, ValueError: if an argument is invalid, or there is no device of that name.
             CostError: if sizes are symbolic (substitute numbers with :meth:`subs`), or the device cannot be read.
         """
-        options = {"dtype": dtype, "fusion": fusion, "cores": cores, "tf32": tf32, "links": links}
+        options = {"dtype": dtype, "fusion": fusion, "cores": cores, "tf32": tf32, "links": links, "bound": bound}
         times: TimeReport = self.analysis("time", device=device, **options)
         return times
 
-    def with_profile(self, profile: ReportData) -> Report:
+    def with_profile(self, profile: ReportData | str | PathLike[str]) -> Report:
         """Return this report with the times of the trace of a profiler, so that all tables and figures have them.
 
         ::
@@ -282,19 +285,22 @@ class Report(ReportFiles, Result):
 
         Args:
             profile: the report of a trace of the same model. Calls take the times of those with the same phase, module,
-                operator and shapes, in the same order.
+                operator and shapes, in the same order. For the report of a graph, the file with the times that its
+                runtime measured of the nodes: ONNX Runtime, TensorRT, OpenVINO.
 
         Raises:
-            TypeError: if it is not a report.
-            CostError: if it has no times, or no call of the two is the same.
+            TypeError: if it is neither.
+            CostError: if it has no times or cannot be read, or no call of the two is the same.
         """
-        from costcore.analyses.measured.join import with_profile
-        from costcore.analyses.measured.request import trace_of
+        from costcore.analyses.measured.request import run_with
 
-        return Report(with_profile(self.trace, trace_of(profile)))
+        return Report(run_with(self.trace, profile))
 
     def measured(
-        self, profile: ReportData | None = None, device: str | PathLike[str] | Device | None = None
+        self,
+        profile: ReportData | str | PathLike[str] | None = None,
+        device: str | PathLike[str] | Device | None = None,
+        bound: str = "least",
     ) -> Measured:
         """Return where the time of the run goes: measured time beside the bound of calls, other work, and idle time.
 
@@ -305,16 +311,17 @@ class Report(ReportFiles, Result):
             estimate(net, (8, 3, 224, 224)).measured(step).table("module").show()
 
         Args:
-            profile: the report of a trace of the same model, whose times the calls of this report take. Default: this
-                report, which is itself that of a trace.
+            profile: whose times the calls of this report take, as for :meth:`with_profile`. Default: this report, which
+                is itself that of a trace.
             device: whose bounds they are compared with, as for :meth:`time`. Default: the one that the trace names, if
                 there is a file of it.
+            bound: ``least`` or ``observed``, as for :meth:`time`.
 
         Raises:
             TypeError, ValueError: if an argument is invalid, or there is no device of that name.
             CostError: if nothing was measured, if no call of the two is the same, or if sizes are symbolic.
         """
-        measured: Measured = self.analysis("measured", profile=profile, device=device)
+        measured: Measured = self.analysis("measured", profile=profile, device=device, bound=bound)
         return measured
 
     def plot(

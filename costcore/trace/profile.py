@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 
 class CallTime(NamedTuple):
@@ -15,12 +19,14 @@ class CallTime(NamedTuple):
         alone: its part of the span. Every instant of the span belongs to one call, to something else, or is idle: of
             several kernels that run at once, to the one that computes and began first.
         n_kernels: how many pieces of work the device did for it.
+        aside: how much of ``device`` it filled memory, or copied from or to the host.
     """
 
     device: int
     host: int
     alone: int
     n_kernels: int
+    aside: int = 0
 
 
 class Elsewhere(NamedTuple):
@@ -73,6 +79,7 @@ class Profile(NamedTuple):
         elsewhere: work of no call.
         streams: the streams of the device.
         tf32: whether the names of kernels say that products of float32 were rounded to TF32.
+        inside: calls that have no kernel of their own: the position of the call whose kernel computes them, by theirs.
     """
 
     device: str
@@ -83,3 +90,35 @@ class Profile(NamedTuple):
     elsewhere: tuple[Elsewhere, ...] = ()
     streams: tuple[Stream, ...] = ()
     tf32: bool = False
+    inside: Mapping[int, int] = MappingProxyType({})
+
+
+class Interval(NamedTuple):
+    """A span of time with its owner; of several at once, the one with the least rank counts."""
+
+    start: int
+    end: int
+    rank: tuple[int, int]
+    owner: Any
+
+
+def divide(intervals: Iterable[Interval], start: int, end: int) -> tuple[dict[Any, int], int]:
+    """Return how much of a span each owner has, and how much nobody has; the parts add up to the span."""
+    found = sorted((max(x.start, start), min(x.end, end), x.rank, i, x.owner) for i, x in enumerate(intervals))
+    times = sorted({start, end, *(x[0] for x in found if x[0] < x[1]), *(x[1] for x in found if x[0] < x[1])})
+    owned: dict[Any, int] = defaultdict(int)
+    idle, at = 0, 0
+    active: list[tuple[tuple[int, int], int, int, Any]] = []
+    for begin, stop in pairwise(times):
+        while at < len(found) and found[at][0] <= begin:
+            first, last, rank, i, owner = found[at]
+            if first < last:
+                heapq.heappush(active, (rank, i, last, owner))
+            at += 1
+        while active and active[0][2] <= begin:
+            heapq.heappop(active)
+        if active:
+            owned[active[0][3]] += stop - begin
+        else:
+            idle += stop - begin
+    return dict(owned), idle

@@ -111,6 +111,8 @@ class Device:
         aliases: other names by which it is chosen, such as ``h100``.
         notes: what a user of the figures should know.
         calibration: the table of a calibrated device; empty if it was never calibrated.
+        least_kernel_us: how long the shortest kernel took that was ever seen on the device, in microseconds; None if
+            that is unknown.
     """
 
     name: str
@@ -127,6 +129,7 @@ class Device:
     aliases: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     calibration: Mapping[str, Any] = field(default_factory=dict)
+    least_kernel_us: float | None = None
 
     @property
     def checked(self) -> str:

@@ -46,6 +46,7 @@ def read_device(path: str | PathLike[str]) -> Device:
         units = 132                        # streaming multiprocessors, cores
         clock_max_mhz = 1980               # the highest, not the one of the data sheet
         fast_convolution = true            # whether Winograd and FFT may save products; default: true
+        least_kernel_us = 1.12             # the shortest kernel that was seen, for bound="observed"
         unbounded = ["dram"]               # what does not bind on purpose: vector, dram; default: nothing
         [peak.matrix]                      # dense TFLOP/s at the highest clock
         bfloat16 = 1070.5
@@ -100,6 +101,7 @@ class _Reader:
             aliases=self._texts(content.get("aliases", []), "aliases"),
             notes=self._texts(content.get("notes", []), "notes"),
             calibration=self._table(content, "calibration"),
+            least_kernel_us=self._number(content, "least_kernel_us", ""),
         )
 
     def _unbounded(self, content: Mapping[str, Any]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 from costcore.analyses.measured.alignment import aligned
 from costcore.errors import CostError
 from costcore.trace.call import Call
-from costcore.trace.profile import Elsewhere
+from costcore.trace.profile import Elsewhere, Profile
 from costcore.trace.trace import Trace
 
 ONLY_THERE = "in the profile only"
@@ -53,11 +53,17 @@ def with_profile(trace: Trace, other: Trace) -> Trace:
     ]
     elsewhere.sort(key=lambda each: -each.time)
     found_profile = profile._replace(calls=calls, elsewhere=(*profile.elsewhere, *elsewhere))
+    return with_times(trace, found_profile)
+
+
+def with_times(trace: Trace, profile: Profile) -> Trace:
+    """Return a run with what was measured of it."""
+    clock = "device" if profile.clock == "device" else "host"
     records = (
-        record._replace(seconds=getattr(calls[i], clock) / 1e9 if i in calls else None)
+        record._replace(seconds=getattr(profile.calls[i], clock) / 1e9 if i in profile.calls else None)
         for i, record in enumerate(trace)
     )
-    return Trace(tuple(records), trace.run.recording(profile=found_profile))
+    return Trace(tuple(records), trace.run.recording(profile=profile))
 
 
 def pairs_of(trace: Trace, other: Trace) -> dict[int, int]:

@@ -197,6 +197,10 @@ class Measured(Result):
         whole = sum(each.time for each in self.calls)
         for native, time in uncounted.most_common(5):
             lines.append(f"not counted: {native}, {time / whole:.1%} of the time of calls" if whole else native)
+        if self.profile.inside:
+            lines.append(
+                f"{len(self.profile.inside)} calls have no kernel of their own: computed by another, or before"
+            )
         if self.n_missed:
             lines.append(f"{self.n_missed} calls of the run are not in the profile")
         if self.profile.tf32:

@@ -9,6 +9,8 @@ from costcore.analyses.devices.device import Device
 from costcore.analyses.devices.runtime_names import device_named
 from costcore.analyses.measured.join import with_profile
 from costcore.analyses.measured.measured import Measured
+from costcore.analyses.measured.node_join import with_runtime_profile
+from costcore.analyses.timing.bound import LEAST
 from costcore.analyses.timing.request import times_of
 from costcore.analyses.timing.times import Times
 from costcore.errors import CostError
@@ -16,9 +18,29 @@ from costcore.messages import short_repr
 from costcore.trace.trace import Trace
 
 
-def measured_of(report: Any, profile: Any = None, device: str | PathLike[str] | Device | None = None) -> Measured:
+def run_with(trace: Trace, profile: Any) -> Trace:
+    """Return a run with the times of the report of another one, or of the file of a runtime.
+
+    Raises:
+        TypeError: if ``profile`` is neither.
+        CostError: if it cannot be read, or nothing of the two is the same.
+    """
+    if isinstance(profile, (str, PathLike)):
+        return with_runtime_profile(trace, profile)
+    other = getattr(profile, "trace", None)
+    if not isinstance(other, Trace):
+        raise TypeError(
+            "profile must be the report of a trace, estimate('step.pt.trace.json.gz'), or the file of a runtime "
+            f"(got {short_repr(profile)})"
+        )
+    return with_profile(trace, other)
+
+
+def measured_of(
+    report: Any, profile: Any = None, device: str | PathLike[str] | Device | None = None, bound: str = LEAST
+) -> Measured:
     """Return where the time of a run goes; arguments as for :meth:`costcore.Report.measured`."""
-    run: Trace = report.trace if profile is None else with_profile(report.trace, trace_of(profile))
+    run: Trace = report.trace if profile is None else run_with(report.trace, profile)
     recorded = run.run.profile
     if recorded is None:
         raise CostError(
@@ -26,19 +48,5 @@ def measured_of(report: Any, profile: Any = None, device: str | PathLike[str] | 
             "report.measured(estimate('step.pt.trace.json.gz'))"
         )
     chosen = device if device is not None else device_named(recorded.device) or None
-    times = None if chosen is None else times_of(Times, run, chosen)
-    return Measured(run, recorded, times, len(run) - len(recorded.calls))
-
-
-def trace_of(profile: Any) -> Trace:
-    """Return the run of the report of a trace.
-
-    Raises:
-        TypeError: if it is not a report.
-    """
-    trace = getattr(profile, "trace", None)
-    if not isinstance(trace, Trace):
-        raise TypeError(
-            f"profile must be the report of a trace, estimate('step.pt.trace.json.gz') (got {short_repr(profile)})"
-        )
-    return trace
+    times = None if chosen is None else times_of(Times, run, chosen, bound=bound)
+    return Measured(run, recorded, times, len(run) - len(recorded.calls) - len(recorded.inside))

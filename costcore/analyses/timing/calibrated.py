@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import compress
 from math import fsum, hypot, sqrt
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from costcore.analyses.timing.calibration import FAR, Estimate
 from costcore.analyses.timing.calibration_table import Conditions, from_table
 from costcore.analyses.timing.families import Site, site_of
 from costcore.analyses.timing.group_time import GroupTime
+from costcore.ir import Layer
 from costcore.trace.trace import Trace
 
 FLOATS = ("float", "bfloat", "complex")
@@ -49,7 +50,7 @@ class Estimated(NamedTuple):
 def estimate_groups(groups: Sequence[GroupTime], trace: Trace, device: Device) -> Calibrated:
     """Set the ``seconds`` of every group by the calibration of a device, and return how sure they are.
 
-    A group of another dtype than that of the calibration has no time. A group of several calls is estimated as its main
+    A product of a dtype of which no product was measured has no time. A group of several calls is estimated as its main
     call with the operations and bytes of the group.
 
     Raises:
@@ -61,10 +62,13 @@ def estimate_groups(groups: Sequence[GroupTime], trace: Trace, device: Device) -
     estimates: list[Estimated] = []
     foreign: dict[str, None] = {}
     for group in groups:
-        if dtypes := _float_dtypes(group) - {conditions.dtype}:
-            foreign |= dict.fromkeys(sorted(dtypes))
-            continue
         site = _site(group)
+        dtypes = float_dtypes(group)
+        if site.kind == "product" and (unknown := dtypes - calibration.dtypes):
+            foreign |= dict.fromkeys(sorted(unknown))
+            continue
+        if dtypes:
+            site = site._replace(dtype=dtype_of(group.main.layer, dtypes))
         estimate = calibration.estimate(site)
         group.seconds = max(estimate.seconds * group.times, group.bound_seconds)
         estimates.append(Estimated(group, group.seconds, site, estimate))
@@ -86,12 +90,18 @@ def _site(group: GroupTime) -> Site:
     return main._replace(flops=flops, nbytes=(group.read + group.written) / group.times)
 
 
-def _float_dtypes(group: GroupTime) -> set[str]:
+def float_dtypes(group: GroupTime) -> set[str]:
     """Return the dtypes in which a group computes: the floating ones, or those of products of integers."""
     tensors = [t for call in group.calls for t in (*call.layer.inputs.values(), *call.layer.outputs) if not t.is_scalar]
     floats = {tensor.dtype for tensor in tensors if tensor.dtype.startswith(FLOATS)}
     is_integer_product = not floats and any(cost.macs for cost in group.costs())
     return {tensor.dtype for tensor in tensors} if is_integer_product else floats
+
+
+def dtype_of(layer: Layer, dtypes: Collection[str]) -> str:
+    """Return the dtype in which a layer computes, of those that it has: that of its first input of one of them."""
+    tensors = (*layer.inputs.values(), *layer.outputs)
+    return next(tensor.dtype for tensor in tensors if tensor.dtype in dtypes)
 
 
 def plus_minus(error: float | None) -> str:

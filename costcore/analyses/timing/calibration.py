@@ -15,7 +15,7 @@ from itertools import pairwise
 from math import dist, exp, log
 from typing import NamedTuple
 
-from costcore.analyses.timing.families import Axes, Site, product_of, steps_of
+from costcore.analyses.timing.families import APART, Axes, Site, product_of, steps_of
 from costcore.analyses.timing.tiles import wave_seconds
 from costcore.errors import CostError
 
@@ -53,7 +53,7 @@ class Errors(NamedTuple):
     """The errors of a calibration.
 
     Attributes:
-        families: by family.
+        families: by family, with its dtype if points have several.
         kinds: by kind, the error of a family without points, whose calls all err in the same direction. Some kinds
             have none.
     """
@@ -71,7 +71,7 @@ class Errors(NamedTuple):
         if distance is None:
             whole = self.kinds.get(site.kind)
             return None if whole is None else Error(whole, whole)
-        growth = self.families[site.family]
+        growth = self.families[site.key]
         for (near, error), (far, larger) in pairwise(growth):
             if distance < far:
                 return error.towards(larger, (distance - near) / (far - near))
@@ -154,20 +154,28 @@ class Interpolation:
 
     def __init__(self, points: Iterable[Point], rates: Rates) -> None:
         self._rates = rates
-        self._families: Efficiencies = {}
+        self._families: dict[str, dict[str, list[tuple[Axes, float]]]] = {}
         self._kinds: Efficiencies = {}
         for site, seconds in points:
             log_efficiency = log(rates.ideal(site) / seconds)
-            self._families.setdefault(site.family, []).append((site.axes, log_efficiency))
-            self._kinds.setdefault(site.kind, []).append((site.size, log_efficiency))
+            self._families.setdefault(site.family, {}).setdefault(site.dtype, []).append((site.axes, log_efficiency))
+            self._kinds.setdefault(_kind(site), []).append((site.size, log_efficiency))
+
+    def dtype_of(self, site: Site) -> str | None:
+        """Return the dtype whose points say most of a call: its own, or for other calls than products another."""
+        dtypes = self._families.get(site.family, {})
+        if site.dtype in dtypes:
+            return site.dtype
+        return next(iter(dtypes), None) if site.kind != "product" else None
 
     def seconds(self, site: Site) -> tuple[float, float | None]:
         """Return the time of a call, and the distance of the nearest point of its family; None without any."""
-        points = self._families.get(site.family)
-        if points is None:
+        dtype = self.dtype_of(site)
+        if dtype is None:
             kinds = self._kinds
-            points = kinds.get(site.kind) or [each for some in kinds.values() for each in some]
+            points = kinds.get(_kind(site)) or [each for some in kinds.values() for each in some]
             return self._rates.ideal(site) / exp(mean_of(nearest_of(points, site.size))), None
+        points = self._families[site.family][dtype]
         known = len(points[0][0])
         if known > len(site.axes):
             raise CostError(
@@ -176,7 +184,13 @@ class Interpolation:
             )
         comparable = site._replace(axes=site.axes[:known])
         nearest = nearest_of(points, comparable.axes)
-        return self._rates.ideal(comparable) / exp(mean_of(nearest)), nearest[0][0]
+        apart = 0.0 if dtype == site.dtype else APART
+        return self._rates.ideal(comparable) / exp(mean_of(nearest)), nearest[0][0] + apart
+
+
+def _kind(site: Site) -> str:
+    """Return what calls without points of their family are estimated from: products of one dtype, others of any."""
+    return f"{site.kind} {site.dtype}".strip() if site.kind == "product" else site.kind
 
 
 def nearest_of(points: Sequence[tuple[Axes, float]], axes: Axes) -> Neighbors:
@@ -194,13 +208,23 @@ class Calibration:
     """What a sweep measured on a device.
 
     Args:
-        points: the measured calls, of one dtype.
+        points: the measured calls. Those of several dtypes state them.
         errors: the relative errors by family and kind.
         units: multiprocessors of a GPU; 0 for other devices.
+        dtype: the dtype of points that state none.
+        is_of_kernels: whether the times are those of kernels, so that a call without one takes none.
     """
 
-    def __init__(self, points: Sequence[Point], errors: Errors, units: int = 0) -> None:
+    def __init__(
+        self,
+        points: Sequence[Point],
+        errors: Errors,
+        units: int = 0,
+        dtype: str = "",
+        is_of_kernels: bool = False,
+    ) -> None:
         self.points = tuple(points)
+        self.dtype, self.is_of_kernels = dtype, is_of_kernels
         self.errors = errors
         self.rates = Rates.of(points, units)
         self._seen: dict[Site, Estimate] = {}
@@ -209,10 +233,24 @@ class Calibration:
     def _interpolation(self) -> Interpolation:
         return Interpolation(self.points, self.rates)
 
+    @cached_property
+    def dtypes(self) -> frozenset[str]:
+        """The dtypes of the products that were measured; of all calls without any."""
+        of_products = {point.site.dtype or self.dtype for point in self.points if point.site.kind == "product"}
+        return frozenset(of_products or {point.site.dtype or self.dtype for point in self.points})
+
     def estimate(self, site: Site) -> Estimate:
-        """Return the estimated time of a call."""
+        """Return the estimated time of a call; its dtype is that of the points if they state none."""
         found = self._seen.get(site)
         if found is None:
-            seconds, distance = self._interpolation.seconds(site)
-            found = self._seen[site] = Estimate(seconds, self.errors.of(site, distance), distance)
+            found = self._seen[site] = self._estimate(site)
         return found
+
+    def _estimate(self, site: Site) -> Estimate:
+        if self.is_of_kernels and site.kind == "free":
+            return Estimate(0.0, Error(0.0, 0.0), 0.0)
+        if site.dtype == self.dtype:
+            site = site._replace(dtype="")
+        seconds, distance = self._interpolation.seconds(site)
+        known = site._replace(dtype=self._interpolation.dtype_of(site) or "")
+        return Estimate(seconds, self.errors.of(known, distance), distance)

@@ -26,6 +26,10 @@ OTHER_FAMILIES: Mapping[int, str] = {1: "error_of_other_families", FORMAT: "erro
 """The key of the errors of families without points."""
 
 
+KERNEL_CLOCK = "kernel"
+"""The clock of times of kernels alone, as traces have them."""
+
+
 class CalibrationError(CostError):
     """An invalid calibration; the message includes the device and the key."""
 
@@ -38,7 +42,8 @@ class Conditions:
         device: name of the processor, as the machine reports it.
         dtype: the dtype of weights and activations.
         threads: number of threads of a CPU; 0 for other devices.
-        clock: what was measured: ``cpu_time`` of one thread, ``wall`` time, or ``events`` on the device.
+        clock: what was measured: ``cpu_time`` of one thread, ``wall`` time, ``events`` on the device, or
+            ``kernel``: of kernels alone, as traces have it.
         date: the day, as ``2026-11-22``.
         noise: by how much the time of the same chains differed between start, middle and end of the sweep.
         sweep_seconds: how long the sweep took.
@@ -68,19 +73,21 @@ class Conditions:
 
 def to_table(calibration: Calibration, conditions: Conditions) -> dict[str, Any]:
     """Return the table that :func:`from_table` reads."""
-    by_family: dict[tuple[str, str], list[Point]] = {}
+    by_family: dict[tuple[str, str, str], list[Point]] = {}
     for point in calibration.points:
-        by_family.setdefault((point.site.family, point.site.kind), []).append(point)
+        by_family.setdefault((point.site.family, point.site.dtype, point.site.kind), []).append(point)
     families = [
         {
             "name": name,
             "kind": kind,
+            **({"dtype": dtype} if dtype else {}),
             "errors": [
-                [_short(distance), *map(_short, error)] for distance, error in calibration.errors.families[name]
+                [_short(distance), *map(_short, error)]
+                for distance, error in calibration.errors.families[points[0].site.key]
             ],
             "points": [_row(each) for each in points],
         }
-        for (name, kind), points in sorted(by_family.items())
+        for (name, dtype, kind), points in sorted(by_family.items())
     ]
     return {
         "format": FORMAT,
@@ -134,14 +141,15 @@ class _Reader:
             place = f"family {i + 1}: "
             points += self._family(family, place, FAMILY_KEYS[version])
             if version == FORMAT:
-                growths[family["name"]] = self._growth(family, place)
+                growths[points[-1].site.key] = self._growth(family, place)
         if not any(point.site.kind != "free" for point in points):
             raise self._error("there are no measured points")
         if version == FORMAT:
             errors = Errors(growths, self._errors_of_kinds(table.get(OTHER_FAMILIES[FORMAT])))
         else:
             errors = left_out_errors(points, Rates.of(points, conditions.units))
-        return Calibration(points, errors, conditions.units), conditions
+        is_of_kernels = conditions.clock == KERNEL_CLOCK
+        return Calibration(points, errors, conditions.units, conditions.dtype, is_of_kernels), conditions
 
     def _condition(self, table: Mapping[str, Any], name: str) -> Any:
         kind = Conditions.__dataclass_fields__[name].type
@@ -175,15 +183,17 @@ class _Reader:
         return [float(value) for value in row]
 
     def _family(self, table: Any, place: str, keys: Sequence[str]) -> list[Point]:
-        if not isinstance(table, Mapping) or sorted(table) != sorted(keys):
+        if not isinstance(table, Mapping) or sorted({*table} - {"dtype"}) != sorted(keys):
             raise self._error(f"{place}expected a table with {', '.join(keys)} (got {short_repr(table)})")
-        name, kind = table["name"], table["kind"]
+        name, kind, dtype = table["name"], table["kind"], table.get("dtype", "")
+        if not isinstance(dtype, str):
+            raise self._error(f"{place}dtype must be a text (got {short_repr(dtype)})")
         if not isinstance(name, str) or kind not in KINDS:
             raise self._error(f"{place}{unknown('kind', kind, KINDS)}")
         rows = [self._numbers(row, place) for row in self._list(table, "points", place)]
         if len({len(row) for row in rows}) > 1:
             raise self._error(f"{place}all points of {name!r} need equally many coordinates")
-        return [Point(Site(name, kind, tuple(row[3:]), row[1], row[2]), row[0]) for row in rows]
+        return [Point(Site(name, kind, tuple(row[3:]), row[1], row[2], dtype), row[0]) for row in rows]
 
     def _numbers(self, row: Any, place: str) -> list[float]:
         if not isinstance(row, Sequence) or len(row) < 3 or not all(map(_is_number, row)) or row[0] <= 0:

@@ -67,6 +67,7 @@ class Site(NamedTuple):
         axes: the coordinates within the family. Points of older files may lack the last ones.
         flops: operations, with two for a fused multiply-add.
         nbytes: bytes read and written.
+        dtype: in which it computes; empty if a calibration has points of one dtype only.
     """
 
     family: str
@@ -74,6 +75,12 @@ class Site(NamedTuple):
     axes: Axes
     flops: float
     nbytes: float
+    dtype: str = ""
+
+    @property
+    def key(self) -> str:
+        """The family with the dtype."""
+        return f"{self.family} {self.dtype}" if self.dtype else self.family
 
     @property
     def size(self) -> Axes:

@@ -30,6 +30,7 @@ class GroupTime:
         work: the work of each call, and what it needs and the device file does not state.
         least_read: bytes that one execution must read, see :func:`costcore.analyses.timing.least_read.least_reads`.
         device: the device.
+        is_observed: whether the bound is the observed one.
 
     Attributes:
         calls: its calls.
@@ -42,7 +43,13 @@ class GroupTime:
     """
 
     def __init__(
-        self, group: Group, records: Sequence[CallCost], work: Sequence[Needs], least_read: int, device: Device
+        self,
+        group: Group,
+        records: Sequence[CallCost],
+        work: Sequence[Needs],
+        least_read: int,
+        device: Device,
+        is_observed: bool = False,
     ) -> None:
         self.records = tuple(records)
         self.calls: tuple[Call, ...] = tuple(record.call for record in records)
@@ -50,7 +57,8 @@ class GroupTime:
         self.read, self.written = int(group.read) * self.times, int(group.written) * self.times
         self.work = tuple(pipes for pipes, _ in work)
         self.missing = frozenset().union(*(missing for _, missing in work))
-        self.bound: Bound = bound_of(Work.sum(self.work), least_read, float(group.written - group.copied), device)
+        written = float(group.written - group.copied)
+        self.bound: Bound = bound_of(Work.sum(self.work), least_read, written, device, is_observed)
         self.seconds: float | None = None
 
     @property
@@ -86,7 +94,9 @@ class GroupTime:
                 yield record.cost
 
 
-def timed(trace: Trace, fusion: str, device: Device, tf32: Collection[str]) -> list[GroupTime]:
+def timed(
+    trace: Trace, fusion: str, device: Device, tf32: Collection[str], is_observed: bool = False
+) -> list[GroupTime]:
     """Return the time of every group of calls; one with a call that is not counted is left out.
 
     Args:
@@ -94,6 +104,7 @@ def timed(trace: Trace, fusion: str, device: Device, tf32: Collection[str]) -> l
         fusion: the level of fusion.
         device: the device.
         tf32: the operators whose float32 products may be rounded to TF32.
+        is_observed: whether bounds are the observed ones.
     """
     known: dict[tuple[int, int], Needs] = {}
     has_memory = device.memory.dram_gbs is not None or "dram" in device.unbounded
@@ -112,5 +123,5 @@ def timed(trace: Trace, fusion: str, device: Device, tf32: Collection[str]) -> l
         records = [trace.records[i] for i in group.calls]
         works = [work(record.call.layer, record.cost) for record in records if record.cost is not None]
         if len(works) == len(records):
-            timed_groups.append(GroupTime(group, records, works, least_read, device))
+            timed_groups.append(GroupTime(group, records, works, least_read, device, is_observed))
     return timed_groups

@@ -43,12 +43,24 @@ FEWEST_FAMILIES = 5
 """Of a kind with fewer families, the error of another one is that of families of any kind."""
 
 
-def left_out_errors(points: Sequence[Point], rates: Rates) -> Errors:
-    """Return the relative errors by family and kind."""
+def left_out_errors(points: Sequence[Point], rates: Rates, sources: Sequence[int] | None = None) -> Errors:
+    """Return the relative errors by family and kind.
+
+    Args:
+        points: the measured calls.
+        rates: their best rates.
+        sources: the run in which each point was measured, if runs are left out instead of points: all of its run are
+            left out with a point, and its error is that at the distance of the nearest point of another run.
+    """
     families: dict[str, list[Point]] = {}
-    for point in points:
-        families.setdefault(point.site.family, []).append(point)
-    misses = {family: _misses(each, rates) for family, each in families.items()}
+    of_family: dict[str, list[int]] = {}
+    for i, point in enumerate(points):
+        families.setdefault(point.site.key, []).append(point)
+        of_family.setdefault(point.site.key, []).append(0 if sources is None else sources[i])
+    misses = {
+        family: _misses(each, rates) if sources is None else _misses_of_runs(each, of_family[family], rates)
+        for family, each in families.items()
+    }
     common = [[miss for each in misses.values() for miss in each[i]] for i in range(len(DISTANCES))]
     of_all = _growth(common, ())
     growths = {family: _growth(each, of_all) for family, each in sorted(misses.items())}
@@ -63,6 +75,24 @@ def _misses(family: Sequence[Point], rates: Rates) -> list[list[float]]:
         axes, log_efficiency = efficiencies[i]
         for misses, estimated in zip(found, _estimates(axes, efficiencies, i), strict=False):
             misses.append(abs(exp(estimated - log_efficiency) - 1))  # measured by estimated time
+    return found
+
+
+def _misses_of_runs(family: Sequence[Point], sources: Sequence[int], rates: Rates) -> list[list[float]]:
+    """Return the relative errors of estimates from the points of other runs, for every distance that they are apart.
+
+    An error counts for all distances up to that of the nearest point: nearer ones are surer.
+    """
+    found: list[list[float]] = [[] for _ in DISTANCES]
+    efficiencies = [(point.site.axes, log(rates.ideal(point.site) / point.seconds)) for point in family]
+    for (axes, log_efficiency), source in zip(efficiencies, sources, strict=True):
+        others = [each for each, other in zip(efficiencies, sources, strict=True) if other != source]
+        if others:
+            nearest = nearest_of(others, axes)
+            miss = abs(exp(mean_of(nearest) - log_efficiency) - 1)
+            for misses, distance in zip(found, DISTANCES, strict=True):
+                if distance <= nearest[0][0]:
+                    misses.append(miss)
     return found
 
 
@@ -121,7 +151,9 @@ def _errors_of_kinds(families: Mapping[str, Sequence[Point]], rates: Rates) -> d
         others = [
             each
             for other, found in efficiencies.items()
-            if other != family and families[other][0].site.kind == kind
+            if other != family
+            and families[other][0].site.kind == kind
+            and (kind != "product" or families[other][0].site.dtype == members[0].site.dtype)
             for each in found
         ]
         if others and kind in errors:

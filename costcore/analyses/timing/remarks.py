@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from costcore.analyses.timing.bound import MARGIN, OBSERVED
 from costcore.analyses.timing.group_time import MEMORY
 from costcore.analyses.timing.times import Times
 from costcore.ledger.caveats import remarks
@@ -28,6 +29,12 @@ def time_remarks(report: Times) -> list[str]:
 def meaning(report: Times) -> list[str]:
     """Return what a bound is, and of one of the whole run that is larger than the sum of its parts, why."""
     lines = [MEANING.format(fusion=FUSIONS[report.fusion], device=report.device.name)]
+    if report.bound_kind == OBSERVED:
+        name = report.device.name
+        lines = [
+            f"observed bound: no kernel that was seen on {name} took less than {report.device.least_kernel_us} us, of "
+            f"which {MARGIN:.0%} count, and none moved more than fits its cache faster than its memory"
+        ]
     return [*lines, WHOLE_RUN_MEANING] if report.beyond_groups > 0 else lines
 
 

@@ -6,8 +6,9 @@ from collections.abc import Collection
 from os import PathLike
 from typing import TypeVar
 
-from costcore.analyses.devices.catalog import named
+from costcore.analyses.devices.catalog import devices, named
 from costcore.analyses.devices.device import Device
+from costcore.analyses.timing.bound import BOUNDS, LEAST, OBSERVED
 from costcore.analyses.timing.retyped import check_dtype
 from costcore.analyses.timing.times import Times
 from costcore.analyses.topology.link import links_by_group
@@ -34,6 +35,7 @@ def times_of(
     cores: int | None = None,
     tf32: Collection[str] | None = None,
     links: object = None,
+    bound: str = LEAST,
 ) -> AnyTimes:
     """Return the times of a run on a device as an object of this class; options as for :meth:`costcore.Report.time`."""
     chosen = named(device)
@@ -44,6 +46,13 @@ def times_of(
         raise ValueError(unknown("level of fusion", fusion, LEVELS))
     if cores is not None:
         chosen = _part_of(chosen, cores)
+    if bound not in BOUNDS:
+        raise ValueError(unknown("bound", bound, BOUNDS))
+    if bound == OBSERVED and chosen.least_kernel_us is None:
+        seen = ", ".join(name for name, each in devices().items() if each.least_kernel_us is not None)
+        raise CostError(
+            f"no kernel was seen on {chosen.name}: bound='observed' is known of {seen}, and of a file of your own"
+        )
     if trace.run.unit != "FLOPs":
         raise CostError(f"FLOPs of this report are {trace.run.unit}. Time the report of costcore's own convention.")
     if trace.run.fusion is not None:
@@ -53,7 +62,7 @@ def times_of(
         )
     _check_numbers(trace)
     with collector_off():
-        return kind(trace, chosen, fusion, _tf32(trace, tf32), dtype, by_group)
+        return kind(trace, chosen, fusion, _tf32(trace, tf32), dtype, by_group, bound)
 
 
 def _check_numbers(trace: Trace) -> None:

@@ -8,7 +8,7 @@ from itertools import chain
 from math import fsum
 
 from costcore.analyses.devices.device import Device
-from costcore.analyses.timing.bound import Bound, bound_of
+from costcore.analyses.timing.bound import LEAST, OBSERVED, Bound, bound_of
 from costcore.analyses.timing.calibrated import Calibrated, estimate_groups, plus_minus
 from costcore.analyses.timing.group_time import GroupTime, timed
 from costcore.analyses.timing.retyped import retyped
@@ -28,6 +28,7 @@ class Times:
         fusion: the level of fusion.
         tf32: the operators whose float32 products may be rounded to TF32.
         dtype: the dtype of weights and activations; None for those of the run.
+        bound: ``least`` or ``observed``; see :mod:`costcore.analyses.timing.bound`.
         links: the links between processes, by group; see :func:`costcore.analyses.topology.link.links_by_group`.
 
     Attributes:
@@ -51,13 +52,15 @@ class Times:
         tf32: Collection[str],
         dtype: str | None = None,
         links: Mapping[str, Link] | None = None,
+        bound: str = LEAST,
     ) -> None:
         self.trace = trace if dtype is None else retyped(trace, dtype)
         self.device = device
         self.fusion = fusion
         self.tf32 = tuple(tf32)
         self.dtype = dtype
-        self.groups: list[GroupTime] = timed(self.trace, fusion, device, tf32)
+        self.bound_kind = bound
+        self.groups: list[GroupTime] = timed(self.trace, fusion, device, tf32, bound == OBSERVED)
         self.missing = frozenset(chain.from_iterable(group.missing for group in self.groups))
         self.whole_run: Bound = bound_of(Work(), bytes_from_outside(self.trace), 0, device)
         in_groups = fsum(group.bound_seconds for group in self.groups)

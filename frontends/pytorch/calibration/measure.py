@@ -70,7 +70,7 @@ def calibrate(
         points = sweep.points()
         found = conditions(chosen, getattr(torch, dtype), sweep.noise(), perf_counter() - start)
     rates = Rates.of(points, found.units)
-    return Calibration(points, left_out_errors(points, rates), found.units), found
+    return Calibration(points, left_out_errors(points, rates), found.units, dtype), found
 
 
 def _device(name: str) -> torch.device:

@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 
 from costcore.errors import CostError
-from costcore.ir import Layer
+from costcore.ir import Layer, Role
 from costcore.ir import Tensor as Operand
+from costcore.registry.frontends import plugin_rows
 from costcore.trace.call import Call, Uncounted
 from costcore.trace.recorder import Recorder
+from costcore.translate import Native, Translator
 
 from ..capture.dispatch_mode import CaptureMode
 from ..naming import type_name
@@ -74,6 +76,7 @@ class Replay:
         self._launching = launching
         self._stopped = stopped
         self._has_ids = has_ids
+        self._rules = Translator(plugin_rows("traces"), _in_role)
         self._candidates: dict[tuple[str, str, int], tuple[Candidate, ...]] = {}
         self._live: dict[Any, Tensor] = {}
         self._op: Op | None = None
@@ -134,16 +137,32 @@ class Replay:
         It is a call if it launched work itself, or nothing is inside of it. An operator that makes a device work does
         nothing else.
         """
+        native = op.name if "::" in op.name else f"{_namespace(op)}::{op.name}"
+        if op.arguments is not None and self._works(op) and self._take_by_rule(op, native):
+            return True
         is_own = bool(op.kernels) or ("::" in op.name and not op.children and self._works(op))
         if not is_own or (is_node(op) and not op.kernels):
             return False
         operands = [_operand(x) for x in op.arguments or ()]
-        native = op.name if "::" in op.name else f"{_namespace(op)}::{op.name}"
         layer = Layer(native, {f"x{i}": x for i, x in enumerate(filter(None, operands))}, _outputs(op), _settings(op))
         is_known = op.arguments is None or is_operator(op.name)
         if is_known and op.arguments is not None:
             self.unlisted[op.name] += 1
         self._add(op, layer, Uncounted.NO_SHAPES if is_known else None, native)
+        return False
+
+    def _take_by_rule(self, op: Op, native: str) -> bool:
+        """Record an operator by the rule of a plug-in, for its name or its namespace; return whether there is one."""
+        names = [name for name in (native, f"{native.partition('::')[0]}::*") if self._rules.has_row(name)]
+        for name in names:
+            values = [_value(x) for x in op.arguments or ()]
+            arguments = {f"arg{i}": x for i, x in enumerate(values) if x is not None}
+            found = self._rules(Native(name, arguments, _outputs(op)))
+            if found.has_row:
+                if assumed := found.layer.attrs.get("assumed"):
+                    self._recorder.assume(f"trace: {native}: {assumed}")
+                self._add(op, found.layer, None, native)
+                return True
         return False
 
     def _works(self, op: Op) -> bool:
@@ -277,6 +296,16 @@ def _operand(value: Argument) -> Operand | None:
         return None
     dtype = DTYPES.get(value.dtype)
     return None if dtype is None else Operand(value.dims, dtype_name(dtype))
+
+
+def _in_role(value: Any, role: Role) -> Operand | None:
+    """Return an operand in a role; None for anything else."""
+    return Operand(value.shape, value.dtype, role) if isinstance(value, Operand) else None
+
+
+def _value(value: Argument) -> Any:
+    """Return an argument as rules of plug-ins take it: an operand, or a number, a text or a list of them."""
+    return value.value if isinstance(value, Constant) else _operand(value)
 
 
 def _namespace(op: Op) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
-from costcore.trace.profile import CallTime, Elsewhere, Profile, Stream
+from costcore.trace.profile import CallTime, Elsewhere, Interval, Profile, Stream, divide
 
 from .nesting import BEFORE, short_name
 from .places import Step
@@ -20,38 +18,8 @@ OTHER_STEPS = "of another step"
 NO_CALL = "inside of operators without a call"
 
 _COMMUNICATION = re.compile(r"nccl|rccl|oneccl|allreduce|all_reduce|reduce_scatter|all_gather|allgather", re.IGNORECASE)
+_TRANSFER = re.compile(r"Mem_?cpy.*(HtoD|DtoH|HostToDevice|DeviceToHost)", re.IGNORECASE)
 _TF32 = re.compile(r"tf32|(?<!bf16_)s1688gemm(?!.*bf16)", re.IGNORECASE)
-
-
-class Interval(NamedTuple):
-    """A span of time with its owner; of several at once, the one with the least rank counts."""
-
-    start: int
-    end: int
-    rank: tuple[int, int]
-    owner: Any
-
-
-def divide(intervals: Iterable[Interval], start: int, end: int) -> tuple[dict[Any, int], int]:
-    """Return how much of a span each owner has, and how much nobody has; the parts add up to the span."""
-    found = sorted((max(x.start, start), min(x.end, end), x.rank, i, x.owner) for i, x in enumerate(intervals))
-    times = sorted({start, end, *(x[0] for x in found if x[0] < x[1]), *(x[1] for x in found if x[0] < x[1])})
-    owned: dict[Any, int] = defaultdict(int)
-    idle, at = 0, 0
-    active: list[tuple[tuple[int, int], int, int, Any]] = []
-    for begin, stop in pairwise(times):
-        while at < len(found) and found[at][0] <= begin:
-            first, last, rank, i, owner = found[at]
-            if first < last:
-                heapq.heappush(active, (rank, i, last, owner))
-            at += 1
-        while active and active[0][2] <= begin:
-            heapq.heappop(active)
-        if active:
-            owned[active[0][3]] += stop - begin
-        else:
-            idle += stop - begin
-    return dict(owned), idle
 
 
 def profile_of(recorded: Recorded, ops: Sequence[Op], owners: Mapping[Op, int], step: Step | None) -> Profile:
@@ -73,7 +41,7 @@ def _on_device(recorded: Recorded, ops: Sequence[Op], owners: Mapping[Op, int]) 
     has_other_steps = len(inside) < sum(not kernel.reason for kernel in recorded.kernels)
     own = [*inside] if inside and has_other_steps else recorded.kernels
     start, end = min(kernel.start for kernel in own), max(kernel.end for kernel in own)
-    intervals, lengths, counts = [], Counter[Any](), Counter[Any]()
+    intervals, lengths, counts, aside = [], Counter[Any](), Counter[Any](), Counter[Any]()
     for kernel in recorded.kernels:
         if kernel.end <= start or kernel.start >= end:
             continue
@@ -82,10 +50,14 @@ def _on_device(recorded: Recorded, ops: Sequence[Op], owners: Mapping[Op, int]) 
         intervals.append(Interval(kernel.start, kernel.end, (int(is_last), kernel.start), owner))
         lengths[owner] += min(kernel.end, end) - max(kernel.start, start)
         counts[owner] += 1
+        if kernel.kind == "memset" or _TRANSFER.search(kernel.name):
+            aside[owner] += min(kernel.end, end) - max(kernel.start, start)
     alone, idle = divide(intervals, start, end)
     host = _host_times(ops, owners)
     calls = {
-        position: CallTime(lengths[position], host.get(position, 0), alone.get(position, 0), counts[position])
+        position: CallTime(
+            lengths[position], host.get(position, 0), alone.get(position, 0), counts[position], aside[position]
+        )
         for position in {*owners.values()}
     }
     elsewhere = _elsewhere(lengths, alone, counts)

@@ -76,7 +76,7 @@ def test_a_model_takes_the_times_of_a_profile():
     assert values(timed, "n_kernels") == [1, 1]
     assert timed.measured().parts == model.measured(report()).parts == {"calls": 4_000, "idle": 500}
     with pytest.raises(TypeError, match="profile must be the report of a trace"):
-        model.with_profile("step.json")
+        model.with_profile(1)
 
 
 def test_they_are_in_budgets_comparisons_tables_of_models_and_pictures():

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from costcore import Cost, CostWarning, Operations, estimate
+from costcore.cli.main import main
 
 DATA = Path(__file__).parents[3] / "data" / "traces"
 BERT = DATA / "bert_small_h100.json.gz"
@@ -56,3 +57,19 @@ def test_an_old_execution_trace_of_two_additions():
     report = estimate(DATA / "simple_add_et.json.gz")
     added = [record.cost for record in report.trace if record.call.native == "aten::add"]
     assert [(cost.mread, cost.mwrite) for cost in added] == [(2 * 256 * 256 * 4, 256 * 256 * 4)] * 2
+
+
+def test_a_device_is_calibrated_from_traces(tmp_path, capsys):
+    output = tmp_path / "h100.toml"
+    assert main(["calibrate", "--from-trace", str(BERT), "--output", str(output)]) == 0
+    assert "NVIDIA H100 80GB HBM3: " in capsys.readouterr().out
+    report = estimate(BERT)
+    times = report.time(device=output)
+    measured = sum(record.seconds for record in report.trace)
+    assert times.seconds == pytest.approx(measured, rel=0.05)  # the calls that it was calibrated with
+    assert times.error is None  # of one network nothing follows
+    assert main(["calibrate", "--from-trace", str(output), "--output", str(output)]) == 1
+    assert "is not a trace of torch.profiler" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as refused:
+        main(["calibrate", "--from-trace", str(BERT), "--quick", "--output", str(output)])
+    assert refused.value.code == 2

@@ -1,0 +1,78 @@
+"""Formulas of operators that no framework has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costcore.ir import Calculator, Cost, Layer, Operations, pattern
+
+SILU_TIMES = Operations(mul=2, add=2, div=1, special=1)
+"""x * (1 / (1 + exp(-x))) * y per element, as :func:`calc_swiglu` of costcore counts it."""
+
+GELU_TIMES = {
+    "none": Operations(mul=4, add=1, special=1),
+    "tanh": Operations(mul=7, add=2, special=1),
+}
+"""GELU as costcore counts it, and the product with y, by ``approximate``."""
+
+
+@pattern("map")
+def calc_gated_gelu(layer: Layer) -> Cost:
+    """Gated GELU of two operands, gelu(x0) * x1."""
+    element = GELU_TIMES[layer.attrs["approximate"]]
+    return Cost(layer.out.size * element, layer.read, layer.written, layer.attrs)
+
+
+@pattern("move")
+def calc_store_cache(layer: Layer) -> Cost:
+    """Keys x0 and values x1 of new tokens, written into a cache at ``indices``."""
+    return Cost(Operations(), layer.read, layer.written, layer.attrs)
+
+
+@pattern("map")
+def calc_scaled_quantize(layer: Layer) -> Cost:
+    """Elements times the reciprocal of a scale, limited: 1 mul and 2 cmp each.
+
+    With ``dynamic``, the largest absolute value is determined first, 1 cmp each, and a scale from it: 1 div.
+    """
+    size = layer["x"].size
+    operations = size * Operations(mul=1, cmp=2)
+    if layer.attrs.get("dynamic"):
+        operations += Operations(cmp=size, div=layer.outputs[1].size)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+@pattern("product")
+def calc_routed_experts(layer: Layer) -> Cost:
+    """Every row by its k experts of E: a gated SiLU of x w0, times w1; the results weighted by ``factor``.
+
+    Per row and expert D * 2I and I * D MACs, and I gated activations. The k results are combined by 1 mul and k - 1 fma
+    per element. Routing is assumed to be balanced: the weights of min(E, N * k) experts are read.
+
+    Shapes: x[N, D], w0[E, 2I, D], w1[E, D, I], factor[N, k], indices[N, k] -> y[N, D]
+    """
+    rows, width = layer["x"].shape
+    experts, _, hidden = layer["w1"].shape
+    k = layer["indices"].shape[1]
+    macs = rows * k * 3 * hidden * width
+    outputs = rows * k * (2 * hidden + width)
+    operations = Operations(mul=outputs, fma=macs - outputs) + rows * k * hidden * SILU_TIMES
+    operations += Operations(mul=rows * width, fma=rows * width * (k - 1))
+    used = min(experts, rows * k)
+    weights = layer["w0"].nbytes + layer["w1"].nbytes
+    return Cost(operations, layer.read - weights + weights // experts * used, layer.written, layer.attrs, macs)
+
+
+@pattern("opaque")
+def calc_generated_kernel(layer: Layer) -> Cost:
+    """A kernel of a compiler: the bytes of its arguments. What it computes is not known."""
+    return Cost(Operations(), layer.read, layer.written, layer.attrs)
+
+
+CALCULATORS: Mapping[str, Calculator] = {
+    "gated_gelu": calc_gated_gelu,
+    "store_cache": calc_store_cache,
+    "scaled_quantize": calc_scaled_quantize,
+    "routed_experts": calc_routed_experts,
+    "generated_kernel": calc_generated_kernel,
+}

@@ -1,0 +1,71 @@
+"""Rules of plug-ins for operators of traces that PyTorch does not have."""
+
+from __future__ import annotations
+
+import pytest
+
+from costcore import CostWarning, estimate, hookimpl, plugins
+from costcore.ir import Tensor
+from costcore.translate import Row
+from tests.frontends.pytorch.traces.recording import kernel, launch, op, tensor, write
+
+
+def first(args, _):
+    """The result has the shape and dtype of the first argument: traces have no results."""
+    return [args["arg0"]]
+
+
+def has_tensor(args):
+    return isinstance(args["arg0"], Tensor)
+
+
+class Kernels:
+    """Rules for one operator, and for all of a namespace."""
+
+    @hookimpl
+    def costcore_rows(self, frontend):
+        if frontend != "traces":
+            return ()
+        attrs = {"assumed": lambda args: "a factor" if args["arg1"] else None}
+        scaled = Row("acme::scale", "mul", {"x0": "arg0"}, attrs, outputs=first)
+        any_of = Row(
+            "made::*", "relu", {"x": "arg0"}, when=lambda args: isinstance(args["arg0"], Tensor), outputs=first
+        )
+        return (scaled, any_of)
+
+
+@pytest.fixture
+def plugin():
+    plugins.register(added := Kernels())
+    yield
+    plugins.unregister(added)
+
+
+NUMBER = ("Scalar", [], [], "2")
+
+
+def trace(path):
+    events = [
+        *(op("acme::scale", 0, 10, tensor(4), NUMBER), launch(5, 1), kernel("scale", 100, 7, 1)),
+        *(op("aten::relu", 6, 2, tensor(4)),),
+        *(op("made::one", 20, 10, tensor(8)), launch(25, 2), kernel("one", 110, 5, 2)),
+        *(op("made::two", 40, 10, NUMBER), launch(45, 3), kernel("two", 120, 5, 3)),
+    ]
+    return write(path / "trace.json", events)
+
+
+@pytest.mark.usefixtures("plugin")
+def test_an_operator_with_a_rule_is_one_call_with_its_cost_and_time(tmp_path):
+    with pytest.warns(CostWarning, match="two"):
+        report = estimate(trace(tmp_path))
+    found = [(record.call.native, record.call.layer.op, record.cost is not None) for record in report.trace]
+    assert found == [("acme::scale", "mul", True), ("made::one", "relu", True), ("made::two", "made::two", False)]
+    assert [record.seconds for record in report.trace] == [7e-6, 5e-6, 5e-6]
+    assert report.trace.records[0].cost.mread == 16
+    assert [str(each.what) for each in report.trace.run.assumptions] == ["trace: acme::scale: a factor"]
+
+
+def test_without_the_plug_in_it_has_no_cost(tmp_path):
+    with pytest.warns(CostWarning):
+        report = estimate(trace(tmp_path))
+    assert report.trace.records[0].cost is None
