@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from costcore.cli.exit_codes import FAILURE, SUCCESS, USAGE_ERROR
-from costcore.cli.models import check_model, report_of
+from costcore.cli.models import check_model, record_needed, report_of
 from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
 from costcore.cli.running import run_command
 from costcore.cli.violations import FORMATS, Verdict
 from costcore.ledger.caveats import not_counted
-from costcore.registry.frontends import reader_of, specs
 from costcore.studies.budgets.check import check
 from costcore.studies.budgets.toml import BudgetError, read_budget
 
@@ -84,9 +83,7 @@ def _check(args: argparse.Namespace) -> int:
         return USAGE_ERROR
     if args.strict:
         budget = budget.as_strict()
-    reader, needs = reader_of(args.model), budget.needs
-    args.spelled = needs.get("spelled", False)
-    args.memory = needs.get("memory", False) and (not reader or "memory" in specs()[reader].model_options)
+    record_needed(args, budget.needs, args.model)
     report = report_of(args.model, args, is_alone=True)
     if args.update:
         path = budget.baseline_path

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from costcore.cli.exit_codes import FAILURE, SUCCESS
-from costcore.cli.models import check_model, report_of
+from costcore.cli.models import check_model, record_needed, report_of
 from costcore.cli.options import (
     MODEL,
     add_frontend_switches,
@@ -16,17 +16,20 @@ from costcore.cli.options import (
     add_output,
     command_parser,
     format_of,
+    names_in,
 )
 from costcore.cli.running import run_command, write_output
 from costcore.registry.frontends import reader_of, specs
 from costcore.reports.report import Report
 from costcore.studies.comparisons.comparison import MATCHINGS, MODES, compare
 from costcore.studies.comparisons.suggestion import suggestion
+from costcore.tables.quantities import needed_options, numeric
 
 EPILOG = """examples:
   costcore diff yesterday.json net.py:make --input 1x3x224x224 --format comment
   costcore diff net.py:make net.onnx --input 1x3x224x224          # did the export change the cost?
   costcore diff small.onnx large.onnx --exit-code
+  costcore diff small.onnx large.onnx --columns fused_mrw,bound_seconds@l4
   costcore diff before.py:make after.py:make --input 8x3x224x224 --memory --optimizer adamw
 
 exit codes: 0 success, 1 model error (with --exit-code also a difference), 2 usage error"""
@@ -56,6 +59,12 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--memory", action="store_true", help="compare the peaks of memory too (PyTorch); saved reports may have them"
     )
+    parser.add_argument(
+        "--columns",
+        action="append",
+        metavar="NAMES",
+        help="further quantities to compare, separated by commas (costcore quantities lists them); may be repeated",
+    )
     add_fused(parser)
     add_output(parser, MODES, "table", FILES)
     parser.add_argument(
@@ -80,11 +89,13 @@ def _diff(args: argparse.Namespace) -> int:
     if args.limit is not None and args.limit < 0:
         raise ValueError(f"--limit must be at least 0 (got {args.limit})")
     mode = format_of(args, "table", FILES)
+    columns = names_in(args.columns)
+    record_needed(args, needed_options(numeric(name).name for name in columns))
     old = report_of(args.old, args, args.input_old)
     new = report_of(args.new, args, args.input_new)
     if args.fused is not None:
         old, new = (report.fused(args.fused).report for report in (old, new))
-    comparison = compare(old, new, by=args.by, names=(args.old, args.new))
+    comparison = compare(old, new, by=args.by, names=(args.old, args.new), columns=columns)
     if comparison.by == "order" and (found := suggestion((old, new), _regrouped(args, old, new))):
         comparison = replace(comparison, suggestions=(found,))
     usual = 50 if mode == "md" else 10 if comparison.kinds else None

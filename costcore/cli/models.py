@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,7 +27,7 @@ from costcore.cli.options import files_with, flag_of
 from costcore.cli.running import print_message
 from costcore.errors import CostError, CostWarning, MissingInputsError, UnknownOptionError
 from costcore.ledger.caveats import EVALUATION, TRAIN, n_assumptions, remarks_on_mode
-from costcore.registry.frontends import applicable_options
+from costcore.registry.frontends import applicable_options, reader_of, specs
 from costcore.registry.libraries import is_saved_report, usual_inputs
 from costcore.reports.report import Report
 
@@ -88,6 +88,20 @@ def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
     if getattr(args, "memory", False):
         options["memory"] = True
     return options
+
+
+def record_needed(args: argparse.Namespace, needs: Mapping[str, Any], target: str = "") -> None:
+    """Turn on what quantities need of a run.
+
+    Args:
+        args: the options, which :func:`report_of` reads.
+        needs: the options of :func:`costcore.estimate` that they need.
+        target: the only model; its memory is recorded if its frontend can.
+    """
+    reader = reader_of(target) if target else ""
+    args.spelled = getattr(args, "spelled", False) or "spelled" in needs
+    has_memory = not reader or "memory" in specs()[reader].model_options
+    args.memory = getattr(args, "memory", False) or ("memory" in needs and has_memory)
 
 
 def report_of(

@@ -147,6 +147,11 @@ def add_frontend_switches(parser: argparse.ArgumentParser) -> None:
                 raise CostError(f"the {spec.name} frontend cannot have an option {name!r}: {error}") from error
 
 
+def names_in(texts: Sequence[str] | None) -> list[str]:
+    """Return the names in the values of an option, each of which has several separated by commas."""
+    return [name.strip() for text in texts or () for name in text.split(",")]
+
+
 def add_convention(parser: argparse.ArgumentParser) -> None:
     """Add ``--convention``."""
     parser.add_argument(

@@ -9,7 +9,7 @@ from typing import Any
 from costcore.analyses.registered import drawn_by
 from costcore.api.load_model import parse_dims
 from costcore.cli.exit_codes import SUCCESS
-from costcore.cli.models import check_model, report_of
+from costcore.cli.models import check_model, record_needed, report_of
 from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
 from costcore.cli.running import run_command, write_text
 from costcore.reports.plots.kinds import kinds, request
@@ -74,7 +74,7 @@ def _plot(args: argparse.Namespace) -> int:
     needs = needed_options([asked.column])
     if asked.kind in drawn_by():
         needs |= drawn_by()[asked.kind].needs
-    args.memory, args.spelled = "memory" in needs, "spelled" in needs
+    record_needed(args, needs, args.model)
     if args.output is not None:
         check_suffix(args.output, (".csv", *SUFFIXES))
     check_model(args.model)

@@ -15,7 +15,7 @@ from costcore.analyses.analysis import View
 from costcore.analyses.registered import analyses
 from costcore.api.load_model import parse_dims, parse_inputs, parse_shapes
 from costcore.cli.commands import commands, description
-from costcore.cli.models import check_model, report_of
+from costcore.cli.models import check_model, record_needed, report_of
 from costcore.cli.options import (
     MODEL,
     add_convention,
@@ -26,6 +26,7 @@ from costcore.cli.options import (
     add_unit,
     command_parser,
     format_of,
+    names_in,
     unit_of,
 )
 from costcore.cli.running import exit_code, print_message, run_command
@@ -34,7 +35,6 @@ from costcore.import_paths import imported
 from costcore.ledger.caveats import MODES_WITH_REMARKS, remarks_on_mode
 from costcore.ledger.checks import check_depth, check_top
 from costcore.messages import did_you_mean, unknown
-from costcore.registry.frontends import reader_of, specs
 from costcore.reports.data.fused_groups import FUSED, FusedColumns
 from costcore.reports.data.table_of_report import PARTS, check_parts
 from costcore.reports.report import Report
@@ -52,7 +52,7 @@ from costcore.tables.columns import (
     choose,
     with_quantities,
 )
-from costcore.tables.quantities import needed_options
+from costcore.tables.quantities import is_quantity, needed_options
 from costcore.tables.renderers import renderers
 from costcore.tables.result import Result
 from costcore.text.table import Column
@@ -76,11 +76,11 @@ exit codes: 0 success, 1 model error (with --strict also a partial or assumed re
 
 A target module:factory is Python code, which is imported and run. An .onnx file is only read."""
 
-FILES: Mapping[str, Callable[[Report | FusedView, Callable[..., None], str], object]] = {
-    ".json": lambda report, show, path: report.to_json(path),
-    ".html": lambda report, show, path: report.to_html(path),
-    ".csv": lambda report, show, path: save_output(partial(show, mode="csv"), path),
-    ".md": lambda report, show, path: save_output(partial(show, mode="md"), path),
+FILES: Mapping[str, Callable[[Report | FusedView, Callable[..., None], Sequence[str], str], object]] = {
+    ".json": lambda report, show, columns, path: report.to_json(path),
+    ".html": lambda report, show, columns, path: report.to_html(path, columns=columns),
+    ".csv": lambda report, show, columns, path: save_output(partial(show, mode="csv"), path),
+    ".md": lambda report, show, columns, path: save_output(partial(show, mode="md"), path),
 }
 """The function that writes the file of ``--output``, by its suffix."""
 
@@ -311,11 +311,7 @@ def _record_what_columns_need(args: argparse.Namespace, options: Mapping[str, An
     known = _shown(args.view).columns
     needs = needed_options(name for name in names if name not in known)
     needs |= analyses()[args.view].needs if args.view in _of_analyses() else {}
-    reader = reader_of(args.model)
-    args.spelled = getattr(args, "spelled", False) or "spelled" in needs
-    args.memory = getattr(args, "memory", False) or (
-        "memory" in needs and (not reader or "memory" in specs()[reader].model_options)
-    )
+    record_needed(args, needs, args.model)
 
 
 def _check_flags(args: argparse.Namespace, name: str) -> None:
@@ -390,7 +386,7 @@ def _columns(texts: Sequence[str], view: str) -> list[str]:
     sets = shown.column_sets
     percent = getattr(sets, "DEFAULT_AND_PERCENT", sets.DEFAULT)
     by_name = {"default": sets.DEFAULT, "percent": percent, "all": sets.ALL}
-    names = [name.strip() for text in texts for name in text.split(",")]
+    names = names_in(texts)
     columns = [*dict.fromkeys(column for name in names for column in by_name.get(name, [name]))]
     _chooser(view)(shown.columns, columns)
     return columns
@@ -430,7 +426,8 @@ def _show(report: Report, args: argparse.Namespace, options: dict[str, Any], fus
         show(sys.stdout, args.format or DEFAULT_FORMAT)
         sys.stdout.flush()
     else:
-        FILES[Path(args.output).suffix](fused or report, show, args.output)
+        further = [name for name in options.get("columns", ()) if is_quantity(name)]
+        FILES[Path(args.output).suffix](fused or report, show, further, args.output)
     if args.output is not None or args.format not in (None, *MODES_WITH_REMARKS):
         said = remarks_on_mode(report.trace)
         for remark in report.remarks:

@@ -22,6 +22,7 @@ from costcore.cli.options import (
     add_unit,
     command_parser,
     format_of,
+    names_in,
     unit_of,
 )
 from costcore.cli.running import print_message, run_command, write_output
@@ -117,7 +118,7 @@ def _table(args: argparse.Namespace) -> int:
             resume=args.resume,
             python_path=args.python_path,
             convention=args.convention,
-            columns=_columns(args.columns),
+            columns=names_in(args.columns) or None,
             mode=asked_mode(args),
             **estimate_options(args),
         )
@@ -144,10 +145,6 @@ def _write(result: ModelTable, args: argparse.Namespace, mode: str, rows_file: s
 def _default_jobs(models: Sequence[NamedModel]) -> int | None:
     """Return 1, a process beside this one, if code is run that may end its process; None for files, which are read."""
     return None if all(reader_of(named.model) or is_saved_report(named.model) for named in models) else 1
-
-
-def _columns(texts: Sequence[str] | None) -> list[str] | None:
-    return None if texts is None else [name.strip() for text in texts for name in text.split(",")]
 
 
 def _named_models(text: str, inputs: Any) -> list[NamedModel]:

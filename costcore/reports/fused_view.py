@@ -14,6 +14,7 @@ from costcore.tables.answer import Answer
 from costcore.tables.arranged import Arranged
 from costcore.tables.cells import TableRow
 from costcore.tables.columns import in_unit
+from costcore.tables.quantity import Quantity
 from costcore.tables.result import OfReport
 from costcore.tables.show import TableOptions, show
 from costcore.text.targets import Target, save
@@ -95,11 +96,11 @@ class FusedView(OfReport):
         remarks, defaults = [*arranged.remarks, *report.remarks], FusedColumns.SETS
         show(rows, shown, options, remarks, counted=report.trace.run.unit, defaults=defaults, labels=2)
 
-    def to_html(self, target: Target = None, title: str = "") -> str:
+    def to_html(self, target: Target = None, title: str = "", columns: Sequence[str | Quantity] = ()) -> str:
         """Return a page as :meth:`costcore.Report.to_html` does, with a column of bytes without fusion."""
         from costcore.reports.html import to_html
 
-        return save(to_html(self.report, title, unfused=self.original), target)
+        return save(to_html(self.report, title, columns=[unfused(self.original), *columns]), target)
 
     @cached_property
     def _rows(self) -> list[TableRow]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any, TypeVar
 
 from costcore.errors import CostError
 from costcore.reports.data.report_data import ReportData
+from costcore.tables.quantity import Quantity
 from costcore.text.targets import Target, save
 
 AnyReport = TypeVar("AnyReport", bound="ReportFiles")
@@ -72,11 +74,23 @@ class ReportFiles(ReportData):
         records = [*self.layer_report.values()]
         return imported_pandas("to_dataframe").DataFrame.from_records(records, index="name" if records else None)
 
-    def to_html(self, target: Target = None, title: str = "") -> str:
-        """Return the report as one self-contained HTML page for offline use, and write it to ``target`` if given."""
+    def to_html(self, target: Target = None, title: str = "", columns: Sequence[str | Quantity] = ()) -> str:
+        """Return the report as one self-contained HTML page for offline use, and write it to ``target`` if given.
+
+        Args:
+            target: a path, which is replaced atomically, or a stream.
+            title: heading of the page; default: the type of the model.
+            columns: quantities that its table shows besides its own, ``["fused_mrw", "bound_seconds@l4"]``; exact ones
+                that add up are metrics of its charts.
+
+        Raises:
+            ValueError: if there is no quantity of a name.
+            CostError: if the report does not have it.
+            OSError: if the path cannot be written.
+        """
         from costcore.reports.html import to_html
 
-        return save(to_html(self, title), target)
+        return save(to_html(self, title, columns=columns), target)
 
     def to_memory_svg(self, target: Target = None) -> str:
         """Return the live bytes over the calls, by kind, as an SVG picture, and write it to ``target`` if given.

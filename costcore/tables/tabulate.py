@@ -56,7 +56,7 @@ def tabulate(
         elif column.kind == "duration":
             unit_name, texts = durations(values, unit, digits, fixed)
         else:
-            texts = [_cell(value, column.kind, digits, fixed) for value in values]
+            texts = [cell_text(value, column.kind, digits, fixed) for value in values]
         titles.append(_title(column, unit_name))
         cells.append(texts)
     numeric = [column.kind in NUMERIC for column in columns]
@@ -80,7 +80,7 @@ def _with_unit(value: Any, kind: str, digits: int, fixed: bool) -> str:
     return f"{scaled(value, prefix, kind, digits, fixed)} {_unit_name(prefix, kind)}".rstrip()
 
 
-def _cell(value: Any, kind: str, digits: int, fixed: bool) -> str:
+def cell_text(value: Any, kind: str, digits: int, fixed: bool) -> str:
     """Return the text of a cell without a unit prefix: ``-`` for None, empty for a missing value.
 
     Numbers that are ``fixed`` have all digits, zero too, so that those of a column are aligned on the decimal point.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from types import SimpleNamespace
+
 import pytest
 import sympy
 from selenium.webdriver import ActionChains
@@ -10,6 +13,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from costcore import compare
+from costcore.tables.quantity import Quantity
 from tests.core import html_reports
 
 
@@ -520,3 +524,27 @@ def test_all_columns_are_in_view_on_a_large_screen(shown, browser, columns):
     scrolled, width = browser.execute_script(inside)
     assert scrolled <= width
     assert browser.find_element(By.CSS_SELECTOR, "#table tr[tabindex] td").rect["width"] >= 220
+
+
+def test_further_quantities_are_columns_and_metrics(shown):
+    """What adds up exactly is in the menu; a maximum, a time or a text is a column alone."""
+    report = html_reports.small()
+    n = len(report.layer_report)
+    further = [
+        Quantity("kernels", "Kernels", "count", "three a call", lambda ledger: [3 for _ in ledger.counted]),
+        Quantity("longest", "Longest", "bytes", "a maximum", lambda ledger: [2048 for _ in ledger.counted], "max"),
+        Quantity("wait", "Wait", "duration", "2 ms a call", lambda ledger: [0.002 for _ in ledger.counted]),
+        Quantity("label", "Label", "text", "a text", lambda ledger: ["<b>x" for _ in ledger.counted], "same"),
+    ]
+    browser = shown(SimpleNamespace(to_html=partial(report.to_html, columns=further)))
+    heads = [head.text.split(" (")[0] for head in browser.find_elements(By.CSS_SELECTOR, "#table th")]
+    model = dict(zip(heads, rows(browser)[0], strict=True))
+    assert (model["Kernels"], model["Label"]) == (str(3 * n), "<b>x")
+    assert model["Longest"].split() == ["2.000", "KiB"] and model["Wait"] == f"{2 * n:.3f}"
+    options = [option.text for option in browser.find_elements(By.CSS_SELECTOR, "#metric option")]
+    assert options[-1] == "Kernels" and "Longest" not in options and "Wait" not in options
+    Select(browser.find_element(By.ID, "metric")).select_by_visible_text("Kernels")
+    wait_for(browser, lambda: browser.find_element(By.ID, "bars-note").text.startswith("Kernels, share"))
+    for title in ("Kernels", "Longest", "Wait", "Label"):
+        button(browser, title).click()
+    assert [row[0] for row in rows(browser)]

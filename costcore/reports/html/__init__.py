@@ -15,7 +15,10 @@ from costcore.tables import html
 from costcore.tables.html import heading, policy, text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from costcore.reports.data.report_data import ReportData
+    from costcore.tables.quantity import Quantity
 
 __all__ = ["to_html"]
 
@@ -41,7 +44,7 @@ SCRIPTS = (
 """The files that form the page's script, in order of dependence."""
 
 
-def to_html(report: ReportData, title: str = "", time: str = "", unfused: ReportData | None = None) -> str:
+def to_html(report: ReportData, title: str = "", time: str = "", columns: Sequence[str | Quantity] = ()) -> str:
     """Return the report as an HTML page, the same text for equal reports. The page loads nothing from outside.
 
     Names chosen by models are not trusted. They appear as text, never as markup, with unprintable characters and
@@ -51,9 +54,9 @@ def to_html(report: ReportData, title: str = "", time: str = "", unfused: Report
         report: the report.
         title: heading of the page; default: the type of the model.
         time: the section of a timed run; default: none.
-        unfused: the same report without fusion, if its bytes are those after fusion.
+        columns: further quantities in the table and, if they add up, in the charts.
     """
-    data = page_data(report, unfused)
+    data = page_data(report, columns)
     own = map(file_text, (*STYLES, "roofline.css") if time else STYLES)
     style = "\n".join((html.file_text("page.css"), html.file_text("tables.css"), *own))
     script = "(() => {\n'use strict';\n" + "\n".join(map(file_text, SCRIPTS)) + "\n})();"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from costcore.ledger.caveats import call_site
@@ -10,10 +10,13 @@ from costcore.ledger.ledger import SUMS, Ledger, ignored
 from costcore.ledger.module_tree import walk
 from costcore.numbers.dims import Dim, is_symbolic
 from costcore.numbers.symbolic import RANKING_SIZE, as_text, magnitude
+from costcore.reports.html.quantities import Added
 from costcore.reports.intensity import intensity, multiply_add, peak_flops
+from costcore.tables.quantity import Quantity
 from costcore.text.counted_units import per_byte, short_per_byte
 from costcore.text.escape import printable
 from costcore.text.values import attribute_text
+from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
 
 if TYPE_CHECKING:
@@ -40,9 +43,6 @@ LAYER = (
 CALL = ("name", "node", "layer", "n_own", "times", "seconds", "where")
 """The columns of the calls; ``node`` and ``layer`` are indices of a module and a layer."""
 
-UNFUSED = "unfused_mrw"
-"""A further column of modules and calls, if bytes are those after fusion."""
-
 OPERATOR = ("op", "n_layers", *METRICS)
 """The columns of the operators; sums over all calls."""
 
@@ -66,43 +66,45 @@ class _ExactText:
         return text
 
 
-def page_data(report: ReportData, unfused: ReportData | None = None) -> dict[str, Any]:
+def page_data(report: ReportData, columns: Sequence[str | Quantity] = ()) -> dict[str, Any]:
     """Return everything that the page's script reads, in JSON types; tables are column names and rows.
 
     Args:
         report: the report.
-        unfused: the same report without fusion, if its bytes are those after fusion.
+        columns: further quantities.
     """
-    trace, ledger = report.trace, report.ledger
+    trace, ledger, tree, exact = report.trace, report.ledger, report.tree(), _ExactText()
+    added = Added(columns, (*NODE, *LAYER, *CALL), ledger, exact)
+    added.add_to_tree(tree)
     n_own = new_parameters(trace)
-    nodes = list(walk(report.tree()))
+    nodes = list(walk(tree))
     node_of = _call_nodes(node for _, node in nodes)
     node_indices = [node_of[record.call.module] for record in trace]
     depths = [depth for depth, _ in nodes]
     sums = _sums(node_indices, n_own, depths)
     peak_flops_of = peak_flops_by_node(report, node_indices, depths)
-    exact = _ExactText()
     layers = _Layers(ledger, exact)
     rows = zip(trace, node_indices, n_own, strict=True)
-    calls = [_call(record, layers, node_index, n, exact) for record, node_index, n in rows]
-    totals = {**ledger.total, "n_own": sums[0]}
+    calls = [
+        [*_call(record, layers, node_index, n, exact), *added.of_call(record.call.name)]
+        for record, node_index, n in rows
+    ]
+    operators = [[*row, *added.of_calls(group)] for row, group in _operators(ledger, exact)]
+    totals = {key: exact({**ledger.total, "n_own": sums[0]}[key]) for key in METRICS}
     node_amounts = zip(nodes, sums, peak_flops_of, strict=True)
-    node_rows = [_node(*node, own, peak, exact) for node, own, peak in node_amounts]
-    more = () if unfused is None else (UNFUSED,)
+    node_rows = [[*_node(*node, own, peak, exact), *added.of_node(node[1])] for node, own, peak in node_amounts]
     unit = printable(trace.run.unit)
-    if unfused is not None:
-        _add_unfused(node_rows, calls, unfused, exact)
     return {
         "model": printable(nodes[0][1]["type"]),
         "unit": {"name": unit, "perByte": per_byte(unit), "shortPerByte": short_per_byte(unit)}
         | {"multiplyAdd": multiply_add(report)},
-        "totals": {key: exact(totals[key]) for key in METRICS},
+        "totals": totals | dict(zip(added.summed, added.of_calls(ledger.calls), strict=True)),
         "measured": "seconds" in ledger.total,
-        "operators": {"columns": OPERATOR, "rows": _operators(ledger, exact)},
-        "nodes": {"columns": (*NODE, *more), "rows": node_rows},
+        "added": added.columns(),
+        "operators": {"columns": (*OPERATOR, *added.summed), "rows": operators},
+        "nodes": {"columns": (*NODE, *added.keys), "rows": node_rows},
         "layers": {"columns": LAYER, "rows": [list(layer) for layer in layers.rows]},
-        "calls": {"columns": (*CALL, *more), "rows": calls},
-        "fused": unfused is not None,
+        "calls": {"columns": (*CALL, *added.keys), "rows": calls},
         "ranks": exact.ranks,
         "drawn_at": RANKING_SIZE,
         "memory": _memory(report),
@@ -115,15 +117,6 @@ def _memory(report: ReportData) -> dict[str, Any] | None:
     from costcore.reports.html.memory import memory_data
 
     return memory_data(report)
-
-
-def _add_unfused(nodes: list[list[Any]], calls: list[list[Any]], unfused: ReportData, exact: _ExactText) -> None:
-    """Add to the rows of modules and calls the bytes that they read and write without fusion."""
-    for row, (_, node) in zip(nodes, walk(unfused.tree()), strict=True):
-        row.append(exact(node["mrw"]))
-    for row, record in zip(calls, unfused.trace, strict=True):
-        entry = unfused.ledger.entries.get(record.call.name)
-        row.append(None if entry is None else exact(entry["mrw"]))
 
 
 def new_parameters(trace: Trace) -> list[Dim]:
@@ -143,12 +136,11 @@ def peak_flops_by_node(report: ReportData, node_indices: Sequence[int], depths: 
     return _sums(node_indices, [0 if is_symbolic(amount) else amount for amount in amounts], depths)
 
 
-def _operators(ledger: Ledger, exact: _ExactText) -> list[list[Any]]:
-    rows = []
-    for op, sums in ledger.by("op").items():
+def _operators(ledger: Ledger, exact: _ExactText) -> Iterator[tuple[list[Any], Sequence[Call]]]:
+    """Yield the row of every operator, and its calls."""
+    for (op, sums), calls in zip(ledger.by("op").items(), ledger.groups("op").values(), strict=True):
         sums["n_own"] = sums["n_params"] - sums["n_shared"]
-        rows.append([printable(op), sums["n_layers"], *(exact(sums[key]) for key in METRICS)])
-    return rows
+        yield [printable(op), sums["n_layers"], *(exact(sums[key]) for key in METRICS)], calls
 
 
 def _call_nodes(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:

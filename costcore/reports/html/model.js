@@ -8,6 +8,7 @@ const METRICS = [
   { key: "macs", title: "MACs", kind: "flops" },
   { key: "mrw", title: "bytes read and written", kind: "bytes" },
   { key: "n_own", title: "parameters", kind: "flops" },
+  ...report.added.filter(({ adds }) => adds),
 ];
 const AMOUNTS = [
   "flops",
@@ -23,7 +24,7 @@ const AMOUNTS = [
   "n_shared",
   "n_buffers",
   "activations",
-  "unfused_mrw",
+  ...report.added.filter(({ kind }) => kind in BASE).map(({ key }) => key),
 ];
 
 const totals = Object.fromEntries(Object.entries(report.totals).map(([key, text]) => [key, parseAmount(text)]));

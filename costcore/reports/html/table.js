@@ -3,19 +3,20 @@
 const ROW_HEIGHT = 28;
 const EXTRA_ROWS = 8; // above and below the rows in view
 const HAS_FORMULAS = Object.keys(ranks).length > 0; // which are longer than numbers
-const NUMBER_WIDTH = HAS_FORMULAS ? 190 : report.fused || report.measured ? 104 : 118; // these have a column more
+const NUMBER_WIDTH = HAS_FORMULAS ? 190 : report.added.length || report.measured ? 104 : 118; // these have a column more
 const TITLE_LETTER = 8; // the width of a letter of a title, which breaks between words
 
 const COLUMNS = [
   { key: "name", title: "Module or call", kind: "text" },
   { key: "type", title: "Type", kind: "text", width: 160 },
   { key: "shape", title: "Output shape", kind: "text", width: HAS_FORMULAS ? 200 : 150 },
+  ...report.added.filter(({ kind }) => kind === "text"),
   { key: "n_params", title: "Parameters", kind: "flops" },
   { key: "flops", title: UNIT, kind: "flops" },
   { key: "macs", title: "MACs", kind: "flops" },
   { key: "mread", title: "Read", kind: "bytes" },
   { key: "mwrite", title: "Written", kind: "bytes" },
-  ...(report.fused ? [{ key: "unfused_mrw", title: "Unfused R+W", kind: "bytes" }] : []),
+  ...report.added.filter(({ kind }) => kind !== "text"),
   { key: "intensity", title: report.unit.shortPerByte, kind: "intensity", width: 74 },
   { key: "share", title: "Share", kind: "share", width: 140 },
   ...(report.measured ? [{ key: "seconds", title: "Measured", kind: "seconds" }] : []),
@@ -146,7 +147,7 @@ function makeRow(item, index) {
 function makeCell(item, column) {
   if (column.key === "name") return nameCell(item);
   const value = column.value ? column.value(item) : item[column.key];
-  if (column.kind === "text") return make("td", { text: value, title: value });
+  if (column.kind === "text") return make("td", { text: value ?? "", title: value ?? "" });
   if (column.kind === "intensity") return make("td", { className: "n", text: intensityText(value) });
   if (column.kind === "seconds") return make("td", { className: "n", text: milliseconds(value) });
   if (column.kind === "share") return make("td", { children: [shareBar(value)] });

@@ -55,6 +55,21 @@ def table(*arguments):
     return table_command.main([*map(str, arguments)])
 
 
+def test_a_diff_of_further_quantities(model, capsys):
+    """6 products a call; the toy operator reads 2 x 3 and writes 2 x 3 numbers of four bytes, 48 in all."""
+    columns = "flops_fma1,fused_mrw", "--columns", "n_groups"
+    assert diff(f"{model}:small", f"{model}:large", "--input", "2x3", "--format", "json", "--columns", *columns) == 0
+    totals = json.loads(capsys.readouterr().out)["totals"]
+    assert {key: (totals[key]["old"], totals[key]["new"]) for key in ("flops_fma1", "fused_mrw", "n_groups")} == {
+        "flops_fma1": (6, 12),
+        "fused_mrw": (48, 96),
+        "n_groups": (1, 2),
+    }
+    with pytest.raises(SystemExit):
+        diff(f"{model}:small", f"{model}:large", "--columns", "binds@l4")
+    assert "column 'binds@l4' is text" in capsys.readouterr().err
+
+
 def test_a_diff_of_two_models(model, capsys):
     assert diff(f"{model}:small", f"{model}:large", "--input", "2x3") == 0
     out, err = capsys.readouterr()

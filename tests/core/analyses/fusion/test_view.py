@@ -195,7 +195,8 @@ def test_the_page_has_the_bytes_without_fusion_beside_them(report, tmp_path):
     page = report.fused().to_html()
     data = json.loads(page.split('id="data"')[1].partition(">")[2].partition("</script>")[0])
     position = data["calls"]["columns"].index("unfused_mrw")
-    assert data["fused"]
+    assert data["added"] == [{"key": "unfused_mrw", "title": "Unfused R+W", "kind": "bytes", "adds": True}]
+    assert data["totals"]["unfused_mrw"] == str(UNFUSED)
     assert [row[position] for row in data["calls"]["rows"]] == [str(4 * n) for n in (224, 128, 192, 128)]
     assert data["nodes"]["rows"][0][data["nodes"]["columns"].index("unfused_mrw")] == str(UNFUSED)
     assert data["totals"]["mrw"] == str(POINTWISE)
@@ -204,5 +205,5 @@ def test_the_page_has_the_bytes_without_fusion_beside_them(report, tmp_path):
     saved, target = tmp_path / "report.json", tmp_path / "page.html"
     report.to_json(saved)
     assert main([str(saved), "--fused", "pointwise", "--output", str(target)]) == 0
-    assert '"fused":true' in target.read_text(encoding="utf-8")
-    assert '"fused":false' in report.to_html()
+    assert '"unfused_mrw"' in target.read_text(encoding="utf-8")
+    assert '"added":[]' in report.to_html()
