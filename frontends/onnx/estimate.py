@@ -37,6 +37,9 @@ from .walk.schema_functions import SchemaFunctions
 from .walk.unmarked import folded_note, unmarked_note
 from .walk.walker import Handlers, WalkConfig, Walker
 
+REWRITERS = ("onnx.quantize", "onnxruntime.transformers")
+"""Names of producers that rewrite files of others, and may drop what these mark."""
+
 
 def capture(recorder: Recorder) -> None:
     """Do nothing: ONNX models are read, not run."""
@@ -173,6 +176,7 @@ def _walk(
         budget,
         parameters_are_initializers=proto.producer_name == "pytorch" and bool(graph.initializer),
         keep_history=bool(regrouping[0]),
+        is_rewritten=proto.producer_name in REWRITERS,
     )
     handlers = Handlers(call_function, CONTROL_FLOW, SchemaFunctions(table))
     walker = Walker(recording, handlers, config)
@@ -195,7 +199,7 @@ def _walk(
         keep_stored(recording)
     recorder.inputs += [value.identity for value in entering if value.identity]
     stored = walker.initializers.tensors
-    for text in filter(None, (unmarked_note(stored, recorder.calls), folded_note(stored))):
+    for text in filter(None, (unmarked_note(stored, recorder.calls, config.is_rewritten), folded_note(stored))):
         note(text)
     recorder.dataflow = recording.dataflow.dataflow(bound, stored, walker.function_cache is not None)
     recorder.modules.update(recording.modules.tree(stored, recording.stored_identity))

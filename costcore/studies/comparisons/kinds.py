@@ -10,6 +10,7 @@ from costcore.ir import BITS
 from costcore.numbers.dims import Dim, is_symbolic
 from costcore.reports.data.report_data import ReportData
 from costcore.studies.comparisons.differences import Delta
+from costcore.studies.comparisons.fusing import listed, take_fused
 from costcore.studies.comparisons.matching import is_free
 from costcore.text.amounts import readable
 from costcore.trace.call import Call
@@ -95,9 +96,21 @@ class _Side:
     def __init__(self, report: ReportData) -> None:
         self.sums = report.by("op")
         self.calls: dict[str, list[Call]] = {}
+        self.constant: Counter[str] = Counter()
+        """The number of calls whose operands all follow from stored ones."""
+        self.constant_macs: dict[str, Dim] = {}
+        known: set[int] = set()
         for record in report.trace:
-            if record.cost is None or record.cost.mread or record.cost.mwrite or record.cost.macs:
-                self.calls.setdefault(record.call.layer.op, []).append(record.call)
+            call, cost = record.call, record.cost
+            if all(
+                x.role != "data" or i in known for i, x in zip(call.inputs, call.layer.inputs.values(), strict=True)
+            ):
+                known.update(call.outputs)
+                self.constant[call.layer.op] += bool(call.inputs)
+                macs = cost.macs if cost is not None else 0
+                self.constant_macs[call.layer.op] = self.constant_macs.get(call.layer.op, 0) + macs
+            if cost is None or cost.mread or cost.mwrite or cost.macs:
+                self.calls.setdefault(call.layer.op, []).append(call)
         self.left = Counter({op: len(calls) for op, calls in self.calls.items()})
 
     def amount(self, ops: Iterable[str], key: str) -> Dim:
@@ -131,7 +144,7 @@ def _other_forms(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
             new.left[op] -= count
             more -= count
     for text, each in found.items():
-        yield Kind(f"{_listed(each)} {text}", "", Delta(0, 0), Delta(0, 0), Delta(0, 0))
+        yield Kind(f"{listed(each)} {text}", "", Delta(0, 0), Delta(0, 0), Delta(0, 0))
 
 
 def _scaling(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
@@ -139,7 +152,9 @@ def _scaling(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
     counts = Delta(*(sum(side.left[op] for op in SCALING) for side in sides))
     if not counts.equal:
         ops = [op for op in SCALING if any(op in side.calls for side in sides)]
-        yield _kind(f"calls that quantize or dequantize: {_more(counts)}", sides, ops, ops, counts)
+        is_dynamic = "dynamic_quantize" in sides[1].calls and "dynamic_quantize" not in sides[0].calls
+        how = ", by the range that values have as they run" if is_dynamic else ""
+        yield _kind(f"calls that quantize or dequantize: {_more(counts)}{how}", sides, ops, ops, counts)
     for side in sides:
         for op in SCALING:
             side.left.pop(op, None)
@@ -158,7 +173,7 @@ def _precision(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
             found.setdefault((earlier, later), []).append((count, op))
             yield _kind("", sides, [op], [op], Delta(count, count))
     for (earlier, later), each in found.items():
-        text = f"{_listed(each)} in {later} instead of {earlier}"
+        text = f"{listed(each)} in {later} instead of {earlier}"
         yield Kind(text, "", Delta(0, 0), Delta(0, 0), Delta(0, 0))
 
 
@@ -166,29 +181,52 @@ def _replaced(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
     """Yield the operators that are gone, new, or in place of others."""
     old, new = sides
     gone, more = old.left - new.left, new.left - old.left
+    folded = (old.constant - new.constant) & gone
+    if folded:
+        gone -= folded
+        macs = sum(old.constant_macs[op] - new.constant_macs.get(op, 0) for op in folded)
+        products = "" if is_symbolic(macs) or not macs else f" ({readable(macs, 'count')} MACs)"
+        text = f"{_counted(folded)} of constants{products} folded"
+        yield _kind(text, sides, folded, [], Delta(folded.total(), 0))
     norms = gone.pop("batch_norm", 0)
     if norms:
         is_folded = any(op.endswith(("conv", "linear", "matmul")) for op in new.calls)
         text = f"{norms} batch_norm folded into products" if is_folded else f"gone: {norms} batch_norm"
         yield _kind(text, sides, ["batch_norm"], [], Delta(norms, 0))
-    before, after = (_listed((count, op) for op, count in each.most_common()) for each in (gone, more))
+    if gone["pad"] and any(op.endswith("conv") for op in new.calls):
+        count = gone.pop("pad")
+        yield _kind(f"{count} pad folded into conv", sides, ["pad"], [], Delta(count, 0))
+    limits = Counter({op: gone.pop(op) for op in ("relu", "clip") if gone[op] and _is_quantized(new)})
+    if limits:
+        text = f"{_counted(limits)} folded into the limits of quantized values"
+        yield _kind(text, sides, limits, [], Delta(limits.total(), 0))
+    for fused in take_fused(gone, more):
+        olds, news = [fused.fusion.base, *fused.parts], [fused.fusion.into]
+        yield _kind(fused.text, sides, olds, news, Delta(fused.into + fused.parts.total(), fused.into))
+    gone, more = +gone, +more
+    before, after = _counted(gone), _counted(more)
     if before and after and new.amount(more, "flops"):
         yield _kind(f"{after} in place of {before}", sides, gone, more, Delta(gone.total(), more.total()))
         return
     if before:
         yield _kind(f"gone: {before}", sides, gone, [], Delta(gone.total(), 0))
     if after:
-        yield _kind(f"new: {after}", sides, [], more, Delta(0, more.total()))
+        why = ", to scale results" if "dynamic_quantize" in new.calls and {*more} <= {"mul", "cast", "add"} else ""
+        yield _kind(f"new{why}: {after}", sides, [], more, Delta(0, more.total()))
+
+
+def _is_quantized(side: _Side) -> bool:
+    return any(op.startswith("quantized_") for op in side.calls)
+
+
+def _counted(counts: Counter[str]) -> str:
+    """Return ``11 conv, 2 add``, the most first."""
+    return listed((count, op) for op, count in counts.most_common())
 
 
 def _more(counts: Delta) -> str:
     """Return ``2 more`` or ``2 fewer``."""
     return f"{abs(counts.difference)} {'more' if counts.difference > 0 else 'fewer'}"
-
-
-def _listed(counts: Iterable[tuple[int, str]]) -> str:
-    """Return ``11 conv, 2 add``."""
-    return ", ".join(f"{count} {op}" for count, op in counts)
 
 
 def _weight_dtype(call: Call) -> str:

@@ -36,6 +36,9 @@ _QUOTED = re.compile(r"'([^']*)'")
 PARAMETER_NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
 """The name of a tensor of a module, ``head.0.weight``; exporters do not name computed constants like this."""
 
+QUANTIZED = "_quantized"
+"""What ONNX Runtime's quantizer appends to the names of the tensors that it quantized."""
+
 OLDER_NAME = re.compile(r"\d+|.*(/|::).*")
 """The names that the older exporter of PyTorch gives to nodes and computed values, ``/head/Mul`` or ``123``."""
 
@@ -45,6 +48,7 @@ def read_initializers(
     note: Callable[[str], None],
     has_parameter_names: bool = False,
     configuring: Mapping[str, bool] = MappingProxyType({}),
+    is_rewritten: bool = False,
 ) -> Iterator[tuple[str, Value]]:
     """Yield the initializers of a graph by name, sparse ones under their dense shape.
 
@@ -54,6 +58,7 @@ def read_initializers(
         has_parameter_names: whether the exporter keeps the names of parameters.
         configuring: names of tensors that only configure operators, unless the exporter marks them as learned; True for
             those that a module may have learned nevertheless.
+        is_rewritten: whether a tool that drops marks of exporters wrote the file.
 
     Raises:
         CostError: for a duplicate name, a negative dimension or an unknown dtype.
@@ -75,13 +80,14 @@ def read_initializers(
         value = stored_value(tensor, tensor.name, f"initializer {tensor.name!r}")
         _check(tensor, value, note)
         if value.stored is not None:
-            value.stored.is_unmarked = has_parameter_names
-        kind = kinds.get(tensor.name, "")
+            value.stored.is_unmarked = has_parameter_names or (is_rewritten and not kinds)
+        written = tensor.name.removesuffix(QUANTIZED)
+        kind = kinds.get(written, "") if value.dtype in FLOATS or kinds.get(written) != "PARAMETER" else ""
         if not kind and configuring.get(tensor.name, True) and is_parameter_name(tensor.name):
             kind = "PARAMETER"
         elif not kind and tensor.name in configuring:
             kind = "BUFFER"
-        folded = folded_from.get(tensor.name)
+        folded = folded_from.get(written)
         if folded is not None and value.stored is not None:
             kind = kind if folded.parameters else "BUFFER"
             value.stored.folded_from = "" if folded.is_one_parameter else ", ".join(map(repr, folded.parameters))

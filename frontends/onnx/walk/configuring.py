@@ -20,9 +20,11 @@ STATES: Mapping[str, Collection[int]] = {
 
 SCALES: Mapping[str, Collection[int]] = {
     "BatchNormalization": (3, 4),
+    "Resize": (1, 2),
+    "Upsample": (1,),
     **{op: constants for op, (_, constants) in QUANTIZED_INPUTS.items() if constants},
 }
-"""Positions of inputs that are scales, zero points, running means and variances, by operator."""
+"""Positions of inputs that are scales, regions, zero points, running means and variances, by operator."""
 
 MOVES = frozenset(
     (

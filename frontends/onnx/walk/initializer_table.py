@@ -16,10 +16,12 @@ class InitializerTable:
     Args:
         parameters_are_initializers: whether the exporter keeps all learned tensors as initializers, so that the tensor
             of a ``Constant`` node is a plain number.
+        is_rewritten: whether a tool that drops marks of exporters wrote the file.
     """
 
-    def __init__(self, parameters_are_initializers: bool = False) -> None:
+    def __init__(self, parameters_are_initializers: bool = False, is_rewritten: bool = False) -> None:
         self._parameters_are_initializers = parameters_are_initializers
+        self._is_rewritten = is_rewritten
         self._by_name: dict[tuple[str, str], StoredTensor] = {}
         self._of_graphs: dict[StoredTensor, None] = {}
         self._configuring: dict[str, Mapping[str, bool]] = {}
@@ -43,7 +45,8 @@ class InitializerTable:
         names = self._configuring.get(source)
         if names is None:
             names = self._configuring[source] = configuring(graph)
-        for name, value in read_initializers(graph, note, self._parameters_are_initializers, names):
+        has_names = self._parameters_are_initializers
+        for name, value in read_initializers(graph, note, has_names, names, self._is_rewritten):
             found[name] = self.add(value, source, name)
             if value.stored is not None:
                 self._of_graphs.setdefault(value.stored)

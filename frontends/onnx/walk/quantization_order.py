@@ -90,7 +90,7 @@ def _quantize_early(recording: Recording, scales: Scales) -> bool:
     """Quantize what operators only move, instead of what they return, if all its readers do; return whether any do."""
     is_changed = False
     calls, readers = recording.recorder.calls, readers_of(recording)
-    at = {call.outputs[0]: k for k, call in enumerate(calls) if call.outputs}
+    at = {call.outputs[0]: k for k, call in enumerate(calls) if call.outputs and call.outputs[0] not in call.inputs}
 
     def quantized_by(reader: int) -> Call | None:
         """Return the call that quantizes a value for a reader, alone, or after it moved its elements."""

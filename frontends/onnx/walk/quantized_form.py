@@ -121,7 +121,7 @@ class _Folding:
         self._readers = readers_of(recording)
         """First outputs of the calls that read a value, by its id; 0 for any other reader."""
         for call in self._recorder.calls:
-            self._producers.update(dict.fromkeys(call.outputs, call))
+            self._producers.update((i, call) for i in call.outputs if i not in call.inputs)  # views of stored values
 
     def fold(self, call: Call) -> None:
         """Fold what dequantizes and quantizes around a call into it, if it has a quantized form."""
@@ -197,7 +197,11 @@ class _Folding:
         ids = {reader.inputs[0]: reader.outputs[0] for reader in quantized}
         identities = [sources[n].identity if n in sources else i for n, i in zip(operands, call.inputs, strict=True)]
         moved = tuple(ids.get(identity, identity) for identity in call.outputs)
-        self._replace(call, quantized, Layer(layer.op, operands, outputs, layer.attrs), identities, moved)
+        new = Layer(layer.op, operands, outputs, layer.attrs)
+        if layer.op == "gather" and _is_embedding(new):
+            new = Layer("embedding", {"x": new["indices"], "w": new["x"]}, outputs)
+            identities.reverse()
+        self._replace(call, quantized, new, identities, moved)
         self._absorb(call, sources)
 
     def _take(
@@ -299,3 +303,10 @@ class _Folding:
                 moved = tuple(self._moved.get(i, i) for i in call.inputs) if is_shape else call.inputs
                 calls.append(call._replace(inputs=moved) if moved != call.inputs else call)
         self._recorder.calls[:] = calls
+
+
+def _is_embedding(layer: Layer) -> bool:
+    """Return whether a gather looks rows up in a learned matrix, as in :mod:`..rows.indexing`."""
+    table = layer["x"]
+    is_learned = table.role == "param" and len(table.shape) == 2
+    return is_learned and layer.attrs.get("axis") == 0 and layer["indices"].role == "data"

@@ -8,21 +8,27 @@ from costcore.trace.call import Call
 from costcore.translate import role_of
 
 from ..graph.messages import joined
+from ..reading.initializers import QUANTIZED
 from ..values.value import StoredTensor
 
 LEARNED_NAMES = frozenset(("weight", "bias", "in_proj_weight", "in_proj_bias"))
 """Names of learned tensors in the modules of PyTorch."""
 
+FACTORS = (("matmul", "x1"), ("quantized_matmul", "x1"))
+"""Operands that are learned if they are stored."""
 
-def unmarked_note(stored: Iterable[StoredTensor], calls: Iterable[Call]) -> str:
+
+def unmarked_note(stored: Iterable[StoredTensor], calls: Iterable[Call], is_rewritten: bool = False) -> str:
     """Return a note on the tensors that count as parameters and may be buffers; ``""`` if there are none.
 
-    The older exporter of PyTorch stores parameters and buffers alike. A tensor that is read as a weight or a bias, or
-    is the right factor of a matrix product, is learned; one that is added to data may be a mask.
+    The older exporter of PyTorch stores parameters and buffers alike, and tools drop the marks of the newer one. A
+    tensor that is read as a weight or a bias, or is the right factor of a matrix product, is learned; one that is added
+    to data may be a mask.
 
     Args:
         stored: the stored tensors of the model.
         calls: all calls of the run.
+        is_rewritten: whether a tool that drops marks wrote the file.
     """
     open_ones = {
         tensor.identity: tensor
@@ -30,19 +36,24 @@ def unmarked_note(stored: Iterable[StoredTensor], calls: Iterable[Call]) -> str:
         if tensor.identity
         and tensor.is_unmarked
         and tensor.is_parameter
-        and tensor.name.rpartition(".")[2] not in LEARNED_NAMES
+        and tensor.name.removesuffix(QUANTIZED).rpartition(".")[2] not in LEARNED_NAMES
     }
     for call in calls if open_ones else ():
         for identity, operand in zip(call.inputs, call.layer.inputs, strict=True):
-            if role_of(operand) == "param" or (call.layer.op, operand) == ("matmul", "x1"):
+            if role_of(operand) == "param" or (call.layer.op, operand) in FACTORS:
                 open_ones.pop(identity, None)
     if not open_ones:
         return ""
     count, elements = len(open_ones), sum(tensor.size for tensor in open_ones.values())
+    counts = "counts as a parameter, but may be a buffer" if count == 1 else "count as parameters, but may be buffers"
+    advice = (
+        "The file that the tool rewrote may mark them"
+        if is_rewritten
+        else "torch.onnx.export(…, dynamo=True) marks them"
+    )
     return (
         f"the file does not mark which tensors are learned: {joined([repr(t.name) for t in open_ones.values()])} "
-        f"({elements} elements) {'counts as a parameter' if count == 1 else 'count as parameters'}, but may be "
-        f"{'a buffer' if count == 1 else 'buffers'}. torch.onnx.export(…, dynamo=True) marks them"
+        f"({elements} elements) {counts}. {advice}"
     )
 
 

@@ -70,6 +70,7 @@ class WalkConfig:
         budget: how many nodes may be visited.
         parameters_are_initializers: whether the exporter keeps all learned tensors as initializers.
         keep_history: whether recorded nodes are kept for pattern matching.
+        is_rewritten: whether a tool that drops marks of exporters wrote the file.
     """
 
     functions: ModelFunctions
@@ -77,6 +78,7 @@ class WalkConfig:
     budget: NodeBudget
     parameters_are_initializers: bool = False
     keep_history: bool = False
+    is_rewritten: bool = False
 
 
 class Walker:
@@ -107,7 +109,7 @@ class Walker:
         self.functions = config.functions
         self.user_shapes = config.user_shapes
         is_huge = self.functions.expanded > MOST_EXPANDED
-        self.initializers = InitializerTable(config.parameters_are_initializers)
+        self.initializers = InitializerTable(config.parameters_are_initializers, config.is_rewritten)
         self.history = NodeHistory() if config.keep_history else None
         self.budget = config.budget
         if is_huge:

@@ -170,6 +170,32 @@ def test_a_tensor_that_may_be_a_buffer_is_noted():
     assert "'final_logits_bias' (5 elements) counts as a parameter, but may be a buffer" in note
 
 
+@pytest.mark.parametrize("producer", ["onnx.quantize", "onnxruntime.transformers"])
+def test_a_tensor_that_may_be_a_buffer_is_noted_where_a_tool_dropped_the_marks(producer):
+    model = unmarked(producer)
+    (note,) = estimate(model).notes
+    assert "'final_logits_bias' (5 elements) counts as a parameter, but may be a buffer. The file that the tool" in note
+
+
+def test_marks_hold_for_tensors_that_a_quantizer_renamed():
+    """ONNX Runtime's quantizer keeps the marks of a tensor, but stores its integers under another name."""
+    g = Graph()
+    scale, zero = g.number(0.1, dtype=TensorProto.FLOAT, scalar=True), g.number(0, dtype=TensorProto.INT8, scalar=True)
+    parts = []
+    for name, shape in (("w", (4, 5)), ("mask", (4, 5))):
+        g.stored.append(helper.make_tensor(f"{name}_quantized", TensorProto.INT8, shape, [1] * 20))
+        parts.append(g("DequantizeLinear", f"{name}_quantized", scale, zero))
+    y = g("Add", g("Add", "x", parts[0]), parts[1])
+    model = g.model({"x": (3, 4, 5)}, y, producer_name="onnx.quantize")
+    for name, sources in (("mask", "['arange', 'val_1']"), ("w", "['w']")):
+        model.graph.value_info.add(name=name).metadata_props.add(key=FOLDED_FROM, value=sources)
+    listed = "\n# inputs\np_w: PARAMETER target='w'\nx: USER_INPUT\n"
+    model.graph.metadata_props.add(key=SIGNATURE, value=listed)
+    report = estimate(model)
+    assert report.total_report["n_params"] == 20  # w; the mask was computed
+    assert not any("does not mark" in note for note in report.notes)
+
+
 @pytest.mark.parametrize("options", [{"producer": "tf2onnx"}, {"kind": "PARAMETER"}])
 def test_only_files_of_the_exporter_that_marks_nothing_get_the_note(options):
     assert estimate(unmarked(**options)).notes == []

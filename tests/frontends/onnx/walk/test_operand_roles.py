@@ -271,3 +271,18 @@ def test_expanding_by_a_symbol_reads_what_is_stored() -> None:
     report = estimate(g.model({"x": ("n", 2, 6)}, g("Concat", e, "x", axis=1)))
     concat = report.calls[-1].layer
     assert [str(x.nbytes) for x in concat.inputs.values()] == ["24", "48*n"]
+
+
+@pytest.mark.parametrize("how", ["stored", "cast", "joined"])
+def test_scales_of_a_resize_are_no_parameters(how: str) -> None:
+    g = Graph()
+    if how == "cast":
+        g.stored.append(helper.make_tensor("scales", TensorProto.DOUBLE, (4,), [1.0, 1.0, 2.0, 2.0]))
+        scales = g("Cast", "scales", to=FLOAT)
+    elif how == "joined":
+        scales = g("Concat", g.number(1.0, 1.0, dtype=FLOAT), g.number(2.0, 2.0, dtype=FLOAT), axis=0)
+    else:
+        scales = g.number(1.0, 1.0, 2.0, 2.0, dtype=FLOAT)
+    report = estimate(g.model({"x": (1, 3, 4, 4)}, g("Resize", "x", "", scales)))
+    assert report.calls[-1].layer.out.shape == (1, 3, 8, 8)
+    assert report.total_report["n_params"] == report.total_report["n_params_model"] == 0

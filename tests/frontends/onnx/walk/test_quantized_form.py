@@ -127,7 +127,7 @@ def test_rows_of_a_quantized_table_are_read_as_they_are_stored() -> None:
     g = Quantized()
     calls = read(g.model(ids, g.dq(g.q(g("Gather", g.dq(g.ints(100, 4)), "x"))))).calls
     assert [(call.layer.op, call.layer.out.dtype) for call in calls] == [
-        ("gather", "int8"),
+        ("embedding", "int8"),
         ("dequantize", "float32"),
     ]
 
@@ -267,3 +267,13 @@ def test_constants_are_not_listed_where_values_are_quantized() -> None:
     assert [call.layer.op for call in calls] == ["quantize", "pad", "dequantize"]
     kept = read(g.model({"x": (2, 4)}, g.dq(y)), keep_qdq=True).calls
     assert [call.layer.op for call in kept].count("constant") == 2
+
+
+def test_views_of_stored_values_end_nowhere() -> None:
+    """A reshaped weight is the weight: its view has no producer to look behind."""
+    g = Quantized()
+    w = g("Reshape", g("Transpose", g.weight(4, 2), perm=[1, 0]), g.number(2, 4))
+    y = g("Add", g.dq(g.q("x")), w)
+    calls = read(g.model({"x": (2, 4)}, g.dq(g.q(y)))).calls
+    assert [call.layer.op for call in calls][-2:] == ["quantized_add", "dequantize"]
+    assert calls[-2].layer["x1"].dtype == "float32"
