@@ -81,7 +81,7 @@ def read_initializers(
         _check(tensor, value, note)
         if value.stored is not None:
             value.stored.is_unmarked = has_parameter_names or (is_rewritten and not kinds)
-        written = tensor.name.removesuffix(QUANTIZED)
+        written = str(tensor.name).removesuffix(QUANTIZED)  # a name that is not UTF-8 is bytes
         kind = kinds.get(written, "") if value.dtype in FLOATS or kinds.get(written) != "PARAMETER" else ""
         if not kind and configuring.get(tensor.name, True) and is_parameter_name(tensor.name):
             kind = "PARAMETER"

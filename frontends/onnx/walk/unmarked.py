@@ -36,7 +36,7 @@ def unmarked_note(stored: Iterable[StoredTensor], calls: Iterable[Call], is_rewr
         if tensor.identity
         and tensor.is_unmarked
         and tensor.is_parameter
-        and tensor.name.removesuffix(QUANTIZED).rpartition(".")[2] not in LEARNED_NAMES
+        and str(tensor.name).removesuffix(QUANTIZED).rpartition(".")[2] not in LEARNED_NAMES
     }
     for call in calls if open_ones else ():
         for identity, operand in zip(call.inputs, call.layer.inputs, strict=True):
