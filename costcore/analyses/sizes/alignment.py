@@ -74,7 +74,8 @@ def _difference(
     varied = [name for name, size in other_at.items() if size != base_at[name]]
     return (
         f"the network runs other operators at other sizes: at {text_of(base_at)} {_name(base, i)}, "
-        f"at {text_of(other_at)} {_name(other, j)}. State a range in which it runs the same: {how_to_state(varied)}."
+        f"at {text_of(other_at)} {_name(other, j)}. State a range in which it runs the same: {how_to_state(varied)}. "
+        f"If it pads to a multiple, write the size as one, such as '16*{varied[0]}'."
     )
 
 

@@ -20,7 +20,7 @@ def symbolic_trace(samples: Samples, fit: Fit, pricer: Pricer) -> tuple[Trace, l
     """Return the first run with a formula in place of every integer and the costs that follow, and which calls it has.
 
     A free call that the runs lack at one size only has a formula of how often it runs, 0 or 1 times. One that they lack
-    at other sizes is left out.
+    at other sizes is left out, and what reads its result reads what it had read.
     """
     made: dict[tuple[int, ...], Dim] = {}
 
@@ -34,12 +34,15 @@ def symbolic_trace(samples: Samples, fit: Fit, pricer: Pricer) -> tuple[Trace, l
     calls: dict[tuple[Any, ...], tuple[Call, tuple[Dim, ...]]] = {}
     ids: list[tuple[Dim, ...]] = []
     records: dict[int, CallCost] = {}
+    names: dict[int, int] = {}
     for row, (record, columns) in enumerate(zip(samples.trace, rows, strict=True)):
+        read = tuple(names.get(each, each) for each in record.call.inputs)
         present: Dim = 1
         if columns is None:
             where = samples.absence(row)
             columns = None if where is None else fit.columns_but(row, *where)
             if where is None or columns is None:
+                names.update(dict.fromkeys(record.call.outputs, read[0]) if read else {})
                 continue
             present = minimum(1, (symbol_of(samples.symbols[where[0]]) - where[1]) ** 2)
         key = (id(record.call.layer), *columns)
@@ -47,7 +50,7 @@ def symbolic_trace(samples: Samples, fit: Fit, pricer: Pricer) -> tuple[Trace, l
             calls[key] = with_integers(record.call, expressions(columns))
         call, of_call = calls[key]
         ids.append(of_call)
-        records[row] = pricer(record.call._replace(layer=call.layer, times=call.times * present))
+        records[row] = pricer(record.call._replace(layer=call.layer, inputs=read, times=call.times * present))
     run = _symbolic_run(samples.trace.run, expressions(of_modules or ()))
     if run.unfolded is not None:  # free calls that some runs lack end what is known of ids
         run = run.recording(unfolded=run.unfolded._replace(ids=tuple(ids)) if len(ids) == len(samples.trace) else None)
