@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from costcore import estimate, plugins, quantities
+from costcore.cli.main import main
+from costcore.studies.budgets.check import check
 from tests.readme_examples import FENCE
 
 ROOT = Path(__file__).parents[1]
@@ -38,7 +44,7 @@ def run(installed, folder, *command, **environment):
 def test_the_tests_of_the_package_pass(installed, tmp_path):
     done = run(installed, tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(PACKAGE / "tests"))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "5 passed" in done.stdout
+    assert "15 passed" in done.stdout
 
 
 def test_it_is_found_by_its_entry_point_and_can_be_disabled(installed, tmp_path):
@@ -46,6 +52,42 @@ def test_it_is_found_by_its_entry_point_and_can_be_disabled(installed, tmp_path)
     disabled = run(installed, tmp_path, "-m", "costcore", "devices", COSTCORE_DISABLE_PLUGINS="acme_kernels")
     assert "acme-board" in enabled.stdout
     assert disabled.returncode == 0 and "acme-board" not in disabled.stdout
+
+
+@pytest.fixture
+def array(monkeypatch):
+    """The analysis of the package, registered for one test."""
+    monkeypatch.syspath_prepend(str(PACKAGE))
+    module = import_module("acme_kernels.systolic")
+    plugins.register(module, "acme_array")
+    yield module
+    plugins.unregister(module)
+
+
+@pytest.mark.frontend("pytorch")
+def test_its_analysis_is_found_everywhere_from_one_file(array, tmp_path, capsys):
+    import torch
+
+    report = estimate(torch.nn.Linear(8, 50), (40, 8))
+    cycles = 3 * 4 * (8 + 30)  # tiles of 16 x 16 outputs, with dot products of length 8 and 30 cycles to fill the array
+    saved = str(tmp_path / "report.json")
+    assert json.loads(report.to_json(saved))["analyses"] == {"array": {"cycles": cycles, "not_mapped": []}}
+    assert report.table("run", columns=["array_cycles"]).to_csv() == f"array_cycles\n{cycles}\n"
+    assert str(cycles) in report.to_html().partition("<section id='array'")[2]
+    assert report.plot("array") == [("linear-1", cycles)]
+    assert [each.value for each in check(report, {"total": {"array_cycles": cycles - 1}})] == [cycles]
+    assert "array_cycles" in str(quantities()) and "array_energy@TABLE" in str(quantities())
+    assert shown(capsys, "--help").count("costcore array MODEL") == 1
+    assert str(cycles) in shown(capsys, "array", saved)
+    assert str(cycles) in shown(capsys, saved, "--by", "run", "--columns", "array_cycles", "--unit", "none")
+    assert shown(capsys, "plot", saved, "--kind", "array") == f"name,cycles\nlinear-1,{cycles}\n"
+
+
+def shown(capsys, *argv):
+    """What the command line prints."""
+    with suppress(SystemExit):
+        main(argv)
+    return capsys.readouterr().out
 
 
 def test_the_page_shows_the_files():
