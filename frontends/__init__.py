@@ -22,6 +22,7 @@ ONNX_OPTIONS = {
 
 TRACE_OPTIONS = {
     "et": "the execution trace that was recorded with a trace of the profiler",
+    "graphs": "the trace in which the CUDA or HIP graphs were captured that the trace replays",
     "profiler_step": "number of the step of the profiler that is counted",
 }
 

@@ -92,6 +92,8 @@ def estimate(
               profiler.
             * ``profiler_step`` (int, default: the one that took the median time; traces): the step of the profiler that
               is counted, 6 for ``ProfilerStep#6``.
+            * ``graphs`` (path, default: none; traces): the trace in which the CUDA or HIP graphs were captured that the
+              trace replays.
             * ``max_nodes`` (int, default 100,000; ONNX): how many nodes functions, loops and branches may expand to,
               besides the nodes that the file stores.
 

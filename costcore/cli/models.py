@@ -78,7 +78,7 @@ def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
         options["dims"] = parse_dims(args.dim)
     if args.shape:
         options["shapes"] = parse_shapes(args.shape)
-    for name in ("max_nodes", "et", "profiler_step"):
+    for name in ("max_nodes", "et", "profiler_step", "graphs"):
         if getattr(args, name) is not None:
             options[name] = getattr(args, name)
     if args.backward or args.train or getattr(args, "is_step", False):
@@ -173,7 +173,11 @@ def _check_options_of_report(target: str, args: argparse.Namespace) -> None:
     """
     flags = {"--input": args.input, "--shape": args.shape, "--backward": args.backward, "--train": args.train}
     flags |= {"--optimizer": args.optimizer, "--max-nodes": args.max_nodes, "--et": args.et}
-    flags |= {"--profiler-step": args.profiler_step is not None, "--layout": args.layout != "framework"}
+    flags |= {
+        "--profiler-step": args.profiler_step is not None,
+        "--graphs": args.graphs,
+        "--layout": args.layout != "framework",
+    }
     flags |= {flag_of(name): True for name in args.frontend_options}
     if given := [flag for flag, value in flags.items() if value]:
         raise ValueError(f"{target}: {', '.join(given)} cannot be used with a saved report")

@@ -20,6 +20,7 @@ FLAGS_WITH_VALUES = {
     "max_nodes": "--max-nodes",
     "et": "--et",
     "profiler_step": "--profiler-step",
+    "graphs": "--graphs",
 }
 """The flags of frontend options that take a value; all other frontend options are switches."""
 
@@ -88,6 +89,9 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--et", metavar="FILE", help="the execution trace that was recorded together with a trace of torch.profiler"
+    )
+    parser.add_argument(
+        "--graphs", metavar="FILE", help="the trace in which the CUDA or HIP graphs were captured that a trace replays"
     )
     parser.add_argument(
         "--profiler-step", type=int, metavar="N", help="traces: count ProfilerStep#N; default: the one of median time"

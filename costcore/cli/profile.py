@@ -94,7 +94,7 @@ def _measured(path: str, args: argparse.Namespace, et: str | None) -> Measured:
     profile: Report | str = path
     if is_trace:
         with printed_warnings(path, is_quiet=True):
-            profile = estimate(path, et=et, profiler_step=args.profiler_step)
+            profile = estimate(path, et=et, profiler_step=args.profiler_step, graphs=args.graphs)
     if args.model is not None:
         return report_of(args.model, args).measured(profile, args.device, args.bound)
     assert isinstance(profile, Report)

@@ -28,9 +28,15 @@ def native_names(op: object) -> tuple[str, ...]:
 
 
 def estimate(
-    recorder: Recorder, model: Any, inputs: Any = None, *, et: Any = None, profiler_step: int | None = None
+    recorder: Recorder,
+    model: Any,
+    inputs: Any = None,
+    *,
+    et: Any = None,
+    profiler_step: int | None = None,
+    graphs: Any = None,
 ) -> None:
     """Record the calls of a trace; see :func:`.trace_file.estimate`."""
     from .trace_file import estimate  # few runs read a trace
 
-    estimate(recorder, model, inputs, et=et, profiler_step=profiler_step)
+    estimate(recorder, model, inputs, et=et, profiler_step=profiler_step, graphs=graphs)

@@ -91,7 +91,9 @@ class KinetoReader:
             number, external = _number(args, "correlation"), _number(args, "External id")
             self.recorded.kernels.append(Kernel(intern(name), kind, start, start + length, stream, number, external))
         elif category.lower().endswith(("runtime", "driver")) and (number := _number(args, "correlation")) >= 0:
-            self.recorded.launches[number] = Launch(intern(name), thread, start)
+            kernel = args.get("kernel")
+            kernel = intern(kernel) if isinstance(kernel, str) else ""
+            self.recorded.launches[number] = Launch(intern(name), thread, start, kernel)
 
     def finish(self) -> Recorded:
         """Return what was read."""

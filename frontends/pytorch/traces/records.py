@@ -122,11 +122,12 @@ class Kernel:
 
 
 class Launch(NamedTuple):
-    """The call of the host that starts work of the device."""
+    """The call of the host that starts work of the device, with the name of the kernel if the file has it."""
 
     name: str
     thread: Thread
     start: int
+    kernel: str = ""
 
 
 class Span(NamedTuple):

@@ -16,6 +16,7 @@ from costcore.trace.recorder import Recorder
 
 from ..capture.context import capture
 from ..naming import full_name
+from .graphs import Captures, expanded
 from .lists import Neighbors
 from .nesting import add_launches, device_time, join_kernels, nest
 from .places import Step, name_modules, place, place_backward, steps_of
@@ -33,7 +34,13 @@ MAX_NAMES = 8
 
 @collector_off()
 def estimate(
-    recorder: Recorder, model: Any, inputs: Any = None, *, et: Any = None, profiler_step: int | None = None
+    recorder: Recorder,
+    model: Any,
+    inputs: Any = None,
+    *,
+    et: Any = None,
+    profiler_step: int | None = None,
+    graphs: Any = None,
 ) -> None:
     """Record the calls of a trace.
 
@@ -45,6 +52,7 @@ def estimate(
             tensors, results and overloads, which the other lacks.
         profiler_step: number of the step of the profiler that is counted, 6 for ``ProfilerStep#6``. Default: of several
             steps the one that took the median time; without steps everything.
+        graphs: the path of the trace in which the CUDA or HIP graphs were captured that the other replays.
 
     Raises:
         TypeError: if inputs are given, or an option is invalid.
@@ -61,7 +69,7 @@ def estimate(
     if not recorded.ops and not recorded.kernels:
         raise CostError(f"{name} has no operators and no kernels: it is not a trace of a run of PyTorch")
     chosen = _chosen_step(recorder, recorded, profiler_step, name)
-    _record(recorder, recorded, chosen)
+    _record(recorder, recorded, chosen, None if graphs is None else Captures(read(graphs)))
 
 
 def _chosen_step(recorder: Recorder, recorded: Recorded, number: int | None, name: str) -> Step | None:
@@ -84,7 +92,7 @@ def _chosen_step(recorder: Recorder, recorded: Recorded, number: int | None, nam
     return median
 
 
-def _record(recorder: Recorder, recorded: Recorded, step: Step | None) -> None:
+def _record(recorder: Recorder, recorded: Recorded, step: Step | None, captures: Captures | None) -> None:
     """Record the calls of one step, or of everything."""
     if recorded.has_times:
         if recorded.kernels:
@@ -96,6 +104,10 @@ def _record(recorder: Recorder, recorded: Recorded, step: Step | None) -> None:
         threads = {(0, 0): recorded.ops}
         place_backward(recorded.ops)
     ops = [op for on_thread in threads.values() for op in on_thread]
+    if captures is not None:
+        ops, n_unknown = expanded(ops, captures)
+        if n_unknown:
+            recorder.notes.append(f"{n_unknown:,} graphs are not in the trace of captures")
     modules = name_modules(ops)
     if step is not None:
         ops = [op for op in ops if step.start <= op.start < step.end]

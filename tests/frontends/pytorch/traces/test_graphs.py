@@ -1,0 +1,94 @@
+"""Kernels of replayed graphs belong to the operators that were captured."""
+
+from __future__ import annotations
+
+import pytest
+
+from costcore import CostWarning, estimate
+from costcore.cli.main import main
+from tests.frontends.pytorch.traces.recording import kernel, launch, op, tensor, write
+
+LINEAR = (tensor(2, 4), tensor(3, 4), ("", [], [], ""))
+
+
+def named(event, kernel):
+    """The launch, which names its kernel, as on ROCm."""
+    event["args"]["kernel"] = kernel
+    return event
+
+
+def captured(start=0, names=("gemm", "relu"), numbers=(1, 2)):
+    """A linear layer, inside of which another operator launches, and a ReLU, without kernels."""
+    events = [
+        *(op("aten::linear", start, 30, *LINEAR), op("aten::t", start + 1, 3, tensor(3, 4))),
+        *(op("aten::addmm", start + 5, 20, tensor(3)), launch(start + 15, numbers[0])),
+        *(op("aten::relu", start + 40, 10, tensor(2, 3)), launch(start + 45, numbers[1])),
+    ]
+    launches = [event for event in events if event["cat"] == "cuda_runtime"]
+    for event, name in zip(launches, names, strict=True):
+        if name:
+            named(event, name)
+    return events
+
+
+def replay(start, number, lengths=(50, 7), names=("gemm [clone .kd]", "relu")):
+    """The launch of a graph, and its kernels one after the other."""
+    events, at = [launch(start, number, "hipGraphLaunch")], start + 100
+    for name, length in zip(names, lengths, strict=True):
+        events.append(kernel(name, at, length, number))
+        at += length
+    return events
+
+
+def report(tmp_path, capture, *replays):
+    graphs = write(tmp_path / "capture.json", capture)
+    events = [event for each in replays for event in each]
+    return estimate(write(tmp_path / "replay.json", events), graphs=graphs)
+
+
+def test_every_replay_has_the_operators_of_its_capture(tmp_path):
+    found = report(tmp_path, captured(), replay(0, 1), replay(1000, 2, (40, 9)))
+    assert [record.call.native for record in found.trace] == ["aten::linear", "aten::relu"] * 2
+    assert [record.seconds for record in found.trace] == [50e-6, 7e-6, 40e-6, 9e-6]
+    assert found.status == "complete" and found.total_report["macs"] == 2 * (2 * 3 * 4)
+    assert sum(found.trace.run.profile.calls[i].alone for i in range(4)) == 106_000
+
+
+def test_a_replay_is_found_by_the_names_of_its_kernels(tmp_path):
+    other = captured(500, ("copy", "cast"), (5, 6))
+    found = report(tmp_path, [*other, *captured()], replay(0, 1))
+    assert [record.call.native for record in found.trace] == ["aten::linear", "aten::relu"]
+
+
+def test_without_names_as_many_launches_are_taken(tmp_path):
+    capture = captured(names=("", ""))
+    found = report(tmp_path, capture, replay(0, 1, names=("sm90_gemm", "vectorized")))
+    assert [record.seconds for record in found.trace] == [50e-6, 7e-6]
+    end = launch(200, 9, "cudaStreamEndCapture")
+    longer = [op("aten::relu", 300, 10, tensor(7)), launch(305, 10)]
+    with pytest.warns(CostWarning):
+        wrong = report(tmp_path, [*capture, end, *longer], replay(0, 1, (5, 6, 7), ("a", "b", "c")))
+    assert [record.cost for record in wrong.trace] == [None]
+    assert "1 graphs are not in the trace of captures" in wrong.notes
+
+
+def test_another_graph_stays_uncounted(tmp_path):
+    with pytest.warns(CostWarning, match="hipGraphLaunch"):
+        found = report(tmp_path, captured(), replay(0, 1, names=("attention", "relu")))
+    assert [record.seconds for record in found.trace] == [57e-6]
+
+
+def test_a_kernel_that_no_operator_launched_stays_with_the_graph(tmp_path):
+    loose = [*captured(), named(launch(60, 3), "fill")]
+    with pytest.warns(CostWarning):
+        found = report(tmp_path, loose, replay(0, 1, (50, 7, 2), ("gemm", "relu", "fill")))
+    seconds = {record.call.native: record.seconds for record in found.trace}
+    assert seconds == {"graph::hipGraphLaunch": 2e-6, "aten::linear": 50e-6, "aten::relu": 7e-6}
+
+
+def test_command_line(tmp_path, capsys):
+    graphs = write(tmp_path / "capture.json", captured())
+    path = write(tmp_path / "replay.json", replay(0, 1))
+    assert main(["profile", path, "--graphs", graphs, "--by", "op", "--format", "csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("linear,1,")
+    assert main([path, "--graphs", graphs, "--by", "op", "--format", "csv"]) == 0
