@@ -87,6 +87,8 @@ def _plain(kernel: str) -> str:
 def expanded(ops: Iterable[Op], captures: Captures) -> tuple[list[Op], int]:
     """Return operators with those of its capture inside of every launch of a graph, and how many have none.
 
+    Those of a replay have a thread of their own, in the order of the capture.
+
     Args:
         ops: all operators, each after those around it.
         captures: the captures.
@@ -119,7 +121,7 @@ def _copy(op: Op, graph: Op, copies: dict[Op, Op]) -> Op:
             op,
             start=graph.start,
             end=graph.end,
-            thread=graph.thread,
+            thread=(graph.thread, graph.start),
             sequence=-1,
             parent=around,
             children=[],

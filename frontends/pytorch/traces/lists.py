@@ -11,6 +11,9 @@ import torch
 from .dtypes import DTYPES, dtype_in
 from .records import Constant, Op, TensorArgument, Thread
 
+INTEGERS = ("int", "long int", "long")
+"""The dtypes of indices in a trace."""
+
 NEAR = 60
 """How many operators before and after one are looked at."""
 
@@ -65,8 +68,8 @@ class Neighbors:
     def indices_of(self, op: Op) -> list[torch.Size] | None:
         """Return the shapes of the indices of ``aten::index`` and ``aten::index_put_``; None if nothing shows them.
 
-        An operator that is near reads the result: a tensor of the same dtype, whose last axes are those that are not
-        indexed.
+        Operators inside convert and reshape them. Otherwise, an operator that is near reads the result: a tensor of the
+        same dtype, whose last axes are those that are not indexed.
         """
         found = [x for x in op.arguments or () if isinstance(x, TensorArgument)]
         if not found:
@@ -76,6 +79,12 @@ class Neighbors:
             values = found[-1].dims if len(found) > 1 else ()
             kept = next((n for n in range(len(x.dims) + 1) if _ends_with(values, x.dims[n:])), len(x.dims))
             return [torch.Size(values[: len(values) - len(x.dims) + kept] or (1,))] * max(kept, 1)
+        inside = {y.dims for inner in _inside(op) for y in tensors_of(inner) if y.dtype in INTEGERS}
+        if len(inside) == 1 and x.dtype not in INTEGERS:
+            lead = inside.pop()
+            read = {y.dims for other in self._after(op) for y in tensors_of(other) if y.dtype == x.dtype}
+            n = next((n for n in range(1, len(x.dims) + 1) if (*lead, *x.dims[n:]) in read), 1)
+            return [torch.Size(lead)] * n
         for other in self._after(op):
             for tensor in tensors_of(other):
                 if tensor.dtype != x.dtype or tensor.dims == x.dims:

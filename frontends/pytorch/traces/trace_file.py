@@ -106,6 +106,9 @@ def _record(recorder: Recorder, recorded: Recorded, step: Step | None, captures:
     ops = [op for on_thread in threads.values() for op in on_thread]
     if captures is not None:
         ops, n_unknown = expanded(ops, captures)
+        threads = {}
+        for op in ops:
+            threads.setdefault(op.thread, []).append(op)
         if n_unknown:
             recorder.notes.append(f"{n_unknown:,} graphs are not in the trace of captures")
     modules = name_modules(ops)

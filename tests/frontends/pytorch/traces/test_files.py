@@ -148,3 +148,16 @@ def test_options_are_checked(tmp_path):
         estimate(path, et=path)
     with pytest.raises(TypeError, match="unknown option 'backward'"):
         estimate(path, backward=True)
+
+
+def test_indices_are_what_operators_inside_convert(tmp_path):
+    """32 of 32 rows, beside which a larger tensor with rows of that width is read."""
+    indices = ("", [], [], "")
+    events = [
+        *(op("aten::index", 0, 20, tensor(32, 8), indices), op("aten::to", 1, 2, tensor(32, dtype="int"))),
+        *(op("aten::reshape", 4, 2, tensor(32, dtype="long int")), op("aten::as_strided", 8, 2, tensor(32, 8))),
+        *(op("aten::t", 30, 5, tensor(1000, 8)),),
+    ]
+    report = estimate(write(tmp_path / "trace.json", events))
+    (index,) = (record for record in report.trace if record.call.native == "aten::index")
+    assert (index.cost.mread, index.cost.mwrite) == (32 * 8 * 4 + 32 * 8, 32 * 8 * 4)

@@ -86,6 +86,18 @@ def test_a_kernel_that_no_operator_launched_stays_with_the_graph(tmp_path):
     assert seconds == {"graph::hipGraphLaunch": 2e-6, "aten::linear": 50e-6, "aten::relu": 7e-6}
 
 
+def test_what_a_list_lacks_is_taken_from_the_capture(tmp_path):
+    """A list has no dtype; that of a tensor of the shape of the result, behind it in the capture, is taken."""
+    lists = ("TensorList", [[2, 3], [2, 3]], [[3, 1], [3, 1]], "")
+    zero = ("Scalar", [], [], "0")
+    capture = [
+        *(op("aten::cat", 0, 10, lists, zero), named(launch(5, 1), "cat")),
+        *(op("aten::relu", 20, 10, tensor(4, 3, dtype="c10::Half")), named(launch(25, 2), "relu")),
+    ]
+    found = report(tmp_path, capture, replay(0, 1, names=("cat", "relu")))
+    assert [record.cost.mwrite for record in found.trace] == [12 * 2, 12 * 2]
+
+
 def test_command_line(tmp_path, capsys):
     graphs = write(tmp_path / "capture.json", captured())
     path = write(tmp_path / "replay.json", replay(0, 1))
