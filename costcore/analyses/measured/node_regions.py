@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from costcore.analyses.measured.runtime_profile import KernelTime
+from costcore.analyses.measured.runtime_profile import REGION, KernelTime
 from costcore.trace.trace import Trace
 
 LAYOUT = re.compile(r"^(Reorder|Reformat|Memcpy|Mem_?copy)|gemm_(in|out)put_reshape|^Reformatting")
@@ -92,10 +92,23 @@ class Regions:
                 self.layout.add(k)
                 continue
             found = [position for name in kernel.names if (position := self._position(name)) is not None]
-            for position in found:
+            between = self._between(*found) if kernel.op == REGION and len(found) == 2 else ()
+            for position in (*found, *between):
                 self.owner.setdefault(position, k)
             if found:
                 self.anchors[k] = found[-1]
+
+    def _between(self, first: int, last: int) -> set[int]:
+        """Return the calls on a way from one to another."""
+        ways = []
+        for start, step in ((first, self._readers.__getitem__), (last, self._before)):
+            seen, waiting = {start}, [start]
+            while waiting:
+                new = {*step(waiting.pop())} - seen
+                seen |= new
+                waiting += new
+            ways.append(seen)
+        return ways[0] & ways[1]
 
     def _position(self, name: str) -> int | None:
         """Return the call of a name: of a node or a value, or of one to which the runtime added words."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Iterable, Mapping
 from io import StringIO
@@ -29,6 +30,12 @@ RUN = "model_run"
 
 TENSORRT_TIMES = ("medianMs", "averageMs", "timeMs")
 """The keys of the time of a layer of TensorRT, the first that it has counts."""
+
+
+REGION = "region"
+"""The operator of a kernel of TensorRT that computes all nodes from the first of its two names to the second."""
+
+_REGION = re.compile(r"ForeignNode\[(.+?)\.\.\.(.+?)\]")
 
 
 class KernelTime(NamedTuple):
@@ -157,8 +164,12 @@ def _of_tensorrt(layers: Iterable[Mapping[str, Any]]) -> RuntimeProfile:
         milliseconds = next((each[key] for key in TENSORRT_TIMES if key in each), None)
         name = each.get("name")
         if isinstance(name, str) and isinstance(milliseconds, (int, float)) and 0 <= milliseconds < 1e9:
-            names = tuple(part.strip() for part in name.removeprefix("PWN(").split(" + "))
-            rows.append((names, "Reformat" if name.startswith("Reformatting") else "", milliseconds))
+            region = _REGION.search(name)
+            names = (
+                region.groups() if region else tuple(part.strip() for part in name.removeprefix("PWN(").split(" + "))
+            )
+            op = REGION if region else "Reformat" if name.startswith("Reformatting") else ""
+            rows.append((names, op, milliseconds))
     return _one_after_another("TensorRT", rows)
 
 

@@ -106,6 +106,17 @@ def test_tensorrt_and_openvino_state_layers_by_nodes(report, tmp_path):
     assert times(view) == {"Conv-1": 15} and inside(report, view)["Relu-1"] == "Conv-1"
 
 
+def test_a_region_of_tensorrt_has_all_nodes_from_its_first_to_its_last(report, tmp_path):
+    layers = [{"count": 1}, {"name": "{ForeignNode[/net/Conv_c1.../net/Relu_r2]}", "averageMs": 0.05}]
+    layers += [{"name": "/net/MatMul_m3 + /net/Add_l3", "averageMs": 0.01}]
+    (tmp_path / "trt.json").write_text(json.dumps(layers))
+    view = report.measured(tmp_path / "trt.json")
+    region = [name for name, main in inside(report, view).items() if main == "Conv-1"]
+    assert {"Relu-1", "Conv-2", "Add-1", "Relu-2"} <= set(region)
+    assert times(view) == {"Conv-1": 50, "MatMul-1": 10}
+    assert view.n_missed == 1  # the second product has no kernel in the file
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
