@@ -130,6 +130,19 @@ class Calibrate(Protocol):
         """Return a :class:`costcore.analyses.timing.calibration.Calibration` and the conditions of the measurement."""
 
 
+class DistributionOf(Protocol):
+    """The ability ``distribution``: say how a model can be distributed over devices, for :func:`costcore.plan`."""
+
+    def __call__(self, model: Any) -> Any:
+        """Return an object that says how a model is distributed.
+
+        It has ``blocks`` (how many equal blocks the model repeats; 0 without any), ``kind`` (the name of their class),
+        ``width`` (whether tensor parallelism is possible) and a method ``plan(depth, shards)``, which returns the
+        option ``plan`` of :func:`costcore.estimate` for a mesh of ``dp`` and ``tp``: of ``depth`` of the blocks, with
+        parameters sharded along ``dp`` or not.
+        """
+
+
 class ProcessSettings(Protocol):
     """The ability ``process_settings``: state the settings of the framework that code changes for a whole process."""
 
@@ -143,6 +156,7 @@ ABILITIES = {
     "cached_model": CachedModelOf,
     "passes_of": PassesOf,
     "calibrate": Calibrate,
+    "distribution": DistributionOf,
     "process_settings": ProcessSettings,
 }
 """What a frontend may do beyond :class:`Frontend`: the form of the function by the name of the ability."""

@@ -47,6 +47,7 @@ PYTORCH_ABILITIES = {
     "cached_model": f"{__name__}.pytorch.serving.cached_model:MetaCachedModel",
     "passes_of": f"{__name__}.pytorch.passes:passes_of",
     "calibrate": f"{__name__}.pytorch.calibration.measure:calibrate",
+    "distribution": f"{__name__}.pytorch.parallel.strategies:Distribution",
     "process_settings": f"{__name__}.pytorch.process_settings:process_settings",
 }
 

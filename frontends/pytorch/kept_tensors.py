@@ -73,10 +73,12 @@ class KeptTensors:
             return
         self.clear_caches()
         self._restore_namespaces()
+        if self._tensors():
+            gc.collect(0)  # cycles: the collector was off, so that all new objects are in the youngest generation
         _remove_from_holders(self._tensors())
         if not self._tensors():
             return
-        gc.collect(0)  # cycles: the collector was off, so that all new objects are in the youngest generation
+        gc.collect(0)
         kept = [tensor for tensor in self._tensors() if tensor.is_meta]
         if kept:
             stay = "stay" if len(kept) > 1 else "stays"
