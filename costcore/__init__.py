@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from costcore.studies.explanations.reconcile import reconcile as reconcile
     from costcore.studies.fit.verdict import fit as fit
     from costcore.studies.meter.meter import MFUMeter as MFUMeter
+    from costcore.studies.plans.search import plan as plan
     from costcore.studies.serving.report import ServingReport as ServingReport
     from costcore.studies.sweeps.sweep import sweep as sweep
     from costcore.studies.sweeps.table import table as table
@@ -81,6 +82,7 @@ _MODULES = {
     "fit": "studies.fit.verdict",
     "hookimpl": "plugins",
     "max_batch": "studies.batch_size.fit",
+    "plan": "studies.plans.search",
     "quantities": "tables.quantity_table",
     "reconcile": "studies.explanations.reconcile",
     "sweep": "studies.sweeps.sweep",
@@ -116,6 +118,7 @@ __all__ = [
     "fit",
     "hookimpl",
     "max_batch",
+    "plan",
     "quantities",
     "reconcile",
     "sweep",

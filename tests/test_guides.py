@@ -54,9 +54,9 @@ def skip_what_others_print(page):
     """Skip a page whose output is that of a newer PyTorch or transformers than those that are installed."""
     differences = pytest.importorskip("tests.frontends.pytorch.differences")
     transformers = pytest.importorskip("tests.frontends.pytorch.transformers_differences")
-    if page.stem in ("how_long", "parallel", "serving", "training") and transformers.ANGLES_ARE_PRODUCTS:
+    if page.stem in ("how_long", "parallel", "plans", "serving", "training") and transformers.ANGLES_ARE_PRODUCTS:
         pytest.skip("transformers 4 computes masks and rotary embeddings otherwise")
-    if page.stem in ("how_long", "parallel") and not differences.FUSES_GROUPED_QUERIES:
+    if page.stem in ("how_long", "parallel", "plans") and not differences.FUSES_GROUPED_QUERIES:
         pytest.skip("a CPU of this PyTorch runs other operators for attention with fewer heads of keys")
     if page.stem == "reports" and f'{{"torch": "{differences.torch.__version__}"}}' not in page.read_text("utf-8"):
         pytest.skip("the page shows a file that states another release of PyTorch")

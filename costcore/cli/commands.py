@@ -22,6 +22,7 @@ COMMANDS = {
         ("time", "MODEL", "state how long a run takes at least on a device"),
         ("profile", "TRACE", "state where the time of a recorded run goes"),
         ("train", "MODEL", "state the FLOPs of a training run, and its MFU"),
+        ("plan", "MODEL", "list the ways to train on many devices that fit"),
         ("serve", "MODEL", "state what prefill and decode of a language model cost"),
         ("devices", "", "list the devices"),
         ("calibrate", "", "measure a device, so that times can be estimated"),

@@ -70,7 +70,8 @@ class Attempts:
             return self.model
         recorded = {"memory": True} if self.records else {}
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CostWarning)  # of operators without a formula: their memory is known
+            # of operators without a formula, whose memory is known, and of code that nobody runs in this way
+            warnings.simplefilter("ignore", Warning if changes else CostWarning)
             given = self.inputs if inputs is None else inputs
             return estimate(self.model, given, **{**self.options, **recorded, **changes})
 

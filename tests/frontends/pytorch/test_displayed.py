@@ -64,6 +64,15 @@ def ranks():
     return costcore.estimate_ranks(net(), DATA, mesh={"tp": 2}, plan=plan, memory=True)
 
 
+def plans():
+    if not HAS_MESH:
+        pytest.skip("a mesh needs PyTorch 2.5")
+    options = {"devices": 2, "device": "h100-sxm5-80gb", "global_batch": 2, "meshes": [{"dp": 2}]}
+    nn = torch.nn
+    deep = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.ReLU()) for _ in range(3)))
+    return costcore.plan(deep, ("batch", 4), **options)
+
+
 def measured():
     calls = (linear(64, "a"), linear(8, "b"))
     return profiled(trace_of(*calls, classes={"": "Net", "a": "Block", "b": "Head"}), [20_000, 5_000]).measured()
@@ -82,6 +91,7 @@ RESULTS = {
     "MemoryComparison": lambda: costcore.compare(step(), estimate(net(), (8, *DATA[1:]), memory=True)).memory,
     "TimeReport": lambda: inference().time(calibrated_device()),
     "TimeComparison": lambda: inference().time(calibrated_device()).compare(hook().report),
+    "Plans": plans,
     "Verdict": lambda: costcore.fit(net(), DATA, "501 MiB", optimizer="sgd"),
     "LargestBatch": lambda: costcore.max_batch(net(), ("batch", *DATA[1:]), "501 MiB", optimizer="sgd"),
     "Accumulation": lambda: costcore.accumulation(net(), ("n", *DATA[1:]), global_batch=4096, memory="501 MiB"),

@@ -1,0 +1,124 @@
+"""``costcore plan MODEL --devices 64 --device h100 --global-batch 1024``: the ways to train on many devices."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+
+from costcore.api.load_model import load_model, module_search_path, parse_inputs
+from costcore.cli.exit_codes import FAILURE, SUCCESS
+from costcore.cli.models import check_model, given_or_usual, missing_inputs, printed_warnings
+from costcore.cli.options import command_parser
+from costcore.cli.running import run_command, write_text
+from costcore.errors import CostError, MissingInputsError
+from costcore.studies.plans.search import Plans, plan
+from costcore.text.amounts import parse_bytes
+
+EPILOG = """examples:
+  costcore plan hf:llama --input input_ids=batch,4096:int64 --devices 64 --device h100 --global-batch 1024
+  costcore plan nets.py:make --input batch,2048,512 --devices 8 --device a100 --global-batch 64 --mesh fsdp=8
+
+The meshes that are tried divide the devices into copies (dp) or sharded copies (fsdp) of the model, tensor parallelism
+inside of a node (tp), and stages of a pipeline (pp). One rank of each is captured. --json lists every plan with its
+memory, the bytes that it sends, its bound and, if it is left out, the reason.
+
+exit codes: 0 success, 1 no plan fits or model error, 2 usage error"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = command_parser(
+        "costcore plan",
+        "MODEL --devices N --device NAME --global-batch N",
+        "List the ways to train a model on many devices that fit, the fastest first (PyTorch).",
+        EPILOG,
+    )
+    parser.add_argument("model", metavar="MODEL", help="package.module:factory, file.py:factory or hf:TYPE")
+    parser.add_argument("--devices", type=int, required=True, metavar="N", help="the number of devices")
+    parser.add_argument(
+        "--device", required=True, metavar="NAME", help="a name that `costcore devices` lists, or .toml"
+    )
+    parser.add_argument("--global-batch", type=int, required=True, metavar="N", help="samples of a step")
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="SHAPE", help="shape of an input with a batch: batch,4096:int64"
+    )
+    parser.add_argument("--optimizer", default="adamw", metavar="NAME", help="default: adamw")
+    parser.add_argument("--per-node", type=int, default=8, metavar="N", help="most devices along tp; default: 8")
+    parser.add_argument("--micro-batch", default="1,2", metavar="N,N", help="samples of a pass; default: 1,2")
+    parser.add_argument(
+        "--mesh",
+        action="append",
+        default=[],
+        metavar="dp=N,tp=N",
+        help="a mesh to try, of dp, fsdp, tp and pp; may be repeated; default: all",
+    )
+    parser.add_argument(
+        "--precision",
+        default="bfloat16",
+        choices=("bfloat16", "autocast", "model"),
+        help="bfloat16 with float32 master weights, autocast, or the dtypes of the model; default: bfloat16",
+    )
+    parser.add_argument("--link", metavar="NAME", help="the link between devices, such as nvlink4; default: no limit")
+    parser.add_argument(
+        "--memory", metavar="SIZE", help='memory of a device, as "80 GB"; default: as its vendor prints'
+    )
+    parser.add_argument("--json", action="store_true", help="print every plan that was tried as JSON")
+    parser.add_argument(
+        "--python-path", action="append", default=[], metavar="DIR", help="folder to search for modules"
+    )
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    return run_command(build_parser(), argv, _plan)
+
+
+def _plan(args: argparse.Namespace) -> int:
+    check_model(args.model, "which cannot be captured again")
+    if args.memory is not None:
+        parse_bytes(args.memory, "--memory")
+    found = _plans(args)
+    text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False) if args.json else str(found)
+    write_text(f"{text}\n", None)
+    return SUCCESS if found.plans else FAILURE
+
+
+def _plans(args: argparse.Namespace) -> Plans:
+    with module_search_path(args.python_path, args.model), printed_warnings(args.model):
+        model = load_model(args.model)
+        inputs = given_or_usual(parse_inputs(args.input), model, args.model)
+        try:
+            return plan(
+                *(model, inputs),
+                devices=args.devices,
+                device=args.device,
+                global_batch=args.global_batch,
+                optimizer=args.optimizer,
+                per_node=args.per_node,
+                micro_batches=_numbers(args.micro_batch, "--micro-batch"),
+                precisions=(None if args.precision == "model" else args.precision,),
+                meshes=[*map(_mesh, args.mesh)] or None,
+                link=args.link,
+                memory=args.memory,
+            )
+        except MissingInputsError as error:
+            raise CostError(f"{args.model}: {missing_inputs(error)}") from error
+
+
+def _numbers(text: str, option: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) for part in parts):
+        raise ValueError(f"{option} must be positive integers separated by commas (got {text!r})")
+    return [int(part) for part in parts]
+
+
+def _mesh(text: str) -> dict[str, int]:
+    found = {}
+    for part in text.split(","):
+        name, _, size = part.partition("=")
+        if not size.strip().isdecimal():
+            raise ValueError(f"--mesh {text!r} is invalid (expected sizes by dimension, dp=8,tp=8)")
+        found[name.strip()] = int(size)
+    return found

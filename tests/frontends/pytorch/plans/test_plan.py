@@ -1,0 +1,207 @@
+"""Plans of a training step of a small transformer on many devices, against captures of each."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from costcore import CostError, estimate, plan
+from costcore.cli.main import main
+from costcore.registry.frontends import ability, specs
+from costcore.studies.plans.setup import Mesh, Setup, meshes, setups
+
+pytest.importorskip("torch.distributed.fsdp", reason="fully_shard")
+
+pytestmark = pytest.mark.filterwarnings("ignore:FSDP2-wrapped module")
+
+SOURCE = """
+import torch
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self, width=64):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        return x + self.down(torch.nn.functional.gelu(self.up(self.norm(x))))
+
+class Net(nn.Module):
+    tp_plan = {"blocks.*.up": "colwise", "blocks.*.down": "rowwise"}
+
+    def __init__(self, depth=8):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(depth))
+        self.head = nn.Linear(64, 10)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+"""
+
+BLOCK = 2 * 64 + 64 * 256 + 256 + 256 * 64 + 64
+"""The parameters of a block: norm, up, down."""
+
+HEAD = 64 * 10 + 10
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    found = tmp_path_factory.mktemp("nets") / "plan_nets.py"
+    found.write_text(SOURCE)
+    return found
+
+
+@pytest.fixture(scope="module")
+def net(path):
+    namespace = {}
+    exec(path.read_text(), namespace)
+    return namespace["Net"]()
+
+
+@pytest.fixture(scope="module")
+def found(net):
+    return plan(net, ("batch", 16, 64), devices=4, device="h100", global_batch=16, memory="502 MiB")
+
+
+def test_memory_is_that_of_a_capture_of_all_blocks(net, found):
+    """On one stage, with and without sharding: the lines through captures of two and four blocks are exact."""
+    distribution = ability(specs()["pytorch"], "distribution")(net)
+    assert (distribution.blocks, distribution.kind, distribution.width) == (8, "Block", True)
+    compared = 0
+    for each in (*found.plans, *found.left_out):
+        setup = each.setup
+        if setup.mesh.pp > 1 or each.memory is None:
+            continue
+        memory = estimate(
+            net,
+            (setup.micro_batch, 16, 64),
+            memory=True,
+            optimizer="adamw",
+            mesh={"dp": setup.mesh.fsdp, "tp": setup.mesh.tp},
+            plan=distribution.plan(None, setup.mesh.fsdp > 1),
+            step="accumulated" if setup.passes > 1 else "steady",
+            precision=setup.precision,
+            checkpoint="Block" if setup.checkpoints else None,
+        ).memory
+        assert each.memory == pytest.approx(memory.peak + 500 * 2**20, rel=1e-5)
+        compared += 1
+    assert compared > 10
+
+
+def test_plans_that_fit_come_first_and_all_are_listed(found):
+    times = [each.seconds * (1 + each.bubble) for each in found.plans]
+    assert times == sorted(times)
+    assert found.best.is_captured
+    assert all(each.memory <= 502 * 2**20 for each in found.plans)
+    assert all(each.why for each in found.left_out)
+    content = found.to_dict()
+    assert len(content["plans"]) == len(found.plans) + len(found.left_out)
+    assert {"dp", "fsdp", "tp", "pp", "memory", "sent", "seconds", "why"} <= content["plans"][0].keys()
+
+
+def test_bytes_that_are_sent(net):
+    """A ring adds the bfloat16 gradients of 4 copies: 2 * 3 / 4 of 2 bytes of every parameter."""
+    options = {"devices": 4, "device": "h100", "global_batch": 4, "micro_batches": (1,), "checkpoints": (False,)}
+    (copies,) = plan(net, ("batch", 16, 64), meshes=[{"dp": 4}], **options).plans
+    assert copies.sent == 3 * (8 * BLOCK + HEAD)
+    (sharded,) = plan(net, ("batch", 16, 64), meshes=[{"fsdp": 4}], **options).plans
+    assert copies.sent < sharded.sent < 2 * copies.sent  # gathered twice, reduced once
+    slow = {"gbs": 1e-3, "latency_us": 0}
+    (limited,) = plan(net, ("batch", 16, 64), meshes=[{"dp": 4}], link=slow, **options).plans
+    assert limited.binds == "communication"
+    assert limited.seconds == pytest.approx(copies.sent / 1e6)
+
+
+def test_a_pipeline_keeps_the_activations_of_its_passes(net):
+    """Two stages of 4 blocks, 8 passes: the first stage keeps what two passes saved."""
+    options = {"devices": 2, "device": "h100", "global_batch": 8, "micro_batches": (1,), "checkpoints": (False,)}
+    (piped,) = plan(net, ("batch", 1024, 64), meshes=[{"pp": 2}], **options).plans
+    assert piped.bubble == 1 / 8
+    distribution = ability(specs()["pytorch"], "distribution")(net)
+    run = {"memory": True, "optimizer": "adamw", "precision": "bfloat16", "step": "accumulated"}
+    run |= {"mesh": {"dp": 1, "tp": 1}}
+    memories = [estimate(net, (1, 1024, 64), plan=distribution.plan(n, False), **run).memory for n in (2, 4)]
+    saved = (memories[1].saved - memories[0].saved) // 2 * 4
+    phases = memories[1].phases
+    most = max(phases["optimizer"], *(phases[phase] + saved for phase in ("forward", "backward")))
+    assert piped.memory == most + 500 * 2**20
+
+
+def test_what_cannot_run_says_why(net):
+    options = {"devices": 8, "device": "h100", "global_batch": 8}
+    found = plan(net, ("batch", 16, 64), meshes=[{"tp": 8}, {"dp": 8}], memory="500.1 MiB", **options)
+    assert not found.plans
+    assert found.best is None
+    assert all("too much" in each.why or "already" in each.why for each in found.left_out)
+    with pytest.raises(CostError, match="repeats blocks"):
+        plan(nn.Linear(4, 4), ("batch", 4), **options)
+    with pytest.raises(ValueError, match="has 4 devices, not 8"):
+        plan(net, ("batch", 16, 64), meshes=[{"dp": 4}], **options)
+    with pytest.raises(ValueError, match="unknown dimension of a mesh 'cp'"):
+        plan(net, ("batch", 16, 64), meshes=[{"cp": 8}], **options)
+    with pytest.raises(CostError, match="no plan can be captured"):
+        plan(net, ("batch", 16, 65), **options)
+
+
+def test_meshes():
+    """Eight devices: tp inside of a node of 2, pp up to 4 blocks."""
+    found = [*meshes(8, 2, 4, True)]
+    assert all(mesh.devices == 8 and mesh.tp <= 2 and mesh.pp <= 4 for mesh in found)
+    assert Mesh(dp=8) in found
+    assert Mesh(fsdp=8) in found
+    assert Mesh(dp=1, tp=2, pp=4) in found
+    assert len(set(found)) == len(found) == 8
+    assert not [mesh for mesh in meshes(8, 2, 4, False) if mesh.tp > 1]
+
+
+def test_setups_divide_the_batch():
+    mesh = Mesh(dp=4)
+    (ways,) = setups(mesh, 24, (1, 2, 4), (True,), (None,))
+    assert ways == [Setup(mesh, 1, 6, True, None), Setup(mesh, 2, 3, True, None)]
+    assert [*setups(mesh, 6, (1,), (True,), (None,))] == [[]]
+
+
+def test_the_command(path, capsys):
+    args = [
+        "plan",
+        f"{path}:Net",
+        "--input",
+        "batch,16,64",
+        "--devices",
+        "4",
+        "--device",
+        "h100",
+        "--global-batch",
+        "8",
+    ]
+    assert main([*args, "--mesh", "dp=4", "--mesh", "dp=2,tp=2", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert {(each["dp"], each["tp"]) for each in content["plans"]} == {(4, 1), (2, 2)}
+    assert main([*args, "--mesh", "fsdp=4", "--micro-batch", "1"]) == 0
+    assert "fsdp=4" in capsys.readouterr().out
+    assert main([*args, "--mesh", "dp=4", "--memory", "500 MiB"]) == 1
+    for wrong in (["--mesh", "dp=x"], ["--micro-batch", "0"], ["--device", "h10"], ["--memory", "much"]):
+        with pytest.raises(SystemExit) as left:
+            main([*args, *wrong])
+        assert left.value.code == 2
+
+
+def test_an_unknown_style_is_an_error(net):
+    class Odd(type(net)):
+        tp_plan = {"blocks.*.up": "diagonal"}  # noqa: RUF012
+
+    with pytest.raises(CostError, match="unknown style of tp_plan 'diagonal'"):
+        plan(Odd(), ("batch", 16, 64), devices=2, device="h100", global_batch=2, meshes=[{"tp": 2}])
+
+
+def test_the_model_stays_as_it_is(net):
+    before = [name for name, _ in net.named_parameters()]
+    plan(net, ("batch", 16, 64), devices=2, device="h100", global_batch=2, meshes=[{"fsdp": 2}], micro_batches=(1,))
+    assert [name for name, _ in net.named_parameters()] == before
+    assert all(type(parameter) is nn.Parameter for parameter in net.parameters())
+    assert net(torch.zeros(1, 2, 64)).shape == (1, 2, 10)

@@ -1,0 +1,166 @@
+"""Published configurations of training runs are among the plans that fit, and no run is faster than its bound.
+
+Narayanan et al. 2021 (arXiv:2104.04473, table 1), Korthikanti et al. 2022 (arXiv:2205.05198, tables 3 and 5; seconds
+per iteration of validation.py of calculon), Smith et al. 2022 (arXiv:2201.11990, section 2.4), Grattafiori et al. 2024
+(arXiv:2407.21783, table 4), and OLMo-7B.yaml of allenai/OLMo, whose throughput is not stated.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from costcore import plan
+from tests.frontends.pytorch.differences import FUSES_GROUPED_QUERIES
+
+pytest.importorskip("torch.distributed.fsdp", reason="fully_shard")
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.size = width // heads
+        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.q, self.k, self.v, self.o = (nn.Linear(width, width) for _ in range(4))
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        y = self.first(x)
+        q, k, v = (layer(y).unflatten(-1, (-1, self.size)).transpose(1, 2) for layer in (self.q, self.k, self.v))
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.o(y.transpose(1, 2).flatten(2))
+        return x + self.down(functional.gelu(self.up(self.second(x))))
+
+
+class Gpt(nn.Module):
+    """GPT of Megatron-LM: its words and heads are divided, too."""
+
+    tp_plan = {  # noqa: RUF012
+        **{f"blocks.*.{name}": "colwise" for name in ("q", "k", "v", "up")},
+        **{f"blocks.*.{name}": "rowwise" for name in ("o", "down")},
+        "words": "embedding_rowwise",
+        "head": "colwise_split_output",
+    }
+
+    def __init__(self, layers, width, heads, words=51_200):
+        super().__init__()
+        self.words = nn.Embedding(words, width)
+        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
+
+    def forward(self, x):
+        x = self.words(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+class Published(NamedTuple):
+    """A run: layers, width, heads, the sizes of its mesh, samples of a step, and how long that took."""
+
+    layers: int
+    width: int
+    heads: int
+    mesh: dict[str, int]
+    batch: int
+    seconds: float
+
+
+def megatron(layers, width, heads, t, p, n, batch, tflops):
+    """Return a run of table 1, whose TFLOP/s are of 96 B s l h² (1 + s / 6h + V / 16lh), full recomputation."""
+    flops = 96 * batch * 2048 * layers * width**2 * (1 + 2048 / (6 * width) + 51_200 / (16 * layers * width))
+    return Published(layers, width, heads, {"dp": n // t // p, "tp": t, "pp": p}, batch, flops / (n * tflops * 1e12))
+
+
+def mesh(t, p, n):
+    return {"dp": n // t // p, "tp": t, "pp": p}
+
+
+RUNS = {
+    "1.7B": megatron(24, 2304, 24, 1, 1, 32, 512, 137),
+    "3.6B": megatron(30, 3072, 32, 2, 1, 64, 512, 138),
+    "7.5B": megatron(36, 4096, 32, 4, 1, 128, 512, 142),
+    "18.4B": megatron(40, 6144, 48, 8, 1, 256, 1024, 135),
+    "39.1B": megatron(48, 8192, 64, 8, 2, 512, 1536, 138),
+    "76.1B": megatron(60, 10240, 80, 8, 4, 1024, 1792, 140),
+    "145.6B": megatron(80, 12288, 96, 8, 8, 1536, 2304, 148),
+    "310.1B": megatron(96, 16384, 128, 8, 16, 1920, 2160, 155),
+    "529.6B": megatron(105, 20480, 128, 8, 35, 2520, 2520, 163),
+    "1008.0B": megatron(128, 25600, 160, 8, 64, 3072, 3072, 163),
+    "22B": Published(48, 6144, 64, mesh(8, 1, 8), 4, 1.42),
+    "175B": Published(96, 12288, 96, mesh(8, 8, 64), 64, 18.13),
+    "530B": Published(105, 20480, 128, mesh(8, 35, 280), 280, 49.05),
+    "1T": Published(128, 25600, 160, mesh(8, 64, 512), 512, 94.42),
+    "MT-NLG on 2240": Published(105, 20480, 128, mesh(8, 35, 2240), 1920, 60.1),
+    "MT-NLG on 2800": Published(105, 20480, 128, mesh(8, 35, 2800), 1920, 50.2),
+    "MT-NLG on 3360": Published(105, 20480, 128, mesh(8, 35, 3360), 1920, 44.4),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_published_run_is_feasible_and_not_faster_than_its_bound(name):
+    run = RUNS[name]
+    with torch.device("meta"):
+        net = Gpt(run.layers, run.width, run.heads)
+    found = plan(
+        *(net, (("batch", 2048), "int64")),
+        devices=run.mesh["dp"] * run.mesh["tp"] * run.mesh["pp"],
+        device="a100-sxm4-80gb",
+        global_batch=run.batch,
+        micro_batches=(1,),
+        checkpoints=(True,),
+        meshes=[run.mesh],
+    )
+    assert [each.why for each in found.left_out] == []
+    assert found.best.seconds < run.seconds < 8 * found.best.seconds
+
+
+@pytest.mark.skipif(not FUSES_GROUPED_QUERIES, reason="attention with fewer heads of keys runs otherwise")
+@pytest.mark.parametrize(("replicas", "tflops"), [(64, 430), (128, 400)])
+def test_llama_405b(replicas, tflops):
+    """16,777,216 tokens a step; a sequence of 8,192 tokens has 2.151e16 model FLOPs."""
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(
+        hidden_size=16384,
+        intermediate_size=53248,
+        num_hidden_layers=126,
+        num_attention_heads=128,
+        num_key_value_heads=8,
+        vocab_size=128_256,
+        use_cache=False,
+    )
+    with torch.device("meta"):
+        net = transformers.LlamaForCausalLM(config)
+    if not getattr(net, "tp_plan", None):
+        pytest.skip("this release of transformers states no plan")
+    found = plan(
+        *(net, {"input_ids": (("batch", 8192), "int64")}),
+        devices=replicas * 128,
+        device="h100",
+        global_batch=2048,
+        micro_batches=(1,),
+        checkpoints=(True,),
+        meshes=[{"fsdp": replicas, "tp": 8, "pp": 16}],
+    )
+    assert [each.why for each in found.left_out] == []
+    assert found.best.seconds < 2048 * 2.151e16 / (replicas * 128 * tflops * 1e12) < 4 * found.best.seconds
+
+
+def test_olmo_7b():
+    """Sharded over 216 A100 of 40 GB, two of 2,160 sequences of 2,048 tokens at a time, with blocks of a GPT here."""
+    with torch.device("meta"):
+        net = Gpt(32, 4096, 32, 50_304)
+    found = plan(
+        *(net, (("batch", 2048), "int64")),
+        devices=216,
+        device="a100-sxm4-40gb",
+        global_batch=2160,
+        micro_batches=(2,),
+        checkpoints=(True,),
+        meshes=[{"fsdp": 216}],
+    )
+    assert [each.why for each in found.left_out] == []
