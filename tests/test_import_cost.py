@@ -161,7 +161,7 @@ def test_a_report_of_an_onnx_file_imports_what_it_needs(batch, tmp_path):
     loaded = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
     others = {
         "costcore.calculators.conv",
-        "costcore.analyses.conventions",
+        "costcore.analyses.conventions.counting",
         "costcore.frontends.onnx.contrib",
         "costcore.frontends.onnx.regroup",
         "costcore.frontends.pytorch",
@@ -169,7 +169,7 @@ def test_a_report_of_an_onnx_file_imports_what_it_needs(batch, tmp_path):
         "costcore.analyses.memory.arena_report",
         "costcore.analyses.memory.report",
         "costcore.reports.html",
-        "costcore.analyses.timing",
+        "costcore.analyses.timing.times",
         "secrets",
         "tomllib",
         "torch",
