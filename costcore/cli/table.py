@@ -28,6 +28,8 @@ from costcore.cli.options import (
 from costcore.cli.running import print_message, run_command, write_output
 from costcore.registry.frontends import reader_of
 from costcore.registry.libraries import is_saved_report
+from costcore.studies.sweeps.figures import DEFAULT_COLUMNS
+from costcore.studies.sweeps.front import LARGE
 from costcore.studies.sweeps.grid import split_target
 from costcore.studies.sweeps.model_table import ModelTable
 from costcore.studies.sweeps.row import NamedModel
@@ -35,7 +37,7 @@ from costcore.studies.sweeps.row_file import SUFFIXES
 from costcore.studies.sweeps.run import TableInterrupted
 from costcore.studies.sweeps.sweep import variants
 from costcore.studies.sweeps.table import table
-from costcore.tables.quantities import numbers
+from costcore.tables.quantities import is_quantity, numbers
 from costcore.tables.renderers import renderers
 from costcore.text.units import check_digits
 
@@ -81,6 +83,12 @@ def build_parser() -> argparse.ArgumentParser:
         metavar=("X", "Y", "FILE"),
         help="also draw column Y over column X to an .svg, .png or .pdf file (needs matplotlib)",
     )
+    parser.add_argument(
+        "--pareto",
+        metavar="NAMES",
+        help="show only the models than which no other needs less of all of these figures, macs,peak_memory; a minus "
+        "sign stands for more: --pareto=-n_params,macs",
+    )
     add_convention(parser)
     add_unit(parser)
     add_digits(parser, default=2)
@@ -118,7 +126,7 @@ def _table(args: argparse.Namespace) -> int:
             resume=args.resume,
             python_path=args.python_path,
             convention=args.convention,
-            columns=names_in(args.columns) or None,
+            columns=_columns(args),
             mode=asked_mode(args),
             **estimate_options(args),
         )
@@ -133,13 +141,26 @@ def _table(args: argparse.Namespace) -> int:
 
 def _write(result: ModelTable, args: argparse.Namespace, mode: str, rows_file: str | None) -> None:
     """Write the table, unless its rows are in a file already, and the image of ``--scatter``."""
-    if rows_file is None:
-        write_output(lambda out: result.show(out, mode, unit_of(args), args.digits), args.output)
+    if rows_file is None or args.pareto is not None:
+        shown = result if args.pareto is None else result.pareto(*names_in([args.pareto]))
+        path = args.output if rows_file is None else None
+        write_output(
+            lambda out: shown.show(out, mode if rows_file is None else "table", unit_of(args), args.digits), path
+        )
     for row in result.failed if rows_file else ():
         print_message(f"costcore: {row.label} failed: {row.status}")
     sys.stdout.flush()
     if args.scatter is not None:
         result.scatter(*args.scatter)
+
+
+def _columns(args: argparse.Namespace) -> list[str] | None:
+    """Return the figures of a row: those of ``--columns``, and those that ``--pareto`` compares."""
+    asked = names_in(args.columns)
+    compared = [name.removeprefix(LARGE) for name in names_in([args.pareto] if args.pareto else None)]
+    if not compared:
+        return asked or None
+    return [*dict.fromkeys([*(asked or DEFAULT_COLUMNS), *filter(is_quantity, compared)])]
 
 
 def _default_jobs(models: Sequence[NamedModel]) -> int | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import IO, Any
 
 from costcore.messages import unknown
 from costcore.numbers.symbolic import as_text
 from costcore.studies.sweeps.figures import DEFAULT_COLUMNS, figure
+from costcore.studies.sweeps.front import LARGE, front
 from costcore.studies.sweeps.row import ModelRow
 from costcore.tables.answer import Answer
 from costcore.tables.data import data_frame
@@ -123,6 +124,23 @@ class ModelTable(Result):
         axis_x, axis_y = (Axis(self._column(name), [row.get(name) for row in rows]) for name in (x, y))
         suffix = check_suffix(target)
         save_figure(draw(axis_x, axis_y), target, suffix)
+
+    def pareto(self, *names: str) -> ModelTable:
+        """Return the rows than which no other is better in all of some figures.
+
+        Args:
+            names: figures, or arguments with numbers, which are to be small: ``"macs", "peak_memory"``. With a minus
+                sign before its name, ``"-n_params"``, a figure is to be large.
+
+        Raises:
+            ValueError: if there is no such column.
+        """
+        known = [*self.arguments, *self.columns]
+        if missing := [name for name in names if name.removeprefix(LARGE) not in known]:
+            raise ValueError(unknown("column", missing, known))
+        rows = [row for row in self.rows if not row.failed]
+        best = front([*map(_values, rows)], names)
+        return replace(self, rows=tuple(rows[i] for i in best))
 
     def _column(self, name: str) -> Column:
         """Return the column of an argument or of a figure."""

@@ -98,3 +98,19 @@ def test_control_c_ends_with_what_was_done_written(tmp_path, calls):
     assert depths == [*range(1, len(depths) + 1)] and 2 <= len(depths) < 8
     assert f"costcore: interrupted after {len(depths)} models; --resume goes on with {output}" in errors
     assert "Traceback" not in errors
+
+
+def test_the_pareto_front(nets, capsys):
+    """Of widths 3 and 1 with depths 1 and 2: 18, 36, 6 and 12 FLOPs; the least FLOPs, and per depth the least."""
+    grid = f"{nets}:make(depth=[1, 2], width=[3, 1])"
+    assert run(grid, "--columns", "flops", "--pareto", "flops") == 0
+    rows = [line.split(",") for line in capsys.readouterr().out.splitlines()[1:]]
+    assert len(rows) == 1
+    assert run(grid, "--columns", "flops", "--pareto=-depth,flops") == 0
+    title, *rows = capsys.readouterr().out.splitlines()
+    assert title.startswith("Model,depth,width,FLOPs")
+    assert [row.split(",")[1:3] for row in rows] == [["1", "1"], ["2", "1"]]
+    with pytest.raises(SystemExit) as left:
+        run(grid, "--pareto", "nothing")
+    assert left.value.code == 2
+    assert "unknown column 'nothing'" in capsys.readouterr().err
