@@ -41,6 +41,10 @@ REWRITERS = ("onnx.quantize", "onnxruntime.transformers")
 """Names of producers that rewrite files of others, and may drop what these mark."""
 
 
+BLOCKED_CONV = "com.microsoft.nchwc::Conv"
+"""A convolution that runs on blocks of channels."""
+
+
 def capture(recorder: Recorder) -> None:
     """Do nothing: ONNX models are read, not run."""
 
@@ -199,6 +203,11 @@ def _walk(
         keep_stored(recording)
     recorder.inputs += [value.identity for value in entering if value.identity]
     stored = walker.initializers.tensors
+    if any(call.native == BLOCKED_CONV for call in recorder.calls):
+        note(
+            "convolutions of ONNX Runtime's NCHWc layout run on blocks of 8 or 16 channels: MACs, bytes and parameters "
+            "include the channels that pad them"
+        )
     for text in filter(None, (unmarked_note(stored, recorder.calls, config.is_rewritten), folded_note(stored))):
         note(text)
     recorder.dataflow = recording.dataflow.dataflow(bound, stored, walker.function_cache is not None)

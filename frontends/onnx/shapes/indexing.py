@@ -34,9 +34,10 @@ def gather_nd(node: Node) -> Sequence[Value]:
 
 
 def compress(node: Node) -> Sequence[Value]:
-    """Infer the slices at which a condition is true; their number depends on data."""
-    x, count = node.value("input"), nonzero_count(node.value("condition"))
+    """Infer the slices at which a condition, which may be longer, is true; their number depends on data."""
+    x = node.value("input")
     axis = node.axis(len(x.known_shape), "axis")
+    count = nonzero_count(node.value("condition"), x.size if axis is None else x.known_shape[axis])
     shape = (count,) if axis is None else (*x.known_shape[:axis], count, *x.known_shape[axis + 1 :])
     return [node.result(shape, x.dtype)]
 

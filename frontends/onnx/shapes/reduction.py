@@ -67,11 +67,11 @@ def top_k(node: Node) -> Sequence[Value]:
     return [node.result(shape, x.dtype), node.result(shape, "int64")]
 
 
-def nonzero_count(value: Value) -> int | None:
-    """Return the number of nonzero elements; None if it depends on data."""
-    if value.data is None or any(map(is_symbolic, value.data.flat)):
+def nonzero_count(value: Value, read: Dim | None = None) -> int | None:
+    """Return the number of nonzero elements, of the first ``read`` of them if given; None if it depends on data."""
+    if value.data is None or is_symbolic(read) or any(map(is_symbolic, value.data.flat)):
         return None
-    return sum(map(bool, value.data.flat))
+    return sum(map(bool, value.data.ravel()[:read]))
 
 
 def non_zero(node: Node) -> Sequence[Value]:

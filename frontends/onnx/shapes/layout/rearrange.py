@@ -92,10 +92,10 @@ def flatten(node: Node) -> Sequence[Value]:
 
 
 def squeeze(node: Node) -> Sequence[Value]:
-    """Infer the input without the given axes, or without all axes of size 1."""
+    """Infer the input without the given axes, or without all axes of size 1 if none are given."""
     x = node.value("data")
     axes = node.axes(len(x.known_shape), "axes")
-    if axes is None:
+    if not axes:
         axes = tuple(i for i, d in enumerate(x.known_shape) if d == 1)
     for axis in axes:
         if isinstance(x.known_shape[axis], int) and x.known_shape[axis] != 1:

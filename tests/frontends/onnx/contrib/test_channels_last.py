@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from costcore import estimate
 from tests.frontends.onnx.contrib.lines import O, S, Z
 from tests.frontends.onnx.contrib.single_node import INT64, UINT8, priced, shapes
+from tests.whole_networks.onnx_models import Graph
 
 
 @pytest.mark.parametrize(
@@ -125,6 +127,15 @@ def test_channels_go_into_blocks_and_out_of_them(op, attrs, made):
     assert shapes(layer) == [made]
     assert cost.flops == O()
     assert cost.mwrite == 4 * made[1] * 16
+
+
+def test_a_note_says_that_blocks_are_padded():
+    g = Graph()
+    y = g("Conv", g("ReorderInput", "x", domain=BLOCKED), g.weight(16, 8, 3, 3), domain=BLOCKED)
+    report = estimate(g.model({"x": (1, 8, 6, 6)}, g("ReorderOutput", y, domain=BLOCKED, channels=10)))
+    assert report.total_report["macs"] == 4 * 4 * 16 * 8 * 9  # of 16 channels, though 10 are read of them
+    note = report.notes[-1]
+    assert note.startswith("convolutions of ONNX Runtime's NCHWc layout run on blocks of 8 or 16 channels: MACs, bytes")
 
 
 def test_blocked_channels_are_upsampled():
