@@ -30,8 +30,15 @@ def line_of(error: BaseException) -> str:
 
 
 def short_repr(value: object) -> str:
-    """Return the ``repr`` of a value on one line, shortened to 80 characters."""
-    text = re.sub(r"\s*\n\s*", " ", repr(value))
+    """Return the ``repr`` of a value on one line, shortened to 80 characters.
+
+    >>> short_repr([10**6000])
+    'a list that is too large to print'
+    """
+    try:
+        text = re.sub(r"\s*\n\s*", " ", repr(value))
+    except ValueError:  # Python prints integers of up to 4,300 digits
+        return f"a {type(value).__name__} that is too large to print"
     return text if len(text) <= 80 else text[:79] + "…"
 
 

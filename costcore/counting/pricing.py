@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from costcore.counting.layout import cost_of_free, is_layout
 from costcore.errors import CostError
 from costcore.ir import OPERATION_CLASSES, Calculator, Cost, Layer, Operations
-from costcore.messages import line_of, qualified_name
+from costcore.messages import line_of, qualified_name, short_repr
 from costcore.numbers.dims import Dim, as_dim
 from costcore.numbers.symbolic import is_negative
 from costcore.trace.call import Call, Uncounted
@@ -18,6 +18,10 @@ Calculators: TypeAlias = Mapping[str, Calculator]
 
 CALCULATOR_ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """The exceptions of a calculator after which its call is reported as not counted. All other calls are counted."""
+
+
+MOST_BITS = 960
+"""The most bits of a cost, about 289 digits: sums and rates of such costs are numbers of Python's floats."""
 
 
 class _Result(NamedTuple):
@@ -80,9 +84,8 @@ def cost_of(layer: Layer, calculator: Calculator) -> Cost:
         problem = f"{type(error).__name__}: {error}{line_of(error)}"
         raise CostError(f"{_name(calculator, layer)} raised {problem}") from error
     if not isinstance(result, tuple) or len(result) not in (4, 5, 6):
-        raise CostError(
-            f"{_name(calculator, layer)} returned {result!r} (expected (flops, mread, mwrite, params[, macs[, mcomm]]))"
-        )
+        expected = "(flops, mread, mwrite, params[, macs[, mcomm]])"
+        raise CostError(f"{_name(calculator, layer)} returned {short_repr(result)} (expected {expected})")
     cost = Cost(*result)
     try:
         operations = cost.flops
@@ -94,11 +97,16 @@ def cost_of(layer: Layer, calculator: Calculator) -> Cost:
         mread, mwrite, macs, mcomm = map(_amount, (cost.mread, cost.mwrite, cost.macs, cost.mcomm))
         return Cost(flops, mread, mwrite, dict(cost.params), macs, mcomm)
     except (TypeError, ValueError) as error:
-        raise CostError(f"{_name(calculator, layer)} returned {result!r}: {error}") from error
+        raise CostError(f"{_name(calculator, layer)} returned {short_repr(result)}: {error}") from error
 
 
 def _amount(value: object) -> Dim:
     amount = as_dim(value)
+    if isinstance(amount, int):
+        if amount.bit_length() > MOST_BITS:
+            raise ValueError(f"a cost cannot have more than {MOST_BITS} bits (got {amount.bit_length()} bits)")
+    elif amount.is_number and not amount.is_integer:
+        raise ValueError(f"a cost must be an integer (got {amount})")
     if is_negative(amount):
         raise ValueError(f"a cost cannot be negative (got {amount})")
     return amount

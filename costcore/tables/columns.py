@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from costcore.messages import unknown
@@ -225,4 +225,6 @@ def _checked(columns: Mapping[str, Column], names: Sequence[Any]) -> list[Any]:
     names = list(names)
     if not names:
         raise ValueError(f"columns is empty (expected one or several of {', '.join(columns)})")
+    if wrong := [name for name in names if not isinstance(name, Hashable)]:
+        raise TypeError(f"columns must be a list of names (got {wrong[0]!r} in it)")
     return names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 from costcore.errors import CostError
 from costcore.messages import qualified_name, short_repr, unknown
@@ -42,7 +42,10 @@ def renderer_for(mode: str) -> Renderer:
 
     Raises:
         ValueError: if there is none.
+        TypeError: if it is not a name.
     """
+    if not isinstance(mode, Hashable):
+        raise TypeError(f"mode must be a name (got {mode!r})")
     if mode not in renderers():
         hint = ". For an HTML page use report.to_html()." if mode == "html" else ""
         raise ValueError(unknown("mode", mode, renderers()) + hint)

@@ -81,7 +81,12 @@ class _Reader:
                 raise self._error(f"{key} is missing")
         if texts["unit"] not in UNITS:
             raise self._error(unknown("unit", texts["unit"], UNITS))
-        base = self._base(parent) if parent else None
+        try:
+            base = self._base(parent) if parent else None
+        except ConventionError:
+            raise
+        except ValueError as error:
+            raise self._error(f"extends: {error}") from error
         counts = self._counts(content.get("count", []), base.counts if base else ())
         is_printed = self._of_type(content.get("is_printed", True), bool, "is_printed")
         made = Convention(counts=counts, is_printed=is_printed, **texts, **lists)  # type: ignore[arg-type]

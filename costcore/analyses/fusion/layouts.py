@@ -21,6 +21,8 @@ def order_of_view(layer: Layer, order: Order | None) -> Order | None:
     """
     before, after = next(iter(layer.inputs.values())).shape, layer.outputs[0].shape
     axes, axis = layer.attrs.get("axes"), layer.attrs.get("axis")
+    if order is not None and len(order) != len(before):  # of a value that a file says is read in another shape
+        order = None
     if isinstance(axes, tuple) and sorted(axes) == list(range(len(before))):
         return [axes.index(each) for each in order or range(len(axes))]
     if order is None:

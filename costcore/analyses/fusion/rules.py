@@ -38,6 +38,8 @@ def pointwise(trace: Trace, graph: Graph) -> Partition:
         if pattern in ALONE:
             continue
         for early in _producers(graph, [position]):
+            if early >= position:  # an id that a later call writes again
+                continue
             cluster = _join(partition, graph, cluster, partition.of[early])
         if work.pattern in ("map", "reduce"):
             for sibling in _siblings(partition, node, graph, position):

@@ -11,6 +11,7 @@ from costcore.analyses.receptive_field.periodic_map import MisalignedError, TooM
 from costcore.analyses.receptive_field.rules.layout import RULES as LAYOUT
 from costcore.analyses.receptive_field.rules.table import rule_of
 from costcore.analyses.receptive_field.site import Site
+from costcore.counting.pricing import CALCULATOR_ERRORS
 from costcore.errors import CostError
 from costcore.numbers.dims import Dim
 from costcore.trace.call import Call
@@ -93,7 +94,10 @@ def choose_source(found: Sequence[Source], index: int | None) -> Source:
 
     Raises:
         CostError: if there is no such input.
+        TypeError: if the number is not an integer.
     """
+    if index is not None and (isinstance(index, bool) or not isinstance(index, int)):
+        raise TypeError(f"input must be the number of an input (got {index!r})")
     if not found:
         raise CostError("no call reads an input of the model, so that there is no receptive field")
     if index is not None:
@@ -180,6 +184,8 @@ def _of_site(site: Site) -> Sequence[Dependence | None]:
         reason = "the pattern repeats after too many positions"
     except MisalignedError:
         reason = "operands of different strides"
+    except CALCULATOR_ERRORS:  # of a file, which states what no framework runs
+        reason = "its tensors and settings do not fit the operator"
     return site.all_outputs(_marks(site).marks(Dependence(unknown=f"{site.node} ({reason})")))
 
 
@@ -201,9 +207,9 @@ def _write(
         others = memory.setdefault(storage, [])
         depends = any(dependence is not None for dependence in output)
         read = (i for i, place in zip(call.inputs, call.storages, strict=False) if place == storage)
-        if others and depends and not is_view and not any(values[i] == output for i in read):
+        if others and depends and not is_view and not any(values.get(i) == output for i in read):
             reason = Dependence(unknown=f"{node} (writes in place into a part of another value)")
-            for other in others:
+            for other in filter(values.__contains__, others):
                 values[other] = tuple(reason if each is None else each.marks(reason) for each in values[other])
         others.append(identity)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -28,6 +27,9 @@ OTHER_FAMILIES: Mapping[int, str] = {1: "error_of_other_families", FORMAT: "erro
 
 KERNEL_CLOCK = "kernel"
 """The clock of times of kernels alone, as traces have them."""
+
+MOST, LEAST_SECONDS = 1e30, 1e-15
+"""The largest number and the shortest time of a calibration; outside, estimates overflow."""
 
 
 class CalibrationError(CostError):
@@ -196,7 +198,7 @@ class _Reader:
         return [Point(Site(name, kind, tuple(row[3:]), row[1], row[2], dtype), row[0]) for row in rows]
 
     def _numbers(self, row: Any, place: str) -> list[float]:
-        if not isinstance(row, Sequence) or len(row) < 3 or not all(map(_is_number, row)) or row[0] <= 0:
+        if not isinstance(row, Sequence) or len(row) < 3 or not all(map(_is_number, row)) or row[0] < LEAST_SECONDS:
             raise self._error(f"{place}a point must be [seconds, flops, bytes, coordinates …] (got {short_repr(row)})")
         return [float(value) for value in row]
 
@@ -217,4 +219,4 @@ class _Reader:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= MOST

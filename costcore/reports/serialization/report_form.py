@@ -139,6 +139,13 @@ def _call(fields: dict[str, Any], where: str, decoder: Decoder) -> CallCost:
     uncounted = Uncounted.of(reason, layer.op) if cost is None else None
     if any(not 0 <= position < len(layer.inputs) for position in fields["strided"]):
         raise malformed(f"{where}.strided", "wrong value", list(fields["strided"]), "positions of inputs")
+    inputs, outputs = fields["inputs"], fields["outputs"]
+    for key, n in (("inputs", len(layer.inputs)), ("outputs", len(layer.outputs))):
+        if len(fields[key]) not in (0, n):
+            raise malformed(f"{where}.{key}", "wrong length", list(fields[key]), f"none or {n}, as the layer has")
+    if len(fields["storages"]) not in (0, len(inputs) + len(outputs)):
+        expected = f"none or {len(inputs) + len(outputs)}, one per input and output"
+        raise malformed(f"{where}.storages", "wrong length", list(fields["storages"]), expected)
     if cost is None and not reason:
         raise CostError(f"{where}: expected 'cost', or 'reason' if the call could not be counted")
     of_call = uncounted if uncounted in FOUND_BY_FRONTENDS else None

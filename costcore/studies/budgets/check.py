@@ -16,7 +16,7 @@ from costcore.registry.calculators import calculators
 from costcore.reports.exports.facts import status
 from costcore.reports.report import Report
 from costcore.studies.budgets.budget import MAX_NAMES, Budget, Limit, Violation, is_time_kind
-from costcore.studies.budgets.toml import read_budget
+from costcore.studies.budgets.toml import BudgetError, read_budget
 from costcore.text.amounts import exact
 from costcore.trace.call import Call
 
@@ -47,7 +47,11 @@ def check(report: Report, budget: BudgetLike) -> list[Violation]:
 def _too_long(report: Report, budget: Budget) -> Iterator[Violation]:
     """Yield a violation for every device on which the run takes longer than its limit, at least."""
     for limit in budget.times:
-        time, where = report.time(limit.device, **limit.options), f"time on {limit.device}"
+        where = f"time on {limit.device}"
+        try:
+            time = report.time(limit.device, **limit.options)
+        except (TypeError, ValueError) as error:
+            raise BudgetError(f"{budget.source}: {where}: {error}") from error
         if time.least_seconds > limit.most:
             nanoseconds = round(1e9 * time.least_seconds)
             yield Violation(where, "bound_seconds", nanoseconds, round(1e9 * limit.most))

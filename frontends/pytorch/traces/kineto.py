@@ -152,7 +152,7 @@ def arguments_of(
 
 def _filled(column: Sequence[Any] | None, n: int) -> list[Any]:
     column = column or ()
-    return [*column, *[None] * (n - len(column))]
+    return [*column[:n], *[None] * (n - len(column))]
 
 
 def _argument(kind: Any, dims: Any, strides: Any, concrete: Any) -> Argument:

@@ -32,3 +32,16 @@ def test_quotients_that_are_rounded_up(size, text):
     for h in (1, 2, 31, 32, 33, 64):
         sizes = {H: h, W: 5}
         assert with_ceilings(size) == size == 7 or with_ceilings(size).subs(sizes) == size.subs(sizes)
+
+
+def test_the_largest_of_many_sizes_is_written_without_comparing_them_again(monkeypatch):
+    """Two hundred terms are 19,900 pairs, each of which takes sympy a few milliseconds."""
+    from sympy import Max
+
+    terms = [k * ceil_div(H, 2) * W - 7 * k * k * W for k in range(1, 5)]
+    largest = Max(*terms, evaluate=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(Max, "_is_connected", lambda *_: pytest.fail("two terms are compared"))
+        found = with_ceilings(largest)
+    assert "ceiling(h/2)" in str(found) and "floor" not in str(found)
+    assert found.subs({H: 33, W: 5}) == max(k * 17 * 5 - 35 * k * k for k in range(1, 5))

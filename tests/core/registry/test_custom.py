@@ -89,6 +89,11 @@ def test_a_model_passed_as_an_operator_is_reported_by_its_class(toy):
         ((Operations(fma=3, add=-1), 2, 3, {}), r"a cost cannot be negative \(got -1\)"),
         ((0, -4 * N, 3, {}), r"a cost cannot be negative \(got -4\*N\)"),
         ((Operations(mul=-8 * N - 1), 2, 3, {}), r"a cost cannot be negative \(got -8\*N - 1\)"),
+        ((10**6000, 2, 3, {}), r"returned a tuple that is too large to print: a cost cannot have more than 960 bits"),
+        ((-(10**6000), 2, 3, {}), "a cost cannot have more than 960 bits"),
+        pytest.param(10**6000, r"returned a int that is too large to print \(expected", id="an int of 6001 digits"),
+        ((1, 2**960, 3, {}), r"a cost cannot have more than 960 bits \(got 961 bits\)"),
+        ((1, 2, N / 0, {}), "a cost must be an integer|is not an integer"),
     ],
 )
 def test_a_wrong_result_is_an_error_that_loses_nothing_else(toy, result, message):

@@ -28,6 +28,10 @@ def test_sorting_is_by_any_column_and_stable(report):
     assert names(sort="module") == ["Double-3", "Double-2", "Dense-1", "Double-1", "Dense-2", "Dense-3"]
     with pytest.raises(ValueError, match="unknown column 'color'"):
         names(sort="color")
+    with pytest.raises(TypeError, match=r"columns must be a list of names \(got \['flops'\] in it\)"):
+        names(columns=[["flops"]])
+    with pytest.raises(TypeError, match=r"mode must be a name \(got \['csv'\]\)"):
+        names(mode=["csv"])
 
 
 def test_symbolic_costs_are_sorted_as_if_every_symbol_were_64(toy):

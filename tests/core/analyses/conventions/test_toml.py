@@ -156,7 +156,7 @@ def test_a_file_that_cannot_be_read_names_itself(tmp_path):
 
 
 def test_an_unknown_base_names_the_known_ones(tmp_path):
-    with pytest.raises(ValueError, match=r"unknown convention 'fvcor'.*Did you mean 'fvcore'"):
+    with pytest.raises(ConventionError, match=r"mine.toml: extends: unknown convention 'fvcor'.*Did you mean 'fvcore'"):
         read(tmp_path, 'name = "mine"\nunit = "MAC"\nextends = "fvcor"')
 
 

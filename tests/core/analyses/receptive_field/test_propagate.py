@@ -264,6 +264,21 @@ def test_an_operator_without_a_rule_is_unknown_and_stays_so():
     assert (last.is_known, last.size, last.region(3)) == (False, (None,), (None,))
 
 
+def test_a_layer_that_no_framework_runs_is_unknown():
+    """Saved reports state layers, and files of other people state any."""
+    graph = Graph(1, 4, 16)
+    graph.call("matmul", [1], (1, 4, 16), names=["q"])
+    assert str(graph.fields(2).last) == "unknown since matmul-1 (its tensors and settings do not fit the operator)"
+
+
+@pytest.mark.parametrize("number", ["x", 1.5, [0], True])
+def test_the_number_of_an_input_is_an_integer(number):
+    graph = Graph(1, 4, 16)
+    conv(graph, 1)
+    with pytest.raises(TypeError, match="input must be the number of an input"):
+        choose_source(sources(graph.trace), number)
+
+
 def test_a_scalar_depends_on_everything():
     graph = Graph(1, 4, 16)
     graph.call("mse_loss", [conv(graph, 1)], ())

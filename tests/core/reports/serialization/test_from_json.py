@@ -40,6 +40,12 @@ MALFORMED = {
         set_in(["calls", 0, "layer"], 9),
         r"calls\[0\].layer: index out of range \(got 9, expected less than 2, at least 0\)",
     ),
+    "operands without tensors": (
+        set_in(["calls", 0, "inputs"], [1, 2, 3, 4, 5, 6, 7]),
+        r"calls\[0\].inputs: wrong length \(got \[1, 2, 3, 4, 5, 6, 7\], expected none or \d, as the layer has\)",
+    ),
+    "outputs without tensors": (set_in(["calls", 0, "outputs"], [8, 9]), r"calls\[0\].outputs: wrong length"),
+    "memory of no operand": (set_in(["calls", 0, "storages"], [1] * 9), r"calls\[0\].storages: wrong length"),
     "a negative index": (set_in(["calls", 0, "cost"], -1), r"calls\[0\].cost: index out of range \(got -1,"),
     "a float for a cost": (
         set_in(["costs", 0, "mread"], 1.5),

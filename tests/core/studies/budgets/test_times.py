@@ -88,6 +88,11 @@ def test_an_unknown_time_is_not_within_its_limit():
     assert check(MODEL, {"time": {"ethos-u55-256": {"bound_seconds": 1, "dtype": "int8"}}}) == []
 
 
+def test_options_that_no_time_has_are_errors_of_the_budget():
+    with pytest.raises(BudgetError, match="budget: time on l4: unknown dtype 'bfloat61'"):
+        check(MODEL, {"time": {"l4": {"bound_seconds": 1, "dtype": "bfloat61"}}})
+
+
 def test_a_partial_time_violates_a_strict_budget_or_one_that_it_exceeds(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(DEVICE.replace("[peak.vector]\nfloat32 = 1\n", ""))

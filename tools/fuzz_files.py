@@ -1,0 +1,365 @@
+"""Change files that users pass to costcore, and use those that it accepts: python tools/fuzz_files.py report.
+
+Whatever a file contains, reading and viewing it either works or raises a ``CostError`` within a few seconds. Any other
+exception is printed, with the seed that repeats it: --seed N --files 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import gzip
+import json
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
+from functools import cache
+from io import StringIO
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # this checkout is tested, whatever is installed
+
+import costcore  # noqa: E402 - found by the line above
+from costcore import CostError, Report, estimate  # noqa: E402
+from costcore.analyses.conventions.catalog import DATA as CONVENTIONS  # noqa: E402
+from costcore.analyses.conventions.catalog import named  # noqa: E402
+from costcore.analyses.devices.catalog import DATA as DEVICES  # noqa: E402
+from costcore.analyses.timing.toml_text import toml_text  # noqa: E402
+from costcore.studies.sweeps.row_file import RowFile  # noqa: E402
+from costcore.toml_files import loads  # noqa: E402
+
+SECONDS = 10
+"""How long one file may take."""
+
+NUMBERS = (0, 1, -1, 2, 3, 7, 255, 1 << 31, (1 << 63) - 1, 1 << 80)
+TEXTS = ("", "n", "float32", "0", "a" * 300, "\x1b[31m", "=1+1", "<b>", "ſ", "\ud800")
+
+
+class SlowError(BaseException):
+    """A file took longer than :data:`SECONDS`."""
+
+
+class Kind(NamedTuple):
+    """A kind of file.
+
+    Attributes:
+        suffix: its suffix.
+        seeds: returns the files that are changed, as data.
+        write: returns the text of a file.
+        use: reads a file and shows what it says; raises a ``CostError`` if it does not accept it.
+    """
+
+    suffix: str
+    seeds: Callable[[], list[Any]]
+    write: Callable[[Any], str]
+    use: Callable[[Path], None]
+
+
+class Tally(NamedTuple):
+    """What became of the files: how many were accepted and refused, and every other outcome by its seed."""
+
+    accepted: int
+    refused: Counter[str]
+    foreign: dict[int, str]
+
+
+def changed(data: Any, random: Random) -> Any:
+    """Return data with one place changed, most often to what another place of the same key has."""
+    data = copy.deepcopy(data)
+    places = [*_places(data, ())]
+    if not places:
+        return data
+    alike: dict[Any, list[Any]] = {}
+    for place in places:
+        alike.setdefault(_key(place), []).append(_at(data, place))
+    place = random.choice(places)
+    holder, last = _at(data, place[:-1]), place[-1]
+    value, choice = holder[last], random.random()
+    if choice < 0.5:
+        holder[last] = copy.deepcopy(random.choice(alike[_key(place)]))
+    elif choice < 0.55:
+        del holder[last]
+    elif choice < 0.6 and isinstance(holder, list):
+        holder.insert(last, copy.deepcopy(value))
+    elif isinstance(value, bool):
+        holder[last] = not value
+    elif isinstance(value, int):
+        holder[last] = random.choice((value + 1, max(0, value - 1), value * 2, random.choice(NUMBERS)))
+    elif isinstance(value, float):
+        holder[last] = random.choice((value * 2, value / 3, 0.0, 1e300, -1.0))
+    elif isinstance(value, str):
+        holder[last] = random.choice((value[: len(value) // 2], value + "x", random.choice(TEXTS)))
+    elif isinstance(value, list):
+        random.shuffle(value)
+    return data
+
+
+def _places(data: Any, place: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    items = enumerate(data) if isinstance(data, list) else data.items() if isinstance(data, dict) else ()
+    for key, value in items:
+        yield (*place, key)
+        yield from _places(value, (*place, key))
+
+
+def _at(data: Any, place: Sequence[Any]) -> Any:
+    for key in place:
+        data = data[key]
+    return data
+
+
+def _key(place: Sequence[Any]) -> Any:
+    """Return the last name in a place, with how deep in lists below it the place is."""
+    names = [i for i, key in enumerate(place) if isinstance(key, str)]
+    return (place[names[-1]], len(place) - names[-1]) if names else len(place)
+
+
+def fuzzed(kind: Kind, first: int, n: int, most_seconds: float = float("inf")) -> Tally:
+    """Change and use ``n`` files, numbered from ``first``; the number of a file determines it."""
+    seeds = kind.seeds()
+    accepted, refused, foreign = 0, Counter[str](), {}
+    last = time.monotonic() + most_seconds
+    with tempfile.TemporaryDirectory() as folder, _quiet():
+        path = Path(folder, f"file{kind.suffix}")
+        for data in seeds:  # what is not changed is accepted, and everything is imported
+            path.write_text(kind.write(data), encoding="utf-8")
+            kind.use(path)
+        for number in range(first, first + n):
+            if time.monotonic() > last:
+                break
+            random = Random(number)
+            data = random.choice(seeds)
+            for _ in range(random.choice((1, 1, 1, 2, 3))):
+                data = changed(data, random)
+            path.write_text(kind.write(data), encoding="utf-8", errors="surrogatepass")
+            try:
+                with _limited():
+                    kind.use(path)
+                accepted += 1
+            except CostError as error:
+                refused[str(error).partition(str(path))[2][:60]] += 1
+            except (Exception, SlowError) as error:
+                frames = traceback.extract_tb(error.__traceback__)
+                place = " < ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[:-5:-1])
+                foreign[number] = f"{type(error).__name__}: {str(error)[:120]} at {place}"
+    return Tally(accepted, refused, foreign)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    with warnings.catch_warnings(), redirect_stdout(StringIO()):
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    """Raise a :class:`SlowError` after a while, where the system has alarms and this is the main thread."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise SlowError(f"longer than {SECONDS} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def networks() -> list[Report]:
+    """Return reports of small networks with every kind of record: memory, backward, sizes, fusion, modules."""
+    from torch import nn
+
+    conv = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten())
+    net = nn.Sequential(conv, nn.Linear(64, 5), nn.Softmax(-1))
+    block = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    return [
+        estimate(net, (2, 3, 8, 8), memory=True, backward=True, spelled=True),
+        estimate(conv, ("batch", 3, "height", "width")),
+        estimate(net, (2, 3, 8, 8), memory=True),
+        estimate(block, (2, 3, 8)),
+        estimate(nn.LSTM(4, 5), (3, 2, 4)),
+    ]
+
+
+VIEWS: tuple[Callable[[Report], object], ...] = (
+    lambda report: report.show_report(mode="table"),
+    lambda report: report.show_summary_report(),
+    lambda report: report.show_tree(),
+    lambda report: report.show_memory(),
+    lambda report: report.show_receptive_field(),
+    lambda report: report.show_arena(),
+    lambda report: str(report.memory.peak) if report.memory else "",
+    lambda report: str(report.fused("pointwise").total_report),
+    lambda report: str(report.fused("compiler").total_report),
+    lambda report: str(report.time(device="l4")),
+    lambda report: report.under("fvcore").total,
+    lambda report: report.under("macs").total,
+    lambda report: str(report.formula("flops")),
+    lambda report: report.table("module", columns=["flops", "mrw", "n_params"]).to_markdown(),
+    lambda report: costcore.explain(report, 1234),
+    lambda report: report.to_html(),
+    lambda report: report.to_chrome_trace(),
+    lambda report: report.to_model_explorer(),
+    lambda report: report.to_csv(),
+    lambda report: Report.from_json(report.to_json()),
+)
+"""What is asked of every accepted report. A view may refuse with a ``CostError``."""
+
+
+def _use_report(path: Path) -> None:
+    report = Report.from_json(path)
+    for view in VIEWS:
+        with suppress(CostError):
+            view(report)
+
+
+def _net() -> Report:
+    from torch import nn
+
+    return estimate(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), (1, 3, 8, 8), memory=True)
+
+
+@cache
+def _subject() -> Report:
+    return _net()
+
+
+def _use_budget(path: Path) -> None:
+    str(costcore.check(_subject(), path))
+
+
+def _use_baseline(path: Path) -> None:
+    str(costcore.check(_subject(), {"baseline": str(path), "max_increase": "1%"}))
+    str(costcore.compare(_subject(), Report.from_json(path)))
+
+
+def _use_device(path: Path) -> None:
+    for dtype in (None, "float16"):
+        time = _subject().time(device=path, **({} if dtype is None else {"dtype": dtype}))
+        f"{time!r} {time.to_json()}"
+
+
+def _use_convention(path: Path) -> None:
+    named(path)
+    for report in _conventional():
+        with suppress(CostError):  # a convention may be for other models
+            view = report.under(path)
+            f"{view.describe()} {view.total}"
+
+
+@cache
+def _conventional() -> list[Report]:
+    return [_subject(), networks()[1]]
+
+
+def _use_rows(path: Path) -> None:
+    RowFile(path, ("width",), ("flops", "macs")).earlier()
+
+
+def _use_trace(path: Path) -> None:
+    report = estimate(path)
+    report.show_report(mode="table")
+    f"{report.table('module').to_markdown()} {report.time(device='l4')!r}"
+
+
+def _budgets() -> list[Any]:
+    return [
+        {
+            "strict": True,
+            "convention": "fvcore",
+            "fused": "pointwise",
+            "total": {"flops": "4.2G", "n_params": 25_600_000, "peak_memory": "2 GiB", "mrw": "1 KiB"},
+            "module": {"0": {"mread": "100 MiB"}, "1*": {"flops": 3}},
+            "operator": {"conv": {"macs": "4G"}, "relu": {"flops": 0}},
+            "time": {"l4": {"bound_seconds": "5 ms", "dtype": "bfloat16"}},
+        },
+        {"total": {"flops@macs": "4G", "bound_seconds@l4": "2 ms", "arena": "256 KiB"}},
+    ]
+
+
+def _devices() -> list[Any]:
+    return [loads(path.read_text(encoding="utf-8")) for path in sorted(DEVICES.glob("*.toml"))]
+
+
+def _calibrations() -> list[Any]:
+    from tests.core.analyses.timing.toy_calibration import table
+
+    measured = table()
+    for family in measured["family"]:
+        family["points"] = family["points"][:6]
+    return [{**_devices()[0], "calibration": measured}]
+
+
+def _conventions() -> list[Any]:
+    return [loads(path.read_text(encoding="utf-8")) for path in sorted(CONVENTIONS.glob("*.toml"))]
+
+
+def _rows() -> list[Any]:
+    row = {"name": "a:b", "width": 2, "flops": 12, "macs": "3*n", "status": "complete", "failed": False, "key": "ab12"}
+    return [[row, {**row, "width": 0.5, "key": "cd34", "macs": None}, {**row, "flops": {}, "failed": True}]]
+
+
+def _lines(rows: Any) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def _traces() -> list[Any]:
+    files = sorted((ROOT / "tests/data/traces/own").glob("inference.*.json.gz"))
+    return [json.loads(gzip.decompress(path.read_bytes())) for path in files]
+
+
+KINDS = {
+    "report": Kind(".json", lambda: [report.to_dict() for report in networks()], json.dumps, _use_report),
+    "budget": Kind(".toml", _budgets, toml_text, _use_budget),
+    "baseline": Kind(".json", lambda: [_subject().to_dict()], json.dumps, _use_baseline),
+    "calibration": Kind(".toml", _calibrations, toml_text, _use_device),
+    "convention": Kind(".toml", _conventions, toml_text, _use_convention),
+    "device": Kind(".toml", _devices, toml_text, _use_device),
+    "rows": Kind(".jsonl", _rows, _lines, _use_rows),
+    "trace": Kind(".pt.trace.json", _traces, json.dumps, _use_trace),
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print how many files were accepted and refused, and what else became of any; return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], help="default: all")
+    parser.add_argument("--files", type=int, default=1000, help="files of each kind")
+    parser.add_argument("--seed", type=int, default=0, help="the number of the first file")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="the most seconds for a kind")
+    args = parser.parse_args(arguments)
+    status = 0
+    for name in args.kinds or KINDS:
+        start = time.monotonic()
+        tally = fuzzed(KINDS[name], args.seed, args.files, args.seconds)
+        n = tally.accepted + tally.refused.total() + len(tally.foreign)
+        print(
+            f"{name}: {n} files in {time.monotonic() - start:.0f} s, {tally.accepted / n:.0%} accepted, "
+            f"{tally.refused.total()} refused, {len(tally.foreign)} other exceptions",
+            flush=True,
+        )
+        by_place: dict[str, list[int]] = {}
+        for number, problem in tally.foreign.items():
+            by_place.setdefault(problem, []).append(number)
+            status = 1
+        for problem, numbers in sorted(by_place.items(), key=lambda item: -len(item[1])):
+            print(f"    {len(numbers)} x {problem} (--seed {numbers[0]})")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
