@@ -9,7 +9,7 @@ from costcore.analyses.timing.remarks import FUSIONS, MEANING, UNCALIBRATED, unk
 from costcore.analyses.timing.time_rows import total_of
 from costcore.ledger.caveats import remarks
 from costcore.reports.time_report import TimeReport
-from costcore.tables.show import TableOptions, show
+from costcore.tables.table import Table
 from costcore.text.table import Column
 
 DEVICE = Column("device", "Device")
@@ -60,8 +60,7 @@ def show_devices(
     rows = device_rows(times)
     if unit == "autoaligned" and max((row["ratio"] or 0.0 for row in rows), default=0.0) > MOST_RATIO:
         unit = "auto"
-    options, names = TableOptions(ost, mode, unit, n_digits), [column.key for column in columns]
-    show(rows, columns, options, comparison_remarks(times), None, defaults=[names])
+    Table("Devices", columns, rows, remarks=comparison_remarks(times)).write(ost, mode, unit, n_digits)
 
 
 def comparison_remarks(times: Sequence[TimeReport]) -> list[str]:

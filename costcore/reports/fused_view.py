@@ -14,9 +14,10 @@ from costcore.tables.answer import Answer
 from costcore.tables.arranged import Arranged
 from costcore.tables.cells import TableRow
 from costcore.tables.columns import in_unit
+from costcore.tables.fit import dropped_first
 from costcore.tables.quantity import Quantity
 from costcore.tables.result import OfReport
-from costcore.tables.show import TableOptions, show
+from costcore.tables.table import Table
 from costcore.text.targets import Target, save
 
 
@@ -89,12 +90,18 @@ class FusedView(OfReport):
         Groups of free calls (views) are omitted. ``unfused_mrw`` are the bytes that the calls of a group read and write
         if each runs by itself.
         """
-        report, options = self.report, TableOptions(ost, mode, unit, n_digits)
+        report = self.report
         arranged = Arranged(report.ledger, FUSED, columns, sort, [unfused(self.original)])
         rows = arranged.rows(self._rows, top, "names")
         shown = in_unit(arranged.columns, report.trace.run.unit)
-        remarks, defaults = [*arranged.remarks, *report.remarks], FusedColumns.SETS
-        show(rows, shown, options, remarks, counted=report.trace.run.unit, defaults=defaults, labels=2)
+        table = Table(
+            *("Groups", shown, rows[:-1]),
+            total=rows[-1],
+            remarks=[*arranged.remarks, *report.remarks],
+            unit=report.trace.run.unit,
+            dropped_first=dropped_first(shown, FusedColumns.SETS, labels=2),
+        )
+        table.write(ost, mode, unit, n_digits)
 
     def to_html(self, target: Target = None, title: str = "", columns: Sequence[str | Quantity] = ()) -> str:
         """Return a page as :meth:`costcore.Report.to_html` does, with a column of bytes without fusion."""

@@ -33,8 +33,10 @@ from costcore.tables.columns import (
     in_unit,
     with_sent,
 )
+from costcore.tables.fit import dropped_first
 from costcore.tables.result import Result
-from costcore.tables.show import TableOptions, one_stream, show
+from costcore.tables.show import one_stream
+from costcore.tables.table import Table
 from costcore.text.targets import Target, save_output
 from costcore.trace.run import FLOPS
 
@@ -90,9 +92,8 @@ class Report(ReportFiles, Result):
             TypeError, ValueError: if an argument is invalid.
         """
         arranged = Arranged(self.ledger, REPORT, columns, sort)
-        self._show(
-            arranged, arranged.rows(self._rows_by_call(), top), TableOptions(one_stream(ost, dst), mode, unit, n_digits)
-        )
+        rows = arranged.rows(self._rows_by_call(), top)
+        self._table(arranged, rows).write(one_stream(ost, dst), mode, unit, n_digits)
 
     def show_summary_report(
         self,
@@ -108,8 +109,8 @@ class Report(ReportFiles, Result):
     ) -> None:
         """Write a table with one row per type, and the total; arguments as for :meth:`show_report`."""
         arranged = Arranged(self.ledger, SUMMARY, columns, sort)
-        options = TableOptions(one_stream(ost, dst), mode, unit, n_digits)
-        self._show(arranged, arranged.rows(self._rows_by_type(), top), options)
+        rows = arranged.rows(self._rows_by_type(), top)
+        self._table(arranged, rows).write(one_stream(ost, dst), mode, unit, n_digits)
 
     def show_by(
         self,
@@ -133,8 +134,8 @@ class Report(ReportFiles, Result):
             check_parts(keys, depth)
         rows = rows_by(self.ledger, keys, depth)
         arranged = Arranged(self.ledger, GROUPS, [*keys, *(name for name in columns if name not in keys)], sort)
-        options = TableOptions(ost, mode, unit, n_digits)
-        self._show(arranged, arranged.rows(rows, top, keys[0]), options, labels=len(keys))
+        rows_shown = arranged.rows(rows, top, keys[0])
+        self._table(arranged, rows_shown, labels=len(keys)).write(ost, mode, unit, n_digits)
 
     def show_layers(
         self,
@@ -158,7 +159,7 @@ class Report(ReportFiles, Result):
         default = (*(key for key in LayerColumns.DEFAULT if key not in doubled), *measured)
         arranged = Arranged(self.ledger, LAYERS, default if columns is None else columns, sort)
         rows = arranged.rows(self._rows_by_call(), top, "module")
-        self._show(arranged, rows, TableOptions(ost, mode, unit, n_digits))
+        self._table(arranged, rows).write(ost, mode, unit, n_digits)
 
     def show_tree(
         self,
@@ -179,7 +180,7 @@ class Report(ReportFiles, Result):
         """
         arranged = Arranged(self.ledger, TREE, columns, sort)
         rows = arranged.tree(self.tree(), depth, top, mode)
-        self._show(arranged, rows, TableOptions(ost, mode, unit, n_digits), 0, is_tree=True)
+        self._table(arranged, rows, is_tree=True).write(ost, mode, unit, n_digits)
 
     def table(
         self,
@@ -417,8 +418,9 @@ class Report(ReportFiles, Result):
         if sort is not None:
             rows = in_order(rows, choose(RECEPTIVE_FIELDS, [sort])[0], lambda row: row)
         check_top(top)
-        options = TableOptions(ost, mode, unit, n_digits)
-        show(rows[:top], choose(RECEPTIVE_FIELDS, columns), options, self.remarks, None)
+        chosen = choose(RECEPTIVE_FIELDS, columns)
+        table = Table("Receptive fields", chosen, rows[:top], remarks=self.remarks, dropped_first=dropped_first(chosen))
+        table.write(ost, mode, unit, n_digits)
 
     def show_memory(
         self,
@@ -440,10 +442,11 @@ class Report(ReportFiles, Result):
         memory = self.analysis("memory")
         from costcore.analyses.memory.rows import memory_remarks, memory_rows
 
-        options = TableOptions(ost, mode, unit, n_digits)
         chosen = choose(BLOCKS, columns)
         rows = memory_rows(memory, top, with_module=BLOCKS["module"] in chosen)
-        show(rows, chosen, options, [*memory_remarks(memory), *self.remarks])
+        remarks, dropped = [*memory_remarks(memory), *self.remarks], dropped_first(chosen)
+        table = Table("Memory", chosen, rows[:-1], total=rows[-1], remarks=remarks, dropped_first=dropped)
+        table.write(ost, mode, unit, n_digits)
 
     def show_arena(
         self,
@@ -469,8 +472,10 @@ class Report(ReportFiles, Result):
 
         order = None if sort is None else choose(ARENA, [sort])[0]
         rows = arena_rows(arena.entries(), arena.total_entry(), order, top)
-        options, defaults = TableOptions(ost, mode, unit, n_digits), (ArenaColumns.DEFAULT, ArenaColumns.ALL)
-        show(rows, choose(ARENA, columns or ArenaColumns.DEFAULT), options, arena.remarks, defaults=defaults)
+        chosen = choose(ARENA, columns or ArenaColumns.DEFAULT)
+        dropped = dropped_first(chosen, (ArenaColumns.DEFAULT, ArenaColumns.ALL))
+        table = Table("Arena", chosen, rows[:-1], total=rows[-1], remarks=arena.remarks, dropped_first=dropped)
+        table.write(ost, mode, unit, n_digits)
 
     def to_csv(  # type: ignore[override]  # documented with columns in second place
         self, target: Target = None, columns: Sequence[str] = ReportColumns.ALL
@@ -519,16 +524,16 @@ class Report(ReportFiles, Result):
     def _rows_by_call(self) -> list[TableRow]:
         return [TableRow(self.ledger.entries[call.name], [call]) for call in self.ledger.calls]
 
-    def _show(
-        self,
-        arranged: Arranged,
-        rows: Sequence[Mapping[str, Any]],
-        options: TableOptions,
-        total: int = -1,
-        is_tree: bool = False,
-        labels: int = 1,
-    ) -> None:
+    def _table(
+        self, arranged: Arranged, rows: Sequence[Mapping[str, Any]], *, is_tree: bool = False, labels: int = 1
+    ) -> Table:
         unit, columns = self.trace.run.unit, arranged.columns
-        columns = with_sent(columns) if SENT.key in self.ledger.sums else columns
-        remarks = [*arranged.remarks, *self.remarks]
-        show(rows, in_unit(columns, unit), options, remarks, total, is_tree, unit, labels=labels)
+        shown = in_unit(with_sent(columns) if SENT.key in self.ledger.sums else columns, unit)
+        return Table(
+            *("", shown, rows if is_tree else rows[:-1]),
+            total=None if is_tree else rows[-1],
+            remarks=[*arranged.remarks, *self.remarks],
+            unit=unit,
+            is_tree=is_tree,
+            dropped_first=dropped_first(shown, labels=labels),
+        )

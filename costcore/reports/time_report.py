@@ -24,9 +24,10 @@ from costcore.analyses.timing.times import Times
 from costcore.reports.data.report_data import ReportData
 from costcore.tables.answer import Answer, Figure
 from costcore.tables.columns import choose
+from costcore.tables.fit import dropped_first
 from costcore.tables.result import Result
-from costcore.tables.show import TableOptions, show
 from costcore.tables.table import Table
+from costcore.text.table import Column
 from costcore.text.targets import Target, save
 
 if TYPE_CHECKING:
@@ -99,8 +100,7 @@ class TimeReport(Result, Times):
         order = None if sort is None else choose(TIMES, [sort])[0]
         rows = arranged(entries(self), order, top)
         chosen = choose(TIMES, columns or TimeColumns.of(self))
-        options = TableOptions(ost, mode, unit, n_digits)
-        show([*rows, total_of(self)], chosen, options, self.remarks, defaults=TimeColumns.SETS)
+        self._table(chosen, rows, TimeColumns.SETS).write(ost, mode, unit, n_digits)
 
     def show_summary_report(
         self,
@@ -117,8 +117,11 @@ class TimeReport(Result, Times):
         order = None if sort is None else choose(TIMES_BY_TYPE, [sort])[0]
         rows = arranged(summary(self), order, top)
         chosen = choose(TIMES_BY_TYPE, columns or TimeSummaryColumns.of(self))
-        options = TableOptions(ost, mode, unit, n_digits)
-        show([*rows, total_of(self)], chosen, options, self.remarks, defaults=TimeSummaryColumns.SETS)
+        self._table(chosen, rows, TimeSummaryColumns.SETS).write(ost, mode, unit, n_digits)
+
+    def _table(self, columns: Sequence[Column], rows: Sequence[Any], sets: Sequence[Sequence[str]]) -> Table:
+        dropped = dropped_first(columns, sets)
+        return Table("Time", columns, rows, total=total_of(self), remarks=self.remarks, dropped_first=dropped)
 
     def compare(self, *measured: ReportData) -> TimeComparison:
         """Return the measured time of runs of the same model beside the bound and the calibrated time.

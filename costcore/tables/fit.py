@@ -6,7 +6,8 @@ import shutil
 from collections.abc import Iterable, Sequence
 from typing import IO, NamedTuple
 
-from costcore.text.table import TextTable
+from costcore.tables.columns import is_default, matches
+from costcore.text.table import Column, TextTable
 
 DROPPED_FIRST = (
     *("n_buffers", "n_shared", "n_frozen", "mwrite%", "mread%", "mrw%", "activations", "dtype"),
@@ -69,15 +70,29 @@ def fitted(table: TextTable, width: int, order: Iterable[int]) -> Fitted:
     return Fitted(table._replace(titles=titles, rows=rows, numeric=numeric, width=width), dropped)
 
 
-def order_of(names: Sequence[str], dropped_first: Iterable[str], labels: int = 1) -> list[int]:
-    """Return the indices of the columns that may be left out.
+def dropped_first(
+    columns: Sequence[Column], sets: Iterable[Sequence[str]] = (), labels: int = 1
+) -> Sequence[str] | None:
+    """Return the keys of the columns that may be left out, in this order; None if columns were chosen one by one.
+
+    Args:
+        columns: the columns.
+        sets: the default columns of the table, besides those of :mod:`costcore.tables.columns`.
+        labels: how many columns at the beginning say what a row is, and are always shown.
+    """
+    always = {column.key for column in columns[:labels]}
+    is_set = is_default(columns) or matches(columns, sets)
+    return [key for key in DROPPED_FIRST if key not in always] if is_set else None
+
+
+def order_of(names: Sequence[str], dropped_first: Iterable[str]) -> list[int]:
+    """Return the indices of the columns that may be left out; the first column says what a row is.
 
     Args:
         names: the names of the columns.
         dropped_first: the names of those that may be left out, in this order.
-        labels: how many columns at the beginning say what a row is, and are always shown.
     """
-    return [names.index(name) for name in dropped_first if name in names[labels:]]
+    return [names.index(name) for name in dropped_first if name in names[1:]]
 
 
 def remark_on(dropped: Iterable[str]) -> list[str]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import copy
-import sys
 from typing import IO
 
 from costcore.tables.answer import Answer
 from costcore.tables.result import Result
-from costcore.tables.show import TableOptions, show
 from costcore.tables.table_data import TableData
 
 
@@ -38,13 +36,8 @@ class Table(TableData, Result):
         """
         if mode in ("json", "html"):
             super().show(ost, mode)
-            return
-        total = None if self.total is None else -1
-        options, keys = TableOptions(ost or sys.stdout, mode, unit, n_digits), [[c.key for c in self.columns]]
-        show(
-            *(self._lines, self.columns, options, self.remarks, total, self.is_tree, self.unit, keys),
-            dropped_first=self.dropped_first,
-        )
+        else:
+            self.write(ost, mode, unit, n_digits)
 
     def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
         from costcore.tables.overview.to_text import table_to_text

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import IO, Any, TypeAlias, TypeVar
 
 from costcore.numbers.dims import is_symbolic
 from costcore.tables.arrange import in_order, limited
 from costcore.tables.columns import choose
-from costcore.tables.fit import DROPPED_FIRST
+from costcore.tables.fit import DROPPED_FIRST, terminal_width
 from costcore.tables.quantity import NUMERIC
 from costcore.text.table import Column, TextTable
+from costcore.text.targets import writable
 from costcore.trace.run import FLOPS
 
 Row: TypeAlias = "Mapping[str, Any]"
@@ -41,6 +43,7 @@ class TableData:
         others: returns the row that stands for several; default: their sums.
         whole: the table from which this one has some of the rows.
         dropped_first: keys of the columns that a narrow terminal does without, in this order; all others are shown.
+            None to write the table as wide as it is.
     """
 
     def __init__(
@@ -57,7 +60,7 @@ class TableData:
         prefix: str | None = "auto",
         n_digits: int = 1,
         others: Callable[[Sequence[Row]], Row] | None = None,
-        dropped_first: Sequence[str] = DROPPED_FIRST,
+        dropped_first: Sequence[str] | None = DROPPED_FIRST,
     ) -> None:
         self.title, self.columns, self.rows, self.total = title, list(columns), list(rows), total
         self.remarks, self.unit, self.is_tree, self.is_open = list(remarks), unit, is_tree, is_open
@@ -109,13 +112,38 @@ class TableData:
         from costcore.tables.tabulate import tabulate
 
         digits = self.n_digits if n_digits is None else n_digits
-        total = None if self.total is None else -1
+        total = 0 if self.is_tree else None if self.total is None else -1
         table = tabulate(self.columns, self._lines, unit, digits, fixed, total)
         return table._replace(is_tree=self.is_tree, unit=self.unit)
 
     def shown(self, unit: str | None = "auto", n_digits: int | None = None) -> TextTable:
         """Return the cells as ``print`` shows them, with the prefix of this table for ``auto``."""
         return self.text(self.prefix if unit == "auto" else unit, n_digits)
+
+    def write(self, ost: IO[str] | None, mode: str, unit: str | None, n_digits: int | None) -> None:
+        """Write the table and its remarks as text; in a terminal, columns that do not fit its width are left out.
+
+        Args:
+            ost: the stream to write to; None for the standard output.
+            mode: name of the renderer.
+            unit: the prefix of FLOPs and bytes, ``auto`` or ``autoaligned``.
+            n_digits: digits after the decimal point; None for 10.
+
+        Raises:
+            TypeError, ValueError: if an argument is invalid.
+        """
+        from costcore.ledger.caveats import footer
+        from costcore.tables.renderers import rendered
+        from costcore.tables.show import DRAWN, has_color, in_terminal
+        from costcore.text.units import check_digits
+
+        stream, left_out = writable(ost or sys.stdout), list[str]()
+        mode = "table" if mode == "color" and not has_color(stream) else mode
+        table = self.text(unit, check_digits(n_digits), fixed=mode in DRAWN)
+        if self.dropped_first is not None:
+            keys = [column.key for column in self.columns]
+            table, left_out = in_terminal(table, keys, mode, terminal_width(stream), self.dropped_first)
+        stream.write(rendered(table, mode) + footer([*left_out, *self.remarks], mode))
 
     @property
     def _lines(self) -> list[Row]:

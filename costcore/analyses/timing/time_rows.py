@@ -8,9 +8,8 @@ from typing import Any
 
 from costcore.analyses.timing.group_time import GroupTime
 from costcore.analyses.timing.times import Times
-from costcore.ledger.checks import check_top
 from costcore.ledger.ledger import flops_of
-from costcore.tables.arrange import in_order
+from costcore.tables.arrange import in_order, limited
 from costcore.tables.columns import by_key, preset
 from costcore.text.table import Column
 
@@ -117,10 +116,7 @@ def _whole_run(report: Times) -> list[dict[str, Any]]:
 
 def arranged(rows: Sequence[Mapping[str, Any]], sort: Column | None, top: int | None) -> list[Mapping[str, Any]]:
     """Return the rows, sorted and limited; a last row ``others`` has the amounts of the rows beyond the limit."""
-    check_top(top)
-    ordered = list(rows) if sort is None else in_order(rows, sort, lambda row: row)
-    shown, hidden = (ordered, []) if top is None else (ordered[:top], ordered[top:])
-    return [*shown, others_of(hidden)] if hidden else shown
+    return [*limited(rows if sort is None else in_order(rows, sort, lambda row: row), top, others_of)]
 
 
 def others_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
