@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from contextlib import suppress
 from os import PathLike
 from typing import IO
@@ -13,6 +14,9 @@ from costcore.messages import error_text
 
 MOST_BYTES = 2**30
 """The largest file that is read into memory."""
+
+PIECE = 2**20
+"""The least bytes that a read asks for; the size of a pipe is not known."""
 
 
 def exists(path: str | PathLike[str]) -> bool:
@@ -73,12 +77,20 @@ def read_file(path: str | PathLike[str], limit: int = MOST_BYTES) -> bytes:
     with open_file(path) as file:
         try:
             size = os.fstat(file.fileno()).st_size
-            content = b"" if size > limit else file.read(limit + 1)
+            content = b"" if size > limit else b"".join(_pieces(file, size, limit + 1))
         except OSError as error:
             raise unreadable(path, error) from error
     if size > limit or len(content) > limit:
         raise FileError(f"{_shown(path)} cannot be read: it has more than {limit:,} bytes")
     return content
+
+
+def _pieces(file: IO[bytes], size: int, limit: int) -> Iterator[bytes]:
+    """Yield what a file has, up to ``limit`` bytes; a read reserves all that it asks for, however short the file is."""
+    left = limit
+    while left and (piece := file.read(min(left, max(size + 1, PIECE)))):
+        left -= len(piece)
+        yield piece
 
 
 def read_text(path: str | PathLike[str], error: type[CostError] = FileError, limit: int = MOST_BYTES) -> str:

@@ -29,7 +29,7 @@ PARTS = {
         "Layer",
         "Line",
     ),
-    *("ModelRow", "Operations", "Regrouping", "Slot", "Tally", "Tensor", "TimedGroup", "Violation"),
+    *("ModelRow", "Operations", "Plan", "Regrouping", "Slot", "Tally", "Tensor", "TimedGroup", "Violation"),
     *("Answer", "Convention", "MeasuredCall", "MeasuredGroup", "ReceptiveField", "Rates"),
     *("Reading", "RuleFigure", "Stage"),
 }
