@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import costcore
+from tests.linked_package import ROOT, link_package, run_python
 
-ROOT = Path(__file__).parents[1]
 FOLDERS = sorted(
     f"{wing}.{file.parent.name}"
     for wing in ("analyses", "studies")
@@ -55,28 +52,13 @@ found = {
     "bars": report.plot(),
     "cli": printed("gemm.onnx", "--summary", "--format", "csv", "--unit", "none", "--columns", "type,macs"),
     "help": printed("--help"),
-    "commands": {name: printed(name, "--help") for name in costcore.cli.commands.COMMANDS},
+    "commands": {name: printed(name, "--help") for name in costcore.cli.commands.own_commands()},
     "missing": [said(lambda: import_module(f"costcore.{folder}"))]
     + [said(lambda: report.analysis(name)) for name in analyses]
     + [said(lambda: getattr(costcore, name)) for name in names],
 }
 print(json.dumps(found))
 """
-
-
-def without(folder: str, tmp_path: Path) -> None:
-    """Lay out the installed package in ``tmp_path``, by links, without one folder."""
-    wing, _, part = folder.partition(".")
-    package = tmp_path / "costcore"
-    (package / wing).mkdir(parents=True)
-    for room in ("calculators", "frontends"):
-        (package / room).symlink_to(ROOT / room)
-    for file in (ROOT / "costcore").iterdir():
-        if file.name not in (wing, "__pycache__"):
-            (package / file.name).symlink_to(file)
-    for file in (ROOT / "costcore" / wing).iterdir():
-        if file.name not in (part, "__pycache__"):
-            (package / wing / file.name).symlink_to(file)
 
 
 @pytest.mark.frontend("onnx")
@@ -89,14 +71,10 @@ def test_all_else_works_without(folder, tmp_path):
     values = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in sizes.items()}
     graph = helper.make_graph([node], "gemm", [values[name] for name in "xwb"], [values["y"]])
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "gemm.onnx")
-    without(folder, tmp_path)
+    link_package(tmp_path, without=folder.replace(".", "/"))
     analyses = [each.name for each in getattr(import_module(f"costcore.{folder}"), "ANALYSES", ())]
     names = [name for name in costcore.__all__ if getattr(costcore, name).__module__.startswith(f"costcore.{folder}.")]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-c", SCRIPT, json.dumps([folder, analyses, names])]
-    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    found = json.loads(run.stdout)
+    found = json.loads(run_python(tmp_path, "-c", SCRIPT, json.dumps([folder, analyses, names])))
     assert Path(found["file"]) == tmp_path / "costcore" / "__init__.py"
     assert found["csv"].splitlines()[-1].startswith("total,")
     assert "64" in found["table"]  # 2 x 4 outputs, dot products of length 8

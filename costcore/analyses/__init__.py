@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
-from pkgutil import iter_modules
+from os import scandir
 from typing import TYPE_CHECKING, Any
 
 from costcore.plugins import hookimpl
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 @hookimpl
 def costcore_analyses() -> Iterable[Analysis]:
     """Return the analyses that the folders beside this file state."""
-    folders = (import_module(f"{__name__}.{name}") for _, name, is_folder in iter_modules(__path__) if is_folder)
+    with scandir(__path__[0]) as entries:
+        names = sorted(entry.name for entry in entries if entry.name.isidentifier() and entry.is_dir())
+    folders = (import_module(f"{__name__}.{name}") for name in names if name != "__pycache__")
     return [analysis for folder in folders for analysis in getattr(folder, "ANALYSES", ())]
 
 

@@ -1,4 +1,4 @@
-"""``costcore calibrate``: measure a device, so that the time of networks on it can be estimated."""
+"""``costcore calibrate``: measure a device, so that times can be estimated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``costcore check MODEL --budget FILE``: check a model against a budget."""
+"""``costcore check MODEL``: check a model against a budget."""
 
 from __future__ import annotations
 

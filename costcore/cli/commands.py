@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+from os import scandir
+from pathlib import Path
+
 from costcore.command import Command
 
-__all__ = ["COMMANDS", "Command", "commands", "description", "named"]
+__all__ = ["Command", "commands", "description", "named", "own_commands"]
 
-COMMANDS = {
-    name: Command(name, arguments, summary, f"costcore.cli.{name}:main")
-    for name, arguments, summary in (
-        ("diff", "OLD NEW", "compare two models or saved reports"),
-        ("check", "MODEL", "check a model against a budget"),
-        ("table", "MODEL ...", "list several models, one row per model"),
-        ("plot", "MODEL", "draw operators, modules, memory, a roofline or sizes"),
-        ("fit", "MODEL TARGET", "say whether a model fits a device, and what would help"),
-        ("memory", "MODEL", "find the largest batch that fits into a memory"),
-        ("explain", "MODEL N", "say by which rules somebody got the number N"),
-        ("reconcile", "MODEL A B", "list why the conventions A and B differ"),
-        ("conventions", "", "list the conventions"),
-        ("quantities", "", "list the quantities that --columns takes"),
-        ("time", "MODEL", "state how long a run takes at least on a device"),
-        ("profile", "TRACE", "state where the time of a recorded run goes"),
-        ("train", "MODEL", "state the FLOPs of a training run, and its MFU"),
-        ("plan", "MODEL", "list the ways to train on many devices that fit"),
-        ("serve", "MODEL", "state what prefill and decode of a language model cost"),
-        ("devices", "", "list the devices"),
-        ("calibrate", "", "measure a device, so that times can be estimated"),
-    )
-}
-"""Our own commands by name, in the order of the help."""
+HERE = Path(__file__).parent
+
+START = '"""``costcore '
+"""How the first line of the file of a command begins: its name, its arguments and what it does follow."""
+
+
+def own_commands() -> dict[str, Command]:
+    """Return our own commands by name: each is a file of this folder, whose first line states it."""
+    with scandir(HERE) as entries:
+        files = sorted(entry.name for entry in entries)
+    found = (_stated_by(name[:-3]) for name in files if name.endswith(".py"))
+    return {command.name: command for command in found if command is not None}
+
+
+def _stated_by(stem: str) -> Command | None:
+    """Return the command that the first line of a file states, without importing the file; None if it states none."""
+    try:
+        with (HERE / f"{stem}.py").open(encoding="utf-8") as file:
+            stated, _, summary = file.readline().partition("``: ")
+    except OSError:  # another word of the command line, such as a model
+        return None
+    name, _, arguments = stated.removeprefix(START).partition(" ")
+    if name != stem or not stated.startswith(START):
+        return None
+    return Command(name, arguments, summary.rstrip().removesuffix('."""'), f"costcore.cli.{name}:main")
 
 
 def commands() -> dict[str, Command]:
@@ -40,7 +45,7 @@ def commands() -> dict[str, Command]:
     from costcore.analyses.registered import analyses  # the plug-in manager takes long to import
     from costcore.plugins import objects_from_plugins
 
-    found = dict(COMMANDS)
+    found = own_commands()
     of_analyses = [each.command for each in analyses().values() if each.command is not None]
     for some in (*objects_from_plugins("costcore_commands", Command), of_analyses):
         for command in some:
@@ -54,7 +59,7 @@ def named(word: str) -> Command | None:
     Raises:
         CostError: as :func:`commands`.
     """
-    return COMMANDS.get(word) or (commands().get(word) if word.isidentifier() else None)
+    return (_stated_by(word) or commands().get(word)) if word.isidentifier() else None
 
 
 def description() -> str:

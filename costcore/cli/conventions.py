@@ -1,4 +1,4 @@
-"""``costcore conventions``: the known counting conventions, or the rules of one."""
+"""``costcore conventions``: list the conventions."""
 
 from __future__ import annotations
 

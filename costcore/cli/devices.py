@@ -1,4 +1,4 @@
-"""``costcore devices``: the known devices, or everything about one."""
+"""``costcore devices``: list the devices."""
 
 from __future__ import annotations
 

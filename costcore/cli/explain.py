@@ -1,4 +1,4 @@
-"""``costcore explain MODEL NUMBER``: by which rules a printed number comes about."""
+"""``costcore explain MODEL N``: say by which rules somebody got the number N."""
 
 from __future__ import annotations
 

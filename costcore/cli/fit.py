@@ -1,4 +1,4 @@
-"""``costcore fit MODEL TARGET``: whether a model fits a device, and what would make it fit."""
+"""``costcore fit MODEL TARGET``: say whether a model fits a device, and what would help."""
 
 from __future__ import annotations
 

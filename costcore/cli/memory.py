@@ -1,4 +1,4 @@
-"""``costcore memory MODEL --fit 24GiB``: the largest batch that fits, and plans for more samples."""
+"""``costcore memory MODEL``: find the largest batch that fits into a memory."""
 
 from __future__ import annotations
 

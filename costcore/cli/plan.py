@@ -1,4 +1,4 @@
-"""``costcore plan MODEL --devices 64 --device h100 --global-batch 1024``: the ways to train on many devices."""
+"""``costcore plan MODEL``: list the ways to train on many devices that fit."""
 
 from __future__ import annotations
 

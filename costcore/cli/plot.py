@@ -1,4 +1,4 @@
-"""``costcore plot MODEL``: a picture of a report, as an image or as CSV."""
+"""``costcore plot MODEL``: draw operators, modules, memory, a roofline or sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``costcore profile TRACE``: where the time of a recorded run goes."""
+"""``costcore profile TRACE``: state where the time of a recorded run goes."""
 
 from __future__ import annotations
 

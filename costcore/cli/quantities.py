@@ -1,4 +1,4 @@
-"""``costcore quantities``: the columns that tables, budgets and comparisons take."""
+"""``costcore quantities``: list the quantities that --columns takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``costcore reconcile MODEL OLD NEW``: why two conventions give different totals."""
+"""``costcore reconcile MODEL A B``: list why the conventions A and B differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``costcore serve MODEL --device NAMES``: what serving a language model costs."""
+"""``costcore serve MODEL``: state what prefill and decode of a language model cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``costcore table MODEL MODEL …``: a table with one row per model."""
+"""``costcore table MODEL ...``: list several models, one row per model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``costcore time MODEL --device NAMES``: how long a run takes at least."""
+"""``costcore time MODEL``: state how long a run takes at least on a device."""
 
 from __future__ import annotations
 

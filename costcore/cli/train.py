@@ -1,4 +1,4 @@
-"""``costcore train MODEL --tokens N``: the FLOPs of a training run."""
+"""``costcore train MODEL``: state the FLOPs of a training run, and its MFU."""
 
 from __future__ import annotations
 

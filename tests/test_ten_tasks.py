@@ -1,0 +1,157 @@
+"""A task takes what CONTRIBUTING says: a file is added to a copy of the package, and everything finds it.
+
+Of the ten tasks, an operator and its formula are held by the tests of ``calculators/`` and the conformance table, and a
+release of PyTorch by ``tests/frontends/pytorch/test_torch_private.py``.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.linked_package import ROOT, link_package, run_python
+
+COMMAND = '''"""``costcore toys CITY``: count the toys of a city."""
+
+
+def main(argv):
+    """Print the toys."""
+    print(f"toys of {argv[0]}: 7")
+    return 0
+'''
+
+ANALYSIS = '''"""Twice the MACs."""
+
+from costcore.analyses.analysis import Analysis, View
+
+ANALYSES = (
+    Analysis(
+        "doubled",
+        "twice the MACs",
+        f"{__name__}.quantities:doubled_of",
+        quantities=f"{__name__}.quantities:QUANTITIES",
+        section=f"{__name__}.quantities:section",
+        view=View("twice the MACs"),
+    ),
+)
+'''
+
+QUANTITIES = '''"""The quantity, its section of the page, and the answer."""
+
+from costcore.tables.quantity import Quantity
+
+
+def doubled(ledger):
+    return [2 * cost.macs * call.times for call, cost in ledger.counted]
+
+
+QUANTITIES = [Quantity("doubled", "Doubled", "count", "twice the MACs", doubled)]
+
+
+def doubled_of(report):
+    return report.table("run", columns=["doubled"])
+
+
+def section(report):
+    return f"<section id='doubled'>{report.formula('doubled')}</section>"
+'''
+
+PLUGIN = '''"""A plug-in with a quantity."""
+
+from costcore import hookimpl
+from costcore.tables.quantity import Quantity
+
+
+@hookimpl
+def costcore_quantities():
+    values = lambda ledger: [3 * cost.macs * call.times for call, cost in ledger.counted]
+    return [Quantity("tripled", "Tripled", "count", "three times the MACs", values)]
+'''
+
+CONVENTION = """
+name = "mine"
+tool = "my counter"
+version = "1.0"
+unit = "MAC"
+calls_it = "flops"
+[[count]]
+by = "op"
+[count.rules]
+matmul = "macs"
+"""
+
+SCRIPT = """
+import json
+import costcore, plugin
+from costcore import estimate, plugins
+from costcore.studies.budgets.check import check
+
+plugins.register(plugin)
+report = estimate("product.onnx")
+print(json.dumps({
+    "analysis": report.analysis("doubled").rows,
+    "column": report.table("op", columns=["doubled", "tripled"]).rows,
+    "budget": [str(each) for each in check(report, {"total": {"doubled": 127, "tripled": 192}})],
+    "page": "<section id='doubled'>128</section>" in report.to_html(),
+    "bars": report.plot("tripled"),
+    "convention": report.under("mine").total,
+    "device": report.time("my-board").bound_seconds,
+    "quantities": [name for name in ("doubled", "tripled") if name in str(costcore.quantities())],
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """A copy of the package with one more command, analysis, device and convention, and a model of 64 MACs."""
+    from onnx import TensorProto, helper, save
+
+    folder = tmp_path_factory.mktemp("package")
+    devices, conventions = "analyses/devices/data", "analyses/conventions/data"
+    link_package(folder, ["cli", "analyses", devices, conventions])
+    (folder / "costcore/cli/toys.py").write_text(COMMAND)
+    (folder / "costcore/analyses/doubled").mkdir()
+    (folder / "costcore/analyses/doubled/__init__.py").write_text(ANALYSIS)
+    (folder / "costcore/analyses/doubled/quantities.py").write_text(QUANTITIES)
+    board = (ROOT / "examples/plugin/acme_kernels/board.toml").read_text().replace("acme-board", "my-board")
+    (folder / "costcore" / devices / "my-board.toml").write_text(board)
+    (folder / "costcore" / conventions / "mine.toml").write_text(CONVENTION)
+    (folder / "plugin.py").write_text(PLUGIN)
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    sizes = {"x": [2, 8], "w": [8, 4], "y": [2, 4]}
+    values = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in sizes.items()}
+    graph = helper.make_graph([node], "product", [values["x"], values["w"]], [values["y"]])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    save(model, folder / "product.onnx")
+    return folder
+
+
+@pytest.mark.frontend("onnx")
+def test_a_command_is_one_file(package):
+    assert "  costcore toys CITY           count the toys of a city\n" in run_python(
+        package, "-m", "costcore", "--help"
+    )
+    assert run_python(package, "-m", "costcore", "toys", "Ulm") == "toys of Ulm: 7\n"
+
+
+@pytest.mark.frontend("onnx")
+def test_an_analysis_is_one_folder_and_has_a_view(package):
+    printed = run_python(package, "-m", "costcore", "product.onnx", "--doubled", "--format", "csv", "--unit", "none")
+    assert printed == "Doubled\n128\n"
+    assert "--doubled" in run_python(package, "-m", "costcore", "--help")
+
+
+@pytest.mark.frontend("onnx")
+def test_quantities_a_device_and_a_convention_are_one_file(package):
+    found = json.loads(run_python(package, "-c", SCRIPT))
+    assert found["analysis"] == [{"doubled": 2 * 64}]  # 2 x 4 outputs, dot products of length 8
+    assert found["column"] == [{"op": "matmul", "doubled": 128, "tripled": 192}]
+    assert len(found["budget"]) == 1 and "128" in found["budget"][0]
+    assert found["page"]
+    assert found["bars"] == [["matmul", 192]]
+    assert found["convention"] == 64
+    assert found["device"] > 0
+    assert found["quantities"] == ["doubled", "tripled"]
+    assert "my-board" in run_python(package, "-m", "costcore", "devices", "--format", "csv")
+    assert "mine" in run_python(package, "-m", "costcore", "conventions", "--format", "csv")
