@@ -109,11 +109,15 @@ class _Remedies:
             lambda: self._report.arena(align, inplace=True),
         )
         yield from self._placed("order", "calls in the best order", {}, arena.in_best_order)
-        integers = "weights and values as int8, biases as int32"
-        yield from self._placed("int8", integers, {}, lambda: Arena(quantized(self._report.trace), align))
+        small = quantized(self._report.trace)
+        if any(new.call.layer is not old.call.layer for new, old in zip(small, self._report.trace, strict=True)):
+            name, what = "+int8", ", weights and values as int8, biases as int32"
+            yield from self._placed(name[1:], what[2:], {}, lambda: Arena(small, align))
+        else:
+            name = what = ""
         yield from self._placed(
-            *("inplace+order+int8", f"{integers}, written over operands, in the best order", {"inplace": True}),
-            lambda: Arena(quantized(self._report.trace), align, inplace=True).in_best_order(),
+            *(f"inplace+order{name}", f"results written over operands, calls in the best order{what}"),
+            *({"inplace": True}, lambda: Arena(small, align, inplace=True).in_best_order()),
         )
 
     def _made(self, name: str, what: str, options: Mapping[str, Any], needs: Needs) -> Iterator[Remedy]:

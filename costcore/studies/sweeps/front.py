@@ -21,7 +21,7 @@ def front(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[int]:
     """
     points: dict[int, tuple[Any, ...]] = {}
     for i, row in enumerate(rows):
-        values = [row.get(name.removeprefix(LARGE)) for name in names]
+        values: list[Any] = [row.get(name.removeprefix(LARGE)) for name in names]
         if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
             points[i] = tuple(
                 -value if name.startswith(LARGE) else value for name, value in zip(names, values, strict=True)

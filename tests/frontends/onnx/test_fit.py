@@ -63,6 +63,16 @@ def test_eight_bits():
     assert whole.needs == {"flash": 64 * 32 + 4 * 32}
 
 
+def test_a_quantized_file_is_not_quantized_again():
+    """x of 64 bytes, y of 64, and z of 64: with y and z in one place 128 bytes are enough."""
+    net = model(node("Relu", ["x"], ["y"]), node("Relu", ["y"], ["z"]), node("Relu", ["z"], ["r"]), x=(1, 64))
+    for value in (*net.graph.input, *net.graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.INT8
+    found = {each.name: each for each in fit(net, None, "sram=1B", align=1).remedies}
+    assert "int8" not in found
+    assert all("int8" not in each.what for each in found.values())
+
+
 def test_a_smaller_batch():
     """x and y of 4 * 64 bytes and 4 * 32 bytes a sample: 384 bytes."""
     net = model(node("MatMul", ["x", "w"], ["y"]), x=("batch", 64))
