@@ -102,7 +102,7 @@ class _Packed:
             return (
                 tensor(args, 0).ndim == 3
                 and tensor(args, 1).ndim >= 3
-                and all(longest)
+                and all(n is not None and n > 0 for n in longest)
                 and tensor(args, self.ends).size > 1
             )
 

@@ -29,7 +29,8 @@ def kernel(
         inputs: the position of each operand among the arguments, or a function that makes it of all arguments.
         outputs: the positions of the arguments that it writes; or a function that makes its results.
         attrs: functions that make the attributes.
-        needs: the positions of further tensors that functions read. A call without one of them has no cost.
+        needs: the positions of further tensors that functions read. A call that lacks one of all tensors, or where one
+            is empty, has no cost.
         when: what else must be true of the arguments.
     """
     positions = [x for x in inputs.values() if isinstance(x, int)]
@@ -38,7 +39,8 @@ def kernel(
     needed = (*positions, *needs, *at)
 
     def fits(args: Arguments) -> bool:
-        return all(isinstance(args.get(f"arg{i}"), Tensor) for i in needed) and when(args)
+        found = [args.get(f"arg{i}") for i in needed]
+        return all(isinstance(x, Tensor) and x.size > 0 for x in found) and when(args)
 
     def results(args: Arguments, _: Sequence[Any]) -> Sequence[Any]:
         return written(args) if written is not None else [args[f"arg{i}"] for i in at]

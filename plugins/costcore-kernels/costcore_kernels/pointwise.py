@@ -96,7 +96,7 @@ def _rotation(native: str) -> Row:
         (1, 2),
         {"rotary_dim": lambda args: tensor(args, 4).shape[-1]},
         needs=(4,),
-        when=lambda args: bool(whole(args, 3)) and tensor(args, 4).ndim == 2,
+        when=lambda args: (whole(args, 3) or 0) > 0 and tensor(args, 4).ndim == 2 and tensor(args, 4).shape[-1] > 1,
     )
 
 

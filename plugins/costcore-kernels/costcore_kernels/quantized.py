@@ -26,8 +26,14 @@ def _is_matrices(args: Arguments) -> bool:
     return all(tensor(args, i).ndim == 2 for i in (0, 1))
 
 
+def _fit(args: Arguments) -> bool:
+    """Return whether y[M, N] is the product of x[M, K] and w[K, N]."""
+    y, x, w = (tensor(args, i).shape for i in range(3))
+    return len(x) == len(w) == 2 and x[1] == w[0] and y == (x[0], w[1])
+
+
 ROWS: tuple[Row, ...] = (
-    kernel("_C::cutlass_scaled_mm", "scaled_matmul", {"x0": 1, "x1": 2, "x0_scale": 3, "x1_scale": 4}, (0,)),
+    kernel("_C::cutlass_scaled_mm", "scaled_matmul", {"x0": 1, "x1": 2, "x0_scale": 3, "x1_scale": 4}, (0,), when=_fit),
     kernel(
         "aiter::gemm_a8w8_CK",
         "scaled_matmul",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from costcore.ir import Operations, Tensor
@@ -192,3 +194,25 @@ def test_a_kernel_of_a_compiler_moves_its_arguments():
 def test_a_call_without_its_tensors_has_no_rule(name):
     assert not translated(name).has_row
     assert not translated(name, 1, 2, 3, "x", None, True).has_row
+
+
+def test_arguments_of_other_kernels_are_uncounted_or_cost_something():
+    """Whatever a damaged trace has: no rule raises, and no cost is negative."""
+    rng = random.Random(3)
+    dtypes = ("bfloat16", "int64", "float32", "bool")
+    numbers = (0, 1, -1, 3, 8, True, False, 1.5, "x", (1, 2), None)
+
+    def argument():
+        if rng.random() < 0.3:
+            return rng.choice(numbers)
+        return t(*(rng.choice((0, 1, 2, 3, 4, 8, 16)) for _ in range(rng.randrange(6))), dtype=rng.choice(dtypes))
+
+    counted = 0
+    for _ in range(8_000):
+        name = rng.choice([*ROWS])
+        args = [argument() for _ in range(rng.randrange(14))]
+        if translated(name, *args).has_row:
+            found = cost(name, *args)
+            assert min(found.macs, found.mread, found.mwrite, found.flops.flops(fma_1flop=True)) >= 0
+            counted += 1
+    assert counted > 300
