@@ -156,13 +156,14 @@ def _filled(column: Sequence[Any] | None, n: int) -> list[Any]:
 
 
 def _argument(kind: Any, dims: Any, strides: Any, concrete: Any) -> Argument:
+    kind = kind if isinstance(kind, str) else ""
     if kind in _LISTS and isinstance(dims, list):
         given = strides if isinstance(strides, list) else []
         items = zip(dims, _filled(given, len(dims)), strict=False)
         return ListArgument(tuple(TensorArgument(_ints(x), _strides(x, y), "") for x, y in items if _is_shape(x)))
     if kind in _NUMBERS:
         return Constant(literal(concrete)) if isinstance(concrete, str) and concrete else Missing(is_given=True)
-    if kind in _NOTHING or not isinstance(kind, str):
+    if kind in _NOTHING:
         return Constant(literal(concrete)) if isinstance(concrete, str) and concrete else Missing()
     if not _is_shape(dims):
         return Missing(is_given=True)
