@@ -7,17 +7,16 @@ Sources: ``SessionOptions.enable_profiling`` of ONNX Runtime, ``trtexec --export
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import re
 import zlib
 from collections.abc import Iterable, Mapping
 from io import StringIO
 from os import PathLike, fsdecode
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from costcore.errors import CostError
+from costcore.files import read_file
 
 MOST = 2**29
 """The most bytes of a file after decompression."""
@@ -88,15 +87,14 @@ def read_runtime_profile(path: str | PathLike[str]) -> RuntimeProfile:
 
 
 def _text(name: str) -> str:
-    try:
-        with Path(name).open("rb") as file:
-            is_packed = file.read(2) == b"\x1f\x8b"
-            file.seek(0)
-            content = (gzip.GzipFile(fileobj=file) if is_packed else file).read(MOST + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise CostError(f"{name} cannot be read: {error}") from error
-    if len(content) > MOST:
-        raise CostError(f"{name} is larger than {MOST} bytes. Record fewer runs.")
+    content = read_file(name, MOST)
+    if content.startswith(b"\x1f\x8b"):
+        try:
+            content = zlib.decompressobj(wbits=31).decompress(content, MOST + 1)
+        except zlib.error as error:
+            raise CostError(f"{name} cannot be read: {error}") from error
+        if len(content) > MOST:
+            raise CostError(f"{name} has more than {MOST} bytes after decompression. Record fewer runs.")
     return content.decode("utf-8", errors="replace")
 
 

@@ -6,6 +6,7 @@ optimization, of :func:`.runtime_model.runtime_model`; of the arguments of event
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from pathlib import Path
@@ -143,6 +144,15 @@ def test_a_file_that_is_missing_or_a_report_without_nodes_ends_with_a_sentence(r
     torch = pytest.importorskip("torch")
     with pytest.raises(CostError, match=r"estimate\('model\.onnx'\)"):
         estimate(torch.nn.Linear(2, 2), (1, 2)).measured(of_level("all"))
+
+
+def test_a_file_may_be_compressed(report, tmp_path):
+    packed = gzip.compress(of_level("all").read_bytes())
+    (tmp_path / "profile.json.gz").write_bytes(packed)
+    assert times(report.measured(tmp_path / "profile.json.gz")) == times(report.measured(of_level("all")))
+    (tmp_path / "profile.json.gz").write_bytes(packed[:20] + b"damaged" + packed[27:])
+    with pytest.raises(CostError, match=r"cannot be read|is not JSON|ends early|has no times"):
+        report.measured(tmp_path / "profile.json.gz")
 
 
 def test_kernels_inside_of_others_count_once(tmp_path):

@@ -161,3 +161,13 @@ def test_indices_are_what_operators_inside_convert(tmp_path):
     report = estimate(write(tmp_path / "trace.json", events))
     (index,) = (record for record in report.trace if record.call.native == "aten::index")
     assert (index.cost.mread, index.cost.mwrite) == (32 * 8 * 4 + 32 * 8, 32 * 8 * 4)
+
+
+@pytest.mark.parametrize("kind", [[], {}, 5, None, [["float"]]])
+def test_a_type_that_is_no_text_is_missing(kind, tmp_path):
+    damaged = json.loads(json.dumps(ADD))
+    damaged["args"]["Input type"][0] = kind
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = estimate(write(tmp_path / "trace.json", [damaged, ADD]))
+    assert report.trace.calls[-1].native == "aten::add"
