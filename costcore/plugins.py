@@ -171,7 +171,7 @@ def _errors_of_plugin(name: str, problem: str) -> Iterator[None]:
     """Turn any exception of a plug-in into a ``CostError`` that includes the name of the plug-in."""
     try:
         yield
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise CostError(f"plug-in {name!r} {problem}: {reason}{_how_to_disable(name)}") from error
 

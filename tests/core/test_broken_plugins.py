@@ -43,6 +43,7 @@ def install(tmp_path, monkeypatch):
     [
         ("import nothere", "cannot be loaded: ModuleNotFoundError: No module named 'nothere'"),
         ("raise RuntimeError('no\\n GPU')", "cannot be loaded: RuntimeError: no GPU"),
+        ("raise SystemExit('no license')", "cannot be loaded: SystemExit: no license"),
         ("def (", "cannot be loaded: SyntaxError: invalid syntax (broken_costs.py, line 1)"),
         (
             HEAD + "def costcore_row(frontend): return []",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from costcore.numbers.ceilings import with_ceilings
 from costcore.numbers.dims import Dim
+from costcore.text.escape import latex_text
 
 
 def latex(name: str, formula: Dim) -> str:
@@ -11,10 +12,13 @@ def latex(name: str, formula: Dim) -> str:
     from sympy import latex as latex_of
 
     symbols = getattr(formula, "free_symbols", ())
-    names = {symbol: symbol.name if len(symbol.name) == 1 else _upright(symbol.name) for symbol in symbols}
+    names = {
+        symbol: symbol.name if symbol.name.isalpha() and len(symbol.name) == 1 else _upright(symbol.name)
+        for symbol in symbols
+    }
     text = latex_of(with_ceilings(formula), symbol_names=names, mul_symbol=r"\,")
     return f"{_upright(name)} = {text}"
 
 
 def _upright(name: str) -> str:
-    return r"\mathrm{" + name.replace("_", r"\_") + "}"
+    return rf"\mathrm{{{latex_text(name)}}}"
