@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from shlex import quote
 from typing import Any, NamedTuple
 
 from costcore.analyses.memory.arena import Life, Plan, plan
@@ -319,9 +320,10 @@ class Arena(Result):
         if symbols := self.symbols:
             more = f" and {len(symbols) - MAX_NAMES} more" if len(symbols) > MAX_NAMES else ""
             example = ", ".join(f"{name!r}: 1" for name in symbols[:2])
-            options = " ".join(f"--dim {name}=1" for name in symbols[:2])
+            options = " ".join(f"--dim {quote(f'{name}=1')}" for name in symbols[:2])
+            names = [name if name.isidentifier() else repr(name) for name in symbols[:MAX_NAMES]]
             raise ArenaError(
-                f"{what} needs numbers, but sizes depend on {', '.join(symbols[:MAX_NAMES])}{more}. Substitute them, "
+                f"{what} needs numbers, but sizes depend on {', '.join(names)}{more}. Substitute them, "
                 f"as in report.subs({{{example}}}).arena(), or {options} on the command line"
             )
 

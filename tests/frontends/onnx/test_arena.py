@@ -14,6 +14,7 @@ from costcore.errors import ArenaError, CostError, CostWarning
 from costcore.studies.budgets.check import check
 from costcore.studies.budgets.toml import BudgetError
 from tests.frontends.onnx.small_models import model, node
+from tests.whole_networks.onnx_models import Graph
 from tests.work import at_most
 
 KIB = 1024
@@ -158,6 +159,15 @@ def test_unknown_sizes_give_a_symbolic_peak_that_is_right_for_every_size():
         _ = arena.lower_bound
     assert arena.to_dict()["peak"] == "Max(2008*n, 160*n*width)"
     assert arena.to_dict()["size"] is None
+
+
+def test_an_error_quotes_sizes_whose_names_are_expressions():
+    g = Graph()
+    arena = estimate(g.model({"x": ("past + new", 4)}, g("Relu", "x"))).arena()
+    with pytest.raises(ArenaError) as caught:
+        _ = arena.size
+    assert "sizes depend on 'past + new'. Substitute" in str(caught.value)
+    assert str(caught.value).endswith("or --dim 'past + new=1' on the command line")
 
 
 def test_an_output_that_is_an_input_and_an_input_that_is_never_read():

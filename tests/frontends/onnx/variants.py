@@ -36,7 +36,12 @@ WORDS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """The words of an attribute by operator; under the empty text, those of all operators that have it."""
 
-FIXED = frozenset(("hidden_size", "num_heads", "q_num_heads", "kv_num_heads", "max_gram_length", "min_gram_length"))
+FIXED = frozenset(
+    (
+        *("hidden_size", "num_heads", "q_num_heads", "kv_num_heads", "max_gram_length", "min_gram_length"),
+        *("QuantizeLinear.axis", "DequantizeLinear.axis"),
+    )
+)
 """Numbers that the inputs of a node must fit, or that are none of its settings."""
 
 COUNTS = frozenset(("group", "groups", "p", "chunk_size", "num_outputs", "output_height", "output_width"))
@@ -116,7 +121,7 @@ def _attributes(case: Case) -> list[str]:
     return [
         name
         for name, attribute in sorted(_schema(case).attributes.items())
-        if (attribute.type in (kinds.INT, kinds.INTS, kinds.FLOAT) and name not in FIXED)
+        if (attribute.type in (kinds.INT, kinds.INTS, kinds.FLOAT) and not FIXED & {name, f"{op}.{name}"})
         or (attribute.type == kinds.STRING and not WORDS.get(name, {}).keys().isdisjoint(("", op)))
     ]
 
@@ -140,7 +145,7 @@ def _change(node: NodeProto, attribute: Any, rank: int, random: Random) -> None:
         else:
             new = max((old or usual or 1) + random.choice((-1, 0, 1)), 1)
     elif old is not None:
-        new = [d + random.choice((0, 0, 1, -1)) for d in old]
+        new = [max(d + random.choice((0, 0, 1, -1)), min(d, 0)) for d in old]
     elif name in ("axes", "perm"):
         new = random.sample(range(rank), rank if name == "perm" else random.randint(0, rank))
     else:
