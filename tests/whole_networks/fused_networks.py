@@ -238,6 +238,22 @@ class TwoConvs(nn.Module):
         return functional.relu(self.b(self.a(x)))
 
 
+class ThreeBranches(nn.Module):
+    """Blocks of RepVGG: the batch norm of the input is added to those of two convolutions of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.BatchNorm2d(16) for _ in range(6))
+        self.wide = nn.ModuleList(nn.Conv2d(16, 16, 3, padding=1, bias=False) for _ in range(2))
+        self.near = nn.ModuleList(nn.Conv2d(16, 16, 1, bias=False) for _ in range(2))
+
+    def forward(self, x: Any) -> Any:
+        for i in range(2):
+            a, b, c = self.norms[3 * i : 3 * i + 3]
+            x = functional.relu(a(x) + b(self.wide[i](x)) + c(self.near[i](x)))
+        return x
+
+
 def two_group_norms() -> Any:
     return nn.Sequential(nn.GroupNorm(1, 64), nn.GroupNorm(1, 64))
 
@@ -264,5 +280,6 @@ NETWORKS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "normed_image": (NormedImage, (2, 256, 32)),
     "channels_last": (ChannelsLast, (2, 16, 16, 16)),
     "two_convs": (TwoConvs, (2, 3, 32, 32)),
+    "three_branches": (ThreeBranches, (2, 16, 32, 32)),
 }
 """Builder and shape of the input, by the name in the table."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from costcore.analyses.fusion.graph import Graph
-from costcore.analyses.fusion.inlining import inline
+from costcore.analyses.fusion.inlining import compute_late, inline
 from costcore.analyses.fusion.rules import place_of, pointwise, with_products
 from costcore.analyses.fusion.traffic import Share, sum_of, traffic
 from costcore.messages import unknown
@@ -81,8 +81,11 @@ def _groups(trace: Trace, level: str) -> list[tuple[tuple[int, ...], list[Share]
         graph = Graph(trace)
         if level == "pointwise":
             graph.add_biases()
-        inline(graph, [place_of(record) for record in trace])
+        places = [place_of(record) for record in trace]
+        inline(graph, places)
         partition = pointwise(trace, graph)
+        if compute_late(graph, partition, places):
+            partition = pointwise(trace, graph)
         if level == "compiler":
             with_products(partition, graph)
         members: dict[int, list[int]] = {}

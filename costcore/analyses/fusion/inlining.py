@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain
 
 from costcore.analyses.fusion.graph import MOST_LOADS, Graph, Node, Operand
+from costcore.analyses.fusion.partition import Cluster, Partition
 from costcore.analyses.fusion.work import NOTHING
 from costcore.ir import Pattern
 from costcore.numbers.symbolic import magnitude
@@ -45,6 +46,51 @@ def inline(graph: Graph, places: Sequence[object]) -> None:
         graph.home[position] = graph.home.get(home, home)
 
 
+def compute_late(graph: Graph, partition: Partition, places: Sequence[object]) -> bool:
+    """Compute element-wise results where they are read, if that is one later loop over as many elements.
+
+    Such as the batch norm of a shortcut, which is added to what a product computes of the same value. Values that only
+    the earlier loop has, and does not write, stay there.
+
+    Args:
+        graph: the values, which change.
+        partition: the groups so far.
+        places: what calls must have in common to run as one kernel, by position.
+
+    Returns:
+        Whether anything moved, so that the groups have to be formed again.
+    """
+    moved = False
+    homes = {home for position, home in graph.home.items() if graph.nodes[position].work is NOTHING}
+    for position in reversed(range(len(graph.nodes))):
+        node = graph.nodes[position]
+        if position in homes or not _is_free_to_move(graph, position, places, skips=True):
+            continue
+        early, (reader, *others) = partition.of[position], _readers(graph, node)
+        if others or partition.of[reader] is early or not _fits(node, graph.nodes[reader]):
+            continue
+        if graph.nodes[reader].work.pattern in ("map", "reduce") and all(
+            _is_in_memory(graph, operand, early, partition) for operand in node.operands
+        ):
+            work = graph.nodes[reader].work
+            _move_into_readers(graph, position)
+            skipped = work._replace(unread=work.unread + node.work.unread)
+            graph.nodes[reader] = graph.nodes[reader]._replace(work=skipped)
+            partition.of[position] = partition.of[reader]
+            moved = True
+    for position, home in graph.home.items():
+        graph.home[position] = graph.home.get(home, home)
+    return moved
+
+
+def _is_in_memory(graph: Graph, operand: Operand, early: Cluster, partition: Partition) -> bool:
+    """Return whether a group need not write a value for a reader in another one alone."""
+    producer = graph.producer.get(operand.value)
+    if producer is None or partition.of[producer] is not early or operand.value in graph.kept:
+        return True
+    return any(partition.of[each] is not early for each in graph.readers[operand.value])
+
+
 def _loads(node: Node, loads: dict[int, int]) -> int:
     """Return how many values a result is computed from; the bias of a product is added by whoever reads the product."""
     if node.work.pattern == "map":
@@ -56,17 +102,18 @@ def _readers(graph: Graph, node: Node) -> list[int]:
     return sorted(set(chain.from_iterable(graph.readers.get(result, ()) for result in node.results)))
 
 
-def _is_free_to_move(graph: Graph, position: int, places: Sequence[object]) -> bool:
+def _is_free_to_move(graph: Graph, position: int, places: Sequence[object], skips: bool = False) -> bool:
     """Return whether only loops of the same program read the result of an element-wise call."""
     node = graph.nodes[position]
     work, positions = node.work, _readers(graph, node)
-    if work.pattern != "map" or len(node.results) != 1 or not positions or len(node.operands) != len(work.reads):
+    if work.pattern != "map" or len(node.results) != 1 or not positions or node.unnamed != 0:
         return False
-    if work != work._replace(unread=0, unwritten=0, more_read=0, more_written=0) or position in graph.overwriting:
+    unread = work.unread if skips else 0
+    if work != work._replace(unread=unread, unwritten=0, more_read=0, more_written=0) or position in graph.overwriting:
         return False
     return graph.kept.isdisjoint(node.results) and all(
         graph.nodes[each].work.pattern in READERS
-        and graph.nodes[each].work.unread == 0
+        and (skips or graph.nodes[each].work.unread == 0)
         and places[each] == places[position]
         and each not in graph.placed
         for each in positions

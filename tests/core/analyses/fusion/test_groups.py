@@ -403,3 +403,24 @@ def test_a_linear_layer_over_another_axis_adds_its_bias_afterwards():
         end = calls("linear", calls("view", y, shape=(2, 4, 8), axes=(0, 2, 1)), v)
         product = next(each for each in groups_of(calls.trace(end), "pointwise") if each.written)
         assert product.copied == (4 * 2 * 8 * 4 if is_turned else 0)
+
+
+def test_a_result_is_computed_where_a_later_loop_reads_it():
+    """The square of a is added to a convolution of a: its loop reads a, which is in memory for the convolution anyway.
+
+    The first loop reads and writes 256 elements, and the last reads the 256 of the convolution and of a. If relu is
+    for the square alone, the first loop has both, and the last reads the square.
+    """
+    for is_alone in (False, True):
+        calls = Calls()
+        x, w = calls.given(2, 8, 16), calls.given(8, 8, 1, role="param")
+        a = calls("relu", x)
+        square = calls("square", a)
+        product = calls("conv", calls("exp", x) if is_alone else a, w)
+        trace = calls.trace(calls("add", product, square))
+        end = len(trace) - 1
+        groups = check_groups(trace)["pointwise"]
+        first, last = groups[0], next(each for each in groups if end in each.calls)
+        assert (first.read, first.written) == (4 * 256, 4 * 256 * (2 if is_alone else 1))
+        assert (last.read, last.written) == (4 * 512, 4 * 256)
+        assert last.calls == ((end,) if is_alone else (1, end))
