@@ -23,6 +23,8 @@ CALCULATOR_ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupErro
 MOST_BITS = 960
 """The most bits of a cost, about 289 digits: sums and rates of such costs are numbers of Python's floats."""
 
+_MOST = (1 << MOST_BITS) - 1
+
 
 class _Result(NamedTuple):
     """The cost of a layer, or the reason why it could not be counted."""
@@ -101,6 +103,8 @@ def cost_of(layer: Layer, calculator: Calculator) -> Cost:
 
 
 def _amount(value: object) -> Dim:
+    if type(value) is int and 0 <= value <= _MOST:
+        return value
     amount = as_dim(value)
     if isinstance(amount, int):
         if amount.bit_length() > MOST_BITS:
