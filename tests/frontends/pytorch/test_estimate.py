@@ -260,7 +260,8 @@ def test_unknown_options_are_refused_and_the_expected_ones_listed():
         estimate(nn.Linear(4, 5), (2, 4), depth=3)
     with pytest.raises(TypeError) as caught:
         estimate(nn.Linear(4, 5), (2, 4), backwards=True)
-    options = "backward, dtype, regroup, memory, optimizer, step, loss, checkpoint, mesh, plan, rank"
+    options = "backward, dtype, regroup, memory, optimizer, step, loss, checkpoint, precision, "
+    options += "mesh, plan, rank"
     expected = f"unknown option 'backwards' for the pytorch frontend (expected {options})"
     assert str(caught.value) == f"{expected}. Did you mean 'backward'?"
 
