@@ -77,7 +77,7 @@ class FusedView(OfReport):
     def show_report(
         self,
         ost: IO[str] | None = None,
-        mode: str = "csv",
+        mode: str | None = None,
         unit: str | None = "autoaligned",
         columns: Sequence[str] = FusedColumns.DEFAULT,
         n_digits: int | None = 3,
@@ -101,7 +101,7 @@ class FusedView(OfReport):
             unit=report.trace.run.unit,
             dropped_first=dropped_first(shown, FusedColumns.SETS, labels=2),
         )
-        table.write(ost, mode, unit, n_digits)
+        table.write(ost, mode, unit, n_digits, "csv")
 
     def to_html(self, target: Target = None, title: str = "", columns: Sequence[str | Quantity] = ()) -> str:
         """Return a page as :meth:`costcore.Report.to_html` does, with a column of bytes without fusion."""

@@ -65,7 +65,7 @@ class Report(ReportFiles, Result):
     def show_report(
         self,
         ost: IO[str] | None = None,
-        mode: str = "csv",
+        mode: str | None = None,
         unit: str | None = "autoaligned",
         columns: Sequence[str] = ReportColumns.DEFAULT,
         n_digits: int | None = 3,
@@ -79,7 +79,8 @@ class Report(ReportFiles, Result):
         Args:
             ost: the stream to write to; default: standard output at the time of the call.
             mode: ``csv``, ``md``, ``table``, ``color`` (a table, in color if the stream is a terminal and rich is
-                installed), or a mode registered by a plug-in.
+                installed), or a mode registered by a plug-in. Default: a table in a terminal, HTML in a notebook; in
+                any other stream CSV of :meth:`show_report` and :meth:`show_summary_report`, else a table.
             unit: None, ``K``, ``M``, ``G``, ``T``, ``auto`` (one prefix per cell) or ``autoaligned`` (one per column).
                 FLOPs are scaled by powers of 1000, bytes by powers of 1024.
             columns: names of the columns to show; see :class:`ReportColumns`.
@@ -93,12 +94,12 @@ class Report(ReportFiles, Result):
         """
         arranged = Arranged(self.ledger, REPORT, columns, sort)
         rows = arranged.rows(self._rows_by_call(), top)
-        self._table(arranged, rows).write(one_stream(ost, dst), mode, unit, n_digits)
+        self._table(arranged, rows).write(one_stream(ost, dst), mode, unit, n_digits, "csv")
 
     def show_summary_report(
         self,
         ost: IO[str] | None = None,
-        mode: str = "csv",
+        mode: str | None = None,
         unit: str | None = "autoaligned",
         columns: Sequence[str] = SummaryColumns.DEFAULT,
         n_digits: int | None = 3,
@@ -110,13 +111,13 @@ class Report(ReportFiles, Result):
         """Write a table with one row per type, and the total; arguments as for :meth:`show_report`."""
         arranged = Arranged(self.ledger, SUMMARY, columns, sort)
         rows = arranged.rows(self._rows_by_type(), top)
-        self._table(arranged, rows).write(one_stream(ost, dst), mode, unit, n_digits)
+        self._table(arranged, rows).write(one_stream(ost, dst), mode, unit, n_digits, "csv")
 
     def show_by(
         self,
         *keys: str,
         ost: IO[str] | None = None,
-        mode: str = "csv",
+        mode: str | None = None,
         unit: str | None = "autoaligned",
         columns: Sequence[str] = GroupColumns.DEFAULT,
         n_digits: int | None = 3,
@@ -140,7 +141,7 @@ class Report(ReportFiles, Result):
     def show_layers(
         self,
         ost: IO[str] | None = None,
-        mode: str = "csv",
+        mode: str | None = None,
         unit: str | None = "autoaligned",
         columns: Sequence[str] | None = None,
         n_digits: int | None = 3,
@@ -164,7 +165,7 @@ class Report(ReportFiles, Result):
     def show_tree(
         self,
         ost: IO[str] | None = None,
-        mode: str = "csv",
+        mode: str | None = None,
         unit: str | None = "autoaligned",
         columns: Sequence[str] = TreeColumns.DEFAULT,
         n_digits: int | None = 3,
@@ -179,7 +180,7 @@ class Report(ReportFiles, Result):
         parents. ``sort`` and ``top`` apply to the children of each module.
         """
         arranged = Arranged(self.ledger, TREE, columns, sort)
-        rows = arranged.tree(self.tree(), depth, top, mode)
+        rows = arranged.tree(self.tree(), depth, top, mode or "table")
         self._table(arranged, rows, is_tree=True).write(ost, mode, unit, n_digits)
 
     def table(
@@ -399,7 +400,7 @@ class Report(ReportFiles, Result):
     def show_receptive_field(
         self,
         ost: IO[str] | None = None,
-        mode: str = "csv",
+        mode: str | None = None,
         unit: str | None = "autoaligned",
         columns: Sequence[str] = ReceptiveFieldColumns.DEFAULT,
         n_digits: int | None = 3,
@@ -425,7 +426,7 @@ class Report(ReportFiles, Result):
     def show_memory(
         self,
         ost: IO[str] | None = None,
-        mode: str = "table",
+        mode: str | None = None,
         unit: str | None = "auto",
         columns: Sequence[str] = MemoryColumns.DEFAULT,
         n_digits: int | None = 3,
@@ -451,7 +452,7 @@ class Report(ReportFiles, Result):
     def show_arena(
         self,
         ost: IO[str] | None = None,
-        mode: str = "table",
+        mode: str | None = None,
         unit: str | None = "autoaligned",
         columns: Sequence[str] | None = None,
         n_digits: int | None = 3,

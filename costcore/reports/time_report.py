@@ -75,7 +75,7 @@ class TimeReport(Result, Times):
     def show_report(
         self,
         ost: IO[str] | None = None,
-        mode: str = "csv",
+        mode: str | None = None,
         unit: str | None = "autoaligned",
         columns: Sequence[str] | None = None,
         n_digits: int | None = 3,
@@ -100,12 +100,12 @@ class TimeReport(Result, Times):
         order = None if sort is None else choose(TIMES, [sort])[0]
         rows = arranged(entries(self), order, top)
         chosen = choose(TIMES, columns or TimeColumns.of(self))
-        self._table(chosen, rows, TimeColumns.SETS).write(ost, mode, unit, n_digits)
+        self._table(chosen, rows, TimeColumns.SETS).write(ost, mode, unit, n_digits, "csv")
 
     def show_summary_report(
         self,
         ost: IO[str] | None = None,
-        mode: str = "csv",
+        mode: str | None = None,
         unit: str | None = "autoaligned",
         columns: Sequence[str] | None = None,
         n_digits: int | None = 3,
@@ -117,7 +117,7 @@ class TimeReport(Result, Times):
         order = None if sort is None else choose(TIMES_BY_TYPE, [sort])[0]
         rows = arranged(summary(self), order, top)
         chosen = choose(TIMES_BY_TYPE, columns or TimeSummaryColumns.of(self))
-        self._table(chosen, rows, TimeSummaryColumns.SETS).write(ost, mode, unit, n_digits)
+        self._table(chosen, rows, TimeSummaryColumns.SETS).write(ost, mode, unit, n_digits, "csv")
 
     def _table(self, columns: Sequence[Column], rows: Sequence[Any], sets: Sequence[Sequence[str]]) -> Table:
         dropped = dropped_first(columns, sets)

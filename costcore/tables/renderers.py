@@ -109,7 +109,7 @@ def to_boxes(table: TextTable) -> str:
     from texttable import Texttable
 
     drawing = Texttable(max_width=0)
-    if table.is_tree:
+    if table.is_tree or not table.has_lines:
         drawing.set_deco(Texttable.BORDER | Texttable.HEADER | Texttable.VLINES)
     drawing.set_cols_dtype(["t"] * len(table.titles))
     drawing.set_header_align(["l"] * len(table.titles))

@@ -120,26 +120,44 @@ class TableData:
         """Return the cells as ``print`` shows them, with the prefix of this table for ``auto``."""
         return self.text(self.prefix if unit == "auto" else unit, n_digits)
 
-    def write(self, ost: IO[str] | None, mode: str, unit: str | None, n_digits: int | None) -> None:
+    def write(
+        self,
+        ost: IO[str] | None,
+        mode: str | None,
+        unit: str | None,
+        n_digits: int | None,
+        elsewhere: str = "table",
+        has_lines: bool = True,
+    ) -> None:
         """Write the table and its remarks as text; in a terminal, columns that do not fit its width are left out.
 
         Args:
             ost: the stream to write to; None for the standard output.
-            mode: name of the renderer.
+            mode: name of the renderer; None for what suits the stream: a table in a terminal, HTML in a notebook, and
+                ``elsewhere`` in any other stream.
             unit: the prefix of FLOPs and bytes, ``auto`` or ``autoaligned``.
             n_digits: digits after the decimal point; None for 10.
+            elsewhere: the renderer of other streams, if there is no ``mode``.
+            has_lines: whether a table that is asked for has lines between its rows.
 
         Raises:
             TypeError, ValueError: if an argument is invalid.
         """
         from costcore.ledger.caveats import footer
+        from costcore.tables.notebook import display_table, in_notebook
         from costcore.tables.renderers import rendered
         from costcore.tables.show import DRAWN, has_color, in_terminal
         from costcore.text.units import check_digits
 
-        stream, left_out = writable(ost or sys.stdout), list[str]()
+        stream, left_out, asked = writable(ost or sys.stdout), list[str](), mode
+        is_notebook = asked is None and ost is None and in_notebook()
+        mode = asked or ("table" if stream.isatty() or is_notebook else elsewhere)
         mode = "table" if mode == "color" and not has_color(stream) else mode
         table = self.text(unit, check_digits(n_digits), fixed=mode in DRAWN)
+        table = table._replace(has_lines=has_lines and asked is not None)
+        if is_notebook:
+            display_table(table, self.remarks)
+            return
         if self.dropped_first is not None:
             keys = [column.key for column in self.columns]
             table, left_out = in_terminal(table, keys, mode, terminal_width(stream), self.dropped_first)

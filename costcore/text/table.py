@@ -38,6 +38,7 @@ class TextTable(NamedTuple):
         is_tree: whether rows are nested by indentation, which lines between the rows would interrupt.
         width: the width of the terminal in characters; None if there is none, or if columns were chosen.
         unit: what the shares are of: FLOPs, or what another convention counts.
+        has_lines: whether lines are drawn between the rows of boxes.
     """
 
     titles: list[tuple[str, str]]
@@ -48,6 +49,7 @@ class TextTable(NamedTuple):
     is_tree: bool = False
     width: int | None = None
     unit: str = "FLOPs"
+    has_lines: bool = True
 
 
 Table = TextTable

@@ -14,6 +14,7 @@ from costcore.tables.answer import Answer
 from costcore.tables.overview.figures import figures_of
 from costcore.tables.table_data import TableData
 from costcore.text.escape import printable
+from costcore.text.table import TextTable
 
 STYLES = ("page.css", "tables.css", "result.css")
 """The files that form the style sheet of the page."""
@@ -84,16 +85,19 @@ def card(title: str, value: str, note: str, is_expression: bool = False) -> str:
 
 
 def _section(part: TableData) -> str:
-    table, name = part.shown(), text(part.title)
-    titles = zip(table.titles, table.numeric, strict=True)
-    head = "".join(f"<th scope='col'{_numeric(n)}>{text(' '.join(filter(None, title)))}</th>" for title, n in titles)
-    content = (
-        f"<div class='scroll' tabindex='0' role='group' aria-label='{name}'><table class='plain'>"
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(_rows(table.rows, table.numeric))}</tbody></table></div>"
-    )
+    name = text(part.title)
+    content = f"<div class='scroll' tabindex='0' role='group' aria-label='{name}'>{table_of(part.shown())}</div>"
     if part.is_open:
         return f"<section><h2>{name}</h2>{content}</section>"
     return f"<section><details open><summary><h2>{name}</h2></summary>{content}</details></section>"
+
+
+def table_of(table: TextTable) -> str:
+    """Return a table as HTML."""
+    titles = zip(table.titles, table.numeric, strict=True)
+    head = "".join(f"<th scope='col'{_numeric(n)}>{text(' '.join(filter(None, title)))}</th>" for title, n in titles)
+    body = "".join(_rows(table.rows, table.numeric))
+    return f"<table class='plain'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _rows(rows: Sequence[Sequence[str]], numeric: Sequence[bool]) -> Iterator[str]:

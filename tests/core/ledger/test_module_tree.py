@@ -23,7 +23,7 @@ def report(toy):
 
 def shown(report, **options):
     stream = io.StringIO()
-    report.show_tree(stream, **options)
+    report.show_tree(stream, **{"mode": "csv", **options})
     return stream.getvalue()
 
 

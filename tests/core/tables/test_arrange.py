@@ -14,7 +14,7 @@ def report(toy):
 
 def shown(show, *arguments, **options):
     stream = io.StringIO()
-    show(*arguments, ost=stream, **options)
+    show(*arguments, ost=stream, **{"mode": "csv", **options})
     return stream.getvalue()
 
 

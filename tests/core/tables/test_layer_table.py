@@ -12,7 +12,7 @@ from tests.core.toy_networks import nested_report
 
 def shown(report, **options):
     stream = io.StringIO()
-    report.show_layers(stream, **options)
+    report.show_layers(stream, **{"mode": "csv", **options})
     return stream.getvalue()
 
 

@@ -19,7 +19,7 @@ MODEL = net(dense("body.0"), relu("body.1"), dense("head.fc", 8), relu("head.act
 
 def shown(show, *keys, **options):
     out = io.StringIO()
-    show(*keys, ost=out, unit=None, **options)
+    show(*keys, ost=out, mode="csv", unit=None, **options)
     return [line.split(",") for line in out.getvalue().splitlines()]
 
 

@@ -94,7 +94,7 @@ def test_the_column_of_a_report_without_fusion(report, show):
 def test_the_column_of_the_tree_and_of_groups(report):
     assert table(report.show_tree, columns=["module", "fused_mrw"])[1] == ["total", str(POINTWISE)]
     out = io.StringIO()
-    report.show_by("op", ost=out, unit=None, columns=["fused_mrw"], sort="fused_mrw", top=1)
+    report.show_by("op", ost=out, mode="csv", unit=None, columns=["fused_mrw"], sort="fused_mrw", top=1)
     assert out.getvalue().splitlines()[1:] == [f"linear,{4 * 224}", f"others,{4 * 192}", f"total,{POINTWISE}"]
 
 
