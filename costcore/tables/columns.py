@@ -123,7 +123,8 @@ class LayerColumns:
 class TreeColumns:
     """Column sets of ``show_tree``."""
 
-    DEFAULT = (
+    DEFAULT = ("module", "type", "n_params", "flops", "flops%", "macs", "mrw")
+    DETAILED = (
         *("module", "type", "output_shape", "n_trainable", "n_frozen", "n_shared", "n_buffers", "activations"),
         *("flops", "flops%", "macs", "mread", "mwrite"),
     )
@@ -148,7 +149,7 @@ _DEFAULTS = (
     *(ReportColumns.DEFAULT, ReportColumns.DEFAULT_AND_PERCENT, ReportColumns.ALL),
     *(SummaryColumns.DEFAULT, SummaryColumns.DEFAULT_AND_PERCENT, SummaryColumns.ALL),
     *(GroupColumns.DEFAULT, GroupColumns.DEFAULT_AND_PERCENT, GroupColumns.ALL),
-    *(LayerColumns.DEFAULT, LayerColumns.ALL, TreeColumns.DEFAULT, TreeColumns.ALL),
+    *(LayerColumns.DEFAULT, LayerColumns.ALL, TreeColumns.DEFAULT, TreeColumns.DETAILED, TreeColumns.ALL),
     *(MemoryColumns.DEFAULT, MemoryColumns.ALL, ReceptiveFieldColumns.DEFAULT, ReceptiveFieldColumns.ALL),
 )
 

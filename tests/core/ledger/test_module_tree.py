@@ -4,7 +4,7 @@ import io
 import pytest
 import sympy
 
-from costcore import ComputationalCostHook, estimate
+from costcore import ComputationalCostHook, TreeColumns, estimate
 from costcore.ledger.module_paths import parent_of
 from costcore.ledger.module_tree import walk
 from costcore.trace.call import Module
@@ -111,7 +111,7 @@ def test_without_a_model_the_tree_has_the_module_paths_of_calls(toy):
     assert (tree["n_params"], tree["n_trainable"], tree["n_frozen"], tree["n_buffers"]) == (9, None, None, None)
     assert tree["children"][2]["n_shared"] == 9
     assert_children_add_up(tree)
-    assert ",-,-,0,-," in shown(hook.report).splitlines()[1]
+    assert ",-,-,0,-," in shown(hook.report, columns=TreeColumns.DETAILED).splitlines()[1]
 
 
 def test_n_unknown_counts_the_calls_without_a_cost(toy):

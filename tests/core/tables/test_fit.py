@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from costcore import compare, reconcile
+from costcore import TreeColumns, compare, reconcile
 from costcore.cli.main import main
 from costcore.tables.fit import fitted, line_length, order_of
 from costcore.text.table import Table
@@ -41,7 +41,7 @@ def tree(request, toy, monkeypatch):
 
 @pytest.mark.parametrize("width", [300, 120, 80, 60])
 def test_lines_fit_the_terminal_and_columns_that_do_not_are_named(tree, width):
-    lines = tree(width)
+    lines = tree(width, columns=TreeColumns.DETAILED)
     drawn = [line for line in lines if line[0] in "+|╭│├╰"]
     assert max(map(len, drawn)) <= width
     named = [line for line in lines if line.startswith("columns left out to fit the width of the terminal: ")]
@@ -50,7 +50,7 @@ def test_lines_fit_the_terminal_and_columns_that_do_not_are_named(tree, width):
 
 
 def test_the_least_important_columns_are_left_out_first(tree):
-    wide, narrow = (" ".join(tree(width)) for width in (140, 80))
+    wide, narrow = (" ".join(tree(width, columns=TreeColumns.DETAILED)) for width in (140, 80))
     assert "# Buffers" not in wide and "Output shape" in wide
     assert "Output shape" not in narrow and "Module" in narrow and "FLOPs" in narrow and "(%)" in narrow
 
@@ -70,8 +70,16 @@ def test_columns_that_were_asked_for_are_all_shown(tree):
 def test_files_have_every_column(tree, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     out = io.StringIO()
-    tree.report.show_tree(ost=out, mode="table")
+    tree.report.show_tree(ost=out, mode="table", columns=TreeColumns.DETAILED)
     assert "# Buffers" in out.getvalue() and "left out" not in out.getvalue()
+
+
+def test_the_default_columns_of_a_tree_fit_a_terminal_of_usual_width(toy, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "88")  # 26 of them are for the longest path
+    out = Terminal()
+    nested_report(toy).show_tree(out)
+    assert max(map(len, out.getvalue().splitlines())) <= 88
+    assert "left out" not in out.getvalue()
 
 
 def test_other_tables_fit_too(tree):
@@ -82,7 +90,7 @@ def test_other_tables_fit_too(tree):
 def test_a_tree_fits_the_output_of_a_notebook(toy):
     """Notebooks wrap lines of more than some 100 characters."""
     notebook = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
-    nested_report(toy).show_tree(ost=notebook, mode="table")
+    nested_report(toy).show_tree(ost=notebook, mode="table", columns=TreeColumns.DETAILED)
     *lines, named = notebook.getvalue().splitlines()
     assert 80 < max(map(len, lines)) <= 100
     assert named.startswith("columns left out to fit the width")
