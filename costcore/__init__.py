@@ -155,4 +155,4 @@ _sys.meta_path.append(_FormerNames)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

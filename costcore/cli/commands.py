@@ -68,7 +68,7 @@ def description() -> str:
     rows += [(f"{each.name} {each.arguments}".rstrip(), each.summary) for each in commands().values()]
     lines = "\n".join(f"  costcore {usage:19} {summary}" for usage, summary in rows)
     return (
-        "Report the computational cost of one pass of a neural network: FLOPs, MACs, bytes read and\n"
-        "written, and parameters.\n\n"
+        "Report the computational cost of one pass of a neural network: FLOPs, MACs, "
+        "bytes read and written, and parameters.\n\n"
         f"commands (costcore COMMAND --help lists their options):\n{lines}"
     )

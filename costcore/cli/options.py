@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from costcore.api.load_model import INPUT_FORMS
 from costcore.errors import CostError
@@ -24,10 +26,34 @@ FLAGS_WITH_VALUES = {
 }
 """The flags of frontend options that take a value; all other frontend options are switches."""
 
+AT_SPACES: Mapping[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+"""How lines are wrapped: words stay whole."""
+
 MODEL = (
     "an .onnx file, a trace of torch.profiler, package.module:factory, file.py:factory, timm:NAME, torchvision:NAME, "
     "hf:TYPE or hf:config.json, or a report saved as .json"
 )
+
+
+class WrappedLines(argparse.RawDescriptionHelpFormatter):
+    """Keeps the lines of descriptions and examples, and wraps those that are wider than the terminal.
+
+    An example, a line that begins with two spaces and ``costcore``, goes on behind a backslash, so that it can be
+    copied; a line of two columns goes on in its second one.
+    """
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(part for line in text.splitlines() for part in self._wrapped(line, width) or [""])
+
+    def _wrapped(self, line: str, width: int) -> list[str]:
+        if len(line) <= width:
+            return [line]
+        columns = re.match(r" +\S.*?\S {2,}(?=\S)", line)
+        if line.startswith("  costcore ") and columns is None:
+            *parts, last = textwrap.wrap(line, width - 2, subsequent_indent=" " * 6, **AT_SPACES)
+            return [*(f"{part} \\" for part in parts), last]
+        at = len(columns[0]) if columns else len(line) - len(line.lstrip())
+        return textwrap.wrap(line, width, subsequent_indent=" " * at, drop_whitespace=True, **AT_SPACES)
 
 
 def command_parser(command: str, arguments: str, description: str, epilog: str) -> argparse.ArgumentParser:
@@ -41,10 +67,10 @@ def command_parser(command: str, arguments: str, description: str, epilog: str) 
     """
     return argparse.ArgumentParser(
         prog=command,
-        usage=f"{command} {arguments} [options]      (--help lists the options)",
+        usage=f"{command} {arguments} [options]  (see --help)",
         description=description,
         epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=WrappedLines,
     )
 
 

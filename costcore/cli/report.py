@@ -52,7 +52,7 @@ from costcore.tables.columns import (
     choose,
     with_quantities,
 )
-from costcore.tables.quantities import is_quantity, needed_options
+from costcore.tables.quantities import is_quantity, needed_options, quantity
 from costcore.tables.renderers import renderers
 from costcore.tables.result import Result
 from costcore.text.table import Column
@@ -214,7 +214,8 @@ def _add_table_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sort",
         metavar="COLUMN",
-        help="sort by a column, numbers from the largest, text alphabetically; default: execution order",
+        help="sort by a column, numbers from the largest, text alphabetically; default: execution order; with --top "
+        "the first amount in --columns, else FLOPs",
     )
     parser.add_argument(
         "--top", type=int, metavar="N", help="maximum number of rows (in --tree: per module); the others are summed"
@@ -298,7 +299,15 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         options["columns"] = _columns(args.columns, name)
     elif args.by is not None and (chosen := next((each for each in beside if getattr(args, each)), None)):
         options["columns"] = beside[chosen]
+    if args.top is not None and args.sort is None and name in (*OF_PARTS, "fused"):
+        options["sort"] = _usual_order(args, options.get("columns", ()))
     return options
+
+
+def _usual_order(args: argparse.Namespace, columns: Sequence[str]) -> str:
+    """Return the column that the first rows are the largest by: the first amount of those asked for, else FLOPs."""
+    amounts = (name for name in columns if is_quantity(name) and quantity(name).is_number)
+    return next(amounts, "flops" if args.fused is None else "mrw")
 
 
 def _keys(args: argparse.Namespace) -> list[str]:

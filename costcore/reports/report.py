@@ -447,7 +447,7 @@ class Report(ReportFiles, Result):
         rows = memory_rows(memory, top, with_module=BLOCKS["module"] in chosen)
         remarks, dropped = [*memory_remarks(memory), *self.remarks], dropped_first(chosen)
         table = Table("Memory", chosen, rows[:-1], total=rows[-1], remarks=remarks, dropped_first=dropped)
-        table.write(ost, mode, unit, n_digits)
+        table.write(ost, mode, unit, n_digits, has_lines=False)
 
     def show_arena(
         self,

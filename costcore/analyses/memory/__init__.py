@@ -20,6 +20,7 @@ MEMORY = Analysis(
         "costcore.tables.columns:MemoryColumns",
         beside=("live_peak", "live", "saved"),
         order="whose largest blocks come first",
+        top=15,
         arguments={
             "--allocator": {"choices": POLICIES, "help": "what this allocator takes from the device, in one more line"}
         },

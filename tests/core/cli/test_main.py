@@ -211,11 +211,19 @@ def test_the_views(model, capsys):
         "total,,72",
     ]
     assert lines(capsys, *arguments, "--layers")[1].startswith('body.0,Dense-1,"(2, 3)","(2, 3)",9,24,36,18,')
-    assert lines(capsys, *arguments, "--sort", "flops", "--top", "1", "--columns", "name,flops")[1:] == [
-        "Dense-1,18",
-        "others,54",
-        "total,72",
-    ]
+    largest = ["Dense-1,18", "others,54", "total,72"]
+    assert lines(capsys, *arguments, "--sort", "flops", "--top", "1", "--columns", "name,flops")[1:] == largest
+    assert lines(capsys, *arguments, "--top", "1", "--columns", "name,flops")[1:] == largest
+
+
+def test_the_first_rows_are_the_largest_by_what_is_shown(model, capsys):
+    arguments = [f"{model}:nested", "--input", "2x3", "--format", "csv", "--unit", "none", "--top", "1"]
+    by_flops = lines(capsys, *arguments, "--by", "op")
+    assert by_flops[1].startswith("toy_dense,") and by_flops[2].startswith("others,")
+    by_writes = lines(capsys, *arguments, "--by", "op", "--columns", "mwrite")
+    assert by_writes == lines(capsys, *arguments, "--by", "op", "--columns", "mwrite", "--sort", "mwrite")
+    by_name = lines(capsys, *arguments, "--by", "op", "--columns", "mwrite", "--sort", "op")
+    assert by_name[1].startswith("toy_dense,")
 
 
 def test_columns_given_more_than_once_are_joined(model, capsys):

@@ -71,7 +71,7 @@ def test_the_usage_above_an_error_is_one_line(capsys):
     with pytest.raises(SystemExit):
         main(["net.onnx", "--depth", "2"])
     assert capsys.readouterr().err.splitlines() == [
-        "usage: costcore MODEL [options]      (--help lists the options)",
+        "usage: costcore MODEL [options]  (see --help)",
         "costcore: error: --depth requires --tree or --by module: rows of other views are not nested",
     ]
 

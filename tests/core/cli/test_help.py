@@ -1,0 +1,37 @@
+"""The help of every command: lines of 80 characters, examples that can be copied."""
+
+import shlex
+
+import pytest
+
+from costcore.cli.commands import COMMANDS
+from costcore.cli.main import main
+
+
+@pytest.fixture(params=["", *COMMANDS])
+def text(request, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as left:
+        main([*filter(None, [request.param]), "--help"])
+    assert left.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_no_line_is_wider_than_a_terminal(text):
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+
+
+def test_examples_are_commands_that_can_be_copied(text):
+    """A line that goes on ends with a backslash, and its words are those of one command."""
+    joined = text.partition("examples:")[2].replace(" \\\n      ", " ")
+    examples = [line for line in joined.splitlines() if line.startswith("  costcore ")]
+    for example in examples:
+        words = shlex.split(example, comments=True)
+        assert words[0] == "costcore" and "\n" not in words
+        assert not words[-1].startswith("--input"), example  # its value would be on another line
+
+
+def test_only_public_names_are_listed():
+    import costcore
+
+    assert {name for name in dir(costcore) if not name.startswith("__")} == set(costcore.__all__)
