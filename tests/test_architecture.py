@@ -23,7 +23,19 @@ FRAMEWORKS = {"chainer", "numpy", "onnx", "sympy", "torch"}
 
 ALLOWED = {
     "costcore": {
-        *("costcore", "distributed", "joblib", "matplotlib", "pandas", "pluggy", "pyarrow", "pytest", "ray", "rich"),
+        *(
+            "IPython",
+            "costcore",
+            "distributed",
+            "joblib",
+            "matplotlib",
+            "pandas",
+            "pluggy",
+            "pyarrow",
+            "pytest",
+            "ray",
+            "rich",
+        ),
         *("sympy", "tensorboard", "texttable", "tomli", "tqdm"),
     },
     "costcore.calculators": {"costcore.ir"},

@@ -26,6 +26,9 @@ FLAGS_WITH_VALUES = {
 }
 """The flags of frontend options that take a value; all other frontend options are switches."""
 
+MOST_OF_USAGE = 73
+"""The most characters of a usage line, behind the word ``usage``."""
+
 AT_SPACES: Mapping[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 """How lines are wrapped: words stay whole."""
 
@@ -65,9 +68,10 @@ def command_parser(command: str, arguments: str, description: str, epilog: str) 
         description: what it does.
         epilog: examples and exit codes.
     """
+    usage, hint = f"{command} {arguments} [options]", "  (see --help)"
     return argparse.ArgumentParser(
         prog=command,
-        usage=f"{command} {arguments} [options]  (see --help)",
+        usage=usage + hint * (len(usage + hint) < MOST_OF_USAGE),
         description=description,
         epilog=epilog,
         formatter_class=WrappedLines,
