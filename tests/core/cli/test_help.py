@@ -4,11 +4,11 @@ import shlex
 
 import pytest
 
-from costcore.cli.commands import COMMANDS
+from costcore.cli.commands import commands
 from costcore.cli.main import main
 
 
-@pytest.fixture(params=["", *COMMANDS])
+@pytest.fixture(params=["", *commands()])
 def text(request, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as left:
