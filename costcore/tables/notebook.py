@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from html import escape
 
 from costcore.text.table import TextTable
 
@@ -18,7 +19,7 @@ def display_table(table: TextTable, remarks: Sequence[str]) -> None:
     """Show a table as HTML below the cell that runs, with a line per remark."""
     from IPython.display import HTML, display
 
-    from costcore.tables.html import table_of, text
+    from costcore.tables.html_table import table_of
 
-    lines = "".join(f"<p>{text(remark)}</p>" for remark in remarks)
+    lines = "".join(f"<p>{escape(remark)}</p>" for remark in remarks)
     display(HTML(f"{table_of(table)}{lines}"))

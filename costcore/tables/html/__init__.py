@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 from string import Template
 
 from costcore._version import __version__
 from costcore.tables.answer import Answer
+from costcore.tables.html_table import table_of
 from costcore.tables.overview.figures import figures_of
 from costcore.tables.table_data import TableData
 from costcore.text.escape import printable
-from costcore.text.table import TextTable
 
 STYLES = ("page.css", "tables.css", "result.css")
 """The files that form the style sheet of the page."""
@@ -90,25 +89,6 @@ def _section(part: TableData) -> str:
     if part.is_open:
         return f"<section><h2>{name}</h2>{content}</section>"
     return f"<section><details open><summary><h2>{name}</h2></summary>{content}</details></section>"
-
-
-def table_of(table: TextTable) -> str:
-    """Return a table as HTML."""
-    titles = zip(table.titles, table.numeric, strict=True)
-    head = "".join(f"<th scope='col'{_numeric(n)}>{text(' '.join(filter(None, title)))}</th>" for title, n in titles)
-    body = "".join(_rows(table.rows, table.numeric))
-    return f"<table class='plain'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _rows(rows: Sequence[Sequence[str]], numeric: Sequence[bool]) -> Iterator[str]:
-    """Yield the rows; one with an empty first cell continues the row above, without a line between them."""
-    for row in rows:
-        cells = "".join(f"<td{_numeric(n)}>{text(cell)}</td>" for cell, n in zip(row, numeric, strict=True))
-        yield f"<tr>{cells}</tr>" if row[0] else f"<tr class='continued'>{cells}</tr>"
-
-
-def _numeric(is_number: bool) -> str:
-    return " class='n'" if is_number else ""
 
 
 def _hash(source: str) -> str:
