@@ -170,7 +170,7 @@ def failing(table):
     ("renderer", "sentence"),
     [
         (failing, "the renderer tests.core.test_plugins.failing fails: KeyError: 'colour'"),
-        (len, "the renderer builtins.len must return text (got 8)"),
+        (len, "the renderer builtins.len must return text (got 9)"),
     ],
 )
 def test_a_renderer_that_fails_is_reported(registered, toy, capsys, tmp_path, renderer, sentence):
