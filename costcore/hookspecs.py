@@ -76,3 +76,9 @@ def costcore_analyses() -> Iterable[Any]:
 def costcore_quantities() -> Iterable[Any]:
     """Return a ``Quantity`` for each number, or text, that tables, budgets and comparisons can show of a run."""
     raise AssertionError("a specification is never called")
+
+
+@hookspec
+def costcore_exports() -> Iterable[Any]:
+    """Return a ``costcore.reports.exports.Export`` for each further text that a report can be written as."""
+    raise AssertionError("a specification is never called")

@@ -60,6 +60,7 @@ def section(report):
 PLUGIN = '''"""A plug-in with a quantity."""
 
 from costcore import hookimpl
+from costcore.reports.exports import Export
 from costcore.tables.quantity import Quantity
 
 
@@ -67,6 +68,15 @@ from costcore.tables.quantity import Quantity
 def costcore_quantities():
     values = lambda ledger: [3 * cost.macs * call.times for call, cost in ledger.counted]
     return [Quantity("tripled", "Tripled", "count", "three times the MACs", values)]
+
+
+@hookimpl
+def costcore_exports():
+    return [Export("halved", ".halved", "plugin:halved")]
+
+
+def halved(report, columns=()):
+    return str(report.total_report["macs"] // 2)
 '''
 
 CONVENTION = """
@@ -81,6 +91,13 @@ by = "op"
 matmul = "macs"
 """
 
+EXPORT = '''"""``toys .toys``: the MACs as toys."""
+
+
+def to_toys(report, columns=(), word="toys"):
+    return f"{report.total_report['macs']} {word} {' '.join(columns)}".rstrip()
+'''
+
 SCRIPT = """
 import json
 import costcore, plugin
@@ -89,11 +106,15 @@ from costcore.studies.budgets.check import check
 
 plugins.register(plugin)
 report = estimate("product.onnx")
+report.save("saved.toys")
+report.save("saved.halved")
 print(json.dumps({
     "analysis": report.analysis("doubled").rows,
     "column": report.table("op", columns=["doubled", "tripled"]).rows,
     "budget": [str(each) for each in check(report, {"total": {"doubled": 127, "tripled": 192}})],
     "page": "<section id='doubled'>128</section>" in report.to_html(),
+    "export": report.export("toys", word="bricks"),
+    "saved": [open("saved.toys").read(), open("saved.halved").read()],
     "bars": report.plot("tripled"),
     "convention": report.under("mine").total,
     "device": report.time("my-board").bound_seconds,
@@ -104,16 +125,17 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
-    """A copy of the package with one more command, analysis, device and convention, and a model of 64 MACs."""
+    """A copy of the package with one more command, analysis, export, device and convention, and a model of 64 MACs."""
     from onnx import TensorProto, helper, save
 
     folder = tmp_path_factory.mktemp("package")
     devices, conventions = "analyses/devices/data", "analyses/conventions/data"
-    link_package(folder, ["cli", "analyses", devices, conventions])
+    link_package(folder, ["cli", "analyses", "reports/exports", devices, conventions])
     (folder / "costcore/cli/toys.py").write_text(COMMAND)
     (folder / "costcore/analyses/doubled").mkdir()
     (folder / "costcore/analyses/doubled/__init__.py").write_text(ANALYSIS)
     (folder / "costcore/analyses/doubled/quantities.py").write_text(QUANTITIES)
+    (folder / "costcore/reports/exports/toys.py").write_text(EXPORT)
     board = (ROOT / "examples/plugin/acme_kernels/board.toml").read_text().replace("acme-board", "my-board")
     (folder / "costcore" / devices / "my-board.toml").write_text(board)
     (folder / "costcore" / conventions / "mine.toml").write_text(CONVENTION)
@@ -140,6 +162,17 @@ def test_an_analysis_is_one_folder_and_has_a_view(package):
     printed = run_python(package, "-m", "costcore", "product.onnx", "--doubled", "--format", "csv", "--unit", "none")
     assert printed == "Doubled\n128\n"
     assert "--doubled" in run_python(package, "-m", "costcore", "--help")
+
+
+@pytest.mark.frontend("onnx")
+def test_an_export_is_one_file_and_has_a_suffix(package):
+    """The product of 2 x 8 and 8 x 4 has 2 * 4 * 8 = 64 MACs."""
+    options = ("product.onnx", "--columns", "name,doubled", "--output", "product.toys")
+    assert run_python(package, "-m", "costcore", *options) == ""
+    assert (package / "product.toys").read_text() == "64 toys name doubled"
+    found = json.loads(run_python(package, "-c", SCRIPT))
+    assert found["export"] == "64 bricks"
+    assert found["saved"] == ["64 toys", "32"]
 
 
 @pytest.mark.frontend("onnx")

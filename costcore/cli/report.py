@@ -35,8 +35,9 @@ from costcore.import_paths import imported
 from costcore.ledger.caveats import MODES_WITH_REMARKS, remarks_on_mode
 from costcore.ledger.checks import check_depth, check_top
 from costcore.messages import did_you_mean, unknown
-from costcore.reports.data.fused_groups import FUSED, FusedColumns
+from costcore.reports.data.fused_groups import FUSED, FusedColumns, unfused
 from costcore.reports.data.table_of_report import PARTS, check_parts
+from costcore.reports.exports import by_suffix
 from costcore.reports.report import Report
 from costcore.tables.columns import (
     GROUPS,
@@ -76,13 +77,8 @@ exit codes: 0 success, 1 model error (with --strict also a partial or assumed re
 
 A target module:factory is Python code, which is imported and run. An .onnx file is only read."""
 
-FILES: Mapping[str, Callable[[Report | FusedView, Callable[..., None], Sequence[str], str], object]] = {
-    ".json": lambda report, show, columns, path: report.to_json(path),
-    ".html": lambda report, show, columns, path: report.to_html(path, columns=columns),
-    ".csv": lambda report, show, columns, path: save_output(partial(show, mode="csv"), path),
-    ".md": lambda report, show, columns, path: save_output(partial(show, mode="md"), path),
-}
-"""The function that writes the file of ``--output``, by its suffix."""
+TABLES = (".csv", ".md")
+"""The suffixes of ``--output`` that write the table of the view; those of the exports write the complete report."""
 
 
 DEFAULT_FORMAT, DEFAULT_UNIT, DEFAULT_DIGITS = "color", "autoaligned", 3
@@ -237,7 +233,8 @@ def _add_table_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output",
         metavar="FILE",
-        help=f"write to FILE, in the format of its suffix: {', '.join(FILES)} (.json, .html: the complete report)",
+        help=f"write to FILE, in the format of its suffix: {', '.join(_suffixes())} "
+        "(.json, .html: the complete report)",
     )
     parser.add_argument(
         "--strict", action="store_true", help="exit with 1 if a call is not counted, or if something is assumed"
@@ -253,6 +250,10 @@ def main(argv: Sequence[str]) -> int:
             f"{argv[0]!r} is not a model or a command (commands: {', '.join(known)}){did_you_mean(argv[:1], known)}"
         )
     return run_command(parser, argv, _report_model)
+
+
+def _suffixes() -> list[str]:
+    return [*by_suffix(), *TABLES]
 
 
 def _report_model(args: argparse.Namespace) -> int:
@@ -348,7 +349,7 @@ def _check_flags(args: argparse.Namespace, name: str) -> None:
     check_depth(args.depth)
     check_top(args.top)
     check_digits(args.digits)
-    format_of(args, DEFAULT_FORMAT, [*FILES])
+    format_of(args, DEFAULT_FORMAT, _suffixes())
 
 
 def _check_parts(args: argparse.Namespace) -> None:
@@ -434,9 +435,12 @@ def _show(report: Report, args: argparse.Namespace, options: dict[str, Any], fus
     if args.output is None:
         show(sys.stdout, args.format or DEFAULT_FORMAT)
         sys.stdout.flush()
+    elif (suffix := Path(args.output).suffix) in TABLES:
+        save_output(partial(show, mode=suffix[1:]), args.output)
     else:
         further = [name for name in options.get("columns", ()) if is_quantity(name)]
-        FILES[Path(args.output).suffix](fused or report, show, further, args.output)
+        columns = further if fused is None else [unfused(fused.original), *further]
+        report.export(by_suffix()[suffix].name, args.output, columns=columns)
     if args.output is not None or args.format not in (None, *MODES_WITH_REMARKS):
         said = remarks_on_mode(report.trace)
         for remark in report.remarks:

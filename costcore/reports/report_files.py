@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -19,11 +20,9 @@ class ReportFiles(ReportData):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report in plain JSON types, as ``costcore/reports/report.schema.json`` describes them."""
-        from costcore.analyses.registered import data
-        from costcore.reports.serialization.to_json import to_dict
+        from costcore.reports.exports.data import complete
 
-        of_analyses = data(self)
-        return to_dict(self.trace, self.ledger.total) | ({"analyses": of_analyses} if of_analyses else {})
+        return complete(self)
 
     def to_json(self, target: Target = None, indent: int | None = None) -> str:
         """Return the report as JSON text, and write it to ``target`` if given. Equal reports give the same bytes.
@@ -38,9 +37,7 @@ class ReportFiles(ReportData):
             CostError: if an attribute is of a type that a report file cannot contain.
             OSError: if the path cannot be written.
         """
-        from costcore.reports.serialization.to_json import to_json
-
-        return to_json(self.to_dict(), target, indent)
+        return self.export("data", target, indent=indent)
 
     @classmethod
     def from_json(cls: type[AnyReport], source: str | bytes | PathLike[str]) -> AnyReport:
@@ -88,9 +85,24 @@ class ReportFiles(ReportData):
             CostError: if the report does not have it.
             OSError: if the path cannot be written.
         """
-        from costcore.reports.html import to_html
+        return self.export("page", target, title=title, columns=columns)
 
-        return save(to_html(self, title, columns=columns), target)
+    def export(self, name: str, target: Target = None, **options: Any) -> str:
+        """Return the report as text for another program, and write it to ``target`` if given.
+
+        Args:
+            name: an export: a file of ``costcore/reports/exports/``, or one of a plug-in.
+            target: a path, which is replaced atomically, or a stream.
+            options: those of the export.
+
+        Raises:
+            ValueError: if there is no export of that name.
+            CostError: if the report does not have what the export needs.
+            OSError: if the path cannot be written.
+        """
+        from costcore.reports.exports import exported
+
+        return save(exported(self, name, options), target)
 
     def to_memory_svg(self, target: Target = None) -> str:
         """Return the live bytes over the calls, by kind, as an SVG picture, and write it to ``target`` if given.
@@ -98,33 +110,30 @@ class ReportFiles(ReportData):
         Raises:
             CostError: if memory was not recorded.
         """
-        from costcore.reports.exports.memory_svg import to_memory_svg
-
-        return save(to_memory_svg(self), target)
+        return self.export("memory_svg", target)
 
     def to_model_explorer(self, target: Target = None, metric: str = "flops") -> str:
         """Return node data (JSON) for Google's Model Explorer, and write it to ``target`` if given.
 
         The nodes are colored by ``metric``.
         """
-        from costcore.reports.exports.model_explorer import to_model_explorer
-
-        return save(to_model_explorer(self, metric), target)
+        return self.export("model_explorer", target, metric=metric)
 
     def to_chrome_trace(self, target: Target = None) -> str:
         """Return a trace for Perfetto and chrome://tracing, and write it to ``target`` if given.
 
         If no time was measured, every call takes one microsecond.
         """
-        from costcore.reports.exports.chrome_trace import to_chrome_trace
-
-        return save(to_chrome_trace(self), target)
+        return self.export("chrome_trace", target)
 
     def to_model_card(self, target: Target = None) -> str:
         """Return a YAML block for a model card: costs, input shape, convention, versions and report hash.
 
         The text is also written to ``target`` if given.
         """
-        from costcore.reports.exports.model_card import to_model_card
+        return self.export("model_card", target)
 
-        return save(to_model_card(self), target)
+    def _further_formats(self) -> Mapping[str, Callable[[str | PathLike[str]], object]]:
+        from costcore.reports.exports import by_suffix
+
+        return {suffix: partial(self.export, each.name) for suffix, each in by_suffix().items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -145,7 +146,13 @@ class Result(ABC):
         """
         from costcore.messages import unknown
 
-        suffixes = {".md": self.to_markdown, ".csv": self.to_csv, ".json": self.to_json, ".html": self.to_html}
+        suffixes: dict[str, Callable[[str | PathLike[str]], object]] = {
+            ".md": self.to_markdown,
+            ".csv": self.to_csv,
+            ".json": self.to_json,
+            ".html": self.to_html,
+            **self._further_formats(),
+        }
         suffix = Path(path).suffix.lower()
         if suffix == ".txt":
             save(f"{self}\n", path)
@@ -153,6 +160,10 @@ class Result(ABC):
             suffixes[suffix](path)
         else:
             raise ValueError(unknown("suffix", suffix, (".txt", *suffixes)))
+
+    def _further_formats(self) -> Mapping[str, Callable[[str | PathLike[str]], object]]:
+        """Return what writes files of further suffixes."""
+        return {}
 
 
 def _of_report(name: str) -> Any:

@@ -50,7 +50,7 @@ def install(tmp_path, monkeypatch):
             "cannot be registered: PluginValidationError: unknown hook 'costcore_row' "
             "(expected costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers, "
             "costcore_conventions, costcore_devices, costcore_caches, costcore_commands, costcore_analyses, "
-            "costcore_quantities). "
+            "costcore_quantities, costcore_exports). "
             "Did you mean 'costcore_rows'?",
         ),
         (
@@ -58,7 +58,7 @@ def install(tmp_path, monkeypatch):
             "cannot be registered: PluginValidationError: unknown hook 'prices' "
             "(expected costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers, "
             "costcore_conventions, costcore_devices, costcore_caches, costcore_commands, costcore_analyses, "
-            "costcore_quantities)",
+            "costcore_quantities, costcore_exports)",
         ),
         (
             HEAD + "def costcore_renderers(): return ['svg']",

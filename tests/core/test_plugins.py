@@ -15,6 +15,7 @@ from costcore.frontend import ABILITIES, FrontendSpec
 from costcore.registry.calculators import calculators
 from costcore.registry.frontends import ability, load, needed_ability, specs
 from costcore.registry.libraries import usual_inputs
+from costcore.reports.exports import Export, exports
 from costcore.tables.renderers import renderers
 from costcore.translate import Native, Row, Translator
 
@@ -234,7 +235,7 @@ def test_an_unknown_hook_is_refused(registered):
         "plug-in 'Misspelled' cannot be registered: PluginValidationError: unknown hook 'costcore_calculator' "
         "(expected costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers, "
         "costcore_conventions, costcore_devices, costcore_caches, costcore_commands, costcore_analyses, "
-        "costcore_quantities). "
+        "costcore_quantities, costcore_exports). "
         "Did you mean 'costcore_calculators'?"
     )
     assert isinstance(caught.value.__cause__, pluggy.PluginValidationError)
@@ -393,3 +394,20 @@ def test_what_no_row_speaks_of_keeps_its_name_and_all_its_tensors():
     assert done.layer.op == "f"
     assert [t.shape for t in done.layer.inputs.values()] == [(1, 2), (3,)]
     assert [t.shape for t in done.layer.outputs] == [(4,)]
+
+
+@pytest.mark.parametrize("export", [Export("page", "", "a:b"), Export("second", ".json", "a:b")])
+def test_two_exports_of_one_name_or_suffix_are_an_error(registered, export):
+    class Second:
+        @hookimpl
+        def costcore_exports(self):
+            return [export]
+
+    registered(Second())
+    with pytest.raises(CostError, match=f"two exports are '{export.name}' or write '{export.suffix}'"):
+        exports()
+
+
+def test_an_export_that_nobody_has_is_named(toy):
+    with pytest.raises(ValueError, match=r"unknown export 'pages' \(expected .*model_card.*\)\. Did you mean 'page'"):
+        estimate(toy.Model("toy::Double"), (2, 3)).export("pages")

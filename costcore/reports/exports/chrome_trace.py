@@ -1,4 +1,4 @@
-"""A report as a trace for Perfetto and chrome://tracing."""
+"""``chrome_trace``: the run as a trace for Perfetto and chrome://tracing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture of live memory as an SVG file, in the colors of the page."""
+"""``memory_svg``: the picture of live memory as an SVG file, in the colors of the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report as a block of YAML for a model card."""
+"""``model_card``: a block of YAML for a model card."""
 
 from __future__ import annotations
 

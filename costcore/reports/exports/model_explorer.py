@@ -1,4 +1,4 @@
-"""A report as node data and as a graph for Google's Model Explorer."""
+"""``model_explorer``: node data, and a graph, for Google's Model Explorer."""
 
 from __future__ import annotations
 
