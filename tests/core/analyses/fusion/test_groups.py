@@ -67,6 +67,26 @@ def test_a_map_on_reduced_rows_joins_the_reduction():
     (group,) = groups_of(trace, "pointwise")
     assert (group.read, group.written) == (4 * 32, 4 * 32)
 
+@pytest.mark.parametrize("is_returned", [False, True])
+def test_a_map_on_rows_joins_the_reduction_over_them_that_comes_before_its_reader(is_returned):
+    """``softmax(x) + exp(v)`` with one v for each of the four rows."""
+    calls = Calls()
+    x, v = calls.given(4, 8), calls.given(4, 1)
+    power = calls("exp", v)
+    trace = calls.trace(calls("add", calls("softmax", x, axis=1), power), *([power] if is_returned else []))
+    assert grouped(trace) == ["exp softmax add"]
+    (group,) = groups_of(trace, "pointwise")
+    assert (group.read, group.written) == (4 * (32 + 4), 4 * (32 + 4 * is_returned))
+
+
+def test_a_map_over_other_elements_than_the_rows_is_a_loop_of_its_own():
+    """``softmax(x) + exp(v)`` with one v for each of the eight columns, of a softmax over four rows."""
+    calls = Calls()
+    x, v = calls.given(4, 8), calls.given(1, 8)
+    power = calls("exp", v)
+    trace = calls.trace(calls("add", calls("softmax", x, axis=1), power), power)
+    assert grouped(trace) == ["exp", "softmax add"]
+
 
 def test_a_product_is_alone_until_the_compiler_level():
     calls = Calls()

@@ -1,0 +1,42 @@
+"""Which call wrote over memory last, by storage ids."""
+
+from __future__ import annotations
+
+from costcore.analyses.fusion.overwrites import Overwrites
+from costcore.ir import Layer
+from costcore.trace.call import Call
+
+
+def call(inputs, outputs, storages):
+    return Call(Layer("add"), "add", "f", "add", inputs=inputs, outputs=outputs, storages=storages)
+
+
+def test_a_second_write_follows_the_first():
+    found = Overwrites()
+    assert found.note(4, call((1,), (2,), (70, 70)), {}) == []  # value 2 in the memory of value 1
+    assert not found.is_empty
+    assert found.note(6, call((2,), (3,), (70, 70)), {}) == [4]
+    assert found.writer(70, 1) == 6
+    assert found.writer(70, 3) is None  # what call 6 wrote itself
+
+
+def test_a_call_follows_every_earlier_writer():
+    found = Overwrites()
+    found.note(4, call((1,), (2,), (70, 70)), {})
+    found.note(5, call((11,), (12,), (80, 80)), {})
+    assert found.note(6, call((2, 12), (3, 13), (70, 80, 70, 80)), {}) == [4, 5]
+
+
+def test_results_in_memory_of_their_own_write_over_nothing():
+    found = Overwrites()
+    assert found.note(0, call((1,), (2,), (70, 71)), {}) == []
+    assert found.note(1, call((2,), (3,), (71, 0)), {}) == []  # an unknown storage
+    assert found.note(2, call((0,), (4,), (0, 0)), {}) == []  # two unknown ones are not the same memory
+    assert found.is_empty
+
+
+def test_a_value_under_another_name_is_the_one_that_was_written():
+    found = Overwrites()
+    found.note(4, call((1,), (2,), (70, 70)), {2: 1})  # 2 is another name of 1
+    assert found.writer(70, 1) is None
+    assert found.writer(70, 2) == 4
