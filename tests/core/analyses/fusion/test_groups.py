@@ -67,6 +67,7 @@ def test_a_map_on_reduced_rows_joins_the_reduction():
     (group,) = groups_of(trace, "pointwise")
     assert (group.read, group.written) == (4 * 32, 4 * 32)
 
+
 @pytest.mark.parametrize("is_returned", [False, True])
 def test_a_map_on_rows_joins_the_reduction_over_them_that_comes_before_its_reader(is_returned):
     """``softmax(x) + exp(v)`` with one v for each of the four rows."""

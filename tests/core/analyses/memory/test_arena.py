@@ -12,8 +12,12 @@ from costcore.analyses.memory.arena_report import Arena
 from costcore.analyses.memory.liveness import lives_of
 from costcore.analyses.memory.order import best_order
 from costcore.errors import ArenaError, CostError
+from costcore.ir import Layer, Tensor
 from costcore.registry.calculators import calculators
+from costcore.trace.call import Call
 from costcore.trace.overwritable import ELEMENTWISE, VIEWS
+from costcore.trace.run import Run
+from costcore.trace.trace import CallCost, Trace
 from tests.core.analyses.memory.graphs import Node, least_memory, random_trace, trace
 from tests.work import at_most
 
@@ -187,3 +191,12 @@ def test_a_run_whose_outputs_are_unknown_keeps_what_is_never_read():
     arena = Arena(trace(nodes, {1: 1}, []))
     assert [live for _, live in arena.timeline] == [9, 11, 8 + 2 + 4]
     assert "values without a reader are assumed to be returned" in arena.notes[0]
+
+
+@pytest.mark.parametrize(("dtype", "nbytes", "is_named"), [("string", 0, True), ("int8", 4, False)])
+def test_strings_are_named_where_they_count_as_nothing(dtype, nbytes, is_named):
+    layer = Layer("cast", {"x": Tensor((4,), "int8")}, [Tensor((4,), dtype)])
+    call = Call(layer, "cast", name="cast", inputs=(1,), outputs=(2,))
+    lives = lives_of(Trace((CallCost(call, None),), Run().recording(returned=(2,))))
+    assert any("strings count as 0 bytes" in note for note in lives.notes) is is_named
+    assert [block.nbytes for block in lives.blocks] == [4, nbytes]

@@ -39,7 +39,7 @@ def test_sizes_without_a_range_are_doubled():
 
 def test_a_network_that_needs_more_is_tried_at_three_doublings():
     runs = Runs(5, 129)
-    with pytest.raises(CostError, match="too small: .5, 16.*state a range"):
+    with pytest.raises(CostError, match=r"too small: \(5, 16\).*state a range"):
         start(runs, [STATED, FREE])
     assert runs.failed == [(5, 16), (5, 32), (5, 64), (5, 128)]
 
