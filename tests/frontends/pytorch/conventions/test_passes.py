@@ -176,6 +176,8 @@ def test_attention_that_runs_fused_without_gradients(total):
     options, rules = "skip_self_attention = true", 'linear = "macs"'
     layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
     assert total(layer, options, rules, [(1, 3, 4)]) == 0
+    # what is outside the fused layer counts: 3 rows x 4 x 5
+    assert total(nn.Sequential(layer, nn.Linear(4, 5)), options, rules, [(1, 3, 4)]) == 3 * 20
     # with the sequence first, with one head, or with a batch of sequences, nothing is fused, or only what is batched
     assert total(nn.TransformerEncoderLayer(4, 2, 8), options, rules, [(3, 1, 4)]) == 3 * (48 + 16 + 32 + 32)
     odd = nn.TransformerEncoderLayer(4, 1, 8, batch_first=True)
