@@ -16,8 +16,8 @@ from costcore.plugins import cached, functions_from_plugins
 STATES = "cache_params"
 """The name under which models of transformers with states alone take their cache."""
 
-ARGUMENTS = ("past_key_values", STATES)
-"""The names under which models of transformers take a cache."""
+ARGUMENTS = ("past_key_values", "cache", STATES)
+"""The names under which models of transformers take a cache, the second since 5.24."""
 
 DEFAULT = "dynamic"
 """The cache of transformers that grows, whose layers follow from the configuration of a model."""
@@ -39,7 +39,7 @@ def cache_argument(model: Module) -> str:
         if name in parameters:
             return name
     raise CostError(
-        f"{type(model).__name__} takes no cache: its forward has no argument {' or '.join(ARGUMENTS)}. Pass a language "
+        f"{type(model).__name__} takes no cache: its forward has no argument {', '.join(ARGUMENTS)}. Pass a language "
         "model of transformers, such as AutoModelForCausalLM makes, or a module with such an argument"
     )
 

@@ -390,6 +390,18 @@ def test_a_cache_of_a_plugin(registered):
     assert step.cache_append == 2 * step.store_kv  # what is new is read and written
 
 
+class Renamed(Wrapped):
+    """The same, with the name that transformers gives the argument since 5.24."""
+
+    def forward(self, input_ids, cache):
+        return super().forward(input_ids, cache)
+
+
+def test_a_cache_by_the_newer_name_costs_the_same(registered):
+    step, same = (ServingReport(model(), cache="buffer").decode(batch=2, context=10) for model in (Wrapped, Renamed))
+    assert same.to_dict() == step.to_dict()
+
+
 def test_the_model_stays_as_it_is():
     model = llama().train()
     with unchanged(model):
