@@ -31,7 +31,7 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import costcore
-from costcore import ComputationalCostHook, estimate
+from costcore import ComputationalCostHook, TreeColumns, estimate
 
 LAST_RELEASE = Path(__file__).parent / "data" / "instructions.json"
 MOST_GROWTH = 0.03
@@ -108,7 +108,7 @@ def cases(folder: Path) -> dict[str, Callable[[], object]]:
         "ONNX file, symbolic batch": lambda: estimate(symbolic),
         "show_report": lambda: fresh(report.trace).show_report(StringIO(), "table"),
         "show_summary_report": lambda: fresh(report.trace).show_summary_report(StringIO(), "md"),
-        "show_tree": lambda: fresh(report.trace).show_tree(StringIO()),
+        "show_tree": lambda: fresh(report.trace).show_tree(StringIO(), "csv", columns=TreeColumns.DETAILED),
         "overview": lambda: str(fresh(report.trace)),
         "to_json": lambda: fresh(step.trace).to_json(),
         "from_json": lambda: fresh.from_json(step.to_json()),
