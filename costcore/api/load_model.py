@@ -131,7 +131,9 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
         return library_model(library)
     source, _, name = target.rpartition(":")
     _check_readable(source)
-    module = _run_user_code(f"{source} cannot be loaded", lambda: _import(source))
+    libraries = [prefix for spec in specs().values() for prefix in spec.libraries]
+    near = did_you_mean([source], libraries)
+    module = _run_user_code(f"{source} cannot be loaded", lambda: _import(source), near)
     factory = module
     for attribute in name.split("."):
         if not hasattr(factory, attribute):
@@ -392,8 +394,11 @@ def _import(source: str) -> ModuleType:
     return module
 
 
-def _run_user_code(problem: str, action: Any) -> Any:
-    """Run code of the user, and turn any exception into a ``CostError`` with the location of the failure."""
+def _run_user_code(problem: str, action: Any, near: str = "") -> Any:
+    """Run code of the user, and turn any exception into a ``CostError`` with the location of the failure.
+
+    ``near`` ends the message if a module is not found.
+    """
     try:
         return action()
     except (Exception, SystemExit) as error:
@@ -403,5 +408,7 @@ def _run_user_code(problem: str, action: Any) -> Any:
         if last:
             message += f" at {last.filename}:{last.lineno}"
         if isinstance(error, ModuleNotFoundError):
-            message += ". Use --python-path DIR to search for modules in DIR as well as in the current folder."
+            message += ". Use --python-path DIR to search for modules in DIR as well as in the current folder" + (
+                near or "."
+            )
         raise CostError(message) from error

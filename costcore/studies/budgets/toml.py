@@ -223,7 +223,8 @@ class _Reader:
         try:
             return (Report.from_json(path) if self._reads_baseline else None), path
         except CostError as error:
-            raise self._error(("baseline",), f"baseline: {error}") from error
+            hint = "" if path.exists() else ". `costcore check … --update` writes it"
+            raise self._error(("baseline",), f"baseline: {error}{hint}") from error
 
     def _error(self, key_path: tuple[str, ...], problem: str) -> BudgetError:
         """Return the error for the key at ``key_path``; ``problem`` names the last key of the path."""

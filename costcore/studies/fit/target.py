@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 
-from costcore.analyses.devices.catalog import devices, named
+from costcore.analyses.devices.catalog import named
 from costcore.analyses.devices.device import Device
+from costcore.errors import CostError
 from costcore.messages import short_repr, unknown
 from costcore.text.amounts import parse_bytes
 
@@ -66,9 +67,12 @@ def target_of(target: object) -> Target:
         return _divided(target, _named_amounts(target.lower(), target))
     if re.match(r"\s*[0-9]", target):
         return Target(target.strip(), {"memory": parse_bytes(target, "target")})
-    if target.endswith(".toml") or target in devices() or any(target in each.aliases for each in devices().values()):
+    try:
         return _of_device(named(target))
-    raise ValueError(f"{unknown('device', target, devices())}. A target is {FORMS}")
+    except CostError:  # of a file
+        raise
+    except ValueError as error:
+        raise ValueError(f"{error}. A target is {FORMS}") from None
 
 
 def _of_device(device: Device) -> Target:

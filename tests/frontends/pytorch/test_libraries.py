@@ -124,6 +124,11 @@ def test_a_library_does_not_announce_how_it_will_initialize_weights(timm, monkey
     assert capsys.readouterr().err == ""
 
 
+def test_an_unknown_library_has_a_near_match(capsys):
+    assert main(["torchvison:resnet50"]) == 1
+    assert capsys.readouterr().err.endswith("as well as in the current folder. Did you mean 'torchvision'?\n")
+
+
 def test_an_unknown_model_has_a_near_match(timm, capsys):
     assert main(["timm:nett"]) == 1
     assert capsys.readouterr().err == "costcore: timm has no model 'nett'. Did you mean 'net'?\n"

@@ -52,7 +52,10 @@ def test_a_device_of_the_user(tmp_path):
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("h10", "unknown device 'h10'"),
+        (
+            "h10",
+            r"^unknown device 'h10'\. Did you mean 'h100'\? `costcore devices` lists the .* own\. A target is \"24",
+        ),
         ("24 XB", "target must be an integer or a string"),
         ("256 KB sram, 1 MB", "'1 mb' is not the size of a memory"),
         ("sram=1KB,sram=2KB", "states sram twice"),
