@@ -440,7 +440,10 @@ def _show(report: Report, args: argparse.Namespace, options: dict[str, Any], fus
     else:
         further = [name for name in options.get("columns", ()) if is_quantity(name)]
         columns = further if fused is None else [unfused(fused.original), *further]
-        report.export(by_suffix()[suffix].name, args.output, columns=columns)
+        export = by_suffix()[suffix].name
+        is_unnamed = export == "page" and not report.tree()["type"]  # a file, whose model has no class
+        title = {"title": Path(args.model).name} if is_unnamed else {}
+        report.export(export, args.output, columns=columns, **title)
     if args.output is not None or args.format not in (None, *MODES_WITH_REMARKS):
         said = remarks_on_mode(report.trace)
         for remark in report.remarks:

@@ -177,9 +177,11 @@ class Report(ReportFiles, Result):
         """Write a table of :meth:`tree`, the whole model first; arguments as for :meth:`show_report`.
 
         ``depth`` is the number of levels below the model to show; deeper modules are part of the sums of their
-        parents. ``sort`` and ``top`` apply to the children of each module.
+        parents. ``sort`` and ``top`` apply to the children of each module. Without ``module`` among the columns, it
+        precedes them.
         """
-        arranged = Arranged(self.ledger, TREE, columns, sort)
+        named = columns if "module" in columns else ("module", *columns)
+        arranged = Arranged(self.ledger, TREE, named, sort)
         rows = arranged.tree(self.tree(), depth, top, mode or "table")
         self._table(arranged, rows, is_tree=True).write(ost, mode, unit, n_digits)
 

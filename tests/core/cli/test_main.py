@@ -205,6 +205,10 @@ def test_the_views(model, capsys):
         "(own calls),6",
         "body,30",
     ]
+    assert lines(capsys, *arguments, "--tree", "--depth", "1", "--columns", "flops")[1:3] == [
+        "total,72",
+        "(own calls),6",
+    ]
     assert lines(capsys, *arguments, "--by", "op, phase", "--columns", "flops")[1:] == [
         "toy_dense,forward,54",
         "toy_double,forward,18",
@@ -234,6 +238,17 @@ def test_columns_given_more_than_once_are_joined(model, capsys):
         "Double-1,6,24,24,48,0",
         "total,6,24,24,48,0",
     ]
+
+
+def test_the_page_of_a_model_without_a_class_has_the_name_of_its_file(tmp_path, capsys):
+    saved, page = tmp_path / "a.json", tmp_path / "page.html"
+    html_reports.report([html_reports.call("gelu", "m", 5, 4, 4)]).to_json(saved)
+    assert main([str(saved), "--output", str(page)]) == 0
+    assert "<title>a.json</title>" in page.read_text(encoding="utf-8")
+    html_reports.small().to_json(saved)
+    assert main([str(saved), "--output", str(page)]) == 0
+    assert "<title>Net</title>" in page.read_text(encoding="utf-8")
+    assert capsys.readouterr().out == ""
 
 
 def test_notes_on_regrouping_are_summarized(tmp_path, capsys):
