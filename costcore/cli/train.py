@@ -10,7 +10,7 @@ from costcore.cli.options import MODEL, add_frontend_switches, add_model_options
 from costcore.cli.running import exit_code, run_command, write_output
 from costcore.studies.training.ledger import TrainingLedger
 from costcore.studies.training.pairs import PAIRS
-from costcore.text.amounts import parse_rate
+from costcore.text.amounts import parse_amount, parse_rate
 
 EPILOG = """examples:
   costcore train llama.py:make --input input_ids=1x8192:int64 --tokens 15.6e12 --devices 16384 --device h100-sxm5-80gb
@@ -34,7 +34,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--tokens", type=float, metavar="N", help="tokens (samples) of the run: 15.6e12")
+    length.add_argument("--tokens", metavar="N", help="tokens (samples) of the run: 15.6e12 or 15.6T")
     length.add_argument("--steps", type=int, metavar="N", help="steps of the optimizer, instead; default: 1")
     parser.add_argument("--accumulation", type=int, default=1, metavar="N", help="micro-batches per step; default: 1")
     parser.add_argument("--replicas", type=int, default=1, metavar="N", help="data-parallel copies; default: 1")
@@ -101,7 +101,7 @@ def _train(args: argparse.Namespace) -> int:
     for name in ("step_seconds", "mfu", "price", "watts"):
         if getattr(args, name) is not None and args.device is None and args.peak is None:
             raise ValueError(f"--{name.replace('_', '-')} needs --device or --peak")
-    price = parse_rate(args.price, "--price")
+    price, tokens = parse_rate(args.price, "--price"), _tokens(args.tokens)
     if args.output is not None and not args.output.endswith(".json"):
         raise ValueError(f"--output {args.output!r} has an unknown suffix (expected .json)")
     ledger = TrainingLedger(
@@ -114,7 +114,7 @@ def _train(args: argparse.Namespace) -> int:
         "training",
         report,
         steps=args.steps,
-        tokens=args.tokens,
+        tokens=tokens,
         accumulation=args.accumulation,
         replicas=args.replicas,
         batch=args.batch,
@@ -125,6 +125,18 @@ def _train(args: argparse.Namespace) -> int:
     )
     _write(ledger, args, price)
     return exit_code(report.status, args.strict)
+
+
+def _tokens(text: str | None) -> float | None:
+    """Return the number that ``1e9`` or ``1G`` stands for.
+
+    Raises:
+        ValueError: if it has another form.
+    """
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return parse_amount(text, "--tokens")
 
 
 def _documents(text: str | None) -> list[int]:

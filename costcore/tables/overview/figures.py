@@ -33,6 +33,8 @@ def _texts(figure: Figure, digits: int | None) -> tuple[str, str]:
         return value.text, note
     if kind == "duration":
         return duration(value, 3 if digits is None else digits), note
+    if kind == "percent":
+        return f"{value:.{3 if digits is None else digits}f}%", note
     if kind not in ("flops", "bytes", "count"):
         return as_text(value), note
     full = exact(value) + " B" * (kind == "bytes" and not figure.title.startswith("Bytes"))

@@ -146,6 +146,17 @@ def test_a_table_is_a_result():
         table.sorted("seeds")
 
 
+def test_a_share_is_rounded_to_the_digits_of_tables():
+    class Busy(Result):
+        def _answer(self):
+            return Answer("Busy", [Figure("share", "Share", 100 / 3, "percent", "of all")])
+
+    out = io.StringIO()
+    Busy().show(out)
+    assert out.getvalue() == "Busy\n  Share  33.333%  of all\n"
+    assert Busy().to_dict()["figures"]["share"]["value"] == 100 / 3
+
+
 def test_others_can_be_more_than_sums():
     table = Table("Fruit", COLUMNS, ROWS, others=lambda rows: {"fruit": f"{len(rows)} more", "size": 0})
     assert table.top(3).rows[-1] == {"fruit": "1 more", "size": 0}
