@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 
 from costcore.cli.models import check_model, report_of
@@ -34,7 +35,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--tokens", metavar="N", help="tokens (samples) of the run: 15.6e12 or 15.6T")
+    length.add_argument("--tokens", metavar="N", help="tokens (samples) of the run: 15.6e12, 15.6T, 300B")
     length.add_argument("--steps", type=int, metavar="N", help="steps of the optimizer, instead; default: 1")
     parser.add_argument("--accumulation", type=int, default=1, metavar="N", help="micro-batches per step; default: 1")
     parser.add_argument("--replicas", type=int, default=1, metavar="N", help="data-parallel copies; default: 1")
@@ -128,15 +129,17 @@ def _train(args: argparse.Namespace) -> int:
 
 
 def _tokens(text: str | None) -> float | None:
-    """Return the number that ``1e9`` or ``1G`` stands for.
+    """Return the number that ``1e9``, ``1G`` or ``1B``, a billion, stands for.
 
     Raises:
         ValueError: if it has another form.
     """
+    if text is None:
+        return None
     try:
-        return None if text is None else float(text)
+        return float(text)
     except ValueError:
-        return parse_amount(text, "--tokens")
+        return parse_amount(re.sub(r"(?<=[0-9 ])B$", "G", text), "--tokens")
 
 
 def _documents(text: str | None) -> list[int]:

@@ -32,7 +32,7 @@ def test_a_run_is_stated_line_by_line(model, capsys):
     assert "  1.000e25  not exceeded by any count  EU AI Act" in out
 
 
-@pytest.mark.parametrize("tokens", ["2e6", "2000000", "2M", "2 M", "0.002G"])
+@pytest.mark.parametrize("tokens", ["2e6", "2000000", "2M", "2 M", "0.002G", "0.002B"])
 def test_tokens_may_have_a_prefix(model, capsys, tokens):
     assert main(["train", model, "--tokens", tokens]) == 0
     assert "2,000,000 samples                      all pairs 1.920e8" in capsys.readouterr().out  # 2e6 * 96
@@ -59,6 +59,7 @@ def test_a_document_has_exact_numbers(model, tmp_path, capsys):
     ("options", "message"),
     [
         (["--tokens", "1.5"], "tokens must be a positive whole number (got 1.5)"),
+        (["--tokens", "1GB"], "--tokens must be an integer or a string such as \"4.1G\" (got '1GB')"),
         (["--tokens", "1X"], "--tokens must be an integer or a string such as \"4.1G\" (got '1X')"),
         (["--tokens", "nan"], "tokens must be a positive whole number (got nan)"),
         (["--steps", "0"], "steps must be a positive whole number (got 0)"),
