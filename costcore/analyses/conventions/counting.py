@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -259,29 +259,66 @@ def _is_inside(modules: ModuleIndex, path: str, types: tuple[str, ...]) -> bool:
 def _fused_attention(facts: _Facts) -> frozenset[str]:
     """Return the paths of modules that PyTorch runs as one fused operator without gradients.
 
-    These are attention of one sequence with itself whose batch comes first, and encoder layers around it. The queries,
-    keys and values of such attention are one product of one input, which was transposed before.
+    These are attention of one sequence with itself whose batch comes first, and encoder layers around it.
     """
     modules = facts.modules
-    transposed: set[str] = set()
-    batches: dict[str, Dim] = {}
-    fused: set[str] = set()
+    calls: dict[str, list[Call]] = {}
+    activated: set[str] = set()
     for call in facts.trace.calls:
-        path, layer = call.module, call.layer
-        if modules.types(path)[:1] != ("nn.MultiheadAttention",):
+        if modules.types(call.module)[:1] == ("nn.MultiheadAttention",):
+            calls.setdefault(call.module, []).append(call)
+        elif call.layer.op in ("relu", "gelu"):  # of a function, or of a module nn.ReLU inside
+            activated |= {call.module, call.module.rpartition(".")[0]}
+    fused: set[str] = set()
+    for path, own in calls.items():
+        if (scores := _scores_of_itself(own)) is None:
             continue
-        if call.operator == "aten::transpose" and path not in batches:
-            transposed.add(path)
-        elif layer.op == "linear" and path not in batches:
+        around = path.rpartition(".")[0]
+        if path and around in activated and modules.types(around)[:1] == ("nn.TransformerEncoderLayer",):
+            fused |= {path, around}
+        elif _has_no_float_mask(own, scores):
+            fused.add(path)
+    return frozenset(fused)
+
+
+def _scores_of_itself(calls: Iterable[Call]) -> Call | None:
+    """Return the call that computes the scores of attention of a sequence with itself; None for other attention.
+
+    Its queries, keys and values are one product of one input, which was transposed before, and it has as many keys as
+    queries: none was added.
+    """
+    is_transposed = False
+    batch: Dim = 0
+    for call in calls:
+        layer = call.layer
+        if call.operator == "aten::transpose" and batch == 0:
+            is_transposed = True
+        elif layer.op == "linear" and batch == 0:
             x, w = layer["x"], layer["w"]
-            is_packed = path in transposed and x.ndim == 3 and w.shape[0] == 3 * x.shape[-1] and "b" in layer
-            batches[path] = x.shape[1] if is_packed else 0
-        elif layer.op in ("attention", "matmul") and batches.get(path, 0) != 0:
-            heads = floor_div(prod(next(iter(layer.inputs.values())).shape[:-2]), batches[path])
-            if heads % 2 == 0:
-                fused.add(path)
-    around = {path.rpartition(".")[0] for path in fused if path}
-    return frozenset(fused | {path for path in around if modules.types(path)[:1] == ("nn.TransformerEncoderLayer",)})
+            if not (is_transposed and x.ndim == 3 and w.shape[0] == 3 * x.shape[-1] and "b" in layer):
+                return None
+            batch = x.shape[1]
+        elif layer.op in ("attention", "matmul") and batch != 0:
+            queries, keys, *_ = (tensor.shape for tensor in layer.inputs.values())
+            n_keys = keys[-2] if layer.op == "attention" else keys[-1]
+            heads = floor_div(prod(queries[:-2]), batch)
+            return call if heads % 2 == 0 and n_keys == queries[-2] else None
+    return None
+
+
+def _has_no_float_mask(calls: Iterable[Call], scores: Call) -> bool:
+    """Return whether attention has no mask, or one of bool, which it turned into floating-point numbers itself.
+
+    Of a mask that it takes as ``is_causal`` nothing is seen. It is a floating-point one, as PyTorch makes them.
+    """
+    if scores.layer.attrs.get("causal"):
+        return False
+    made: set[int] = set()
+    for call in calls:
+        if call.operator == "aten::masked_fill" or (call.inputs and made.issuperset(call.inputs)):
+            made.update(call.outputs)
+    operands = zip(scores.layer.inputs, scores.inputs, strict=False)
+    return all(each in made for name, each in operands if name in ("mask", "b"))
 
 
 def _items(trace: Trace) -> Dim:

@@ -68,7 +68,7 @@ FUNCTIONS: Mapping[str, tuple[int, str]] = {
     "last": (1, "last(x): the last dimension of an operand"),
     "ndim": (1, "ndim(x): the number of dimensions of an operand"),
     "strided": (1, "strided(x): whether an operand is not contiguous"),
-    "learned": (1, "learned(x): whether an operand is a parameter or computed from one"),
+    "learned": (1, "learned(x): whether an operand is a trained parameter or computed from one"),
     "needs": (1, "needs(x): whether a backward pass needs the gradient of an operand"),
     "bits": (1, "bits(x): bits of one element of an operand"),
     "windows": (0, "windows(): inputs that all windows of an average pool take in"),
@@ -102,7 +102,7 @@ class Quantities:
         cost: its cost; None if it has none.
         strided: positions of its inputs that are not contiguous.
         kernel_is_int: whether the module was given its kernel size as an int; None if that is unknown.
-        learned: positions of its inputs that are parameters or computed from one.
+        learned: positions of its inputs that are trained parameters or computed from one.
         in_place: whether its first output has the memory of its first input.
     """
 

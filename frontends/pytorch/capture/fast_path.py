@@ -206,7 +206,8 @@ def is_fused_with_data(module: Module, args: Sequence[Any], kwargs: Mapping[str,
         attention, is_own = module, type(module).forward is MultiheadAttention.forward
         operands = [*args, *(kwargs[name] for name in ("query", "key", "value") if name in kwargs)][:3]
         is_possible = all(x is operands[0] for x in operands) and attention.bias_k is None and attention.bias_v is None
-        is_possible = is_possible and not attention.add_zero_attn
+        masks = (x for x in tensors_of(args, kwargs) if x is not operands[0])
+        is_possible = is_possible and not attention.add_zero_attn and not any(x.is_floating_point() for x in masks)
     else:
         return False
     if not (is_own and is_possible) or module.training or not torch.backends.mha.get_fastpath_enabled():

@@ -198,6 +198,20 @@ def test_a_copy_without_data_needs_the_memory_of_a_run_also_after_one():
     assert memories[0] == memories[1]
 
 
+@pytest.mark.parametrize("name", ["attn_mask", "key_padding_mask"])
+def test_a_floating_point_mask_keeps_attention_from_being_one_operator(name):
+    """An estimate then needs the memory of the operators that run: three projections, scores and their softmax."""
+    module, mask = attention(), CAUSAL if name == "attn_mask" else PADDING.float()
+    inputs = {**dict.fromkeys(("query", "key", "value"), X), name: mask}
+    with torch.no_grad():
+        with ComputationalCostHook(memory=True) as hook:
+            hook.watch(module, [X, mask])
+            module(**inputs)
+        estimated = estimate(module, inputs, memory=True).memory
+    assert (estimated.base, estimated.peak) == (hook.memory.base, hook.memory.peak)
+    assert estimated.is_exact
+
+
 def test_calls_that_are_timed_are_those_that_run():
     module = layer()
     cch = ComputationalCostHook(frontends=["pytorch"], measure_time=True)

@@ -191,9 +191,53 @@ def attention() -> None:
     for first in (True, False):
         made = partial(nn.MultiheadAttention, 8, 2, batch_first=first)
         add(f"MultiheadAttention, batch_first={first}", lambda made=made: Program(heads, m=made()), (2, 5, 8))
+    masked_heads()
     settings = {"dropout": 0.0, "batch_first": True}
     add("encoder layer", lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), (2, 5, 8))
     add("decoder layer", lambda: nn.TransformerDecoderLayer(8, 2, 16, **settings), (2, 5, 8), (2, 6, 8))
+
+
+def masked_heads() -> None:
+    """Attention that PyTorch runs as one operator without gradients, unless a mask or a key prevents it."""
+
+    def heads(s: Any, x: Any, weights: bool, masks: dict[str, torch.Tensor], is_causal: bool = False) -> Any:
+        given = {name: mask.to(x.device) for name, mask in masks.items()}
+        return s.m(x, x, x, need_weights=weights, is_causal=is_causal, **given)[0]
+
+    bools = {"attn_mask": torch.ones(5, 5).triu(1).bool(), "key_padding_mask": torch.zeros(2, 5).bool()}
+    floats = {name: torch.zeros(mask.shape) for name, mask in bools.items()}
+    every_head = {"attn_mask": torch.zeros(4, 5, 5)}
+    for weights in (True, False):
+        for name, masks, options in (
+            ("no mask", {}, {}),
+            ("a mask of bool", {"attn_mask": bools["attn_mask"]}, {}),
+            ("padding of bool", {"key_padding_mask": bools["key_padding_mask"]}, {}),
+            ("both of bool", bools, {}),
+            ("a mask of float", {"attn_mask": floats["attn_mask"]}, {}),
+            ("padding of float", {"key_padding_mask": floats["key_padding_mask"]}, {}),
+            ("both of float", floats, {}),
+            ("a mask of every head", every_head, {}),
+            ("a learned key", {}, {"add_bias_kv": True}),
+            ("a key of zeros", {}, {"add_zero_attn": True}),
+            ("an odd number of heads", {}, {"num_heads": 1}),
+            ("dropout", {}, {"dropout": 0.5}),
+        ):
+            made = partial(nn.MultiheadAttention, **{"embed_dim": 8, "num_heads": 2, "batch_first": True} | options)
+            run = partial(heads, weights=weights, masks=masks)
+            title = f"MultiheadAttention with {name}, {weights=}"
+            add(title, lambda made=made, run=run: Program(run, m=made()), (2, 5, 8))
+    causal = partial(heads, weights=False, masks={"attn_mask": floats["attn_mask"]}, is_causal=True)
+    made = partial(nn.MultiheadAttention, 8, 2, batch_first=True)
+    add("causal MultiheadAttention", lambda made=made: Program(causal, m=made()), (2, 5, 8))
+    masked = lambda s, x: s.m(x, src_mask=floats["attn_mask"].to(x.device))  # noqa: E731
+    for activation in (nn.ReLU(), nn.GELU(), nn.SiLU()):
+        layer = partial(nn.TransformerEncoderLayer, 8, 2, 16, activation=activation, batch_first=True)
+        kind = type(activation).__name__
+        add(f"encoder layer with {kind}", lambda layer=layer: layer(), (2, 5, 8))
+        add(f"masked encoder layer with {kind}", lambda layer=layer: Program(masked, m=layer()), (2, 5, 8))
+    frozen_mask = lambda s, x: F.scaled_dot_product_attention(s.p[0] * x, *s.p[1:3], attn_mask=s.m.weight)  # noqa: E731
+    build = lambda: Program(frozen_mask, [(2, 4, 6, 8)] * 3, m=frozen(nn.Linear(6, 6)))  # noqa: E731
+    add("attention: frozen mask", build, (1,))
 
 
 def recurrent() -> None:
