@@ -20,6 +20,10 @@ TABLE = Path(__file__).parents[3] / "data" / "conventions.csv"
 ROWS = {row.pop("network"): row for row in csv.DictReader(TABLE.read_text(encoding="utf-8").splitlines())}
 
 
+RELEASES = {name: f"{name}==2.13.0" for name in ("torch", "torch-cpu", "torch-cpu-no-grad")}
+"""Conventions of PyTorch, whose numbers are those of this release, whichever runs the test."""
+
+
 def test_the_table_is_large_enough():
     numbers = [number for row in ROWS.values() for number in row.values() if number]
     assert ROWS.keys() == NETWORKS.keys()
@@ -32,4 +36,5 @@ def test_the_table_is_large_enough():
 def test_the_numbers_are_those_of_the_tools(name):
     report = NETWORKS[name].estimated()
     expected = {convention: int(number) for convention, number in ROWS[name].items() if number}
-    assert {convention: report.under(convention).total for convention in expected} == expected
+    found = {convention: report.under(RELEASES.get(convention, convention)).total for convention in expected}
+    assert found == expected
