@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, NoReturn, SupportsIndex
 
 from costcore.api.build_report import check_arguments, check_clock, make_report, warn_about
+from costcore.api.interrupts import HeldInterrupts
 from costcore.errors import CostError, CostWarning
 from costcore.messages import did_you_mean
 from costcore.registry.custom import CustomCalculators
@@ -97,6 +98,7 @@ class ComputationalCostHook(OfReport):
         self._recorder = Recorder()
         self._stack: ExitStack | None = None
         self._thread = 0
+        self._interrupts = HeldInterrupts()
         self._report: Report | None = None
 
     def add_custom_cost_calculator(self, op: object, calculator: Any) -> None:
@@ -140,6 +142,21 @@ class ComputationalCostHook(OfReport):
     def __enter__(self) -> ComputationalCostHook:
         if self._stack is not None:
             raise CostError("this ComputationalCostHook is already active. To nest hooks, create a second one.")
+        try:
+            self._interrupts.hold()
+            self._begin()
+            self._interrupts.release()
+            return self
+        except BaseException:  # of a frontend, or Ctrl-C meanwhile: there is no block that __exit__ would end
+            self._interrupts.hold()
+            stack, self._stack = self._stack, None
+            if stack is not None:
+                stack.close()
+            self._interrupts.release()
+            raise
+
+    def _begin(self) -> None:
+        """Start to record; how to end it is in ``_stack``."""
         self._recorder = Recorder(
             self._tracebacks,
             self._custom.by_native,
@@ -153,7 +170,6 @@ class ComputationalCostHook(OfReport):
         if watched:
             self.watch(*watched)
         self._thread = threading.get_ident()
-        return self
 
     def _capture(self, recorder: Recorder) -> ExitStack:
         with ExitStack() as stack:
@@ -168,6 +184,22 @@ class ComputationalCostHook(OfReport):
     def __exit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        try:
+            self._interrupts.hold()
+        finally:
+            try:
+                self._end(error_type, error, traceback)
+            finally:
+                self._interrupts.release()
+        if error_type is None:
+            if not self._recorder.calls:
+                self._say_what_is_not_recorded()
+            warn_about(self.report, self._custom, strict=self._strict)
+
+    def _end(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop recording, and restore what was before."""
         stack, self._stack, self._report = self._stack, None, None
         if stack is None:
             self._capture(Recorder()).close()  # left in another thread before: restores the state of this one
@@ -178,10 +210,6 @@ class ComputationalCostHook(OfReport):
                     "this ComputationalCostHook was left in another thread than the one that entered it. Enter and "
                     "leave it in the thread whose calls it counts. The report has what ran there until now."
                 )
-        if error_type is None:
-            if not self._recorder.calls:
-                self._say_what_is_not_recorded()
-            warn_about(self.report, self._custom, strict=self._strict)
 
     def _say_what_is_not_recorded(self) -> None:
         """Warn of frameworks whose code no hook records, and add a note to the report, which is empty."""
