@@ -425,7 +425,8 @@ def test_a_report_shows_fields_in_its_tables(capsys):
     graph = Graph(1, 4, 16)
     graph.call("relu", [conv(graph, 1)], (1, 4, 16))
     report = Report(graph.trace)
-    report.show_receptive_field(columns=["name", "output_shape", "size", "stride", "padding", "centre", "remark"])
+    columns = ["name", "output_shape", "size", "stride", "padding", "centre", "remark"]
+    report.show_receptive_field(mode="csv", columns=columns)
     assert capsys.readouterr().out.splitlines()[:3] == [
         "Layer name,Output shape,Size,Stride,Padding,Centre,Remark",
         'conv-1,"(1, 4, 16)",3,1,1,0,',
