@@ -223,7 +223,9 @@ class _Reader:
         try:
             return (Report.from_json(path) if self._reads_baseline else None), path
         except CostError as error:
-            hint = "" if path.exists() else ". `costcore check … --update` writes it"
+            hint = (
+                "" if not isinstance(error.__cause__, FileNotFoundError) else ". `costcore check … --update` writes it"
+            )
             raise self._error(("baseline",), f"baseline: {error}{hint}") from error
 
     def _error(self, key_path: tuple[str, ...], problem: str) -> BudgetError:
