@@ -18,7 +18,7 @@ from costcore.cli.models import (
     put_in_mode,
     report_of,
 )
-from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
+from costcore.cli.options import MODEL, add_frontend_switches, add_memory_terms, add_model_options, command_parser
 from costcore.cli.running import print_message, run_command, write_text
 from costcore.errors import CostError
 from costcore.registry.frontends import applicable_options
@@ -48,15 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument("target", metavar="TARGET", help=FORMS)
     add_model_options(parser)
-    parser.add_argument(
-        "--context",
-        metavar="SIZE",
-        help="taken before the first tensor; default: 500 MiB, assumed, for GPUs, and for an amount and code",
-    )
-    parser.add_argument("--workspace", default="0 B", metavar="SIZE", help="taken by kernels; default: 0")
-    parser.add_argument(
-        "--fragmentation", type=float, default=0.0, metavar="X", help="share of the peak that is lost; default: 0"
-    )
+    add_memory_terms(parser, None, "500 MiB, assumed, for GPUs, and for an amount and code")
     parser.add_argument("--align", type=int, default=64, metavar="N", help="alignment of placed values; default: 64")
     parser.add_argument("--no-remedies", action="store_true", help="do not capture what would help")
     parser.add_argument("--json", action="store_true", help="print all figures as JSON")

@@ -17,7 +17,7 @@ from costcore.cli.models import (
     printed_warnings,
     put_in_mode,
 )
-from costcore.cli.options import add_frontend_switches, add_model_options, command_parser
+from costcore.cli.options import add_frontend_switches, add_memory_terms, add_model_options, command_parser
 from costcore.cli.running import print_message, run_command, write_text
 from costcore.registry.frontends import reader_of
 from costcore.studies.batch_size.accumulation import check_global_batch
@@ -65,13 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
         choices=DEVICES,
         help="cuda: what PyTorch's caching allocator needs on a GPU; default: the peak of tensors",
     )
-    parser.add_argument(
-        "--context", default=CONTEXT, metavar="SIZE", help=f"taken before the first tensor; default: {CONTEXT}, assumed"
-    )
-    parser.add_argument("--workspace", default="0 B", metavar="SIZE", help="taken by kernels; default: 0")
-    parser.add_argument(
-        "--fragmentation", type=float, default=0.0, metavar="X", help="share of the peak that is lost; default: 0"
-    )
+    add_memory_terms(parser, CONTEXT, f"{CONTEXT}, assumed")
     parser.add_argument("--json", action="store_true", help="print all figures as JSON")
     add_frontend_switches(parser)
     return parser

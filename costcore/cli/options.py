@@ -154,6 +154,16 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_memory_terms(parser: argparse.ArgumentParser, context: str | None, default: str) -> None:
+    """Add what takes memory beside tensors; ``context`` is the value if it is not given, ``default`` says which."""
+    said = f"taken before the first tensor; default: {default}"
+    parser.add_argument("--context", default=context, metavar="SIZE", help=said)
+    parser.add_argument("--workspace", default="0 B", metavar="SIZE", help="taken by kernels; default: 0")
+    parser.add_argument(
+        "--fragmentation", type=float, default=0.0, metavar="X", help="share of the peak that is lost; default: 0"
+    )
+
+
 def add_frontend_switches(parser: argparse.ArgumentParser) -> None:
     """Add the switches of frontends, after all other options of the command.
 
