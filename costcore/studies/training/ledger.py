@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import IO, Any
@@ -20,8 +19,8 @@ from costcore.studies.training.stage import Stage
 from costcore.studies.training.step import Step
 from costcore.studies.training.utilization import check_positive
 from costcore.tables.answer import Answer
-from costcore.tables.result import Result
-from costcore.text.targets import Target, writable
+from costcore.tables.result import Result, Stated
+from costcore.text.targets import Target
 
 
 class TrainingLedger(Result, LedgerData):
@@ -148,11 +147,6 @@ class TrainingLedger(Result, LedgerData):
 
         return answer_of(self)
 
-    def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
-        from costcore.studies.training.text import lines_of
-
-        return "\n".join(lines_of(self))
-
     def to_dict(self, **arguments: Any) -> dict[str, Any]:
         """Return the ledger in plain JSON types, as ``costcore/studies/training/ledger.schema.json`` describes them.
 
@@ -184,13 +178,13 @@ class TrainingLedger(Result, LedgerData):
         watts: float | None = None,
         thresholds: bool = False,
     ) -> None:
-        """Write the ledger as text: parameters, FLOPs per token and of the run, rules, and thresholds.
+        """Write what ``print`` shows: FLOPs of the run and per token, the stages, rules, and thresholds.
 
         Args:
-            ost: the stream to write to; default: standard output.
-            mode: ``table`` for text, or another format, as for every result, without the following arguments.
-            unit: not used by text.
-            n_digits: not used by text.
+            ost: the stream to write to; default: standard output at the time of the call.
+            mode: as for every result; JSON is that of :meth:`to_json`, without what follows.
+            unit: as for every result.
+            n_digits: as for every result.
             step_seconds: measured seconds per step, for MFU and HFU, by name of the stage; or a number, if there is one
                 stage.
             base_flops: training FLOPs of the model that this run modifies.
@@ -203,18 +197,18 @@ class TrainingLedger(Result, LedgerData):
             TypeError, ValueError: if an argument is invalid.
             CostError: if seconds, an MFU, a price or a power are given and no device is known.
         """
+        from costcore.studies.training.answer import answer_of
         from costcore.studies.training.rates import USUAL_MFU, Rates
-        from costcore.studies.training.text import lines_of
 
-        if mode != "table":
-            super().show(ost, mode, unit, n_digits)
-            return
         base = None if base_flops is None else whole(base_flops, "base_flops")
         if not (mfu is price is watts is None):
             self._known_peak()
         rates = Rates(USUAL_MFU if mfu is None else mfu, price, watts).checked()
-        lines = [*lines_of(self, base, self.seconds_by_stage(step_seconds), rates, thresholds)]
-        writable(ost or sys.stdout).write("".join(f"{line}\n" for line in lines))
+        answer = answer_of(self, base, self.seconds_by_stage(step_seconds), rates, thresholds)
+        if mode == "json":
+            super().show(ost, mode)
+        else:
+            Stated(answer).show(ost, mode, unit, n_digits)
 
 
 def _captured(report: Any, inputs: Any, options: dict[str, Any]) -> ReportData:

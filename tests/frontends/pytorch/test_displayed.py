@@ -170,7 +170,7 @@ def test_tensors_can_be_given_to_a_ledger_without_a_report():
     model = torch.nn.Sequential(torch.nn.Embedding(20, 4), torch.nn.Linear(4, 20))
     ledger = TrainingLedger(model, Tensor((2, 8), "int64"), tokens=160)
     # 16 tokens x 80 multiply-adds forward, as many for the gradient of the input and of the weight: 6 x 80 a token
-    assert ledger.model_flops == 76_800 and "model FLOPs per token" in str(ledger)
+    assert ledger.model_flops == 76_800 and "Model FLOPs per token" in str(ledger)
 
 
 OWN_SCHEMAS = {
