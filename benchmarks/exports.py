@@ -29,6 +29,8 @@ from torch import Tensor, nn
 from costcore import CostError, Report, estimate
 
 BATCH = 2
+NOT_EXPORTED = (RuntimeError, TypeError, ValueError, torch.onnx.OnnxExporterError)
+"""What exporters raise of models that they cannot write."""
 PLAIN, REGROUPED = ("macs", "n_params", "n_params_model"), ("flops", "mread", "mwrite")
 
 
@@ -228,7 +230,7 @@ def main() -> int:
             for case in cases:
                 try:
                     model = exported(module, inputs, case)
-                except (RuntimeError, torch.onnx.OnnxExporterError) as error:
+                except NOT_EXPORTED as error:
                     print(f"  {', '.join((name, *case))}: not exported: {str(error).splitlines()[0]}", flush=True)
                     continue
                 try:

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchmarks.exports import Case, Network, built, by_op, differences, exported
+from benchmarks.exports import NOT_EXPORTED, Case, Network, built, by_op, differences, exported
 from costcore import CostError, estimate
 
 COLUMNS = ("macs", "flops", "mread", "mwrite", "n_params")
@@ -373,7 +373,7 @@ def main() -> int:
         for exporter in arguments.exporters:
             try:
                 model = exported(module, {f"x{i}": x for i, x in enumerate(inputs)}, Case(exporter, "static", "no"))
-            except (RuntimeError, torch.onnx.OnnxExporterError) as error:
+            except NOT_EXPORTED as error:
                 print(f"  {name}, {exporter}: not exported: {str(error).strip().splitlines()[0][:90]}", flush=True)
                 continue
             exports += 1
