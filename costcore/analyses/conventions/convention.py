@@ -127,10 +127,9 @@ class Convention:
 
     @property
     def native_namespaces(self) -> frozenset[str]:
-        """The namespaces of native operators, if all rules are for these and no other framework has them."""
+        """The namespaces of native operators, if all rules by name are for these and no other framework has them."""
         keys = [key for each in self.counts for key in each.rules]
-        is_native = all(each.by == "op" and each.default is None for each in self.counts)
-        if not is_native or not all(":" in key for key in keys):
+        if not all(each.by == "op" for each in self.counts) or not all(":" in key for key in keys):
             return frozenset()
         return frozenset(key.partition(":")[0] for key in keys)
 

@@ -86,3 +86,39 @@ def test_instruction_estimates_of_onnx_tool(op, inputs, shape, expected, attribu
     if op == "Reshape":
         model.graph.input[1].type.tensor_type.elem_type = TensorProto.INT64
     assert estimate(model).under("onnx-tool").total == expected
+
+
+OPCOUNTER = [
+    ("Conv", [(1, 4, 5, 5), (6, 2, 3, 3), (6,)], (1, 6, 3, 3), 54 * 2 * 9, {"group": 2}),  # no bias
+    (
+        "ConvTranspose",
+        [(1, 4, 3, 3), (4, 3, 2, 2)],
+        (1, 6, 4, 4),
+        96 * 2 * 4,
+        {"group": 2},
+    ),  # its inputs by its outputs
+    ("Gemm", [(2, 3), (3, 5), (5,)], (2, 5), 2 * 3 * 5, {}),
+    ("Gemm", [(3, 2), (3, 5)], (2, 5), 3 * 2 * 5, {"transA": 1}),
+    ("MatMul", [(4, 2, 3), (3, 5)], (4, 2, 5), 4 * 2 * 3 * 5, {}),
+    ("MatMul", [(2, 3), (3,)], (2,), 2 * 3 * 2, {}),  # by the last dimension of the output, which is no column here
+    ("BatchNormalization", [(2, 4, 3, 3), (4,), (4,), (4,), (4,)], (2, 4, 3, 3), 72 * 2, {}),
+    ("Relu", [(2, 3)], (2, 3), 6, {}),
+    ("Add", [(3,), (2, 3)], (2, 3), 3, {}),  # elements of the first operand
+    ("Mul", [(3,), (2, 3)], (2, 3), 6, {}),  # not in its table: elements of the output
+    ("Softmax", [(2, 3)], (2, 3), 6, {}),
+    ("MaxPool", [(1, 4, 6, 6)], (1, 4, 3, 3), 36, {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    ("Flatten", [(2, 3, 4)], (2, 12), 24, {}),
+    ("Identity", [(2, 3)], (2, 3), 6, {}),
+    ("Transpose", [(2, 3)], (3, 2), 0, {}),
+    ("Upsample", [(1, 1, 2, 2)], (1, 1, 4, 4), 11 * 16, {"mode": "linear", "scales": [1.0, 1.0, 2.0, 2.0]}),
+    ("Upsample", [(1, 1, 2, 2)], (1, 1, 4, 4), 0, {"mode": "nearest", "scales": [1.0, 1.0, 2.0, 2.0]}),
+]
+"""A node, and what ``calculate_macs`` of onnx-opcounter 0.0.4 printed of it."""
+
+
+@pytest.mark.parametrize(("op", "inputs", "shape", "expected", "attributes"), OPCOUNTER)
+def test_rules_of_onnx_opcounter(op, inputs, shape, expected, attributes):
+    model = node_model(op, inputs, shape, **attributes)
+    if op == "Upsample":  # scales are an attribute of version 7 only
+        model.opset_import[0].version = 7
+    assert estimate(model).under("onnx-opcounter").total == expected
