@@ -17,10 +17,11 @@ from .spec import NCHWC, NHWC, OperatorSpec, row
 
 def upsampled(node: Node) -> Sequence[Value]:
     """Infer sizes multiplied by integer factors."""
-    x, scales = node.value("X"), node.numbers("scales") or ()
+    x, scales = node.value("X"), node.partial_numbers("scales") or ()
     if len(scales) != len(x.known_shape):
         raise node.error(f"has {len(scales)} scales for {len(x.known_shape)} axes")
-    return [node.result(tuple(d * int(scale) for d, scale in zip(x.known_shape, scales, strict=True)), x.dtype)]
+    pairs = zip(x.known_shape, scales, strict=True)
+    return [node.result(tuple(None if scale is None else d * int(scale) for d, scale in pairs), x.dtype)]
 
 
 def _mode(a: Arguments) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+import numpy as np
+
 from costcore.errors import CostError
 from costcore.ir import prod
 from costcore.numbers.dims import Dim, is_symbolic
@@ -138,6 +140,18 @@ class Node:
             return tuple(value.data.ravel().tolist())
         return (value,) if isinstance(value, (int, float)) else value
 
+    def partial_numbers(self, *names: str) -> tuple[Any, ...] | None:
+        """Return what :meth:`numbers` returns, with None for the unknown elements of an input.
+
+        Raises:
+            Undetermined: if no element is known, or their number is not.
+        """
+        value = self.get(*names)
+        if not isinstance(value, Value) or value.partial is None:
+            return self.numbers(*names)
+        self.reads_elements = self.lacks_elements = True
+        return tuple(value.partial.ravel().tolist())
+
     def number(self, *names: str) -> Any:
         """Return the single number of an attribute or an input, as :meth:`numbers` does; None if it is omitted."""
         numbers = self.numbers(*names)
@@ -192,7 +206,24 @@ class Node:
         if all(value.data is not None for value in given):
             self.reads_elements = True
             result.data = fold_elements(fold, [value.data for value in given], dims)
+        elif prod(dims) <= MOST_PARTIAL and len(dims) < 3:
+            result.partial = self._partly_folded(fold, given, dims)
         return result
+
+    def _partly_folded(self, fold: Callable[..., Any], given: Sequence[Value], dims: tuple[int, ...]) -> Any:
+        """Return the elements of an output as far as they follow from known elements; None if none does."""
+        arrays = [value.data if value.partial is None else value.partial for value in given]
+        if self.op in _JOINING and any(array is not None for array in arrays):
+            for i, value in enumerate(given):
+                if arrays[i] is None:
+                    arrays[i] = np.full(value.known_shape, None)  # no larger than the output
+        elif self.op not in _MIXING and any(value.data is None for value in given[1:]):
+            return None  # an index, a size or a place
+        if any(array is None for array in arrays):
+            return None
+        self.reads_elements = True
+        found = fold_elements(fold, arrays, dims, partial=True)
+        return None if found is None or all(element is None for element in found.flat) else found
 
     def _sized_by_shapes(self) -> bool:
         """Return whether the size of the output follows from shapes of this run, so that it is not a constant."""
@@ -281,6 +312,15 @@ def _check_type(node: Node, attribute: Any, expected: int | None) -> None:
             f"{' or '.join(type_name(kind) for kind in sorted(types))}"
         )
 
+
+MOST_PARTIAL = 64
+"""Elements of the largest tensors, of one or two axes, of which some elements are known and some are not."""
+
+_JOINING = frozenset(("Concat", "Where"))
+"""Operators of which some elements may be known if an input is unknown."""
+
+_MIXING = frozenset(("Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Equal", *_JOINING))
+"""Operators of whose inputs any may have unknown elements; others take these as their first input only."""
 
 _SIZED_BY = {
     **dict.fromkeys(("ConstantOfShape", "Range", "EyeLike"), 0),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from typing import Any
 
 from ..graph.node import Node, Rule
 from ..values.constant_folding import BINARY, each
@@ -37,7 +38,11 @@ def where(node: Node) -> Sequence[Value]:
     """Infer the broadcast of condition and both inputs."""
     condition, x, y = node.value("condition"), node.value("X"), node.value("Y")
     shape = broadcast(node, condition.known_shape, x.known_shape, y.known_shape)
-    return [node.result(shape, x.dtype, each(lambda c, a, b: a if c else b))]
+    return [node.result(shape, x.dtype, each(_chosen, takes_unknown=True))]
+
+
+def _chosen(condition: Any, a: Any, b: Any) -> Any:
+    return None if condition is None else a if condition else b
 
 
 RULES: Mapping[str, Rule] = {

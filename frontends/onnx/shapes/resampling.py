@@ -30,23 +30,24 @@ def resize(node: Node) -> Sequence[Value]:
     axes = node.axes(len(x.known_shape), "axes") or tuple(range(len(x.known_shape)))
     if len(sizes or scales) != len(axes):
         raise node.error(f"has {len(sizes or scales)} sizes or scales for {len(axes)} axes")
-    shape = list(x.known_shape)
+    shape: list[Dim | None] = list(x.known_shape)
     policy = node.args.get("keep_aspect_ratio_policy", "stretch")
     if sizes and policy != "stretch":
         sizes = _proportional(node, [x.known_shape[axis] for axis in axes], sizes, policy)
     for i, axis in enumerate(axes):
         length = x.known_shape[axis]
-        shape[axis] = sizes[i] if sizes else scaled(length, scales[i])
-        if axis < 2 and may_be_equal(length, shape[axis]):
-            change = f"axis {axis} of size {as_text(length)} is resized to {as_text(shape[axis])}"
+        new = sizes[i] if sizes else None if scales[i] is None else scaled(length, scales[i])
+        shape[axis] = new
+        if axis < 2 and new is not None and may_be_equal(length, new):
+            change = f"axis {axis} of size {as_text(length)} is resized to {as_text(new)}"
             node.assumed.append(f"{change}: assumed to be equal")
     return [node.result(shape, x.dtype)]
 
 
 def _filled(node: Node, name: str) -> tuple[Any, ...]:
-    """Return the numbers of an input that is empty if it is not used."""
+    """Return the numbers of an input that is empty if it is not used; None for unknown ones."""
     value = node.args.get(name)
-    return () if isinstance(value, Value) and value.shape == (0,) else node.numbers(name) or ()
+    return () if isinstance(value, Value) and value.shape == (0,) else node.partial_numbers(name) or ()
 
 
 def scaled(length: Dim, scale: Any) -> Dim:
@@ -63,6 +64,8 @@ def scaled(length: Dim, scale: Any) -> Dim:
 
 def _proportional(node: Node, lengths: Sequence[Dim], sizes: Sequence[Any], policy: str) -> tuple[Any, ...]:
     """Return sizes that keep the aspect ratio."""
+    if None in sizes:
+        return (None,) * len(sizes)
     if any(map(is_symbolic, (*lengths, *sizes))) or 0 in lengths:
         raise node.error("keeps the aspect ratio of symbolic sizes; give numbers for them")
     ratios = [size / length for size, length in zip(sizes, lengths, strict=True)]
@@ -78,7 +81,7 @@ def grid_sample(node: Node) -> Sequence[Value]:
 
 def affine_grid(node: Node) -> Sequence[Value]:
     """Infer a grid over an output of the given size."""
-    size = node.numbers("size") or ()
+    size = node.partial_numbers("size") or ()
     return [node.result((size[0], *size[2:], len(size) - 2), node.value("theta").dtype)]
 
 

@@ -17,12 +17,19 @@ LARGEST_EXPRESSION = 200
 """Symbolic expressions of more symbols, numbers and operators are dropped."""
 
 
-def fold_elements(function: Callable[..., Any], arrays: Sequence[Any], shape: tuple[int, ...]) -> Any:
-    """Return the elements that ``function`` makes of ``arrays``, in ``shape``; None if they are not known exactly."""
+def fold_elements(
+    function: Callable[..., Any], arrays: Sequence[Any], shape: tuple[int, ...], *, partial: bool = False
+) -> Any:
+    """Return the elements that ``function`` makes of ``arrays``, in ``shape``; None if they are not known exactly.
+
+    With ``partial``, elements of the arrays and of the result may be None: unknown.
+    """
     try:
         result = np.asarray(function(*arrays), dtype=object).reshape(shape)
     except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError):
         return None  # a comparison of symbols, a division by zero, an index out of bounds
+    if partial:
+        return result if all(element is None or _is_representable(element) for element in result.flat) else None
     return result if all(map(_is_representable, result.flat)) else None
 
 
@@ -39,14 +46,19 @@ def _is_representable(element: Any) -> bool:
     return sum(1 for _ in islice(preorder_traversal(element), LARGEST_EXPRESSION + 1)) <= LARGEST_EXPRESSION
 
 
-def each(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``function`` of elements as a function of broadcast arrays."""
+def each(function: Callable[..., Any], *, takes_unknown: bool = False) -> Callable[..., Any]:
+    """Return ``function`` of elements as a function of broadcast arrays.
+
+    It is not asked for elements that follow from an unknown one, None, unless it takes these.
+    """
 
     def apply(*arrays: Any) -> Any:
         broadcast = np.broadcast_arrays(*arrays)
         result = np.empty(broadcast[0].shape, dtype=object)
         for where in np.ndindex(result.shape):
-            result[where] = function(*(array[where] for array in broadcast))
+            elements = [array[where] for array in broadcast]
+            is_unknown = not takes_unknown and any(element is None for element in elements)
+            result[where] = None if is_unknown else function(*elements)
         return result
 
     return apply

@@ -92,6 +92,7 @@ class Value:
         shape: its dimensions, ints or symbolic expressions; None if even the rank is unknown.
         dtype: dtype.
         data: its elements as an object array of exact numbers and symbolic expressions, if known.
+        partial: the same with None for unknown elements, if some are known and some are not.
         role: ``param`` for stored floats, ``const`` for other stored values and for all that follows from these and
             from shapes alone, ``data`` for everything that the run computes.
         follows_shapes: whether a ``const`` follows from shapes of this run.
@@ -109,6 +110,7 @@ class Value:
     stored: StoredTensor | None = None
     identity: int = 0
     spread: Shape | None = None
+    partial: Any = None
 
     @property
     def size(self) -> Dim:
@@ -129,7 +131,9 @@ class Value:
 
     def unstored(self) -> Value:
         """Return another value like this one, which is not stored."""
-        return Value(self.shape, self.dtype, self.data, self.role, self.follows_shapes, spread=self.spread)
+        return Value(
+            self.shape, self.dtype, self.data, self.role, self.follows_shapes, spread=self.spread, partial=self.partial
+        )
 
     def tensor(self, role: Role) -> Tensor:
         """Return the operand for this value in an operator that reads it in ``role``.
@@ -181,8 +185,9 @@ def value_signature(value: Value | None) -> Hashable:
     data, stored = value.data, value.stored
     is_compared = data is not None and value.role != "param"
     elements = (*data.flat, *map(type, data.flat)) if is_compared else data is not None
+    partial = None if value.partial is None else (*value.partial.flat,)
     how = stored is not None and (stored.is_buffer, stored.is_number, stored.is_learned)
-    return type(value), value.shape, value.dtype, value.role, value.follows_shapes, how, elements, value.spread
+    return type(value), value.shape, value.dtype, value.role, value.follows_shapes, how, elements, value.spread, partial
 
 
 class Undetermined(Exception):  # noqa: N818 - not an error: the answer depends on data

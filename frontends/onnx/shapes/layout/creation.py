@@ -57,7 +57,7 @@ def size_of(node: Node) -> Sequence[Value]:
 
 def filled(node: Node) -> Sequence[Value]:
     """Infer a tensor of one number, zero by default."""
-    shape, fill = node.numbers("input") or (), node.args.get("value")
+    shape, fill = node.partial_numbers("input") or (), node.args.get("value")
     value = stored_value(fill, "", node.label) if fill is not None else Value((1,), "float32", np.array([0.0], object))
     element = value.data
 

@@ -29,33 +29,42 @@ def identity(node: Node) -> Sequence[Value]:
 
 def reshape(node: Node) -> Sequence[Value]:
     """Infer another shape: ``0`` copies a dimension (unless ``allowzero``), ``-1`` takes the remaining elements."""
-    x, wanted = node.value("data"), node.numbers("shape")
+    x, wanted = node.value("data"), node.partial_numbers("shape")
     if wanted is None:
         raise node.error("lacks the shape")
+    if wanted.count(None) == 1 and -1 not in wanted:
+        wanted = tuple(-1 if d is None else d for d in wanted)  # what remains, whatever it says
     if not node.args.get("allowzero"):
         wanted = _with_copied(node, x.known_shape, wanted)
     shape = _with_remaining(node, x, wanted)
-    _check_elements(node, x, shape, is_given=-1 not in wanted)
     result = node.reshaped(x, shape)
+    if None in shape:
+        return [result]
+    _check_elements(node, x, shape, is_given=-1 not in wanted)
     result.spread = _reshaped_spread(x, shape) or result.spread
     return [result]
 
 
-def _with_copied(node: Node, source: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[Dim, ...]:
+def _with_copied(node: Node, source: Sequence[Dim], wanted: Sequence[Dim | None]) -> tuple[Dim | None, ...]:
     """Return the shape with the dimension of the input where it is 0."""
     if any(d == 0 for d in wanted[len(source) :]):
         raise node.error(f"copies a dimension that its input of shape {source} does not have")
     return tuple(source[i] if d == 0 else d for i, d in enumerate(wanted))
 
 
-def _with_remaining(node: Node, x: Value, wanted: Sequence[Dim]) -> tuple[Dim, ...]:
-    """Return the shape with the number of remaining elements where it is -1; 0 if the other sizes have none."""
+def _with_remaining(node: Node, x: Value, wanted: Sequence[Dim | None]) -> Any:
+    """Return the shape with the number of remaining elements where it is -1; 0 if the other sizes have none.
+
+    If another size is unknown, so is this one: None.
+    """
     unknown = [i for i, d in enumerate(wanted) if d == -1]
     if len(unknown) > 1 or any(isinstance(d, int) and d < -1 for d in wanted):
         raise node.error(f"cannot reshape to {wanted}: at most one size may be -1, and no other may be negative")
     if not unknown:
         return tuple(wanted)
-    rest = prod(d for d in wanted if d != -1)
+    if None in wanted:
+        return tuple(None if d == -1 else d for d in wanted)
+    rest = prod(d for d in wanted if d is not None and d != -1)
     remaining = quotient(x.size, rest) if rest != 0 else 0
     return tuple(remaining if d == -1 else d for d in wanted)
 
@@ -165,7 +174,7 @@ def split(node: Node) -> Sequence[Value]:
     """Infer parts of the given sizes, or of equal sizes (the last may be smaller)."""
     x = node.value("input")
     axis = node.axis(len(x.known_shape), "axis") or 0
-    lengths: Sequence[Dim] | None = node.numbers("split")
+    lengths: Sequence[Any] | None = node.partial_numbers("split")
     count = len(node.proto.output)
     if lengths is None:
         parts = node.args.get("num_outputs") or count
@@ -174,11 +183,14 @@ def split(node: Node) -> Sequence[Value]:
         lengths = [_part(x.known_shape[axis], i, parts) for i in range(count)]
     elif len(lengths) != count:
         raise node.error(f"splits into {len(lengths)} sizes, but has {count} outputs")
+    elif None in lengths:
+        rest = x.known_shape[axis] - sum(d for d in lengths if d is not None)
+        lengths = [d if d is not None else rest if lengths.count(None) == 1 else None for d in lengths]
     elif all(isinstance(d, int) for d in (*lengths, x.known_shape[axis])) and sum(lengths) != x.known_shape[axis]:
         raise node.error(
             f"splits an axis of size {x.known_shape[axis]} into {tuple(lengths)}, which add up to {sum(lengths)}"
         )
-    ends = [sum(lengths[: i + 1]) for i in range(count)] if count <= 64 else []
+    ends = [sum(lengths[: i + 1]) for i in range(count)] if count <= 64 and None not in lengths else []
     outputs = []
     for i, length in enumerate(lengths):
         shape = (*x.known_shape[:axis], length, *x.known_shape[axis + 1 :])
@@ -198,14 +210,15 @@ def _part(length: Dim, i: int, count: int) -> Dim:
 def slice_(node: Node) -> Sequence[Value]:
     """Infer ranges of axes, with numpy's rules for positions outside."""
     x = node.value("data")
-    starts, ends = node.numbers("starts") or (), node.numbers("ends") or ()
+    starts, ends = node.partial_numbers("starts") or (), node.partial_numbers("ends") or ()
     axes = node.axes(len(x.known_shape), "axes") or tuple(range(len(starts)))
     steps = node.numbers("steps") or (1,) * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps) or len(axes) > len(x.known_shape) or 0 in steps:
         raise node.error(f"cannot slice {x.known_shape} from {starts} to {ends} along {axes} by {steps}")
-    shape = list(x.known_shape)
+    shape: list[Dim | None] = list(x.known_shape)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        shape[axis] = _sliced(node, shape[axis], start, end, step)
+        is_known = start is not None and end is not None
+        shape[axis] = _sliced(node, shape[axis], start, end, step) if is_known else None
 
     def fold(a: Any, *_: Any) -> Any:
         where = [slice(None)] * a.ndim
@@ -252,7 +265,9 @@ def _mirrored(length: Dim, place: Any) -> Any:
 
 def expand(node: Node) -> Sequence[Value]:
     """Infer the broadcast to a given shape."""
-    x, wanted = node.value("input"), node.numbers("shape") or ()
+    x, wanted = node.value("input"), node.partial_numbers("shape") or ()
+    if None in wanted:
+        return [node.result(_partly_expanded(node, x.known_shape, wanted), x.dtype)]
     shape = broadcast(node, x.known_shape, wanted)
     result = node.result(shape, x.dtype, lambda a, *_: np.broadcast_to(a, shape))
     source = x.known_shape if x.spread is None else x.spread
@@ -262,28 +277,37 @@ def expand(node: Node) -> Sequence[Value]:
     return [result]
 
 
+def _partly_expanded(node: Node, source: Shape, wanted: Sequence[Dim | None]) -> list[Dim | None]:
+    """Return the broadcast to a shape of which some sizes are unknown: those of the input decide if they exceed 1."""
+    shape: list[Dim | None] = list(broadcast(node, source, tuple(1 if d is None else d for d in wanted)))
+    for i, d in enumerate(reversed(wanted), 1):
+        if d is None and not (i <= len(source) and isinstance(source[-i], int) and source[-i] > 1):
+            shape[-i] = None
+    return shape
+
+
 def tile(node: Node) -> Sequence[Value]:
     """Infer the input repeated along its axes; opset 1 repeats one axis."""
     x = node.value("input")
-    repeats = node.numbers("repeats")
+    repeats = node.partial_numbers("repeats")
     if repeats is None:
         axis, times = node.axis(len(x.known_shape), "axis"), node.number("tiles")
         repeats = tuple(times if i == axis else 1 for i in range(len(x.known_shape)))
     if len(repeats) != len(x.known_shape):
         raise node.error(f"repeats {len(repeats)} axes of an input of shape {x.known_shape}")
-    shape = tuple(d * n for d, n in zip(x.known_shape, repeats, strict=True))
+    shape = tuple(None if n is None else d * n for d, n in zip(x.known_shape, repeats, strict=True))
     return [node.result(shape, x.dtype, lambda a, *_: np.tile(a, repeats))]
 
 
 def pad(node: Node) -> Sequence[Value]:
     """Infer the input extended or cropped at both ends of its axes."""
-    x, pads = node.value("data"), node.numbers("pads", "paddings") or ()
+    x, pads = node.value("data"), node.partial_numbers("pads", "paddings") or ()
     axes = node.axes(len(x.known_shape), "axes") or tuple(range(len(x.known_shape)))
     if len(pads) != 2 * len(axes):
         raise node.error(f"has {len(pads)} pads for {len(axes)} axes")
-    shape = list(x.known_shape)
+    shape: list[Dim | None] = list(x.known_shape)
     for axis, before, after in zip(axes, pads, pads[len(axes) :], strict=False):
-        shape[axis] = shape[axis] + before + after
+        shape[axis] = None if before is None or after is None else x.known_shape[axis] + before + after
     return [node.result(shape, x.dtype)]
 
 
@@ -299,9 +323,9 @@ def rearrange(node: Node) -> Sequence[Value]:
 
 def center_crop_pad(node: Node) -> Sequence[Value]:
     """Infer the input cropped or padded to the given sizes."""
-    x, lengths = node.value("input_data"), node.numbers("shape") or ()
+    x, lengths = node.value("input_data"), node.partial_numbers("shape") or ()
     axes = node.axes(len(x.known_shape), "axes") or tuple(range(len(x.known_shape)))
-    shape = list(x.known_shape)
+    shape: list[Dim | None] = list(x.known_shape)
     for axis, length in zip(axes, lengths, strict=False):
         shape[axis] = length
     return [node.result(shape, x.dtype)]
@@ -309,9 +333,9 @@ def center_crop_pad(node: Node) -> Sequence[Value]:
 
 def col2im(node: Node) -> Sequence[Value]:
     """Infer the image that blocks are added into."""
-    x, image, block = node.value("input"), node.numbers("image_shape") or (), node.numbers("block_shape") or (1,)
+    x, image = node.value("input"), node.partial_numbers("image_shape") or ()
     channels = x.known_shape[1]
-    for length in block:
+    for length in node.numbers("block_shape") or (1,):
         channels = channels // length
     return [node.result((x.known_shape[0], channels, *image), x.dtype)]
 
