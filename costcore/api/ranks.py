@@ -22,9 +22,6 @@ COLUMNS = (
 )
 """The columns of the table of ranks; that of memory is shown if it was recorded."""
 
-MOST_ROWS = 40
-"""The maximum number of ranks that ``print`` and notebooks show."""
-
 
 class RankReports(Result, dict[int, Report]):
     """The reports of several processes by rank, as :func:`costcore.estimate_ranks` returns them."""
@@ -40,8 +37,7 @@ class RankReports(Result, dict[int, Report]):
     def _answer(self) -> Answer:
         rows = [_row(rank, report) for rank, report in self.items()]
         columns = [each for each in COLUMNS if any(each.key in row for row in rows)]
-        title = f"The first {MOST_ROWS} of {len(rows)} ranks" if len(rows) > MOST_ROWS else "By rank"
-        table = Table("By rank", columns, rows, n_digits=2).part(rows[:MOST_ROWS], title)
+        table = Table("By rank", columns, rows, n_digits=2)
         own = {f"costs are those of {report.trace.run.rank}" for report in self.values()}
         remarks = dict.fromkeys(line for report in self.values() for line in report.remarks if line not in own)
         return Answer(f"{len(self)} rank{'s' * (len(self) != 1)} of {self._mesh}", (), [table], [*remarks])

@@ -500,7 +500,7 @@ class Report(ReportFiles, Result):
         show_report = self.show_report
         return save_output(lambda out: show_report(out, "md", unit, columns, n_digits, sort=sort, top=top), target)
 
-    def to_tensorboard(self, logdir: str | PathLike[str], step: int = 0) -> None:
+    def to_tensorboard(self, logdir: str | PathLike[str], step: int = 0, columns: Sequence[str] = ()) -> None:
         """Write an event file for TensorBoard, which shows it with ``tensorboard --logdir DIRECTORY``.
 
         It has the totals and the costs by operator as scalars (TensorBoard keeps seven digits), the calls in their
@@ -509,15 +509,18 @@ class Report(ReportFiles, Result):
         Args:
             logdir: the directory of the run; it is made if it does not exist.
             step: the step of the scalars and of the text: reports at several steps are curves.
+            columns: further quantities, ``["fused_mrw"]``, whose totals are scalars too.
 
         Raises:
-            CostError: if TensorBoard is not installed, or if a cost is symbolic.
+            ValueError: if there is no quantity of a name.
+            CostError: if TensorBoard is not installed, if a cost is symbolic, or if this report does not have a
+                quantity.
             OSError: if the file cannot be written.
         """
-        from costcore.reports.exports.tensorboard import TREE_IN_TEXT, markdown, to_tensorboard
+        from costcore.reports.exports.tensorboard import markdown, to_tensorboard
 
-        modules = markdown(self.show_tree, depth=3, columns=TREE_IN_TEXT)
-        to_tensorboard(self, logdir, step, {"overview": self._repr_markdown_(), "modules": modules})
+        tables = {"overview": self._repr_markdown_(), "modules": markdown(self.show_tree, depth=3)}
+        to_tensorboard(self, logdir, step, tables, columns)
 
     def _answer(self) -> Answer:
         from costcore.reports.data.answer_of_report import answer_of

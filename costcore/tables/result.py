@@ -19,6 +19,9 @@ class Result(ABC):
     """A result: it prints, notebooks show it, and it is written as data, for people and for other programs.
 
     A subclass states its figures and tables once, in ``_answer``, and adds methods of its own, but no writer.
+
+    ``print`` and notebooks show the first rows of a long table (:data:`costcore.tables.table_data.MOST_ROWS`);
+    :meth:`show`, files and data have all of them. A table that ends with a row ``others`` is whole only in data.
     """
 
     @abstractmethod
@@ -26,7 +29,7 @@ class Result(ABC):
         """Return the figures and tables."""
 
     def __str__(self) -> str:
-        return self._text()
+        return self._text(is_whole=False)
 
     def _repr_html_(self) -> str:
         """Return HTML for a notebook: no script and no style sheet, and names only as text."""
@@ -38,13 +41,15 @@ class Result(ABC):
         """Return Markdown for a notebook without HTML."""
         from costcore.tables.overview.to_markdown import to_markdown
 
-        return to_markdown(self._answer())
+        return to_markdown(self._answer(), is_whole=False)
 
-    def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
-        """Return the text that ``print`` shows; arguments as for :meth:`show`."""
+    def _text(
+        self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None, *, is_whole: bool = True
+    ) -> str:
+        """Return the text of :meth:`show`, with the same arguments; of ``print`` if it need not be whole."""
         from costcore.tables.overview.to_text import to_text
 
-        return to_text(self._answer(), mode, unit, n_digits)
+        return to_text(self._answer(), mode, unit, n_digits, is_whole)
 
     def show(
         self,
@@ -53,7 +58,7 @@ class Result(ABC):
         unit: str | None = "auto",
         n_digits: int | None = None,
     ) -> None:
-        """Write what ``print`` shows, or another format.
+        """Write what ``print`` shows, with all rows of its tables, or another format.
 
         Args:
             ost: the stream to write to; default: standard output at the time of the call.
@@ -121,7 +126,9 @@ class Result(ABC):
 
     def to_markdown(self, target: Target = None) -> str:
         """Return figures, tables and remarks as Markdown, and write them to ``target`` if given."""
-        return save(self._repr_markdown_(), target)
+        from costcore.tables.overview.to_markdown import to_markdown
+
+        return save(to_markdown(self._answer()), target)
 
     def to_html(self, target: Target = None, title: str = "") -> str:
         """Return one self-contained HTML page without a script, and write it to ``target`` if given.
@@ -155,7 +162,7 @@ class Result(ABC):
         }
         suffix = Path(path).suffix.lower()
         if suffix == ".txt":
-            save(f"{self}\n", path)
+            save(f"{self._text()}\n", path)
         elif suffix in suffixes:
             suffixes[suffix](path)
         else:

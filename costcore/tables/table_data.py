@@ -21,6 +21,9 @@ Row: TypeAlias = "Mapping[str, Any]"
 
 AnyTable = TypeVar("AnyTable", bound="TableData")
 
+MOST_ROWS = 40
+"""The maximum number of rows of a table that ``print`` and notebooks show; ``show`` and data formats have all rows."""
+
 SUMMED = ("flops", "bytes", "count", "seconds", "duration", "percent")
 """The kinds of columns whose values a row ``others`` sums."""
 
@@ -41,6 +44,8 @@ class TableData:
         prefix: the prefix of amounts in ``print``: ``auto``, ``autoaligned``, or one for all; None for exact numbers.
         n_digits: the digits of ``print`` after the decimal point.
         others: returns the row that stands for several; default: their sums.
+        most: the maximum number of rows that ``print`` and notebooks show: the first ones, or the last ones if it is
+            negative; None for :data:`MOST_ROWS`.
         whole: the table from which this one has some of the rows.
         dropped_first: keys of the columns that a narrow terminal does without, in this order; all others are shown.
             None to write the table as wide as it is.
@@ -60,12 +65,13 @@ class TableData:
         prefix: str | None = "auto",
         n_digits: int = 1,
         others: Callable[[Sequence[Row]], Row] | None = None,
+        most: int | None = None,
         dropped_first: Sequence[str] | None = DROPPED_FIRST,
     ) -> None:
         self.title, self.columns, self.rows, self.total = title, list(columns), list(rows), total
         self.remarks, self.unit, self.is_tree, self.is_open = list(remarks), unit, is_tree, is_open
         self.prefix, self.n_digits, self.others = prefix, n_digits, others or self._sums
-        self.whole, self.dropped_first = self, dropped_first
+        self.most, self.whole, self.dropped_first = most, self, dropped_first
 
     def __repr__(self) -> str:
         keys = ", ".join(column.key for column in self.columns)
@@ -96,6 +102,14 @@ class TableData:
         """
         shown = limited(self.rows, n, self.others)
         return self if shown is self.rows else self.part(shown, title)
+
+    def in_print(self: AnyTable) -> AnyTable:
+        """Return the rows that ``print`` and notebooks show; the title says how many there are."""
+        most = MOST_ROWS if self.most is None else self.most
+        if len(self) <= abs(most):
+            return self
+        which, rows = ("first", self.rows[:most]) if most > 0 else ("last", self.rows[most:])
+        return self.part(rows, f"{self.title} (the {which} {abs(most)} of {len(self):,} rows)".strip())
 
     def part(self: AnyTable, rows: Sequence[Row], title: str = "") -> AnyTable:
         """Return a table with some of the rows; data formats of a result that shows it write all rows.

@@ -231,9 +231,8 @@ class ReceptiveFields(Result, Mapping[str, ReceptiveField]):
         hidden = len(outputs) - MOST_OUTPUTS
         lines = [f"and {hidden} more output{'s' * (hidden != 1)}"] if hidden > 0 else []
         columns, rows = choose(RECEPTIVE_FIELDS, ReceptiveFieldColumns.DEFAULT), self.rows()
-        calls = Table("By call", columns, rows, prefix=None, n_digits=3)
-        title = f"The last {MOST_ROWS} of {len(rows)} calls" if len(rows) > MOST_ROWS else "By call"
-        return Answer("Receptive fields", figures, [calls.part(rows[-MOST_ROWS:], title)], lines)
+        calls = Table("By call", columns, rows, prefix=None, n_digits=3, most=-MOST_ROWS)
+        return Answer("Receptive fields", figures, [calls], lines)
 
     def __getitem__(self, name: str) -> ReceptiveField:
         found = next(iter(self._by_call[name]), None)

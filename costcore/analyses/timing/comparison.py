@@ -141,25 +141,28 @@ class TimeComparison(Result):
         self,
         ost: IO[str] | None = None,
         mode: str = "table",
-        unit: str | None = "autoaligned",
-        n_digits: int | None = 3,
+        unit: str | None = "auto",
+        n_digits: int | None = None,
         *,
-        by: str = "family",
+        by: str | None = None,
         top: int = 10,
     ) -> None:
-        """Write a table by family, or of the calls whose prediction is off by most, and the total.
+        """Write what ``print`` shows, or one table: by family, or of the calls whose prediction is off by most.
 
         Args:
             ost: the stream to write to; default: standard output at the time of the call.
-            mode: ``csv``, ``md``, ``table`` or ``color``.
-            unit: None for exact seconds; otherwise as in :meth:`costcore.Report.show_report`.
-            n_digits: digits after the decimal point, 0 to 10; None for 10.
-            by: ``family`` or ``call``.
+            mode: as for every result.
+            unit: None for exact seconds; otherwise as for every result.
+            n_digits: digits after the decimal point; default: as many as ``print`` shows.
+            by: ``family`` or ``call`` for one table; default: all of the result.
             top: number of calls.
 
         Raises:
             ValueError: if an argument is invalid.
         """
+        if by is None:
+            super().show(ost, mode, unit, n_digits)
+            return
         if by not in ("family", "call"):
             raise ValueError(f"by must be 'family' or 'call' (got {by!r})")
         table = self._table(by, top)
@@ -170,7 +173,8 @@ class TimeComparison(Result):
         names = self._columns(BY_FAMILY if by == "family" else CALLS)
         title = "By family, longest first" if by == "family" else "Calls whose prediction is off by most"
         rows = self.by_family().values() if by == "family" else self.worst(top)
-        return Table(title, choose(COLUMNS, names), [*map(self._entry, rows)], total=self._entry(self.total))
+        entries, total = [*map(self._entry, rows)], self._entry(self.total)
+        return Table(title, choose(COLUMNS, names), entries, total=total, prefix="autoaligned", n_digits=3)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the total, the sums by family and all groups in plain JSON types; times are in seconds."""

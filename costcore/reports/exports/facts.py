@@ -10,12 +10,9 @@ from costcore.ir import Tensor
 from costcore.ledger.caveats import n_assumptions, not_counted
 from costcore.numbers.symbolic import as_text
 from costcore.reports.data.report_data import ReportData
-from costcore.tables.costs import AMOUNTS
+from costcore.tables.quantities import registered
 from costcore.text.values import attribute_text, jsonable
 from costcore.trace.call import Call
-
-MEMORY_OF_CALLS = ("live", "live_peak", "saved")
-"""What the entries of calls have if memory was recorded: bytes alive after a call and while it runs, and those kept."""
 
 
 def call_facts(call: Call, entry: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -30,7 +27,8 @@ def call_facts(call: Call, entry: Mapping[str, Any] | None) -> dict[str, Any]:
     if entry is None:
         described["counted"] = f"no: {call.layer.op} has no cost"
     else:
-        described |= {key: entry[key] for key in (*AMOUNTS, *MEMORY_OF_CALLS) if key in entry}
+        numbers = (each.name for each in registered().values() if each.is_number and each.certainty == "exact")
+        described |= {name: entry[name] for name in numbers if name in entry}
     if call.times != 1:
         described["times"] = call.times
     described["inputs"] = ", ".join(f"{name}: {tensor_text(tensor)}" for name, tensor in layer.inputs.items())

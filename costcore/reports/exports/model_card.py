@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from costcore.ledger.ledger import flops_of
 from costcore.reports.data.report_data import ReportData
 from costcore.reports.exports.facts import status
-from costcore.reports.intensity import total_peak_flops
 from costcore.reports.serialization.to_json import to_dict, to_json
+from costcore.tables.quantities import numeric
 from costcore.text.values import jsonable
 from costcore.trace.run import FLOPS
 
 if TYPE_CHECKING:
     from costcore.analyses.memory.report import Memory
 
+COSTS = {"macs": "macs", "parameters": "n_params_model", "bytes_read": "mread", "bytes_written": "mwrite"}
+"""The quantities of every card, by their names in it."""
 
-def to_model_card(report: ReportData, input_shape: Any = None) -> str:
+
+def to_model_card(report: ReportData, input_shape: Any = None, columns: Sequence[str] = ()) -> str:
     """Return a YAML block for a model card: costs, convention, versions, and a hash of the report.
 
     Args:
         report: the report.
         input_shape: shape of the model's input, ``(1, 3, 224, 224)``; default: the shapes of the data that calls read
             and no call produces.
+        columns: further quantities, ``["fused_mrw", "flops@fvcore"]``, which are in the card by their own names.
+
+    Raises:
+        ValueError: if there is no quantity of a name, or if it is not a number.
+        CostError: if the report does not have it.
     """
-    total = report.total_report
+    named = {**COSTS, **{name: name for name in columns}}
     card = {
         "tool": f"costcore {report.trace.run.version}",
         "convention": report.trace.run.convention,
@@ -35,10 +42,7 @@ def to_model_card(report: ReportData, input_shape: Any = None) -> str:
         "frameworks": dict(report.trace.run.frameworks),
         "input_shape": _input_shapes(report) if input_shape is None else input_shape,
         **_counted(report),
-        "macs": total["macs"],
-        "parameters": total.get("n_params_model", total["n_params"]),
-        "bytes_read": total["mread"],
-        "bytes_written": total["mwrite"],
+        **{key: numeric(name).total(report.ledger) for key, name in named.items()},
         **({} if report.memory is None else _memory(report.memory)),
         "layout": report.trace.run.layout,
         "report_sha256": report_hash(report),
@@ -63,8 +67,8 @@ def _counted(report: ReportData) -> dict[str, Any]:
     unit = report.trace.run.unit
     if unit != FLOPS:
         return {"counted": report.ledger.total["flops"], "counted_unit": unit}
-    once = sum(flops_of(cost, True) * call.times for call, cost in report.ledger.counted)
-    return {"flops_fma_1": once, "flops_fma_2": total_peak_flops(report)}
+    prices = {"flops_fma_1": "flops_fma1", "flops_fma_2": "madd"}
+    return {key: numeric(name).total(report.ledger) for key, name in prices.items()}
 
 
 def _input_shapes(report: ReportData) -> list[list[Any]]:

@@ -17,20 +17,26 @@ from costcore.numbers.symbolic import as_text
 from costcore.reports.data.report_data import ReportData
 from costcore.reports.exports.facts import call_facts
 from costcore.tables.costs import AMOUNTS
+from costcore.tables.quantities import numeric
 from costcore.text.escape import printable
 from costcore.trace.call import Call
 
 NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.\-]")
 """What a name of a node of a graph of TensorFlow does not have."""
 
-TREE_IN_TEXT = ("module", "type", "n_params", "flops", "flops%", "macs", "mrw")
-"""The columns of the table of modules."""
+TOTALS = (*AMOUNTS, "peak_memory", "seconds")
+"""The quantities whose totals are scalars, of runs that have them."""
+
+OF_OPERATORS = ("flops", "mrw")
+"""The quantities whose sums by operator are scalars."""
 
 PRODUCER = 22
 """The version of the format of the graph, as ``torch.utils.tensorboard`` writes it."""
 
 
-def to_tensorboard(report: ReportData, logdir: str | PathLike[str], step: int, tables: Mapping[str, str]) -> None:
+def to_tensorboard(
+    report: ReportData, logdir: str | PathLike[str], step: int, tables: Mapping[str, str], columns: Sequence[str] = ()
+) -> None:
     """Write one event file.
 
     Args:
@@ -38,12 +44,14 @@ def to_tensorboard(report: ReportData, logdir: str | PathLike[str], step: int, t
         logdir: the directory of the run; it is made if it does not exist.
         step: the step of the scalars and of the text.
         tables: Markdown by title.
+        columns: further quantities, whose totals are scalars too.
 
     Raises:
-        CostError: if TensorBoard is not installed, or if a cost is symbolic.
+        ValueError: if there is no quantity of a name, or if it is not a number.
+        CostError: if TensorBoard is not installed, if a cost is symbolic, or if the report does not have a quantity.
         OSError: if the file cannot be written.
     """
-    scalars = dict(_scalars(report))
+    scalars = dict(_scalars(report, columns))
     for tag, value in scalars.items():
         if is_symbolic(value):
             raise CostError(f"{tag} is symbolic ({as_text(value)}). Substitute its dimensions first: report.subs(…).")
@@ -72,17 +80,17 @@ def markdown(show: Any, **options: Any) -> str:
     return out.getvalue()
 
 
-def _scalars(report: ReportData) -> Iterator[tuple[str, Any]]:
+def _scalars(report: ReportData, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """Yield the totals, and the costs by operator."""
-    total = report.ledger.total
-    yield from ((f"total/{key}", total[key]) for key in AMOUNTS if key in total)
-    if report.memory is not None:
-        yield "total/peak_memory", report.memory.peak
-    if "seconds" in total:
-        yield "total/measured_seconds", total["seconds"]
-    for op, entry in report.by("op").items():
-        for key in ("flops", "mrw"):
-            yield f"{key}_by_operator/{NOT_IN_NAMES.sub('_', op) or '_'}", entry[key]
+    ledger = report.ledger
+    known = {*ledger.total, *(["peak_memory"] if report.memory is not None else [])}
+    for name in dict.fromkeys([*filter(known.__contains__, TOTALS), *columns]):
+        found = numeric(name)
+        measured = "measured_" * (found.certainty == "measured")
+        yield f"total/{measured}{NOT_IN_NAMES.sub('_', name)}", found.total(ledger)
+    for op, calls in ledger.groups("op").items():
+        for name in OF_OPERATORS:
+            yield f"{name}_by_operator/{NOT_IN_NAMES.sub('_', op) or '_'}", numeric(name).of(ledger, calls)
 
 
 def _graph(report: ReportData) -> Any:

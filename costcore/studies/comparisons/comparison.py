@@ -13,13 +13,13 @@ from costcore.studies.comparisons.comment import to_comment
 from costcore.studies.comparisons.comparison_data import ComparisonData
 from costcore.studies.comparisons.differences import COMPARED
 from costcore.studies.comparisons.matching import Pair, by_module, by_order
-from costcore.studies.comparisons.memory import MOST_ROWS, first_rows
 from costcore.studies.comparisons.render import sections_of, to_text
 from costcore.studies.comparisons.to_json import to_dict
 from costcore.tables.answer import Answer
 from costcore.tables.fit import terminal_width
 from costcore.tables.quantities import numeric
 from costcore.tables.result import Result
+from costcore.tables.table_data import MOST_ROWS
 from costcore.text.targets import Target, save, writable
 
 MATCHINGS = ("module", "order")
@@ -40,10 +40,12 @@ class Comparison(Result, ComparisonData):
     """
 
     def _answer(self) -> Answer:
-        return Answer(" → ".join(self.names), (), [*map(first_rows, sections_of(self))], [*self.verdict, *self.notes])
+        return Answer(" → ".join(self.names), (), sections_of(self), [*self.verdict, *self.notes])
 
-    def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
-        return to_text(self, mode, MOST_ROWS).rstrip("\n")
+    def _text(
+        self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None, *, is_whole: bool = True
+    ) -> str:
+        return to_text(self, mode, None if is_whole else MOST_ROWS).rstrip("\n")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison in plain JSON types, symbolic expressions as text; schema ``costcore-comparison-1``."""
@@ -81,7 +83,7 @@ class Comparison(Result, ComparisonData):
     def show(  # type: ignore[override]  # documented with the limit in third place
         self, ost: IO[str] | None = None, mode: str = "table", limit: int | None = None
     ) -> None:
-        """Write the comparison to a stream.
+        """Write what ``print`` shows, with all rows of its tables, or another format.
 
         Args:
             ost: the stream; default: standard output.

@@ -11,12 +11,8 @@ from costcore.studies.comparisons.differences import BlockDelta, Delta
 from costcore.studies.comparisons.memory_sections import memory_sections
 from costcore.tables.answer import Answer
 from costcore.tables.result import Result
-from costcore.tables.table import Table
 from costcore.text.amounts import exact
 from costcore.trace.memory_ledger import KINDS
-
-MOST_ROWS = 20
-"""The maximum number of rows per table that ``print`` and notebooks show."""
 
 Group: TypeAlias = "tuple[str, str, str]"
 """What blocks have in common that are compared: their kind, their module, and their name or operator."""
@@ -41,8 +37,8 @@ class MemoryComparison(Result):
     def _answer(self) -> Answer:
         peak = self.figures["peak"]
         change = "equal" if peak.equal else exact(peak.difference, signed=True) + " B"
-        tables = map(first_rows, memory_sections(self.figures, self.by_kind, self.blocks))
-        return Answer(f"Peak of memory: {exact(peak.old)} B → {exact(peak.new)} B, {change}", (), [*tables])
+        tables = memory_sections(self.figures, self.by_kind, self.blocks)
+        return Answer(f"Peak of memory: {exact(peak.old)} B → {exact(peak.new)} B, {change}", (), tables)
 
     @property
     def figures(self) -> dict[str, Delta]:
@@ -84,9 +80,3 @@ def _groups(blocks: Iterable[Mapping[str, Any]], moved: Mapping[str, str]) -> di
         count, nbytes = found.get(group, (0, 0))
         found[group] = count + 1, nbytes + block["nbytes"]
     return found
-
-
-def first_rows(table: Table) -> Table:
-    """Return the rows that ``print`` and notebooks show."""
-    more = f" (the first {MOST_ROWS} of {len(table)} rows)" if len(table) > MOST_ROWS else ""
-    return table.part(table.rows[:MOST_ROWS], table.title + more)

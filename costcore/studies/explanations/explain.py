@@ -27,7 +27,9 @@ MOST_USED = ("macs", "torch", "fvcore", "timm", "thop", "ptflops", "ptflops-modu
 class Explanation(Result, ExplanationData):
     """Why somebody printed a number for a network; ``str`` of it gives the answer in sentences."""
 
-    def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
+    def _text(
+        self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None, *, is_whole: bool = True
+    ) -> str:
         return "\n".join(sentences.lines(self))
 
     def __repr__(self) -> str:

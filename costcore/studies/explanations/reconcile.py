@@ -87,8 +87,10 @@ class Reconciliation(Result):
         operators = f"{len(self.lines)} operator{'s' * (len(self.lines) != 1)}"
         return f"<Reconciliation: {' → '.join(self.names)}, {_grouped(self.difference, '+')} in {operators}>"
 
-    def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
-        return rendered(self._table().text(), mode).rstrip("\n")
+    def _text(
+        self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None, *, is_whole: bool = True
+    ) -> str:
+        return self._table()._text(mode, unit, n_digits, is_whole=is_whole)
 
     def _answer(self) -> Answer:
         ends = zip(("old", "new"), self.names, self.totals, strict=True)

@@ -86,7 +86,9 @@ class Readings(Result):
         """Return the rates of the last steps as text, followed by the notes."""
         return "\n".join([described(self.last, self.total, self.dtype), *self.notes])
 
-    def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
+    def _text(
+        self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None, *, is_whole: bool = True
+    ) -> str:
         return self.describe()
 
     def _answer(self) -> Answer:

@@ -114,14 +114,14 @@ class Plans(Result):
             seconds = self.best.seconds
             figures.append(Figure("seconds", "Step at least", seconds, "duration", str(self.best.setup.mesh), "bound"))
         rows = [_row(each) for each in self.plans]
-        table = Table("Plans that fit, least time with bubbles first", COLUMNS, rows, n_digits=2)
+        table = Table("Plans that fit, least time with bubbles first", COLUMNS, rows, n_digits=2, most=MOST_ROWS)
         remarks = [
             f"limit: {self.limit.describe()}",
             f"memory of more than {DEPTHS[1]} blocks is on the line through captures of {DEPTHS[0]} and {DEPTHS[1]}; "
             "all blocks of the best plan were captured",
             "times are bounds, without latencies and what stages send each other; the order has bubbles of pipelines",
         ]
-        return Answer(f"Plans on {self.device.name}", figures, [table.part(rows[:MOST_ROWS])], remarks)
+        return Answer(f"Plans on {self.device.name}", figures, [table], remarks)
 
     def to_dict(self) -> dict[str, Any]:
         """Return every plan that was tried in plain JSON types: those that fit in order, then those left out."""

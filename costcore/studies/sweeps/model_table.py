@@ -18,9 +18,6 @@ from costcore.tables.result import Result
 from costcore.tables.table import Table
 from costcore.text.table import Column
 
-MOST_ROWS = 40
-"""The maximum number of rows that ``print`` and notebooks show."""
-
 NAME, STATUS = Column("name", "Model"), Column("status", "Status")
 
 
@@ -54,27 +51,18 @@ class ModelTable(Result):
         return [row for row in self.rows if row.failed]
 
     def show(
-        self,
-        ost: IO[str] | None = None,
-        mode: str = "table",
-        unit: str | None = "autoaligned",
-        n_digits: int | None = 2,
+        self, ost: IO[str] | None = None, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None
     ) -> None:
-        """Write the table to a stream.
-
-        Args:
-            ost: the stream; default: standard output.
-            mode: see :meth:`Report.show_report`.
-            unit: see :meth:`Report.show_report`.
-            n_digits: see :meth:`Report.show_report`.
-
-        Raises:
-            TypeError, ValueError: if an argument is invalid.
-        """
+        """Write the table, with all of its rows; arguments as for :meth:`costcore.tables.table.Table.show`."""
         if mode in ("json", "html"):
             super().show(ost, mode)
-            return
-        self._table.show(ost, mode, unit, n_digits)
+        else:
+            self._table.show(ost, mode, unit, n_digits)
+
+    def _text(
+        self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None, *, is_whole: bool = True
+    ) -> str:
+        return self._table._text(mode, unit, n_digits, is_whole=is_whole)
 
     @property
     def _table(self) -> Table:
@@ -82,15 +70,10 @@ class ModelTable(Result):
         always = ("name", "flops", "macs", "n_params")
         dropped_first = [each for each in reversed([*self.arguments, *self.columns]) if each not in always]
         rows = [*map(_entry, self.rows)]
-        return Table("All rows", columns, rows, prefix="autoaligned", n_digits=2, dropped_first=dropped_first)
+        return Table("Models", columns, rows, prefix="autoaligned", n_digits=2, dropped_first=dropped_first)
 
     def _answer(self) -> Answer:
-        """Return the table, with its first and last rows if it is long."""
-        table, half = self._table, MOST_ROWS // 2
-        if len(table) > MOST_ROWS:
-            title = f"The first and the last {half} of {len(table):,} rows"
-            table = table.part([*table.rows[:half], *table.rows[-half:]], title)
-        return Answer(self._count, (), [table])
+        return Answer(self._count, (), [self._table])
 
     def to_dataframe(self) -> Any:
         """Return a ``pandas.DataFrame`` with one row per model: name, arguments, figures, ``status`` and ``failed``.

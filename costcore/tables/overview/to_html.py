@@ -37,7 +37,7 @@ def to_html(answer: Answer) -> str:
     blocks = [
         f"<p><strong>{_text(answer.title)}</strong></p>",
         f"<table><tbody>{figures}</tbody></table>" if figures else "",
-        *map(_part, answer.tables),
+        *(_part(each.in_print()) for each in answer.tables),
         _remarks(answer.remarks),
         _tree(answer.tree, answer.unit) if answer.tree is not None and answer.tree["children"] else "",
     ]

@@ -12,7 +12,13 @@ from costcore.text.escape import printable
 from costcore.text.table import TextTable
 
 
-def to_text(answer: Answer, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
+def to_text(
+    answer: Answer,
+    mode: str = "table",
+    unit: str | None = "auto",
+    n_digits: int | None = None,
+    is_whole: bool = True,
+) -> str:
     """Return the title, one line per figure, the tables that are open, and the remarks.
 
     Args:
@@ -20,10 +26,12 @@ def to_text(answer: Answer, mode: str = "table", unit: str | None = "auto", n_di
         mode: name of the renderer of the tables.
         unit: the prefix of amounts; ``auto`` for that of each table.
         n_digits: digits after the decimal point; None for as many as the answer and each table have.
+        is_whole: whether long tables have all of their rows.
     """
+    shown = answer.tables if is_whole else [each.in_print() for each in answer.tables]
     tables = [
         f"{printable(each.title)}:\n{rendered(each.shown(unit, n_digits), mode)}".rstrip("\n")
-        for each in answer.tables
+        for each in shown
         if each.is_open and each.rows
     ]
     figures = _figures(figures_of(answer, unit, n_digits))

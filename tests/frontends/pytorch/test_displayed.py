@@ -16,6 +16,7 @@ import torch
 import costcore
 from costcore import ComputationalCostHook, Tensor, TrainingLedger, estimate
 from costcore.tables.result import Result
+from costcore.tables.table_data import MOST_ROWS
 from tests.core.analyses.measured.runs import linear, profiled, trace_of
 from tests.core.analyses.timing.toy_calibration import calibrated_device
 from tests.core.tables.overview.test_overview import Elements
@@ -179,6 +180,9 @@ OWN_SCHEMAS = {
 }
 """The package and the name of the schema of results with a documented format."""
 
+ONE_TEXT = ("FusedView", "View", "Explanation", "MFUMeter")
+"""Results whose text is a sentence, without their tables."""
+
 OWN_CSV = ("Report", "ComputationalCostHook", "FusedView", "View")
 
 
@@ -238,12 +242,30 @@ def test_every_file_has_its_suffix(name, tmp_path):
         path = tmp_path / f"result{suffix}"
         result.save(path)
         assert path.read_text("utf-8").strip()
-    assert (tmp_path / "result.txt").read_text("utf-8") == f"{result}\n"
+    assert (tmp_path / "result.txt").read_text("utf-8").rstrip("\n") == written(result)
     assert (tmp_path / "result.html").read_text("utf-8").startswith("<!DOCTYPE html>")
+
+
+def written(result) -> str:
     out = io.StringIO()
     result.show(out)
-    if name not in ("TimeComparison", "ModelTable", "Comparison"):  # show a table by default, and all of its rows
-        assert out.getvalue() == f"{result}\n"
+    return out.getvalue().rstrip("\n")
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_show_writes_what_print_shows_with_all_rows(name, monkeypatch):
+    result = RESULTS[name]()
+    tables = [table for table in result._answer().tables if table.most is None]
+    assert written(result) == str(result) or max(map(len, tables)) > MOST_ROWS
+    tables = [table for table in tables if table.is_open or name == "Comparison"]
+    monkeypatch.setattr("costcore.tables.table_data.MOST_ROWS", 1)
+    monkeypatch.setattr("costcore.studies.comparisons.comparison.MOST_ROWS", 1)
+    long = name not in ONE_TEXT and any(len(table) > 1 for table in tables)
+    assert (len(written(result)) > len(str(result))) == long
+    if long and name != "Comparison":
+        assert "(the first 1 of " in str(result) and "(the first 1 of " in result._repr_markdown_()
+        assert "(the first 1 of " in result._repr_html_()
+    assert "(the first " not in written(result) + result.to_markdown() + result.to_html()
 
 
 def test_a_page_of_a_result_has_no_script():
