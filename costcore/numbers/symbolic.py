@@ -205,6 +205,9 @@ def coefficients(dim: Any) -> Mapping[Any, Any]:
 HIGHEST_DEGREE = 16
 """Products of more symbols than this do not occur as sizes of networks, and sympy is too slow for them."""
 
+HIGHEST_DEGREE_OF_SHAPE = 64 * HIGHEST_DEGREE
+"""The highest degree of a number of elements: NumPy and PyTorch have tensors of up to 64 axes."""
+
 
 @lru_cache(maxsize=MOST_KEPT)
 def degree(dim: Any) -> int:

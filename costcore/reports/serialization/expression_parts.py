@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from costcore.errors import CostError
 from costcore.numbers.dims import gcd
-from costcore.numbers.symbolic import DEEPEST, HIGHEST_DEGREE
+from costcore.numbers.symbolic import DEEPEST, HIGHEST_DEGREE_OF_SHAPE
 
 MOST_BITS = 4096
 """The maximum size of a number in bits, and of the sum of the coefficients of an expanded expression."""
@@ -17,8 +17,8 @@ MOST_BITS = 4096
 MOST_DENOMINATOR_BITS = 1024
 """The maximum size of the common denominator of an expression in bits."""
 
-HIGHEST_POWER = 8 * HIGHEST_DEGREE
-"""The maximum degree of an expression: that of the number of elements of a tensor with eight axes."""
+HIGHEST_POWER = 2 * HIGHEST_DEGREE_OF_SHAPE
+"""The maximum degree of an expression: that of a product of every element of a tensor with every one of another."""
 
 DEEPEST_FUNCTIONS = DEEPEST + 8
 """The maximum number of functions inside one another; formulas apply some to sizes, which have :data:`DEEPEST`."""

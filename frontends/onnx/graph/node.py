@@ -11,7 +11,7 @@ import numpy as np
 from costcore.errors import CostError
 from costcore.ir import prod
 from costcore.numbers.dims import Dim, is_symbolic
-from costcore.numbers.symbolic import DEEPEST, HIGHEST_DEGREE, degree, depth
+from costcore.numbers.symbolic import DEEPEST, HIGHEST_DEGREE, HIGHEST_DEGREE_OF_SHAPE, degree, depth
 
 from ..schema.constraints import Constraints
 from ..schema.signature import Signature, attribute_value, type_name, types_of_any_version
@@ -351,7 +351,7 @@ def check_size(value: Value, node: Node) -> None:
     Raises:
         CostError: for such a dimension; the message includes the node.
     """
-    count = 1
+    count, factors = 1, 0
     for d in value.shape or ():
         if isinstance(d, int):
             if not 0 <= d < DIMENSION_LIMIT:
@@ -368,5 +368,11 @@ def check_size(value: Value, node: Node) -> None:
                 f"has an output dimension with more than {DEEPEST} roundings inside one another; give numbers for its "
                 "symbols"
             )
+        else:
+            factors += degree(d)
+    if factors > HIGHEST_DEGREE_OF_SHAPE:
+        raise node.error(
+            f"has an output whose sizes have more than {HIGHEST_DEGREE_OF_SHAPE} factors; give numbers for its symbols"
+        )
     if count >= DIMENSION_LIMIT:
         raise node.error("has an output of 2**4096 elements or more")

@@ -204,6 +204,16 @@ def test_an_attribute_that_a_file_cannot_contain_is_an_error():
         one_call(attrs={"a": sympy.sin(n)}).to_json()
 
 
+@pytest.mark.parametrize("shape", [(n,) * 129, (n**16,) * 64], ids=["129-axes", "64-axes-of-16-factors"])
+def test_a_shape_of_many_factors_comes_back(shape):
+    elements = n ** (129 if len(shape) == 129 else 64 * 16)
+    report = one_call(flops=elements, shape=shape)
+    again = Report.from_json(report.to_json())
+    assert again.total_report == report.total_report
+    assert again.trace == report.trace
+    assert again.subs(n=2).total_report["flops"] == elements.subs(n, 2)
+
+
 def test_a_symbolic_report_can_be_substituted_after_it_was_read(toy):
     with ComputationalCostHook() as hook:
         toy.run("toy::Dense", (n, 3), weight=1)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from onnx import AttributeProto, ModelProto, TensorProto, helper
+from sympy import Symbol
 
 from costcore import CostError, CostWarning, estimate
 from costcore.cli.main import main
@@ -431,6 +432,16 @@ def outer_sums(times: int) -> ModelProto:
         pairs = g("Add", g("Reshape", x, g.number(-1, 1)), g("Reshape", x, g.number(1, -1)))
         x = g("Concat", x, g("Reshape", pairs, g.number(-1)), axis=0)
     return g.model({"x": ("n",)}, x)
+
+
+def test_shapes_of_too_many_factors_are_refused_as_no_report_could_be_read_back():
+    g = Graph()
+    n = Symbol("n", integer=True, positive=True)
+    squares = g("Tile", "x", g("Shape", "x"))  # every size n becomes n², two factors each: 1,024, then 1,026
+    assert estimate(g.model({"x": ("n",) * 512}, squares)).total_report["mwrite"] == 4 * n**1024
+    g = Graph()
+    with pytest.raises(CostError, match="whose sizes have more than 1024 factors; give numbers for its symbols"):
+        estimate(g.model({"x": ("n",) * 513}, g("Tile", "x", g("Shape", "x"))))
 
 
 def test_sizes_that_are_high_powers_of_a_symbol_are_given_up():
