@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 import pluggy
 
 from costcore import hookspecs
-from costcore.errors import CostError
+from costcore.errors import CostError, CostWarning
 from costcore.messages import short_repr, unknown
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ P = ParamSpec("P")
 _CACHE_CLEARERS: list[Callable[[], None]] = []
 """The functions that clear the cache of each :func:`cached` function."""
 
+_LEFT_OUT: dict[str, None] = {}
+"""What was wrong with installed plug-ins that are left out, as sentences in the order in which it was found."""
+
 
 def cached(function: Callable[P, Item]) -> Callable[P, Item]:
     """Cache the results of a function until a plug-in is registered or unregistered."""
@@ -56,11 +60,11 @@ def clear_caches() -> None:
 def manager() -> pluggy.PluginManager:
     """Return the plug-in manager, which is created by the first call.
 
-    The environment variable ``COSTCORE_DISABLE_PLUGINS`` disables installed plug-ins: their names, separated by commas.
-
-    Raises:
-        CostError: if a plug-in cannot be imported, or has an unknown hook or a hook with an unknown argument.
+    An installed plug-in that cannot be imported, or has an unknown hook or a hook with an unknown argument, is left out
+    with a warning. The environment variable ``COSTCORE_DISABLE_PLUGINS`` disables installed plug-ins: their names,
+    separated by commas.
     """
+    _LEFT_OUT.clear()
     plugins = pluggy.PluginManager(hookspecs.NAME)
     plugins.add_hookspecs(hookspecs)
     for name in BUILTIN:
@@ -69,9 +73,11 @@ def manager() -> pluggy.PluginManager:
         plugins.set_blocked(name.strip())
     for point in entry_points(hookspecs.NAME):
         if not plugins.has_plugin(point.name) and not plugins.is_blocked(point.name):
-            with _errors_of_plugin(point.name, "cannot be loaded"):
+            plugin = None
+            with _left_out_if_broken(point.name, "cannot be loaded"):
                 plugin = point.load()
-            _add(plugins, plugin, point.name)
+            if plugin is not None:
+                _add(plugins, plugin, point.name)
     return plugins
 
 
@@ -98,8 +104,10 @@ def functions_from_plugins(hook: str, lazy_type: type[Mapping[str, Any]] | None 
         hook: the hook.
         lazy_type: type of tables that import functions when they are read; these are not read here.
 
+    An installed plug-in that fails or returns anything else is left out with a warning.
+
     Raises:
-        CostError: if a plug-in fails or returns anything else; the message includes its name.
+        CostError: if a plug-in that this process registered does; the message includes its name.
     """
 
     def checked(result: Any) -> Mapping[str, Any]:
@@ -118,8 +126,10 @@ def functions_from_plugins(hook: str, lazy_type: type[Mapping[str, Any]] | None 
 def objects_from_plugins(hook: str, item_type: type[Item], **arguments: Any) -> Iterator[list[Item]]:
     """Yield the objects that each plug-in returns for ``hook``, those of built-in plug-ins first.
 
+    An installed plug-in that fails or returns objects of another type is left out with a warning.
+
     Raises:
-        CostError: if a plug-in fails or returns objects of another type; the message includes its name.
+        CostError: if a plug-in that this process registered does; the message includes its name.
     """
 
     def checked(result: Any) -> list[Item]:
@@ -139,7 +149,8 @@ def _results(hook: str, checked: Callable[[Any], Item], **arguments: Any) -> Ite
     plugins = manager()
     for name, plugin in {i.plugin_name: i.plugin for i in getattr(plugins.hook, hook).get_hookimpls()}.items():
         all_others = [other for other in plugins.get_plugins() if other is not plugin]
-        with _errors_of_plugin(name, f"failed in {hook}"):
+        results: list[Item] = []
+        with _left_out_if_broken(name, f"failed in {hook}"):
             results = [checked(result) for result in plugins.subset_hook_caller(hook, all_others)(**arguments)]
         yield from reversed(results)
 
@@ -148,14 +159,14 @@ def _add(plugins: pluggy.PluginManager, plugin: Any, name: str | None) -> None:
     """Register ``plugin``. If it is refused, remove it from the manager again."""
     was_registered = plugins.is_registered(plugin)
     shown_name = name or str(getattr(plugin, "__name__", type(plugin).__name__))
-    try:
-        with _errors_of_plugin(shown_name, "cannot be registered"):
+    with _left_out_if_broken(shown_name, "cannot be registered"):
+        try:
             plugins.register(plugin, name)
             _check_hooks(plugins, plugin)
-    except CostError:
-        if plugins.is_registered(plugin) and not was_registered:
-            plugins.unregister(plugin)
-        raise
+        except Exception:
+            if plugins.is_registered(plugin) and not was_registered:
+                plugins.unregister(plugin)
+            raise
 
 
 def _check_hooks(plugins: pluggy.PluginManager, plugin: Any) -> None:
@@ -167,21 +178,32 @@ def _check_hooks(plugins: pluggy.PluginManager, plugin: Any) -> None:
 
 
 @contextmanager
-def _errors_of_plugin(name: str, problem: str) -> Iterator[None]:
-    """Turn any exception of a plug-in into a ``CostError`` that includes the name of the plug-in."""
+def _left_out_if_broken(name: str, problem: str) -> Iterator[None]:
+    """Warn of an installed plug-in that raises any exception, which is left out.
+
+    Raises:
+        CostError: if this process registered the plug-in itself; the message includes its name.
+    """
     try:
         yield
     except (Exception, SystemExit) as error:
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise CostError(f"plug-in {name!r} {problem}: {reason}{_how_to_disable(name)}") from error
+        reason = f"plug-in {name!r} {problem}: {type(error).__name__}: {' '.join(str(error).split())}"
+        point = next((each for each in entry_points(hookspecs.NAME) if each.name == name), None)
+        if point is None:
+            raise CostError(reason) from error
+        if reason not in _LEFT_OUT:
+            uninstall = f" uninstall it (pip uninstall {point.dist.name}) or" if point.dist else ""
+            how = f"To be rid of this warning,{uninstall} set {DISABLE_VARIABLE}={name}."
+            warnings.warn(f"{reason} (entry point {name} = {point.value}). It is left out. {how}", CostWarning, 1)
+            _LEFT_OUT[reason] = None
 
 
-def _how_to_disable(name: str) -> str:
-    """Return how to disable an installed plug-in; empty for a plug-in that this process registered itself."""
-    points = {point.name: point for point in entry_points(hookspecs.NAME)}
-    if name not in points:
-        return ""
-    return f" (entry point {name} = {points[name].value}). To disable it, set {DISABLE_VARIABLE}={name}."
+def with_left_out(message: str) -> str:
+    """Return a message that something does not exist, with the plug-ins that are left out and may have it."""
+    if not _LEFT_OUT:
+        return message
+    sentences = [message if message.endswith((".", "?")) else f"{message}."]
+    return " ".join([*sentences, *(f"{reason[0].upper()}{reason[1:]}; it is left out." for reason in _LEFT_OUT)])
 
 
 def entry_points(group: str) -> Iterable[EntryPoint]:

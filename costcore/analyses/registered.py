@@ -9,7 +9,7 @@ from costcore.analyses.analysis import Analysis
 from costcore.errors import CostError
 from costcore.import_paths import imported
 from costcore.messages import unknown
-from costcore.plugins import cached, objects_from_plugins
+from costcore.plugins import cached, objects_from_plugins, with_left_out
 
 
 @cached
@@ -35,7 +35,7 @@ def analyzed(report: Any, name: str, options: Mapping[str, Any]) -> Any:
         ValueError: if there is no analysis of that name.
     """
     if name not in analyses():
-        raise ValueError(unknown("analysis", name, analyses()))
+        raise ValueError(with_left_out(unknown("analysis", name, analyses())))
     return imported(analyses()[name].compute)(report, **options)
 
 

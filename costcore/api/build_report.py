@@ -11,6 +11,7 @@ from costcore.errors import AssumedReportError, CostError, CostWarning, Incomple
 from costcore.ir import Pattern
 from costcore.ledger.caveats import uncounted_operators
 from costcore.messages import unknown
+from costcore.plugins import with_left_out
 from costcore.registry.custom import CustomCalculators
 from costcore.reports.report import Report
 from costcore.trace.call import Assumption, Call, Uncounted, with_names
@@ -160,7 +161,7 @@ def warn_about(
         if uncounted is Uncounted.CALCULATOR_FAILED:
             failures.append(f"{reason} ({affected}{location})")
         else:
-            message = f"{reason}: {affected} not counted{location}; {uncounted.hint}"
+            message = with_left_out(f"{reason}: {affected} not counted{location}; {uncounted.hint}")
             warnings.warn(message, CostWarning, stacklevel=stacklevel)
     if failures:
         raise CostError(
@@ -185,7 +186,8 @@ def _refused(report: Report) -> IncompleteReportError:
     """Return the error for a report that ``strict`` refuses."""
     error: IncompleteReportError
     if operators := uncounted_operators(report.trace):
-        error = PartialReportError(f"the report is partial; not counted: {'; '.join(map(str, operators))}")
+        message = f"the report is partial; not counted: {'; '.join(map(str, operators))}"
+        error = PartialReportError(with_left_out(message))
     else:
         made = "; ".join(map(str, report.assumptions))
         error = AssumedReportError(

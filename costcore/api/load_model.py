@@ -24,7 +24,8 @@ from costcore.ir import BITS, Tensor
 from costcore.ledger.caveats import EVALUATION, TRAIN, mode_of
 from costcore.messages import did_you_mean, short_repr, unknown
 from costcore.numbers.dims import whole_number
-from costcore.registry.frontends import frontend_of, is_supported, reader_of, specs
+from costcore.plugins import with_left_out
+from costcore.registry.frontends import frontend_of, is_supported, needs_package, reader_of, specs
 from costcore.registry.libraries import is_saved_report, library_model, library_target
 from costcore.reports.data.report_data import ReportData
 
@@ -224,17 +225,18 @@ def check_target(target: str) -> None:
             f"returns torch.export.load({target!r})."
         )
     if reader := READERS_TO_INSTALL.get(Path(target).suffix):
-        raise ValueError(f"{target!r} is read by the package {reader}, which is not installed: pip install {reader}")
+        raise ValueError(with_left_out(needs_package(repr(target), reader)))
     suffixes = " or ".join(suffix for spec in specs().values() for suffix in spec.suffixes)
     libraries = "".join(f"{prefix}:NAME, " for spec in specs().values() for prefix in spec.libraries)
     problem = "a directory, not a model" if target and is_folder(target) else "not a model"
     module, _, factory = target.rpartition(".")
     is_dotted = not is_folder(target) and all(part.isidentifier() for part in target.split(".")) and module
     hint = f". Did you mean {f'{module}:{factory}'!r}?" if is_dotted else ""
-    raise ValueError(
+    message = (
         f"{target!r} is {problem} (expected a path ending in {suffixes}, package.module:factory, file.py:factory, "
         f"{libraries}or a report saved as .json){hint}"
     )
+    raise ValueError(with_left_out(message))
 
 
 def _targets_in(path: str) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from typing import Any
 
 from costcore.cli.commands import named
 from costcore.cli.encoding import never_fail
 from costcore.cli.exit_codes import FAILURE, INTERRUPTED
-from costcore.errors import CostError
+from costcore.errors import CostError, CostWarning
 
 REPORT = "costcore.cli.report:main"
 """The function that runs ``costcore MODEL``."""
@@ -20,10 +23,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     try:
         never_fail()
-        command = named(argv[0]) if argv else None
-        module, _, function = (REPORT if command is None else command.path).partition(":")
-        return int(getattr(import_module(module), function)(argv if command is None else argv[1:]))
-    except CostError as error:  # a broken plug-in: the parser needs the renderers and frontends of plug-ins
+        with _warnings_as_lines():
+            command = named(argv[0]) if argv else None
+            module, _, function = (REPORT if command is None else command.path).partition(":")
+            return int(getattr(import_module(module), function)(argv if command is None else argv[1:]))
+    except CostError as error:  # plug-ins that exclude each other: the parser needs their renderers and frontends
         from costcore.cli.running import print_message
 
         print_message(f"costcore: {error}")
@@ -31,3 +35,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("costcore: interrupted", file=sys.stderr)
         return INTERRUPTED
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Print each warning of costcore, such as that a plug-in is left out, as one line of standard error."""
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
+        if not issubclass(category, CostWarning):
+            return show_others(message, category, *place, **options)
+        from costcore.cli.running import print_message
+
+        print_message(f"costcore: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", CostWarning)
+        show_others, warnings.showwarning = warnings.showwarning, show
+        yield

@@ -12,6 +12,7 @@ from typing import Any
 from costcore.api.load_model import INPUT_FORMS
 from costcore.errors import CostError
 from costcore.messages import did_you_mean
+from costcore.plugins import with_left_out
 from costcore.registry.frontends import specs
 from costcore.text.units import UNITS
 from costcore.trace.run import LEVELS
@@ -83,7 +84,7 @@ def parse_arguments(parser: argparse.ArgumentParser, argv: Sequence[str] | None)
     args, unknown = parser.parse_known_args(argv)
     if unknown:
         flags = re.findall(r"--[a-z-]+", parser.format_help())
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(unknown, flags)}")
+        parser.error(with_left_out(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(unknown, flags)}"))
     return args
 
 

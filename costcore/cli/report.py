@@ -35,6 +35,7 @@ from costcore.import_paths import imported
 from costcore.ledger.caveats import MODES_WITH_REMARKS, remarks_on_mode
 from costcore.ledger.checks import check_depth, check_top
 from costcore.messages import did_you_mean, unknown
+from costcore.plugins import with_left_out
 from costcore.reports.data.fused_groups import FUSED, FusedColumns, unfused
 from costcore.reports.data.table_of_report import PARTS, check_parts
 from costcore.reports.exports import by_suffix
@@ -246,9 +247,8 @@ def main(argv: Sequence[str]) -> int:
     parser = build_parser()
     if argv and argv[0].isalpha() and not is_folder(argv[0]):
         known = sorted(commands())
-        parser.error(
-            f"{argv[0]!r} is not a model or a command (commands: {', '.join(known)}){did_you_mean(argv[:1], known)}"
-        )
+        problem = f"{argv[0]!r} is not a model or a command (commands: {', '.join(known)})"
+        parser.error(with_left_out(f"{problem}{did_you_mean(argv[:1], known)}"))
     return run_command(parser, argv, _report_model)
 
 

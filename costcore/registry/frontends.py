@@ -22,7 +22,7 @@ from costcore.errors import (
 from costcore.files import is_file, is_folder
 from costcore.frontend import ABILITIES, Frontend, FrontendSpec
 from costcore.messages import did_you_mean, short_repr, unknown
-from costcore.plugins import cached, objects_from_plugins
+from costcore.plugins import cached, objects_from_plugins, with_left_out
 from costcore.translate import Row
 
 _HEAD = 2**16
@@ -78,7 +78,7 @@ def load(name: str) -> Frontend:
         CostError: if its framework cannot be imported.
     """
     if name not in specs():
-        raise ValueError(unknown("frontend", name, sorted(specs())))
+        raise ValueError(with_left_out(unknown("frontend", name, sorted(specs()))))
     return cast(Frontend, _imported(specs()[name], specs()[name].path))
 
 
@@ -108,7 +108,7 @@ def needed_ability(name: str, model: object, what: str) -> Any:
     spec = frontend_of(model)
     if name not in spec.abilities:
         able = " or ".join(each.models[0] for each in specs().values() if name in each.abilities and each.models)
-        raise CostError(f"{what} needs {able} (got a model of the {spec.name} frontend)")
+        raise CostError(with_left_out(f"{what} needs {able} (got a model of the {spec.name} frontend)"))
     return ability(spec, name)
 
 
@@ -198,7 +198,7 @@ def frontend_of(model: object) -> FrontendSpec:
     for name in dict.fromkeys([*loaded(), *readers]):
         if load(name).accepts(model):
             return specs()[name]
-    raise CostError(_unsupported(model))
+    raise CostError(with_left_out(_unsupported(model)))
 
 
 def is_supported(model: object) -> bool:
@@ -216,7 +216,7 @@ def _unsupported(model: object) -> str:
         if path.endswith(EXPORTED_PROGRAM_SUFFIX):
             return f"{shown} is an exported program. Load it with torch.export.load, and pass the result."
         if reader := READERS_TO_INSTALL.get(Path(path).suffix):
-            return f"{shown} is read by the package {reader}, which is not installed: pip install {reader}"
+            return needs_package(shown, reader)
         if path.endswith(".json"):
             return f"{shown} is not a model. If it is a saved report, read it with Report.from_json."
         if is_folder(path):
@@ -226,6 +226,17 @@ def _unsupported(model: object) -> str:
     elif isinstance(model, type):
         return f"{model.__name__} is a class, not a model. Pass an instance, {model.__name__}(…)."
     return f"{shown} ({type(model).__name__}) is not a supported model (expected {_supported()})"
+
+
+def needs_package(shown: str, package: str) -> str:
+    """Return the message for a file that the frontend in another package reads, and what to do to have it."""
+    from importlib.metadata import PackageNotFoundError, distribution  # slow, and only an error needs it
+
+    try:
+        distribution(package)
+    except PackageNotFoundError:
+        return f"{shown} is read by the package {package}, which is not installed: pip install {package}"
+    return f"{shown} is read by the package {package}, whose plug-in is disabled or left out"
 
 
 def _supported() -> str:

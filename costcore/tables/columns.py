@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from costcore.messages import unknown
+from costcore.plugins import with_left_out
 from costcore.tables.quantities import column_of, is_quantity, registered
 from costcore.tables.quantity import Quantity
 from costcore.text.table import Column
@@ -216,7 +217,7 @@ def with_quantities(columns: Mapping[str, Column], names: Sequence[str | Quantit
     own = [None if isinstance(name, Quantity) else columns.get(name) for name in names]
     pairs = list(zip(names, own, strict=True))
     if missing := [name for name, column in pairs if column is None and not is_quantity(name)]:
-        raise ValueError(unknown("column", missing, dict.fromkeys((*columns, *registered()))))
+        raise ValueError(with_left_out(unknown("column", missing, dict.fromkeys((*columns, *registered())))))
     return [column_of(name) if column is None else column for name, column in pairs]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.messages import unknown
-from costcore.plugins import cached, objects_from_plugins
+from costcore.plugins import cached, objects_from_plugins, with_left_out
 from costcore.tables.costs import COSTS
 from costcore.tables.quantity import Quantity, check_quantity
 from costcore.text.table import Column
@@ -51,7 +51,7 @@ def _found(name: str) -> Quantity:
     stem, _, parameter = name.partition("@")
     family = _with_parameter(stem)
     if family is None or family.at is None:
-        raise ValueError(unknown("column", name, known))
+        raise ValueError(with_left_out(unknown("column", name, known)))
     if not parameter:
         raise ValueError(f"column {name!r} needs a parameter: {family.name}")
     return family.at(parameter)
@@ -110,7 +110,7 @@ def numeric(name: str) -> Quantity:
         ValueError, CostError, OSError: as :func:`quantity`; also if its values are text.
     """
     if not is_quantity(name):
-        raise ValueError(unknown("column", name, numbers()))
+        raise ValueError(with_left_out(unknown("column", name, numbers())))
     found = quantity(name)
     if not found.is_number:
         raise ValueError(f"column {name!r} is text (expected a number, such as macs)")

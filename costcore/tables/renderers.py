@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping
 
 from costcore.errors import CostError
 from costcore.messages import qualified_name, short_repr, unknown
-from costcore.plugins import cached, functions_from_plugins, hookimpl
+from costcore.plugins import cached, functions_from_plugins, hookimpl, with_left_out
 from costcore.text.escape import escaped, printable, shortened
 from costcore.text.table import Renderer, TextTable
 
@@ -48,7 +48,7 @@ def renderer_for(mode: str) -> Renderer:
         raise TypeError(f"mode must be a name (got {mode!r})")
     if mode not in renderers():
         hint = ". For an HTML page use report.to_html()." if mode == "html" else ""
-        raise ValueError(unknown("mode", mode, renderers()) + hint)
+        raise ValueError(with_left_out(unknown("mode", mode, renderers()) + hint))
     return renderers()[mode]
 
 

@@ -11,7 +11,7 @@ from costcore.analyses.conventions.convention import Convention
 from costcore.analyses.conventions.expression import ConventionError
 from costcore.analyses.conventions.toml import read_convention
 from costcore.messages import unknown
-from costcore.plugins import cached, objects_from_plugins
+from costcore.plugins import cached, objects_from_plugins, with_left_out
 
 DATA = Path(__file__).parent / "data"
 
@@ -45,7 +45,7 @@ def named(convention: str | PathLike[str]) -> Convention:
     name, is_stated, release = str(convention).partition("==")
     found = _by_any_name().get(name)
     if found is None:
-        raise ValueError(unknown("convention", name, [*_known(), "the path of a .toml file"]))
+        raise ValueError(with_left_out(unknown("convention", name, [*_known(), "the path of a .toml file"])))
     if not is_stated:
         return found
     if not release[:1].isdigit():

@@ -9,7 +9,7 @@ from pathlib import Path
 from costcore.analyses.devices.device import Device
 from costcore.analyses.devices.toml import read_device
 from costcore.messages import did_you_mean
-from costcore.plugins import cached, objects_from_plugins
+from costcore.plugins import cached, objects_from_plugins, with_left_out
 
 DATA = Path(__file__).parent / "data"
 
@@ -43,8 +43,10 @@ def named(device: str | PathLike[str] | Device) -> Device:
         names = [*(alias for each in _known().values() for alias in each.aliases), *_known()]
         near = did_you_mean([str(device)], names) or "."
         raise ValueError(
-            f"unknown device {str(device)!r}{near} `costcore devices` lists the {len(_known())} known ones; the path "
-            "of a .toml file is one of your own"
+            with_left_out(
+                f"unknown device {str(device)!r}{near} `costcore devices` lists the {len(_known())} known ones; the "
+                "path of a .toml file is one of your own"
+            )
         )
     return found
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from costcore.errors import CostError
 from costcore.import_paths import imported
 from costcore.messages import unknown
-from costcore.plugins import cached, objects_from_plugins
+from costcore.plugins import cached, objects_from_plugins, with_left_out
 
 HERE = Path(__file__).parent
 
@@ -80,5 +80,5 @@ def exported(report: Any, name: str, options: Mapping[str, Any]) -> str:
         ValueError: if there is no export of that name.
     """
     if name not in exports():
-        raise ValueError(unknown("export", name, exports()))
+        raise ValueError(with_left_out(unknown("export", name, exports())))
     return str(imported(exports()[name].path)(report, **options))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from costcore.analyses.registered import drawn_by
 from costcore.import_paths import imported
 from costcore.messages import unknown
+from costcore.plugins import with_left_out
 from costcore.reports.data.report_data import ReportData
 from costcore.tables.pictures.picture import Picture
 from costcore.tables.pictures.theme import theme_of
@@ -51,7 +52,7 @@ def request(kind: str | None, column: str | None, over: str | None, device: Any 
         kind, column = None, kind
     kind = kind or ("operators" if over is None else "sizes")
     if kind not in kinds():
-        raise ValueError(unknown("kind of plot", kind, (*kinds(), *registered())))
+        raise ValueError(with_left_out(unknown("kind of plot", kind, (*kinds(), *registered()))))
     if column is not None:
         adds_up = numeric(column).has_share or column == "n_params"
         if kind != "sizes" and not adds_up:

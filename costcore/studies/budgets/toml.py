@@ -9,6 +9,7 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.messages import unknown
+from costcore.plugins import with_left_out
 from costcore.reports.report import Report
 from costcore.studies.budgets.budget import SCOPES, Budget, Limit, TimeLimit, is_time_kind
 from costcore.tables.costs import AMOUNTS
@@ -189,7 +190,7 @@ class _Reader:
         if ".toml" in parameter:
             name = f"{stem}{at}{self._folder / parameter}"
         if not is_quantity(name):
-            raise self._error(key_path, unknown("key", name, (*numbers(), "max_increase")))
+            raise self._error(key_path, with_left_out(unknown("key", name, (*numbers(), "max_increase"))))
         try:
             found = quantity(name)
         except (ValueError, OSError) as error:

@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import threading
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from os import _exit
@@ -14,7 +15,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import IO, TYPE_CHECKING
 
-from costcore.errors import CostError
+from costcore.errors import CostError, CostWarning
 from costcore.studies.sweeps.frames import STARTED, read_frame, write_frame
 from costcore.studies.sweeps.process_state import ProcessState
 
@@ -38,6 +39,7 @@ def main(memory_limit: int | None) -> None:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=lambda: _close(tasks, replies))
     _end_this_process_first()
+    warnings.simplefilter("ignore", CostWarning)  # of broken plug-ins the process above warned; rows say the rest
     if memory_limit is not None:
         limit_memory(memory_limit)
     queue: SimpleQueue[bytes] = SimpleQueue()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from costcore.errors import CostError
 from costcore.messages import unknown
 from costcore.numbers.dims import Dim
+from costcore.plugins import with_left_out
 from costcore.reports.report import Report
 from costcore.tables.quantities import is_quantity, numbers, numeric, quantity
 from costcore.tables.quantity import Quantity
@@ -33,7 +34,7 @@ def figure(name: str) -> Quantity:
         except ValueError as error:
             if isinstance(error, CostError):
                 raise
-            raise ValueError(unknown("column", name, [*numbers(), *conventions()])) from error
+            raise ValueError(with_left_out(unknown("column", name, [*numbers(), *conventions()]))) from error
     found = numeric(name if is_quantity(name) else f"flops@{name}")
     if name == "n_params":
         found = quantity("n_params_model")._replace(kind="flops")

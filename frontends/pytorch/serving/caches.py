@@ -11,7 +11,7 @@ from torch.nn import Module
 
 from costcore.errors import CostError
 from costcore.messages import unknown
-from costcore.plugins import cached, functions_from_plugins
+from costcore.plugins import cached, functions_from_plugins, with_left_out
 
 STATES = "cache_params"
 """The name under which models of transformers with states alone take their cache."""
@@ -56,7 +56,7 @@ def maker(name: str) -> MakeCache:
     """
     known = {DEFAULT: _dynamic, **from_plugins()}
     if name not in known:
-        raise ValueError(unknown("cache", name, sorted(known)))
+        raise ValueError(with_left_out(unknown("cache", name, sorted(known))))
     return known[name]
 
 
