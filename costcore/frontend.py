@@ -38,6 +38,9 @@ class FrontendSpec(NamedTuple):
             code that :meth:`Frontend.capture` cannot record; the hook says so if it recorded nothing.
         abilities: what else it can do: the import path of a function, ``package.module:function``, for each name among
             :data:`ABILITIES`. It is imported when it is needed.
+        reads_folder: returns whether it reads the files of a folder as one model; it is called without the framework.
+        is_run: whether the model of a file is run on inputs, as that of code is: names among sizes need several runs,
+            and the bytes of a file are not accepted.
     """
 
     name: str
@@ -54,6 +57,8 @@ class FrontendSpec(NamedTuple):
     unhooked: str = ""
     reads: Callable[[bytes], bool] | None = None
     abilities: Mapping[str, str] = MappingProxyType({})
+    reads_folder: Callable[[str], bool] | None = None
+    is_run: bool = False
 
 
 class Frontend(Protocol):

@@ -8,6 +8,7 @@ if __name__ != "costcore.frontends":
 from costcore.frontend import FrontendSpec
 from costcore.plugins import hookimpl
 
+from .model_folders import is_model_folder
 from .trace_files import is_trace
 
 ONNX_OPTIONS = {
@@ -81,5 +82,14 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             models=("a trace of torch.profiler",),
             tf32=("conv",),
             reads=is_trace,
+        ),
+        FrontendSpec(
+            *("checkpoints", "torch", f"{__name__}.pytorch.checkpoints", (".gguf",)),
+            model_options=("memory",),
+            models=("a .gguf file", "a folder of .safetensors files"),
+            tf32=("conv",),
+            abilities={"cached_model": f"{__name__}.pytorch.checkpoints.load:cached_model"},
+            reads_folder=is_model_folder,
+            is_run=True,
         ),
     )

@@ -237,6 +237,7 @@ FOR_FRONTENDS = {
 ABILITIES = {
     "pytorch.calibration": {"analyses.timing", "api.build_report"},
     "pytorch.callbacks": {"analyses.devices", "studies.meter"},
+    "pytorch.checkpoints": {"studies.serving"},
     "pytorch.passes": {"studies.meter"},
     "pytorch.serving": {"studies.serving"},
 }

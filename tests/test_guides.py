@@ -70,7 +70,7 @@ def skip_what_others_print(page):
 def test_every_example_prints_its_output(page, tmp_path, request):
     skip_what_others_print(page)
     overwrite = request.config.getoption("--overwrite")
-    for recorded in page.parent.glob("*.trace.json.gz"):
+    for recorded in (*page.parent.glob("*.trace.json.gz"), *page.parent.glob("*.gguf")):
         shutil.copy(recorded, tmp_path)
     check(page, tmp_path, overwrite)
     for drawn in tmp_path.glob("*.svg"):

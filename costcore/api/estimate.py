@@ -124,7 +124,7 @@ def estimate(
         return make_report(recorder, custom, fma_1flop, layout)
 
     inputs = with_tensors(inputs)
-    if not spec.suffixes and has_names(inputs):
+    if (spec.is_run or not spec.suffixes) and has_names(inputs):
         from costcore.api.report_in_sizes import report_in_sizes
 
         report = report_in_sizes(

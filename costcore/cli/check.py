@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from costcore.cli.exit_codes import FAILURE, SUCCESS, USAGE_ERROR
 from costcore.cli.models import check_model, record_needed, report_of
-from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
+from costcore.cli.options import add_frontend_switches, add_model_options, command_parser, model_forms
 from costcore.cli.running import run_command
 from costcore.cli.violations import FORMATS, Verdict
 from costcore.ledger.caveats import not_counted
@@ -48,7 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
         "Check a model against a budget: limits on its cost in total, by module and by operator.",
         EPILOG,
     )
-    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("model", metavar="MODEL", help=model_forms())
     parser.add_argument("--budget", required=True, metavar="FILE", help="a TOML file with limits")
     add_model_options(parser)
     parser.add_argument("--strict", action="store_true", help="count a partial or assumed report as a violation")

@@ -9,13 +9,13 @@ from dataclasses import replace
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, record_needed, report_of
 from costcore.cli.options import (
-    MODEL,
     add_frontend_switches,
     add_fused,
     add_model_options,
     add_output,
     command_parser,
     format_of,
+    model_forms,
     names_in,
 )
 from costcore.cli.running import run_command, write_output
@@ -46,7 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
         "Compare two models: a summary of the totals, then the calls added, removed and changed.",
         EPILOG,
     )
-    parser.add_argument("old", metavar="OLD", help=MODEL)
+    parser.add_argument("old", metavar="OLD", help=model_forms())
     parser.add_argument("new", metavar="NEW", help="as OLD")
     add_model_options(parser)
     parser.add_argument("--input-old", action="append", metavar="SHAPE", help="inputs of OLD, instead of --input")

@@ -11,7 +11,7 @@ from functools import partial
 from costcore.api.load_model import parse_inputs
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, report_of
-from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
+from costcore.cli.options import add_frontend_switches, add_model_options, command_parser, model_forms
 from costcore.cli.running import run_command
 from costcore.registry.libraries import is_saved_report
 from costcore.reports.report import Report
@@ -34,7 +34,7 @@ def build_parser() -> argparse.ArgumentParser:
         "Say by which counting rules, and which changes, somebody got a number for a network.",
         EPILOG,
     )
-    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("model", metavar="MODEL", help=model_forms())
     parser.add_argument(
         "number", metavar="NUMBER", help="the number with its prefix and unit: 4.14G, '8.2 GOPS', 4.1e9"
     )

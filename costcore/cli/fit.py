@@ -18,7 +18,7 @@ from costcore.cli.models import (
     put_in_mode,
     report_of,
 )
-from costcore.cli.options import MODEL, add_frontend_switches, add_memory_terms, add_model_options, command_parser
+from costcore.cli.options import add_frontend_switches, add_memory_terms, add_model_options, command_parser, model_forms
 from costcore.cli.running import print_message, run_command, write_text
 from costcore.errors import CostError
 from costcore.registry.frontends import applicable_options
@@ -45,7 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "costcore fit", "MODEL TARGET", "Say whether a model fits a device, and what would make it fit.", EPILOG
     )
-    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("model", metavar="MODEL", help=model_forms())
     parser.add_argument("target", metavar="TARGET", help=FORMS)
     add_model_options(parser)
     add_memory_terms(parser, None, "500 MiB, assumed, for GPUs, and for an amount and code")

@@ -36,7 +36,7 @@ def check_model(target: str, why_no_report: str = "") -> None:
     """Check that ``target`` names a model or a saved report.
 
     Args:
-        target: see :data:`MODEL`.
+        target: see :func:`costcore.cli.options.model_forms`.
         why_no_report: what a saved report lacks for the command; empty if it may be one.
 
     Raises:
@@ -116,7 +116,7 @@ def report_of(
     For a saved report, only ``--no-fma`` and ``--dim`` have an effect.
 
     Args:
-        target: see :data:`MODEL`.
+        target: see :func:`costcore.cli.options.model_forms`.
         args: the parsed options of :func:`add_model_options` and :func:`add_frontend_switches`.
         inputs: arguments that replace those of ``--input``.
         is_alone: whether this is the only model of the command. If it is not, options for files of another type are

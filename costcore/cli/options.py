@@ -33,10 +33,15 @@ MOST_OF_USAGE = 73
 AT_SPACES: Mapping[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 """How lines are wrapped: words stay whole."""
 
-MODEL = (
-    "an .onnx file, a trace of torch.profiler, package.module:factory, file.py:factory, timm:NAME, torchvision:NAME, "
-    "hf:TYPE or hf:config.json, or a report saved as .json"
-)
+
+def model_forms() -> str:
+    """Return the forms of a model on the command line, with the suffixes that installed frontends read."""
+    *suffixes, last = [suffix for spec in specs().values() for suffix in spec.suffixes]
+    return (
+        f"a file ending in {', '.join(suffixes)} or {last}, a folder of .safetensors files with its config.json, "
+        "a trace of torch.profiler, package.module:factory, file.py:factory, timm:NAME, torchvision:NAME, hf:TYPE or "
+        "hf:config.json, or a report saved as .json"
+    )
 
 
 class WrappedLines(argparse.RawDescriptionHelpFormatter):

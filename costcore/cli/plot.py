@@ -10,7 +10,7 @@ from costcore.analyses.registered import drawn_by
 from costcore.api.load_model import parse_dims
 from costcore.cli.exit_codes import SUCCESS
 from costcore.cli.models import check_model, record_needed, report_of
-from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
+from costcore.cli.options import add_frontend_switches, add_model_options, command_parser, model_forms
 from costcore.cli.running import run_command, write_text
 from costcore.reports.plots.kinds import kinds, request
 from costcore.tables.pictures.theme import SUFFIXES, THEMES, check_suffix
@@ -37,7 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
         "bytes, live memory, a roofline, or a total over the values of a name among the sizes.",
         EPILOG,
     )
-    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("model", metavar="MODEL", help=model_forms())
     parser.add_argument("--kind", choices=kinds(), help="default: operators, or sizes with --over")
     parser.add_argument(
         "--over",

@@ -13,12 +13,12 @@ from costcore.api.estimate import estimate
 from costcore.cli.exit_codes import SUCCESS
 from costcore.cli.models import printed_warnings, report_of
 from costcore.cli.options import (
-    MODEL,
     add_digits,
     add_frontend_switches,
     add_model_options,
     add_unit,
     command_parser,
+    model_forms,
     unit_of,
 )
 from costcore.cli.running import run_command
@@ -48,7 +48,9 @@ def build_parser() -> argparse.ArgumentParser:
         "costcore profile", "TRACE", "State where the time of a run goes that a profiler recorded.", EPILOG
     )
     parser.add_argument("trace", metavar="TRACE", help="a trace of torch.profiler, or with --model of a runtime")
-    parser.add_argument("--model", metavar="MODEL", help=f"the model that ran, whose calls take the times: {MODEL}")
+    parser.add_argument(
+        "--model", metavar="MODEL", help=f"the model that ran, whose calls take the times: {model_forms()}"
+    )
     parser.add_argument("--device", metavar="NAME", help="whose bounds to compare with; default: that of the trace")
     parser.add_argument("--bound", choices=BOUNDS, default=LEAST, help=f"the bound; default: {LEAST}")
     parser.add_argument("--by", choices=TITLES, help="one row per call, type, op, module, class of module or phase")

@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from costcore.analyses.conventions.catalog import named
 from costcore.cli.exit_codes import SUCCESS
 from costcore.cli.models import check_model, report_of
-from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, add_output, command_parser, format_of
+from costcore.cli.options import (
+    add_frontend_switches,
+    add_model_options,
+    add_output,
+    command_parser,
+    format_of,
+    model_forms,
+)
 from costcore.cli.running import run_command, write_output, write_text
 from costcore.studies.explanations.reconcile import reconcile
 
@@ -34,7 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
         "List the operators by which two counting conventions differ; the lines add up exactly.",
         EPILOG,
     )
-    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("model", metavar="MODEL", help=model_forms())
     parser.add_argument("old", metavar="OLD", help="a convention, or a .toml file with rules")
     parser.add_argument("new", metavar="NEW", help="the convention to compare it with")
     parser.add_argument("--other", metavar="MODEL", help="the model that NEW counts; default: the same")

@@ -17,7 +17,6 @@ from costcore.api.load_model import parse_dims, parse_inputs, parse_shapes
 from costcore.cli.commands import commands, description
 from costcore.cli.models import check_model, record_needed, report_of
 from costcore.cli.options import (
-    MODEL,
     add_convention,
     add_digits,
     add_frontend_switches,
@@ -26,6 +25,7 @@ from costcore.cli.options import (
     add_unit,
     command_parser,
     format_of,
+    model_forms,
     names_in,
     unit_of,
 )
@@ -160,7 +160,7 @@ MODES_OF_OVERVIEW = ("color", "md", "table")
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
     parser = command_parser("costcore", "MODEL", description(), EPILOG)
-    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("model", metavar="MODEL", help=model_forms())
     add_model_options(parser)
     _add_view_options(parser)
     _add_table_options(parser)

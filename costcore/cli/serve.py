@@ -21,10 +21,12 @@ EPILOG = """examples:
   costcore serve my_model.py:make --device h100-sxm5-80gb --context 4096
   costcore serve my_model.py:make --device l4,a100-sxm4-80gb --batch 1,8,64 --weights int4 --kv fp8
   costcore serve my_model.py:make --device mine.toml --memory "24 GB" --output serving.csv
+  costcore serve model-q4_k_m.gguf --device rtx4090
 
-The factory returns a language model of transformers, on the meta device if it is large. Times are lower bounds, tokens
-per second upper bounds: no program that reads weights and cache once a pass is faster. With experts they are bounds of
-the mean pass, which reads as many experts as are expected; least_seconds in JSON bounds every pass.
+The factory returns a language model of transformers, on the meta device if it is large. Of a .gguf file, or a folder of
+.safetensors files with its config.json, the headers are read, which say how weights are stored. Times are lower bounds,
+tokens per second upper bounds: no program that reads weights and cache once a pass is faster. With experts they are
+bounds of the mean pass, which reads as many experts as are expected; least_seconds in JSON bounds every pass.
 
 exit codes: 0 success, 1 model error (with --strict also a partial or assumed report), 2 usage error"""
 
@@ -40,7 +42,11 @@ def build_parser() -> argparse.ArgumentParser:
         "State what prefill and decode of a language model cost, and how many sequences fit (PyTorch).",
         EPILOG,
     )
-    parser.add_argument("model", metavar="MODEL", help="package.module:factory or file.py:factory")
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="package.module:factory, file.py:factory, a .gguf file, or a folder of .safetensors files",
+    )
     parser.add_argument(
         "--device",
         required=True,

@@ -13,7 +13,6 @@ from costcore.api.load_model import parse_inputs
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import asked_mode, check_model, estimate_options
 from costcore.cli.options import (
-    MODEL,
     add_convention,
     add_digits,
     add_frontend_switches,
@@ -22,6 +21,7 @@ from costcore.cli.options import (
     add_unit,
     command_parser,
     format_of,
+    model_forms,
     names_in,
     unit_of,
 )
@@ -64,7 +64,8 @@ def build_parser() -> argparse.ArgumentParser:
         "models",
         metavar="MODEL[@SHAPE]",
         nargs="+",
-        help=f"{MODEL}; 'net.py:make(width=[0.5,1.0], depth=[2,4])' is one row per combination of these literals; "
+        help=f"{model_forms()}; "
+        "'net.py:make(width=[0.5,1.0], depth=[2,4])' is one row per combination of these literals; "
         "@SHAPE replaces --input for this model, as in net.onnx@1x3x224x224",
     )
     add_model_options(parser)

@@ -18,7 +18,6 @@ from costcore.analyses.topology.link import links_by_group
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import (
-    MODEL,
     add_digits,
     add_frontend_switches,
     add_model_options,
@@ -26,6 +25,7 @@ from costcore.cli.options import (
     add_unit,
     command_parser,
     format_of,
+    model_forms,
     unit_of,
 )
 from costcore.cli.running import print_message, run_command, write_output
@@ -62,7 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
         "State how long a run of a model takes at least on a device, or compare devices.",
         EPILOG,
     )
-    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("model", metavar="MODEL", help=model_forms())
     parser.add_argument(
         "--device",
         required=True,

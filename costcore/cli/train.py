@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from costcore.cli.models import check_model, report_of
-from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
+from costcore.cli.options import add_frontend_switches, add_model_options, command_parser, model_forms
 from costcore.cli.running import exit_code, run_command, write_output
 from costcore.studies.training.ledger import TrainingLedger
 from costcore.studies.training.pairs import PAIRS
@@ -33,7 +33,7 @@ def build_parser() -> argparse.ArgumentParser:
         "why they differ, utilization of devices, and thresholds that it exceeds.",
         EPILOG,
     )
-    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("model", metavar="MODEL", help=model_forms())
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--tokens", metavar="N", help="tokens (samples) of the run: 15.6e12, 15.6T, 300B")
     length.add_argument("--steps", type=int, metavar="N", help="steps of the optimizer, instead; default: 1")

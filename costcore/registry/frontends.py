@@ -144,11 +144,16 @@ def loaded() -> list[str]:
 
 
 def reader_of(path: str | PathLike[Any]) -> str:
-    """Return the name of the frontend that reads a file, by its suffix or its first bytes; empty if there is none."""
+    """Return the name of the frontend that reads a file, by its suffix or its first bytes; empty if there is none.
+
+    A folder is read by a frontend that recognizes its files.
+    """
     name = fsdecode(path)
     for spec in specs().values():
         if name.endswith(spec.suffixes or ("\0",)):
             return spec.name
+    if is_folder(name):
+        return next((spec.name for spec in specs().values() if spec.reads_folder and spec.reads_folder(name)), "")
     readers = [spec for spec in specs().values() if spec.reads is not None]
     head = first_bytes(name) if readers else b""
     return next((spec.name for spec in readers if head and spec.reads is not None and spec.reads(head)), "")
@@ -194,7 +199,7 @@ def frontend_of(model: object) -> FrontendSpec:
     if isinstance(model, (str, PathLike)) and (reader := reader_of(model)):
         return specs()[reader]
     is_file_content = isinstance(model, (bytes, bytearray, memoryview))
-    readers = [spec.name for spec in specs().values() if spec.suffixes] if is_file_content else []
+    readers = [spec.name for spec in specs().values() if spec.suffixes and not spec.is_run] if is_file_content else []
     for name in dict.fromkeys([*loaded(), *readers]):
         if load(name).accepts(model):
             return specs()[name]

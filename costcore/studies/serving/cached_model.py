@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import NamedTuple, Protocol
 
+from costcore.numbers.dims import Dim
 from costcore.trace.recorder import Recorder
 
 
@@ -40,6 +42,49 @@ class PackedWeight(NamedTuple):
     bits: int
     kind: str
     act_dtype: str = ""
+
+
+ALL = -1
+"""The number of elements by which :attr:`StoredFile.parts` has the mean of a module."""
+
+
+class StoredPart(NamedTuple):
+    """How a file stores a parameter.
+
+    Attributes:
+        bits_with_scales: bits of one number, with its part of scales; the mean of several formats.
+        bits: bits of one number without scales, in the format of most bytes.
+    """
+
+    bits_with_scales: Fraction
+    bits: int
+
+
+class StoredFile(NamedTuple):
+    """How a file stores the weights of a model.
+
+    Attributes:
+        parts: how parameters are stored, by the path of a module and their number of elements. The paths are those of
+            the modules that have them, and of those around, which read weights of their parts.
+        nbytes: bytes of all tensors of the file.
+        formats: the formats of its tensors, that of most bytes first.
+        others: names of tensors that hold no parameter of the model, which ``nbytes`` has too.
+    """
+
+    parts: Mapping[tuple[str, int], StoredPart]
+    nbytes: int
+    formats: Sequence[str]
+    others: Sequence[str]
+
+    def part(self, module: str, size: Dim) -> StoredPart | None:
+        """Return how a weight is stored that a module reads; None if the file has no such weight.
+
+        Args:
+            module: the path of the module.
+            size: elements of the weight; of a slice the mean of all weights of the module is returned.
+        """
+        exact = self.parts.get((module, size)) if isinstance(size, int) else None
+        return exact or self.parts.get((module, ALL))
 
 
 class Latent(NamedTuple):
@@ -129,6 +174,7 @@ class CachedModel(Protocol):
         latents: its attention layers that cache latent vectors.
         parts: what its layers keep of one sequence, by kind of layer.
         most_tokens: longest sequence that the model states; None if it states none.
+        file: how the file that it was read from stores its weights; None if it is of no file.
     """
 
     name: str
@@ -138,6 +184,7 @@ class CachedModel(Protocol):
     latents: Sequence[Latent]
     parts: Sequence[CachedPart]
     most_tokens: int | None
+    file: StoredFile | None
 
     def record(self, recorder: Recorder, batch: int, tokens: int, past: int, last_only: bool) -> CacheStorages:
         """Record a pass, and return the ids of the storages of the cache before and after it.

@@ -43,10 +43,12 @@ class ServingReport(Result):
     run at just these sizes where no formula holds. The model is not changed.
 
     Args:
-        model: a language model of transformers, or a module that takes ``input_ids`` and a cache.
+        model: a language model of transformers, or a module that takes ``input_ids`` and a cache; or the path of a GGUF
+            file, or of a folder of safetensors files with the configuration of transformers.
         dtype: dtype of activations and products, ``"bfloat16"``; default: that of the weights of the model.
-        weights: format in which matrices are stored, ``"int4"``; default: as the model has them. Vectors, such as those
-            of norms, are stored in ``dtype``. Weights that the model has in packed storages stay as they are.
+        weights: format in which matrices are stored, ``"int4"``; default: as the model or its file has them. Vectors,
+            such as those of norms, are stored in ``dtype``. Weights that the model has in packed storages stay as they
+            are.
         kv: format of keys and values; default: ``dtype``. States of recurrences stay as the model has them.
         activations: dtype to which inputs of products with weights are quantized, ``"int8"``, ``"fp8"``; default: as
             the packed weights of the model have it, else ``dtype``.
@@ -295,10 +297,10 @@ class ServingReport(Result):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on the cache, as far as passes were needed."""
+        """Remarks on the file of the weights, and on the cache, as far as passes were needed."""
         times = self._runs.times_cached
         text = f"the cache holds each head of keys and values up to {times} times, as the model repeats them before"
-        return (text,) if times > 1 else ()
+        return (*self._stored.notes, *((text,) if times > 1 else ()))
 
     @property
     def most_tokens(self) -> int | None:
@@ -316,11 +318,10 @@ class ServingReport(Result):
         return self._model.name
 
     def _answer(self) -> Answer:
-        weights = self.dtype if self._weights is None else self._weights.name
         cache = f"{self._kv.name}, {self.cache}"
         figures = [
             Figure("n_params", "Parameters", self.n_params, "flops"),
-            Figure("weight_bytes", "Weights", self.weight_bytes, "bytes", weights),
+            Figure("weight_bytes", "Weights", self.weight_bytes, "bytes", self._stored.format),
             Figure("kv_bytes_per_token", "Cache per token", self.kv_bytes_per_token, "bytes", cache),
         ]
         if self.most_tokens is not None:
@@ -329,7 +330,7 @@ class ServingReport(Result):
         return Answer(f"{self.name}, served in {self.dtype}", figures, (), remarks)
 
     def __repr__(self) -> str:
-        stored = "" if self._weights is None else f", weights {self._weights.name}"
+        stored = "" if self._stored.format == self.dtype else f", weights {self._stored.format}"
         return f"<ServingReport: {self.name}, {self.n_params:,} parameters, {self.dtype}{stored}, kv {self._kv.name}>"
 
 

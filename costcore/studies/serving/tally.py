@@ -130,13 +130,13 @@ class Widths(NamedTuple):
     Attributes:
         act: bits of an activation.
         cache: bits of a number of keys and values, with its scales.
-        weight: returns how a weight is stored by the module that reads it and the number of its axes.
+        weight: returns how a weight is stored by the module that reads it and its tensor.
         latents: paths of the modules whose attention is over latent vectors.
     """
 
     act: int
     cache: Fraction
-    weight: Callable[[str, int], StoredWeight]
+    weight: Callable[[str, Tensor], StoredWeight]
     latents: tuple[str, ...] = ()
 
     def cached(self, tensor: Tensor) -> Fraction:
@@ -181,7 +181,7 @@ def _is_free(cost: Cost) -> bool:
 def _weight_widths(module: str, layer: Layer, widths: Widths) -> tuple[StoredWeight, ...]:
     """Return the widths of the weights of a layer, the widest array first."""
     weights = sorted((x for x in layer.inputs.values() if x.role == "param"), key=lambda x: -x.ndim)
-    return tuple(widths.weight(module, x.ndim) for x in weights)
+    return tuple(widths.weight(module, x) for x in weights)
 
 
 def _tally(record: CallCost, widths: Widths) -> Tally:
@@ -231,11 +231,11 @@ def _weight_bits(record: CallCost, widths: Widths) -> Any:
     if not weights or cost is None:
         return 0
     unread = layer.read - cost.mread
-    bits = sum(x.stored_size * widths.weight(record.call.module, x.ndim).stored for x in weights)
+    bits = sum(x.stored_size * widths.weight(record.call.module, x).stored for x in weights)
     if type(unread) is int and unread <= 0:
         return bits
     largest = max(weights, key=lambda x: x.ndim)
-    left = _quotient(unread, BITS[largest.dtype]) * widths.weight(record.call.module, largest.ndim).stored
+    left = _quotient(unread, BITS[largest.dtype]) * widths.weight(record.call.module, largest).stored
     return minimum(bits, bits - left)
 
 
@@ -250,5 +250,5 @@ def _experts(module: str, layer: Layer, widths: Widths) -> Iterable[Experts]:
     """Yield the call as one that reads the matrices of experts, if it is."""
     if layer.op == "grouped_matmul" and layer["x1"].ndim == 3 and layer["x0"].ndim == 2:
         stacked = layer["x1"]
-        bits = stacked.size * widths.weight(module, stacked.ndim).stored
+        bits = stacked.size * widths.weight(module, stacked).stored
         yield Experts(layer.op, bits, stacked.shape[0], layer["x0"].shape[0], 1)

@@ -11,7 +11,7 @@ import torch
 from torch.nn import Module
 
 from costcore.errors import CostError
-from costcore.studies.serving.cached_model import CachedPart, CacheStorages, Latent, PackedWeight, Parameter
+from costcore.studies.serving.cached_model import CachedPart, CacheStorages, Latent, PackedWeight, Parameter, StoredFile
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.recorder import Recorder
 
@@ -45,13 +45,14 @@ class MetaCachedModel:
         cache: the cache that it runs with, see :func:`.caches.maker`.
         dtype: the dtype in which it is served; None: that of its weights. A model with a recurrence runs in it, because
             its states may have another dtype, and do not follow that of the weights.
+        file: how the file that it was read from stores its weights.
 
     Raises:
         ValueError: for an unknown cache.
         CostError: if the model takes no cache, or cannot be copied.
     """
 
-    def __init__(self, model: Module, cache: str, dtype: str | None = None) -> None:
+    def __init__(self, model: Module, cache: str, dtype: str | None = None, file: StoredFile | None = None) -> None:
         if not isinstance(model, Module):
             raise CostError(f"{type(model).__name__} takes no cache; pass the module that it was made of")
         model = not_compiled(model)
@@ -65,7 +66,7 @@ class MetaCachedModel:
         self._argument = cache_argument(model)
         self._make_cache = maker(cache)
         self._is_of_transformers = cache == DEFAULT
-        self._model = model
+        self._model, self.file = model, file
         self._values = Values()
         plain, self.packed = with_plain_linears(model)
         self._meta = meta_copy(plain, self._values).eval()

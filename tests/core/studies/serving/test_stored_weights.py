@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from costcore.studies.serving.cached_model import PackedWeight, Parameter
+from costcore.studies.serving.cached_model import ALL, PackedWeight, Parameter, StoredFile, StoredPart
 from costcore.studies.serving.formats import format_of
 from costcore.studies.serving.stored_weights import StoredWeights
 
 
-def stored(parameters, packed=(), weights=None, keep=()):
-    model: Any = SimpleNamespace(parameters=parameters, packed=dict(packed))
+def stored(parameters, packed=(), weights=None, keep=(), file=None):
+    model: Any = SimpleNamespace(parameters=parameters, packed=dict(packed), file=file)
     return StoredWeights(model, "float16", None if weights is None else format_of(weights, "weights"), None, keep)
 
 
@@ -38,3 +39,22 @@ def test_packed_weights_add_the_bytes_of_their_storage():
     both = stored([MATRIX, VECTOR], PACKED, "q8_0")
     assert both.nbytes == 12 + 20
     assert both.n_params == 7 + 2 + 32
+
+
+def test_a_file_states_the_bytes_of_its_weights():
+    parts = {("a", 7): StoredPart(Fraction(9, 2), 4), ("b", 2): StoredPart(Fraction(32), 32)}
+    parts |= {("b", ALL): StoredPart(Fraction(20), 8)}
+    file = StoredFile(parts, 130, ("Q4_K", "F32"), ["rope_freqs.weight", *"abc"])
+    found = stored([MATRIX, VECTOR], file=file)
+    assert (found.nbytes, found.format) == (130, "Q4_K, F32")
+    assert found.width("a", MATRIX)[:2] == (Fraction(9, 2), 4)
+    assert found.width("b", VECTOR)[:2] == (32, 32)
+    assert found.width("b", MATRIX)[:2] == (20, 8)  # a slice: the mean of the module
+    assert found.width("c", MATRIX)[:2] == (16, 16)  # no weight of the file: the dtype of the model
+    assert "rope_freqs.weight, a, b and 1 more" in found.notes[0]
+
+
+def test_another_format_replaces_that_of_a_file():
+    file = StoredFile({("a", 7): StoredPart(Fraction(9, 2), 4)}, 130, ("Q4_K",), ())
+    found = stored([MATRIX, VECTOR], weights="int4", file=file)
+    assert (found.nbytes, found.format, found.notes) == (8, "int4", ())  # 7 x 4.125 + 2 x 16 = 60.875 bits

@@ -1,0 +1,346 @@
+"""Models of GGUF headers: bytes of the tensor table, and costs of the published configurations of transformers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import costcore
+from costcore import CostError, ServingReport
+from costcore.frontends.pytorch.checkpoints.gguf_file import read_gguf
+from costcore.frontends.pytorch.checkpoints.load import load
+
+from .headers import DATA, header, shortened, unpacked
+
+pytest.importorskip("transformers")
+
+# What GGUFReader of the package gguf 0.19.0 adds up of the same headers: tensors, bytes and elements. Elements are
+# those that the model cards publish (8,030,261,248 of Llama 3.1, and the 64 factors of its rotary positions).
+TABLE = {
+    "gemma-2-9b": (464, 5518456832, 9241705984),
+    "gemma-2b": (164, 2663030784, 2506172416),
+    "gemma-3-4b": (444, 2310295552, 3880263168),
+    "gpt2": (148, 249122304, 124439808),
+    "llama-3.1-8b": (292, 4912898304, 8030261312),
+    "llama-3.2-1b": (146, 1313251328, 1235814400),
+    "mamba-2.8b": (642, 2963994880, 2768345600),
+    "mistral-7b": (291, 4077928448, 7248023552),
+    "mixtral-8x7b": (323, 28263702528, 46702792704),
+    "phi-2": (325, 2956226560, 2779683840),
+    "phi-3-mini-4k": (195, 2279247360, 3821079552),
+    "qwen1.5-moe-a2.7b": (411, 15220056064, 14315784192),
+    "qwen2.5-7b": (339, 4677120000, 7615616512),
+    "qwen3-30b-a3b": (579, 18550716416, 30532122624),
+    "qwen3-8b": (399, 5021827072, 8190735360),
+    "olmo-2-7b": (355, 4468457472, 7298617344),
+    "stablelm-2-1.6b": (340, 1748320256, 1644515328),
+    "starcoder2-3b": (483, 3222810624, 3030371328),
+}
+
+
+def test_every_header_has_a_row():
+    assert {path.name.removesuffix(".gguf.gz") for path in DATA.glob("*.gz")} == set(TABLE)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_table_of_tensors_has_the_bytes_that_gguf_reads(name, tmp_path):
+    tensors = read_gguf(unpacked(name, tmp_path)).tensors
+    found = len(tensors), sum(each.nbytes for each in tensors), sum(each.size for each in tensors)
+    assert found == TABLE[name]
+
+
+LLAMA = {"num_attention_heads": 32, "num_key_value_heads": 8, "hidden_size": 4096, "intermediate_size": 14336}
+GEMMA = {"head_dim": 256, "tie_word_embeddings": True}
+
+# The types and sizes in the config.json of the repositories that make_headers.py names.
+CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama-3.1-8b": ("llama", {**LLAMA, "vocab_size": 128256}),
+    "llama-3.2-1b": (
+        "llama",
+        {**LLAMA, "hidden_size": 2048, "intermediate_size": 8192, "vocab_size": 128256, "tie_word_embeddings": True},
+    ),
+    "mistral-7b": ("mistral", {**LLAMA, "vocab_size": 32768, "sliding_window": None}),
+    "mixtral-8x7b": ("mixtral", {**LLAMA, "vocab_size": 32000, "num_local_experts": 8, "num_experts_per_tok": 2}),
+    "qwen2.5-7b": (
+        "qwen2",
+        {
+            "hidden_size": 3584,
+            "intermediate_size": 18944,
+            "num_attention_heads": 28,
+            "num_key_value_heads": 4,
+            "vocab_size": 152064,
+        },
+    ),
+    "qwen1.5-moe-a2.7b": (
+        "qwen2_moe",
+        {
+            "hidden_size": 2048,
+            "num_attention_heads": 16,
+            "num_key_value_heads": 16,
+            "vocab_size": 151936,
+            "moe_intermediate_size": 1408,
+            "shared_expert_intermediate_size": 5632,
+            "num_experts": 60,
+            "num_experts_per_tok": 4,
+        },
+    ),
+    "qwen3-8b": ("qwen3", {**LLAMA, "intermediate_size": 12288, "head_dim": 128, "vocab_size": 151936}),
+    "qwen3-30b-a3b": (
+        "qwen3_moe",
+        {
+            "hidden_size": 2048,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 4,
+            "head_dim": 128,
+            "moe_intermediate_size": 768,
+            "num_experts": 128,
+            "num_experts_per_tok": 8,
+            "vocab_size": 151936,
+        },
+    ),
+    "gemma-2b": (
+        "gemma",
+        {
+            **GEMMA,
+            "hidden_size": 2048,
+            "intermediate_size": 16384,
+            "num_attention_heads": 8,
+            "num_key_value_heads": 1,
+            "vocab_size": 256000,
+        },
+    ),
+    "gemma-2-9b": (
+        "gemma2",
+        {
+            **GEMMA,
+            "hidden_size": 3584,
+            "intermediate_size": 14336,
+            "num_attention_heads": 16,
+            "num_key_value_heads": 8,
+            "vocab_size": 256000,
+            "sliding_window": 4096,
+        },
+    ),
+    "gemma-3-4b": (
+        "gemma3_text",
+        {
+            **GEMMA,
+            "hidden_size": 2560,
+            "intermediate_size": 10240,
+            "num_attention_heads": 8,
+            "num_key_value_heads": 4,
+            "vocab_size": 262208,
+            "sliding_window": 1024,
+        },
+    ),
+    "phi-3-mini-4k": (
+        "phi3",
+        {
+            "hidden_size": 3072,
+            "intermediate_size": 8192,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 32,
+            "vocab_size": 32064,
+            "sliding_window": 2047,
+        },
+    ),
+    "phi-2": (
+        "phi",
+        {
+            "hidden_size": 2560,
+            "intermediate_size": 10240,
+            "num_attention_heads": 32,
+            "vocab_size": 51200,
+            "partial_rotary_factor": 0.4,
+        },
+    ),
+    "gpt2": ("gpt2", {}),
+    "starcoder2-3b": (
+        "starcoder2",
+        {
+            "hidden_size": 3072,
+            "intermediate_size": 12288,
+            "num_attention_heads": 24,
+            "num_key_value_heads": 2,
+            "vocab_size": 49152,
+        },
+    ),
+    "olmo-2-7b": (
+        "olmo2",
+        {"hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32, "vocab_size": 100352},
+    ),
+    "stablelm-2-1.6b": (
+        "stablelm",
+        {
+            "hidden_size": 2048,
+            "intermediate_size": 5632,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 32,
+            "vocab_size": 100352,
+            "use_qkv_bias": True,
+            "partial_rotary_factor": 0.25,
+        },
+    ),
+    "mamba-2.8b": (
+        "mamba",
+        {"hidden_size": 2560, "vocab_size": 50280, "state_size": 16, "time_step_rank": 160, "expand": 2},
+    ),
+}
+
+
+def published(name: str) -> Any:
+    """Return the model of a published configuration with two layers, on the meta device."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    kind, settings = CONFIGS[name]
+    layers = "n_layer" if kind == "gpt2" else "num_hidden_layers"
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **{layers: 2}, **settings)).half()
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_decode_step_costs_what_the_published_model_costs(name, tmp_path):
+    found = read_gguf(unpacked(name, tmp_path))
+    short = tmp_path / "short.gguf"
+    short.write_bytes(shortened(found, 2))
+    of_file, of_model = ServingReport(str(short)), ServingReport(published(name))
+    assert of_file.n_params == of_model.n_params
+    assert of_file.kv_bytes_per_token == of_model.kv_bytes_per_token
+    for context in (64, min(4096, of_file.most_tokens or 4096)):
+        mine, own = of_file.decode(2, context), of_model.decode(2, context)
+        assert (mine.total.macs, mine.total.flops) == (own.total.macs, own.total.flops)
+    tensors = read_gguf(str(short)).tensors
+    assert of_file.weight_bytes == sum(each.nbytes for each in tensors)
+
+
+def test_a_step_reads_every_byte_of_the_layers_and_the_row_of_a_token(tmp_path):
+    # Llama 3.1: all but the embedding [128256, 4096] in Q4_K (144 bytes of 256), of which one row is read, and the 64
+    # factors of 4 bytes
+    report = ServingReport(unpacked("llama-3.1-8b", tmp_path))
+    step = report.decode(1, 4096)
+    row = 4096 * 144 // 256
+    assert report.weight_bytes == 4912898304
+    assert step.total.load_weight / 8 == 4912898304 - 128256 * row + row - 64 * 4
+    # of 32 layers: q and o [4096, 4096], k and v [1024, 4096], three of [14336, 4096]; the output; 4096 keys and values
+    layer = 4096 * (2 * 4096 + 2 * 1024 + 3 * 14336)
+    assert step.total.macs == 32 * (layer + 2 * 4096 * 4096) + 128256 * 4096
+    assert report.notes == (
+        "the file stores rope_freqs.weight too, which the model does not have: the bytes of weights include them",
+    )
+
+
+TINY = {
+    "general.architecture": "llama",
+    "llama.block_count": 1,
+    "llama.embedding_length": 32,
+    "llama.context_length": 64,
+    "llama.attention.head_count": 2,
+    "llama.feed_forward_length": 96,
+}
+
+
+def tiny(*changes: tuple[str, tuple[int, ...], str]) -> list[tuple[str, tuple[int, ...], str]]:
+    """Return the tensors of a Llama of one layer: attention of 2 heads of 16, 96 hidden features, 10 tokens."""
+    shapes = {"token_embd": (10, 32), "output_norm": (32,), "blk.0.attn_norm": (32,), "blk.0.ffn_norm": (32,)}
+    shapes |= {f"blk.0.attn_{name}": (32, 32) for name in ("q", "k", "v", "output")}
+    shapes |= {"blk.0.ffn_gate": (96, 32), "blk.0.ffn_up": (96, 32), "blk.0.ffn_down": (32, 96)}
+    listed = {f"{name}.weight": (f"{name}.weight", shape, "F32") for name, shape in shapes.items()}
+    return [*{**listed, **{change[0]: change for change in changes}}.values()]
+
+
+def written(tmp_path: Path, metadata: Any = TINY, tensors: Any = None, name: str = "tiny.gguf") -> str:
+    path = tmp_path / name
+    path.write_bytes(header(metadata, tiny() if tensors is None else tensors))
+    return str(path)
+
+
+def test_estimate_counts_the_given_tokens(tmp_path):
+    path = written(tmp_path)
+    report = costcore.estimate(path, (1, 8))
+    # 8 tokens: four of 32 x 32, three of 96 x 32, the tied output 10 x 32; attention of 8 x 8 positions and 32 features
+    assert report.total_report["macs"] == 8 * (4 * 32 * 32 + 3 * 96 * 32 + 10 * 32) + 2 * 8 * 8 * 32
+    named = costcore.estimate(path, ("batch", "seq")).subs(batch=1, seq=8)
+    assert named.total_report["macs"] == report.total_report["macs"]
+
+
+def test_an_estimate_without_inputs_says_which_prompt_it_counts(tmp_path):
+    metadata = {**TINY, "llama.context_length": 1024}
+    report = costcore.estimate(written(tmp_path, metadata))
+    assert report.total_report["macs"] == costcore.estimate(written(tmp_path, metadata), (1, 512)).total_report["macs"]
+    assert "one prompt of 512 tokens is counted" in report.notes[0]
+    # 32 x 4 + 10 x 32 elements of F32
+    nbytes = 4 * (10 * 32 + 3 * 32 + 4 * 32 * 32 + 3 * 96 * 32)
+    assert f"stores the weights in {nbytes:,} bytes (F32)" in report.notes[1]
+
+
+def test_a_model_in_several_files_is_read_whole(tmp_path):
+    first = {**TINY, "split.count": 2, "split.no": 0}
+    tensors = tiny(("blk.0.attn_q.weight", (32, 32), "Q8_0"))
+    path = written(tmp_path, first, tensors[:5], "m-00001-of-00002.gguf")
+    with pytest.raises(CostError, match=r"m-00002-of-00002.gguf"):
+        load(path)
+    written(tmp_path, {"split.count": 2}, tensors[5:], "m-00002-of-00002.gguf")
+    assert load(path).file.nbytes == 4 * (10 * 32 + 3 * 32 + 3 * 32 * 32 + 3 * 96 * 32) + 32 * 34
+
+
+@pytest.mark.parametrize(
+    ("metadata", "tensors", "message"),
+    [
+        ({**TINY, "general.architecture": "rwkv6"}, None, "unknown architecture 'rwkv6'"),
+        ({}, None, "unknown architecture 'None'"),
+        ({"general.architecture": "llama"}, None, "has no llama.embedding_length"),
+        ({**TINY, "llama.block_count": 0}, None, "llama.block_count is 0 "),
+        ({**TINY, "llama.block_count": 5000}, None, "states 5000 layers"),
+        ({**TINY, "llama.attention.head_count_kv": (1, 2)}, None, "layers differ in llama.attention.head_count_kv"),
+        ({**TINY, "llama.block_count": 2}, None, r"model.layers.1.self_attn.q_proj.weight \(0 of 1,024\)"),
+        (TINY, tiny(("blk.0.ffn_up.weight", (64, 32), "F32")), r"up_proj.weight \(2,048 of 3,072\)"),
+        (TINY, [], "has no tensor token_embd.weight"),
+        ({**TINY, "llama.attention.head_count": 3}, None, "other numbers of elements|makes no llama"),
+    ],
+)
+def test_what_no_model_of_transformers_has_is_said(tmp_path, metadata, tensors, message):
+    with pytest.raises(CostError, match=message):
+        load(written(tmp_path, metadata, tensors))
+
+
+def good() -> bytes:
+    return header({"general.architecture": "llama"}, [("a.weight", (2, 256), "Q4_K")])
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "ends inside of its header"),
+        (b"GGML" + good()[4:], "does not begin with GGUF"),
+        (header({}, [], version=1), "its version is 1"),
+        (b"GGUF\0\0\0\3" + good()[8:], "big-endian"),
+        (good()[:-1], "ends inside of its header"),
+        (good()[:8] + b"\xff" * 8 + good()[16:], "tensors"),
+        (good()[:16] + b"\xff" * 8 + good()[24:], "keys"),
+        (good()[:24] + b"\xff" * 8 + good()[32:], "more than 268,435,456 bytes"),
+        (header({}, [("a", (2, 100), "Q4_K")]), "do not consist of whole blocks of 256"),
+        (header({}, [("a", (2**32, 2**32), "F32")]), "more than 1,125,899,906,842,624 elements"),
+        (header({}, [("a", (1,) * 5, "F32")]), "5 axes"),
+        (header({}, [("a", (1,), "F32")] * 2), "two tensors have the same name"),
+        (good()[:-12] + b"\x05\0\0\0" + good()[-8:], "type 5, which is unknown"),
+    ],
+)
+def test_a_damaged_header_ends_in_a_sentence(tmp_path, data, message):
+    path = tmp_path / "x.gguf"
+    path.write_bytes(data)
+    with pytest.raises(CostError, match=message):
+        read_gguf(str(path))
+
+
+def test_long_vocabularies_are_passed_over(tmp_path):
+    path = tmp_path / "x.gguf"
+    path.write_bytes(header({"tokenizer.ggml.tokens": ("token",) * 70000, "k": (1,) * 5000, "end": 7}, []))
+    assert read_gguf(str(path)).metadata == {"tokenizer.ggml.tokens": (70000,), "k": (5000,), "end": 7}
+
+
+def test_a_file_that_does_not_exist_is_said():
+    with pytest.raises(CostError, match=r"missing.gguf cannot be read"):
+        costcore.estimate("missing.gguf")
