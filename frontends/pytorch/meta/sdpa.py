@@ -19,6 +19,14 @@ from .operands import broadcasts
 NAME = "aten::scaled_dot_product_attention"
 
 
+def is_allowed() -> bool:
+    """Return whether ``sdpa_kernel`` leaves the fused kernel to a CPU.
+
+    Without any kernel that a CPU has, the program is written for a device that has one of the others, all fused.
+    """
+    return torch.backends.cuda.flash_sdp_enabled() or not torch.backends.cuda.math_sdp_enabled()
+
+
 @cache
 def _fuses(rank: int, grouped: bool) -> bool:
     """Return whether a CPU uses the fused kernel for operands of this rank, or for one head of keys of two of queries.
@@ -44,7 +52,7 @@ def is_fused(
 ) -> bool:
     """Return whether a CPU runs attention of these operands as one fused kernel."""
     operands = (query, key, value)
-    if dropout_p or any(x.dim() != query.dim() or x.stride(-1) != 1 or 0 in x.shape for x in operands):
+    if not is_allowed() or dropout_p or any(x.dim() != query.dim() or x.stride(-1) != 1 or 0 in x.shape for x in operands):
         return False
     if query.dim() == 3 and _fuses(3, False):
         query, key, value, attn_mask = _with_batch(query, key, value, attn_mask)

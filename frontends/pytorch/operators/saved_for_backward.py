@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..meta import sdpa
 from ..tensors import dtype_name
 
 _DROPOUTS = ("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
@@ -94,6 +95,6 @@ def indices_are_dropped() -> bool:
 def saved_key(native: str, tensors: Sequence[Tensor]) -> tuple[bool, ...]:
     """Return what distinguishes calls of an operator in :data:`SAVING` beside their arguments."""
     if native in _BY_OPERAND:
-        return any_is_differentiated(*tensors), *[x.requires_grad for x in tensors]
+        return any_is_differentiated(*tensors), sdpa.is_allowed(), *[x.requires_grad for x in tensors]
     returns_indices = "adaptive_max" in native or "fractional_max" in native
     return any_is_differentiated(*tensors), returns_indices and indices_are_dropped()

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
 
@@ -158,7 +159,16 @@ def attention() -> None:
     def masked(s: Any, x: Any) -> Any:
         return F.scaled_dot_product_attention(*s.p[:3], attn_mask=x)
 
+    def by_kernels(s: Any, x: Any, *kernels: SDPBackend) -> Any:
+        with sdpa_kernel([*kernels]):
+            return scaled(s, x)
+
     q, one_head, two_heads = (2, 4, 6, 8), (2, 1, 6, 8), (2, 2, 6, 8)
+    math, flash, efficient = SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION
+    for kernels in ((math,), (flash,), (efficient, math), (flash, math)):
+        title = " or ".join(kernel.name for kernel in kernels)
+        by_some = lambda s, x, kernels=kernels: by_kernels(s, x, *kernels)  # noqa: E731
+        product(f"attention by {title}", by_some, [q, q, q], (1,))
     for name, shapes, options in (
         ("plain", [q, q, q], {}),
         ("causal", [q, q, q], {"is_causal": True}),
