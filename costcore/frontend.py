@@ -148,6 +148,13 @@ class DistributionOf(Protocol):
         """
 
 
+class ScheduleOf(Protocol):
+    """The ability ``schedule``: state the kernels that a compiler makes of a model, for ``report.kernels``."""
+
+    def __call__(self, model: Any, inputs: Any) -> Any:
+        """Return the :class:`costcore.analyses.kernels.schedule.Schedule` of a forward pass on these inputs."""
+
+
 class ProcessSettings(Protocol):
     """The ability ``process_settings``: state the settings of the framework that code changes for a whole process."""
 
@@ -163,5 +170,6 @@ ABILITIES = {
     "calibrate": Calibrate,
     "distribution": DistributionOf,
     "process_settings": ProcessSettings,
+    "schedule": ScheduleOf,
 }
 """What a frontend may do beyond :class:`Frontend`: the form of the function by the name of the ability."""

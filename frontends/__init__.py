@@ -50,6 +50,7 @@ PYTORCH_ABILITIES = {
     "calibrate": f"{__name__}.pytorch.calibration.measure:calibrate",
     "distribution": f"{__name__}.pytorch.parallel.strategies:Distribution",
     "process_settings": f"{__name__}.pytorch.process_settings:process_settings",
+    "schedule": f"{__name__}.pytorch.schedule:schedule",
 }
 
 

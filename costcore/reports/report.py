@@ -43,6 +43,7 @@ from costcore.trace.run import FLOPS
 if TYPE_CHECKING:
     from costcore.analyses.conventions.view import View
     from costcore.analyses.devices.device import Device
+    from costcore.analyses.kernels.kernels import Kernels
     from costcore.analyses.measured.measured import Measured
     from costcore.reports.fused_view import FusedView
     from costcore.reports.time_report import TimeReport
@@ -327,6 +328,28 @@ class Report(ReportFiles, Result):
         """
         measured: Measured = self.analysis("measured", profile=profile, device=device, bound=bound)
         return measured
+
+    def kernels(self, model: Any, inputs: Any) -> Kernels:
+        """Return the kernels that ``torch.compile`` makes of the model, with their calls, modules, MACs and bytes.
+
+        ::
+
+            print(estimate(net, (1, 3, 224, 224)).kernels(net, (1, 3, 224, 224)))
+
+        TorchInductor states them before it writes code: no weights are needed, and nothing runs. It compiles for the
+        device of the model; without weights, for a CPU. To ``torch.compile``, this is a use of the model like another.
+
+        Args:
+            model: the model of this report, compiled or not.
+            inputs: its inputs, as for :func:`costcore.estimate`.
+
+        Raises:
+            TypeError, ValueError: if the inputs are invalid.
+            CostError: if this report has more than a forward pass, if the model cannot be compiled, or if this release
+                of PyTorch states its kernels in another way.
+        """
+        kernels: Kernels = self.analysis("kernels", model=model, inputs=inputs)
+        return kernels
 
     def plot(
         self,

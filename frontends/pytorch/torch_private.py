@@ -83,6 +83,9 @@ _VF | owner of composite functions | needed | | capture/composite_patches
 _empty_affine_quantized | unpacks weights without data | needed | | rows/quantization
 _fused_sdp_choice | asks which attention a CPU runs | needed | | memory/cases
 _dynamo | lets compiled models run as written | looked for | | capture/compiled_models
+_functorch | finds no schedule in a cache | looked for | | schedule
+_inductor | states the kernels of compiled models | looked for | | schedule
+_subclasses | compiles without data | looked for | | schedule
 _ops | types of operators | needed | | operators/plan
 _jit_internal | names of functions that dispatch on a flag | needed | | spelling
 _tensor | leaves out PyTorch's own frames | looked for | | spelling
@@ -140,7 +143,10 @@ _internal | class of jagged tensors | needed | | rows/attention
 _validate_device | lets flex_attention run on the meta device | looked for | 2.5- | rows/attention
 [torch.testing]
 _internal | process group without processes | needed | | parallel/mesh
+[torch._inductor.scheduler.Scheduler]
+_init | has the kernels when it ends | looked for | 2.7- | schedule
 [torch.utils]
+_pytree | maps the tensors among arguments | needed | | schedule
 _python_dispatch | dispatch modes | needed | | capture/capture
 _device | device as a context | needed | | capture/no_side_effects
 [torch.utils._device]

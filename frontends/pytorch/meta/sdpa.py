@@ -52,7 +52,11 @@ def is_fused(
 ) -> bool:
     """Return whether a CPU runs attention of these operands as one fused kernel."""
     operands = (query, key, value)
-    if not is_allowed() or dropout_p or any(x.dim() != query.dim() or x.stride(-1) != 1 or 0 in x.shape for x in operands):
+    if (
+        not is_allowed()
+        or dropout_p
+        or any(x.dim() != query.dim() or x.stride(-1) != 1 or 0 in x.shape for x in operands)
+    ):
         return False
     if query.dim() == 3 and _fuses(3, False):
         query, key, value, attn_mask = _with_batch(query, key, value, attn_mask)

@@ -1,0 +1,189 @@
+"""The kernels of a compiled model beside the calls of its report."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from costcore.analyses.kernels.schedule import Schedule, ScheduledKernel
+from costcore.errors import CostError
+from costcore.ir import Operations
+from costcore.numbers.dims import Dim
+from costcore.registry.frontends import needed_ability
+from costcore.tables.answer import Answer, Figure
+from costcore.tables.result import Result
+from costcore.tables.table import Table
+from costcore.text.table import Column
+from costcore.trace.trace import CallCost, Trace
+
+COLUMNS = (
+    Column("kernel", "Kernel"),
+    Column("module", "Module"),
+    Column("n_calls", "# Calls", "count"),
+    Column("macs", "MACs", "flops"),
+    Column("mrw", "Read + write", "bytes"),
+)
+
+MOST_NAMES = 3
+"""The most operators or modules that a cell names."""
+
+
+class Kernel(NamedTuple):
+    """A kernel, and what it computes of the report.
+
+    Attributes:
+        calls: the positions of its calls; those that an earlier kernel began are among them too.
+        own: those of them that no earlier kernel has, whose MACs are its own.
+        n_bytes: the bytes that it reads and writes, as the compiler counts them.
+        rewrites: what it stores in another layout and does nothing else: ``weight``, ``activation``; empty for others.
+    """
+
+    calls: tuple[int, ...]
+    own: tuple[int, ...]
+    n_bytes: int
+    rewrites: str
+
+
+class Kernels(Result):
+    """The kernels that a compiler makes of a model.
+
+    The compiler states them before it writes code: nothing is compiled to machine code, and nothing runs. Their bytes
+    are its own count, which has whole operands where a kernel reads part of one, and values that stay in registers on a
+    CPU.
+
+    Args:
+        trace: the run of the report.
+        schedule: what the compiler states.
+
+    Attributes:
+        kernels: every kernel, in order.
+        missing: the positions of calls that compute and that no kernel has.
+    """
+
+    def __init__(self, trace: Trace, schedule: Schedule) -> None:
+        self.trace, self.schedule = trace, schedule
+        places = _places(trace)
+        self.kernels: list[Kernel] = []
+        taken: set[int] = set()
+        for scheduled in schedule.kernels:
+            calls = _calls(scheduled, places)
+            own = () if scheduled.rewrites else tuple(i for i in calls if i not in taken)
+            taken.update(own)
+            self.kernels.append(Kernel(calls, own, scheduled.n_bytes, scheduled.rewrites))
+        self.missing = [i for i, record in enumerate(trace) if i not in taken and _computes(record)]
+
+    def __repr__(self) -> str:
+        return f"<Kernels: {len(self.kernels)} of {self.schedule.compiler}>"
+
+    @property
+    def total_bytes(self) -> int:
+        """The bytes that all kernels read and write."""
+        return sum(kernel.n_bytes for kernel in self.kernels)
+
+    @property
+    def rewritten_bytes(self) -> int:
+        """The bytes of kernels that store weights and activations in another layout, and do nothing else."""
+        return sum(kernel.n_bytes for kernel in self.kernels if kernel.rewrites)
+
+    @cached_property
+    def table(self) -> Table:
+        """A row per kernel, and the total."""
+        rows = [self._row(kernel) for kernel in self.kernels]
+        total = {
+            "kernel": "total",
+            "n_calls": len({i for kernel in self.kernels for i in kernel.calls}),
+            "macs": sum(row["macs"] for row in rows),
+            "mrw": self.total_bytes,
+        }
+        return Table("Kernels", COLUMNS, rows, total=total, remarks=self.remarks)
+
+    def _row(self, kernel: Kernel) -> dict[str, Any]:
+        records = [self.trace.records[i] for i in kernel.calls]
+        operators = _names(record.call.operator.rpartition("::")[2] for record in records)
+        return {
+            "kernel": f"layout of {_article(kernel.rewrites)}: {operators}" if kernel.rewrites else operators,
+            "module": _names(record.call.module for record in records if record.call.module),
+            "n_calls": len(kernel.calls),
+            "macs": self._macs(kernel),
+            "mrw": kernel.n_bytes,
+        }
+
+    def _macs(self, kernel: Kernel) -> Dim:
+        costs = (self.trace.records[i] for i in kernel.own)
+        return sum(record.cost.macs * record.call.times for record in costs if record.cost is not None)
+
+    @property
+    def remarks(self) -> list[str]:
+        """The lines below the table."""
+        lines = []
+        if not self.schedule.n_graphs:
+            lines.append(f"{self.schedule.compiler} makes no graph of this model: all of it runs as it is written")
+        if self.schedule.n_graphs > 1:
+            lines.append(f"the model was divided into {self.schedule.n_graphs} graphs, between which Python runs")
+        if self.missing:
+            operators = _names(self.trace.records[i].call.operator.rpartition("::")[2] for i in self.missing)
+            lines.append(
+                f"{len(self.missing)} calls that compute are in no kernel: {operators} (the compiler "
+                "computed them, uses the code of an equal module behind a break of the graph, or leaves them to Python)"
+            )
+        return lines
+
+    def _answer(self) -> Answer:
+        rewrites = sum(1 for kernel in self.kernels if kernel.rewrites)
+        figures = [
+            Figure(
+                "n_kernels",
+                "Kernels",
+                len(self.kernels),
+                "count",
+                f"{self.schedule.compiler} for {self.schedule.device}",
+            ),
+            Figure("mrw", "Read + write", self.total_bytes, "bytes", "as the compiler counts it"),
+            Figure(
+                "rewritten", "Other layouts", self.rewritten_bytes, "bytes", f"{rewrites} kernels only copy into one"
+            ),
+        ]
+        return Answer("Kernels of the compiled model", figures, [self.table], self.remarks)
+
+
+def kernels_of(report: Any, model: Any = None, inputs: Any = None) -> Kernels:
+    """Return the kernels that a compiler makes of a model; arguments as for :meth:`costcore.Report.kernels`."""
+    trace: Trace = report.trace
+    if any(call.phase != "forward" for call in trace.calls):
+        raise CostError("kernels are those of a forward pass: the report has a backward pass or an optimizer too")
+    schedule: Schedule = needed_ability("schedule", model, "report.kernels")(model, inputs)
+    return Kernels(trace, schedule)
+
+
+def _computes(record: CallCost) -> bool:
+    flops = 0 if record.cost is None else record.cost.flops
+    return bool(flops.flops() if isinstance(flops, Operations) else flops)
+
+
+def _places(trace: Trace) -> dict[tuple[str, str], list[int]]:
+    """Return the positions of calls by module and operator, as a schedule names them."""
+    places: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for position, call in enumerate(trace.calls):
+        places[call.module, call.operator.rpartition("::")[2].rstrip("_")].append(position)
+    return places
+
+
+def _calls(kernel: ScheduledKernel, places: dict[tuple[str, str], list[int]]) -> tuple[int, ...]:
+    found: dict[int, None] = {}
+    for module, operator, number in kernel.origins:
+        there = places.get((module, operator), [])
+        if number < len(there):
+            found[there[number]] = None
+    return tuple(sorted(found))
+
+
+def _names(names: Any) -> str:
+    """Return the first of several names, in order, without those that repeat."""
+    different = [*dict.fromkeys(names)]
+    more = len(different) - MOST_NAMES
+    return ", ".join(different[:MOST_NAMES]) + (f", {more} more" if more > 0 else "")
+
+
+def _article(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
