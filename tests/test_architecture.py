@@ -239,6 +239,7 @@ ABILITIES = {
     "pytorch.callbacks": {"analyses.devices", "studies.meter"},
     "pytorch.checkpoints": {"studies.serving"},
     "pytorch.passes": {"studies.meter"},
+    "pytorch.schedule": {"analyses.kernels"},
     "pytorch.serving": {"studies.serving"},
 }
 """What else parts of a frontend may import: an optional ability returns what the study that asks for it defines."""
