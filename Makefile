@@ -14,7 +14,7 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constr
 WORKERS ?= --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-jax test test-jax test-readers test-browser test-matrix chromium check format details docs golden bundle benchmark clean
+.PHONY: help demo demo-jax test test-jax test-readers test-probes test-browser test-matrix chromium check format details docs golden bundle benchmark clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -28,7 +28,7 @@ demo-jax: $(JAX_ENVIRONMENT) ## count the same network in JAX
 
 test: check ## run the checks and every test; all three frameworks must be installed
 	COSTCORE_TEST_FRONTENDS=pytorch,chainer,onnx $(BIN)/python -m pytest -q $(WORKERS)
-	@$(MAKE) --no-print-directory test-readers
+	@$(MAKE) --no-print-directory test-readers test-probes
 	@if $(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))"; then $(MAKE) --no-print-directory test-jax; \
 	else echo "the JAX plug-in is not tested: JAX needs Python 3.11"; fi
 
@@ -37,6 +37,9 @@ test-jax: $(JAX_ENVIRONMENT) ## run the tests of the JAX plug-in, in an environm
 
 test-readers: $(READERS:%=%/.venv/.complete) ## run the tests of the plug-ins that read files, each in an environment of its own
 	@for folder in $(READERS); do (cd $$folder && .venv/bin/python -m pytest -q) || exit 1; done
+
+test-probes: probes/.venv/.complete ## run the tests of the probes, in an environment without any framework
+	cd probes && .venv/bin/python -m pytest -q
 
 test-browser: $(BROWSER) $(DOCS) chromium ## open the HTML page and the search of the site in a headless Chromium (installed automatically for root on Debian)
 	$(BIN)/python -m pytest -q tests/browser
@@ -79,7 +82,7 @@ benchmark: $(ENVIRONMENT) ## measure what counting costs
 	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 clean: ## remove the environment and everything that was built
-	rm -rf .venv plugins/*/.venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv plugins/*/.venv probes/.venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -not -path './.git/*' -exec rm -rf {} +
 
 # Chainer has no wheel. Its build needs pkg_resources, which setuptools 81 dropped; torch needs 77.0.3 or newer.
@@ -108,6 +111,12 @@ plugins/%/.venv/.complete: plugins/%/pyproject.toml pyproject.toml constraints.t
 	@$(PYTHON) -m venv plugins/$*/.venv
 	@plugins/$*/.venv/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt \
 	  --editable . --editable "plugins/$*[dev]"
+	@touch $@
+
+probes/.venv/.complete: probes/pyproject.toml
+	@echo "building the environment of the probes"
+	@$(PYTHON) -m venv probes/.venv
+	@probes/.venv/bin/python -m pip install -qq --disable-pip-version-check --editable "probes[dev]"
 	@touch $@
 
 $(BROWSER): $(ENVIRONMENT)

@@ -26,7 +26,7 @@ UNCLEAR = {
 
 PATTERNS_OF_FILES = (
     *("costcore/**/*.py", "calculators/**/*.py", "frontends/**/*.py", "tools/*.py", "*.md", "docs/*.md"),
-    *("plugins/*/costcore_*/**/*.py", "plugins/*/*.md"),
+    *("plugins/*/costcore_*/**/*.py", "plugins/*/*.md", "probes/costcore_probes/**/*.py", "probes/*.md"),
 )
 
 FILES = sorted(file for pattern in PATTERNS_OF_FILES for file in ROOT.glob(pattern))

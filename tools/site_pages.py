@@ -36,6 +36,7 @@ DOCUMENTS = {
     "plugins/costcore-kernels/README.md": "kernels.md",
     "plugins/costcore-openvino/README.md": "openvino.md",
     "plugins/costcore-tflite/README.md": "tflite.md",
+    "probes/README.md": "probes.md",
 }
 """The documents outside docs/, and their pages in the site."""
 MODULES = (

@@ -1,0 +1,1 @@
+"""The tools under test, one file each. A file imports its tool only inside the functions that call it."""

@@ -1,0 +1,35 @@
+"""The crawl_module of torch-scan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..adapter import Adapter, Figure
+
+__all__ = ["ADAPTER"]
+
+
+def _crawl(built: Any) -> Any:
+    from torchscan import crawl_module
+
+    module, inputs = built
+    return crawl_module(module, args=tuple(inputs))
+
+
+def _macs(_format: str, built: Any) -> Figure:
+    total = _crawl(built)["totals"]["macs"]
+    value = total["value"] if total["value"] is not None else total["known_value"]
+    return Figure(int(value or 0), () if total["status"] == "complete" else (f"status {total['status']}",))
+
+
+def _total(name: str) -> Any:
+    return lambda _format, built: Figure(int(_crawl(built)["totals"][name]["value"]))
+
+
+ADAPTER = Adapter(
+    name="torchscan",
+    package="torchscan",
+    declares="macs, with a status: complete, partial or unavailable",
+    cites="https://github.com/frgfm/torch-scan/blob/main/docs/metrics.md",
+    counts={"macs": _macs, "params": _total("parameters"), "trainable_params": _total("trainable_parameters")},
+)

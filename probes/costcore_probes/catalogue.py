@@ -1,0 +1,42 @@
+"""All probes."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+from . import kinds
+from .probe import Probe
+
+__all__ = ["all_probes", "find"]
+
+
+@cache
+def all_probes() -> dict[str, Probe]:
+    """Return every probe by its id, from the list ``PROBES`` of every file of ``kinds/``.
+
+    Raises:
+        ValueError: two probes have one id.
+    """
+    found: dict[str, Probe] = {}
+    for module in sorted(info.name for info in iter_modules(kinds.__path__)):
+        for probe in import_module(f"{kinds.__name__}.{module}").PROBES:
+            if probe.id in found:
+                raise ValueError(f"two probes have the id {probe.id}")
+            found[probe.id] = probe
+    return found
+
+
+def find(id: str) -> Probe:
+    """Return the probe with this id.
+
+    Raises:
+        ValueError: there is no such probe; the message lists those of its kind.
+    """
+    probes = all_probes()
+    if id not in probes:
+        kind = id.partition(".")[0]
+        near = [name for name in probes if name.startswith(f"{kind}.")] or sorted({p.kind for p in probes.values()})
+        raise ValueError(f"there is no probe {id!r}; expected one of {', '.join(near)}")
+    return probes[id]

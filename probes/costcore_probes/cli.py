@@ -1,0 +1,121 @@
+"""The command ``probes``: list, show, run, score, page."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from .adapter import adapter, adapter_names
+from .catalogue import all_probes, find
+from .probe import QUANTITIES, Probe
+from .runner import ask
+from .score import VERDICTS, judge
+
+__all__ = ["main"]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="probes", description="Test counters of FLOPs, MACs and parameters.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    listing = commands.add_parser("list", help="list the probes")
+    listing.add_argument("kind", nargs="?", help="those of one kind")
+    show = commands.add_parser("show", help="show a probe: the network, the question, the derivation")
+    show.add_argument("id")
+    run = commands.add_parser("run", help="ask tools and write their answers as JSON")
+    run.add_argument("ids", nargs="*", help="probes or kinds; default: all")
+    run.add_argument("--tool", action="append", choices=adapter_names(), help="may be repeated; default: all")
+    run.add_argument(
+        "--python",
+        action="append",
+        default=[],
+        metavar="[TOOL=]PATH",
+        help="the interpreter that has the tools, or one of them",
+    )
+    run.add_argument("--timeout", type=float, default=60, help="seconds for each probe (default: 60)")
+    run.add_argument("--output", type=Path, help="the JSON file; default: stdout")
+    score = commands.add_parser("score", help="score a JSON file of answers")
+    score.add_argument("answers", type=Path)
+    score.add_argument("--verdict", choices=VERDICTS, help="list the cells with this verdict")
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command; return the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        {"list": _list, "show": _show, "run": _run, "score": _score}[options.command](options)
+    except ValueError as error:
+        print(f"probes: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _list(options: Any) -> None:
+    for probe in all_probes().values():
+        if options.kind in (None, probe.kind):
+            print(f"{probe.id:34} {probe.quantity:18} {probe.answer:>16,}  {probe.network}")
+
+
+def _show(options: Any) -> None:
+    probe = find(options.id)
+    print(f"{probe.id}: {probe.network}")
+    print(f"  asked      {probe.quantity}: {QUANTITIES[probe.quantity]}")
+    print(f"  answer     {probe.answer:,} = {probe.derivation}")
+    print(
+        f"  loops      {probe.counted():,}"
+        + (f" on a smaller network, as derived: {probe.small:,}" if probe.small else "")
+    )
+    print(f"  built as   {', '.join(probe.formats)}")
+    if probe.source:
+        print(f"  published  {probe.source}")
+
+
+def _chosen(ids: list[str]) -> list[Probe]:
+    probes = all_probes()
+    if not ids:
+        return [*probes.values()]
+    kinds = {probe.kind for probe in probes.values()}
+    return [p for id in ids for p in (probes.values() if id in kinds else [find(id)]) if id in (p.id, p.kind)]
+
+
+def _run(options: Any) -> None:
+    pythons: dict[str, str] = {}
+    for item in options.python:
+        name, _, path = item.rpartition("=")
+        pythons[name] = path
+    chosen = _chosen(options.ids)
+    tools = {}
+    for name in options.tool or adapter_names():
+        python = pythons.get(name, pythons.get("", sys.executable))
+        tools[name] = ask(name, chosen, python, options.timeout)
+        print(f"{name}: {len(tools[name].get('answers', ()))} answers", file=sys.stderr)
+    date = datetime.now(timezone.utc).date().isoformat()
+    text = json.dumps({"schema": 1, "date": date, "tools": tools}, indent=1)
+    if options.output:
+        options.output.write_text(text + "\n", encoding="utf-8")
+    else:
+        print(text)
+
+
+def _score(options: Any) -> None:
+    data = json.loads(options.answers.read_text(encoding="utf-8"))
+    print(f"{'':20}" + "".join(f"{verdict:>10}" for verdict in VERDICTS))
+    for name, result in data["tools"].items():
+        if "error" in result:
+            print(f"{name:20} {result['error']}")
+            continue
+        tool = adapter(name)
+        cells = {key: judge(find(key.partition("@")[0]), tool, reply) for key, reply in result["answers"].items()}
+        counts = [sum(cell.verdict == verdict for cell in cells.values()) for verdict in VERDICTS]
+        print(f"{name:20}" + "".join(f"{count:>10}" for count in counts))
+        for key, cell in cells.items():
+            if cell.verdict == options.verdict:
+                print(f"  {key}: {cell.sentence}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

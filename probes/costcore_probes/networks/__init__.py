@@ -1,0 +1,1 @@
+"""Public architectures in plain PyTorch, one file each, written from their papers."""

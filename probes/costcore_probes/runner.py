@@ -1,0 +1,45 @@
+"""Asks tools, each in its own environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from .adapter import adapter
+from .probe import Probe
+
+__all__ = ["ask"]
+
+PACKAGES = str(Path(__file__).parents[1])
+"""The folder of this package: the environment of a tool need not have it installed."""
+
+
+def ask(tool: str, probes: Iterable[Probe], python: str = sys.executable, timeout: float = 30) -> dict[str, Any]:
+    """Ask a tool every probe that it accepts.
+
+    Returns:
+        ``versions``, and ``answers``: by probe and format, ``conv.plain@torch``, what the worker wrote; or ``error``,
+        if the tool could not be started.
+    """
+    questions = [(probe.id, format) for probe in probes for format in adapter(tool).accepts(probe)]
+    lines = "".join(json.dumps({"probe": id, "format": format}) + "\n" for id, format in questions)
+    done = subprocess.run(
+        [python, "-m", "costcore_probes.worker", tool, str(timeout)],
+        input=lines,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": PACKAGES},
+    )
+    written = [json.loads(line) for line in done.stdout.splitlines()]
+    if not written:
+        return {"versions": {}, "error": done.stderr.strip().splitlines()[-1] if done.stderr else "no answer"}
+    first, *answers = written
+    if "error" in first:
+        return dict(first)
+    found = {f"{id}@{format}": reply for (id, format), reply in zip(questions, answers, strict=False)}
+    return {"versions": first["versions"], "answers": found}

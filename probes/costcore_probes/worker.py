@@ -1,0 +1,110 @@
+"""Asks one tool, in the environment of the tool: ``python -m costcore_probes.worker TOOL TIMEOUT``.
+
+Reads a JSON object per line, ``{"probe": "conv.plain", "format": "torch"}``, and writes one per line, in this order:
+``{"value": 4320, "missing": [], "seconds": 0.01}``, or ``{"error": "…"}``. Every question is asked in a process of its
+own, forked after the tool is imported, as some tools leave their patches behind. The first line that is written has the
+versions. Needs POSIX.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import select
+import signal
+import sys
+import time
+import warnings
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, TextIO
+
+from .adapter import Adapter, adapter
+from .catalogue import find
+from .frameworks import MODULES, build
+
+__all__ = ["answer", "main"]
+
+
+def answer(tool: Adapter, probe: str, format: str) -> dict[str, Any]:
+    """Build the network of a probe and ask the tool; what the tool raises becomes ``error``."""
+    asked = find(probe)
+    begin = time.perf_counter()
+    try:
+        built = build(asked, format)
+        begin = time.perf_counter()
+        figure = tool.counts[asked.quantity](format, built)
+    except Exception as error:  # whatever a tool raises is its answer
+        text = " ".join(str(error).split())
+        return {"error": f"{type(error).__name__}: {text}"[:300], "seconds": round(time.perf_counter() - begin, 3)}
+    seconds = round(time.perf_counter() - begin, 3)
+    return {"value": figure.value, "missing": list(figure.missing), "seconds": seconds}
+
+
+def _versions(tool: Adapter) -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in {tool.package, tool.framework}:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def _in_child(tool: Adapter, question: dict[str, str], timeout: float) -> dict[str, Any]:
+    """Answer in a forked process, which is stopped after ``timeout`` seconds."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reader)
+        status = 1
+        try:
+            os.write(writer, json.dumps(answer(tool, question["probe"], question["format"])).encode())
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writer)
+    ready, _, _ = select.select([reader], [], [], timeout)
+    if not ready:
+        os.kill(child, signal.SIGKILL)
+    text = os.read(reader, 1 << 20) if ready else b""
+    os.close(reader)
+    os.waitpid(child, 0)
+    if not ready:
+        return {"error": f"no answer in {timeout:g} seconds"}
+    return json.loads(text) if text else {"error": "the process of the tool ended without an answer"}
+
+
+def _import(tool: Adapter) -> None:
+    """Import the tool and its framework once, before processes are forked."""
+    for format in tool.formats:
+        importlib.import_module(f".frameworks.{MODULES[format]}", __package__)
+    if tool.framework == "torch":
+        import torch
+
+        torch.set_num_threads(1)
+    importlib.import_module(tool.package.replace("-", "_"))
+    if tool.warm:  # what a tool imports or compiles at first use, every process would again
+        answer(tool, tool.warm, tool.formats[0])
+
+
+def main(tool_name: str, timeout: str, stdin: TextIO = sys.stdin) -> None:
+    """Answer every line of the input."""
+    tool = adapter(tool_name)
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a tool prints is not protocol
+    warnings.simplefilter("ignore")
+    versions = _versions(tool)
+    try:
+        _import(tool)
+    except Exception as error:
+        print(json.dumps({"versions": versions, "error": f"{type(error).__name__}: {error}"}), file=out, flush=True)
+        return
+    print(json.dumps({"versions": versions}), file=out, flush=True)
+    for line in stdin:
+        print(json.dumps(_in_child(tool, json.loads(line), float(timeout))), file=out, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])
