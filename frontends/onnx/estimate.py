@@ -41,7 +41,10 @@ REWRITERS = ("onnx.quantize", "onnxruntime.transformers")
 """Names of producers that rewrite files of others, and may drop what these mark."""
 
 
-BLOCKED_CONV = "com.microsoft.nchwc::Conv"
+BLOCKED = "com.microsoft.nchwc"
+"""Domain of operators on blocks of channels."""
+
+BLOCKED_CONV = f"{BLOCKED}::Conv"
 """A convolution that runs on blocks of channels."""
 
 
@@ -153,6 +156,15 @@ def _versions(proto: Any, note: Callable[[str], None]) -> dict[str, int]:
     return versions
 
 
+def _arguments(graph: Any) -> Mapping[str, Mapping[str, Any]]:
+    """Return what a graph as a whole says of its nodes, by their domain."""
+    if all(node.domain != BLOCKED for node in graph.node):
+        return {}
+    from .contrib.blocks import block_arguments
+
+    return block_arguments(graph)
+
+
 def _walk(
     recorder: Recorder,
     proto: Any,
@@ -181,6 +193,7 @@ def _walk(
         parameters_are_initializers=proto.producer_name == "pytorch" and bool(graph.initializer),
         keep_history=bool(regrouping[0]),
         is_rewritten=proto.producer_name in REWRITERS,
+        arguments=_arguments(graph),
     )
     handlers = Handlers(call_function, CONTROL_FLOW, SchemaFunctions(table))
     walker = Walker(recording, handlers, config)
@@ -204,9 +217,10 @@ def _walk(
     recorder.inputs += [value.identity for value in entering if value.identity]
     stored = walker.initializers.tensors
     if any(call.native == BLOCKED_CONV for call in recorder.calls):
+        block = config.arguments.get(BLOCKED, {}).get("block", "8 or 16")
         note(
-            "convolutions of ONNX Runtime's NCHWc layout run on blocks of 8 or 16 channels: MACs, bytes and parameters "
-            "include the channels that pad them"
+            f"convolutions of ONNX Runtime's NCHWc layout run on blocks of {block} channels: MACs, bytes and "
+            "parameters include the channels that pad them"
         )
     for text in filter(None, (unmarked_note(stored, recorder.calls, config.is_rewritten), folded_note(stored))):
         note(text)

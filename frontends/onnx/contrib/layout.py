@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from costcore.ir import prod
-from costcore.numbers.dims import Dim
+from costcore.numbers.dims import Dim, ceil_div
 
 from ..graph.node import Node
 from ..rows.arguments import numbers
@@ -15,16 +15,35 @@ from ..shapes.layout import rearrange
 from ..shapes.layout.creation import range_of
 from ..shapes.rules import like, positive
 from ..shapes.windows import windows
-from ..values.value import Value
+from ..values.value import Shape, Value
+from .blocks import BLOCKS
 from .channels_last import channels_last
 from .spec import NCHWC, QONNX, OperatorSpec, row
 
 
-def reordered(node: Node) -> Sequence[Value]:
-    """Infer channels in blocks, or in order again; then the attribute gives their number."""
+def into_blocks(node: Node) -> Sequence[Value]:
+    """Infer channels in blocks, of which the last is padded; the file's convolutions say how many are in one."""
+    x, block = node.value("X"), node.args.get("block", BLOCKS[0])
+    n, channels, *space = _channels_first(node, x)
+    return [node.result((n, ceil_div(channels, block) * block, *space), x.dtype)]
+
+
+def out_of_blocks(node: Node) -> Sequence[Value]:
+    """Infer channels in order again; an attribute gives their number without padding."""
     x = node.value("X")
     count: Dim = node.args.get("channels") or x.known_shape[1]
-    return [node.result((x.known_shape[0], count, *x.known_shape[2:]), x.dtype)]
+    shape = (x.known_shape[0], count, *x.known_shape[2:])
+    if node.args.get("channels_last"):
+        shape = (shape[0], *shape[2:], shape[1])
+    return [node.result(shape, x.dtype)]
+
+
+def _channels_first(node: Node, x: Value) -> Shape:
+    """Return the shape of images whose channels may be last."""
+    shape = x.known_shape
+    if len(shape) < 2:
+        raise node.error(f"needs images with channels (got the shape {shape})")
+    return (shape[0], shape[-1], *shape[1:-1]) if node.args.get("channels_last") else shape
 
 
 def patches(node: Node) -> Sequence[Value]:
@@ -130,7 +149,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         "ReorderInput",
         "X",
         attributes="channels_last",
-        infer=reordered,
+        infer=into_blocks,
         rows=[row("transpose", {"x": "X"})],
         domain=NCHWC,
     ),
@@ -138,7 +157,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         "ReorderOutput",
         "X",
         attributes="channels_last channels",
-        infer=reordered,
+        infer=out_of_blocks,
         rows=[row("transpose", {"x": "X"})],
         domain=NCHWC,
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from onnx import __version__ as onnx_version
@@ -71,6 +71,7 @@ class WalkConfig:
         parameters_are_initializers: whether the exporter keeps all learned tensors as initializers.
         keep_history: whether recorded nodes are kept for pattern matching.
         is_rewritten: whether a tool that drops marks of exporters wrote the file.
+        arguments: what the file as a whole says of its nodes, by their domain.
     """
 
     functions: ModelFunctions
@@ -79,6 +80,7 @@ class WalkConfig:
     parameters_are_initializers: bool = False
     keep_history: bool = False
     is_rewritten: bool = False
+    arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class Walker:
@@ -108,6 +110,7 @@ class Walker:
         self.handlers = handlers
         self.functions = config.functions
         self.user_shapes = config.user_shapes
+        self._arguments = config.arguments
         is_huge = self.functions.expanded > MOST_EXPANDED
         self.initializers = InitializerTable(config.parameters_are_initializers, config.is_rewritten)
         self.history = NodeHistory() if config.keep_history else None
@@ -201,6 +204,7 @@ class Walker:
         if not (isinstance(proto.op_type, str) and isinstance(proto.domain, str) and isinstance(proto.name, str)):
             raise CostError(f"{describe(proto)} has a name, an op_type or a domain that is not valid UTF-8")
         node = bind(proto, operator(domain, proto.op_type, version), inputs, attributes)
+        node.args.update(self._arguments.get(domain, ()))
         if node.version > version and node.schema is not None:
             self.recording.note(
                 f"version {version} of {domain} has no {node.op}; it was read as in version {node.version}"

@@ -118,7 +118,7 @@ def test_pools_of_blocked_channels_are_those_of_the_standard(op, attrs):
 @pytest.mark.parametrize(
     ("op", "attrs", "made"),
     [
-        ("ReorderInput", {}, (1, 6, 4, 4)),
+        ("ReorderInput", {}, (1, 8, 4, 4)),  # a block of 8, the smallest
         ("ReorderOutput", {"channels": 5}, (1, 5, 4, 4)),  # the last block is not full
     ],
 )
@@ -135,7 +135,44 @@ def test_a_note_says_that_blocks_are_padded():
     report = estimate(g.model({"x": (1, 8, 6, 6)}, g("ReorderOutput", y, domain=BLOCKED, channels=10)))
     assert report.total_report["macs"] == 4 * 4 * 16 * 8 * 9  # of 16 channels, though 10 are read of them
     note = report.notes[-1]
-    assert note.startswith("convolutions of ONNX Runtime's NCHWc layout run on blocks of 8 or 16 channels: MACs, bytes")
+    assert note.startswith("convolutions of ONNX Runtime's NCHWc layout run on blocks of 8 channels: MACs, bytes")
+
+
+@pytest.mark.parametrize(
+    ("channels", "weights", "padded"),
+    [
+        # what ONNX Runtime 1.32 printed of its run, on a processor with blocks of 8
+        (12, [(24, 16)], 16),
+        (20, [(16, 24)], 24),
+        (24, [(40, 24)], 24),
+        (24, [(24, 1)], 24),  # one weight for each channel
+        # on blocks of 16, all weights have multiples of 16 channels
+        (24, [(48, 32)], 32),
+        (24, [(32, 1)], 32),
+        (24, [(16, 3), (48, 32)], 32),  # the first convolution reads an image as it is
+        (24, [(16, 3), (24, 24)], 24),
+    ],
+)
+def test_channels_are_padded_to_the_blocks_of_the_weights(channels, weights, padded):
+    g = Graph()
+    made = []
+    for out, read in weights:
+        x = g("ReorderInput", "x", domain=BLOCKED) if read > 3 or read == 1 else "image"
+        y = g("Conv", x, g.weight(out, read, 3, 3), domain=BLOCKED, group=out if read == 1 else 1)
+        made.append(g("ReorderOutput", y, domain=BLOCKED, channels=out))
+    inputs = {"x": (1, channels, 6, 6), "image": (1, 3, 6, 6)}
+    report = estimate(g.model(inputs, made))
+    (layer,) = [call.layer for call in report.trace.calls if call.native.endswith("::ReorderInput")]
+    assert layer.outputs[0].shape == (1, padded, 6, 6)
+    assert any(f"blocks of {16 if padded == 32 else 8} channels" in note for note in report.notes)
+
+
+def test_channels_that_are_last_are_padded_and_put_back():
+    layer, cost, _ = priced("ReorderInput", (1, 4, 5, 6), domain=BLOCKED, channels_last=1)
+    assert shapes(layer) == [(1, 8, 4, 5)]
+    assert (cost.mread, cost.mwrite) == (4 * 120, 4 * 160)
+    layer, _, _ = priced("ReorderOutput", (1, 8, 4, 5), domain=BLOCKED, channels_last=1, channels=6)
+    assert shapes(layer) == [(1, 4, 5, 6)]
 
 
 def test_blocked_channels_are_upsampled():
