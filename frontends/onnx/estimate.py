@@ -210,11 +210,11 @@ def _walk(
         recorder.regrouped.extend(regroup_nodes(recording, walker.history, proto.producer_name, *regrouping))
     returned = [scope.values[entry.name] for entry in graph.output if entry.name in scope.values]
     recorder.returned += map(recording.identity, returned)
+    recorder.inputs += [value.identity for value in entering if value.identity]
     if any(call.layer.op == "dequantize" for call in recorder.calls):
         if not keep_qdq:
             fold_quantization(recording, scope.values.values())
         keep_stored(recording)
-    recorder.inputs += [value.identity for value in entering if value.identity]
     stored = walker.initializers.tensors
     if any(call.native == BLOCKED_CONV for call in recorder.calls):
         block = config.arguments.get(BLOCKED, {}).get("block", "8 or 16")

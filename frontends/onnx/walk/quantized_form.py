@@ -82,9 +82,17 @@ def fold_quantization(recording: Recording, values: Iterable[Value]) -> None:
         left_out = sum(call.layer.op in ("quantize", "dequantize") for call in folding.gone.values())
         recording.note(
             f"{len(folding.replaced)} operators between DequantizeLinear and QuantizeLinear are counted as runtimes "
-            f"run them, on quantized values: {left_out} of these nodes are part of them. keep_qdq=True counts each node"
+            f"run them, on quantized values: {left_out} of these nodes are part of them{_at_the_ends(folding)}. "
+            "keep_qdq=True counts each node"
         )
     folding.finish()
+
+
+def _at_the_ends(folding: _Folding) -> str:
+    """Return how many calls are left that convert real inputs and outputs of the network."""
+    left = sum(folding.is_at_an_end(call) for call in folding.kept())
+    those = "the one that is left converts" if left == 1 else f"{left} that are left convert"
+    return f"; {those} real inputs or outputs of the network, which costs runtimes a pass, too" if left else ""
 
 
 def keep_stored(recording: Recording) -> None:
@@ -290,6 +298,16 @@ class _Folding:
         made = self._producers.get(call.inputs[0])
         is_stored = made is not None and made.layer.op == "quantize" and made.layer["x"].role != "data"
         return call.layer["x"].role != "data" or is_stored
+
+    def kept(self) -> list[Call]:
+        """Return the calls for which no other stands."""
+        return [call for call in self._recorder.calls if not call.outputs or call.outputs[0] not in self.gone]
+
+    def is_at_an_end(self, call: Call) -> bool:
+        """Return whether a call quantizes an input of the network, or dequantizes an output."""
+        if call.layer.op == "quantize":
+            return call.inputs[0] in self._recorder.inputs
+        return call.layer.op == "dequantize" and call.outputs[0] in self._recorder.returned
 
     def finish(self) -> None:
         """Write the new calls into the run."""
