@@ -90,7 +90,9 @@ def _build(match: Match, extend: Extension) -> Group | None:
         if causal is not None and mask.known_shape == (q.known_shape[-2], kt.known_shape[-1]):
             match, attrs = causal, {"causal": True}
         elif masked is not None and masked.values["allowed"].dtype == "bool":
-            match, operands["mask"] = masked, masked.values["allowed"]
+            match, allowed = masked, masked.values["allowed"]
+            if not _allows_all(allowed, extend):
+                operands["mask"] = allowed
         else:
             operands["mask"] = mask
     guarded = "IsNaN" in {recorded.node.op for recorded in match.nodes}
@@ -107,6 +109,13 @@ def _is_scaled_by_one(match: Match, extend: Extension) -> bool:
         return False
     scaled = (extend(match, match.values[name], _TIMES, shared=True) for name in ("q", "kt"))
     return all(longer is None or origin(longer.nodes[-1].node.proto) != written_for for longer in scaled)
+
+
+def _allows_all(mask: Value, extend: Extension) -> bool:
+    """Return True for a constant mask that masks nothing: PyTorch's models leave it out unless they are exported."""
+    made = extend.producer(mask)
+    source = made.node.inputs[0] if made is not None and made.node.op == "Expand" else mask
+    return source is not None and source.role == "const" and source.data is not None and bool(all(source.data.flat))
 
 
 def _is_folded(match: Match, mask: Value) -> bool:

@@ -158,6 +158,18 @@ def test_a_softmax_over_queries_is_no_attention():
     assert is_as_before(change(BY_NAME["attention"], "Softmax", axis=2), "attention")
 
 
+@pytest.mark.parametrize("length", [4, 197])  # of 197 x 197, no element is known but those that are repeated
+@pytest.mark.parametrize("last", [True, False])
+def test_a_constant_mask_that_masks_nothing_is_none(length, last):
+    g = Spelled()
+    allowed = g("Reshape", g.number(*[True] * (length - 1), last, dtype=TensorProto.BOOL), g.number(1, 1, length, 1))
+    allowed = g("Expand", allowed, g.number(2, 1, length, length))
+    weights = scores(g, g("Where", allowed, g.scalar(0.0), g.scalar(float("-inf"))))
+    report = estimate(g.model(dict.fromkeys("qkv", (2, 3, length, 8)), g("MatMul", weights, "v")), regroup=True)
+    (call,) = (call for call in report.calls if call.layer.op == "attention")
+    assert ("mask" in call.layer) is not last
+
+
 def test_an_upper_triangle_is_a_mask_and_not_causal():
     report = estimate(change(BY_NAME["attention_causal"], "Trilu", upper=1), regroup=True)
     (call,) = (call for call in report.calls if call.layer.op == "attention")
