@@ -61,6 +61,20 @@ def _near(name: str, choices: list[str]) -> list[str]:
     return longer[:1] or get_close_matches(name, choices, 1)
 
 
+def subs_call(symbols: Iterable[object], most: int = 8) -> str:
+    """Return the call that puts numbers in place of symbols, as code.
+
+    >>> subs_call(["batch", "time"])
+    'report.subs(batch=…, time=…)'
+    >>> subs_call(["past + new"])
+    "report.subs({'past + new': …})"
+    """
+    names = [str(symbol) for symbol in symbols][:most]
+    if all(name.isidentifier() for name in names):
+        return f"report.subs({', '.join(f'{name}=…' for name in names)})"
+    return f"report.subs({{{', '.join(f'{name!r}: …' for name in names)}}})"
+
+
 def unknown(what: str, name: object, expected: Iterable[object]) -> str:
     """Return the message for one or several unknown names, with the expected names and the near matches.
 

@@ -14,7 +14,7 @@ from costcore.analyses.timing.times import Times
 from costcore.analyses.topology.link import links_by_group
 from costcore.counting.substitution import symbols_in
 from costcore.errors import CostError
-from costcore.messages import unknown
+from costcore.messages import subs_call, unknown
 from costcore.registry.frontends import specs
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.run import LEVELS
@@ -69,8 +69,7 @@ def _check_numbers(trace: Trace) -> None:
     """Refuse symbolic sizes. Equal layers are checked once."""
     distinct = {(id(call.layer), id(cost), call.times): record for record in trace for call, cost, *_ in (record,)}
     if symbols := sorted(str(symbol) for symbol in symbols_in(Trace(tuple(distinct.values()), trace.run))):
-        shown = ", ".join(f"{name}=…" for name in symbols[:8])
-        raise CostError(f"time needs numbers for the symbolic sizes. Substitute them first: report.subs({shown})")
+        raise CostError(f"time needs numbers for the symbolic sizes. Substitute them first: {subs_call(symbols)}")
 
 
 def _part_of(device: Device, cores: int) -> Device:

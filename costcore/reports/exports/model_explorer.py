@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from costcore.errors import CostError
 from costcore.ledger.module_paths import names_along
+from costcore.messages import subs_call
 from costcore.numbers.dims import is_symbolic
 from costcore.numbers.symbolic import as_text
 from costcore.reports.data.report_data import ReportData
@@ -51,7 +52,8 @@ def to_model_explorer(report: ReportData, metric: str = "flops", keys: Keys | No
     for node, value in values.items():
         if is_symbolic(value):
             raise CostError(
-                f"{node}: {metric} is symbolic ({as_text(value)}). Substitute its dimensions first: report.subs(…)."
+                f"{node}: {metric} is symbolic ({as_text(value)}), which no color shows. "
+                f"Substitute its dimensions first: {subs_call(report.symbols)}."
             )
     results = {node: {"value": value} for node, value in values.items()}
     return json_text({"results": results, "gradient": [{"stop": stop, "bgColor": color} for stop, color in GRADIENT]})

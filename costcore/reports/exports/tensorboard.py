@@ -12,6 +12,7 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.ledger.module_paths import names_along
+from costcore.messages import subs_call
 from costcore.numbers.dims import is_symbolic
 from costcore.numbers.symbolic import as_text
 from costcore.reports.data.report_data import ReportData
@@ -54,7 +55,8 @@ def to_tensorboard(
     scalars = dict(_scalars(report, columns))
     for tag, value in scalars.items():
         if is_symbolic(value):
-            raise CostError(f"{tag} is symbolic ({as_text(value)}). Substitute its dimensions first: report.subs(…).")
+            call = subs_call(report.symbols)
+            raise CostError(f"{tag} is symbolic ({as_text(value)}). Substitute its dimensions first: {call}.")
     try:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.plugins.scalar.summary_v2 import scalar_pb

@@ -103,8 +103,10 @@ def test_every_table_and_file_accepts_symbolic_costs(name):
     assert Report.from_json(report.to_json()) == report
     assert report.to_html() and report.to_markdown() and report.to_model_card()
     assert compare(report, report).equal
-    with pytest.raises(CostError, match="Substitute its dimensions first"):
+    with pytest.raises(CostError, match="Substitute its dimensions first") as caught:
         report.to_model_explorer()
+    shown = str(caught.value).partition("report.subs(")[2]
+    assert all(name in shown or repr(name) in shown for name in report.symbols)
 
 
 def test_markdown_escapes_the_asterisks_of_products():

@@ -66,8 +66,10 @@ def test_node_data_by_other_costs_and_for_other_graphs():
 def test_node_data_of_an_unknown_metric_or_a_symbolic_cost_is_an_error():
     with pytest.raises(ValueError, match="expected flops, macs"):
         to_model_explorer(MODEL, "color")
-    with pytest.raises(CostError, match=r"linear-1: macs is symbolic \(n\)"):
+    with pytest.raises(CostError, match=r"linear-1: macs is symbolic \(n\), which no color .*: report.subs\(n=…\)"):
         to_model_explorer(net(Step("linear", macs=Symbol("n"))), "macs")
+    with pytest.raises(CostError, match=r"report.subs\({'past \+ new': …}\)"):
+        to_model_explorer(net(Step("linear", macs=Symbol("past + new"))), "macs")
 
 
 def test_a_graph_for_model_explorer():
