@@ -14,8 +14,8 @@ BLOCKS = (8, 16)
 def block_arguments(graph: Any) -> dict[str, Mapping[str, Any]]:
     """Return the arguments that a graph (``GraphProto``) gives to the nodes of a domain: the size of its blocks.
 
-    ONNX Runtime pads the weights of every convolution to whole blocks, so that these tell 8 from 16. Other nodes do not
-    say it. Nothing is returned for a graph without such convolutions.
+    ONNX Runtime pads the weights of every convolution to whole blocks: if one has 24 channels, they are blocks
+    of 8. Nothing is returned for a graph without such convolutions.
     """
     padded = set(_padded_channels(graph))
     if not padded:
