@@ -27,7 +27,7 @@ class View(NamedTuple):
         top: the number of rows that it shows by default; None for all.
         arguments: arguments of ``ArgumentParser.add_argument`` by flag, for options of this view only.
         without_flops: whether no column has FLOPs, so that a convention does not change it.
-        is_of_original: whether fusion does not change it, so that ``--fused`` is refused.
+        is_of_original: whether fusion does not change it, so that ``--fusion`` is refused.
     """
 
     help: str

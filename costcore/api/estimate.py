@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from costcore.api.build_report import Progress, check_arguments, make_report, warn_about
+from costcore.api.target import model_and_inputs
 from costcore.registry.custom import CustomCalculators
 from costcore.registry.frontends import check_options, frontend_of, load
 from costcore.reports.report import Report
@@ -13,7 +15,57 @@ from costcore.trace.gc_paused import collector_off
 from costcore.trace.input_shapes import has_names, with_tensors
 from costcore.trace.recorder import Recorder
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
+    from costcore.api.options import FileOptions, ModelOptions
+
+
+@overload
+def estimate(
+    model: str | bytes | PathLike[str],
+    inputs: Any = ...,
+    *,
+    fma_1flop: bool = ...,
+    layout: Literal["framework", "free"] = ...,
+    tracebacks: bool = ...,
+    spelled: bool = ...,
+    calculators: Mapping[Any, Any] | None = ...,
+    progress: Progress | None = ...,
+    strict: bool = ...,
+    ranges: Mapping[str, tuple[int, int]] | None = ...,
+    **options: Unpack[FileOptions],
+) -> Report: ...
+@overload
+def estimate(
+    model: Any,
+    inputs: Any = ...,
+    *,
+    fma_1flop: bool = ...,
+    layout: Literal["framework", "free"] = ...,
+    tracebacks: bool = ...,
+    spelled: bool = ...,
+    calculators: Mapping[Any, Any] | None = ...,
+    progress: Progress | None = ...,
+    strict: bool = ...,
+    ranges: Mapping[str, tuple[int, int]] | None = ...,
+    **options: Unpack[ModelOptions],
+) -> Report: ...
+@overload
+def estimate(
+    model: Any,
+    inputs: Any = ...,
+    *,
+    fma_1flop: bool = ...,
+    layout: Literal["framework", "free"] = ...,
+    tracebacks: bool = ...,
+    spelled: bool = ...,
+    calculators: Mapping[Any, Any] | None = ...,
+    progress: Progress | None = ...,
+    strict: bool = ...,
+    ranges: Mapping[str, tuple[int, int]] | None = ...,
+    **options: Any,
+) -> Report: ...
 def estimate(
     model: Any,
     inputs: Any = None,
@@ -34,7 +86,9 @@ def estimate(
         model: a ``torch.nn.Module`` or ``torch.export.ExportedProgram`` (traced on the meta device: no weights are
             allocated, nothing is computed), a ``chainer.Link`` (run once), an ONNX model as a path, bytes or
             ``ModelProto`` (read, never run; weights are never loaded), or the path of a trace of ``torch.profiler`` or
-            of an execution trace of PyTorch.
+            of an execution trace of PyTorch. Or a target, as on the command line: ``"torchvision:resnet50"``,
+            ``"timm:NAME"``, ``"hf:bert"`` (made without weights, with its usual inputs if none are given),
+            ``"net.py:Net"`` or ``"package.module:factory"``, whose code is run.
         inputs: a shape (tuple of ints), a shape with a dtype, which is a pair ``((2, 128), "int64")`` or a
             :class:`costcore.Tensor`, a tensor or array, or a tuple, list or dict of these. An ONNX model declares the
             shapes of its inputs; shapes by name replace them.
@@ -109,6 +163,9 @@ def estimate(
         raise TypeError(f"calculators must be a mapping of operators to calculators (got {calculators!r})")
     if progress is not None and not callable(progress):
         raise TypeError(f"progress must be a function progress(items, description) (got {progress!r})")
+    if isinstance(model, str):
+        is_step = bool(options.get("backward") or options.get("optimizer") is not None)
+        model, inputs = model_and_inputs(model, inputs, is_step=is_step)
     with collector_off():  # the first run imports the frontend here, and the calculators in captured()
         spec = frontend_of(model)
         if options:

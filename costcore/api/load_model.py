@@ -130,17 +130,7 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
         if arguments:
             raise CostError(f"{target} is a model of a library, which has no arguments")
         return library_model(library)
-    source, _, name = target.rpartition(":")
-    _check_readable(source)
-    libraries = [prefix for spec in specs().values() for prefix in spec.libraries]
-    near = did_you_mean([source], libraries)
-    module = _run_user_code(f"{source} cannot be loaded", lambda: _import(source), near)
-    factory = module
-    for attribute in name.split("."):
-        if not hasattr(factory, attribute):
-            near = did_you_mean([attribute], [key for key in dir(factory) if not key.startswith("_")])
-            raise CostError(f"{source} has no attribute {name!r}; {_names_in(module, name)}{near}")
-        factory = getattr(factory, attribute)
+    factory = load_object(target)
     is_factory = inspect.isclass(factory) or inspect.isroutine(factory) or isinstance(factory, partial)
     is_called = bool(arguments) or (is_factory and not _is_model_itself(factory))
     if is_called and not arguments and (required := _required(factory)):
@@ -163,6 +153,26 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
             f"{target}: {str(error).rstrip('.')}. A function without arguments that returns a model works too."
         ) from error
     return model
+
+
+def load_object(target: str) -> Any:
+    """Return what ``package.module:name`` or ``file.py:name`` names; the code of the module is run.
+
+    Raises:
+        CostError: if the code cannot be found or fails, or has no such name.
+    """
+    source, _, name = target.rpartition(":")
+    _check_readable(source)
+    libraries = [prefix for spec in specs().values() for prefix in spec.libraries]
+    near = did_you_mean([source], libraries)
+    module = _run_user_code(f"{source} cannot be loaded", lambda: _import(source), near)
+    found = module
+    for attribute in name.split("."):
+        if not hasattr(found, attribute):
+            near = did_you_mean([attribute], [key for key in dir(found) if not key.startswith("_")])
+            raise CostError(f"{source} has no attribute {name!r}; {_names_in(module, name)}{near}")
+        found = getattr(found, attribute)
+    return found
 
 
 def _is_model_itself(function: Any) -> bool:

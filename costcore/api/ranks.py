@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from costcore.api.estimate import estimate
+from costcore.api.target import model_and_inputs
 from costcore.reports.report import Report
 from costcore.tables.answer import Answer
 from costcore.tables.quantities import column_of
@@ -76,6 +77,7 @@ def estimate_ranks(
     Raises:
         CostError, TypeError, ValueError: as :func:`estimate`; also if ``ranks`` is not a list of ranks of the mesh.
     """
+    model, inputs = model_and_inputs(model, inputs, is_step=bool(options.get("backward") or options.get("optimizer")))
     options = {**options, "mesh": mesh, "plan": plan}
     if ranks is None:
         if not isinstance(mesh, Mapping) or not all(isinstance(size, int) for size in mesh.values()):

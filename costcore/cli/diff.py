@@ -10,7 +10,7 @@ from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, record_needed, report_of
 from costcore.cli.options import (
     add_frontend_switches,
-    add_fused,
+    add_fusion,
     add_model_options,
     add_output,
     command_parser,
@@ -65,10 +65,10 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="NAMES",
         help="further quantities to compare, separated by commas (costcore quantities lists them); may be repeated",
     )
-    add_fused(parser)
+    add_fusion(parser)
     add_output(parser, MODES, "table", FILES)
     parser.add_argument(
-        "--limit",
+        "--top",
         type=int,
         metavar="N",
         help="maximum number of rows of each table; default: no limit, 50 in Markdown, 10 if operators were replaced",
@@ -86,21 +86,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _diff(args: argparse.Namespace) -> int:
     for target in (args.old, args.new):
         check_model(target)
-    if args.limit is not None and args.limit < 0:
-        raise ValueError(f"--limit must be at least 0 (got {args.limit})")
+    if args.top is not None and args.top < 0:
+        raise ValueError(f"--top must be at least 0 (got {args.top})")
     mode = format_of(args, "table", FILES)
     columns = names_in(args.columns)
     record_needed(args, needed_options(numeric(name).name for name in columns))
     old = report_of(args.old, args, args.input_old)
     new = report_of(args.new, args, args.input_new)
-    if args.fused is not None:
-        old, new = (report.fused(args.fused).report for report in (old, new))
+    if args.fusion is not None:
+        old, new = (report.fused(args.fusion).report for report in (old, new))
     comparison = compare(old, new, by=args.by, names=(args.old, args.new), columns=columns)
     if comparison.by == "order" and (found := suggestion((old, new), _regrouped(args, old, new))):
         comparison = replace(comparison, suggestions=(found,))
     usual = 50 if mode == "md" else 10 if comparison.kinds else None
-    limit = usual if args.limit is None else args.limit
-    write_output(lambda out: comparison.show(out, mode, limit), args.output)
+    top = usual if args.top is None else args.top
+    write_output(lambda out: comparison.show(out, mode, top), args.output)
     return FAILURE if args.exit_code and not comparison.equal else SUCCESS
 
 

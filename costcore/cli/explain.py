@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from costcore.api.load_model import parse_inputs
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, report_of
-from costcore.cli.options import add_frontend_switches, add_model_options, command_parser, model_forms
-from costcore.cli.running import run_command
+from costcore.cli.options import (
+    RESULT_FILES,
+    add_frontend_switches,
+    add_model_options,
+    add_result_output,
+    command_parser,
+    format_of,
+    model_forms,
+)
+from costcore.cli.running import run_command, write_result
 from costcore.registry.libraries import is_saved_report
 from costcore.reports.report import Report
 from costcore.studies.explanations.explain import explain
@@ -21,7 +27,7 @@ from costcore.studies.explanations.sizes import other_sizes
 
 EPILOG = """examples:
   costcore explain torchvision:resnet50 4.14G --input 1x3x224x224
-  costcore explain net.onnx "8.2 GOPS" --json
+  costcore explain net.onnx "8.2 GOPS" --format json
 
 exit codes: 0 the number is explained, 1 model error, or nothing gives this number, 2 usage error"""
 
@@ -39,7 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
         "number", metavar="NUMBER", help="the number with its prefix and unit: 4.14G, '8.2 GOPS', 4.1e9"
     )
     parser.add_argument("--significant", type=int, metavar="N", help="its significant digits; default: those written")
-    parser.add_argument("--json", action="store_true", help="write the readings as data")
+    add_result_output(parser)
     add_model_options(parser)
     add_frontend_switches(parser)
     parser.set_defaults(spelled=True)
@@ -54,12 +60,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _explain(args: argparse.Namespace) -> int:
     check_model(args.model)
     read_number(args.number, args.significant)
+    format_of(args, "table", RESULT_FILES)
     report = report_of(args.model, args, is_alone=True)
     explanation = explain(report, args.number, args.significant, sizes=_sizes(args))
-    if args.json:
-        sys.stdout.write(json.dumps(explanation.to_dict(), indent=2) + "\n")
-    else:
-        explanation.show()
+    write_result(explanation, args)
     return FAILURE if explanation.best is None else SUCCESS
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 
 from costcore.api.load_model import load_model, module_search_path, parse_inputs
@@ -18,8 +17,17 @@ from costcore.cli.models import (
     put_in_mode,
     report_of,
 )
-from costcore.cli.options import add_frontend_switches, add_memory_terms, add_model_options, command_parser, model_forms
-from costcore.cli.running import print_message, run_command, write_text
+from costcore.cli.options import (
+    RESULT_FILES,
+    add_frontend_switches,
+    add_memory_terms,
+    add_model_options,
+    add_result_output,
+    command_parser,
+    format_of,
+    model_forms,
+)
+from costcore.cli.running import print_message, run_command, write_result
 from costcore.errors import CostError
 from costcore.registry.frontends import applicable_options
 from costcore.registry.libraries import is_saved_report
@@ -32,7 +40,7 @@ CODES = {True: SUCCESS, False: FAILURE, None: USAGE_ERROR}
 EPILOG = """examples:
   costcore fit torchvision:resnet50 l4 --train --optimizer adamw --input 64x3x224x224
   costcore fit torchvision:resnet50 "24 GB" --train --optimizer adamw --input batch,3,224,224
-  costcore fit model.onnx "256 KB sram, 1 MB flash" --json
+  costcore fit model.onnx "256 KB sram, 1 MB flash" --format json
 
 If a dimension has a name, the largest batch that fits is found too (PyTorch). If the model does not fit, what would
 make it fit is captured, and listed with what it needs.
@@ -51,7 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_memory_terms(parser, None, "500 MiB, assumed, for GPUs, and for an amount and code")
     parser.add_argument("--align", type=int, default=64, metavar="N", help="alignment of placed values; default: 64")
     parser.add_argument("--no-remedies", action="store_true", help="do not capture what would help")
-    parser.add_argument("--json", action="store_true", help="print all figures as JSON")
+    add_result_output(parser)
     add_frontend_switches(parser)
     return parser
 
@@ -64,14 +72,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _fit(args: argparse.Namespace) -> int:
     check_model(args.model)
     asked_mode(args)
+    format_of(args, "table", RESULT_FILES)
     target_of(args.target)
     try:
         verdict = _verdict(args)
     except (CostError, OSError) as error:
         print_message(f"costcore: {error}")
         return CODES[None]
-    text = json.dumps(verdict.to_dict(), indent=2, ensure_ascii=False) if args.json else str(verdict)
-    write_text(f"{text}\n", None)
+    write_result(verdict, args)
     return CODES[verdict.fits]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 
 from costcore.api.load_model import load_model, module_search_path, parse_inputs
@@ -17,21 +16,29 @@ from costcore.cli.models import (
     printed_warnings,
     put_in_mode,
 )
-from costcore.cli.options import add_frontend_switches, add_memory_terms, add_model_options, command_parser
-from costcore.cli.running import print_message, run_command, write_text
+from costcore.cli.options import (
+    RESULT_FILES,
+    add_frontend_switches,
+    add_memory_terms,
+    add_model_options,
+    add_result_output,
+    command_parser,
+    format_of,
+)
+from costcore.cli.running import print_message, run_command, write_result
 from costcore.registry.frontends import reader_of
 from costcore.studies.batch_size.accumulation import check_global_batch
 from costcore.studies.batch_size.fit import Fit, fit
-from costcore.studies.batch_size.limit import CONTEXT, DEVICES, Limit, make_limit
+from costcore.studies.batch_size.limit import ALLOCATORS, CONTEXT, Limit, make_limit
 from costcore.text.amounts import parse_bytes
 
-TERMS = ("fit", "context", "workspace")
+TERMS = {"size": "--memory", "context": "--context", "workspace": "--workspace"}
 """The options that are sizes."""
 
 EPILOG = """examples:
-  costcore memory torchvision:resnet50 --fit 24GiB --input batch,3,224,224
-  costcore memory torchvision:resnet50 --fit 24GiB --input batch,3,224,224 --train --optimizer adamw
-  costcore memory my_model.py:make --fit "80 GB" --input ids=batch,1024:int64 --optimizer adamw --global-batch 4096
+  costcore memory torchvision:resnet50 --memory 24GiB --input batch,3,224,224
+  costcore memory torchvision:resnet50 --memory 24GiB --input batch,3,224,224 --train --optimizer adamw
+  costcore memory my_model.py:make --memory "80 GB" --input ids=batch,1024:int64 --optimizer adamw --global-batch 4096
 
 In --input, batch stands for the batch dimension; without it, the first dimension of every input is the batch.
 
@@ -45,28 +52,25 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
     parser = command_parser(
         "costcore memory",
-        "MODEL --fit SIZE",
+        "MODEL --memory SIZE",
         "Find the largest batch that fits into the memory of a device (PyTorch). The model is not run.",
         EPILOG,
     )
     parser.add_argument("model", metavar="MODEL", help="package.module:factory or file.py:factory")
-    parser.add_argument("--fit", metavar="SIZE", help='memory of the device, as 24GiB or "80 GB"')
+    parser.add_argument("--memory", dest="size", metavar="SIZE", help='memory of the device, as 24GiB or "80 GB"')
     add_model_options(parser)
-    parser.add_argument(
-        "--checkpoint", metavar="CLASS", help="run modules of this class under activation checkpointing"
-    )
     parser.add_argument(
         "--global-batch", type=int, default=1024, metavar="N", help="samples per step of the optimizer; default: 1024"
     )
     parser.add_argument("--replicas", type=int, default=1, metavar="N", help="devices that share them; default: 1")
     parser.add_argument(
-        "--device",
-        default=DEVICES[0],
-        choices=DEVICES,
+        "--allocator",
+        default=ALLOCATORS[0],
+        choices=ALLOCATORS,
         help="cuda: what PyTorch's caching allocator needs on a GPU; default: the peak of tensors",
     )
     add_memory_terms(parser, CONTEXT, f"{CONTEXT}, assumed")
-    parser.add_argument("--json", action="store_true", help="print all figures as JSON")
+    add_result_output(parser)
     add_frontend_switches(parser)
     return parser
 
@@ -83,14 +87,17 @@ def _memory(args: argparse.Namespace) -> int:
             f"{args.model} is a file, of which costcore {args.model} --arena states the memory of an inference, and "
             f"costcore fit {args.model} DEVICE whether that fits. The largest batch is found of PyTorch models."
         )
-    if args.fit is None:
-        raise ValueError(f"--fit is missing, the memory of the device, as in costcore memory {args.model} --fit 24GiB")
+    if args.size is None:
+        raise ValueError(
+            f"--memory is missing, the memory of the device, as in costcore memory {args.model} --memory 24GiB"
+        )
     asked_mode(args)
-    memory, context, workspace = (parse_bytes(getattr(args, name), f"--{name}") for name in TERMS)
-    limit = make_limit(memory, context, workspace, args.fragmentation, args.device)
+    format_of(args, "table", RESULT_FILES)
+    memory, context, workspace = (parse_bytes(getattr(args, name), flag) for name, flag in TERMS.items())
+    limit = make_limit(memory, context, workspace, args.fragmentation, args.allocator)
     check_global_batch(args.global_batch, args.replicas)
     found = _fit(args, limit)
-    write_text("\n".join([json.dumps(found.to_dict(), indent=2)] if args.json else found.lines) + "\n", None)
+    write_result(found, args)
     for note in found.notes:
         print_message(f"note: {note}")
     return SUCCESS
@@ -100,8 +107,6 @@ def _fit(args: argparse.Namespace, limit: Limit) -> Fit:
     """Return what fits; the model is put into the mode in which it is counted."""
     given, options = parse_inputs(args.input), estimate_options(args)
     optimizer = options.pop("optimizer", None)
-    if args.checkpoint is not None:
-        options["checkpoint"] = args.checkpoint
     with module_search_path(args.python_path, args.model), printed_warnings(args.model):
         model = load_model(args.model)
         inputs = given_or_usual(given, model, args.model)

@@ -17,13 +17,14 @@ from costcore.api.load_model import (
     has_modes,
     in_mode,
     load_model,
+    load_object,
     module_search_path,
     parse_dims,
     parse_inputs,
     parse_shapes,
 )
 from costcore.api.saved import saved_report
-from costcore.cli.options import files_with, flag_of
+from costcore.cli.options import files_with, flag_of, mesh_of
 from costcore.cli.running import print_message
 from costcore.errors import CostError, CostWarning, MissingInputsError, UnknownOptionError
 from costcore.ledger.caveats import EVALUATION, TRAIN, n_assumptions, remarks_on_mode
@@ -70,7 +71,7 @@ def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
     Raises:
         ValueError: if a ``--dim`` or ``--shape`` is invalid.
     """
-    options: dict[str, Any] = {"fma_1flop": not args.no_fma, "layout": args.layout}
+    options: dict[str, Any] = {"fma_1flop": args.fma_1flop, "layout": args.layout}
     options |= dict.fromkeys(args.frontend_options, True)
     if getattr(args, "spelled", False):
         options["spelled"] = True
@@ -78,7 +79,7 @@ def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
         options["dims"] = parse_dims(args.dim)
     if args.shape:
         options["shapes"] = parse_shapes(args.shape)
-    for name in ("max_nodes", "et", "profiler_step", "graphs"):
+    for name in ("max_nodes", "et", "profiler_step", "graphs", "checkpoint", "precision"):
         if getattr(args, name) is not None:
             options[name] = getattr(args, name)
     if args.backward or args.train or getattr(args, "is_step", False):
@@ -87,7 +88,20 @@ def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
         options["optimizer"] = args.optimizer
     if getattr(args, "memory", False):
         options["memory"] = True
-    return options
+    return options | _distribution(args)
+
+
+def _distribution(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of one process of several.
+
+    Raises:
+        CostError, ValueError: if a plan cannot be loaded, or one option is given without the other.
+    """
+    if (args.mesh is None) != (args.plan is None):
+        raise ValueError("--mesh and --plan need each other: the processes, and how the model is distributed over them")
+    if args.mesh is None:
+        return {}
+    return {"mesh": mesh_of(args.mesh), "plan": load_object(args.plan) if ":" in args.plan else args.plan}
 
 
 def record_needed(args: argparse.Namespace, needs: Mapping[str, Any], target: str = "") -> None:
@@ -113,7 +127,7 @@ def report_of(
 ) -> Report:
     """Return the report of a model or a saved report; warnings are printed to standard error.
 
-    For a saved report, only ``--no-fma`` and ``--dim`` have an effect.
+    For a saved report, only ``--no-fma-1flop`` and ``--dim`` have an effect.
 
     Args:
         target: see :func:`costcore.cli.options.model_forms`.
@@ -131,7 +145,7 @@ def report_of(
     if is_saved_report(target):
         if is_alone:
             _check_options_of_report(target, args)
-        report = saved_report(target, not args.no_fma, parse_dims(args.dim), is_alone)
+        report = saved_report(target, args.fma_1flop, parse_dims(args.dim), is_alone)
         _check_and_say_mode(report, None, target, args, is_quiet)
         return report
     parsed = parse_inputs(args.input if inputs is None else inputs)
@@ -178,6 +192,7 @@ def _check_options_of_report(target: str, args: argparse.Namespace) -> None:
         "--graphs": args.graphs,
         "--layout": args.layout != "framework",
     }
+    flags |= {"--checkpoint": args.checkpoint, "--precision": args.precision, "--mesh": args.mesh, "--plan": args.plan}
     flags |= {flag_of(name): True for name in args.frontend_options}
     if given := [flag for flag, value in flags.items() if value]:
         raise ValueError(f"{target}: {', '.join(given)} cannot be used with a saved report")

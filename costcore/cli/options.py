@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from costcore.api.load_model import INPUT_FORMS
+from costcore.cli.former import options_of_today
 from costcore.errors import CostError
 from costcore.messages import did_you_mean
 from costcore.plugins import with_left_out
 from costcore.registry.frontends import specs
+from costcore.tables.renderers import renderers
 from costcore.text.units import UNITS
 from costcore.trace.run import LEVELS
 
@@ -27,8 +30,14 @@ FLAGS_WITH_VALUES = {
 }
 """The flags of frontend options that take a value; all other frontend options are switches."""
 
+PRECISIONS = ("bfloat16", "autocast")
+"""The precisions in which a model can be counted beside its own."""
+
 MOST_OF_USAGE = 73
 """The most characters of a usage line, behind the word ``usage``."""
+
+RESULT_FILES = (".csv", ".md", ".json", ".html")
+"""Suffixes of the file of ``--output`` that every result writes."""
 
 AT_SPACES: Mapping[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 """How lines are wrapped: words stay whole."""
@@ -86,7 +95,10 @@ def command_parser(command: str, arguments: str, description: str, epilog: str) 
 
 def parse_arguments(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the arguments of a command; unknown ones are an error that suggests near matches."""
-    args, unknown = parser.parse_known_args(argv)
+    today, lines = options_of_today(parser.prog, sys.argv[1:] if argv is None else argv)
+    for line in lines:
+        print(line, file=sys.stderr)
+    args, unknown = parser.parse_known_args(today)
     if unknown:
         flags = re.findall(r"--[a-z-]+", parser.format_help())
         parser.error(with_left_out(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(unknown, flags)}"))
@@ -144,7 +156,10 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="put the model into evaluation mode; default: the mode it comes in (PyTorch)",
     )
-    parser.add_argument("--no-fma", action="store_true", help="count a fused multiply-add as two FLOPs")
+    add_parallel_options(parser)
+    parser.add_argument(
+        "--no-fma-1flop", dest="fma_1flop", action="store_false", help="count a fused multiply-add as two FLOPs"
+    )
     parser.add_argument(
         "--layout",
         default="framework",
@@ -158,6 +173,39 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder to search for modules, in addition to the current one; may be repeated",
     )
+
+
+def add_parallel_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that change how a step runs: checkpointing, precision, and one process of several."""
+    parser.add_argument(
+        "--checkpoint", metavar="CLASS", help="run modules of this class under activation checkpointing (PyTorch)"
+    )
+    parser.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        help="count in bfloat16, or under autocast; default: as MODEL (PyTorch)",
+    )
+    parser.add_argument(
+        "--mesh", metavar="NAME=N,...", help="count one of several processes, as dp=8,tp=4; needs --plan (PyTorch)"
+    )
+    parser.add_argument(
+        "--plan", metavar="PLAN", help="how the model is distributed: fully_sharded, or file.py:function(model, mesh)"
+    )
+
+
+def mesh_of(text: str) -> dict[str, int]:
+    """Return the sizes by dimension in ``dp=8,tp=4``.
+
+    Raises:
+        ValueError: if the text has another form.
+    """
+    found = {}
+    for part in text.split(","):
+        name, _, size = part.partition("=")
+        if not name.strip() or not size.strip().isdecimal():
+            raise ValueError(f"--mesh {text!r} is invalid (expected sizes by dimension, dp=8,tp=8)")
+        found[name.strip()] = int(size)
+    return found
 
 
 def add_memory_terms(parser: argparse.ArgumentParser, context: str | None, default: str) -> None:
@@ -211,10 +259,10 @@ def add_convention(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_fused(parser: argparse.ArgumentParser) -> None:
-    """Add ``--fused``."""
+def add_fusion(parser: argparse.ArgumentParser) -> None:
+    """Add ``--fusion``."""
     parser.add_argument(
-        "--fused",
+        "--fusion",
         choices=LEVELS,
         help="bytes that are left after fusion. pointwise: element-wise operators, reductions and copies in one loop; "
         "compiler: also after the matrix product before them; default: bytes of every operator by itself",
@@ -263,6 +311,11 @@ def add_output(parser: argparse.ArgumentParser, formats: Sequence[str], default:
     parser.add_argument(
         "--output", metavar="FILE", help=f"write to FILE, in the format of its suffix: {', '.join(suffixes)}"
     )
+
+
+def add_result_output(parser: argparse.ArgumentParser) -> None:
+    """Add ``--format`` and ``--output`` of a command that writes one result."""
+    add_output(parser, [*renderers(), "json"], "table", RESULT_FILES)
 
 
 def format_of(args: argparse.Namespace, default: str, suffixes: Sequence[str]) -> str:

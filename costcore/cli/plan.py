@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 
 from costcore.api.load_model import load_model, module_search_path, parse_inputs
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, given_or_usual, missing_inputs, printed_warnings
-from costcore.cli.options import command_parser
-from costcore.cli.running import run_command, write_text
+from costcore.cli.options import PRECISIONS, RESULT_FILES, add_result_output, command_parser, format_of, mesh_of
+from costcore.cli.running import run_command, write_result
 from costcore.errors import CostError, MissingInputsError
 from costcore.studies.plans.search import Plans, plan
 from costcore.text.amounts import parse_bytes
@@ -20,8 +19,8 @@ EPILOG = """examples:
   costcore plan nets.py:make --input batch,2048,512 --devices 8 --device a100 --global-batch 64 --mesh fsdp=8
 
 The meshes that are tried divide the devices into copies (dp) or sharded copies (fsdp) of the model, tensor parallelism
-inside of a node (tp), and stages of a pipeline (pp). One rank of each is captured. --json lists every plan with its
-memory, the bytes that it sends, its bound and, if it is left out, the reason.
+inside of a node (tp), and stages of a pipeline (pp). One rank of each is captured. --format json lists every plan with
+its memory, the bytes that it sends, its bound and, if it is left out, the reason.
 
 exit codes: 0 success, 1 no plan fits or model error, 2 usage error"""
 
@@ -56,14 +55,14 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--precision",
         default="bfloat16",
-        choices=("bfloat16", "autocast", "model"),
+        choices=(*PRECISIONS, "model"),
         help="bfloat16 with float32 master weights, autocast, or the dtypes of the model; default: bfloat16",
     )
     parser.add_argument("--link", metavar="NAME", help="the link between devices, such as nvlink4; default: no limit")
     parser.add_argument(
         "--memory", metavar="SIZE", help='memory of a device, as "80 GB"; default: as its vendor prints'
     )
-    parser.add_argument("--json", action="store_true", help="print every plan that was tried as JSON")
+    add_result_output(parser)
     parser.add_argument(
         "--python-path", action="append", default=[], metavar="DIR", help="folder to search for modules"
     )
@@ -79,9 +78,9 @@ def _plan(args: argparse.Namespace) -> int:
     check_model(args.model, "which cannot be captured again")
     if args.memory is not None:
         parse_bytes(args.memory, "--memory")
+    format_of(args, "table", RESULT_FILES)
     found = _plans(args)
-    text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False) if args.json else str(found)
-    write_text(f"{text}\n", None)
+    write_result(found, args)
     return SUCCESS if found.plans else FAILURE
 
 
@@ -99,7 +98,7 @@ def _plans(args: argparse.Namespace) -> Plans:
                 per_node=args.per_node,
                 micro_batches=_numbers(args.micro_batch, "--micro-batch"),
                 precisions=(None if args.precision == "model" else args.precision,),
-                meshes=[*map(_mesh, args.mesh)] or None,
+                meshes=[*map(mesh_of, args.mesh)] or None,
                 link=args.link,
                 memory=args.memory,
             )
@@ -112,13 +111,3 @@ def _numbers(text: str, option: str) -> list[int]:
     if not all(part.isdecimal() and int(part) for part in parts):
         raise ValueError(f"{option} must be positive integers separated by commas (got {text!r})")
     return [int(part) for part in parts]
-
-
-def _mesh(text: str) -> dict[str, int]:
-    found = {}
-    for part in text.split(","):
-        name, _, size = part.partition("=")
-        if not size.strip().isdecimal():
-            raise ValueError(f"--mesh {text!r} is invalid (expected sizes by dimension, dp=8,tp=8)")
-        found[name.strip()] = int(size)
-    return found

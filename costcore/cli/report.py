@@ -20,7 +20,7 @@ from costcore.cli.options import (
     add_convention,
     add_digits,
     add_frontend_switches,
-    add_fused,
+    add_fusion,
     add_model_options,
     add_unit,
     command_parser,
@@ -225,7 +225,7 @@ def _add_table_options(parser: argparse.ArgumentParser) -> None:
         "them), or default, percent, all",
     )
     add_convention(parser)
-    add_fused(parser)
+    add_fusion(parser)
     add_unit(parser)
     add_digits(parser, DEFAULT_DIGITS)
     parser.add_argument(
@@ -268,8 +268,8 @@ def _report_model(args: argparse.Namespace) -> int:
         args.spelled = needs_functions(args.convention)
     _record_what_columns_need(args, options)
     report = report_of(args.model, args, is_alone=True)
-    if args.fused is not None:
-        _show_fused(report.fused(args.fused), args, options)
+    if args.fusion is not None:
+        _show_fused(report.fused(args.fusion), args, options)
     elif args.convention is None:
         _show(report, args, options)
     else:
@@ -308,7 +308,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 def _usual_order(args: argparse.Namespace, columns: Sequence[str]) -> str:
     """Return the column that the first rows are the largest by: the first amount of those asked for, else FLOPs."""
     amounts = (name for name in columns if is_quantity(name) and quantity(name).is_number)
-    return next(amounts, "flops" if args.fused is None else "mrw")
+    return next(amounts, "flops" if args.fusion is None else "mrw")
 
 
 def _keys(args: argparse.Namespace) -> list[str]:
@@ -338,8 +338,8 @@ def _check_flags(args: argparse.Namespace, name: str) -> None:
         _check_parts(args)
     elif args.depth is not None and name != "tree":
         raise ValueError("--depth requires --tree or --by module: rows of other views are not nested")
-    if args.fused is not None and name in views and views[name].is_of_original:
-        raise ValueError(f"--fused cannot be used with {_flag(name)}, which fusion does not change")
+    if args.fusion is not None and name in views and views[name].is_of_original:
+        raise ValueError(f"--fusion cannot be used with {_flag(name)}, which fusion does not change")
     if name == "overview":
         _check_flags_of_overview(args)
     if args.sort is not None and name in views and views[name].order:
@@ -379,7 +379,7 @@ def _check_flags_of_overview(args: argparse.Namespace) -> None:
     Raises:
         ValueError: if one is.
     """
-    flags = ("columns", "sort", "top", "fused", "convention", "output")
+    flags = ("columns", "sort", "top", "fusion", "convention", "output")
     if given := [f"--{flag}" for flag in flags if getattr(args, flag) is not None]:
         raise ValueError(f"{', '.join(given)} cannot be used with --overview")
     if args.format not in (None, *MODES_OF_OVERVIEW):
@@ -411,7 +411,7 @@ def _view(args: argparse.Namespace) -> str:
             return name
     if args.calls or args.convention is not None:
         return "report"
-    if args.fused is not None:
+    if args.fusion is not None:
         return "fused"
     is_plain = (args.unit, args.digits) == (DEFAULT_UNIT, DEFAULT_DIGITS) and not _has_table_options(args)
     return "overview" if sys.stdout.isatty() and is_plain else "report"

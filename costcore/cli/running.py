@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import IO
 
 from costcore.cli.exit_codes import FAILURE, SUCCESS
-from costcore.cli.options import parse_arguments
+from costcore.cli.options import RESULT_FILES, format_of, parse_arguments
 from costcore.errors import CostError
+from costcore.tables.result import Result
 from costcore.text.escape import printable
 from costcore.text.targets import save, save_output
 
@@ -29,6 +30,15 @@ def write_output(show: Callable[[IO[str]], None], path: str | None) -> None:
 def write_text(text: str, path: str | None) -> None:
     """Write a text to standard output, or to the file of that path."""
     save(text, sys.stdout if path is None else path)
+
+
+def write_result(result: Result, args: argparse.Namespace) -> None:
+    """Write a result in the format of ``--format`` and ``--output``, JSON with a line for each value."""
+    mode = format_of(args, "table", RESULT_FILES)
+    if mode == "json":
+        result.to_json(sys.stdout if args.output is None else args.output, 2)
+    else:
+        write_output(lambda out: result.show(out, mode), args.output)
 
 
 def run_command(

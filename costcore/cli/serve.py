@@ -106,7 +106,7 @@ def _serve(args: argparse.Namespace) -> int:
             last_only=args.last_only,
             price=parse_rate(args.price, "--price"),
         )
-        phases = [serving.decode(batch, args.context) for batch in sorted({min(batches), max(batches)})]
+        phases = [serving.decode(batch=batch, context=args.context) for batch in sorted({min(batches), max(batches)})]
     if mode == "json":
         write_text(json.dumps([row._asdict() for row in rows], indent=2) + "\n", args.output)
     else:

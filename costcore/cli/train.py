@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Sequence
 
 from costcore.cli.models import check_model, report_of
-from costcore.cli.options import add_frontend_switches, add_model_options, command_parser, model_forms
+from costcore.cli.options import add_frontend_switches, add_model_options, add_output, command_parser, format_of, model_forms
 from costcore.cli.running import exit_code, run_command, write_output
 from costcore.studies.training.ledger import TrainingLedger
 from costcore.studies.training.pairs import PAIRS
@@ -48,7 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--base-flops", type=float, metavar="N", help="training FLOPs of the model that this modifies")
     parser.add_argument("--base-source", default="", metavar="TEXT", help="where these come from, for the JSON file")
-    parser.add_argument("--output", metavar="FILE", help="write the JSON document, with sources, to FILE.json")
+    add_output(parser, ("table", "json"), "table", (".json",))
     parser.add_argument(
         "--strict", action="store_true", help="exit with 1 if a call is not counted, or if something is assumed"
     )
@@ -67,10 +68,7 @@ def _add_attention(parser: argparse.ArgumentParser) -> None:
         "packed document; the others are listed as well; default: all",
     )
     parser.add_argument(
-        "--causal", action="store_const", const="causal", dest="pairs", help="the same as --pairs causal"
-    )
-    parser.add_argument(
-        "--documents", metavar="N,N,...", help="tokens of the documents that are packed into the sequences"
+        "--document-lengths", metavar="N,N,...", help="tokens of the documents that are packed into the sequences"
     )
     parser.add_argument(
         "--masks", choices=("unknown", "causal"), default="unknown", help="whether masks that are tensors are causal"
@@ -103,12 +101,11 @@ def _train(args: argparse.Namespace) -> int:
         if getattr(args, name) is not None and args.device is None and args.peak is None:
             raise ValueError(f"--{name.replace('_', '-')} needs --device or --peak")
     price, tokens = parse_rate(args.price, "--price"), _tokens(args.tokens)
-    if args.output is not None and not args.output.endswith(".json"):
-        raise ValueError(f"--output {args.output!r} has an unknown suffix (expected .json)")
+    format_of(args, "table", (".json",))
     ledger = TrainingLedger(
         devices=args.devices, device=args.device, dtype=args.dtype, peak=args.peak, pairs=args.pairs
     )
-    documents = _documents(args.documents)
+    documents = _lengths(args.document_lengths)
     check_model(args.model)
     report = report_of(args.model, args, is_alone=True)
     ledger.add(
@@ -142,7 +139,7 @@ def _tokens(text: str | None) -> float | None:
         return parse_amount(re.sub(r"(?<=[0-9 ])B$", "G", text), "--tokens")
 
 
-def _documents(text: str | None) -> list[int]:
+def _lengths(text: str | None) -> list[int]:
     """Return the lengths of documents in ``1024,512``.
 
     Raises:
@@ -151,13 +148,13 @@ def _documents(text: str | None) -> list[int]:
     try:
         return [] if text is None else [int(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"--documents expects integers separated by commas (got {text!r})") from None
+        raise ValueError(f"--document-lengths expects integers separated by commas (got {text!r})") from None
 
 
 def _write(ledger: TrainingLedger, args: argparse.Namespace, price: float | None) -> None:
     measured = {"step_seconds": args.step_seconds, "base_flops": args.base_flops}
-    if args.output is None:
+    if format_of(args, "table", (".json",)) == "table":
         rates = {"mfu": args.mfu, "price": price, "watts": args.watts, "thresholds": args.thresholds}
         write_output(lambda out: ledger.show(out, **measured, **rates), None)
     else:
-        ledger.to_json(args.output, 2, base_source=args.base_source, **measured)
+        ledger.to_json(sys.stdout if args.output is None else args.output, 2, base_source=args.base_source, **measured)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from costcore.studies.budgets.budget import Violation
+from costcore.studies.budgets.violations import Violations
 from costcore.tables.renderers import to_markdown
-from costcore.tables.table import Table
 from costcore.text.escape import printable
-from costcore.text.table import Column
 
 SCHEMA = "costcore-check-1"
 """The schema of the JSON."""
@@ -31,7 +29,7 @@ class Verdict(NamedTuple):
 
     model: str
     budget: str
-    violations: Sequence[Violation]
+    violations: Violations
     status: str
     missing: str
 
@@ -49,20 +47,7 @@ def to_md(verdict: Verdict) -> list[str]:
     if not violations:
         missing = [f"⚠️ partial: not counted: {printable(verdict.missing)}"] if verdict.missing else []
         return [f"✅ `{model}` is within `{budget}`.", *missing]
-    amounts = ("is", "limit", "over by")
-    columns = [
-        Column(key, key, "count" if key in amounts else "text") for key in ("where", "what", *amounts, "limit from")
-    ]
-    rows = [
-        {
-            "where": each.where,
-            "what": each.name,
-            "limit from": each.reason if each.metric else "",
-            **dict(zip(amounts, each.amounts, strict=True)),
-        }
-        for each in violations
-    ]
-    table = to_markdown(Table("Over the budget", columns, rows).text())
+    table = to_markdown(violations.table().text())
     return [f"❌ `{model}` breaks `{budget}` {len(violations)}×.", "", table.rstrip("\n")]
 
 

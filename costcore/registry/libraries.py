@@ -61,6 +61,13 @@ def _is_code(target: str) -> bool:
     return bool(source) and all(part.isidentifier() for part in name.split("."))
 
 
+def names_code(target: object) -> bool:
+    """Return whether a target names a model of a library or Python code, ``module:factory``, which is run."""
+    if not isinstance(target, str) or reader_of(target):
+        return False
+    return library_target(target) is not None or (_is_code(target) and not exists(target))
+
+
 def library_model(target: LibraryTarget) -> Any:
     """Return a model without weights, in evaluation mode. A ``CostWarning`` says what its name does not.
 

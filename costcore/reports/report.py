@@ -7,6 +7,7 @@ from os import PathLike
 from typing import IO, TYPE_CHECKING, Any
 
 from costcore.ledger.checks import check_top
+from costcore.renamed import renamed
 from costcore.reports.data.report_data import ReportData
 from costcore.reports.report_files import ReportFiles
 from costcore.tables.answer import Answer
@@ -95,7 +96,7 @@ class Report(ReportFiles, Result):
         """
         arranged = Arranged(self.ledger, REPORT, columns, sort)
         rows = arranged.rows(self._rows_by_call(), top)
-        self._table(arranged, rows).write(one_stream(ost, dst), mode, unit, n_digits, "csv")
+        self._table(arranged, rows).write(one_stream(ost, dst), mode, unit, n_digits, "csv", mode == "table")
 
     def show_summary_report(
         self,
@@ -112,7 +113,7 @@ class Report(ReportFiles, Result):
         """Write a table with one row per type, and the total; arguments as for :meth:`show_report`."""
         arranged = Arranged(self.ledger, SUMMARY, columns, sort)
         rows = arranged.rows(self._rows_by_type(), top)
-        self._table(arranged, rows).write(one_stream(ost, dst), mode, unit, n_digits, "csv")
+        self._table(arranged, rows).write(one_stream(ost, dst), mode, unit, n_digits, "csv", mode == "table")
 
     def show_by(
         self,
@@ -405,21 +406,22 @@ class Report(ReportFiles, Result):
             picture.save(target)
         return picture
 
-    def fused(self, level: str = "pointwise") -> FusedView:
+    @renamed(level="fusion")
+    def fused(self, fusion: str = "pointwise") -> FusedView:
         """Return this report with the bytes that are left after a compiler fused its calls.
 
         FLOPs do not change. ``report.fused("compiler").show_report(mode="md")`` lists the groups, each of which runs as
         one kernel; all other tables and files have the bytes after fusion.
 
         Args:
-            level: ``none``; ``pointwise``: element-wise calls, reductions and copies in one loop, as TorchInductor
+            fusion: ``none``; ``pointwise``: element-wise calls, reductions and copies in one loop, as TorchInductor
                 forms them by default; ``compiler``: element-wise calls also join the matrix product before them.
 
         Raises:
             ValueError: if the level is unknown.
             CostError: if this report is already fused, or if a calculator states an invalid pattern.
         """
-        view: FusedView = self.analysis("fusion", level=level)
+        view: FusedView = self.analysis("fusion", level=fusion)
         return view
 
     def show_receptive_field(
@@ -472,7 +474,7 @@ class Report(ReportFiles, Result):
         rows = memory_rows(memory, top, with_module=BLOCKS["module"] in chosen)
         remarks, dropped = [*memory_remarks(memory), *self.remarks], dropped_first(chosen)
         table = Table("Memory", chosen, rows[:-1], total=rows[-1], remarks=remarks, dropped_first=dropped)
-        table.write(ost, mode, unit, n_digits, has_lines=False)
+        table.write(ost, mode, unit, n_digits)
 
     def show_arena(
         self,

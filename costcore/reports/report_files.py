@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any, TypeVar
 
 from costcore.errors import CostError
+from costcore.renamed import renamed
 from costcore.reports.data.report_data import ReportData
 from costcore.tables.quantity import Quantity
 from costcore.text.targets import Target, save
@@ -112,12 +113,14 @@ class ReportFiles(ReportData):
         """
         return self.export("memory_svg", target)
 
-    def to_model_explorer(self, target: Target = None, metric: str = "flops") -> str:
+    @renamed(metric="column")
+    @renamed(metric="column")
+    def to_model_explorer(self, target: Target = None, column: str = "flops") -> str:
         """Return node data (JSON) for Google's Model Explorer, and write it to ``target`` if given.
 
-        The nodes are colored by ``metric``.
+        The nodes are colored by ``column``, a quantity.
         """
-        return self.export("model_explorer", target, metric=metric)
+        return self.export("model_explorer", target, column=column)
 
     def to_chrome_trace(self, target: Target = None) -> str:
         """Return a trace for Perfetto and chrome://tracing, and write it to ``target`` if given.

@@ -52,7 +52,7 @@ LAYERS = preset(
 TREE = preset(
     *("module", "type", "output_shape", "n_layers", "n_unknown", "n_params", "n_trainable", "n_frozen", "n_shared"),
     *("n_buffers", "activations", "flops", "macs", "mread", "mwrite", "mrw", *SHARES),
-    type="Type",
+    type="Class",
 ) | by_key(Column("depth", "Depth", "count"))
 RECEPTIVE_FIELDS = by_key(
     *preset("name", "type", "op", "module", "output_shape").values(),
@@ -69,10 +69,10 @@ BLOCKS = by_key(
     Column("kind", "Kind"),
     Column("module", "Module"),
     Column("name", "Name"),
-    Column("call", "Made by"),
+    Column("call", "Call"),
     Column("phase", "Phase"),
-    Column("born", "Born"),
-    Column("dies", "Dies"),
+    Column("born", "From"),
+    Column("dies", "To"),
     Column("shape", "Shape", "shape"),
     Column("dtype", "Element type"),
     Column("nbytes", "Memory", "bytes"),

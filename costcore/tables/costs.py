@@ -197,7 +197,7 @@ COSTS: Mapping[str, Quantity] = {
         Quantity("madd", "MAdd", "flops", "FLOPs with a fused multiply-add counted as two", _flops(False)),
         Quantity("flops_fma1", "Flops", "flops", "FLOPs with a fused multiply-add counted as one", _flops(True)),
         Quantity(
-            *("seconds", "Measured time", "seconds", "measured time, of a trace or a run with measure_time=True"),
+            *("seconds", "Measured", "seconds", "measured time, of a trace or a run with measure_time=True"),
             measured_seconds,
             certainty="measured",
             words="seconds measured",

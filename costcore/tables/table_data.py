@@ -141,7 +141,7 @@ class TableData:
         unit: str | None,
         n_digits: int | None,
         elsewhere: str = "table",
-        has_lines: bool = True,
+        has_lines: bool = False,
     ) -> None:
         """Write the table and its remarks as text; in a terminal, columns that do not fit its width are left out.
 
@@ -152,7 +152,7 @@ class TableData:
             unit: the prefix of FLOPs and bytes, ``auto`` or ``autoaligned``.
             n_digits: digits after the decimal point; None for 10.
             elsewhere: the renderer of other streams, if there is no ``mode``.
-            has_lines: whether a table that is asked for has lines between its rows.
+            has_lines: whether boxes have lines between their rows, too.
 
         Raises:
             TypeError, ValueError: if an argument is invalid.
@@ -168,7 +168,7 @@ class TableData:
         mode = asked or ("table" if stream.isatty() or is_notebook else elsewhere)
         mode = "table" if mode == "color" and not has_color(stream) else mode
         table = self.text(unit, check_digits(n_digits), fixed=mode in DRAWN)
-        table = table._replace(has_lines=has_lines and asked is not None)
+        table = table._replace(has_lines=has_lines)
         if is_notebook:
             display_table(table, self.remarks)
             return

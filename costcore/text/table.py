@@ -49,7 +49,7 @@ class TextTable(NamedTuple):
     is_tree: bool = False
     width: int | None = None
     unit: str = "FLOPs"
-    has_lines: bool = True
+    has_lines: bool = False
 
 
 Table = TextTable

@@ -129,7 +129,7 @@ def test_every_quantity_is_limited_compared_swept_and_drawn_or_refused(report):
             "compare": lambda name=name: compare(report, report, columns=[name]).to_markdown(),
             "plot": lambda name=name: report.plot(column=name),
             "formula": lambda name=name: report.formula(name),
-            "node data": lambda name=name: report.to_model_explorer(metric=name),
+            "node data": lambda name=name: report.to_model_explorer(column=name),
             "page": lambda name=name: report.to_html(columns=[name]),
         }
         for use in uses.values():

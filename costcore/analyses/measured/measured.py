@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 IDLE = "idle"
 
 COLUMNS = (
-    Column("n_calls", "# Calls", "count"),
+    Column("n_layers", "# Calls", "count"),
     Column("seconds", "Measured", "duration"),
-    Column("alone", "In span", "duration"),
-    Column("alone%", "Of span", "percent"),
-    Column("bound", "Bound", "duration"),
-    Column("lost", "Lost", "duration"),
-    Column("bound%", "Of bound", "percent"),
-    Column("flops/s", "FLOP/s", "flops"),
-    Column("bytes/s", "B/s", "flops"),
+    Column("span_seconds", "In span", "duration"),
+    Column("span_seconds%", "Of span", "percent"),
+    Column("bound_seconds", "Bound", "duration"),
+    Column("lost_seconds", "Lost", "duration"),
+    Column("of_bound", "Of bound", "percent"),
+    Column("achieved_flops", "FLOP/s", "flops"),
+    Column("achieved_bandwidth", "B/s", "flops"),
 )
 
 
@@ -117,27 +117,39 @@ class Measured(Result):
         rows += [self._other(what, alone) for what, alone in self.parts.items() if what != "calls" and alone]
         columns = [Column("name", TITLES[by]), *COLUMNS]
         if self.times is None:
-            columns = [column for column in columns if column.key not in ("bound", "lost", "bound%")]
-        total = self._row(self.total) | {"alone": self.profile.span / 1e9, "alone%": 100.0}
+            columns = [column for column in columns if column.key not in ("bound_seconds", "lost_seconds", "of_bound")]
+        total = self._row(self.total) | {"span_seconds": self.profile.span / 1e9, "span_seconds%": 100.0}
         if not self.profile.span:
-            total.pop("alone%")
+            total.pop("span_seconds%")
         return Table(f"By {TITLES[by].lower()}, most lost time first", columns, rows, total=total, remarks=self.remarks)
 
     def _row(self, group: MeasuredGroup) -> dict[str, Any]:
-        row: dict[str, Any] = {**group._asdict(), "name": group.name or "(outside of modules)"}
+        row: dict[str, Any] = {
+            "name": group.name or "(outside of modules)",
+            "n_layers": group.n_calls,
+            "seconds": group.seconds,
+            "span_seconds": group.alone,
+            "bound_seconds": group.bound,
+            "lost_seconds": group.lost,
+        }
         if self.profile.span:
-            row["alone%"] = 100 * group.alone * 1e9 / self.profile.span
+            row["span_seconds%"] = 100 * group.alone * 1e9 / self.profile.span
         if group.bound is not None and group.lost is not None and group.bound + group.lost > 0:
-            row["bound%"] = 100 * group.bound / (group.bound + group.lost)
+            row["of_bound"] = 100 * group.bound / (group.bound + group.lost)
         if group.seconds:
-            row["flops/s"], row["bytes/s"] = round(group.flops / group.seconds), round(group.n_bytes / group.seconds)
+            row["achieved_flops"] = round(group.flops / group.seconds)
+            row["achieved_bandwidth"] = round(group.n_bytes / group.seconds)
         return row
 
     def _other(self, what: str, alone: int) -> dict[str, Any]:
-        row: dict[str, Any] = {"name": what, "alone": alone / 1e9, "alone%": 100 * alone / self.profile.span}
+        row: dict[str, Any] = {
+            "name": what,
+            "span_seconds": alone / 1e9,
+            "span_seconds%": 100 * alone / self.profile.span,
+        }
         work = [each for each in self.profile.elsewhere if each.what == what]
         if work:
-            row |= {"n_calls": sum(each.n for each in work), "seconds": sum(each.time for each in work) / 1e9}
+            row |= {"n_layers": sum(each.n for each in work), "seconds": sum(each.time for each in work) / 1e9}
         return row
 
     def _answer(self) -> Answer:

@@ -22,7 +22,7 @@ TITLES = {
     "type": "Layer type",
     "op": "Operator",
     "module": "Module",
-    "class": "Class of module",
+    "class": "Class",
     "phase": "Phase",
 }
 """By what calls are grouped, with the title of the column."""

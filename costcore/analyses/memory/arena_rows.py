@@ -31,7 +31,7 @@ def others_of(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 ARENA = by_key(
     Column("name", "Value"),
-    Column("nbytes", "Size", "bytes"),
+    Column("nbytes", "Memory", "bytes"),
     Column("offset", "Offset", "count"),
     Column("born", "From"),
     Column("dies", "To"),

@@ -9,6 +9,7 @@ from costcore.analyses.memory.rows import memory_rows
 from costcore.errors import CostError
 from costcore.ledger.memory_data import MemoryData
 from costcore.messages import unknown
+from costcore.renamed import renamed
 from costcore.tables.answer import Answer, Figure
 from costcore.tables.columns import BLOCKS, choose
 from costcore.tables.result import Result
@@ -25,7 +26,7 @@ COLUMNS = ("kind", "module", "name", "call", "shape", "nbytes", "nbytes%")
 
 TIMELINE = (
     *(Column("call", "Call"), Column("phase", "Phase"), Column("module", "Module")),
-    *(Column("live_peak", "Live", "bytes"), *(Column(kind, kind.capitalize(), "bytes") for kind in KINDS)),
+    *(Column("live_peak", "Live peak", "bytes"), *(Column(kind, kind.capitalize(), "bytes") for kind in KINDS)),
 )
 """The columns of the timeline."""
 
@@ -37,11 +38,12 @@ class Memory(Result, MemoryData):
     kernels and unused memory of an allocator come on top.
     """
 
-    def allocator(self, policy: str = "cuda", device: str | None = None, **settings: Any) -> Allocator:
+    @renamed(policy="name")
+    def allocator(self, name: str = "cuda", device: str | None = None, **settings: Any) -> Allocator:
         """Return what a caching allocator takes from the device for this run: ``.allocated`` and ``.reserved``.
 
         Args:
-            policy: the name of the allocator, ``"cuda"``: that of PyTorch for GPUs, on one stream.
+            name: the name of the allocator, ``"cuda"``: that of PyTorch for GPUs, on one stream.
             device: the device, a key of :attr:`by_device`; default: the one with the highest peak, but the CPU only if
                 there is no other.
             settings: its settings by name, :class:`~costcore.analyses.memory.caching.Settings`.
@@ -51,10 +53,10 @@ class Memory(Result, MemoryData):
         """
         devices = [*self.by_device]
         if device is None:
-            device = next((name for name in devices if name != "cpu"), "cpu")
+            device = next((each for each in devices if each != "cpu"), "cpu")
         elif device not in devices:
             raise ValueError(unknown("device", device, devices))
-        return replay(self.ledger.on(device), policy, **settings)
+        return replay(self.ledger.on(device), name, **settings)
 
     def _answer(self) -> Answer:
         figures = [

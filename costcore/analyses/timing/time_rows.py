@@ -33,7 +33,7 @@ _SHARED = (
 )
 TIMES = by_key(
     Column("name", "Layer name"),
-    Column("names", "Group"),
+    Column("names", "Calls"),
     Column("type", "Layer type"),
     Column("op", "Operator"),
     Column("module", "Module"),

@@ -70,9 +70,7 @@ def _types(report: ReportData, types: Sequence[TableRow]) -> Table:
 
 
 def _renamed(column: Column, unit: str) -> Column:
-    if column.key == "flops%":
-        return column._replace(title="Share")
-    titles = {"type": "Type", "n_layers": "Calls", "flops": unit, "mrw": "Read + write"}
+    titles = {"n_layers": "# Calls", "flops": unit, "flops%": unit}
     return column._replace(title=titles.get(column.key, column.title))
 
 

@@ -21,7 +21,7 @@ GRADIENT = ((0, "#ffffff"), (0.25, "#fde0a8"), (0.6, "#f28e2b"), (1, "#b2182b"))
 """Colors of nodes from the cheapest (0) to the most expensive (1)."""
 
 
-def to_model_explorer(report: ReportData, metric: str = "flops", keys: Keys | None = None) -> str:
+def to_model_explorer(report: ReportData, column: str = "flops", keys: Keys | None = None) -> str:
     """Return node data for Google's Model Explorer: one number per node, which colors the graph.
 
     Nodes have the names of calls, as in :func:`to_model_explorer_graph`. To color another graph, map calls to its
@@ -31,17 +31,17 @@ def to_model_explorer(report: ReportData, metric: str = "flops", keys: Keys | No
 
     Args:
         report: the report.
-        metric: a quantity with numbers that :func:`costcore.quantities` lists.
+        column: a quantity with numbers that :func:`costcore.quantities` lists.
         keys: the node of each call, as a mapping from names of calls or as a function of a
             :class:`~costcore.trace.call.Call`. The values of calls of one node are combined; calls without a node are
             skipped.
 
     Raises:
-        ValueError: if the metric is unknown.
+        ValueError: if the column is unknown.
         CostError: if this report does not have it, or if a value is symbolic, because symbolic expressions cannot be
             mapped to colors.
     """
-    shown, ledger = numeric(metric), report.ledger
+    shown, ledger = numeric(column), report.ledger
     shown.by_call(ledger)  # raises an error if calls have no values
     by_node: dict[str, list[Call]] = {}
     for call in ledger.calls:
@@ -52,7 +52,7 @@ def to_model_explorer(report: ReportData, metric: str = "flops", keys: Keys | No
     for node, value in values.items():
         if is_symbolic(value):
             raise CostError(
-                f"{node}: {metric} is symbolic ({as_text(value)}), which no color shows. "
+                f"{node}: {column} is symbolic ({as_text(value)}), which no color shows. "
                 f"Substitute its dimensions first: {subs_call(report.symbols)}."
             )
     results = {node: {"value": value} for node, value in values.items()}

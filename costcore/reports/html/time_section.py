@@ -19,15 +19,15 @@ MOST_ROWS = 12
 """The maximum number of types in the table; those with the largest bounds are shown."""
 
 COLUMNS = {
-    "type": "Type",
-    "n_groups": "Groups",
+    "type": "Layer type",
+    "n_groups": "# Groups",
     "bound_seconds": "Bound",
-    "bound_seconds%": "Share",
+    "bound_seconds%": "Bound (%)",
     "binds": "Bound by",
 }
 """The titles of the columns of the table, by key of the entries."""
 
-CALIBRATED = {"type": "Type", "n_groups": "Groups", "seconds": "Calibrated", **COLUMNS}
+CALIBRATED = {"type": "Layer type", "n_groups": "# Groups", "seconds": "Calibrated", **COLUMNS}
 """The columns if the device is calibrated."""
 
 

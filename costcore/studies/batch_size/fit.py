@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from costcore.api.target import model_and_inputs
+from costcore.renamed import renamed
 from costcore.studies.batch_size import sentences
 from costcore.studies.batch_size.accumulation import Accumulation, accumulate, check_global_batch
 from costcore.studies.batch_size.captures import Captures, check_model
@@ -14,10 +16,12 @@ from costcore.studies.batch_size.largest import FIRST, LargestBatch, find_larges
 from costcore.studies.batch_size.limit import CONTEXT, Limit, make_limit
 from costcore.studies.batch_size.recomputation import Recomputation, recompute
 from costcore.studies.batch_size.rule_of_thumb import MOMENTS, RuleOfThumb, rule_of_thumb
+from costcore.tables.answer import Answer, Figure
+from costcore.tables.result import Result
 
 
-@dataclass(frozen=True)
-class Fit:
+@dataclass(frozen=True, repr=False)
+class Fit(Result):
     """What fits into the memory of a device.
 
     Attributes:
@@ -42,6 +46,13 @@ class Fit:
             lines.append(sentences.recomputation_line(self.recomputation))
         return [*lines, sentences.limit_line(self.largest, self.rule)]
 
+    def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
+        return "\n".join(self.lines)
+
+    def _answer(self) -> Answer:
+        figures = [Figure("batch", "Largest batch", self.largest.batch, "count")]
+        return Answer("Largest batch that fits", figures, (), [*self.lines, *self.notes])
+
     @property
     def notes(self) -> list[str]:
         """What was assumed, each once."""
@@ -53,6 +64,7 @@ class Fit:
         """Return all figures in plain JSON types."""
         rule = self.rule
         return {
+            **super().to_dict(),
             "largest": self.largest.to_dict(),
             "accumulation": None if self.accumulation is None else self.accumulation.to_dict(),
             "recomputation": None if self.recomputation is None else self.recomputation.to_dict(),
@@ -61,6 +73,7 @@ class Fit:
         }
 
 
+@renamed(device="allocator")
 def max_batch(
     model: Any,
     inputs: Any,
@@ -69,7 +82,7 @@ def max_batch(
     train: bool = False,
     optimizer: Any = None,
     loss: Callable[[Any], Any] | None = None,
-    device: str | None = None,
+    allocator: str | None = None,
     context: int | str = CONTEXT,
     workspace: int | str = 0,
     fragmentation: float = 0.0,
@@ -92,7 +105,7 @@ def max_batch(
         train: whether a training step is run, instead of inference; an optimizer or a loss implies it.
         optimizer: the optimizer of the step, and ``loss`` its loss; see :func:`costcore.estimate`.
         loss: as above. A loss with targets makes them of the batch that it is given.
-        device: ``"cuda"``: the peak is the least memory with which the caching allocator of PyTorch runs on a GPU,
+        allocator: ``"cuda"``: the peak is the least memory with which the caching allocator of PyTorch runs on a GPU,
             where optimizers work on lists (``foreach``). ``"tensors"`` or None: the peak of tensors.
         context: what a process takes of the device before its first tensor. The default is an assumption.
         workspace: what kernels take beside tensors.
@@ -103,11 +116,12 @@ def max_batch(
         CostError: if the model is not supported, fails on a batch, or its peak does not grow with the batch.
         TypeError, ValueError: if an argument is invalid.
     """
-    limit = make_limit(memory, context, workspace, fragmentation, device)
-    captures = _captures(model, inputs, limit.device, train, optimizer, loss, options)
+    limit = make_limit(memory, context, workspace, fragmentation, allocator)
+    captures = _captures(model, inputs, limit.allocator, train, optimizer, loss, options)
     return find_largest(captures, limit)
 
 
+@renamed(device="allocator")
 def accumulation(
     model: Any,
     inputs: Any,
@@ -117,7 +131,7 @@ def accumulation(
     replicas: int = 1,
     optimizer: Any = None,
     loss: Callable[[Any], Any] | None = None,
-    device: str | None = None,
+    allocator: str | None = None,
     context: int | str = CONTEXT,
     workspace: int | str = 0,
     fragmentation: float = 0.0,
@@ -129,15 +143,15 @@ def accumulation(
     micro-batch is the largest one that fits beside them.
 
     Args:
-        model: the model, and ``inputs``, ``memory``, ``optimizer``, ``loss``, ``device``, ``context``, ``workspace``,
-            ``fragmentation`` and ``options`` as in :func:`max_batch`.
+        model: the model, and ``inputs``, ``memory``, ``optimizer``, ``loss``, ``allocator``, ``context``,
+            ``workspace``, ``fragmentation`` and ``options`` as in :func:`max_batch`.
         inputs: as above.
         global_batch: samples per step of the optimizer.
         memory: as above.
         replicas: how many devices share the samples, each with a copy of the model.
         optimizer: as above.
         loss: as above.
-        device: as above.
+        allocator: as above.
         context: as above.
         workspace: as above.
         fragmentation: as above.
@@ -147,8 +161,8 @@ def accumulation(
         CostError, TypeError, ValueError: as :func:`max_batch`; for a ``global_batch`` or ``replicas`` below 1 too.
     """
     check_global_batch(global_batch, replicas)
-    limit = make_limit(memory, context, workspace, fragmentation, device)
-    captures = _captures(model, inputs, limit.device, True, optimizer, loss, options)
+    limit = make_limit(memory, context, workspace, fragmentation, allocator)
+    captures = _captures(model, inputs, limit.allocator, True, optimizer, loss, options)
     return accumulate(captures, limit, global_batch, replicas, find_largest(captures, limit))
 
 
@@ -164,7 +178,7 @@ def fit(
     options: Mapping[str, Any],
 ) -> Fit:
     """Return the largest batch and, for training, the plans for more samples; arguments as above."""
-    captures = _captures(model, inputs, limit.device, train, optimizer, None, options)
+    captures = _captures(model, inputs, limit.allocator, train, optimizer, None, options)
     is_training = captures.options["backward"]
     largest = find_largest(captures, limit)
     n_parameters = captures.report(FIRST).trace.run.n_params_model or 0
@@ -177,14 +191,16 @@ def fit(
 
 
 def _captures(
-    model: Any, inputs: Any, device: str, train: bool, optimizer: Any, loss: Any, options: Mapping[str, Any]
+    model: Any, inputs: Any, allocator: str, train: bool, optimizer: Any, loss: Any, options: Mapping[str, Any]
 ) -> Captures:
     """Return captures of a model with the options of a run."""
+    is_step = train is True or optimizer is not None or loss is not None
+    model, inputs = model_and_inputs(model, inputs, is_step=is_step)
     check_model(model)
-    return Captures(model, inputs_of_batch(inputs), step_options(train, optimizer, loss, options, device))
+    return Captures(model, inputs_of_batch(inputs), step_options(train, optimizer, loss, options, allocator))
 
 
-def step_options(train: bool, optimizer: Any, loss: Any, options: Mapping[str, Any], device: str) -> dict[str, Any]:
+def step_options(train: bool, optimizer: Any, loss: Any, options: Mapping[str, Any], allocator: str) -> dict[str, Any]:
     """Return the options of :func:`costcore.estimate` for an inference or a training step.
 
     Args:
@@ -192,7 +208,7 @@ def step_options(train: bool, optimizer: Any, loss: Any, options: Mapping[str, A
         optimizer: the optimizer.
         loss: the loss.
         options: further options.
-        device: one of :data:`costcore.studies.batch_size.limit.DEVICES`; on CUDA, optimizers work on lists.
+        allocator: one of :data:`costcore.studies.batch_size.limit.ALLOCATORS`; on CUDA, optimizers work on lists.
 
     Raises:
         TypeError: if ``train`` is not a bool.
@@ -202,7 +218,7 @@ def step_options(train: bool, optimizer: Any, loss: Any, options: Mapping[str, A
     backward = train or optimizer is not None or loss is not None or options.get("backward") is True
     chosen: dict[str, Any] = {**options, "backward": backward}
     if optimizer is not None:
-        is_named = device == "cuda" and isinstance(optimizer, str) and optimizer in MOMENTS
+        is_named = allocator == "cuda" and isinstance(optimizer, str) and optimizer in MOMENTS
         chosen["optimizer"] = f"{optimizer}_foreach" if is_named else optimizer
     if loss is not None:
         chosen["loss"] = loss

@@ -146,7 +146,7 @@ def find_largest(captures: Captures, limit: Limit) -> LargestBatch:
     notes += dict.fromkeys(f"assumed: {assumption.what}" for assumption in assumptions)
     lines = envelope.lines_from(FIRST) if is_closed_form else []
     table = {each: limit.peak_of(memory) for each, memory in captured.items()}
-    if is_closed_form and limit.device == "tensors":
+    if is_closed_form and limit.allocator == "tensors":
         table |= {2**power: envelope.peak(2**power) for power in range(1, batch.bit_length())}
     next_peak = limit.peak_of(captured[batch + 1]) if batch + 1 in captured else None
     return LargestBatch(

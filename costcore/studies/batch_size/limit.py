@@ -11,7 +11,7 @@ from costcore.analyses.memory.report import Memory
 from costcore.messages import unknown
 from costcore.text.amounts import parse_bytes, readable
 
-DEVICES = ("tensors", "cuda")
+ALLOCATORS = ("tensors", "cuda")
 """How the bytes of a run are counted: the peak of its tensors, or what the caching allocator of CUDA needs for them."""
 
 CONTEXT = "500 MiB"
@@ -27,14 +27,14 @@ class Limit:
         context: what a process takes before its first tensor.
         workspace: the workspace of kernels.
         fragmentation: the share of the peak that an allocator loses on top of it.
-        device: one of :data:`DEVICES`.
+        allocator: one of :data:`ALLOCATORS`.
     """
 
     memory: int
     context: int
     workspace: int
     fragmentation: Fraction
-    device: str
+    allocator: str
 
     @property
     def room(self) -> int:
@@ -47,11 +47,11 @@ class Limit:
 
     def peak_of(self, memory: Memory) -> int:
         """Return the peak of a run: of its tensors, or the least memory with which the allocator of the device runs."""
-        return memory.peak if self.device == "tensors" else memory.allocator(self.device).least_memory
+        return memory.peak if self.allocator == "tensors" else memory.allocator(self.allocator).least_memory
 
     def describe(self) -> str:
         """Return every term as one line."""
-        what = "tensors" if self.device == "tensors" else f"segments of the allocator {self.device}"
+        what = "tensors" if self.allocator == "tensors" else f"segments of the allocator {self.allocator}"
         left = self.memory - self.context - self.workspace
         amounts = (readable(nbytes, "bytes", 2) for nbytes in (self.memory, self.context, self.workspace, left))
         memory, context, workspace, room = amounts
@@ -61,7 +61,7 @@ class Limit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the terms in plain JSON types."""
-        terms = {name: getattr(self, name) for name in ("memory", "context", "workspace", "device", "room")}
+        terms = {name: getattr(self, name) for name in ("memory", "context", "workspace", "allocator", "room")}
         return {**terms, "fragmentation": float(self.fragmentation)}
 
 
@@ -70,7 +70,7 @@ def make_limit(
     context: object = CONTEXT,
     workspace: object = 0,
     fragmentation: object = 0.0,
-    device: str | None = None,
+    allocator: str | None = None,
 ) -> Limit:
     """Return the limit of a device.
 
@@ -79,16 +79,16 @@ def make_limit(
         context: what a process takes before its first tensor, likewise.
         workspace: the workspace of kernels, likewise.
         fragmentation: a number from 0, such as 0.05.
-        device: one of :data:`DEVICES`; None: ``"tensors"``.
+        allocator: one of :data:`ALLOCATORS`; None: ``"tensors"``.
 
     Raises:
         TypeError, ValueError: if a term is invalid; the message has what is accepted.
     """
-    if device not in (None, *DEVICES):
-        raise ValueError(unknown("device", device, DEVICES))
+    if allocator not in (None, *ALLOCATORS):
+        raise ValueError(unknown("allocator", allocator, ALLOCATORS))
     if isinstance(fragmentation, bool) or not isinstance(fragmentation, (int, float)) or not 0 <= fragmentation < 100:
         raise ValueError(f"fragmentation must be a share of the peak, such as 0.05 for 5 % (got {fragmentation!r})")
     share = Fraction(str(fragmentation))
     amounts = {"memory": memory, "context": context, "workspace": workspace}
     parsed = {name: parse_bytes(value, name) for name, value in amounts.items()}
-    return Limit(**parsed, fragmentation=share, device=device or "tensors")
+    return Limit(**parsed, fragmentation=share, allocator=allocator or "tensors")

@@ -62,11 +62,12 @@ def peak_line(found: LargestBatch) -> str:
     """Return what makes up the peak, the largest kinds first, and what a further sample adds."""
     memory, limit = found.memory, found.limit
     line = f"peak {size(memory.peak)} of tensors, {memory.where}: {_kinds(memory)}"
-    if limit.device != "tensors":
-        allocator = memory.allocator(limit.device)
+    name = limit.allocator
+    if name != "tensors":
+        allocator = memory.allocator(name)
         amounts = ("allocated", "least_memory", "reserved")
         allocated, least, reserved = (size(getattr(allocator, name)) for name in amounts)
-        line += f"; {limit.device}: {allocated} allocated in at least {least} of segments, {reserved} if there is room"
+        line += f"; {name}: {allocated} allocated in at least {least} of segments, {reserved} if there is room"
     slopes = [per_sample for start, _, per_sample in found.of_batch if start <= max(found.batch, 1)]
     return f"{line}; a further sample adds {size(slopes[-1])}" if slopes else line
 

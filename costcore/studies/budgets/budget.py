@@ -70,7 +70,7 @@ class Budget:
         baseline_path: the file of that report; None if there is none.
         strict: whether a report whose status is ``partial`` or ``assumed`` is a violation.
         convention: the convention by which FLOPs are counted; empty for that of costcore.
-        fused: the level of fusion after which bytes are counted; empty for those of every call by itself.
+        fusion: the level of fusion after which bytes are counted; empty for those of every call by itself.
         times: limits on the least time of a run, by device.
         source: the file from which the budget was read.
     """
@@ -79,7 +79,7 @@ class Budget:
     baseline: Report | None = None
     strict: bool = False
     convention: str = ""
-    fused: str = ""
+    fusion: str = ""
     times: tuple[TimeLimit, ...] = ()
     source: str = field(default="budget", compare=False)
     baseline_path: Path | None = field(default=None, compare=False)
@@ -93,8 +93,8 @@ class Budget:
         """Return what a limit on a metric limits: by the convention of this budget, and after its fusion."""
         if metric == "flops" and self.convention:
             return quantity(f"flops@{self.convention}")
-        if metric in FUSED and self.fused:
-            return quantity(f"fused_{metric}@{self.fused}")
+        if metric in FUSED and self.fusion:
+            return quantity(f"fused_{metric}@{self.fusion}")
         return quantity(metric)
 
     def reason_of(self, metric: str) -> str:
@@ -103,7 +103,7 @@ class Budget:
             from costcore.analyses.conventions.catalog import named
 
             return f"as {named(self.convention).name} counts"
-        return f"after fusion ({self.fused})" if metric in FUSED and self.fused else ""
+        return f"after fusion ({self.fusion})" if metric in FUSED and self.fusion else ""
 
     def as_strict(self) -> Budget:
         """Return this budget with ``strict=True``."""

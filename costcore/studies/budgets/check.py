@@ -17,13 +17,14 @@ from costcore.reports.exports.facts import status
 from costcore.reports.report import Report
 from costcore.studies.budgets.budget import MAX_NAMES, Budget, Limit, Violation, is_time_kind
 from costcore.studies.budgets.toml import BudgetError, read_budget
+from costcore.studies.budgets.violations import Violations
 from costcore.text.amounts import exact
 from costcore.trace.call import Call
 
 BudgetLike: TypeAlias = "Budget | str | PathLike[str] | Mapping[str, Any]"
 
 
-def check(report: Report, budget: BudgetLike) -> list[Violation]:
+def check(report: Report, budget: BudgetLike) -> Violations:
     """Return the violations of ``budget`` by ``report``, in the order of its limits.
 
     A limit with a pattern applies to each matching module, including its submodules, or to each matching operator. A
@@ -41,7 +42,7 @@ def check(report: Report, budget: BudgetLike) -> list[Violation]:
     if not isinstance(report, Report):
         raise TypeError(f"check expects a report, such as that of estimate (got {type(report).__name__})")
     read = budget if isinstance(budget, Budget) else read_budget(budget)
-    return [*_check_costs(report, read), *_too_long(report, read)]
+    return Violations([*_check_costs(report, read), *_too_long(report, read)])
 
 
 def _too_long(report: Report, budget: Budget) -> Iterator[Violation]:

@@ -10,6 +10,7 @@ from typing import Any
 from costcore.errors import CostError
 from costcore.messages import unknown
 from costcore.plugins import with_left_out
+from costcore.renamed import say_once
 from costcore.reports.report import Report
 from costcore.studies.budgets.budget import SCOPES, Budget, Limit, TimeLimit, is_time_kind
 from costcore.tables.costs import AMOUNTS
@@ -20,7 +21,7 @@ from costcore.text.durations import parse_duration
 from costcore.toml_files import TOMLDecodeError, loads, read_toml
 from costcore.trace.run import LEVELS
 
-TOP_LEVEL_KEYS = ("strict", "convention", "baseline", "max_increase", "fused", *SCOPES, "time")
+TOP_LEVEL_KEYS = ("strict", "convention", "baseline", "max_increase", "fusion", *SCOPES, "time")
 
 OTHER_NAMES = {"sram": "arena", "flash": "weights"}
 """What microcontrollers call the memory of two quantities."""
@@ -40,7 +41,7 @@ def read_budget(budget: str | PathLike[str] | Mapping[str, Any], *, reads_baseli
 
         strict = true                  # a partial or assumed report is a violation
         convention = "fvcore"          # flops are counted as fvcore counts them; default: as costcore does
-        fused = "pointwise"            # bytes are those after fusion; default: those of every call by itself
+        fusion = "pointwise"           # bytes are those after fusion; default: those of every call by itself
         baseline = "report.json"       # a saved report, relative to this file; in a mapping it may be a Report
         max_increase = "1%"            # of each total, from the baseline
 
@@ -101,6 +102,9 @@ class _Reader:
 
     def budget(self, content: Mapping[str, Any]) -> Budget:
         """Return the budget with this content."""
+        if "fused" in content:
+            say_once(self._source, "fused is now fusion")
+            content = {"fusion" if key == "fused" else key: value for key, value in content.items()}
         for key in content:
             if key not in TOP_LEVEL_KEYS:
                 raise self._error((key,), unknown("key", key, TOP_LEVEL_KEYS))
@@ -114,10 +118,10 @@ class _Reader:
         times = (*self._times(content.get("time", {})),)
         if not limits and not times and not strict:
             raise BudgetError(f"{self._source}: the budget has no limits (expected {', '.join(TOP_LEVEL_KEYS)})")
-        convention, fused = self._convention(content.get("convention", "")), content.get("fused", "")
-        if fused not in ("", *LEVELS):
-            raise self._error(("fused",), unknown("level of fusion", fused, LEVELS))
-        return Budget(limits, baseline, strict, convention, fused, times, self._source, path)
+        convention, fusion = self._convention(content.get("convention", "")), content.get("fusion", "")
+        if fusion not in ("", *LEVELS):
+            raise self._error(("fusion",), unknown("level of fusion", fusion, LEVELS))
+        return Budget(limits, baseline, strict, convention, fusion, times, self._source, path)
 
     def _convention(self, value: Any) -> str:
         if not isinstance(value, str):

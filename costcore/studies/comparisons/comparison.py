@@ -8,6 +8,7 @@ from typing import IO, Any
 
 from costcore.errors import CostError
 from costcore.messages import unknown
+from costcore.renamed import renamed
 from costcore.reports.report import Report
 from costcore.studies.comparisons.comment import to_comment
 from costcore.studies.comparisons.comparison_data import ComparisonData
@@ -55,14 +56,15 @@ class Comparison(Result, ComparisonData):
         """Return :meth:`to_dict` as JSON text, and write it to ``target``, a path or a stream, if given."""
         return super().to_json(target, indent)
 
-    def to_markdown(self, target: Target = None, limit: int | None = 50) -> str:
+    @renamed(limit="top")
+    def to_markdown(self, target: Target = None, top: int | None = 50) -> str:
         """Return Markdown: totals first, details in collapsible sections.
 
         Args:
             target: a path or a stream to which the text is also written.
-            limit: the maximum number of rows per table; a line states how many more there are. None for all.
+            top: the maximum number of rows per table; a line states how many more there are. None for all.
         """
-        return save(to_text(self, "md", limit), target)
+        return save(to_text(self, "md", top), target)
 
     def to_comment(self, target: Target = None) -> str:
         """Return a comment on a pull request: Markdown with totals and sums by module that fit one screen.
@@ -80,15 +82,16 @@ class Comparison(Result, ComparisonData):
 
         return save(to_html(self, title), target)
 
-    def show(  # type: ignore[override]  # documented with the limit in third place
-        self, ost: IO[str] | None = None, mode: str = "table", limit: int | None = None
+    @renamed(limit="top")
+    def show(  # type: ignore[override]  # documented with the rows in third place
+        self, ost: IO[str] | None = None, mode: str = "table", top: int | None = None
     ) -> None:
         """Write what ``print`` shows, with all rows of its tables, or another format.
 
         Args:
             ost: the stream; default: standard output.
             mode: ``table``, ``md``, ``comment`` (see :meth:`to_comment`), ``json`` or ``html``.
-            limit: the maximum number of rows per table; None for all. JSON and HTML contain all rows, a comment as
+            top: the maximum number of rows per table; None for all. JSON and HTML contain all rows, a comment as
                 many as fit one screen.
 
         Raises:
@@ -96,9 +99,9 @@ class Comparison(Result, ComparisonData):
         """
         if mode not in MODES:
             raise ValueError(unknown("mode", mode, MODES))
-        without_limit: Any = {"json": self.to_json, "html": self.to_html, "comment": self.to_comment}.get(mode)
+        without_top: Any = {"json": self.to_json, "html": self.to_html, "comment": self.to_comment}.get(mode)
         stream = writable(ost or sys.stdout)
-        text = without_limit() if without_limit else to_text(self, mode, limit, terminal_width(stream))
+        text = without_top() if without_top else to_text(self, mode, top, terminal_width(stream))
         stream.write(text)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from costcore.analyses.conventions.catalog import conventions
 from costcore.errors import CostError
 from costcore.numbers.dims import is_symbolic
+from costcore.renamed import renamed
 from costcore.reports.report import Report
 from costcore.studies.explanations import sentences
 from costcore.studies.explanations.answers import Answer, ExplanationData
@@ -60,10 +61,11 @@ class Explanation(Result, ExplanationData):
         }
 
 
+@renamed(digits="significant")
 def explain(
     report: Report,
     number: str | int | float,
-    digits: int | None = None,
+    significant: int | None = None,
     *,
     sizes: Mapping[str, Callable[[], Report]] | None = None,
 ) -> Explanation:
@@ -80,7 +82,7 @@ def explain(
     Args:
         report: the network, best captured with ``spelled=True``: some conventions depend on how code calls functions.
         number: the number, ``"4.14 GFLOPs"``, ``4.14e9`` or ``4089184256``.
-        digits: its significant digits; default: those that are written.
+        significant: its significant digits; default: those that are written.
         sizes: reports of the same network at other input sizes, as functions by name of the size. They are tried if
             nothing cheaper fits.
 
@@ -90,7 +92,7 @@ def explain(
     """
     if not isinstance(report, Report):
         raise TypeError(f"explain expects a report, such as that of estimate (got {type(report).__name__})")
-    printed = read_number(number, digits)
+    printed = read_number(number, significant)
     macs = report.total_report["macs"]
     if is_symbolic(macs):
         raise CostError("a report with symbolic dimensions has no number to explain. Bind them first: report.subs(…).")

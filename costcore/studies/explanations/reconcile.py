@@ -23,7 +23,7 @@ from costcore.text.values import Shown
 
 COLUMNS = (
     *(Column("name", "Convention or operator"), Column("amount", "Amount", "count")),
-    *(Column("n_calls", "Calls"), Column("rule", "Rule")),
+    *(Column("n_calls", "# Calls"), Column("rule", "Rule")),
 )
 """The columns of the lines."""
 

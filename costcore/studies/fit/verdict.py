@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from costcore.api.target import model_and_inputs
 from costcore.errors import ArenaError
 from costcore.registry.frontends import frontend_of
 from costcore.reports.report import Report
@@ -155,6 +156,8 @@ def fit(
     aim = target_of(target)
     if not aim.memories:
         return Verdict(None, aim, {}, f"the size of the memory of {aim.name} is unknown: state it instead of the name")
+    is_step = train is True or optimizer is not None or loss is not None
+    model, inputs = model_and_inputs(model, inputs, is_step=is_step)
     given = step_options(train, optimizer, loss, options, "cuda" if _is_cuda(aim) else "tensors")
     is_code = _records(model) and not aim.is_divided
     if not _records(model):  # a file, or a frontend without these options

@@ -11,6 +11,7 @@ from typing import Any
 from costcore.analyses.devices.catalog import named
 from costcore.analyses.devices.device import Device
 from costcore.analyses.topology.link import Link, link_of
+from costcore.api.target import model_and_inputs
 from costcore.errors import CostError
 from costcore.messages import short_repr, unknown
 from costcore.registry.frontends import needed_ability
@@ -76,8 +77,8 @@ class Plan:
 COLUMNS = (
     *(Column("mesh", "Mesh"), Column("micro_batch", "Micro-batch", "count"), Column("passes", "Passes", "count")),
     *(Column("checkpoint", "Checkpointing"), Column("precision", "Precision"), Column("memory", "Memory", "bytes")),
-    *(Column("sent", "Sent", "bytes"), Column("seconds", "Step at least", "duration", "bound")),
-    *(Column("bubble", "Bubble", "percent"), Column("binds", "Limited by")),
+    *(Column("sent", "Sent", "bytes"), Column("seconds", "Bound", "duration", "bound")),
+    *(Column("bubble", "Bubble", "percent"), Column("binds", "Bound by")),
 )
 
 
@@ -197,6 +198,7 @@ def plan(
     _check(devices=devices, global_batch=global_batch, per_node=per_node)
     for size in micro_batches:
         _check(micro_batches=size)
+    model, inputs = model_and_inputs(model, inputs, is_step=True)
     chosen = named(device)
     limit = make_limit(memory_of(chosen) if memory is None else memory, context)
     distribution = needed_ability("distribution", model, "a plan")(model)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from costcore.api.target import model_of
 from costcore.errors import CostError
 from costcore.ir import BITS
 from costcore.messages import unknown
@@ -13,6 +14,7 @@ from costcore.numbers.dims import Dim
 from costcore.numbers.evaluation import Evaluation
 from costcore.numbers.expressions import symbol_of
 from costcore.registry.frontends import needed_ability
+from costcore.renamed import named, renamed
 from costcore.studies.serving.cached_model import CachedModel, Latent
 from costcore.studies.serving.capacity import Capacity, memory_of
 from costcore.studies.serving.formats import dtype_of, format_of
@@ -100,8 +102,9 @@ class ServingReport(Result):
         widths = Widths(act, self._kv.bits_with_scales, self._stored.width, latents)
         self._runs = Runs(self._model, widths, self._windows)
 
+    @named("batch", first=2)
     def prefill(
-        self, tokens: int, batch: int = 1, *, cached: int = 0, last_only: bool = False, latent: str = "expanded"
+        self, tokens: int, *, batch: int = 1, cached: int = 0, last_only: bool = False, latent: str = "expanded"
     ) -> Phase:
         """Return the pass over a prompt.
 
@@ -122,7 +125,8 @@ class ServingReport(Result):
             raise ValueError(f"cached must be a number of tokens, 0 to {tokens - 1} (got {cached!r})")
         return self._phase(batch, tokens - cached, cached, last_only, latent)
 
-    def decode(self, batch: int = 1, context: int = 1024, *, tokens: int = 1, latent: str = "expanded") -> Phase:
+    @named("batch", "context")
+    def decode(self, *, batch: int = 1, context: int = 1024, tokens: int = 1, latent: str = "expanded") -> Phase:
         """Return one step: new tokens of each sequence after those in the cache.
 
         Args:
@@ -175,18 +179,25 @@ class ServingReport(Result):
         _check_count("drafts", drafts)
         if isinstance(acceptance, bool) or not isinstance(acceptance, (int, float)) or not 0 <= acceptance <= 1:
             raise ValueError(f"acceptance must be a probability, 0 to 1 (got {acceptance!r})")
-        verify = self.decode(batch, context, tokens=drafts + 1)
-        return Speculation(draft.decode(batch, context - 1), verify, drafts, acceptance)
+        verify = self.decode(batch=batch, context=context, tokens=drafts + 1)
+        return Speculation(draft.decode(batch=batch, context=context - 1), verify, drafts, acceptance)
 
+    @renamed(length="context")
     def formula(
-        self, phase: str, column: str = "macs", *, length: int = 1024, last_only: bool = False, latent: str = "expanded"
+        self,
+        phase: str,
+        column: str = "macs",
+        *,
+        context: int = 1024,
+        last_only: bool = False,
+        latent: str = "expanded",
     ) -> Dim:
         """Return a formula in ``batch``, and ``tokens`` (prefill), ``context`` (decode) or both (extend).
 
         Args:
             phase: ``"prefill"``, ``"decode"`` (one new token) or ``"extend"`` (new tokens after others in the cache).
             column: ``"macs"``, ``"flops"``, or a column of bytes; experts are those that rows need at most.
-            length: a length near which it is needed. Windows make other formulas beyond them.
+            context: a number of tokens near which it is needed. Windows make other formulas beyond them.
             last_only: as in :meth:`prefill`.
             latent: as in :meth:`decode`.
 
@@ -198,9 +209,9 @@ class ServingReport(Result):
             raise ValueError(unknown("phase", phase, SHAPES))
         if column not in FORMULA_COLUMNS:
             raise ValueError(unknown("column", column, FORMULA_COLUMNS))
-        piece = self._runs.piece(phase, length - (phase != "prefill"), last_only)
+        piece = self._runs.piece(phase, context - (phase != "prefill"), last_only)
         if piece.tallies is None:
-            raise CostError(f"{phase} of {self._model.name} has no formula near {length} tokens: {piece.reason}")
+            raise CostError(f"{phase} of {self._model.name} has no formula near {context} tokens: {piece.reason}")
         at: Any = Point(*(symbol_of(size) if isinstance(size, str) else size for size in SHAPES[phase]))
         made = self._made(at, piece.tallies, latent)
         found = getattr(made.total, column)
@@ -230,28 +241,30 @@ class ServingReport(Result):
         """The same if keys and values that are made of latents are kept; without latents equal to the former."""
         return self._capacity.bytes_per_token(expanded=True)
 
-    def cache_bytes(self, length: int, *, latent: str = "absorbed") -> int:
+    @renamed(length="context")
+    def cache_bytes(self, context: int, *, latent: str = "absorbed") -> int:
         """Return the bytes of the cache of one sequence.
 
         A paged cache has whole blocks.
 
         Args:
-            length: tokens of the sequence.
+            context: tokens of the sequence.
             latent: ``"expanded"`` if keys and values that are made of latents are kept, else the latents are.
 
         Raises:
             TypeError, ValueError: if an argument is invalid.
         """
-        _check_count("length", length)
+        _check_count("context", context)
         if latent not in WAYS:
             raise ValueError(unknown("latent", latent, WAYS))
-        return self._capacity.cache_bytes(length, expanded=latent == "expanded")
+        return self._capacity.cache_bytes(context, expanded=latent == "expanded")
 
+    @renamed(length="context")
     def max_sequences(
         self,
         device: str | PathLike[str] | Device | None = None,
         *,
-        length: int,
+        context: int,
         share: float = 0.9,
         memory: int | str | None = None,
         latent: str = "absorbed",
@@ -262,7 +275,7 @@ class ServingReport(Result):
 
         Args:
             device: a device whose memory is known.
-            length: tokens of each sequence.
+            context: tokens of each sequence.
             share: the part of the memory that weights and caches may take.
             memory: bytes of the memory in place of those of a device, also as a text such as ``"80 GB"``.
             latent: as in :meth:`cache_bytes`.
@@ -273,11 +286,11 @@ class ServingReport(Result):
         """
         if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
             raise ValueError(f"share must be a number above 0, at most 1 (got {share!r})")
-        _check_count("length", length)
+        _check_count("context", context)
         if latent not in WAYS:
             raise ValueError(unknown("latent", latent, WAYS))
         available = memory_of(device) if memory is None else parse_bytes(memory, "memory")
-        return self._capacity.sequences(available, self.weight_bytes, length, share, latent == "expanded")
+        return self._capacity.sequences(available, self.weight_bytes, context, share, latent == "expanded")
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -341,6 +354,7 @@ INDEPENDENT = (
 
 
 def _cached_model(model: Any, cache: str, dtype: str | None) -> CachedModel:
+    model = model_of(model)
     make = needed_ability("cached_model", model, "ServingReport")
     made: CachedModel = make(model, "dynamic" if cache in CACHES else cache, dtype)
     return made

@@ -92,7 +92,7 @@ def _phases(
     ways = ("expanded", "absorbed") if serving.latents else ("",)
     for way in ways:
         for batch in batches:
-            step = serving.decode(batch, context, latent=way or "expanded")
+            step = serving.decode(batch=batch, context=context, latent=way or "expanded")
             yield f"decode, {way}" if way else "decode", step
 
 
@@ -102,7 +102,7 @@ def _fitting(
     if memory is None and device.memory.dram_gb is None:
         return None
     latent = "expanded" if phase.endswith("expanded") else "absorbed"
-    return serving.max_sequences(device, length=context, share=share, memory=memory, latent=latent)
+    return serving.max_sequences(device, context=context, share=share, memory=memory, latent=latent)
 
 
 def _row(device: Device, name: str, phase: Phase, sequences: int | None) -> Row:
@@ -127,7 +127,7 @@ COLUMNS = (
     *(Column("device", "Device"), Column("phase", "Phase"), Column("batch", "Batch", "count")),
     *(Column("macs_per_token", "MACs/token", "ratio", unit="G"), Column("weight_bytes", "Weights", "ratio", unit="GB")),
     *(Column("kv_bytes", "KV", "ratio", unit="GB"), Column("intensity", "Intensity", "ratio", unit="FLOP/B")),
-    *(Column("binds", "Bound by"), Column("bound_seconds", "At least", "ratio", "bound", unit="ms")),
+    *(Column("binds", "Bound by"), Column("bound_seconds", "Bound", "ratio", "bound", unit="ms")),
     Column("tokens_per_second", "At most", "ratio", "bound", unit="tokens/s"),
     Column("price_per_million", "Price of 1M tokens", "ratio", "bound"),
     Column("sequences", "Sequences that fit", "count"),

@@ -15,7 +15,7 @@ from costcore.tables.quantity import Quantity
 DEFAULT_COLUMNS = ("n_params", "flops", "macs", "mread", "mwrite", "activations")
 """The columns of a table of models if none are chosen."""
 
-TITLES: Mapping[str, str] = {"n_params": "Params", "fused_mrw": "MemR+W (pointwise)"}
+TITLES: Mapping[str, str] = {"n_params": "Params"}
 """The titles that differ from those of other tables."""
 
 

@@ -91,7 +91,7 @@ def test_a_diff_as_json_and_markdown(model, capsys):
     content = json.loads(capsys.readouterr().out)
     assert content["matched_by"] == "order"
     assert content["totals"]["flops"]["difference"] == 6
-    assert diff(*both, "--format", "md", "--limit", "1") == 0
+    assert diff(*both, "--format", "md", "--top", "1") == 0
     assert "… and 4 more rows; JSON has all of them" in capsys.readouterr().out
 
 
@@ -102,7 +102,7 @@ def test_saved_reports_are_compared(saved, tmp_path, capsys):
     assert "- FLOPs: equal, 20" in capsys.readouterr().out  # 16 fma + 4
     assert diff(saved, other) == 1
     assert "counts a fused multiply-add as one FLOP" in capsys.readouterr().err
-    assert diff(saved, other, "--no-fma", "--exit-code") == 0
+    assert diff(saved, other, "--no-fma-1flop", "--exit-code") == 0
     assert "- FLOPs: equal, 36" in capsys.readouterr().out
 
 
@@ -124,7 +124,7 @@ def test_unknown_operators_are_reported_with_their_model(model, capsys):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["a.txt", "b.onnx"], ["a.onnx"], ["a.json", "b.json", "--limit", "-1"], ["a.onnx", "b.onnx", "--dim", "batch"]],
+    [["a.txt", "b.onnx"], ["a.onnx"], ["a.json", "b.json", "--top", "-1"], ["a.onnx", "b.onnx", "--dim", "batch"]],
 )
 def test_a_diff_with_wrong_arguments_is_exit_code_2(arguments, capsys):
     with pytest.raises(SystemExit) as left:

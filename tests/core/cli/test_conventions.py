@@ -37,7 +37,7 @@ def test_a_convention_and_fusion_go_with_memory(net, capsys):
     arguments = [net, "--input", "1x3x10x10", "--memory", "--unit", "none", "--format", "csv"]
     assert main(arguments) == 0
     alone = capsys.readouterr().out
-    assert main([*arguments, "--convention", "fvcore", "--fused", "pointwise"]) == 0
+    assert main([*arguments, "--convention", "fvcore", "--fusion", "pointwise"]) == 0
     both = capsys.readouterr()
     assert both.out == alone
     assert f"{MACS + 2 * OUT} MACs (fvcore 0.1.5 calls them flops)" in both.err
@@ -142,7 +142,7 @@ def test_explain(net, capsys):
 
 
 def test_explain_as_data(net, capsys):
-    assert main(["explain", net, str(MACS), "--input", "1x3x10x10", "--json"]) == 0
+    assert main(["explain", net, str(MACS), "--input", "1x3x10x10", "--format", "json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["macs"] == MACS
     assert answer["answers"][0][0] == {

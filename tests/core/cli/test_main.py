@@ -84,7 +84,7 @@ def test_the_options_of_the_report(model, capsys):
     options = ["--summary", "--format", "md", "--unit", "K", "--columns", "type,flops,mread", "--digits", "1"]
     assert main([f"{model}:made", "--input", "1000x3", *options]) == 0
     assert capsys.readouterr().out.splitlines()[2:] == ["| Double | 3.0 | 11.7 |", "| total | 3.0 | 11.7 |"]
-    assert main([f"{model}:made", "--input", "1x3", "--columns", "all", "--no-fma", "--layout", "free"]) == 0
+    assert main([f"{model}:made", "--input", "1x3", "--columns", "all", "--no-fma-1flop", "--layout", "free"]) == 0
 
 
 def test_a_receptive_field_needs_an_input(model, capsys):
@@ -288,7 +288,8 @@ def test_a_saved_report_is_shown_as_its_model_would_be(model, capsys, tmp_path):
     arguments = [f"{model}:nested", "--input", "2x3"]
     assert main([*arguments, "--output", saved]) == 0
     assert lines(capsys, saved, "--tree") == lines(capsys, *arguments, "--tree")
-    assert lines(capsys, saved, "--no-fma", "--summary") == lines(capsys, *arguments, "--no-fma", "--summary")
+    two = ["--no-fma-1flop", "--summary"]
+    assert lines(capsys, saved, *two) == lines(capsys, *arguments, *two)
     with pytest.raises(SystemExit) as left:
         main([saved, "--input", "2x3"])
     assert left.value.code == 2

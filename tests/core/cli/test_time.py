@@ -53,7 +53,7 @@ def test_one_device_shows_types(model, mine, capsys):
 def test_groups_are_the_rows_on_request(model, mine, capsys):
     options = ["--groups", "--columns", "names,bound_seconds", "--sort", "bound_seconds", "--top", "1"]
     assert main(["time", model, "--device", mine, "--format", "csv", *options]) == 0
-    assert capsys.readouterr().out.splitlines() == ["Group,Bound µs", "linear-1,3.004", "others,0.002", "total,3.006"]
+    assert capsys.readouterr().out.splitlines() == ["Calls,Bound µs", "linear-1,3.004", "others,0.002", "total,3.006"]
 
 
 def test_several_devices_are_one_row_each(model, mine, tmp_path, capsys):

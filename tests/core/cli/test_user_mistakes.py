@@ -342,11 +342,11 @@ def test_arguments_of_the_wrong_type_are_refused(toy, wrong, sentence):
 
 
 def test_memory_says_first_what_a_file_needs(capsys, tmp_path):
-    for arguments in ([], ["--fit", "1GiB"]):
+    for arguments in ([], ["--memory", "1GiB"]):
         with pytest.raises(SystemExit) as left:
             main(["memory", "net.onnx", *arguments])
         assert left.value.code == 2
         assert "net.onnx is a file, of which costcore net.onnx --arena states the memory" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["memory", "net.py:make"])
-    assert "--fit is missing, the memory of the device, as in costcore memory net.py:make" in capsys.readouterr().err
+    assert "--memory is missing, the memory of the device, as in costcore memory net.py:make" in capsys.readouterr().err

@@ -73,7 +73,7 @@ def measured(toy):
 
 def test_measured_time_has_the_last_columns(measured):
     lines = shown(measured, unit=None).splitlines()
-    assert lines[0].endswith("FLOPs (%),Measured time ms,Measured time (%)")
+    assert lines[0].endswith("FLOPs (%),Measured ms,Measured (%)")
     assert [line.split("%,")[-1] for line in lines[1:]] == [
         "250.0,16.667%",
         "500.0,33.333%",

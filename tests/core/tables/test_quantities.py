@@ -192,7 +192,7 @@ def test_a_quantity_of_a_plug_in_is_in_every_use(tmp_path, capsys):
     assert compare(MODEL, MODEL, columns=["cycles"]).totals["cycles"].new == 2
     assert table([("net", MODEL)], columns=["cycles"]).rows[0].costs == {"cycles": 2}
     assert (MODEL.formula("cycles"), MODEL.plot(column="cycles")) == (2, [("linear", 2)])
-    assert '"value":1' in MODEL.to_model_explorer(metric="cycles")
+    assert '"value":1' in MODEL.to_model_explorer(column="cycles")
     MODEL.to_json(tmp_path / "net.json")
     assert main([str(tmp_path / "net.json"), "--by", "op", "--columns", "cycles%", "--format", "csv"]) == 0
     assert capsys.readouterr().out.splitlines()[1] == "linear,100.0%"

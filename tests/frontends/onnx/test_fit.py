@@ -97,7 +97,7 @@ def test_the_command(tmp_path, capsys):
     onnx.save(chain(), path)
     assert main(["fit", path, "8 KiB sram, 1 MB flash"]) == 0
     assert "fits" in capsys.readouterr().out
-    assert main(["fit", path, "sram=8191B,flash=1MB", "--json"]) == 1
+    assert main(["fit", path, "sram=8191B,flash=1MB", "--format", "json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["needs"], found["limit"]) == ({"sram": 8_192, "flash": 100_864}, {"sram": 8_191, "flash": 1_000_000})
     assert [each["name"] for each in found["remedies"] if each["fits"]] == ["inplace+order+int8", "int8", "inplace"]

@@ -337,7 +337,7 @@ def test_a_training_run_counts_the_backward_pass_of_every_form(target, folder, r
 @pytest.mark.parametrize("target", FORMS)
 def test_the_largest_batch_of_every_form(target, folder, run):
     sizes = [] if is_report(target) else ["--input", "x=4x16" if target.endswith(".onnx") else "batch,16"]
-    command = ["memory", target, "--fit", "1MiB", "--context", "0", "--json", *sizes]
+    command = ["memory", target, "--memory", "1MiB", "--context", "0", "--format", "json", *sizes]
     for flags in ("", "--eval", "--train", "--backward"):
         code, out, err = run(*command, *flags.split())
         if FORMS[target] not in (CODE, EVALUATED, LIBRARY):

@@ -75,7 +75,7 @@ def test_a_model_of_timm_is_evaluated_on_the_input_of_its_configuration(timm, ca
 
 def test_every_command_takes_models_of_libraries(timm, capsys):
     for command in (
-        ["memory", "timm:net", "--fit", "1GiB"],
+        ["memory", "timm:net", "--memory", "1GiB"],
         ["time", "timm:net", "--device", "l4"],
         ["diff", "timm:net", "timm:net"],
     ):
@@ -108,7 +108,7 @@ def test_a_remark_on_a_model_is_a_line_of_every_command(monkeypatch, capsys):
 
     monkeypatch.setattr("costcore.cli.memory.load_model", with_remark)
     monkeypatch.setattr("costcore.cli.serve.load_model", with_remark)
-    assert main(["memory", "hf:bert", "--fit", "1GiB", "--input", "batch,2"]) == 0
+    assert main(["memory", "hf:bert", "--memory", "1GiB", "--input", "batch,2"]) == 0
     assert "costcore: hf:bert: a remark\n" in capsys.readouterr().err
     assert main(["serve", "hf:bert", "--device", "l4"]) == 1
     assert "Linear takes no cache" in capsys.readouterr().err

@@ -77,7 +77,7 @@ def test_an_export_has_the_same_macs_and_folded_norms(counted, golden):
     assert (folded["what"], folded["old"], folded["new"], folded["times"]) == ("folded", ["batch_norm"], [], 53)
     assert {d.change for d in found.differences} == {"removed", "changed"}
     assert all("input_shapes" in d.settings for d in found.changed)  # an additional bias
-    golden("reports/export.md", found.to_markdown(limit=6))
+    golden("reports/export.md", found.to_markdown(top=6))
 
 
 @pytest.mark.frontend("chainer", "onnx")

@@ -79,7 +79,7 @@ def test_the_data_of_the_page_adds_up(report):
 
 @pytest.mark.parametrize("metric", ["flops", "macs", "mread", "mwrite"])
 def test_node_values_add_up(report, metric):
-    values = json.loads(report.to_model_explorer(metric=metric))["results"].values()
+    values = json.loads(report.to_model_explorer(column=metric))["results"].values()
     assert sum(each["value"] for each in values) == report.total_report[metric]
 
 

@@ -168,7 +168,7 @@ def test_the_command_line_substitutes_dimensions_of_saved_reports(saved, tmp_pat
     assert main(["table", saved, "--dim", "n=2", *options]) == 0
     # 2 x 3 outputs: a product, 3 fused multiply-adds and a comparison each
     assert capsys.readouterr().out.splitlines()[1].startswith(f"{saved},12,30,24,")
-    assert main(["table", saved, "--dim", "n=2", "--no-fma", *options]) == 0
+    assert main(["table", saved, "--dim", "n=2", "--no-fma-1flop", *options]) == 0
     assert capsys.readouterr().out.splitlines()[1].startswith(f"{saved},12,48,24,")
     budget = tmp_path / "budget.toml"
     budget.write_text("[total]\nmacs = 23\n")

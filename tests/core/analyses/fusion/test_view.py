@@ -143,13 +143,13 @@ def test_reports_of_different_levels_are_not_compared(report):
 
 
 def test_a_budget_for_the_bytes_after_fusion(report):
-    assert check(report, {"fused": "pointwise", "total": {"mrw": POINTWISE}}) == []
-    (violation,) = check(report, {"fused": "pointwise", "total": {"mrw": POINTWISE - 1, "flops": 10**6}})
+    assert check(report, {"fusion": "pointwise", "total": {"mrw": POINTWISE}}) == []
+    (violation,) = check(report, {"fusion": "pointwise", "total": {"mrw": POINTWISE - 1, "flops": 10**6}})
     assert (violation.value, violation.reason) == (POINTWISE, "after fusion (pointwise)")
-    baseline = {"fused": "pointwise", "baseline": report.fused().report, "max_increase": "0%"}
+    baseline = {"fusion": "pointwise", "baseline": report.fused().report, "max_increase": "0%"}
     assert check(report, baseline) == check(report, {**baseline, "baseline": report}) == []
     with pytest.raises(CostError, match="unknown level of fusion 'all'"):
-        check(report, {"fused": "all", "total": {"mrw": 1}})
+        check(report, {"fusion": "all", "total": {"mrw": 1}})
 
 
 def test_the_command_line(report, tmp_path, capsys):
@@ -160,22 +160,22 @@ def test_the_command_line(report, tmp_path, capsys):
         assert main([str(saved), *arguments, "--unit", "none"]) == 0
         return capsys.readouterr().out
 
-    groups = output("--fused", "pointwise", "--format", "md", "--columns", "names,mrw,unfused_mrw")
+    groups = output("--fusion", "pointwise", "--format", "md", "--columns", "names,mrw,unfused_mrw")
     assert f"| total | {POINTWISE} | {UNFUSED} |" in groups
     assert f"total,{POINTWISE}" in output(
-        "--fused", "pointwise", "--summary", "--columns", "type,mrw", "--format", "csv"
+        "--fusion", "pointwise", "--summary", "--columns", "type,mrw", "--format", "csv"
     )
     target = tmp_path / "fused.json"
-    output("--fused", "compiler", "--output", str(target))
+    output("--fusion", "compiler", "--output", str(target))
     assert Report.from_json(target) == report.fused("compiler").report
-    assert main(["diff", str(saved), str(saved), "--fused", "pointwise", "--exit-code"]) == 0
+    assert main(["diff", str(saved), str(saved), "--fusion", "pointwise", "--exit-code"]) == 0
 
 
 @pytest.mark.parametrize("flag", ["--arena", "--receptive-field"])
 def test_views_without_bytes_of_calls_cannot_be_fused(flag, capsys):
     with pytest.raises(SystemExit):
-        main(["report.json", "--fused", "pointwise", flag])
-    assert f"--fused cannot be used with {flag}" in capsys.readouterr().err
+        main(["report.json", "--fusion", "pointwise", flag])
+    assert f"--fusion cannot be used with {flag}" in capsys.readouterr().err
 
 
 def test_a_convention_counts_a_fused_report(report):
@@ -204,6 +204,6 @@ def test_the_page_has_the_bytes_without_fusion_beside_them(report, tmp_path):
     assert "unfused_mrw" not in json.dumps(json.loads(report.to_json()))
     saved, target = tmp_path / "report.json", tmp_path / "page.html"
     report.to_json(saved)
-    assert main([str(saved), "--fused", "pointwise", "--output", str(target)]) == 0
+    assert main([str(saved), "--fusion", "pointwise", "--output", str(target)]) == 0
     assert '"unfused_mrw"' in target.read_text(encoding="utf-8")
     assert '"added":[]' in report.to_html()

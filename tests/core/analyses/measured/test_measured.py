@@ -28,7 +28,7 @@ def test_the_parts_add_up_to_the_span_exactly():
     assert view.parts == {"calls": 60_000, "launched before the window": 40, "idle": 5000}
     assert sum(view.parts.values()) == view.profile.span == 65_040
     rows = view.table("class").rows
-    assert sum(row["alone"] for row in rows) == pytest.approx(view.profile.span / 1e9, rel=1e-12)
+    assert sum(row["span_seconds"] for row in rows) == pytest.approx(view.profile.span / 1e9, rel=1e-12)
 
 
 def test_groups_have_rates_bounds_and_lost_time():
@@ -38,12 +38,12 @@ def test_groups_have_rates_bounds_and_lost_time():
     assert block.flops == 2 * 2 * BIG * 64 * 64  # a multiply-add is two
     assert block.n_bytes == 2 * 4 * (2 * BIG * 64 + 64 * 64)
     row = next(row for row in view.table("class").rows if row["name"] == "Block")
-    assert row["flops/s"] == round(block.flops / 50e-6)
-    assert row["bytes/s"] == round(block.n_bytes / 50e-6)
+    assert row["achieved_flops"] == round(block.flops / 50e-6)
+    assert row["achieved_bandwidth"] == round(block.n_bytes / 50e-6)
     bounds = [group.bound_seconds for group in step().time("h100-sxm5-80gb").groups]
     assert block.bound == pytest.approx(bounds[0] + bounds[1]) and block.bound > 0
     assert block.lost == pytest.approx(50e-6 - block.bound)
-    assert row["bound%"] == pytest.approx(100 * block.bound / 50e-6)
+    assert row["of_bound"] == pytest.approx(100 * block.bound / 50e-6)
     assert head.bound == pytest.approx(bounds[2])
 
 
@@ -106,7 +106,7 @@ def test_it_is_written_in_every_format(tmp_path):
     assert "most in Block" in str(view)
     stream = io.StringIO()
     view.show(stream, "csv")
-    assert stream.getvalue().startswith("name,n_calls,seconds,alone")
+    assert stream.getvalue().startswith("name,n_layers,seconds,span_seconds")
     figures = json.loads(view.to_json())["figures"]
     assert figures["span"]["value"] == pytest.approx(65.04e-6)
     for suffix in ("md", "csv", "json", "html", "txt"):

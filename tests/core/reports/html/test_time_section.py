@@ -125,7 +125,7 @@ def test_a_calibrated_device_has_its_time_by_type():
     """relu of 1024 elements takes 1 µs as measured; the product 1 µs more than its 4 (1024² + 2048) bytes at 1e12."""
     time = net(dense("a", 1024), relu("b", 1024), framework="torch").time(calibrated_device())
     head, *rows = cells(time_section(time))
-    assert head[:3] == ["Type", "Groups", "Calibrated"]
+    assert head[:3] == ["Layer type", "# Groups", "Calibrated"]
     by_type = {row[0]: row[2] for row in rows}
     assert by_type["relu"] == duration(1e-6, fixed=True)
     assert by_type["linear"] == duration(1e-6 + 4 * (1024**2 + 2048) / 1e12, fixed=True)
@@ -133,7 +133,7 @@ def test_a_calibrated_device_has_its_time_by_type():
 
 def test_a_device_without_calibration_has_no_column_of_it():
     head, *rows = cells(time_section(timed(dense("a", 1000))))
-    assert head == ["Type", "Groups", "Bound", "Share", "Bound by"]
+    assert head == ["Layer type", "# Groups", "Bound", "Bound (%)", "Bound by"]
     assert {len(row) for row in rows} == {len(head)}
 
 

@@ -89,7 +89,7 @@ def test_what_exceeds_the_memory_leaves_no_room():
         (("24 GiB", "a lot"), ValueError, "context must be an integer"),
         (("24 GiB", 0, 0, -0.1), ValueError, "fragmentation must be a share of the peak"),
         (("24 GiB", 0, 0, "5%"), ValueError, "fragmentation must be a share of the peak"),
-        (("24 GiB", 0, 0, 0, "gpu"), ValueError, "unknown device 'gpu' \\(expected tensors, cuda\\)"),
+        (("24 GiB", 0, 0, 0, "gpu"), ValueError, "unknown allocator 'gpu' \\(expected tensors, cuda\\)"),
     ],
 )  # fmt: skip
 def test_invalid_terms(terms, error, message):

@@ -256,7 +256,7 @@ def test_the_largest_change_comes_first_and_zero_cost_ones_last():
 
 
 def test_the_number_of_omitted_rows_is_stated():
-    text = PRUNED.to_markdown(limit=2)
+    text = PRUNED.to_markdown(top=2)
     assert "… and 3 more rows; JSON has all of them" in text  # five totals
     out = io.StringIO()
     PRUNED.show(out)

@@ -29,7 +29,7 @@ PARTS = {
         "Layer",
         "Line",
     ),
-    *("ModelRow", "Operations", "Plan", "Regrouping", "Slot", "Tally", "Tensor", "TimedGroup", "Violation"),
+    *("ModelRow", "Operations", "Plan", "Regrouping", "Slot", "Tally", "Tensor", "TimedGroup"),
     *("Answer", "Convention", "MeasuredCall", "MeasuredGroup", "ReceptiveField", "Rates"),
     *("Reading", "RuleFigure", "Stage"),
 }

@@ -260,7 +260,7 @@ def test_the_command(target, capsys):
     """4,004,000 bytes of weights, and 4,000 of input and of output each."""
     assert main(["fit", target, "5 MB", "--input", "1x1000", "--context", "0 B"]) == 0
     assert "On 5 MB             fits" in capsys.readouterr().out
-    assert main(["fit", target, "4011999", "--input", "1x1000", "--context", "0 B", "--json"]) == 1
+    assert main(["fit", target, "4011999", "--input", "1x1000", "--context", "0 B", "--format", "json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["fits"] is False
     assert (found["needs"], found["limit"]) == ({"memory": 4_012_000}, {"memory": 4_011_999})

@@ -164,7 +164,7 @@ def test_the_allocator_of_cuda():
     """With the batch the allocator serves the run in 64 MiB, if it gives segments back; with the next it does not."""
     network = encoder()
     inputs = NETWORKS["encoder"].inputs
-    found = max_batch(network, inputs, "64 MiB", context=0, device="cuda", optimizer="adamw")
+    found = max_batch(network, inputs, "64 MiB", context=0, allocator="cuda", optimizer="adamw")
     ledgers = [memory_of(network, inputs, found.batch + i, optimizer="adamw_foreach").ledger for i in (0, 1)]
     assert [Allocator(ledger, Settings(), 64 * 2**20).fits for ledger in ledgers] == [True, False]
     assert found.peak <= 64 * 2**20 < found.next_peak
@@ -231,7 +231,7 @@ def test_samples_that_are_compared_with_each_other():
     ("arguments", "error", "message"),
     [
         ({"optimizer": "adamv"}, ValueError, "unknown optimizer 'adamv'"),
-        ({"device": "gpu"}, ValueError, "unknown device 'gpu'"),
+        ({"allocator": "gpu"}, ValueError, "unknown allocator 'gpu'"),
         ({"train": "yes"}, TypeError, "train must be True or False"),
         ({"dims": {}}, TypeError, "unknown option 'dims' for the pytorch frontend"),
         ({"memory": "16 giga"}, ValueError, "memory must be an integer or a string such as"),

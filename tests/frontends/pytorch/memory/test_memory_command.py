@@ -1,4 +1,4 @@
-"""``costcore memory MODEL --fit SIZE``."""
+"""``costcore memory MODEL --memory SIZE``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def target(tmp_path_factory):
     return f"{path}:make"
 
 
-TRAIN = ("--fit", "8MiB", "--context", "1 MiB", "--optimizer", "adamw", "--global-batch", "2000")
+TRAIN = ("--memory", "8MiB", "--context", "1 MiB", "--optimizer", "adamw", "--global-batch", "2000")
 
 
 def test_training_is_answered_in_five_lines(target, capsys):
@@ -69,7 +69,7 @@ def test_training_is_answered_in_five_lines(target, capsys):
 
 
 def test_inference_is_answered_in_three_lines(target, capsys):
-    assert main(["memory", target, "--input", "1x64", "--fit", "600 MiB", "--workspace", "1MiB"]) == 0
+    assert main(["memory", target, "--input", "1x64", "--memory", "600 MiB", "--workspace", "1MiB"]) == 0
     largest, peak, limit = capsys.readouterr().out.splitlines()
     assert largest.startswith("largest batch: ")
     assert "parameters" not in peak  # less than 1 %
@@ -78,7 +78,7 @@ def test_inference_is_answered_in_three_lines(target, capsys):
 
 
 def test_json_has_all_figures(target, capsys):
-    assert main(["memory", target, "--input", "batch,64", *TRAIN, "--json"]) == 0
+    assert main(["memory", target, "--input", "batch,64", *TRAIN, "--format", "json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["largest"]["batch"] == data["recomputation"]["batch"]
     assert data["rule_of_thumb"] == {
@@ -95,7 +95,7 @@ def test_json_has_all_figures(target, capsys):
 def test_named_inputs_and_the_mode_of_the_model(target, capsys):
     """Only in training does the norm use statistics of the batch."""
     words = target.replace("make", "Words")
-    inputs = ("--input", "ids=batch,12:int64", "--input", "scale:=0.5", "--fit", "2MiB", "--context", "0")
+    inputs = ("--input", "ids=batch,12:int64", "--input", "scale:=0.5", "--memory", "2MiB", "--context", "0")
     assert main(["memory", words, *inputs, "--train", "--global-batch", "100000"]) == 0
     printed = capsys.readouterr()
     assert "note: 1 batch_norm layer in training normalizes with the statistics of a micro-batch" in printed.err
@@ -110,7 +110,7 @@ def test_named_inputs_and_the_mode_of_the_model(target, capsys):
 def test_checkpointing_and_the_allocator(target, capsys):
     options = ["memory", target, "--input", "batch,64", *TRAIN]
     batches = []
-    for more in ((), ("--checkpoint", "Block"), ("--device", "cuda")):
+    for more in ((), ("--checkpoint", "Block"), ("--allocator", "cuda")):
         assert main([*options, *more]) == 0
         batches.append(int(re.match(r"largest batch: (\d+)", capsys.readouterr().out)[1]))
     plain, checkpointed, cuda = batches
@@ -118,10 +118,8 @@ def test_checkpointing_and_the_allocator(target, capsys):
 
 
 def test_no_batch_fits(target, capsys):
-    assert (
-        main(["memory", target, "--input", "batch,64", "--fit", "2MiB", "--context", "1 MiB", "--optimizer", "adamw"])
-        == 0
-    )
+    terms = ["--memory", "2MiB", "--context", "1 MiB", "--optimizer", "adamw"]
+    assert main(["memory", target, "--input", "batch,64", *terms]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 5
     assert lines[0].startswith("largest batch: 0: one sample needs 2.")
@@ -131,21 +129,21 @@ def test_no_batch_fits(target, capsys):
     )
     assert lines[0].endswith("a smaller dtype, or sharding")
     assert "a micro-batch of one sample does not fit" in lines[2]
-    assert main(["memory", target, "--input", "batch,64", "--fit", "100MiB"]) == 0
+    assert main(["memory", target, "--input", "batch,64", "--memory", "100MiB"]) == 0
     assert "context and workspace alone exceed the limit" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("--fit", "8G"), 2, '--fit must be an integer or a string such as "100 MiB"'),
-        (("--fit", "8GiB", "--context", "x"), 2, "--context must be an integer"),
-        (("--fit", "8GiB", "--global-batch", "0"), 2, "global_batch must be at least 1"),
-        (("--fit", "8GiB", "--device", "gpu"), 2, "invalid choice: 'gpu'"),
-        (("--fit", "8GiB", "--input", "nx64"), 2, "is invalid (expected 1x3x224x224"),
-        (("--fit", "8GiB", "--train", "--checkpoint", "Blok"), 2, "unknown class of modules in checkpoint 'Blok'"),
-        (("--fit", "8GiB", "--input", "batch,63"), 1, "with a batch of 2"),
-        ((), 2, "--fit is missing, the memory of the device"),
+        (("--memory", "8G"), 2, '--memory must be an integer or a string such as "100 MiB"'),
+        (("--memory", "8GiB", "--context", "x"), 2, "--context must be an integer"),
+        (("--memory", "8GiB", "--global-batch", "0"), 2, "global_batch must be at least 1"),
+        (("--memory", "8GiB", "--allocator", "gpu"), 2, "invalid choice: 'gpu'"),
+        (("--memory", "8GiB", "--input", "nx64"), 2, "is invalid (expected 1x3x224x224"),
+        (("--memory", "8GiB", "--train", "--checkpoint", "Blok"), 2, "unknown class of modules in checkpoint 'Blok'"),
+        (("--memory", "8GiB", "--input", "batch,63"), 1, "with a batch of 2"),
+        ((), 2, "--memory is missing, the memory of the device"),
     ],
 )
 def test_mistakes(target, capsys, arguments, code, message):
@@ -162,13 +160,13 @@ def test_mistakes(target, capsys, arguments, code, message):
 
 def test_inputs_are_required_and_other_models_refused(target, capsys):
     with pytest.raises(SystemExit):
-        main(["memory", target, "--fit", "8GiB"])
+        main(["memory", target, "--memory", "8GiB"])
     assert "--input batch,3,224,224" in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        main(["memory", "report.json", "--fit", "8GiB", "--input", "batch,64"])
+        main(["memory", "report.json", "--memory", "8GiB", "--input", "batch,64"])
     assert "is a saved report, whose batch cannot change" in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        main(["memory", "net.onnx", "--fit", "8GiB", "--input", "batch,64"])
+        main(["memory", "net.onnx", "--memory", "8GiB", "--input", "batch,64"])
     assert "net.onnx is a file, of which costcore net.onnx --arena states" in capsys.readouterr().err
 
 

@@ -179,7 +179,7 @@ def test_the_command(path, capsys):
         "--global-batch",
         "8",
     ]
-    assert main([*args, "--mesh", "dp=4", "--mesh", "dp=2,tp=2", "--json"]) == 0
+    assert main([*args, "--mesh", "dp=4", "--mesh", "dp=2,tp=2", "--format", "json"]) == 0
     content = json.loads(capsys.readouterr().out)
     assert {(each["dp"], each["tp"]) for each in content["plans"]} == {(4, 1), (2, 2)}
     assert main([*args, "--mesh", "fsdp=4", "--micro-batch", "1"]) == 0

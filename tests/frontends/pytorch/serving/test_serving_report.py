@@ -123,8 +123,8 @@ def test_intensity_and_room_of_llama_3_8b(llama_3_8b):
     assert round(llama_3_8b.decode(context=4096).intensity, 2) == 1.10
     assert llama_3_8b.kv_bytes_per_token == 131_072
     # (72e9 - 16,060,522,496) // (8192 * 131,072) = 52.09
-    assert llama_3_8b.max_sequences("h100-sxm5-80gb", length=8192, share=0.9) == 52
-    assert llama_3_8b.max_sequences(memory="80 GB", length=8192) == 52
+    assert llama_3_8b.max_sequences("h100-sxm5-80gb", context=8192, share=0.9) == 52
+    assert llama_3_8b.max_sequences(memory="80 GB", context=8192) == 52
 
 
 def test_prefill_of_llama_3_8b(llama_3_8b):
@@ -141,8 +141,8 @@ def test_formulas_are_those_of_passes(small):
     assert str(small.formula("extend")) == f"{A}*batch*context*tokens + {M}*batch*tokens{each}"
     other = ServingReport(llama())  # has no formulas yet: every pass is captured
     for batch, context in ((1, 2), (1, 300), (5, 77), (600, 40)):
-        assert small.decode(batch, context).tallies == other.decode(batch, context).tallies
-        assert small.prefill(context, batch).tallies == other.prefill(context, batch).tallies
+        assert small.decode(batch=batch, context=context).tallies == other.decode(batch=batch, context=context).tallies
+        assert small.prefill(context, batch=batch).tallies == other.prefill(context, batch=batch).tallies
 
 
 def test_columns_of_a_step(small):
@@ -212,8 +212,8 @@ def test_layers_with_a_window_read_no_more_than_it():
         assert step.macs == 3 * (base + pairs // 4 * seen) + ANGLES
         assert step.load_kv == 3 * 4 * key // 4 * seen
         assert serving.cache_bytes(context) == 4 * key // 4 * seen
-    assert str(serving.formula("decode", "load_kv", length=8)) == f"{4 * key}*batch*context"
-    assert str(serving.formula("decode", "load_kv", length=100)) == f"{2 * key}*batch*context + {2 * key * 32}*batch"
+    assert str(serving.formula("decode", "load_kv", context=8)) == f"{4 * key}*batch*context"
+    assert str(serving.formula("decode", "load_kv", context=100)) == f"{2 * key}*batch*context + {2 * key * 32}*batch"
 
 
 def test_products_that_no_kernel_can_skip(small):
@@ -255,7 +255,7 @@ def test_experts_that_are_expected(spelling):
     expert = 3 * D * F
     others = M - L * expert + L * E * D + NORMS  # the router too
     for batch, experts in ((1, 2.0), (8, 8 * (1 - 0.75**8))):
-        step = serving.decode(batch, context=5)
+        step = serving.decode(batch=batch, context=5)
         assert step.load_weight == round(4 * (others + batch * D + L * experts * expert))
         assert step.most_load_weight == 4 * (others + batch * D + L * min(E, K * batch) * expert)
         assert step.macs == batch * (M + L * E * D + L * (K - 1) * expert + A * 5)
@@ -267,7 +267,7 @@ def test_bounds_of_a_mixture_of_experts():
     with torch.device("meta"):
         model = MixtralForCausalLM(MixtralConfig(**SIZES, num_local_experts=E, num_experts_per_tok=K))
     serving = ServingReport(model)
-    alone, many = serving.decode(1, 10), serving.decode(8, 10)
+    alone, many = serving.decode(batch=1, context=10), serving.decode(batch=8, context=10)
     assert alone.least_load_weight == alone.load_weight == alone.most_load_weight
     # eight tokens that all choose the same two experts read no more of them than one token does
     assert many.least_load_weight == alone.load_weight + 4 * 7 * D
@@ -303,7 +303,7 @@ def test_attention_over_latent_vectors():
     b, c = 3, 50
     assert serving.kv_bytes_per_token == 4 * L * (RANK + ROPE)
     assert serving.expanded_kv_bytes_per_token == 4 * L * expanded
-    by_way = {way: serving.decode(b, c, latent=way) for way in ("expanded", "absorbed", "recomputed")}
+    by_way = {way: serving.decode(batch=b, context=c, latent=way) for way in ("expanded", "absorbed", "recomputed")}
     assert by_way["expanded"].macs == b * (products + L * expanded * c) + turned
     assert by_way["absorbed"].macs == b * (products + L * absorbed * c) + turned
     # transformers 5 expands the latents of all tokens in every step
@@ -313,7 +313,7 @@ def test_attention_over_latent_vectors():
     assert kept["expanded"] == 4 * b * c * L * expanded
     assert kept["absorbed"] == kept["recomputed"] == 4 * b * c * L * (RANK + ROPE)
     assert by_way["absorbed"].store_kv == 4 * b * L * (RANK + ROPE)
-    assert serving.prefill(c, b).macs == b * c * (products + L * expanded * c) + c * turned
+    assert serving.prefill(c, batch=b).macs == b * c * (products + L * expanded * c) + c * turned
     assert str(serving.formula("decode", latent="absorbed")) == (
         f"{L * absorbed}*batch*context + {products}*batch" + (f" + {turned}" if turned else "")
     )
@@ -435,9 +435,9 @@ def test_arguments_that_are_refused(options, error, message):
         (lambda s: s.prefill(8, cached=8), ValueError, "cached must be a number of tokens, 0 to 7"),
         (lambda s: s.formula("decoding"), ValueError, "unknown phase 'decoding'"),
         (lambda s: s.formula("decode", "bytes"), ValueError, "unknown column 'bytes'"),
-        (lambda s: s.max_sequences(length=8), TypeError, "needs a device"),
-        (lambda s: s.max_sequences("epyc-9654", length=8), CostError, "the size of the memory of epyc-9654 is unknown"),
-        (lambda s: s.max_sequences("l4", length=8, share=90), ValueError, "share must be a number above 0"),
+        (lambda s: s.max_sequences(context=8), TypeError, "needs a device"),
+        (lambda s: s.max_sequences("epyc-9654", context=8), CostError, "the memory of epyc-9654 is unknown"),
+        (lambda s: s.max_sequences("l4", context=8, share=90), ValueError, "share must be a number above 0"),
         (lambda s: s.speculative(s, drafts=2, acceptance=2), ValueError, "acceptance must be a probability"),
         (lambda s: s.decode().time("h10"), ValueError, "unknown device 'h10'"),
     ],

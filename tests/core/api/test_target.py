@@ -1,0 +1,75 @@
+"""Targets, ``"net.py:make"``, where a function takes a model; and the typed options of ``estimate``."""
+
+from __future__ import annotations
+
+import typing
+
+import pytest
+
+import costcore
+from costcore import CostError, CostWarning, estimate
+from costcore.api.options import FileOptions, ModelOptions
+from costcore.registry.frontends import specs
+
+torch = pytest.importorskip("torch")
+
+NET = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(3, 4)
+
+    def forward(self, x):
+        return self.fc(x)
+"""
+
+
+@pytest.fixture
+def target(tmp_path):
+    path = tmp_path / "net.py"
+    path.write_text(NET)
+    return f"{path}:Net"
+
+
+def test_estimate_takes_a_target(target):
+    """Two rows of 3 inputs, each multiplied for 4 outputs: 24 MACs."""
+    assert estimate(target, (2, 3)).total_report["macs"] == 2 * 3 * 4
+
+
+def test_studies_take_a_target(target):
+    assert costcore.fit(target, (2, 3), "1 GiB").fits
+    largest = costcore.max_batch(target, (2, 3), "1 MiB", context=0)
+    assert largest.batch == costcore.max_batch(torch.nn.Linear(3, 4), (2, 3), "1 MiB", context=0).batch
+    assert costcore.TrainingLedger(target, (2, 3)).to_dict()["schema"]
+
+
+def test_a_model_of_a_library_has_its_usual_inputs():
+    """The sizes that transformers states for itself, 3 sequences of 5 tokens."""
+    pytest.importorskip("transformers")
+    with pytest.warns(CostWarning) as said:
+        assert estimate("hf:bert").total_report["macs"] > 0
+    assert "hf:bert: the usual input is used, {'input_ids': Tensor(shape=(3, 5)" in str(said[-1].message)
+
+
+@pytest.mark.parametrize(
+    ("of", "message"),
+    [("missing.py:Net", r"missing\.py cannot be read"), ("torch:Nothing", "torch has no attribute 'Nothing'")],
+)
+def test_a_target_without_a_model_is_an_error(of, message):
+    with pytest.raises(CostError, match=message):
+        estimate(of, (2, 3))
+
+
+def test_a_path_is_no_target(tmp_path):
+    with pytest.raises(CostError, match="not a supported model"):
+        estimate(str(tmp_path / "net.txt"))
+
+
+def test_typed_options_are_those_of_the_frontends():
+    of_models = {name for spec in specs().values() if not spec.suffixes for name in spec.model_options}
+    assert set(ModelOptions.__annotations__) == of_models
+    own = [specs()[name] for name in ("onnx", "traces")]
+    assert set(FileOptions.__annotations__) == {name for spec in own for name in spec.options}
+    assert len(typing.get_overloads(estimate)) == 3 if hasattr(typing, "get_overloads") else True
