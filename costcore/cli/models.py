@@ -153,7 +153,8 @@ def report_of(
         model = load_model(target)
         put_in_mode(model, target, args, is_quiet)
         options = estimate_options(args) if is_alone else applicable_options(target, model, estimate_options(args))
-        parsed = given_or_usual(parsed, model, target, is_quiet)
+        given, parsed = parsed, given_or_usual(parsed, model, target, is_quiet)
+        args.usual = "" if given is not None or parsed is None else input_arguments(parsed)
         try:
             report = estimate(model, parsed, progress=progress, **options)
         except MissingInputsError as error:

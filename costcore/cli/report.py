@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -249,6 +251,7 @@ def main(argv: Sequence[str]) -> int:
         known = sorted(commands())
         problem = f"{argv[0]!r} is not a model or a command (commands: {', '.join(known)})"
         parser.error(with_left_out(f"{problem}{did_you_mean(argv[:1], known)}"))
+    parser.set_defaults(argv=argv)
     return run_command(parser, argv, _report_model)
 
 
@@ -442,8 +445,9 @@ def _show(report: Report, args: argparse.Namespace, options: dict[str, Any], fus
         columns = further if fused is None else [unfused(fused.original), *further]
         export = by_suffix()[suffix].name
         is_unnamed = export == "page" and not report.tree()["type"]  # a file, whose model has no class
-        title = {"title": Path(args.model).name} if is_unnamed else {}
-        report.export(export, args.output, columns=columns, **title)
+        header = {"made": made_by(args.argv, getattr(args, "usual", ""))} if export == "page" else {}
+        header |= {"title": Path(args.model).name} if is_unnamed else {}
+        report.export(export, args.output, columns=columns, **header)
     if args.output is not None or args.format not in (None, *MODES_WITH_REMARKS):
         said = remarks_on_mode(report.trace)
         for remark in report.remarks:
@@ -453,6 +457,12 @@ def _show(report: Report, args: argparse.Namespace, options: dict[str, Any], fus
         _show_below(report.memory.allocator(allocator).describe(), args)
     for note in _notes(report):
         print_message(f"note: {note}")
+
+
+def made_by(argv: Sequence[str], usual: str) -> str:
+    """Return the command line that writes a page, the usual inputs if it has none, and the date."""
+    inputs = [f"usual {usual}"] if usual else []
+    return " · ".join([shlex.join(["costcore", *argv]), *inputs, date.today().isoformat()])
 
 
 def _show_below(line: str, args: argparse.Namespace) -> None:

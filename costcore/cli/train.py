@@ -8,7 +8,14 @@ import sys
 from collections.abc import Sequence
 
 from costcore.cli.models import check_model, report_of
-from costcore.cli.options import add_frontend_switches, add_model_options, add_output, command_parser, format_of, model_forms
+from costcore.cli.options import (
+    add_frontend_switches,
+    add_model_options,
+    add_output,
+    command_parser,
+    format_of,
+    model_forms,
+)
 from costcore.cli.running import exit_code, run_command, write_output
 from costcore.studies.training.ledger import TrainingLedger
 from costcore.studies.training.pairs import PAIRS

@@ -12,6 +12,6 @@ if TYPE_CHECKING:
     from costcore.tables.quantity import Quantity
 
 
-def to_page(report: ReportData, columns: Sequence[str | Quantity] = (), title: str = "") -> str:
-    """Return the page; arguments as for :meth:`costcore.Report.to_html`."""
-    return to_html(report, title, columns=columns)
+def to_page(report: ReportData, columns: Sequence[str | Quantity] = (), title: str = "", made: str = "") -> str:
+    """Return the page; ``made`` is a line below its heading, other arguments as for :meth:`costcore.Report.to_html`."""
+    return to_html(report, title, columns=columns, made=made)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from costcore.analyses.registered import sections as analyses
 from costcore.reports.html import sections
+from costcore.reports.html.about import about
 from costcore.reports.html.data import page_data
 from costcore.tables import html
 from costcore.tables.html import heading, policy, text
@@ -44,7 +45,9 @@ SCRIPTS = (
 """The files that form the page's script, in order of dependence."""
 
 
-def to_html(report: ReportData, title: str = "", time: str = "", columns: Sequence[str | Quantity] = ()) -> str:
+def to_html(
+    report: ReportData, title: str = "", time: str = "", columns: Sequence[str | Quantity] = (), made: str = ""
+) -> str:
     """Return the report as an HTML page, the same text for equal reports. The page loads nothing from outside.
 
     Names chosen by models are not trusted. They appear as text, never as markup, with unprintable characters and
@@ -55,6 +58,7 @@ def to_html(report: ReportData, title: str = "", time: str = "", columns: Sequen
         title: heading of the page; default: the type of the model.
         time: the section of a timed run; default: none.
         columns: further quantities in the table and, if they add up, in the charts.
+        made: the command that wrote the page, and the date; default: neither, so that equal reports have equal pages.
     """
     data = page_data(report, columns)
     own = map(file_text, (*STYLES, "roofline.css") if time else STYLES)
@@ -68,6 +72,7 @@ def to_html(report: ReportData, title: str = "", time: str = "", columns: Sequen
         title=heading(title or data["model"] or "Cost report"),
         version=escape(report.trace.run.version),
         status=sections.status(report),
+        about=about(report, made),
         settings=sections.settings(report),
         unit=text(report.trace.run.unit),
         totals=sections.totals(report),

@@ -68,13 +68,18 @@ search.addEventListener("input", runSearch);
 find("as-tree").addEventListener("click", () => setTree(true));
 find("as-list").addEventListener("click", () => setTree(false));
 find("expand").addEventListener("click", () => {
-  state.expanded = new Set(nodes);
+  state.expanded = new Set([...nodes, ...folds.values()]);
   refresh();
 });
 find("collapse").addEventListener("click", () => {
   state.expanded = new Set();
   if (state.hits) for (const node of nodes) state.hits.collapsed.add(node);
   scroller.scrollTop = 0;
+  refresh();
+});
+find("free").hidden = !calls.some(isFree);
+find("with-free").addEventListener("change", (event) => {
+  setFree(event.target.checked);
   refresh();
 });
 find("unit").addEventListener("change", (event) => {

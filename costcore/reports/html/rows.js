@@ -1,11 +1,14 @@
 // The rows of the table: which ones are visible, and in which order.
 
 const FIRST_ROWS = 40;
+const HAS_FORMULAS = Object.keys(ranks).length > 0; // which are longer than numbers, and cannot be added here
 
 /** Returns the modules that are expanded at first: as many levels as fit into FIRST_ROWS rows. */
 function initiallyExpanded() {
   const perLevel = [];
-  for (const node of nodes) perLevel[node.depth] = (perLevel[node.depth] || 0) + 1;
+  for (const node of [...nodes.filter((each) => !isInFold(each)), ...folds.values()]) {
+    perLevel[node.depth] = (perLevel[node.depth] || 0) + 1;
+  }
   let depth = firstBranching(root).depth + 1;
   let shown = perLevel.slice(0, depth + 1).reduce((sum, n) => sum + n, 0);
   while (depth < perLevel.length - 1 && shown + perLevel[depth + 1] <= FIRST_ROWS) {
@@ -36,8 +39,9 @@ function treeRows(expanded, hits, order) {
     const item = stack.pop();
     rows.push(item);
     if (!isExpanded(item, expanded, hits)) continue;
-    const shown = item.children.filter((child) => !hits || hits.items.has(child) || hits.parents.has(child));
-    const sorted = order ? [...shown].sort(order) : shown;
+    const found = item.children.filter((child) => !hits || hits.items.has(child) || hits.parents.has(child));
+    const shown = hits ? found : found.filter((child) => !isFree(child));
+    const sorted = order ? [...shown].sort(order) : hits || item.isFold ? shown : folded(item, shown);
     for (let i = sorted.length - 1; i >= 0; i -= 1) stack.push(sorted[i]);
   }
   return rows;
@@ -47,8 +51,60 @@ function treeRows(expanded, hits, order) {
 const isExpanded = (item, expanded, hits) =>
   expanded.has(item) || Boolean(hits?.parents.has(item) && !hits.collapsed.has(item));
 
+// Calls that compute nothing and move nothing, such as views and constants, are shown on request or if searched for.
+const free = { isShown: false };
+const isFree = (item) => !free.isShown && item.isCall && item.flops === 0n && item.mread === 0n && item.mwrite === 0n;
+
+const FOLDED_FROM = 3; // so many equal modules in a row become one row
+const SAME = ["type", "shape", "n_layers", "n_unknown", "n_params", "flops", "macs", "mread", "mwrite"];
+const folds = new Map(); // by their parent and first module
+
+/** Returns the items with one row for equal modules that follow each other, such as the layers of a network. */
+function folded(parent, items) {
+  const runs = [];
+  for (const item of items) {
+    const last = runs.at(-1);
+    if (last && !item.isCall && SAME.every((key) => last[0][key] === item[key])) last.push(item);
+    else runs.push([item]);
+  }
+  return runs.flatMap((run) => (run.length < FOLDED_FROM || HAS_FORMULAS ? run : [foldOf(parent, run)]));
+}
+
+function setFree(isShown) {
+  free.isShown = isShown;
+  find("with-free").checked = isShown;
+}
+
+function foldOf(parent, run) {
+  const [first, last] = [run[0], run.at(-1)];
+  if (!folds.has(first)) {
+    const sums = Object.fromEntries(
+      AMOUNTS.map((key) => [key, first[key] === undefined ? null : sum(run, key)]),
+    );
+    for (const key of ["n_layers", "n_unknown"]) sums[key] = run.length * first[key];
+    const name = `${run.length} × ${first.type}`;
+    const path = `${first.path} to ${last.name}`;
+    const texts = { name, type: first.type, shape: first.shape, path, same_as: "", searchText: "" };
+    const seconds = run.every(({ seconds }) => seconds !== null) ? run.reduce((all, each) => all + each.seconds, 0) : null;
+    const place = { isCall: false, isFold: true, order: first.order, parent, depth: first.depth };
+    const parts = { children: run, modules: run, calls: [] };
+    const fold = { ...first, ...sums, ...texts, ...place, ...parts, seconds };
+    for (const each of run) each.fold = fold;
+    folds.set(first, fold);
+  }
+  return folds.get(first);
+}
+
+/** Returns whether a module is, or is in, one of several that have one row. */
+function isInFold(node) {
+  while (node && !node.fold) node = node.parent;
+  return Boolean(node);
+}
+
+for (const node of nodes) folded(node, node.modules);
+
 function listRows(hits, order) {
-  const rows = [...(hits ? hits.calls : calls)];
+  const rows = [...(hits ? hits.calls : calls.filter((call) => !isFree(call)))];
   return order ? rows.sort(order) : rows;
 }
 

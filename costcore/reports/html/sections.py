@@ -67,9 +67,28 @@ def totals(report: ReportData) -> str:
     fusion = report.trace.run.fusion
     if fusion is not None:
         cards.append(_amount_card("Bytes unfused", fusion.unfused, "bytes", f"read and written; fused: {fusion.level}"))
+    if report.memory is not None:
+        cards.append(bytes_card("Peak memory", report.memory.peak, text(report.memory.where)))
+    cards += _phases(report)
     if "seconds" in total:
         cards.append(card("Measured time", rounded(1000 * Fraction(total["seconds"]), 3) + " ms", "of a real run"))
     return "\n".join(cards)
+
+
+def _phases(report: ReportData) -> list[str]:
+    """Return a card for each phase of a training step; none if there is only one."""
+    of_phases = report.ledger.by("phase")
+    if len(of_phases) < 2:
+        return []
+    unit = report.trace.run.unit
+    return [
+        card(text(phase.capitalize()), _short(sums["flops"]), f"{text(unit)}, {_calls(sums['n_layers'])}")
+        for phase, sums in of_phases.items()
+    ]
+
+
+def _short(value: Dim) -> str:
+    return as_text(value) if is_symbolic(value) else readable(value, "flops")
 
 
 def uncounted(report: ReportData) -> str:

@@ -2,7 +2,6 @@
 
 const ROW_HEIGHT = 28;
 const EXTRA_ROWS = 8; // above and below the rows in view
-const HAS_FORMULAS = Object.keys(ranks).length > 0; // which are longer than numbers
 const NUMBER_WIDTH = HAS_FORMULAS ? 190 : report.added.length || report.measured ? 104 : 118; // these have a column more
 const TITLE_LETTER = 8; // the width of a letter of a title, which breaks between words
 
@@ -221,7 +220,11 @@ function activate(item, focus = true) {
 
 /** Expands the modules around an item, scrolls to its row, and shows its details. */
 function reveal(item) {
-  for (let node = item.parent; node; node = node.parent) state.expanded.add(node);
+  if (isFree(item)) setFree(true);
+  for (let node = item; node; node = node.parent) {
+    if (node !== item) state.expanded.add(node);
+    if (node.fold) state.expanded.add(node.fold);
+  }
   state.selected = item;
   refresh();
   if (state.rows.includes(item)) activate(item, false);

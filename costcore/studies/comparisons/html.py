@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from costcore.numbers.dims import is_symbolic
+from costcore.studies.comparisons.map import svg
 from costcore.studies.comparisons.render import difference_sections
 from costcore.tables.answer import Answer, Figure
 from costcore.tables.html import page, text
@@ -30,7 +31,9 @@ def to_html(comparison: ComparisonData, title: str = "") -> str:
     lines = [*comparison.verdict, *comparison.notes]
     names = " → ".join(comparison.names)
     answer = Answer(names, [*_cards(comparison)], difference_sections(comparison), lines)
-    return page(answer, title, _badge(comparison), _settings(comparison), comparison.new.trace.run.version)
+    return page(
+        answer, title, _badge(comparison), _settings(comparison), comparison.new.trace.run.version, svg(comparison)
+    )
 
 
 def _badge(comparison: ComparisonData) -> str:

@@ -22,7 +22,14 @@ MAX_LARGE_VALUE = 24
 """The maximum length of a value in the large font (characters); symbolic expressions are always printed smaller."""
 
 
-def page(answer: Answer, title: str = "", badge: str = "", settings: str = "", version: str = __version__) -> str:
+def page(
+    answer: Answer,
+    title: str = "",
+    badge: str = "",
+    settings: str = "",
+    version: str = __version__,
+    picture: str = "",
+) -> str:
     """Return a result as an HTML page, the same text for equal results. The page loads nothing from outside.
 
     Names appear as text, never as markup, and the page's content security policy allows no script.
@@ -33,6 +40,7 @@ def page(answer: Answer, title: str = "", badge: str = "", settings: str = "", v
         badge: HTML beside the heading.
         settings: HTML below the heading.
         version: the version of costcore that counted.
+        picture: HTML between the summary and the tables.
     """
     style = "\n".join(map(file_text, STYLES))
     cards = "\n".join(card(text(title), value, note) for title, value, note in figures_of(answer))
@@ -46,6 +54,7 @@ def page(answer: Answer, title: str = "", badge: str = "", settings: str = "", v
         settings=settings or (text(answer.title) if title else ""),
         totals=f'<section aria-label="Totals"><dl class="cards">{cards}</dl></section>' if cards else "",
         verdict=f'<section><h2>Summary</h2><ul class="verdict">{remarks}</ul></section>' if remarks else "",
+        picture=picture,
         tables="\n".join(map(_section, answer.tables)),
     )
 

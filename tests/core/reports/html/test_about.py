@@ -1,0 +1,35 @@
+"""The heading of the page: command, inputs, mode, phases and date."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from costcore.cli.main import main
+from costcore.cli.report import made_by
+from costcore.reports.html import to_html
+from tests.core.given_costs import dense, net, relu
+
+
+def test_equal_reports_have_equal_pages():
+    first, second = (net(dense("a"), relu("b"), framework="torch") for _ in range(2))
+    assert to_html(first) == to_html(second)
+
+
+def test_the_command_its_inputs_and_the_date_are_stated():
+    made = made_by(["net.py:make", "--output", "my page.html"], "--input 1x3")
+    assert made == f"costcore net.py:make --output 'my page.html' · usual --input 1x3 · {date.today().isoformat()}"
+    assert "<code>costcore &lt;net&gt;</code>" in to_html(net(dense("a"), framework="torch"), made="costcore <net>")
+
+
+def test_a_page_of_the_command_line_states_its_command(tmp_path):
+    saved, page = tmp_path / "report.json", tmp_path / "page.html"
+    net(dense("a"), framework="torch").to_json(saved)
+    assert main([str(saved), "--output", str(page)]) == 0
+    assert f"<code>costcore {saved} --output {page} · {date.today().isoformat()}</code>" in page.read_text()
+
+
+def test_phases_have_cards():
+    report = net(dense("a"), dense("b", phase="backward"), framework="torch")
+    page = to_html(report)
+    assert "<dt>Forward</dt>" in page and "<dt>Backward</dt>" in page and "forward, backward" in page
+    assert "<dt>Forward</dt>" not in to_html(net(dense("a"), framework="torch"))
