@@ -16,7 +16,7 @@ from costcore.trace.input_shapes import has_names, with_tensors
 from costcore.trace.recorder import Recorder
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing import Unpack
 
     from costcore.api.options import FileOptions, ModelOptions
 
