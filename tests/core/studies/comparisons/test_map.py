@@ -13,7 +13,7 @@ def test_areas_are_in_proportion_and_fill_the_frame():
     """8, 4, 2 and 2 of a frame of 4 by 4: half of it, a quarter, and two eighths."""
     areas = [*areas_of([("a", 8), ("b", 4), ("c", 2), ("d", 2)], (0, 0, 4, 4))]
     assert [(area.path, area.width * area.height) for area in areas] == [("a", 8), ("b", 4), ("c", 2), ("d", 2)]
-    assert all(0 <= each.left and each.left + each.width <= 4 and each.top + each.height <= 4 for each in areas)
+    assert all(each.left >= 0 and each.left + each.width <= 4 and each.top + each.height <= 4 for each in areas)
 
 
 def test_many_small_modules_beside_a_large_one():
