@@ -46,7 +46,9 @@ class Fit(Result):
             lines.append(sentences.recomputation_line(self.recomputation))
         return [*lines, sentences.limit_line(self.largest, self.rule)]
 
-    def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
+    def _text(
+        self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None, *, is_whole: bool = True
+    ) -> str:
         return "\n".join(self.lines)
 
     def _answer(self) -> Answer:

@@ -18,7 +18,9 @@ class Violations(Result, list[Violation]):
     def __repr__(self) -> str:
         return f"<Violations: {[*map(str, self)]}>"
 
-    def _text(self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None) -> str:
+    def _text(
+        self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None, *, is_whole: bool = True
+    ) -> str:
         return "\n".join(map(str, self)) or "within the budget"
 
     def _answer(self) -> Answer:

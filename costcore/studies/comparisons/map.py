@@ -75,7 +75,7 @@ def areas_of(weights: Sequence[tuple[str, int]], frame: tuple[float, float, floa
 
 
 def _weight(delta: Delta) -> int:
-    return max(magnitude(delta.old), magnitude(delta.new))
+    return int(max(magnitude(delta.old), magnitude(delta.new)))
 
 
 def _deepest(paths: Sequence[str]) -> list[str]:
