@@ -128,12 +128,12 @@ class Graph:
             values.append(value)
         follows = {producer[value] for value in values if value in producer}
         follows.update(-operand.value - 1 for operand in operands if operand.value < 0)
+        unnamed, copied = _unnamed(work, operands), self._arrange(position, call) if work.pattern == "product" else 0
         for identity in call.outputs:
             if identity:
                 producer[identity] = position
         if call.storages:
             follows.update(self._overwrites.note(position, call, self._value))
-        unnamed, copied = _unnamed(work, operands), self._arrange(position, call) if work.pattern == "product" else 0
         self.nodes.append(Node(work, operands, call.outputs, frozenset(follows), unnamed, copied))
 
     def _in_layout(self, call: Call, work: Work) -> Work:
