@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Any, NoReturn, SupportsIndex
 
 from costcore.api.build_report import check_arguments, check_clock, make_report, warn_about
-from costcore.api.interrupts import HeldInterrupts
 from costcore.errors import CostError, CostWarning
 from costcore.messages import did_you_mean
 from costcore.registry.custom import CustomCalculators
@@ -18,6 +17,7 @@ from costcore.registry.frontends import load, loaded, specs
 from costcore.reports.report import Report
 from costcore.tables.answer import Answer
 from costcore.tables.result import OfReport
+from costcore.trace.interrupts import HeldInterrupts
 from costcore.trace.recorder import Recorder
 
 _NO_MEMORY = (

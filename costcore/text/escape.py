@@ -19,6 +19,8 @@ _LATEX = {
 
 def printable(text: str) -> str:
     """Return ``text`` with control characters, bidirectional marks and other unprintable characters escaped."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from costcore.trace.interrupts import WholeEnds
+
 LEAST_FROZEN = 1000
 """The least number of objects that ``gc.freeze`` freezes. Python 3.12 itself freezes some hundreds when it starts."""
 
@@ -17,6 +19,12 @@ def collector_off() -> Iterator[None]:
 
     Objects of modules that were imported meanwhile live as long as the process: they are never scanned as new ones.
     """
+    with WholeEnds(_collector_off()):
+        yield
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
     was_on = gc.isenabled()
     n_modules = len(sys.modules)
     gc.disable()

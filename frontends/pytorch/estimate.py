@@ -14,6 +14,7 @@ from torch.nn import Module
 
 from costcore.errors import CostError
 from costcore.trace.gc_paused import collector_off
+from costcore.trace.interrupts import WholeEnds
 from costcore.trace.recorder import Recorder
 
 from .capture.context import capture
@@ -203,15 +204,15 @@ def _record(
     else:
         args, kwargs = model_arguments(inputs, dtype or _parameter_dtype(meta_model), values)
     parallel = _parallel(meta_model, mesh, plan, rank, recorder)
-    with parallel as distribute, _keep_random_state(), _keep_hooks(model), checkpointed(meta_model, checkpoint):
+    with WholeEnds(_keep_state(parallel, model, checkpointed(meta_model, checkpoint))) as distribute:
         meta_model = distribute()
         made_optimizer = None if optimizer is None else make_optimizer(optimizer, meta_model, precision == "bfloat16")
         run = _Pass(model, meta_model, args, kwargs, values, backward, loss, precision)
         if backward and step == "accumulated":
-            with capture(Recorder(), is_estimate=True) as mode, _unsynchronized(meta_model):
+            with WholeEnds(capture(Recorder(), is_estimate=True)) as mode, _unsynchronized(meta_model):
                 kept.watch(mode.recording.logs[-1].identities)
                 run.forward_and_backward(mode, nullcontext())
-        with capture(recorder, is_estimate=True) as mode:
+        with WholeEnds(capture(recorder, is_estimate=True)) as mode:
             identities, ledger = mode.recording.logs[-1].identities, mode.recording.logs[-1].ledger
             identities.limit_inputs(tensors_of(args, kwargs))
             kept.watch(identities)
@@ -292,6 +293,19 @@ class _Pass(NamedTuple):
         for ledger in mode.ledgers:
             ledger.returned(tensors_in(held))
         return result, held
+
+
+@contextmanager
+def _keep_state(
+    parallel: AbstractContextManager[Callable[[], Module]], model: Module, checkpoint: AbstractContextManager[None]
+) -> Iterator[Callable[[], Module]]:
+    """Restore what a run changes outside of the copy of the model, whatever ends it."""
+    has_gradients = torch.is_grad_enabled()
+    try:
+        with parallel as distribute, _keep_random_state(), _keep_hooks(model), checkpoint:
+            yield distribute
+    finally:
+        torch.set_grad_enabled(has_gradients)  # Ctrl-C may end a block before it does
 
 
 @contextmanager

@@ -39,6 +39,7 @@ class Identity:
 
     def __init__(self, settings: Settings) -> None:
         self._sources = Sources([*settings.python_path, ""])
+        self._targets: dict[str, Any] = {}
         try:
             self._common = [_versions(), self._settings(settings)]
         except NoIdentityError:
@@ -69,6 +70,11 @@ class Identity:
                 raise NoIdentityError
             return self._value(named.model)
         target = str(named.model)
+        if target not in self._targets:
+            self._targets[target] = self._target(target)
+        return self._targets[target]
+
+    def _target(self, target: str) -> Any:
         if library_target(target) is not None:
             raise NoIdentityError
         if reader_of(target) or is_saved_report(target):

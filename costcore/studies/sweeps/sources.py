@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
+from costcore.errors import FileError
 from costcore.files import open_file, read_file, unreadable
 
 INSTALLED = ("site-packages", "dist-packages", f"python{sys.version_info.major}.{sys.version_info.minor}")
 """Names of folders with installed packages or with the standard library."""
 
+MOST_HASHED = 2**32
+"""The most bytes of a file that counts by its content: a model in one file of Protocol Buffers has half as many."""
+
 
 class Sources:
-    """Hashes of files and modules; every file is read once.
+    """Hashes of files and modules, of one moment: every file is read once.
 
     Imports are followed by reading the code, which is not run. A module of the user counts by its source, an installed
     package by its version. Imports by a computed name, and files that code reads, are not followed.
@@ -31,19 +36,26 @@ class Sources:
         self._folders = [*dict.fromkeys(Path(folder).resolve() for folder in (*folders, *own) if Path(folder).is_dir())]
         self._contents: dict[Path, str] = {}
         self._parts: dict[Path, tuple[set[str], set[str]]] = {}
+        self._modules: dict[str, str] = {}
+        self._sources: dict[Path, str] = {}
 
     def of_file(self, path: Path) -> str:
         """Return the hash of the content of a file.
 
         Raises:
-            OSError: if it cannot be read.
+            OSError: if it cannot be read, or has more than :data:`MOST_HASHED` bytes.
         """
         path = _resolved(path)
         if path not in self._contents:
-            digest = hashlib.sha256()
+            digest, left = hashlib.sha256(), MOST_HASHED
             with open_file(path) as file:
-                while block := file.read(1 << 20):
+                is_too_large = os.fstat(file.fileno()).st_size > left
+                while not is_too_large and (block := file.read(1 << 20)):
                     digest.update(block)
+                    left -= len(block)
+                    is_too_large = left < 0  # a pipe, which has no size
+            if is_too_large:
+                raise FileError(f"{path} cannot be recognized: it has more than {MOST_HASHED:,} bytes")
             self._contents[path] = digest.hexdigest()
         return self._contents[path]
 
@@ -53,10 +65,10 @@ class Sources:
         Raises:
             OSError: if it is a file that cannot be read.
         """
-        if module.endswith(".py"):
-            return self.of_source(Path(module))
-        files = self._files(module, self._folders)
-        return "".join(map(self.of_source, files)) or _installed(module)
+        if module not in self._modules:
+            files = [Path(module)] if module.endswith(".py") else self._files(module, self._folders)
+            self._modules[module] = "".join(map(self.of_source, files)) or _installed(module)
+        return self._modules[module]
 
     def of_source(self, path: Path) -> str:
         """Return the hash of a source file and of what it imports.
@@ -64,9 +76,11 @@ class Sources:
         Raises:
             OSError: if it cannot be read.
         """
-        hashes, packages = self._followed(_resolved(path))
-        parts = [*sorted(hashes), *sorted(map(_installed, packages))]
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        if path not in self._sources:
+            hashes, packages = self._followed(_resolved(path))
+            parts = [*sorted(hashes), *sorted(map(_installed, packages))]
+            self._sources[path] = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        return self._sources[path]
 
     def packages(self, module: str) -> set[str]:
         """Return the installed packages that a module imports or, if it is installed itself, that it requires.

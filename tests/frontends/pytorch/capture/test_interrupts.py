@@ -1,7 +1,8 @@
-"""Ctrl-C at every line of entering and leaving a hook leaves nothing behind."""
+"""Ctrl-C at every line of entering and leaving a hook, and what an estimate enters, leaves nothing behind."""
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 import threading
@@ -10,12 +11,14 @@ import pytest
 import torch
 from torch import nn
 
-from costcore import ComputationalCostHook
-from costcore.api.interrupts import HeldInterrupts
+from costcore import ComputationalCostHook, estimate
+from costcore.trace.interrupts import HeldInterrupts, WholeEnds
 from tests.frontends.pytorch.runs import state_of_torch
 
-ENDS = (ComputationalCostHook.__enter__.__code__, ComputationalCostHook.__exit__.__code__)
-X = torch.ones(2, 4)
+ENDS = tuple(
+    function.__code__ for each in (ComputationalCostHook, WholeEnds) for function in (each.__enter__, each.__exit__)
+)
+NET, X = nn.Linear(4, 3), torch.ones(2, 4)
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +29,7 @@ def _python_handles_interrupts():
 
 
 class InterruptAt:
-    """A trace function that presses Ctrl-C at one line of entering or leaving a hook, or of what that calls.
+    """A trace function that presses Ctrl-C at one line of entering or leaving a context, or of what that calls.
 
     The first line of ``__exit__`` is left out: nothing that Python runs can come before it.
     """
@@ -39,7 +42,7 @@ class InterruptAt:
         if not self.depth and frame.f_code not in ENDS:
             return None
         self.depth += 1
-        self.seen -= frame.f_code is ENDS[1]
+        self.seen -= frame.f_code in ENDS[1::2]
         return self.inside
 
     def inside(self, frame, event, arg):
@@ -53,13 +56,17 @@ class InterruptAt:
         return self.inside
 
 
-def run(net, number, deepest):
-    """Run a network in a hook; return whether it has a line of this number, at which Ctrl-C ended it."""
+def hooked():
+    with ComputationalCostHook(frontends=["pytorch"]):
+        NET(X)
+
+
+def run(action, number, deepest):
+    """Run an action; return whether it has a line of this number, at which Ctrl-C ended it."""
     pressed, tracer = InterruptAt(number, deepest), sys.gettrace()
     sys.settrace(pressed)
     try:
-        with ComputationalCostHook(frontends=["pytorch"]):
-            net(X)
+        action()
     except KeyboardInterrupt:
         return True
     finally:
@@ -68,14 +75,21 @@ def run(net, number, deepest):
     return False
 
 
-def test_ctrl_c_at_any_line_of_entering_and_leaving():
-    net = nn.Linear(4, 3)
-    run(net, 10**9, 1)
-    before = state_of_torch()
-    for deepest, least in (7, 15), (1000, 100):  # first without the lines of a session, which has a lock
+@pytest.mark.parametrize(
+    ("action", "depths"),
+    [
+        (hooked, ((7, 15), (1000, 100))),  # first without the lines of a session, which has a lock
+        (lambda: estimate(NET, (2, 4)), ((5, 40),)),
+    ],
+    ids=["hook", "estimate"],
+)
+def test_ctrl_c_at_any_line_of_entering_and_leaving(action, depths):
+    run(action, 10**9, 1)
+    before = state_of_torch(), gc.isenabled(), NET.training, torch.get_rng_state().tolist()
+    for deepest, least in depths:
         number = 1
-        while run(net, number, deepest):
-            assert state_of_torch() == before, number
+        while run(action, number, deepest):
+            assert (state_of_torch(), gc.isenabled(), NET.training, torch.get_rng_state().tolist()) == before, number
             assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
             number += 1
         assert number > least

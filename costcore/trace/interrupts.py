@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import signal
 import threading
-from types import FrameType
+from contextlib import AbstractContextManager
+from types import FrameType, TracebackType
+from typing import Generic, TypeVar
+
+Entered = TypeVar("Entered")
 
 
 class HeldInterrupts:
@@ -46,3 +50,41 @@ class HeldInterrupts:
         if was_pending and callable(self._handler):
             self._is_pending = False
             self._handler(number, frame)
+
+
+class WholeEnds(AbstractContextManager[Entered], Generic[Entered]):
+    """A context that Ctrl-C neither enters nor leaves half: it is kept meanwhile, and raised before or after.
+
+    Args:
+        context: the context.
+    """
+
+    def __init__(self, context: AbstractContextManager[Entered]) -> None:
+        self._context = context
+        self._interrupts = HeldInterrupts()
+
+    def __enter__(self) -> Entered:
+        try:
+            self._interrupts.hold()
+            entered = self._context.__enter__()
+        except BaseException:
+            self._interrupts.release()
+            raise
+        try:
+            self._interrupts.release()
+            return entered
+        except BaseException as error:  # Ctrl-C meanwhile: there is no block whose end would leave the context
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        try:
+            self._interrupts.hold()
+        finally:
+            try:
+                handled = self._context.__exit__(error_type, error, traceback)
+            finally:
+                self._interrupts.release()
+        return handled

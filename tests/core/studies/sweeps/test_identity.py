@@ -1,0 +1,74 @@
+"""Keys of rows: what is read to recognize a model, once per run, and what is not read."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from costcore import CostError
+from costcore.studies.sweeps import sources
+from costcore.studies.sweeps.identity import Identity
+from costcore.studies.sweeps.row import NamedModel, Settings
+from costcore.studies.sweeps.sources import Sources
+
+
+def named(target, **arguments):
+    return NamedModel("net", str(target), (1, 3), arguments)
+
+
+def test_a_sparse_file_of_ten_terabytes_is_not_read(tmp_path):
+    path = tmp_path / "net.onnx"
+    path.touch()
+    try:
+        os.truncate(path, 10**13)
+    except OSError as error:
+        pytest.skip(f"no file of 10 TB here: {error}")
+    start = time.process_time()
+    with pytest.raises(CostError, match=r"net\.onnx cannot be recognized: it has more than 4,294,967,296 bytes"):
+        Sources([]).of_file(path)
+    assert Identity(Settings(("macs",))).key(named(path)) == ""
+    assert time.process_time() - start < 5  # at 2 GB per second, the 10 TB would take 5,000 s
+
+
+def test_a_file_without_a_size_is_read_up_to_the_bound(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "MOST_HASHED", 3 << 20)
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    ends = os.open(path, os.O_RDWR), os.open(path, os.O_WRONLY)
+    monkeypatch.setattr(sources, "open_file", lambda _: Endless(path))
+    with pytest.raises(CostError, match="more than 3,145,728 bytes"):
+        Sources([]).of_file(path)
+    for end in ends:
+        os.close(end)
+
+
+class Endless:
+    """A pipe that always has more, as ``yes`` writes it."""
+
+    def __init__(self, path):
+        self._pipe = os.open(path, os.O_RDONLY)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        os.close(self._pipe)
+
+    def fileno(self):
+        return self._pipe
+
+    def read(self, n):
+        return b"y" * n
+
+
+def test_the_code_of_a_model_is_read_once_for_all_its_variants(tmp_path, monkeypatch):
+    looked_up = []
+    monkeypatch.setattr(sources, "version", lambda package: looked_up.append(package) or "1.0")
+    net = tmp_path / "net.py"
+    net.write_text("import acme_layers\ndef make(width): ...\n")
+    identity = Identity(Settings(("macs",)))
+    keys = {identity.key(named(f"{net}:make", width=width)) for width in range(50)}
+    assert len(keys) == 50 and "" not in keys
+    assert looked_up == ["acme_layers"]
