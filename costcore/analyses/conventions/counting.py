@@ -294,7 +294,9 @@ def _scores_of_itself(calls: Iterable[Call]) -> Call | None:
         if call.operator == "aten::transpose" and batch == 0:
             is_transposed = True
         elif layer.op == "linear" and batch == 0:
-            x, w = layer["x"], layer["w"]
+            x, w = layer.get("x"), layer.get("w")
+            if x is None or w is None:
+                return None
             if not (is_transposed and x.ndim == 3 and w.shape[0] == 3 * x.shape[-1] and "b" in layer):
                 return None
             batch = x.shape[1]

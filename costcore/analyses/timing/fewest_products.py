@@ -40,6 +40,10 @@ class Axis(NamedTuple):
     dilation: int
 
 
+MOST_TAPS = 1 << 18
+"""The longest kernel whose taps are looked at one by one; of a longer one, all products count."""
+
+
 def fewest_products(layer: Layer, fast_convolution: bool) -> float:
     """Return the part of the products of a layer that no algorithm can do without, at most 1.
 
@@ -68,7 +72,11 @@ def _axes(layer: Layer) -> list[Axis]:
     padding = _attribute(layer.attrs, "padding", (0,) * rank)
     if not x.ndim == y.ndim >= rank == len(stride) == len(dilation) == len(padding):
         return []
-    before = [each[0] if isinstance(each, tuple) else each for each in padding]
+    before = [each[0] if isinstance(each, tuple) and each else each for each in padding]
+    if not all(isinstance(each, int) for each in (*kernel, *stride, *dilation, *before)) or min(stride, default=1) < 1:
+        return []  # of a saved report that was edited
+    if max(kernel, default=0) > MOST_TAPS:
+        return []
     sizes, positions = long.shape[x.ndim - rank :], short.shape[x.ndim - rank :]
     return [Axis(*axis) for axis in zip(sizes, kernel, positions, stride, before, dilation, strict=True)]
 

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from costcore.analyses.fusion.groups import groups_of
+from costcore.trace.trace import Trace
 from tests.core.analyses.fusion.properties import check_groups
 from tests.core.analyses.fusion.runs import Calls, random_run
 
@@ -445,3 +446,14 @@ def test_a_result_is_computed_where_a_later_loop_reads_it():
         assert (first.read, first.written) == (4 * 256, 4 * 256 * (2 if is_alone else 1))
         assert (last.read, last.written) == (4 * 512, 4 * 256)
         assert last.calls == ((end,) if is_alone else (1, end))
+
+
+def test_a_product_that_writes_the_value_it_reads():
+    """As in a saved report in which the id of an output was edited."""
+    calls = Calls()
+    end = calls("linear", calls.given(4, 8), calls.given(8, 8, role="param"))
+    trace = calls.trace(end)
+    call = trace.records[0].call._replace(outputs=trace.records[0].call.inputs[:1])
+    same = Trace((trace.records[0]._replace(call=call),), trace.run)
+    (group,) = groups_of(same, "pointwise")
+    assert group.calls == (0,)

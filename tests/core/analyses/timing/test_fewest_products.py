@@ -90,3 +90,12 @@ def test_masked_pairs_need_no_product(queries, keys, window, causal):
 def test_attention_without_a_mask_and_other_products_need_all():
     assert fewest_products(attention(8, 8), True) == 1
     assert fewest_products(Layer("linear", {}, []), True) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"stride": (0,)}, {"padding": ((),)}, {"dilation": ("2",)}, {"kernel": (2.5,)}, {"kernel": (1 << 40,)}]
+)
+def test_settings_that_no_convolution_has_spare_no_product(wrong):
+    """They are those of a saved report that somebody edited."""
+    layer = conv(11, 4, 8)
+    assert fewest_products(Layer("conv", layer.inputs, layer.outputs, {**layer.attrs, **wrong}), True) == 1

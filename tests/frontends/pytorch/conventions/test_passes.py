@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import nn
 
-from costcore import CostError, Tensor, estimate
+from costcore import CostError, Report, Tensor, estimate
 
 
 class Twice(nn.Module):
@@ -184,6 +184,17 @@ def test_attention_that_runs_fused_without_gradients(total):
     assert total(odd, options, rules, [(2, 3, 4)]) == 6 * (48 + 16 + 32 + 32)
     even = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
     assert total(even, options, rules, [(2, 3, 4)]) == 0
+
+
+def test_a_saved_attention_whose_weights_have_another_name_is_not_fused(tmp_path):
+    file = tmp_path / "mine.toml"
+    rules = "[count.rules]\nlinear = 'macs'\n"
+    file.write_text(f"name = 'mine'\nunit = 'MAC'\n[[count]]\nskip_self_attention = true\n{rules}")
+    report = estimate(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval(), (1, 3, 4))
+    assert report.under(file).total == 0
+    text = report.to_json().replace('"name": "w"', '"name": "v"').replace('"name":"w"', '"name":"v"')
+    # 4 to 12 and 4 to 4 around attention, 4 to 8 and back, of each of three rows
+    assert Report.from_json(text).under(file).total == 3 * (48 + 16 + 32 + 32)
 
 
 def test_only_what_the_returned_values_depend_on(total):
