@@ -168,6 +168,7 @@ class Run:
         assumed_above: what a fitted run assumes only where tensors have too many elements to keep their values: each
             with the elements of such a tensor, and the most that are kept. Files do not keep this.
         unfolded: how loops that are written once run; None if there are none. Files do not keep this either.
+        opsets: the version of each set of operators that a graph states, by its domain; empty if no graph was read.
         profile: what was measured of the run, if it was read from a trace of a profiler. Files do not keep this.
     """
 
@@ -198,6 +199,7 @@ class Run:
     rank = Record["Rank | None"]("rank", None)
     assumed_above = Record[tuple[tuple[Assumption, Dim, int], ...]]("assumed_above", (), is_kept=False)
     unfolded = Record["Unfolded | None"]("unfolded", None, is_kept=False)
+    opsets = Record[Mapping[str, int]]("opsets", {})
     profile: ClassVar[Record[Profile | None]] = Record("profile", None, is_kept=False)
 
     def recording(self, **records: Any) -> Run:

@@ -29,9 +29,9 @@ class Fusion(NamedTuple):
 GELU = {"div": 1, "add": 1, "mul": 2}
 FUSIONS = (
     Fusion("fused_conv", "conv", {**dict.fromkeys(LIMITS, 1), "add": 1}),
-    Fusion("linear", "matmul", {"add": 1}),
     Fusion("fused_linear", "linear", dict.fromkeys(LIMITS, 1)),
-    Fusion("fused_matmul", "matmul", {"transpose": 2, "mul": 1, "div": 1}),
+    Fusion("linear", "matmul", {"add": 1}),
+    Fusion("fused_matmul", "matmul", {"transpose": 2, "mul": 2, "div": 1}),
     Fusion("gelu", "erf", GELU, is_spelled=True),
     Fusion("silu", "sigmoid", {"mul": 1}, is_spelled=True),
     Fusion("biased_activation", "gelu", {"add": 1}),
@@ -64,14 +64,20 @@ class Fused(NamedTuple):
         return f"{listed((count, op) for op, count in parts.items())} fused into {self.into} {shown}"
 
 
-def take_fused(gone: Counter[str], more: Counter[str]) -> Iterable[Fused]:
-    """Yield what was merged, and take it out of the operators that are gone and those that are new."""
+def take_fused(gone: Counter[str], more: Counter[str], old: Mapping[str, int]) -> Iterable[Fused]:
+    """Yield what was merged, and take it out of the operators that are gone and those that are new.
+
+    ``old`` has the operators of the old graph. One that was merged may be there again, as another was merged into it.
+    """
     for fusion in FUSIONS:
-        count = min(gone[fusion.base], more[fusion.into])
+        is_there_again = fusion.base in ("linear", "matmul")
+        count = min(old.get(fusion.base, 0) if is_there_again else gone[fusion.base], more[fusion.into])
         parts = Counter({op: min(gone[op], count * most) for op, most in fusion.parts.items()})
         if +parts:
             gone.subtract(parts)
-            gone[fusion.base] -= count
+            again = max(count - gone[fusion.base], 0)
+            gone[fusion.base] -= count - again
+            more[fusion.base] += again
             more[fusion.into] -= count
             yield Fused(fusion, +parts, count)
 

@@ -68,13 +68,14 @@ def in_words(old: ReportData, new: ReportData, kinds: Iterable[Kind]) -> str:
     """Return one sentence on the kinds of change, and on MACs and weights."""
     parts = list(dict.fromkeys(kind.text for kind in kinds if kind.text))
     if not parts:
-        return _only_free(old, new)
+        return "; ".join(filter(None, (_opset(old, new), _only_free(old, new) or _nothing(old, new))))
+    parts += filter(None, [_opset(old, new)])
     macs = Delta(old.total_report["macs"], new.total_report["macs"])
+    blocks = "convolutions run in blocks of channels" if _in_blocks(new) and not _in_blocks(old) else ""
     if macs.equal:
-        parts.append("MACs unchanged")
+        parts += filter(None, (blocks, "MACs unchanged"))
     elif macs.ratio is not None and not is_symbolic(macs.new) and not is_symbolic(macs.old):
-        blocks = " (convolutions run in blocks of channels, which are padded)" if _in_blocks(new) else ""
-        parts.append(f"{100 * (macs.ratio - 1):+.1f} % MACs{blocks}")
+        parts.append(f"{100 * (macs.ratio - 1):+.1f} % MACs" + (f" ({blocks}, which are padded)" if blocks else ""))
     weights = Delta(*(_weight_bytes(report) for report in (old, new)))
     if not weights.equal and not any(map(is_symbolic, weights)):
         parts.append(f"weights {readable(weights.new, 'bytes')} instead of {readable(weights.old, 'bytes')}")
@@ -90,32 +91,63 @@ def _only_free(old: ReportData, new: ReportData) -> str:
     return f"no operator that costs anything changed; calls that cost nothing: {_more(counts)}"
 
 
+def _opset(old: ReportData, new: ReportData) -> str:
+    """Return which version of the standard operators a file uses in place of which; empty for the same one."""
+    versions = [report.trace.run.opsets.get("ai.onnx") for report in (old, new)]
+    return f"opset {versions[1]} in place of {versions[0]}" if None not in versions and len({*versions}) > 1 else ""
+
+
+def _nothing(old: ReportData, new: ReportData) -> str:
+    """Return a sentence if two graphs have the same operators, which cost the same; else an empty text."""
+    types = [Counter(call.type for call in report.trace.calls) for report in (old, new)]
+    graphs = old.trace.run.dataflow is not None and new.trace.run.dataflow is not None
+    same = all(old.total_report[key] == new.total_report[key] for key in ("macs", "flops", "mrw", "n_params"))
+    return "no operator changed" if graphs and same and types[0] == types[1] else ""
+
+
 class _Side:
     """The calls of a report that cost something, by operator."""
 
     def __init__(self, report: ReportData) -> None:
-        self.sums = report.by("op")
+        self.sums: dict[str, dict[str, Dim]] = {}
         self.calls: dict[str, list[Call]] = {}
+        self.every = report.trace.calls
+        self.macs = {call.name: report.ledger.entries.get(call.name, {}).get("macs", 0) for call in self.every}
         self.constant: Counter[str] = Counter()
         """The number of calls whose operands all follow from stored ones."""
         self.constant_macs: dict[str, Dim] = {}
         known: set[int] = set()
         for record in report.trace:
             call, cost = record.call, record.cost
+            op, entry = _name(call), report.ledger.entries.get(call.name, {})
+            sums = self.sums.setdefault(op, {"macs": 0, "mrw": 0, "flops": 0})
+            sums.update({key: amount + entry.get(key, 0) for key, amount in sums.items()})
             if all(
                 x.role != "data" or i in known for i, x in zip(call.inputs, call.layer.inputs.values(), strict=True)
             ):
                 known.update(call.outputs)
-                self.constant[call.layer.op] += bool(call.inputs)
+                self.constant[op] += bool(call.inputs)
                 macs = cost.macs if cost is not None else 0
-                self.constant_macs[call.layer.op] = self.constant_macs.get(call.layer.op, 0) + macs
+                self.constant_macs[op] = self.constant_macs.get(op, 0) + macs
             if cost is None or cost.mread or cost.mwrite or cost.macs:
-                self.calls.setdefault(call.layer.op, []).append(call)
+                self.calls.setdefault(op, []).append(call)
         self.left = Counter({op: len(calls) for op, calls in self.calls.items()})
 
     def amount(self, ops: Iterable[str], key: str) -> Dim:
         """Return a sum over operators."""
         return sum(self.sums[op][key] for op in dict.fromkeys(ops) if op in self.sums)
+
+
+FUSED_PRODUCTS: Mapping[str, str] = {
+    "com.microsoft::FusedMatMul": "fused_matmul",
+    "com.microsoft::FusedGemm": "fused_linear",
+}
+"""Products that a tool writes for several operators, whatever is fused to them."""
+
+
+def _name(call: Call) -> str:
+    """Return the operator of a call, and whether others are fused to it."""
+    return FUSED_PRODUCTS.get(call.native, call.layer.op)
 
 
 def _kind(text: str, sides: tuple[_Side, _Side], olds: Iterable[str], news: Iterable[str], calls: Delta) -> Kind:
@@ -129,22 +161,26 @@ def _kind(text: str, sides: tuple[_Side, _Side], olds: Iterable[str], news: Iter
 def _other_forms(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
     """Yield the operators that are now quantized, or have packed weights."""
     old, new = sides
-    found: dict[str, list[tuple[int, str]]] = {}
+    found: dict[str, Counter[str]] = {}
     for op, calls in new.calls.items():
         prefix = next((prefix for prefix in FORMS if op.startswith(prefix)), None)
-        more = new.left[op] - old.left[op]
-        for base in ALIASES.get(op.removeprefix(prefix), (op.removeprefix(prefix),)) if prefix and more > 0 else ():
-            count = min(more, old.left[base] - new.left[base])
+        more, seen = new.left[op] - old.left[op], set[str]()
+        own = op.removeprefix(prefix or "")
+        for base in (*ALIASES.get(own, (own,)), own) if prefix and more > 0 else ():  # its own name last: some are new
+            count = min(more, old.left[base] - (new.left[base] if base not in seen else 0))
+            seen.add(base)
             if count <= 0:
                 continue
             text = FORMS[prefix or ""].format(dtype=_narrow_dtype(calls[-1]), type=calls[-1].type)
-            found.setdefault(text, []).append((count, base))
+            found.setdefault(text, Counter())[base] += count
             yield _kind("", sides, [base], [op], Delta(count, count))
             old.left[base] -= count
             new.left[op] -= count
             more -= count
-    for text, each in found.items():
-        yield Kind(f"{listed(each)} {text}", "", Delta(0, 0), Delta(0, 0), Delta(0, 0))
+    for text, counts in found.items():
+        yield Kind(
+            f"{listed((count, op) for op, count in counts.items())} {text}", "", Delta(0, 0), Delta(0, 0), Delta(0, 0)
+        )
 
 
 def _scaling(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
@@ -200,10 +236,13 @@ def _replaced(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
     if limits:
         text = f"{_counted(limits)} folded into the limits of quantized values"
         yield _kind(text, sides, limits, [], Delta(limits.total(), 0))
-    for fused in take_fused(gone, more):
+    for fused in take_fused(gone, more, old.left):
         olds, news = [fused.fusion.base, *fused.parts], [fused.fusion.into]
         yield _kind(fused.text, sides, olds, news, Delta(fused.into + fused.parts.total(), fused.into))
     gone, more = +gone, +more
+    for path, ops in _pruned(sides, gone):
+        gone -= ops
+        yield _kind(f"{path} pruned ({_counted(ops)})", sides, ops, [], Delta(ops.total(), 0))
     before, after = _counted(gone), _counted(more)
     if before and after and new.amount(more, "flops"):
         yield _kind(f"{after} in place of {before}", sides, gone, more, Delta(gone.total(), more.total()))
@@ -213,6 +252,33 @@ def _replaced(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
     if after:
         why = ", to scale results" if "dynamic_quantize" in new.calls and {*more} <= {"mul", "cast", "add"} else ""
         yield _kind(f"new{why}: {after}", sides, [], more, Delta(0, more.total()))
+
+
+def _pruned(sides: tuple[_Side, _Side], gone: Counter[str]) -> list[tuple[str, Counter[str]]]:
+    """Return the outermost modules of which no call is left, with their operators among those that are gone.
+
+    Only modules with products are taken, whose MACs are gone as well: tools that merge operators drop names of modules.
+    """
+    old, new = sides
+    kept = {path for call in new.every for path in _around(call.module)}
+    lost: dict[str, list[Call]] = {}
+    for call in old.every if kept else ():
+        path = next((path for path in _around(call.module) if path not in kept), "")
+        if path:
+            lost.setdefault(path, []).append(call)
+    fewer = sum(old.macs.values()) - sum(new.macs.values())
+    found = []
+    for path, calls in lost.items():
+        macs = sum(old.macs[call.name] for call in calls)
+        if not is_symbolic(macs) and not is_symbolic(fewer) and 0 < macs <= fewer:
+            found.append((path, Counter(_name(call) for call in calls) & gone))
+    return found
+
+
+def _around(path: str) -> list[str]:
+    """Return a path of modules and those around it, the outermost first."""
+    parts = path.split(".") if path else []
+    return [".".join(parts[: i + 1]) for i in range(len(parts))]
 
 
 def _is_quantized(side: _Side) -> bool:

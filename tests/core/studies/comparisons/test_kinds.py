@@ -98,6 +98,56 @@ def embedded(form: str = ""):
     return g.model({"x": (TensorProto.INT64, (3,))}, y)
 
 
+def version(model, opset: int):
+    """The same file with another version of the standard operators."""
+    model.opset_import[0].version = opset
+    return model
+
+
+def scores(merged: bool = False):
+    """A product of scaled operands, and two linear layers, one with an activation."""
+    g = Graph()
+    k, w, b = g.weight(8, 8), g.weight(8, 8), g.weight(8)
+    half = g.number(0.5, dtype=FLOAT)
+    if merged:
+        y = g("FusedMatMul", "x", "y", domain=ORT, alpha=0.25)
+        y = g("FusedGemm", y, k, b, domain=ORT, activation="Tanh")
+        return g.model({"x": (8, 8), "y": (8, 8)}, g("Gemm", y, w, b))
+    y = g("MatMul", g("Mul", "x", half), g("Mul", "y", half))
+    y = g("Tanh", g("Gemm", y, k, b))
+    return g.model({"x": (8, 8), "y": (8, 8)}, g("Add", g("MatMul", y, w), b))
+
+
+def blocked():
+    """The two convolutions on blocks of 8 channels, as ONNX Runtime writes them."""
+    g, blocks = Graph(), "com.microsoft.nchwc"
+    a = g("Conv", g("ReorderInput", "x", domain=blocks), g.weight(8, 8, 1, 1), domain=blocks)
+    a = g("Relu", a)
+    y = g("Add", a, g("Conv", a, g.weight(8, 8, 1, 1), domain=blocks))
+    return g.model(X, g("ReorderOutput", y, domain=blocks, channels=8))
+
+
+def summed(new: bool = False):
+    """Three sums; or two of them in integers, and a bias that was part of something else."""
+    g = Graph()
+    p = g.number(0.1, dtype=FLOAT, scalar=True), g.number(0, dtype=INT8, scalar=True)
+    x = "x"
+    for i in range(3):
+        dequantized = g("DequantizeLinear", g("QuantizeLinear", x, *p), *p) if new and i else x
+        x = g("Add", dequantized, dequantized)
+    return g.model(X, g("Add", x, "x") if new else x)
+
+
+def pooled(pruned: bool = False):
+    """A network of two modules, named as the older exporter names nodes."""
+    g = Graph()
+    y = g("MatMul", "x", g.weight(8, 8), name="/encoder/MatMul")
+    if pruned:
+        return g.model({"x": (1, 8)}, y, producer_name="pytorch")
+    pool = g("Tanh", g("Gemm", y, g.weight(8, 16), name="/pooler/Gemm"), name="/pooler/Tanh")
+    return g.model({"x": (1, 8)}, [y, pool], producer_name="pytorch")
+
+
 def padded(merged: bool):
     g = Graph()
     x = "x" if merged else g("Pad", "x", g.number(0, 0, 1, 1, 0, 0, 1, 1))
@@ -110,6 +160,7 @@ INTEGERS = (
     "2 conv, 1 add became int8; calls that quantize or dequantize: 2 more; 1 relu folded into the limits of "
     "quantized values"
 )
+NORM, NORM_WEIGHTS = "1 batch_norm folded into products", "weights 512 B instead of 576 B"
 CASES = {
     "QDQ": (
         *(real(), quantized(qdq=True)),
@@ -123,7 +174,7 @@ CASES = {
     ),
     "QDQ to QOperator": (quantized(qdq=True), quantized(qdq=False), None, ""),
     "extended": (real(), fused(), "1 relu, 1 add fused into 2 conv", ""),
-    "norms": (real(norm=True), real(), "1 batch_norm folded into products", "weights 512 B instead of 576 B"),
+    "norms": (real(norm=True), real(), NORM, NORM_WEIGHTS),
     "half": (
         *(real(), half()),
         "2 conv in float16 instead of float32; new: 2 cast",
@@ -158,7 +209,21 @@ CASES = {
     "linear": (embedded(), embedded("linear"), "1 add fused into 1 matmul", ""),
     "int8 table": (*(embedded(), embedded("int8")), "1 add became int8", "weights 720 B instead of 960 B"),
     "paddings": (padded(merged=False), padded(merged=True), "1 pad folded into conv", ""),
-    "nothing": (real(), real(), None, ""),
+    "nothing": (real(), real(), "no operator changed", None),
+    "opset": (real(), version(real(), 21), "opset 21 in place of 20; no operator changed", None),
+    "opset, and more": (real(norm=True), version(real(), 21), NORM + "; opset 21 in place of 20", NORM_WEIGHTS),
+    "products with scales": (
+        *(scores(), scores(merged=True)),
+        "1 tanh fused into 1 linear; 1 add fused into 1 matmul; 2 mul fused into 1 matmul",
+        "",
+    ),
+    "blocks of channels": (real(), blocked(), "new: 2 transpose; convolutions run in blocks of channels", ""),
+    "quantized, and a new one": (summed(), summed(new=True), "3 add became int8; new: 1 add", ""),
+    "a pruned module": (
+        *(pooled(), pooled(pruned=True)),
+        "pooler pruned (1 linear, 1 tanh)",
+        "-66.7 % MACs; weights 256 B instead of 768 B",  # 64 of 64 + 128 MACs; 64 and 128 weights of float32
+    ),
 }
 
 
