@@ -31,11 +31,11 @@ FUSIONS = (
     Fusion("fused_conv", "conv", {**dict.fromkeys(LIMITS, 1), "add": 1}),
     Fusion("fused_linear", "linear", dict.fromkeys(LIMITS, 1)),
     Fusion("linear", "matmul", {"add": 1}),
-    Fusion("fused_matmul", "matmul", {"transpose": 2, "mul": 2, "div": 1}),
     Fusion("gelu", "erf", GELU, is_spelled=True),
     Fusion("silu", "sigmoid", {"mul": 1}, is_spelled=True),
     Fusion("biased_activation", "gelu", {"add": 1}),
     Fusion("biased_activation", "erf", {**GELU, "add": 2}, is_spelled=True),
+    Fusion("fused_matmul", "matmul", {"transpose": 2, "mul": 2, "div": 1}),
     Fusion("fused_layer_norm", "layer_norm", {"add": 2}),
     Fusion("fused_rms_norm", "rms_norm", {"add": 2}),
 )

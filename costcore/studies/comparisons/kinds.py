@@ -113,6 +113,8 @@ class _Side:
         self.calls: dict[str, list[Call]] = {}
         self.every = report.trace.calls
         self.macs = {call.name: report.ledger.entries.get(call.name, {}).get("macs", 0) for call in self.every}
+        self.biased = sum("b" in call.layer.inputs for call in self.every if _name(call).endswith(("linear", "matmul")))
+        """The number of products that add a bias."""
         self.constant: Counter[str] = Counter()
         """The number of calls whose operands all follow from stored ones."""
         self.constant_macs: dict[str, Dim] = {}
@@ -236,9 +238,15 @@ def _replaced(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
     if limits:
         text = f"{_counted(limits)} folded into the limits of quantized values"
         yield _kind(text, sides, limits, [], Delta(limits.total(), 0))
+    biases = new.biased - old.biased
     for fused in take_fused(gone, more, old.left):
         olds, news = [fused.fusion.base, *fused.parts], [fused.fusion.into]
         yield _kind(fused.text, sides, olds, news, Delta(fused.into + fused.parts.total(), fused.into))
+        biases -= fused.parts["add"] if fused.fusion.into == "linear" else 0
+    if biases > 0 and gone["add"] and _is_quantized(new):
+        count = min(biases, gone["add"])
+        gone["add"] -= count
+        yield _kind(f"{count} add fused into {count} matmul", sides, ["add"], [], Delta(count, 0))
     gone, more = +gone, +more
     for path, ops in _pruned(sides, gone):
         gone -= ops

@@ -138,6 +138,17 @@ def summed(new: bool = False):
     return g.model(X, g("Add", x, "x") if new else x)
 
 
+def biased(quantized: bool = False):
+    """A product and a bias; or both as one quantized operator."""
+    g = Graph()
+    if not quantized:
+        return g.model({"x": (2, 8)}, g("Add", g("MatMul", "x", g.weight(8, 8)), g.weight(8)))
+    p = g.number(0.1, dtype=FLOAT, scalar=True), g.number(0, dtype=INT8, scalar=True)
+    w, b = weight(g, 8, 8, dtype=INT8), weight(g, 8, dtype=TensorProto.INT32)
+    y = g("QGemm", g("QuantizeLinear", "x", *p), *p, w, *p, b, *p, domain=ORT)
+    return g.model({"x": (2, 8)}, g("DequantizeLinear", y, *p))
+
+
 def pooled(pruned: bool = False):
     """A network of two modules, named as the older exporter names nodes."""
     g = Graph()
@@ -219,6 +230,11 @@ CASES = {
     ),
     "blocks of channels": (real(), blocked(), "new: 2 transpose; convolutions run in blocks of channels", ""),
     "quantized, and a new one": (summed(), summed(new=True), "3 add became int8; new: 1 add", ""),
+    "quantized, with a bias": (
+        *(biased(), biased(quantized=True)),
+        "1 matmul became int8; calls that quantize or dequantize: 2 more; 1 add fused into 1 matmul",
+        "weights 96 B instead of 288 B",  # 64 weights and 8 biases, of 1 and 4 bytes
+    ),
     "a pruned module": (
         *(pooled(), pooled(pruned=True)),
         "pooler pruned (1 linear, 1 tanh)",
