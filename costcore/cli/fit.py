@@ -27,9 +27,10 @@ from costcore.cli.options import (
     format_of,
     model_forms,
 )
+from costcore.cli.progress import waiting
 from costcore.cli.running import print_message, run_command, write_result
 from costcore.errors import CostError
-from costcore.registry.frontends import applicable_options
+from costcore.registry.frontends import applicable_options, reader_of
 from costcore.registry.libraries import is_saved_report
 from costcore.studies.fit.target import FORMS, target_of
 from costcore.studies.fit.verdict import Verdict, fit
@@ -88,7 +89,13 @@ def _verdict(args: argparse.Namespace) -> Verdict:
     terms["remedies"] = not args.no_remedies
     if is_saved_report(args.model):
         return fit(report_of(args.model, args, is_alone=True), None, args.target, **terms)
-    with module_search_path(args.python_path, args.model), printed_warnings(args.model):
+    if reader_of(args.model) and asks_for_step(args):
+        raise ValueError(
+            f"{args.model} is a file, of which an inference fits or not: leave out --train and --optimizer, "
+            "or pass the PyTorch model that is trained, as file.py:factory"
+        )
+    paths = module_search_path(args.python_path, args.model)
+    with paths, printed_warnings(args.model), waiting(f"capturing {args.model}"):
         model = load_model(args.model)
         put_in_mode(model, args.model, args)
         options = applicable_options(args.model, model, estimate_options(args))

@@ -25,6 +25,7 @@ from costcore.cli.options import (
     command_parser,
     format_of,
 )
+from costcore.cli.progress import waiting
 from costcore.cli.running import print_message, run_command, write_result
 from costcore.registry.frontends import reader_of
 from costcore.studies.batch_size.accumulation import check_global_batch
@@ -107,7 +108,8 @@ def _fit(args: argparse.Namespace, limit: Limit) -> Fit:
     """Return what fits; the model is put into the mode in which it is counted."""
     given, options = parse_inputs(args.input), estimate_options(args)
     optimizer = options.pop("optimizer", None)
-    with module_search_path(args.python_path, args.model), printed_warnings(args.model):
+    paths = module_search_path(args.python_path, args.model)
+    with paths, printed_warnings(args.model), waiting(f"capturing {args.model}"):
         model = load_model(args.model)
         inputs = given_or_usual(given, model, args.model)
         if inputs is None:

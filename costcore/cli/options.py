@@ -8,7 +8,7 @@ import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from costcore.api.load_model import INPUT_FORMS
 from costcore.cli.former import options_of_today
@@ -74,6 +74,16 @@ class WrappedLines(argparse.RawDescriptionHelpFormatter):
         return textwrap.wrap(line, width, subsequent_indent=" " * at, drop_whitespace=True, **AT_SPACES)
 
 
+class Parser(argparse.ArgumentParser):
+    """Suggests the nearest of the choices of an option."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the message, and exit with 2."""
+        found = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)$", message)
+        near = did_you_mean([found[1]], re.findall(r"[^\s,']+", found[2])) if found else ""
+        super().error(message + near)
+
+
 def command_parser(command: str, arguments: str, description: str, epilog: str) -> argparse.ArgumentParser:
     """Return a parser without arguments.
 
@@ -84,7 +94,7 @@ def command_parser(command: str, arguments: str, description: str, epilog: str) 
         epilog: examples and exit codes.
     """
     usage, hint = f"{command} {arguments} [options]", "  (see --help)"
-    return argparse.ArgumentParser(
+    return Parser(
         prog=command,
         usage=usage + hint * (len(usage + hint) < MOST_OF_USAGE),
         description=description,
@@ -330,5 +340,8 @@ def format_of(args: argparse.Namespace, default: str, suffixes: Sequence[str]) -
         raise ValueError("--format is for standard output. With --output, the suffix of the file selects the format.")
     suffix = Path(args.output).suffix
     if suffix not in suffixes:
-        raise ValueError(f"--output {args.output!r} has an unknown suffix (expected one of {', '.join(suffixes)})")
+        near = did_you_mean([suffix], suffixes)
+        raise ValueError(
+            f"--output {args.output!r} has an unknown suffix (expected one of {', '.join(suffixes)}){near}"
+        )
     return suffix[1:]

@@ -9,6 +9,7 @@ from costcore.api.load_model import load_model, module_search_path, parse_inputs
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, given_or_usual, missing_inputs, printed_warnings
 from costcore.cli.options import PRECISIONS, RESULT_FILES, add_result_output, command_parser, format_of, mesh_of
+from costcore.cli.progress import waiting
 from costcore.cli.running import run_command, write_result
 from costcore.errors import CostError, MissingInputsError
 from costcore.studies.plans.search import Plans, plan
@@ -85,7 +86,8 @@ def _plan(args: argparse.Namespace) -> int:
 
 
 def _plans(args: argparse.Namespace) -> Plans:
-    with module_search_path(args.python_path, args.model), printed_warnings(args.model):
+    paths = module_search_path(args.python_path, args.model)
+    with paths, printed_warnings(args.model), waiting(f"capturing plans of {args.model}"):
         model = load_model(args.model)
         inputs = given_or_usual(parse_inputs(args.input), model, args.model)
         try:

@@ -12,6 +12,7 @@ from costcore.cli import diff
 from costcore.cli.main import main
 from costcore.registry.frontends import load
 from costcore.trace.source import user_traceback
+from tests.core.given_costs import dense, net
 
 MODEL = """
 from tests.core.toy_framework import Model, register_here as _register
@@ -350,3 +351,24 @@ def test_memory_says_first_what_a_file_needs(capsys, tmp_path):
     with pytest.raises(SystemExit):
         main(["memory", "net.py:make"])
     assert "--memory is missing, the memory of the device, as in costcore memory net.py:make" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "meant"),
+    [
+        (("--format", "tabel"), "table"),
+        (("--fusion", "compilr"), "compiler"),
+        (("--output", "page.htm"), ".html"),
+        (("--colums", "macs"), "--columns"),
+        (("--by", "modul"), "module"),
+        (("--columns", "flosp"), "flops"),
+        (("--convention", "fvcor"), "fvcore"),
+    ],
+)
+def test_near_matches_are_suggested(options, meant, tmp_path, capsys):
+    saved = tmp_path / "report.json"
+    net(dense("a"), framework="torch").to_json(saved)
+    with pytest.raises(SystemExit) as left:
+        main([str(saved), *options])
+    assert left.value.code == 2
+    assert f"Did you mean '{meant}'?" in capsys.readouterr().err

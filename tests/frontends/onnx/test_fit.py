@@ -108,3 +108,12 @@ def test_a_budget_has_sram_and_flash():
     assert not check(report, {"total": {"sram": "8 KiB", "flash": 100_864}})
     found = check(report, {"total": {"sram": 8_191, "flash": 100_863}})
     assert [(each.metric, each.value) for each in found] == [("arena", 8_192), ("weights", 100_864)]
+
+
+def test_a_training_step_of_a_file_is_a_usage_error(tmp_path, capsys):
+    path = str(tmp_path / "chain.onnx")
+    onnx.save(chain(), path)
+    with pytest.raises(SystemExit) as left:
+        main(["fit", path, "l4", "--train"])
+    assert left.value.code == 2
+    assert "is a file, of which an inference fits or not: leave out --train" in capsys.readouterr().err
