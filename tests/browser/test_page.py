@@ -15,6 +15,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from costcore import compare
 from costcore.tables.quantity import Quantity
 from tests.core import html_reports
+from tests.core.given_costs import Step, dense, net
 
 
 def rows(browser):
@@ -548,3 +549,40 @@ def test_further_quantities_are_columns_and_metrics(shown):
     for title in ("Kernels", "Longest", "Wait", "Label"):
         button(browser, title).click()
     assert [row[0] for row in rows(browser)]
+
+
+def equal_layers():
+    """Four equal modules in ``layers``, each with a product and a call that moves and computes nothing."""
+    steps = [step for i in range(4) for step in (dense(f"layers.{i}"), Step("reshape", f"layers.{i}"))]
+    return net(*steps, dense("head", 8), framework="torch")
+
+
+def test_equal_modules_in_a_row_are_one_row(shown):
+    """4 products of 4 by 4: 64 MACs."""
+    browser = shown(equal_layers())
+    fold = next(row for row in rows(browser) if row[0].endswith("4 × 0 … 3"))
+    assert [cell for cell in fold if cell.startswith("64")]
+    toggle(browser, "4 × 0 … 3").click()
+    wait_for(browser, lambda: [name for name in names(browser) if name in "0123"] == ["0", "1", "2", "3"])
+    button(browser, "Expand all").click()
+    assert sum(name.startswith("linear") for name in names(browser)) == 5
+
+
+def test_calls_without_cost_are_shown_on_request(shown):
+    browser = shown(equal_layers())
+    button(browser, "All calls").click()
+    assert sum(name.startswith("reshape") for name in names(browser)) == 0
+    browser.find_element(By.ID, "with-free").click()
+    assert sum(name.startswith("reshape") for name in names(browser)) == 4
+    browser.find_element(By.ID, "search").send_keys("reshape")
+    wait_for(browser, lambda: len(names(browser)) == 4)
+
+
+def test_a_comparison_has_a_switch_of_its_theme(shown):
+    browser = shown(compare(equal_layers(), equal_layers()))
+    background = "return getComputedStyle(document.body).backgroundColor"
+    colors = []
+    for theme in ("light", "dark"):
+        browser.find_element(By.ID, f"theme-{theme}").click()
+        colors.append(browser.execute_script(background))
+    assert colors == ["rgb(246, 247, 249)", "rgb(18, 21, 26)"]

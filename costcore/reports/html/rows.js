@@ -82,7 +82,7 @@ function foldOf(parent, run) {
       AMOUNTS.map((key) => [key, first[key] === undefined ? null : sum(run, key)]),
     );
     for (const key of ["n_layers", "n_unknown"]) sums[key] = run.length * first[key];
-    const name = `${run.length} × ${first.type}`;
+    const name = `${run.length} × ${first.type || `${first.name} … ${last.name}`}`;
     const path = `${first.path} to ${last.name}`;
     const texts = { name, type: first.type, shape: first.shape, path, same_as: "", searchText: "" };
     const seconds = run.every(({ seconds }) => seconds !== null) ? run.reduce((all, each) => all + each.seconds, 0) : null;
