@@ -43,6 +43,8 @@ def read_device(path: str | PathLike[str]) -> Device:
         name = "h100-sxm5-80gb"
         aliases = ["h100"]                 # other names
         kind = "gpu"                       # gpu, cpu, tpu, npu, phone or mcu
+        vendor = "NVIDIA"
+        notes = ["…"]                      # what its tables say below
         units = 132                        # streaming multiprocessors, cores
         clock_max_mhz = 1980               # the highest, not the one of the data sheet
         fast_convolution = true            # whether Winograd and FFT may save products; default: true
@@ -50,14 +52,21 @@ def read_device(path: str | PathLike[str]) -> Device:
         unbounded = ["dram"]               # what does not bind on purpose: vector, dram; default: nothing
         [peak.matrix]                      # dense TFLOP/s at the highest clock
         bfloat16 = 1070.5
-        [peak.vector]
+        [peak.vector]                      # and [peak.special], of exponentials and the like
         float32 = 66.9
         [memory]
         dram_gbs = 3350
         dram_gb = 80                       # its size in 10**9 bytes
         caches = [{ bytes = 52428800 }]    # the nearest first; gbs, per_unit = true if known
+        [[printed]]                        # a peak as the vendor prints it
+        engine = "matrix"
+        dtype = "bfloat16"
+        tflops = 989.4
+        clock_mhz = 1830
+        lanes = 2048                       # multiply-adds per clock and unit
+        [calibration]                      # what `costcore calibrate` writes
         [[sources]]
-        title = "NVIDIA H100 data sheet"
+        title = "NVIDIA H100 data sheet"   # and its url
         states = "peaks, bandwidth"
         checked = "read"                   # read, second source, derived or not read
 
