@@ -11,6 +11,8 @@ from costcore_probes.loops import attention, conv, conv_transpose, einsum, linea
 from costcore_probes.score import judge
 from costcore_probes.worker import answer
 
+pytestmark = pytest.mark.filterwarnings("ignore")  # networks of all kinds, deprecated ones too
+
 PROBES = all_probes()
 COSTCORE = adapter("costcore")
 ASKED = [(probe, format) for probe in PROBES.values() for format in COSTCORE.accepts(probe)]

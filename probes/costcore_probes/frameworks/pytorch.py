@@ -10,7 +10,23 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 from torch import nn
 
-__all__ = ["F", "Fn", "freeze", "ids", "lazy", "network", "nn", "scaled_conv", "torch", "x"]
+__all__ = [
+    *(
+        "F",
+        "Fn",
+        "autocast",
+        "freeze",
+        "frozen_first",
+        "ids",
+        "lazy",
+        "network",
+        "nn",
+        "repeated",
+        "scaled_conv",
+        "torch",
+    ),
+    *("unrolled", "x"),
+]
 
 
 class Fn(nn.Module):
@@ -61,3 +77,41 @@ def scaled_conv(*arguments: int) -> nn.Module:
             return F.conv2d(input, 0.5 * self.weight)
 
     return ScaledConv(*arguments, bias=False)
+
+
+def unrolled(cell: nn.Module) -> Fn:
+    """Return a module that runs a cell over the steps of its first input, from the state of the second."""
+
+    def forward(self: Fn, steps: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+        for step in steps:
+            state = self.cell(step, state)
+        return state
+
+    return Fn(forward, cell=cell)
+
+
+def repeated(layer: nn.Module, times: int) -> Fn:
+    """Return a module that applies a layer several times in a loop."""
+
+    def forward(self: Fn, value: torch.Tensor) -> torch.Tensor:
+        for _ in range(times):
+            value = self.layer(value)
+        return value
+
+    return Fn(forward, layer=layer)
+
+
+def frozen_first(network: nn.Sequential) -> nn.Sequential:
+    """Return the network, whose first layer now needs no gradient."""
+    freeze(network[0])
+    return network
+
+
+def autocast(layer: nn.Module) -> Fn:
+    """Return a module that runs a layer under autocast of the CPU."""
+
+    def forward(self: Fn, value: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu"):
+            return self.layer(value)
+
+    return Fn(forward, layer=layer)
