@@ -14,7 +14,7 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constr
 WORKERS ?= --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-jax test test-jax test-readers test-probes test-browser test-matrix chromium check format details docs golden bundle benchmark clean
+.PHONY: help demo demo-jax test test-jax test-readers test-probes probes test-browser test-matrix chromium check format details docs golden bundle benchmark clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -71,6 +71,14 @@ details: $(ENVIRONMENT) ## write DETAILS.md from the calculators
 docs: $(DOCS) ## build the documentation site in build/site; a link that leads nowhere is an error
 	$(BIN)/python tools/make_site.py
 
+PROBE_TOOLS := $(patsubst %,probes/environments/%/.venv/.complete,torch jax)
+
+probes: $(ENVIRONMENT) $(PROBE_TOOLS) ## ask every counter the probes, and write docs/scoreboard.md and its data
+	PYTHONPATH=probes $(BIN)/python -m costcore_probes.cli run --output docs/scoreboard.json --timeout 90 \
+	  --python probes/environments/torch/.venv/bin/python --python xla=probes/environments/jax/.venv/bin/python \
+	  --python costcore=$(BIN)/python
+	PYTHONPATH=probes $(BIN)/python -m costcore_probes.cli page docs/scoreboard.json --output docs/scoreboard.md
+
 golden: $(ENVIRONMENT) ## regenerate the expected outputs of tests and README; review the diff before you commit it
 	$(BIN)/python -m pytest -q --overwrite
 
@@ -82,7 +90,7 @@ benchmark: $(ENVIRONMENT) ## measure what counting costs
 	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 clean: ## remove the environment and everything that was built
-	rm -rf .venv plugins/*/.venv probes/.venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv plugins/*/.venv probes/.venv probes/environments/*/.venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -not -path './.git/*' -exec rm -rf {} +
 
 # Chainer has no wheel. Its build needs pkg_resources, which setuptools 81 dropped; torch needs 77.0.3 or newer.
@@ -117,6 +125,16 @@ probes/.venv/.complete: probes/pyproject.toml
 	@echo "building the environment of the probes"
 	@$(PYTHON) -m venv probes/.venv
 	@probes/.venv/bin/python -m pip install -qq --disable-pip-version-check --editable "probes[dev]"
+	@touch $@
+
+# The tools under test. DeepSpeed and thop build from source beside an installed torch, so without isolation.
+probes/environments/%/.venv/.complete: probes/environments/%/requirements.txt
+	@echo "building the environment of the tools in probes/environments/$*"
+	@$(PYTHON) -m venv probes/environments/$*/.venv
+	@[ $* = jax ] || probes/environments/$*/.venv/bin/python -m pip install -qq --disable-pip-version-check \
+	  torch==2.13.0 setuptools wheel
+	@probes/environments/$*/.venv/bin/python -m pip install -qq --disable-pip-version-check --no-build-isolation \
+	  -r probes/environments/$*/requirements.txt
 	@touch $@
 
 $(BROWSER): $(ENVIRONMENT)

@@ -14,6 +14,7 @@ from .catalogue import all_probes, find
 from .probe import QUANTITIES, Probe
 from .runner import ask
 from .score import VERDICTS, judge
+from .scoreboard import scoreboard
 
 __all__ = ["main"]
 
@@ -40,6 +41,9 @@ def _parser() -> argparse.ArgumentParser:
     score = commands.add_parser("score", help="score a JSON file of answers")
     score.add_argument("answers", type=Path)
     score.add_argument("--verdict", choices=VERDICTS, help="list the cells with this verdict")
+    page = commands.add_parser("page", help="write the scoreboard of a JSON file of answers, as Markdown")
+    page.add_argument("answers", type=Path)
+    page.add_argument("--output", type=Path, help="the Markdown file; default: stdout")
     return parser
 
 
@@ -47,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; return the exit status."""
     options = _parser().parse_args(arguments)
     try:
-        {"list": _list, "show": _show, "run": _run, "score": _score}[options.command](options)
+        {"list": _list, "show": _show, "run": _run, "score": _score, "page": _page}[options.command](options)
     except ValueError as error:
         print(f"probes: {error}", file=sys.stderr)
         return 2
@@ -88,17 +92,15 @@ def _run(options: Any) -> None:
         name, _, path = item.rpartition("=")
         pythons[name] = path
     chosen = _chosen(options.ids)
-    tools = {}
+    data: dict[str, Any] = {"schema": 1, "date": datetime.now(timezone.utc).date().isoformat(), "tools": {}}
     for name in options.tool or adapter_names():
         python = pythons.get(name, pythons.get("", sys.executable))
-        tools[name] = ask(name, chosen, python, options.timeout)
-        print(f"{name}: {len(tools[name].get('answers', ()))} answers", file=sys.stderr)
-    date = datetime.now(timezone.utc).date().isoformat()
-    text = json.dumps({"schema": 1, "date": date, "tools": tools}, indent=1)
-    if options.output:
-        options.output.write_text(text + "\n", encoding="utf-8")
-    else:
-        print(text)
+        answers = data["tools"][name] = ask(name, chosen, python, options.timeout)
+        print(f"{name}: {len(answers.get('answers', ()))} answers", file=sys.stderr)
+        if options.output:  # after every tool, as the next may be interrupted
+            options.output.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    if not options.output:
+        print(json.dumps(data, indent=1))
 
 
 def _score(options: Any) -> None:
@@ -115,6 +117,14 @@ def _score(options: Any) -> None:
         for key, cell in cells.items():
             if cell.verdict == options.verdict:
                 print(f"  {key}: {cell.sentence}")
+
+
+def _page(options: Any) -> None:
+    text = scoreboard(json.loads(options.answers.read_text(encoding="utf-8")))
+    if options.output:
+        options.output.write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
 
 
 if __name__ == "__main__":

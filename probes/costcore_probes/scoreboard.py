@@ -1,0 +1,85 @@
+"""The scoreboard: a page of Markdown from a JSON file of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from .adapter import Adapter, adapter
+from .catalogue import find
+from .score import VERDICTS, Cell, judge
+
+__all__ = ["scoreboard"]
+
+HEAD = """\
+# Scoreboard of counters
+
+Which counter is right, on which kind of network? {probes} networks with answers derived by hand, asked on {date} by
+`make probes`, which writes this page. [Probes](../probes/README.md) says how answers are derived and judged: a tool is
+held to what it declares itself, and is not asked what it does not offer. `probes show ID` has the network and the
+derivation.
+
+| verdict | means |
+|:--|:--|
+{verdicts}
+
+"""
+
+Scored = dict[str, Cell]
+
+
+def scoreboard(data: dict[str, Any]) -> str:
+    """Return the page."""
+    tools = {name: result for name, result in data["tools"].items() if "answers" in result}
+    scored = {
+        name: {
+            key: judge(find(key.partition("@")[0]), adapter(name), reply) for key, reply in result["answers"].items()
+        }
+        for name, result in tools.items()
+    }
+    ids = {key.partition("@")[0] for cells in scored.values() for key in cells}
+    verdicts = "\n".join(f"| {name} | {text} |" for name, text in VERDICTS.items())
+    page = HEAD.format(probes=len(ids), date=data["date"], verdicts=verdicts)
+    page += "## By tool\n\n" + _table(["tool", *VERDICTS, "declares"], _by_tool(tools, scored))
+    page += "\n## By kind\n\nRight or explained, of the answers asked. Empty: the tool is not asked.\n\n"
+    names = list(scored)
+    page += _table(["kind", *names], _by_kind(scored, sorted({id.partition(".")[0] for id in ids})))
+    for name, cells in scored.items():
+        page += _misses(name, cells)
+    absent = [f"{name} ({result['error']})" for name, result in data["tools"].items() if "answers" not in result]
+    return page + (f"\n## Not asked\n\n{', '.join(absent)}\n" if absent else "")
+
+
+def _table(heads: list[str], rows: Iterable[list[str]]) -> str:
+    lines = [heads, [":--", *["--:"] * (len(heads) - 1)], *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |\n" for line in lines)
+
+
+def _by_tool(tools: dict[str, Any], scored: dict[str, Scored]) -> Iterable[list[str]]:
+    for name, cells in scored.items():
+        tool: Adapter = adapter(name)
+        versions = tools[name]["versions"]
+        counts = [str(sum(cell.verdict == verdict for cell in cells.values())) for verdict in VERDICTS]
+        framework = "" if tool.framework == tool.package else f", {tool.framework} {versions[tool.framework]}"
+        yield [f"{name} ({versions[tool.package]}{framework})", *counts, f"“{tool.declares}”, {tool.cites}"]
+
+
+def _by_kind(scored: dict[str, Scored], kinds: list[str]) -> Iterable[list[str]]:
+    for kind in kinds:
+        row = [kind]
+        for cells in scored.values():
+            own = [cell.verdict for key, cell in cells.items() if key.startswith(f"{kind}.")]
+            good = sum(verdict in ("right", "explained") for verdict in own)
+            row.append(f"{good}/{len(own)}" if own else "")
+        yield row
+
+
+def _misses(name: str, cells: Scored) -> str:
+    """Return the section of a tool: what it gets wrong, and where it is silent, with the command that asks again."""
+    missed = {key: cell for key, cell in cells.items() if cell.verdict in ("wrong", "zero")}
+    text = f"\n## {name}\n\n"
+    if not missed:
+        return text + "No wrong answer, and no silent zero.\n"
+    text += f"To ask again: `probes run --tool {name} ID`, in the environment of the tool.\n\n"
+    rows = [[key.partition("@")[0], cell.verdict, cell.sentence] for key, cell in missed.items()]
+    return text + _table(["probe", "verdict", "what it says"], rows)
