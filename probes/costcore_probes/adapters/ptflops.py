@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from ..adapter import Adapter, Figure, Rule
@@ -28,8 +29,8 @@ def profile(built: Any, backend: str, pattern: str) -> tuple[tuple[int, int], tu
         "verbose": True,
         "input_constructor": lambda _: named,
     }
-    with quoted(pattern) as missing:
-        macs, params = get_model_complexity_info(whole, (1,), backend=backend, **options)
+    with quoted(pattern) as missing:  # the stream must be passed, as the tool binds that of its import
+        macs, params = get_model_complexity_info(whole, (1,), backend=backend, ost=sys.stdout, **options)
     if macs is None:
         raise RuntimeError("ptflops reports that it could not count the model")
     return (int(macs), int(params)), tuple(missing)
