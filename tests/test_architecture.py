@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -52,6 +53,12 @@ FOUND_BY_PLUGINS = {"costcore.calculators": {"costcore.plugins", "costcore.regis
 
 ROOMS = ("costcore.calculators", "costcore.frontends")
 
+IMPORT_PATH = re.compile(r"costcore(\.\w+)+:\w+(\.\w+)*")
+"""A string that names an attribute of a module, which is imported when it is used."""
+
+REGISTERS = {"moved", "plugins"}
+"""The files whose strings name modules above them: former names, and the plug-ins that costcore brings."""
+
 
 def module_of(file: Path) -> str:
     """The name that a file of a room is imported by."""
@@ -65,7 +72,10 @@ def is_in(module: str, packages: set[str] | tuple[str, ...]) -> bool:
 
 
 def imports(source: str, package: str) -> Iterator[tuple[str, bool, bool]]:
-    """Every name that is imported, whether importing the file imports it, and whether it is written relative."""
+    """Every name that is imported, whether importing the file imports it, and whether it is written relative.
+
+    An import path in a string, ``"costcore.reports.report:Report"``, is an import too.
+    """
     tree = ast.parse(source)
     later: set[ast.AST] = set()
     for node in ast.walk(tree):
@@ -80,6 +90,9 @@ def imports(source: str, package: str) -> Iterator[tuple[str, bool, bool]]:
             names = [f"{base}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
             names = [argument.value for argument in node.args[:1] if isinstance(argument, ast.Constant)]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and IMPORT_PATH.fullmatch(node.value):
+            later.add(node)
+            names = [node.value.replace(":", ".")]
         else:
             continue
         yield from ((name, node not in later, getattr(node, "level", 0) > 0) for name in names)
@@ -125,6 +138,7 @@ def test_imports_follow_the_arrows(file):
         ("costcore.reports.report", "from costcore import calculators", {"costcore.calculators"}),
         ("costcore.reports.report", "from ..frontends import onnx", {"costcore.frontends.onnx"}),
         ("costcore.reports.report", "from importlib import import_module\nimport_module('torch')", {"torch"}),
+        ("costcore.reports.report", "X = 'costcore.frontends.onnx:y'", {"costcore.frontends.onnx.y"}),
         ("costcore.numbers.dims", "import sympy", {"sympy"}),
         ("costcore.numbers.dims", "if TYPE_CHECKING:\n    import sympy\ndef f():\n    import sympy", set()),
         ("costcore.reports.report", "import json\nfrom costcore.ir import Layer\nimport pluggy", set()),
@@ -142,6 +156,12 @@ def test_imports_follow_the_arrows(file):
 )
 def test_the_walk_sees_what_it_should(module, source, wrong):
     assert turned_back(source, module) == wrong
+
+
+def source_of(module: str) -> str:
+    """The text of a module of the three rooms."""
+    found = next(file for file in FILES if module_of(file.parent if file.stem == "__init__" else file) == module)
+    return found.read_text(encoding="utf-8")
 
 
 @cache
@@ -267,6 +287,20 @@ def test_the_engine_imports_downwards():
     assert up == set()
 
 
+def test_strings_name_no_module_above_them():
+    height = {name: level for level, names in enumerate(FLOORS) for name in names}
+    up = set()
+    for module in import_graph():
+        own = module.split(".")[1:2]
+        for node in ast.walk(ast.parse(source_of(module))):
+            value = getattr(node, "value", None) if isinstance(node, ast.Constant) else None
+            if own and own[0] in height and isinstance(value, str) and value in import_graph() and value != module:
+                named = value.split(".")[1] if value.count(".") else ""
+                if named in ("calculators", "frontends") or height.get(named, -1) > height[own[0]]:
+                    up.add((module.removeprefix("costcore."), value))
+    assert {module for module, _ in up} == REGISTERS
+
+
 def test_frontends_import_their_part_of_the_engine():
     others = set()
     for module, name in engine_imports("costcore.frontends"):
@@ -289,9 +323,9 @@ def test_circles_are_found(graph, found):
     assert circles(graph) == found
 
 
-def test_the_graph_has_imports_of_all_three_kinds():
-    source = "import a\nif TYPE_CHECKING:\n    from b import c\ndef f():\n    from .d import e"
-    assert [name for name, *_ in imports(source, "package")] == ["a", "b.c", "package.d.e"]
+def test_the_graph_has_imports_of_all_four_kinds():
+    source = "import a\nif TYPE_CHECKING:\n    from b import c\ndef f():\n    from .d import e\nX = 'costcore.f:g.h'"
+    assert {name for name, *_ in imports(source, "package")} == {"a", "b.c", "package.d.e", "costcore.f.g.h"}
 
 
 NAMED_TUPLE = {"_asdict", "_fields", "_make", "_replace"}

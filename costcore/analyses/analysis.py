@@ -4,11 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from costcore.command import Command
 
+if TYPE_CHECKING:
+    from costcore.ledger.ledger import Ledger
+    from costcore.trace.trace import Trace
+
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Analyzed(Protocol):
+    """What an analysis gets: a report, of which it uses the run and its entries and sums.
+
+    ``type(report)(trace)`` is the report of another trace.
+    """
+
+    @property
+    def trace(self) -> Trace:
+        """The run."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """The entries of its calls, and sums of any of them."""
 
 
 class View(NamedTuple):
@@ -16,9 +35,8 @@ class View(NamedTuple):
 
     Attributes:
         help: what its rows are.
-        show: import path of the function that writes it, ``show(report, ost=…, mode=…, unit=…, n_digits=…, …)``; it
-            also takes ``columns``, ``sort`` and ``top``, and the options of :attr:`arguments`. Default: what ``print``
-            shows of the result.
+        table: import path of the function that returns it, ``table(report, columns=…, sort=…, top=…)`` with the options
+            of :attr:`arguments`. Default: what ``print`` shows of the result, its tables with these columns and rows.
         columns: import path of its columns by name.
         column_sets: import path of the class with its sets of columns, ``DEFAULT`` and ``ALL``.
         beside: the columns that it chooses beside ``--by``.
@@ -31,7 +49,7 @@ class View(NamedTuple):
     """
 
     help: str
-    show: str = ""
+    table: str = ""
     columns: str = ""
     column_sets: str = ""
     beside: Sequence[str] = ()
@@ -47,7 +65,7 @@ class Analysis(NamedTuple):
     """A question about one run, ``report.analysis(NAME)``, with all that tables, pages and commands need of it.
 
     Functions are named by import paths, ``package.module:name``, and imported when they are used. Each gets the
-    report: ``report.trace`` is the run, ``report.ledger`` has the entries and sums.
+    report, an :class:`Analyzed`. A path names what is in the folder of the analysis, or below it.
 
     ::
 
@@ -62,6 +80,8 @@ class Analysis(NamedTuple):
         quantities: its quantities, a sequence of ``Quantity``: columns, figures of budgets, comparisons and pictures.
         section: its section of the HTML page, a function ``section(report)`` that returns HTML; empty for none. Names
             that models choose are not trusted: ``costcore.tables.html.text`` escapes them.
+        style: import path of the text of its style sheet on the page.
+        script: import path of the text of its script on the page, which runs after that of the page.
         pictures: kinds of ``report.plot``, by name: functions ``draw(report, theme, **options)`` that return a
             ``Picture``.
         view: its table of ``costcore MODEL --NAME``.
@@ -75,6 +95,8 @@ class Analysis(NamedTuple):
     needs: Mapping[str, Any] = NOTHING
     quantities: str = ""
     section: str = ""
+    style: str = ""
+    script: str = ""
     pictures: Mapping[str, str] = NOTHING
     view: View | None = None
     command: Command | None = None

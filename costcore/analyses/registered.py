@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from costcore.analyses.analysis import Analysis
+from costcore.analyses.analysis import Analysis, Analyzed
 from costcore.errors import CostError
 from costcore.import_paths import imported
-from costcore.messages import unknown
+from costcore.messages import did_you_mean
 from costcore.plugins import cached, objects_from_plugins, with_left_out
+
+if TYPE_CHECKING:
+    from costcore.tables.table import Table
 
 
 @cached
@@ -28,15 +31,42 @@ def analyses() -> Mapping[str, Analysis]:
     return found
 
 
-def analyzed(report: Any, name: str, options: Mapping[str, Any]) -> Any:
+def analyzed(report: Analyzed, name: str, options: Mapping[str, Any]) -> Any:
     """Return what an analysis answers about a report.
 
     Raises:
-        ValueError: if there is no analysis of that name.
+        CostError: if there is no analysis of that name; the message names those that exist, by package.
     """
-    if name not in analyses():
-        raise ValueError(with_left_out(unknown("analysis", name, analyses())))
-    return imported(analyses()[name].compute)(report, **options)
+    return imported(_analysis(name).compute)(report, **options)
+
+
+def table_of_view(report: Analyzed, name: str, options: Mapping[str, Any]) -> Table:
+    """Return the table that ``costcore MODEL --NAME`` shows of a report.
+
+    Args:
+        report: the report.
+        name: the analysis, which has a view.
+        options: ``columns``, ``sort`` and ``top``, and those of the view.
+
+    Raises:
+        TypeError, ValueError: if an option is invalid.
+        CostError: as :func:`analyzed`.
+    """
+    view = _analysis(name).view
+    table: Table = imported(view.table if view is not None else "")(report, **options)
+    return table
+
+
+def _analysis(name: str) -> Analysis:
+    known = analyses()
+    if name in known:
+        return known[name]
+    by_package: dict[str, list[str]] = {}
+    for each in known.values():
+        by_package.setdefault(each.compute.partition(".")[0], []).append(each.name)
+    expected = "; ".join(f"of {package}: {', '.join(names)}" for package, names in by_package.items())
+    stated = f"unknown analysis {name!r} ({expected}; others come with the package that brings them)"
+    raise CostError(with_left_out(f"{stated}{did_you_mean([name], known)}"))
 
 
 @cached
@@ -57,6 +87,12 @@ def drawn_by() -> Mapping[str, Analysis]:
 def sections(report: Any) -> list[str]:
     """Return the section of every analysis on the page of a report; empty text where it has nothing to show."""
     return [imported(each.section)(report) for each in analyses().values() if each.section]
+
+
+def page_texts(what: str) -> list[str]:
+    """Return the text of every analysis for the page: its ``style``, or its ``script``."""
+    paths = (getattr(each, what) for each in analyses().values())
+    return [str(imported(path)) for path in paths if path]
 
 
 def data(report: Any) -> dict[str, Any]:

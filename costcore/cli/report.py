@@ -14,7 +14,8 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from costcore._version import __version__
 from costcore.analyses.analysis import View
-from costcore.analyses.registered import analyses
+from costcore.analyses.fusion.group_rows import FUSED, FusedColumns, unfused
+from costcore.analyses.registered import analyses, table_of_view
 from costcore.api.load_model import parse_dims, parse_inputs, parse_shapes
 from costcore.cli.commands import commands, description
 from costcore.cli.models import check_model, record_needed, report_of
@@ -38,7 +39,6 @@ from costcore.ledger.caveats import MODES_WITH_REMARKS, remarks_on_mode
 from costcore.ledger.checks import check_depth, check_top
 from costcore.messages import did_you_mean, unknown
 from costcore.plugins import with_left_out
-from costcore.reports.data.fused_groups import FUSED, FusedColumns, unfused
 from costcore.reports.data.table_of_report import PARTS, check_parts
 from costcore.reports.exports import by_suffix
 from costcore.reports.report import Report
@@ -58,13 +58,13 @@ from costcore.tables.columns import (
 )
 from costcore.tables.quantities import is_quantity, needed_options, quantity
 from costcore.tables.renderers import renderers
-from costcore.tables.result import Result
+from costcore.tables.result import Result, arranged
 from costcore.text.table import Column
 from costcore.text.targets import save_output
 from costcore.text.units import check_digits
 
 if TYPE_CHECKING:
-    from costcore.reports.fused_view import FusedView
+    from costcore.analyses.fusion.view import FusedView
 
 EPILOG = """examples:
   costcore model.onnx
@@ -137,11 +137,15 @@ def _shown(name: str) -> Shown:
         return OWN[name]
     view = _of_analyses()[name]
 
+    def show_table(report: Report, ost: IO[str], mode: str, unit: Any, n_digits: Any, **options: Any) -> None:
+        table_of_view(report, name, options).write(ost, mode, unit, n_digits)
+
     def show_result(report: Report, ost: IO[str], mode: str, unit: Any, n_digits: Any, **options: Any) -> None:
-        report.analysis(name).show(ost, mode, unit, n_digits)
+        of_table = {key: options.pop(key, None) for key in ("columns", "sort", "top")}
+        arranged(report.analysis(name, **options), **of_table).show(ost, mode, unit, n_digits)
 
     columns, column_sets = (imported(path) if path else None for path in (view.columns, view.column_sets))
-    return Shown(imported(view.show) if view.show else show_result, columns or {}, column_sets)
+    return Shown(show_table if view.table else show_result, columns or {}, column_sets)
 
 
 OF_PARTS = ("report", "summary", "layers", "tree", "by", "run")
@@ -322,7 +326,7 @@ def _record_what_columns_need(args: argparse.Namespace, options: Mapping[str, An
     """Turn on what the quantities in the columns need of the run, if its frontend has it."""
     names = [*options.get("columns", ()), *([] if args.sort is None else [args.sort])]
     known = _shown(args.view).columns
-    needs = needed_options(name for name in names if name not in known)
+    needs = needed_options(name for name in names if name not in known and (known or is_quantity(name)))
     needs |= analyses()[args.view].needs if args.view in _of_analyses() else {}
     record_needed(args, needs, args.model)
 
@@ -348,7 +352,7 @@ def _check_flags(args: argparse.Namespace, name: str) -> None:
     if args.sort is not None and name in views and views[name].order:
         raise ValueError(f"--sort cannot be used with {_flag(name)}, {views[name].order}")
     if args.sort is not None:
-        _chooser(name)(_shown(name).columns, [args.sort])
+        _check_columns(name, [args.sort])
     check_depth(args.depth)
     check_top(args.top)
     check_digits(args.digits)
@@ -371,9 +375,17 @@ def _check_parts(args: argparse.Namespace) -> None:
         raise ValueError(f"--by: {error}") from error
 
 
-def _chooser(name: str) -> Callable[..., list[Column]]:
-    """Return the function that finds the columns of a view: rows that are parts of a run have all quantities."""
-    return with_quantities if name in OF_PARTS else choose
+def _check_columns(view: str, names: Sequence[str]) -> None:
+    """Check the names of columns of a view: rows that are parts of a run have all quantities.
+
+    Raises:
+        ValueError: if a name is unknown. A view that states no columns knows them when its result is there.
+    """
+    columns = _shown(view).columns
+    if view in OF_PARTS:
+        with_quantities(columns, names)
+    elif columns:
+        choose(columns, names)
 
 
 def _check_flags_of_overview(args: argparse.Namespace) -> None:
@@ -395,13 +407,13 @@ def _columns(texts: Sequence[str], view: str) -> list[str]:
     Raises:
         ValueError: if a name is unknown.
     """
-    shown = _shown(view)
-    sets = shown.column_sets
+    names, sets = names_in(texts), _shown(view).column_sets
+    if sets is None:
+        return names
     percent = getattr(sets, "DEFAULT_AND_PERCENT", sets.DEFAULT)
     by_name = {"default": sets.DEFAULT, "percent": percent, "all": sets.ALL}
-    names = names_in(texts)
     columns = [*dict.fromkeys(column for name in names for column in by_name.get(name, [name]))]
-    _chooser(view)(shown.columns, columns)
+    _check_columns(view, columns)
     return columns
 
 

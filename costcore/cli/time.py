@@ -11,8 +11,10 @@ from typing import IO, Any
 from costcore.analyses.devices.catalog import named
 from costcore.analyses.devices.device import Device
 from costcore.analyses.timing.bound import BOUNDS, LEAST, OBSERVED
+from costcore.analyses.timing.device_table import show_devices
 from costcore.analyses.timing.request import TF32_OPERATORS
 from costcore.analyses.timing.retyped import check_dtype
+from costcore.analyses.timing.time_report import TimeReport
 from costcore.analyses.timing.time_rows import TIMES, TIMES_BY_TYPE
 from costcore.analyses.topology.link import links_by_group
 from costcore.cli.exit_codes import FAILURE, SUCCESS
@@ -30,9 +32,7 @@ from costcore.cli.options import (
 )
 from costcore.cli.running import print_message, run_command, write_output
 from costcore.ledger.checks import check_top
-from costcore.reports.device_table import show_devices
 from costcore.reports.report import Report
-from costcore.reports.time_report import TimeReport
 from costcore.tables.columns import choose
 from costcore.tables.renderers import renderers
 from costcore.text.units import check_digits

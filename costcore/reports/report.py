@@ -6,19 +6,15 @@ from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from typing import IO, TYPE_CHECKING, Any
 
-from costcore.ledger.checks import check_top
 from costcore.renamed import renamed
 from costcore.reports.data.report_data import ReportData
 from costcore.reports.report_files import ReportFiles
 from costcore.tables.answer import Answer
-from costcore.tables.arrange import in_order
 from costcore.tables.arranged import Arranged
 from costcore.tables.cells import TableRow
 from costcore.tables.columns import (
-    BLOCKS,
     GROUPS,
     LAYERS,
-    RECEPTIVE_FIELDS,
     REPORT,
     SENT,
     SUMMARY,
@@ -30,24 +26,23 @@ from costcore.tables.columns import (
     ReportColumns,
     SummaryColumns,
     TreeColumns,
-    choose,
     in_unit,
     with_sent,
 )
 from costcore.tables.fit import dropped_first
 from costcore.tables.result import Result
-from costcore.tables.show import one_stream
 from costcore.tables.table import Table
+from costcore.tables.table_method import writes_table
 from costcore.text.targets import Target, save_output
 from costcore.trace.run import FLOPS
 
 if TYPE_CHECKING:
     from costcore.analyses.conventions.view import View
     from costcore.analyses.devices.device import Device
+    from costcore.analyses.fusion.view import FusedView
     from costcore.analyses.kernels.kernels import Kernels
     from costcore.analyses.measured.measured import Measured
-    from costcore.reports.fused_view import FusedView
-    from costcore.reports.time_report import TimeReport
+    from costcore.analyses.timing.time_report import TimeReport
     from costcore.tables.pictures.picture import Picture
     from costcore.tables.quantity import Quantity
     from costcore.tables.table import Table
@@ -64,18 +59,8 @@ class Report(ReportFiles, Result):
         trace: the captured run with the cost of every call; every call has a unique name.
     """
 
-    def show_report(
-        self,
-        ost: IO[str] | None = None,
-        mode: str | None = None,
-        unit: str | None = "autoaligned",
-        columns: Sequence[str] = ReportColumns.DEFAULT,
-        n_digits: int | None = 3,
-        dst: IO[str] | None = None,
-        *,
-        sort: str | None = None,
-        top: int | None = None,
-    ) -> None:
+    @writes_table(ReportColumns.DEFAULT, elsewhere="csv", has_lines=True)
+    def show_report(self, columns: Sequence[str], top: int | None, sort: str | None = None) -> Table:
         """Write a table with one row per counted call, and the total.
 
         Args:
@@ -95,25 +80,13 @@ class Report(ReportFiles, Result):
             TypeError, ValueError: if an argument is invalid.
         """
         arranged = Arranged(self.ledger, REPORT, columns, sort)
-        rows = arranged.rows(self._rows_by_call(), top)
-        self._table(arranged, rows).write(one_stream(ost, dst), mode, unit, n_digits, "csv", mode == "table")
+        return self._table(arranged, arranged.rows(self._rows_by_call(), top))
 
-    def show_summary_report(
-        self,
-        ost: IO[str] | None = None,
-        mode: str | None = None,
-        unit: str | None = "autoaligned",
-        columns: Sequence[str] = SummaryColumns.DEFAULT,
-        n_digits: int | None = 3,
-        dst: IO[str] | None = None,
-        *,
-        sort: str | None = None,
-        top: int | None = None,
-    ) -> None:
+    @writes_table(SummaryColumns.DEFAULT, elsewhere="csv", has_lines=True)
+    def show_summary_report(self, columns: Sequence[str], top: int | None, sort: str | None = None) -> Table:
         """Write a table with one row per type, and the total; arguments as for :meth:`show_report`."""
         arranged = Arranged(self.ledger, SUMMARY, columns, sort)
-        rows = arranged.rows(self._rows_by_type(), top)
-        self._table(arranged, rows).write(one_stream(ost, dst), mode, unit, n_digits, "csv", mode == "table")
+        return self._table(arranged, arranged.rows(self._rows_by_type(), top))
 
     def show_by(
         self,
@@ -140,17 +113,8 @@ class Report(ReportFiles, Result):
         rows_shown = arranged.rows(rows, top, keys[0])
         self._table(arranged, rows_shown, labels=len(keys)).write(ost, mode, unit, n_digits)
 
-    def show_layers(
-        self,
-        ost: IO[str] | None = None,
-        mode: str | None = None,
-        unit: str | None = "autoaligned",
-        columns: Sequence[str] | None = None,
-        n_digits: int | None = 3,
-        *,
-        sort: str | None = None,
-        top: int | None = None,
-    ) -> None:
+    @writes_table()
+    def show_layers(self, top: int | None, columns: Sequence[str] | None = None, sort: str | None = None) -> Table:
         """Write a table with one row per counted call in torchstat's format; arguments as for :meth:`show_report`.
 
         ``madd`` is FLOPs with a fused multiply-add counted as two, ``flops_fma1`` FLOPs with a fused multiply-add
@@ -161,31 +125,25 @@ class Report(ReportFiles, Result):
         doubled = ("madd",) if self.trace.run.unit != FLOPS else ()  # conventions have one price of a multiply-add
         default = (*(key for key in LayerColumns.DEFAULT if key not in doubled), *measured)
         arranged = Arranged(self.ledger, LAYERS, default if columns is None else columns, sort)
-        rows = arranged.rows(self._rows_by_call(), top, "module")
-        self._table(arranged, rows).write(ost, mode, unit, n_digits)
+        return self._table(arranged, arranged.rows(self._rows_by_call(), top, "module"))
 
+    @writes_table(TreeColumns.DEFAULT, by_mode=True)
     def show_tree(
         self,
-        ost: IO[str] | None = None,
-        mode: str | None = None,
-        unit: str | None = "autoaligned",
-        columns: Sequence[str] = TreeColumns.DEFAULT,
-        n_digits: int | None = 3,
-        *,
-        depth: int | None = None,
+        columns: Sequence[str],
+        top: int | None,
         sort: str | None = None,
-        top: int | None = None,
-    ) -> None:
+        depth: int | None = None,
+        mode: str = "table",
+    ) -> Table:
         """Write a table of :meth:`tree`, the whole model first; arguments as for :meth:`show_report`.
 
         ``depth`` is the number of levels below the model to show; deeper modules are part of the sums of their
         parents. ``sort`` and ``top`` apply to the children of each module. Without ``module`` among the columns, it
         precedes them.
         """
-        named = columns if "module" in columns else ("module", *columns)
-        arranged = Arranged(self.ledger, TREE, named, sort)
-        rows = arranged.tree(self.tree(), depth, top, mode or "table")
-        self._table(arranged, rows, is_tree=True).write(ost, mode, unit, n_digits)
+        arranged = Arranged(self.ledger, TREE, columns if "module" in columns else ("module", *columns), sort)
+        return self._table(arranged, arranged.tree(self.tree(), depth, top, mode), is_tree=True)
 
     def table(
         self,
@@ -424,42 +382,17 @@ class Report(ReportFiles, Result):
         view: FusedView = self.analysis("fusion", level=fusion)
         return view
 
-    def show_receptive_field(
-        self,
-        ost: IO[str] | None = None,
-        mode: str | None = None,
-        unit: str | None = "autoaligned",
-        columns: Sequence[str] = ReceptiveFieldColumns.DEFAULT,
-        n_digits: int | None = 3,
-        *,
-        sort: str | None = None,
-        top: int | None = None,
-        input: int | None = None,
-        axes: Sequence[int] | None = None,
-    ) -> None:
+    @writes_table(ReceptiveFieldColumns.DEFAULT)
+    def show_receptive_field(self, **options: Any) -> Table:
         """Write a table of :meth:`receptive_field`, one row per call that depends on the input.
 
         Arguments as for :meth:`show_report` and :meth:`receptive_field`. A size of several axes is ``35x17``. Behind an
         upsampling, the size depends on the position: the table shows the largest.
         """
-        rows = self.receptive_field(input, axes).rows()
-        if sort is not None:
-            rows = in_order(rows, choose(RECEPTIVE_FIELDS, [sort])[0], lambda row: row)
-        check_top(top)
-        chosen = choose(RECEPTIVE_FIELDS, columns)
-        table = Table("Receptive fields", chosen, rows[:top], remarks=self.remarks, dropped_first=dropped_first(chosen))
-        table.write(ost, mode, unit, n_digits)
+        return self._view("receptive_field", options)
 
-    def show_memory(
-        self,
-        ost: IO[str] | None = None,
-        mode: str | None = None,
-        unit: str | None = "auto",
-        columns: Sequence[str] = MemoryColumns.DEFAULT,
-        n_digits: int | None = 3,
-        *,
-        top: int | None = 20,
-    ) -> None:
+    @writes_table(MemoryColumns.DEFAULT, unit="auto", top=20)
+    def show_memory(self, **options: Any) -> Table:
         """Write a table of the blocks of memory that are alive at the peak, their sums by kind, and the total.
 
         Other arguments are as for :meth:`show_report`.
@@ -467,43 +400,16 @@ class Report(ReportFiles, Result):
         Raises:
             CostError: if memory was not recorded.
         """
-        memory = self.analysis("memory")
-        from costcore.analyses.memory.rows import memory_remarks, memory_rows
+        return self._view("memory", options)
 
-        chosen = choose(BLOCKS, columns)
-        rows = memory_rows(memory, top, with_module=BLOCKS["module"] in chosen)
-        remarks, dropped = [*memory_remarks(memory), *self.remarks], dropped_first(chosen)
-        table = Table("Memory", chosen, rows[:-1], total=rows[-1], remarks=remarks, dropped_first=dropped)
-        table.write(ost, mode, unit, n_digits)
-
-    def show_arena(
-        self,
-        ost: IO[str] | None = None,
-        mode: str | None = None,
-        unit: str | None = "autoaligned",
-        columns: Sequence[str] | None = None,
-        n_digits: int | None = 3,
-        *,
-        sort: str | None = None,
-        top: int | None = 20,
-        align: int = 64,
-        inplace: bool = False,
-        count_inputs: bool = True,
-    ) -> None:
+    @writes_table(top=20)
+    def show_arena(self, **options: Any) -> Table:
         """Write a table of the values of an inference run with their place in memory, the largest first.
 
         Below the table are the figures of :meth:`arena`: flash, peak SRAM, and the least of all orders. ``align``,
         ``inplace`` and ``count_inputs`` are as for :meth:`arena`, all other arguments as for :meth:`show_report`.
         """
-        arena = self.arena(align, inplace, count_inputs)
-        from costcore.analyses.memory.arena_rows import ARENA, ArenaColumns, arena_rows
-
-        order = None if sort is None else choose(ARENA, [sort])[0]
-        rows = arena_rows(arena.entries(), arena.total_entry(), order, top)
-        chosen = choose(ARENA, columns or ArenaColumns.DEFAULT)
-        dropped = dropped_first(chosen, (ArenaColumns.DEFAULT, ArenaColumns.ALL))
-        table = Table("Arena", chosen, rows[:-1], total=rows[-1], remarks=arena.remarks, dropped_first=dropped)
-        table.write(ost, mode, unit, n_digits)
+        return self._view("arena", options)
 
     def to_csv(  # type: ignore[override]  # documented with columns in second place
         self, target: Target = None, columns: Sequence[str] = ReportColumns.ALL
@@ -551,6 +457,11 @@ class Report(ReportFiles, Result):
         from costcore.reports.data.answer_of_report import answer_of
 
         return answer_of(self, self._rows_by_type())
+
+    def _view(self, name: str, options: Mapping[str, Any]) -> Table:
+        from costcore.analyses.registered import table_of_view
+
+        return table_of_view(self, name, options)
 
     def _rows_by_call(self) -> list[TableRow]:
         return [TableRow(self.ledger.entries[call.name], [call]) for call in self.ledger.calls]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -69,7 +69,10 @@ class Result(ABC):
         Raises:
             TypeError, ValueError: if an argument is invalid.
         """
+        from costcore.tables.show import in_color
+
         stream = writable(ost or sys.stdout)
+        mode = in_color(mode, stream)
         writers = {"md": self.to_markdown, "csv": self.to_csv, "json": self.to_json, "html": self.to_html}
         stream.write(writers[mode]() if mode in writers else f"{self._text(mode, unit, n_digits)}\n")
 
@@ -181,6 +184,35 @@ class Stated(Result):
 
     def _answer(self) -> Answer:
         return self._stated
+
+
+def arranged(result: Result, columns: Sequence[str] | None, sort: str | None, top: int | None) -> Result:
+    """Return a result whose tables have chosen columns, and are sorted and limited.
+
+    Args:
+        result: the result.
+        columns: the columns to show; a table without any of them, and None, show all.
+        sort: the column to sort by: numbers from the largest, text alphabetically; a table without it, and None, keep
+            the order.
+        top: the maximum number of rows of each table, with a row ``others`` for the remaining ones; None for all.
+
+    Raises:
+        TypeError, ValueError: if no table has a column, or if ``top`` is not a positive integer.
+    """
+    if columns is None and sort is None and top is None:
+        return result
+    from costcore.tables.columns import choose
+
+    answer = result._answer()
+    known = {column.key: column for table in answer.tables for column in table.columns}
+    chosen = [column.key for column in choose(known, columns)] if columns else []
+    order = None if sort is None else choose(known, [sort])[0].key
+    tables = []
+    for table in answer.tables:
+        has_order = any(column.key == order for column in table.columns)
+        in_order = table.sorted(order) if has_order and order is not None else table
+        tables.append(in_order.top(top).with_columns(chosen))
+    return Stated(answer._replace(tables=tables))
 
 
 def _of_report(name: str) -> Any:

@@ -42,6 +42,10 @@ def one_stream(ost: IO[str] | None, dst: IO[str] | None) -> IO[str] | None:
     return ost or dst
 
 
-def has_color(stream: IO[str]) -> bool:
-    """Return whether the stream is a terminal with colors; ``NO_COLOR`` disables them (https://no-color.org)."""
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
+def in_color(mode: str, stream: IO[str]) -> str:
+    """Return ``table`` for ``color`` if the stream is no terminal with colors, else the mode.
+
+    ``NO_COLOR`` disables colors (https://no-color.org).
+    """
+    has_color = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
+    return "table" if mode == "color" and not has_color else mode

@@ -90,6 +90,13 @@ class TableData:
             column = choose({each.key: each for each in self.columns}, [column])[0]
         return self._with(in_order(self.rows, column, lambda row: row))
 
+    def with_columns(self: AnyTable, names: Sequence[str]) -> AnyTable:
+        """Return the table with those of its columns that are named, in their order; as it is if none is."""
+        by_name = {column.key: column for column in self.columns}
+        shown = self._with(self.rows)
+        shown.columns = [by_name[name] for name in names if name in by_name] or self.columns
+        return shown
+
     def top(self: AnyTable, n: int | None, title: str = "") -> AnyTable:
         """Return the first rows, and a row ``others`` for the remaining ones.
 
@@ -160,13 +167,12 @@ class TableData:
         from costcore.ledger.caveats import footer
         from costcore.tables.notebook import display_table, in_notebook
         from costcore.tables.renderers import rendered
-        from costcore.tables.show import DRAWN, has_color, in_terminal
+        from costcore.tables.show import DRAWN, in_color, in_terminal
         from costcore.text.units import check_digits
 
         stream, left_out, asked = writable(ost or sys.stdout), list[str](), mode
         is_notebook = asked is None and ost is None and in_notebook()
-        mode = asked or ("table" if stream.isatty() or is_notebook else elsewhere)
-        mode = "table" if mode == "color" and not has_color(stream) else mode
+        mode = in_color(asked or ("table" if stream.isatty() or is_notebook else elsewhere), stream)
         table = self.text(unit, check_digits(n_digits), fixed=mode in DRAWN)
         table = table._replace(has_lines=has_lines)
         if is_notebook:

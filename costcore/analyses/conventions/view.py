@@ -7,6 +7,7 @@ from functools import cached_property
 from os import PathLike
 from typing import Any
 
+from costcore.analyses.analysis import Analyzed
 from costcore.analyses.conventions.catalog import named
 from costcore.analyses.conventions.convention import UNIT_NAMES, Convention
 from costcore.analyses.conventions.counted_trace import counted_trace
@@ -220,12 +221,12 @@ class View(OfReport):
         return any(line.position is None for line in self.counts.lines)
 
 
-def under(report: Any, convention: str | PathLike[str]) -> View:
+def under(report: Analyzed, convention: str | PathLike[str]) -> View:
     """Return a report as the convention of that name or file counts it, see :meth:`costcore.Report.under`."""
     return view_of(report, named(convention))
 
 
-def view_of(report: Any, convention: Convention) -> View:
+def view_of(report: Analyzed, convention: Convention) -> View:
     """Return a :class:`costcore.Report` as a convention counts it.
 
     Raises:

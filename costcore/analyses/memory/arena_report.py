@@ -6,6 +6,7 @@ from functools import cached_property
 from shlex import quote
 from typing import Any, NamedTuple
 
+from costcore.analyses.analysis import Analyzed
 from costcore.analyses.memory.arena import Life, Plan, plan
 from costcore.analyses.memory.arena_rows import ARENA, others_of
 from costcore.analyses.memory.liveness import lives_of
@@ -346,6 +347,6 @@ def _plain(amount: Dim) -> int | str:
     return as_text(amount) if is_symbolic(amount) else int(amount)
 
 
-def arena_of(report: Any, align: int = 64, inplace: bool = False, count_inputs: bool = True) -> Arena:
+def arena_of(report: Analyzed, align: int = 64, inplace: bool = False, count_inputs: bool = True) -> Arena:
     """Return the arena of a run, see :meth:`costcore.Report.arena`."""
     return Arena(report.trace, align, inplace, count_inputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from costcore.analyses.analysis import Analyzed
 from costcore.analyses.memory.allocator import Allocator, replay
 from costcore.analyses.memory.rows import memory_rows
 from costcore.errors import CostError
@@ -93,7 +94,7 @@ class Memory(Result, MemoryData):
         return super().to_csv(target, table)
 
 
-def memory_of(report: Any) -> Memory:
+def memory_of(report: Analyzed) -> Memory:
     """Return the memory of a run.
 
     Raises:

@@ -15,7 +15,7 @@ ANALYSES = (
         quantities=f"{__name__}.quantities:QUANTITIES",
         view=View(
             "which input positions each output position sees, per call",
-            "costcore.reports.report:Report.show_receptive_field",
+            f"{__name__}.fields:table_of",
             "costcore.tables.columns:RECEPTIVE_FIELDS",
             "costcore.tables.columns:ReceptiveFieldColumns",
             beside=("output_shape", "receptive_field"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from costcore.analyses.analysis import Analyzed
 from costcore.analyses.receptive_field.dependence import Dependence, Digit
 from costcore.analyses.receptive_field.periodic_map import PeriodicMap
 from costcore.analyses.receptive_field.propagate import (
@@ -17,10 +18,14 @@ from costcore.analyses.receptive_field.propagate import (
     reported_axes,
     sources,
 )
+from costcore.ledger.caveats import remarks
+from costcore.ledger.checks import check_top
 from costcore.numbers.dims import Dim, is_symbolic
 from costcore.numbers.symbolic import as_text
 from costcore.tables.answer import Answer, Figure
+from costcore.tables.arrange import in_order
 from costcore.tables.columns import RECEPTIVE_FIELDS, ReceptiveFieldColumns, choose
+from costcore.tables.fit import dropped_first
 from costcore.tables.result import Result
 from costcore.tables.table import Table
 from costcore.trace.trace import Trace
@@ -351,9 +356,30 @@ def receptive_fields(trace: Trace, index: int | None = None, axes: Sequence[int]
     return ReceptiveFields(trace, followed, reported_axes(followed, axes))
 
 
-def fields_of(report: Any, input: int | None = None, axes: Sequence[int] | None = None) -> ReceptiveFields:
+def fields_of(report: Analyzed, input: int | None = None, axes: Sequence[int] | None = None) -> ReceptiveFields:
     """Return the receptive fields of a report, see :meth:`costcore.Report.receptive_field`."""
     return receptive_fields(report.trace, input, axes)
 
 
 __all__ = ["ReceptiveField", "ReceptiveFields", "fields_of", "node_name", "receptive_fields"]
+
+
+def table_of(
+    report: Analyzed,
+    columns: Sequence[str] = ReceptiveFieldColumns.DEFAULT,
+    top: int | None = None,
+    sort: str | None = None,
+    input: int | None = None,
+    axes: Sequence[int] | None = None,
+) -> Table:
+    """Return a table with one row per call that depends on the input.
+
+    Raises:
+        TypeError, ValueError: if an argument is invalid.
+    """
+    rows, chosen = fields_of(report, input, axes).rows(), choose(RECEPTIVE_FIELDS, columns)
+    if sort is not None:
+        rows = in_order(rows, choose(RECEPTIVE_FIELDS, [sort])[0], lambda row: row)
+    check_top(top)
+    lines, dropped = remarks(report.trace), dropped_first(chosen)
+    return Table("Receptive fields", chosen, rows[:top], remarks=lines, dropped_first=dropped)

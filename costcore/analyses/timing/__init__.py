@@ -6,8 +6,8 @@ ANALYSES = (
     Analysis(
         "time",
         "how long the run takes on a device at least",
-        "costcore.reports.time_report:time_of",
+        f"{__name__}.time_report:time_of",
         quantities=f"{__name__}.quantities:QUANTITIES",
-        pictures={"roofline": "costcore.reports.plots.roofline:roofline_of"},
+        pictures={"roofline": f"{__name__}.roofline_plot:roofline_of"},
     ),
 )

@@ -20,7 +20,7 @@ from costcore.trace.trace import Trace
 
 
 class Times:
-    """The times of a run on a device; :class:`costcore.reports.time_report.TimeReport` adds tables and files.
+    """The times of a run on a device; :class:`costcore.analyses.timing.time_report.TimeReport` adds tables and files.
 
     Args:
         trace: the captured run, with numbers for all sizes.

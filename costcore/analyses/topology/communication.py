@@ -8,8 +8,9 @@ and of the binary tree; an all-reduce takes the faster of the two.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from costcore.analyses.analysis import Analyzed
 from costcore.analyses.topology.link import Link, links_by_group
 from costcore.ir import Cost, Layer
 from costcore.numbers.dims import ceil_log2
@@ -68,7 +69,7 @@ def communications(trace: Trace, links: Mapping[str, Link]) -> list[Communicatio
     return [*found.values()]
 
 
-def communications_of(report: Any, links: object = None) -> list[Communication]:
+def communications_of(report: Analyzed, links: object = None) -> list[Communication]:
     """Return what each group of a run communicates; links as for :meth:`costcore.Report.time`, or none.
 
     Raises:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from costcore.analyses.memory.picture import STACK, columns_of, picture
 from costcore.errors import CostError
 from costcore.reports.data.report_data import ReportData
-from costcore.reports.html.memory_picture import STACK, columns_of, picture
 from costcore.tables.html import file_text
 from costcore.text.amounts import exact, readable
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from costcore.tables.quantity import Quantity
 
 
-def to_page(report: ReportData, columns: Sequence[str | Quantity] = (), title: str = "", made: str = "") -> str:
-    """Return the page; ``made`` is a line below its heading, other arguments as for :meth:`costcore.Report.to_html`."""
-    return to_html(report, title, columns=columns, made=made)
+def to_page(
+    report: ReportData, columns: Sequence[str | Quantity] = (), title: str = "", time: str = "", made: str = ""
+) -> str:
+    """Return the page; arguments as for :func:`costcore.reports.html.to_html`."""
+    return to_html(report, title, time, columns, made)

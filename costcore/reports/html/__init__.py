@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from html import escape
 from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+from costcore.analyses.registered import page_texts
 from costcore.analyses.registered import sections as analyses
+from costcore.errors import CostError
 from costcore.reports.html import sections
 from costcore.reports.html.about import about
 from costcore.reports.html.data import page_data
@@ -59,11 +62,17 @@ def to_html(
         time: the section of a timed run; default: none.
         columns: further quantities in the table and, if they add up, in the charts.
         made: the command that wrote the page, and the date; default: neither, so that equal reports have equal pages.
+
+    Raises:
+        CostError: if the style or the script of an analysis cannot be part of a page.
     """
     data = page_data(report, columns)
     own = map(file_text, (*STYLES, "roofline.css") if time else STYLES)
-    style = "\n".join((html.file_text("page.css"), html.file_text("tables.css"), *own))
-    script = "(() => {\n'use strict';\n" + "\n".join(map(file_text, SCRIPTS)) + "\n})();"
+    style = "\n".join((html.file_text("page.css"), html.file_text("tables.css"), *own, *page_texts("style")))
+    further = [f"{{\n{text}\n}}" for text in page_texts("script")]
+    script = "(() => {\n'use strict';\n" + "\n".join([*map(file_text, SCRIPTS), *further]) + "\n})();"
+    if re.search("</?(script|style)", style + "".join(further), re.IGNORECASE):
+        raise CostError("the style or the script of an analysis has a tag of an element that ends it on the page")
     return Template(file_text("page.html")).substitute(
         policy=policy(style, script),
         style=style,

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from costcore.ledger.caveats import call_site
+from costcore.ledger.intensity import intensity, multiply_add, peak_flops
 from costcore.ledger.ledger import SUMS, Ledger, ignored
 from costcore.ledger.module_tree import walk
 from costcore.numbers.dims import Dim, is_symbolic
 from costcore.numbers.symbolic import RANKING_SIZE, as_text, magnitude
 from costcore.reports.html.quantities import Added
-from costcore.reports.intensity import intensity, multiply_add, peak_flops
 from costcore.tables.quantity import Quantity
 from costcore.text.counted_units import per_byte, short_per_byte
 from costcore.text.escape import printable
@@ -97,7 +97,7 @@ def page_data(report: ReportData, columns: Sequence[str | Quantity] = ()) -> dic
     return {
         "model": printable(nodes[0][1]["type"]),
         "unit": {"name": unit, "perByte": per_byte(unit), "shortPerByte": short_per_byte(unit)}
-        | {"multiplyAdd": multiply_add(report)},
+        | {"multiplyAdd": multiply_add(report.trace.run.unit)},
         "totals": totals | dict(zip(added.summed, added.of_calls(ledger.calls), strict=True)),
         "measured": "seconds" in ledger.total,
         "added": added.columns(),
@@ -114,7 +114,7 @@ def page_data(report: ReportData, columns: Sequence[str | Quantity] = ()) -> dic
 def _memory(report: ReportData) -> dict[str, Any] | None:
     if report.trace.run.memory is None:
         return None
-    from costcore.reports.html.memory import memory_data
+    from costcore.analyses.memory.section import memory_data
 
     return memory_data(report)
 

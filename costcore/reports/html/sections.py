@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from costcore.ledger.caveats import n_assumptions, remarks_on_mode, uncounted_operators
+from costcore.ledger.intensity import intensity, multiply_add, total_peak_flops
 from costcore.numbers.dims import Dim, is_symbolic
 from costcore.numbers.symbolic import as_text
-from costcore.reports.intensity import intensity, multiply_add, total_peak_flops
 from costcore.tables.html import card, text
 from costcore.text.amounts import exact, readable
 from costcore.text.counted_units import per_byte
@@ -59,7 +59,7 @@ def totals(report: ReportData) -> str:
         _amount_card("Parameters", n_params, "flops", note),
         _amount_card("Bytes read", total["mread"], "bytes"),
         _amount_card("Bytes written", total["mwrite"], "bytes"),
-        card(text(per_byte(unit)), _intensity(report), f"arithmetic intensity{multiply_add(report)}"),
+        card(text(per_byte(unit)), _intensity(report), f"arithmetic intensity{multiply_add(unit)}"),
         card("Calls", exact(total["n_layers"]), _uncounted_note(report)),
     ]
     if "mcomm" in total:
@@ -136,11 +136,6 @@ def basis(report: ReportData) -> str:
     )
 
 
-def bytes_card(title: str, value: Dim, note: str) -> str:
-    """Return a card of an amount of memory; the note begins with the exact bytes."""
-    return card(title, readable(value, "bytes"), f"{exact(value)} B, {note}")
-
-
 def _amount_card(title: str, value: Dim, kind: str, note: str = "") -> str:
     if is_symbolic(value):
         return card(title, as_text(value), note, is_expression=True)
@@ -157,7 +152,7 @@ def _amount(value: Dim) -> str:
 
 
 def _intensity(report: ReportData) -> str:
-    ratio = intensity(total_peak_flops(report), report.ledger.total["mrw"])
+    ratio = intensity(total_peak_flops(report.ledger), report.ledger.total["mrw"])
     if ratio is None:
         return "–"
     whole, _, decimals = rounded(ratio, 3).partition(".")

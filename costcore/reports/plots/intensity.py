@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from costcore.ledger.intensity import multiply_add, peak_flops
 from costcore.reports.data.report_data import ReportData
-from costcore.reports.intensity import multiply_add, peak_flops
 from costcore.reports.plots.colors import colors_of, keys
 from costcore.tables.pictures.amounts import check_numbers
 from costcore.tables.pictures.picture import Picture
@@ -44,7 +44,7 @@ def _dots(report: ReportData, rows: list[tuple[str, str, int, int]], theme: Them
     xs, ys, ops = zip(*points, strict=True)
     unit = report.trace.run.unit
     x_title = f"Bytes read and written (dotted lines: {per_byte(unit)})"
-    axes.set(xscale="log", yscale="log", xlabel=x_title, ylabel=unit + multiply_add(report))
+    axes.set(xscale="log", yscale="log", xlabel=x_title, ylabel=unit + multiply_add(report.trace.run.unit))
     size, is_many = max(6, 40 - len(points) // 50), len(points) > MANY
     found = [colors.get(op, theme.gray) for op in ops]
     axes.scatter(xs, ys, s=size, c=found, alpha=0.8, linewidths=0, rasterized=is_many)

@@ -9,7 +9,7 @@ from math import ceil
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from costcore.reports.intensity import intensity
+from costcore.ledger.intensity import intensity
 from costcore.studies.serving.cached_model import Latent
 from costcore.studies.serving.experts import not_expected, not_needed
 from costcore.studies.serving.latents import attended

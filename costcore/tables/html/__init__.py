@@ -9,10 +9,12 @@ from importlib.resources import files
 from string import Template
 
 from costcore._version import __version__
+from costcore.numbers.dims import Dim
 from costcore.tables.answer import Answer
 from costcore.tables.html_table import table_of
 from costcore.tables.overview.figures import figures_of
 from costcore.tables.table_data import TableData
+from costcore.text.amounts import exact, readable
 from costcore.text.escape import printable
 
 STYLES = ("page.css", "tables.css", "result.css")
@@ -90,6 +92,11 @@ def card(title: str, value: str, note: str, is_expression: bool = False) -> str:
     """Return a card: a title, a value, and a note in small print."""
     long = " class='long'" if is_expression or len(value) > MAX_LARGE_VALUE else ""
     return f"<div class='card'><dt>{title}</dt><dd{long}>{text(value)}</dd><dd class='note'>{text(note)}</dd></div>"
+
+
+def bytes_card(title: str, value: Dim, note: str) -> str:
+    """Return a card of an amount of memory; the note begins with the exact bytes."""
+    return card(title, readable(value, "bytes"), f"{exact(value)} B, {note}")
 
 
 def _section(part: TableData) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import re
 
 import pytest
 
@@ -17,6 +20,8 @@ from costcore.tables.answer import Answer, Figure
 from costcore.tables.pictures.picture import Picture
 from costcore.tables.quantity import Quantity
 from costcore.tables.result import Result
+from costcore.tables.table import Table
+from costcore.text.table import Column
 from tests.core.toy_networks import nested_report
 
 
@@ -27,7 +32,10 @@ class Doubled(Result):
         self.macs = macs
 
     def _answer(self):
-        return Answer("Doubled", [Figure("doubled", "Doubled MACs", 2 * self.macs, "count")])
+        columns = [Column("name", "Name"), Column("macs", "MACs", "count")]
+        rows = [{"name": f"part {n}", "macs": n * self.macs} for n in (1, 3, 2)]
+        figure = Figure("doubled", "Doubled MACs", 2 * self.macs, "count")
+        return Answer("Doubled", [figure], [Table("By part", columns, rows)])
 
 
 def doubled(report, factor=1):
@@ -46,6 +54,10 @@ def data(report):
     return {"doubled": 2 * report.ledger.total["macs"]}
 
 
+STYLE = "#doubled { color: green }"
+ENDS = "</SCRIPT><p>"
+SCRIPT = "document.getElementById('doubled').title = 'twice';"
+
 QUANTITIES = [
     Quantity("doubled", "Doubled", "count", "twice the MACs", lambda ledger: [2 * c.macs for _, c in ledger.counted])
 ]
@@ -56,6 +68,8 @@ ANALYSIS = Analysis(
     f"{__name__}:doubled",
     quantities=f"{__name__}:QUANTITIES",
     section=f"{__name__}:section",
+    style=f"{__name__}:STYLE",
+    script=f"{__name__}:SCRIPT",
     pictures={"dots": f"{__name__}:draw"},
     view=View("twice the MACs, in one line"),
     data=f"{__name__}:data",
@@ -108,6 +122,41 @@ def test_every_place_reads_it(toy, registered, tmp_path, capsys):
     assert "Doubled MACs" in capsys.readouterr().out
 
 
+def test_its_view_takes_the_options_of_tables(toy, registered, tmp_path, capsys):
+    """The parts have 1, 3 and 2 times 54 MACs."""
+    registered(ANALYSIS)
+    path = tmp_path / "report.json"
+    nested_report(toy).to_json(path)
+    assert main([str(path), "--doubled", "--sort", "macs", "--top", "1", "--columns", "macs,name"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["|", "MACs", "|", "Name", "|"] in lines
+    assert ["|", "162", "|", "part", "3", "|"] in lines and ["|", "162", "|", "others", "|"] in lines
+    assert not any("2" in line for line in lines)
+    with pytest.raises(SystemExit):
+        main([str(path), "--doubled", "--sort", "bytes"])
+    assert "unknown column 'bytes' (expected name, macs)" in capsys.readouterr().err
+
+
+def test_its_style_and_script_are_part_of_the_page(toy, registered):
+    registered(ANALYSIS)
+    page = nested_report(toy).to_html()
+    (digest,) = set(re.findall(r"script-src '(sha256-[^']+)'", page))
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    assert SCRIPT in script and STYLE in page
+    assert digest == f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+    registered(ANALYSIS._replace(name="broken", pictures={}, quantities="", script=f"{__name__}:ENDS"))
+    with pytest.raises(CostError, match="a tag of an element that ends it"):
+        nested_report(toy).to_html()
+
+
+def test_an_unknown_analysis_is_named_with_those_of_every_package(toy, registered):
+    registered(ANALYSIS)
+    with pytest.raises(CostError, match="unknown analysis 'double'") as error:
+        nested_report(toy).analysis("double")
+    assert "of costcore: conventions, fusion, " in str(error.value) and "Did you mean 'doubled'?" in str(error.value)
+    assert f"of {__name__.partition('.')[0]}: doubled" in str(error.value)
+
+
 def test_without_the_plug_in_nothing_is_left_of_it(toy):
     report = nested_report(toy)
     assert "analyses" not in report.to_dict() and "id='doubled'" not in report.to_html()
@@ -127,8 +176,16 @@ def test_two_of_one_name_or_of_one_picture_are_an_error(registered):
 def test_every_path_that_ours_state_can_be_imported():
     for each in analyses().values():
         view = each.view or View("")
-        paths = (each.compute, each.quantities, each.section, each.data, *each.pictures.values())
-        for path in filter(None, (*paths, view.show, view.columns, view.column_sets)):
+        paths = (
+            each.compute,
+            each.quantities,
+            each.section,
+            each.style,
+            each.script,
+            each.data,
+            *each.pictures.values(),
+        )
+        for path in filter(None, (*paths, view.table, view.columns, view.column_sets)):
             assert imported(path) is not None
 
 

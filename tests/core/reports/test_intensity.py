@@ -6,8 +6,8 @@ import re
 import pytest
 import sympy
 
+from costcore.analyses.timing.roofline import dots_of
 from costcore.reports.html.data import page_data
-from costcore.reports.html.roofline import dots_of
 from tests.core import html_reports
 from tests.core.analyses.conventions.test_words import view_of
 from tests.core.analyses.timing.toy_device import TOY

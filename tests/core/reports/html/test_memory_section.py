@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from costcore.analyses.memory.picture import HEADROOM, MOST_COLUMNS, Moment, columns_of, picture
 from costcore.analyses.memory.report import Memory
 from costcore.reports.html import to_html
-from costcore.reports.html.memory_picture import HEADROOM, MOST_COLUMNS, Moment, columns_of, picture
 from costcore.trace.memory_ledger import Block, MemoryLedger
 from tests.core import html_reports
 from tests.core.reports.html.test_page_text import Page

@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 from costcore import CostError
+from costcore.analyses.timing.roofline import dots_of, legend, picture, roofs_of
+from costcore.analyses.timing.section import time_section
 from costcore.reports.html import to_html
-from costcore.reports.html.roofline import dots_of, legend, picture, roofs_of
-from costcore.reports.html.time_section import time_section
 from costcore.text.durations import duration
 from tests.core import html_reports
 from tests.core.analyses.timing.toy_calibration import calibrated_device
@@ -138,6 +138,6 @@ def test_a_device_without_calibration_has_no_column_of_it():
 
 
 def test_a_network_of_very_many_equal_calls_has_dots(monkeypatch):
-    monkeypatch.setattr("costcore.reports.html.roofline.LEAST_SHARE", 0.1)
+    monkeypatch.setattr("costcore.analyses.timing.roofline.LEAST_SHARE", 0.1)
     time = net(*(relu(f"r{i}", 1000) for i in range(20))).time(TOY)  # each has a twentieth of the time
     assert len(dots_of(time)) == 20

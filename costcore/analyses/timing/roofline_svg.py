@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from costcore.analyses.timing.roofline import AXES, MOST_DRAWN, dots_of, label_of, legend, roofs_of, shapes
 from costcore.analyses.timing.times import Times
 from costcore.errors import CostError
-from costcore.reports.html.roofline import AXES, MOST_DRAWN, dots_of, label_of, legend, roofs_of, shapes
 from costcore.tables.html import text
 
 WIDTH, HEIGHT, LINE = 900, 400, 20

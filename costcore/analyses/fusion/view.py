@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import IO, Any
+from typing import Any
 
 from costcore.analyses.fusion.fused_trace import fused_trace
+from costcore.analyses.fusion.group_rows import FUSED, UNFUSED, FusedColumns, group_rows, unfused
 from costcore.analyses.fusion.groups import Group, groups_of
 from costcore.numbers.symbolic import as_text
-from costcore.reports.data.fused_groups import FUSED, UNFUSED, FusedColumns, group_rows, unfused
 from costcore.tables.answer import Answer
 from costcore.tables.arranged import Arranged
 from costcore.tables.cells import TableRow
@@ -18,7 +18,8 @@ from costcore.tables.fit import dropped_first
 from costcore.tables.quantity import Quantity
 from costcore.tables.result import OfReport
 from costcore.tables.table import Table
-from costcore.text.targets import Target, save
+from costcore.tables.table_method import writes_table
+from costcore.text.targets import Target
 
 
 class FusedView(OfReport):
@@ -76,17 +77,8 @@ class FusedView(OfReport):
         """Return this view with values for symbolic dimensions; arguments as for :meth:`costcore.Report.subs`."""
         return FusedView(self.original.subs(values, **named), self.level)
 
-    def show_report(
-        self,
-        ost: IO[str] | None = None,
-        mode: str | None = None,
-        unit: str | None = "autoaligned",
-        columns: Sequence[str] = FusedColumns.DEFAULT,
-        n_digits: int | None = 3,
-        *,
-        sort: str | None = None,
-        top: int | None = None,
-    ) -> None:
+    @writes_table(FusedColumns.DEFAULT, elsewhere="csv")
+    def show_report(self, columns: Sequence[str], top: int | None, sort: str | None = None) -> Table:
         """Write a table with one row per group, and the total; arguments as for :meth:`costcore.Report.show_report`.
 
         Groups of free calls (views) are omitted. ``unfused_mrw`` are the bytes that the calls of a group read and write
@@ -96,20 +88,18 @@ class FusedView(OfReport):
         arranged = Arranged(report.ledger, FUSED, columns, sort, [unfused(self.original)])
         rows = arranged.rows(self._rows, top, "names")
         shown = in_unit(arranged.columns, report.trace.run.unit)
-        table = Table(
+        return Table(
             *("Groups", shown, rows[:-1]),
             total=rows[-1],
             remarks=[*arranged.remarks, *report.remarks],
             unit=report.trace.run.unit,
             dropped_first=dropped_first(shown, FusedColumns.SETS, labels=2),
         )
-        table.write(ost, mode, unit, n_digits, "csv")
 
     def to_html(self, target: Target = None, title: str = "", columns: Sequence[str | Quantity] = ()) -> str:
         """Return a page as :meth:`costcore.Report.to_html` does, with a column of bytes without fusion."""
-        from costcore.reports.html import to_html
-
-        return save(to_html(self.report, title, columns=[unfused(self.original), *columns]), target)
+        page: str = self.report.to_html(target, title, [unfused(self.original), *columns])
+        return page
 
     @cached_property
     def _rows(self) -> list[TableRow]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
+from costcore.analyses.analysis import Analyzed
 from costcore.analyses.timing.calibrated import plus_minus
 from costcore.analyses.timing.remarks import time_remarks
 from costcore.analyses.timing.request import times_of
@@ -21,14 +22,15 @@ from costcore.analyses.timing.time_rows import (
     total_of,
 )
 from costcore.analyses.timing.times import Times
-from costcore.reports.data.report_data import ReportData
 from costcore.tables.answer import Answer, Figure
 from costcore.tables.columns import choose
 from costcore.tables.fit import dropped_first
 from costcore.tables.result import Result
 from costcore.tables.table import Table
+from costcore.tables.table_method import writes_table
 from costcore.text.table import Column
 from costcore.text.targets import Target, save
+from costcore.trace.trace import Trace
 
 if TYPE_CHECKING:
     from costcore.analyses.devices.device import Device
@@ -43,7 +45,12 @@ class TimeReport(Result, Times):
 
     A bound says that no program with these groups takes less, whatever its kernels are. Usual programs take several
     times as long: see the documentation page "How long will it take". Groups run one after the other.
+
+    Attributes:
+        make_report: makes the report of a trace, whose page :meth:`to_html` writes.
     """
+
+    make_report: Callable[[Trace], Any]
 
     @property
     def remarks(self) -> list[str]:
@@ -72,17 +79,8 @@ class TimeReport(Result, Times):
         """Return one entry per group, in order of execution."""
         return entries(self)
 
-    def show_report(
-        self,
-        ost: IO[str] | None = None,
-        mode: str | None = None,
-        unit: str | None = "autoaligned",
-        columns: Sequence[str] | None = None,
-        n_digits: int | None = 3,
-        *,
-        sort: str | None = None,
-        top: int | None = None,
-    ) -> None:
+    @writes_table(elsewhere="csv")
+    def show_report(self, top: int | None, columns: Sequence[str] | None = None, sort: str | None = None) -> Table:
         """Write a table with one row per group of calls, and the total.
 
         Args:
@@ -100,30 +98,23 @@ class TimeReport(Result, Times):
         order = None if sort is None else choose(TIMES, [sort])[0]
         rows = arranged(entries(self), order, top)
         chosen = choose(TIMES, columns or TimeColumns.of(self))
-        self._table(chosen, rows, TimeColumns.SETS).write(ost, mode, unit, n_digits, "csv")
+        return self._table(chosen, rows, TimeColumns.SETS)
 
+    @writes_table(elsewhere="csv")
     def show_summary_report(
-        self,
-        ost: IO[str] | None = None,
-        mode: str | None = None,
-        unit: str | None = "autoaligned",
-        columns: Sequence[str] | None = None,
-        n_digits: int | None = 3,
-        *,
-        sort: str | None = None,
-        top: int | None = None,
-    ) -> None:
+        self, top: int | None, columns: Sequence[str] | None = None, sort: str | None = None
+    ) -> Table:
         """Write a table with one row per type of the main call of a group; arguments as for :meth:`show_report`."""
         order = None if sort is None else choose(TIMES_BY_TYPE, [sort])[0]
         rows = arranged(summary(self), order, top)
         chosen = choose(TIMES_BY_TYPE, columns or TimeSummaryColumns.of(self))
-        self._table(chosen, rows, TimeSummaryColumns.SETS).write(ost, mode, unit, n_digits, "csv")
+        return self._table(chosen, rows, TimeSummaryColumns.SETS)
 
     def _table(self, columns: Sequence[Column], rows: Sequence[Any], sets: Sequence[Sequence[str]]) -> Table:
         dropped = dropped_first(columns, sets)
         return Table("Time", columns, rows, total=total_of(self), remarks=self.remarks, dropped_first=dropped)
 
-    def compare(self, *measured: ReportData) -> TimeComparison:
+    def compare(self, *measured: Analyzed) -> TimeComparison:
         """Return the measured time of runs of the same model beside the bound and the calibrated time.
 
         ::
@@ -185,10 +176,10 @@ class TimeReport(Result, Times):
         Raises:
             OSError: if the path cannot be written.
         """
-        from costcore.reports.html import to_html
-        from costcore.reports.html.time_section import time_section
+        from costcore.analyses.timing.section import time_section
 
-        return save(to_html(ReportData(self.trace), title, time_section(self)), target)
+        page: str = self.make_report(self.trace).export("page", target, title=title, time=time_section(self))
+        return page
 
     def to_svg(self, target: Target = None) -> str:
         """Return the roofline as an SVG picture, and write it to ``target`` (a path or a stream) if given.
@@ -197,11 +188,13 @@ class TimeReport(Result, Times):
             CostError: if no group of the run has operations and bytes.
             OSError: if the path cannot be written.
         """
-        from costcore.reports.exports.roofline_svg import roofline_svg
+        from costcore.analyses.timing.roofline_svg import roofline_svg
 
         return save(roofline_svg(self), target)
 
 
-def time_of(report: ReportData, device: str | PathLike[str] | Device, **options: Any) -> TimeReport:
+def time_of(report: Analyzed, device: str | PathLike[str] | Device, **options: Any) -> TimeReport:
     """Return how long a run takes on a device at least; arguments as for :meth:`costcore.Report.time`."""
-    return times_of(TimeReport, report.trace, device, **options)
+    times = times_of(TimeReport, report.trace, device, **options)
+    times.make_report = type(report)
+    return times

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from costcore.analyses.memory.arena_report import Arena, Slot
+from costcore.analyses.analysis import Analyzed
+from costcore.analyses.memory.arena_report import Arena, Slot, arena_of
+from costcore.analyses.memory.section import UNFUSED
 from costcore.counting.substitution import symbols_in
 from costcore.errors import ArenaError
 from costcore.numbers.dims import Dim
-from costcore.reports.html.memory import UNFUSED
-from costcore.reports.html.sections import bytes_card
-from costcore.tables.html import text
+from costcore.tables.html import bytes_card, text
 from costcore.text.amounts import exact
-
-if TYPE_CHECKING:
-    from costcore.reports.data.report_data import ReportData
 
 MOST_CALLS = 20_000
 """Runs of more calls have no picture: they would make the page slow."""
@@ -26,14 +21,14 @@ WIDTH, HEIGHT = 1000, 300
 """The size of the picture in its own units."""
 
 
-def arena_section(report: ReportData) -> str:
+def arena_section(report: Analyzed) -> str:
     """Return the section with the memory of an inference run; empty if there is none, as for a training step."""
     if not report.trace.records or len(report.trace) > MOST_CALLS:
         return ""
     if symbols_in(report.trace):
         return _section("<p class='note'>A layout needs numbers for the symbolic sizes, as from report.subs(…).</p>")
     try:
-        arena = report.arena()
+        arena = arena_of(report)
         if arena.peak == 0 or arena.symbols:
             return ""
         content = f"<dl class='cards'>{_cards(arena)}</dl>{_picture(arena)}"

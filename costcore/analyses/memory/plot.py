@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from costcore.analyses.memory.report import Memory
-from costcore.reports.data.report_data import ReportData
-from costcore.reports.html.memory_picture import STACK, Moment, columns_of
+from costcore.analyses.analysis import Analyzed
+from costcore.analyses.memory.picture import STACK, Moment, columns_of
+from costcore.analyses.memory.report import Memory, memory_of
 from costcore.tables.pictures.amounts import in_units
 from costcore.tables.pictures.picture import Picture
 from costcore.tables.pictures.theme import Theme, add_legend, axes_of, label
@@ -16,13 +16,13 @@ COLORS = {"parameter": 0, "buffer": 4, "optimizer": 2, "gradient": 3, "output": 
 """The color of each kind, as on the page; inputs are gray."""
 
 
-def memory(report: ReportData, theme: Theme) -> Picture:
+def memory(report: Analyzed, theme: Theme) -> Picture:
     """Return a stacked area per kind; rows are the index of the call, the live bytes, and those of every kind.
 
     Raises:
         CostError: if memory was not recorded.
     """
-    found: Memory = report.analysis("memory")
+    found = memory_of(report)
     moments = columns_of(found, report.trace.calls)
     kinds = [kind for kind in STACK if any(kind in moment.by_kind for moment in moments)]
     rows = [(each.call, each.live, *(each.by_kind.get(kind, 0) for kind in kinds)) for each in moments]

@@ -9,10 +9,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from costcore.ir import Cost
-from costcore.ledger.ledger import flops_of, multiplied
+from costcore.ledger.ledger import Ledger, flops_of, multiplied
 from costcore.numbers.dims import Dim, is_symbolic
 from costcore.numbers.symbolic import expanded_sum
-from costcore.reports.data.report_data import ReportData
 from costcore.trace.call import Call
 from costcore.trace.run import FLOPS
 
@@ -30,11 +29,11 @@ def peak_flops(call: Call, cost: Cost) -> Dim:
     return multiplied(flops_of(cost, False), call.times)
 
 
-def total_peak_flops(report: ReportData) -> Dim:
+def total_peak_flops(ledger: Ledger) -> Dim:
     """Return the sum over all counted calls."""
-    return expanded_sum(peak_flops(call, cost) for call, cost in report.ledger.counted)
+    return expanded_sum(peak_flops(call, cost) for call, cost in ledger.counted)
 
 
-def multiply_add(report: ReportData) -> str:
+def multiply_add(unit: str) -> str:
     """Return :data:`MULTIPLY_ADD` in parentheses; empty for another convention, which has one price."""
-    return f" ({MULTIPLY_ADD})" if report.trace.run.unit == FLOPS else ""
+    return f" ({MULTIPLY_ADD})" if unit == FLOPS else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from costcore.reports.data.report_data import ReportData
+from costcore.analyses.analysis import Analyzed
 from costcore.tables.cells import TableRow
 from costcore.tables.columns import SHARES, by_key, preset
 from costcore.tables.quantity import Quantity
@@ -36,7 +36,7 @@ class FusedColumns:
     SETS = (DEFAULT, DEFAULT_AND_PERCENT, ALL)
 
 
-def unfused(original: ReportData) -> Quantity:
+def unfused(original: Analyzed) -> Quantity:
     """Return the bytes that calls read and write in a report without fusion."""
     doc = "bytes read and written if each call runs by itself"
     return Quantity(
@@ -44,7 +44,7 @@ def unfused(original: ReportData) -> Quantity:
     )
 
 
-def group_rows(fused: ReportData) -> list[TableRow]:
+def group_rows(fused: Analyzed) -> list[TableRow]:
     """Return a row for every group that computes, reads or writes anything, numbered from 1.
 
     Args:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import IO, Any
 
 from costcore.analyses.timing.remarks import FUSIONS, MEANING, UNCALIBRATED, unknown_rates
+from costcore.analyses.timing.time_report import TimeReport
 from costcore.analyses.timing.time_rows import total_of
 from costcore.ledger.caveats import remarks
-from costcore.reports.time_report import TimeReport
 from costcore.tables.table import Table
 from costcore.text.table import Column
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
+from costcore.analyses.analysis import Analyzed
+from costcore.analyses.timing.request import times_of
+from costcore.analyses.timing.roofline import Dot, dots_of, roofs_of
 from costcore.analyses.timing.times import Times
-from costcore.reports.html.roofline import Dot, dots_of, roofs_of
-from costcore.reports.intensity import MULTIPLY_ADD
+from costcore.ledger.intensity import MULTIPLY_ADD
 from costcore.tables.pictures.picture import Picture
 from costcore.tables.pictures.theme import Theme, add_legend, axes_of, label
 
@@ -18,9 +20,9 @@ COLORS = {"matrix": 0, "vector": 1, "special": 5, "dram": 2, "cache": 4}
 """The color of what binds, as on the page."""
 
 
-def roofline_of(report: Any, theme: Theme, device: Any, **options: Any) -> Picture:
+def roofline_of(report: Analyzed, theme: Theme, device: Any, **options: Any) -> Picture:
     """Return the roofline of a report on a device; options as for :meth:`costcore.Report.time`."""
-    return roofline(report.time(device, **options), theme)
+    return roofline(times_of(Times, report.trace, device, **options), theme)
 
 
 def roofline(times: Times, theme: Theme) -> Picture:

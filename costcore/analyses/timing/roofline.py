@@ -11,8 +11,8 @@ from costcore.analyses.devices.device import TF32
 from costcore.analyses.timing.group_time import GroupTime
 from costcore.analyses.timing.times import Times
 from costcore.analyses.timing.work import arithmetic_dtype, may_round, product_dtype
+from costcore.ledger.intensity import MULTIPLY_ADD, intensity, peak_flops
 from costcore.ledger.ledger import flops_of
-from costcore.reports.intensity import MULTIPLY_ADD, intensity, peak_flops
 from costcore.tables.html import text
 from costcore.text.durations import duration
 

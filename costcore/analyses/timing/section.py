@@ -8,9 +8,9 @@ from typing import Any
 
 from costcore.analyses.timing.calibrated import plus_minus
 from costcore.analyses.timing.remarks import FUSIONS, time_remarks
+from costcore.analyses.timing.roofline import picture
 from costcore.analyses.timing.time_rows import summary, total_of
 from costcore.analyses.timing.times import Times
-from costcore.reports.html.roofline import picture
 from costcore.tables.html import card, text
 from costcore.text.amounts import exact
 from costcore.text.durations import duration

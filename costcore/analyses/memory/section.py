@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from costcore.analyses.memory.report import Memory
+from costcore.analyses.analysis import Analyzed
+from costcore.analyses.memory.picture import STACK, Moment, columns_of, picture
+from costcore.analyses.memory.report import Memory, memory_of
 from costcore.analyses.memory.rows import memory_rows
-from costcore.reports.html.memory_picture import STACK, Moment, columns_of, picture
-from costcore.reports.html.sections import bytes_card
 from costcore.tables.columns import BLOCKS, MemoryColumns, choose
-from costcore.tables.html import text
+from costcore.tables.html import bytes_card, text
 from costcore.tables.tabulate import tabulate
 from costcore.text.amounts import exact, readable
-
-if TYPE_CHECKING:
-    from costcore.reports.data.report_data import ReportData
 
 UNFUSED = "The memory is that of a run without fusion."
 
@@ -25,11 +22,11 @@ MOST_BLOCKS = 100
 COLUMNS = (*MemoryColumns.DEFAULT, "born", "dies")
 
 
-def memory_section(report: ReportData) -> str:
+def memory_section(report: Analyzed) -> str:
     """Return the section; empty if memory was not recorded."""
-    memory = report.memory
-    if memory is None:
+    if report.trace.run.memory is None:
         return ""
+    memory = memory_of(report)
     columns = columns_of(memory, report.trace.calls)
     drawn = _figure(memory, columns, report) if columns and memory.peak else ""
     unfused = [] if report.trace.run.fusion is None else [UNFUSED]
@@ -41,10 +38,9 @@ def memory_section(report: ReportData) -> str:
     )
 
 
-def memory_data(report: ReportData) -> dict[str, Any] | None:
+def memory_data(report: Analyzed) -> dict[str, Any] | None:
     """Return the columns of the picture for the page's script, exact numbers as text; None if there is no picture."""
-    memory = report.memory
-    columns = [] if memory is None else columns_of(memory, report.trace.calls)
+    columns = [] if report.trace.run.memory is None else columns_of(memory_of(report), report.trace.calls)
     if not columns:
         return None
     kinds = [kind for kind in STACK if any(kind in column.by_kind for column in columns)]
@@ -63,7 +59,7 @@ def _cards(memory: Memory) -> str:
     return "\n".join(cards)
 
 
-def _figure(memory: Memory, columns: Sequence[Moment], report: ReportData) -> str:
+def _figure(memory: Memory, columns: Sequence[Moment], report: Analyzed) -> str:
     calls = report.trace.calls
     keys = "".join(
         f"<span><svg class='key' viewBox='0 0 1 1' aria-hidden='true'><rect class='{kind}' width='1' height='1'/></svg>"
