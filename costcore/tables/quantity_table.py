@@ -33,7 +33,8 @@ def quantities() -> Table:
         }
         for each in registered().values()
     ]
-    return Table("Quantities", COLUMNS, rows, dropped_first=("certainty", "kind", "needs", "of"))
+    dropped = ("certainty", "kind", "needs", "of")
+    return Table("Quantities", COLUMNS, rows, most=len(rows), dropped_first=dropped)
 
 
 def _known_of(quantity: Quantity) -> str:

@@ -104,7 +104,7 @@ def test_tables_have_the_total_and_leave_out_what_is_unknown(by, mode):
 def test_the_csv_by_family_by_hand():
     """The whole run reads 8,004,000 bytes, of which 1 MB may be in the cache: 7.004 µs of 15.004 µs."""
     out = StringIO()
-    compared((6e-6, 4e-9, 9e-6)).show(out, "csv", n_digits=1)
+    compared((6e-6, 4e-9, 9e-6)).show(out, "csv", n_digits=1, by="family")
     assert out.getvalue().splitlines() == [
         "Family,# Groups,Measured µs,Measured (%),Bound µs,Of measured (%)",
         "linear (other operands),2,15.0,100.0%,6.0,40.1%",
