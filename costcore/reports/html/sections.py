@@ -10,7 +10,7 @@ from costcore.ledger.caveats import n_assumptions, remarks_on_mode, uncounted_op
 from costcore.ledger.intensity import intensity, multiply_add, total_peak_flops
 from costcore.numbers.dims import Dim, is_symbolic
 from costcore.numbers.symbolic import as_text
-from costcore.tables.html import card, text
+from costcore.tables.html import bytes_card, card, text
 from costcore.text.amounts import exact, readable
 from costcore.text.counted_units import per_byte
 from costcore.text.units import rounded
