@@ -43,7 +43,7 @@ def one_stream(ost: IO[str] | None, dst: IO[str] | None) -> IO[str] | None:
 
 
 def in_color(mode: str, stream: IO[str]) -> str:
-    """Return ``table`` for ``color`` if the stream is no terminal with colors, else the mode.
+    """Return ``table`` for ``color`` unless the stream is a terminal with colors, else the mode.
 
     ``NO_COLOR`` disables colors (https://no-color.org).
     """
