@@ -3,7 +3,9 @@
 ``python benchmarks/sweep.py [--models N] [--only PART ...]`` prints Markdown tables. The models are variants of
 MobileNetV2 of 50 to 150 calls on an image of 224 x 224, each of other widths, in one process with one thread; the tools
 take turns, and making a model is measured apart and left out. ``long`` counts many models, in tenths. ``jobs`` compares
-two processes with one by the clock. A tool that is not installed is left out.
+two processes with one by the clock. ``tiny`` counts many models of two layers, end to end, with one and two processes:
+by the clock, and in CPU time of the process that hands out the work and of those that do it, which other programs on
+the machine disturb less. A tool that is not installed is left out.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ import gc
 import io
 import logging
 import os
+import resource
 import sys
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +30,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from costcore import estimate
+from costcore import estimate, sweep
 from costcore.studies.sweeps.engine import rows
 from costcore.studies.sweeps.row import Settings
 from costcore.studies.sweeps.sweep import variants as grid_of
@@ -176,7 +180,46 @@ def jobs(n: int) -> None:
     print(f"\ntwo processes are faster by {rates[2] / rates[1]:.2f}")
 
 
-PARTS = {"compare": (compare, 40), "long": (long, 200), "jobs": (jobs, 200)}
+def make_tiny(width: int) -> nn.Module:
+    """A model of two layers, as few as a row can have."""
+    return nn.Sequential(nn.Linear(8, 1 + width % 64), nn.ReLU())
+
+
+def tiny(n: int) -> None:
+    """CPU time per row of handing out and of computing, and the speed-up that it allows."""
+    print(f"\n{n} models of two layers\n\n| processes | seconds | rows per second | ms of CPU: hands out | computes |")
+    print("|---:|---:|---:|---:|---:|")
+    walls, costs = {}, (0.0, 0.0)
+    for processes in (1, 2):
+        with TemporaryDirectory() as folder:
+            start, cpu, below = time.perf_counter(), time.process_time(), cpu_of_children()
+            sweep(
+                f"{__file__}:make_tiny",
+                {"width": range(n)},
+                (1, 8),
+                columns=["macs"],
+                jobs=processes,
+                output=f"{folder}/rows.csv",
+            )
+            walls[processes] = time.perf_counter() - start
+        costs = (1000 * (time.process_time() - cpu) / n, 1000 * (cpu_of_children() - below) / n)
+        print(
+            f"| {processes} | {walls[processes]:.1f} | {n / walls[processes]:.0f} | {costs[0]:.2f} | {costs[1]:.2f} |"
+        )
+    handed, computed = costs
+    allowed = max(handed, computed) / max(handed, (handed + computed) / 2)  # on one core each; then all on two
+    print(
+        f"\ntwo processes were faster by {walls[1] / walls[2]:.2f}; the CPU time allows {allowed:.2f} on two idle cores"
+    )
+
+
+def cpu_of_children() -> float:
+    """Return the CPU time of processes beside this one that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+PARTS = {"compare": (compare, 40), "long": (long, 200), "jobs": (jobs, 200), "tiny": (tiny, 10_000)}
 
 
 def main() -> None:

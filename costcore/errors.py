@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 CHECKPOINT_SUFFIXES = (".bin", ".ckpt", ".pt", ".pth", ".safetensors")
@@ -23,6 +24,22 @@ class CostError(ValueError):
 
 class FileError(CostError, OSError):
     """A file that a user named and that cannot be read; the message includes its path and the reason."""
+
+
+class MissingOperandError(CostError, KeyError, IndexError):
+    """An operand that a layer does not have, such as one of a saved report that was edited.
+
+    Args:
+        op: the operator of the layer.
+        operand: the name of the operand.
+        has: the names of those that it has.
+    """
+
+    def __init__(self, op: str, operand: str, has: Iterable[str]) -> None:
+        super().__init__(f"operator {op!r} has no {operand!r} (it has {', '.join(has) or 'none'})")
+
+    def __str__(self) -> str:  # that of KeyError is a repr
+        return str(self.args[0])
 
 
 class IncompleteReportError(CostError):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from math import prod
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
+from costcore.errors import MissingOperandError
 from costcore.numbers.dims import Dim, as_dim, ceil_div, ceil_log2, gcd, is_symbolic, maximum, minimum
 
 __all__ = [
@@ -166,7 +167,10 @@ class Layer:
         object.__setattr__(self, "attrs", frozen(attrs or {}))
 
     def __getitem__(self, operand: str) -> Tensor:
-        return self.inputs[operand]
+        try:
+            return self.inputs[operand]
+        except KeyError:
+            raise MissingOperandError(self.op, operand, self.inputs) from None
 
     def __contains__(self, operand: str) -> bool:
         return operand in self.inputs
@@ -178,6 +182,8 @@ class Layer:
     @property
     def out(self) -> Tensor:
         """The first output."""
+        if not self.outputs:
+            raise MissingOperandError(self.op, "output", ())
         return self.outputs[0]
 
     @property

@@ -3,7 +3,7 @@ import pickle
 import pytest
 import sympy
 
-from costcore import Layer, Operations, Tensor
+from costcore import CostError, Layer, Operations, Tensor
 from costcore.numbers.dims import as_dim, ceil_div, ceil_log2, maximum, minimum
 from costcore.numbers.symbolic import degree, quotient
 
@@ -111,3 +111,13 @@ def test_the_degree_is_that_of_the_longest_product():
     assert [degree(d) for d in (5, sympy.Integer(5), n, n * m, n**3 * m + n, (n + m) ** 2 // 3)] == [0, 0, 1, 2, 4, 2]
     assert degree(sympy.Max(n, 2 * n * m)) == 2
     assert degree(2**n) > 16
+
+
+def test_an_operand_that_a_layer_lacks_is_an_error_that_names_it():
+    layer = Layer("attention", {"x": Tensor((2, 3)), "k": Tensor((2, 3))})
+    with pytest.raises(CostError, match=r"^operator 'attention' has no 'q' \(it has x, k\)$") as caught:
+        layer["q"]
+    assert isinstance(caught.value, KeyError)
+    with pytest.raises(CostError, match=r"^operator 'attention' has no 'output' \(it has none\)$") as caught:
+        layer.out  # noqa: B018 - reading it is the test
+    assert isinstance(caught.value, IndexError)

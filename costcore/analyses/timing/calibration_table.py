@@ -31,6 +31,9 @@ KERNEL_CLOCK = "kernel"
 MOST, LEAST_SECONDS = 1e30, 1e-15
 """The largest number and the shortest time of a calibration; outside, estimates overflow."""
 
+MOST_COORDINATE = 200
+"""The largest coordinate of a point: most are binary logarithms of sizes."""
+
 
 class CalibrationError(CostError):
     """An invalid calibration; the message includes the device and the key."""
@@ -193,6 +196,8 @@ class _Reader:
         if not isinstance(name, str) or kind not in KINDS:
             raise self._error(f"{place}{unknown('kind', kind, KINDS)}")
         rows = [self._numbers(row, place) for row in self._list(table, "points", place)]
+        if not rows or max(map(max, (row[3:] for row in rows if row[3:])), default=0) > MOST_COORDINATE:
+            raise self._error(f"{place}{name!r} needs points, whose coordinates are at most {MOST_COORDINATE}")
         if len({len(row) for row in rows}) > 1:
             raise self._error(f"{place}all points of {name!r} need equally many coordinates")
         return [Point(Site(name, kind, tuple(row[3:]), row[1], row[2], dtype), row[0]) for row in rows]

@@ -114,7 +114,9 @@ def test_a_calculator_that_raises_is_named(toy):
     hook.add_custom_cost_calculator("toy::Wave", broken)
     with (
         pytest.raises(
-            CostError, match=r"broken for 'toy::Wave' raised KeyError: 'no such operand' \(test_custom\.py, line \d+\)"
+            CostError,
+            match=r"broken for 'toy::Wave' raised MissingOperandError: operator 'toy::Wave' has no 'no such operand' "
+            r"\(it has x\) \(test_custom\.py, line \d+\)",
         ),
         hook,
     ):

@@ -178,6 +178,14 @@ def test_seconds_and_their_error_are_in_json_and_in_tables_of_saved_reports():
             r"family 1: all points of 'relu' need equally many coordinates",
         ),
         (
+            {"family": [{"name": "relu", "kind": "move", "errors": [], "points": []}]},
+            r"family 1: 'relu' needs points, whose coordinates are at most 200",
+        ),
+        (
+            {"family": [{"name": "relu", "kind": "move", "errors": [], "points": [[1, 1, 1, 2000]]}]},
+            r"family 1: 'relu' needs points, whose coordinates are at most 200",
+        ),
+        (
             {"family": [{"name": "relu", "kind": "move", "errors": [[0, 0.1]], "points": [[1, 1, 1]]}]},
             r"family 1: errors must be numbers \[distance, mean, most\] \(got \[0, 0.1\]\)",
         ),
