@@ -33,7 +33,10 @@ ROOT = Path(__file__).resolve().parents[1]
 ANALYSES, STUDIES, PYTORCH = "core/analyses", "core/studies", "frontends/pytorch"
 
 AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "memory": (("costcore/analyses/memory",), (f"{ANALYSES}/memory", "core/tables/test_memory_table.py")),
+    "memory": (
+        ("costcore/analyses/memory",),
+        (f"{ANALYSES}/memory", "core/tables/test_memory_table.py", f"{PYTORCH}/memory/test_cases.py"),
+    ),
     "fusion": (("costcore/analyses/fusion",), (f"{ANALYSES}/fusion",)),
     "timing": (("costcore/analyses/timing",), (f"{ANALYSES}/timing",)),
     "sizes": (("costcore/analyses/sizes",), (f"{ANALYSES}/sizes", f"{PYTORCH}/sizes/test_networks.py")),
