@@ -141,10 +141,13 @@ class DistributionOf(Protocol):
     def __call__(self, model: Any) -> Any:
         """Return an object that says how a model is distributed.
 
-        It has ``blocks`` (how many equal blocks the model repeats; 0 without any), ``kind`` (the name of their class),
-        ``width`` (whether tensor parallelism is possible) and a method ``plan(depth, shards)``, which returns the
-        option ``plan`` of :func:`costcore.estimate` for a mesh of ``dp`` and ``tp``: of ``depth`` of the blocks, with
-        parameters sharded along ``dp`` or not.
+        It has ``kinds`` (of the equal blocks that the model repeats, a number each: equal numbers for blocks with
+        equal parameters; empty without blocks), ``kind`` (the name of their class), ``width`` (whether tensor
+        parallelism is possible), ``experts`` (how many experts can be divided over devices; 0 without any) and a
+        method ``plan(kinds, fsdp, tp, cp, ep)``: of a model with blocks of these kinds, or all of its blocks for None,
+        with parameters sharded over ``fsdp`` copies, ``tp`` devices that share every block, ``cp`` that share every
+        sequence, and ``ep`` that share the experts. It returns the option ``plan`` of :func:`costcore.estimate`, whose
+        attribute ``mesh`` is the option ``mesh``. After the estimate, its ``expert_parameters`` are those of a rank.
         """
 
 

@@ -8,11 +8,20 @@ from collections.abc import Sequence
 from costcore.api.load_model import load_model, module_search_path, parse_inputs
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, given_or_usual, missing_inputs, printed_warnings
-from costcore.cli.options import PRECISIONS, RESULT_FILES, add_result_output, command_parser, format_of, mesh_of
+from costcore.cli.options import (
+    PRECISIONS,
+    RESULT_FILES,
+    add_result_output,
+    command_parser,
+    format_of,
+    mesh_of,
+    names_in,
+)
 from costcore.cli.progress import waiting
 from costcore.cli.running import run_command, write_result
 from costcore.errors import CostError, MissingInputsError
-from costcore.studies.plans.search import Plans, plan
+from costcore.studies.plans.answer import FIGURES, Plans, check_figures
+from costcore.studies.plans.search import plan
 from costcore.text.amounts import parse_bytes
 
 EPILOG = """examples:
@@ -20,8 +29,9 @@ EPILOG = """examples:
   costcore plan nets.py:make --input batch,2048,512 --devices 8 --device a100 --global-batch 64 --mesh fsdp=8
 
 The meshes that are tried divide the devices into copies (dp) or sharded copies (fsdp) of the model, tensor parallelism
-inside of a node (tp), and stages of a pipeline (pp). One rank of each is captured. --format json lists every plan with
-its memory, the bytes that it sends, its bound and, if it is left out, the reason.
+inside of a node (tp), and stages of a pipeline (pp). Experts are divided over copies (ep), and long sequences over
+devices (cp). One rank of each is captured. --format json lists every plan with its memory, the bytes that it sends, its
+bound and, if it is left out, the reason.
 
 exit codes: 0 success, 1 no plan fits or model error, 2 usage error"""
 
@@ -51,7 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="dp=N,tp=N",
-        help="a mesh to try, of dp, fsdp, tp and pp; may be repeated; default: all",
+        help="a mesh to try, of dp, fsdp, tp, pp, cp and ep; may be repeated; default: all",
     )
     parser.add_argument(
         "--precision",
@@ -62,6 +72,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--link", metavar="NAME", help="the link between devices, such as nvlink4; default: no limit")
     parser.add_argument(
         "--memory", metavar="SIZE", help='memory of a device, as "80 GB"; default: as its vendor prints'
+    )
+    parser.add_argument(
+        "--pareto",
+        metavar="NAME,NAME",
+        help=f"print only plans than which no other is better in all of these: {', '.join(FIGURES)}",
     )
     add_result_output(parser)
     parser.add_argument(
@@ -80,8 +95,10 @@ def _plan(args: argparse.Namespace) -> int:
     if args.memory is not None:
         parse_bytes(args.memory, "--memory")
     format_of(args, "table", RESULT_FILES)
+    compared = names_in([args.pareto] if args.pareto else None)
+    check_figures(compared)
     found = _plans(args)
-    write_result(found, args)
+    write_result(found.pareto(*compared) if compared else found, args)
     return SUCCESS if found.plans else FAILURE
 
 

@@ -80,3 +80,17 @@ def _checkpoint(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     from torch.utils.checkpoint import checkpoint
 
     return checkpoint(forward, *args, use_reentrant=False, **kwargs)
+
+
+def wrap_forward(module: Module, wrapper: Callable[..., Any]) -> None:
+    """Run the forward of a module inside a function, which a recomputation runs again.
+
+    Args:
+        module: a module of a copy of the user's model.
+        wrapper: is called with the forward and its arguments.
+    """
+    forward: Any = module.forward
+    if isinstance(forward, partial) and forward.func is _checkpoint:
+        module.forward = partial(_checkpoint, partial(wrapper, *forward.args))
+    else:
+        module.forward = partial(wrapper, forward)

@@ -226,6 +226,8 @@ _inference_mode | whether a stage has no backward pass | looked for | | parallel
 _shape_inference | infers shapes of one stage | looked for | | parallel/estimate
 _user_meta | shapes that the user gave | looked for | | parallel/estimate
 _warmup_p2p | exchanges nothing between stages | looked for | | parallel/estimate
+[a mesh of processes]
+_flatten | joins dimensions | needed | | plans/experts_and_sequences
 [a process group]
 _set_group_desc | name of a dimension of a mesh | needed | | parallel/mesh
 [a sharding of DTensor]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from shlex import quote
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from costcore.analyses.memory.liveness import lives_of
 from costcore.analyses.memory.lives import Block, Lives, in_order
 from costcore.analyses.memory.merging import merged
 from costcore.analyses.memory.order import BestOrder, best_order
+from costcore.analyses.memory.reuse import reused
 from costcore.analyses.memory.timeline import first_step_of, highest, live_bytes
 from costcore.errors import ArenaError
 from costcore.numbers.dims import Dim, is_symbolic
@@ -127,6 +129,16 @@ class Arena(Result):
     def peak(self) -> Dim:
         """The largest sum of the values that are alive at once, in the order of the file."""
         return self._peak
+
+    @property
+    def peak_with_reuse(self) -> Dim:
+        """The largest sum of live buffers if results are written over operands, and others wait for equal shapes.
+
+        Without the inputs, that is what ONNX Runtime allocates on a CPU for tensors, as long as it neither changes the
+        graph nor the order of calls.
+        """
+        blocks = self._among(merged(self._lives, True))
+        return highest(live_bytes(reused(blocks), len(self._lives.moments)))
 
     @property
     def at(self) -> str:
@@ -295,7 +307,10 @@ class Arena(Result):
 
     @cached_property
     def _counted(self) -> list[Block]:
-        return [block for block in self._merged if self.count_inputs or block.kind != "input"]
+        return self._among(self._merged)
+
+    def _among(self, blocks: Iterable[Block]) -> list[Block]:
+        return [block for block in blocks if self.count_inputs or block.kind != "input"]
 
     @cached_property
     def _live(self) -> list[Dim]:

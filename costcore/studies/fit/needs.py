@@ -53,8 +53,8 @@ def needs_of(report: Report, target: Target, limit: Limit | None, arena: Arena |
     size = arena.size  # the first of the figures, because it says if sizes are not numbers
     weights, peak = int(arena.weights), int(arena.peak)
     amounts = {"sram": size, "flash": weights}
-    if limit is not None:
-        amounts = {"memory": limit.needed(size + weights)}
+    if limit is not None:  # not a microcontroller, so that a runtime may allocate buffers as it runs
+        amounts = {"memory": limit.needed(max(size, int(arena.peak_with_reuse)) + weights)}
     return Needs({name: amounts[name] for name in target.memories}, peak, _where(report, arena), {})
 
 

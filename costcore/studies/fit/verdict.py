@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 from costcore.api.target import model_and_inputs
@@ -27,6 +28,11 @@ from costcore.text.amounts import readable
 from costcore.text.table import Column
 from costcore.text.values import Shown
 from costcore.trace.input_shapes import has_names, with_tensors
+
+NO_TRAINING = (
+    "the memory of a training step is known for PyTorch models and a target with one memory alone: no file and no "
+    "other framework shows what a backward pass keeps"
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -155,11 +161,15 @@ def fit(
     """
     aim = target_of(target)
     if not aim.memories:
-        return Verdict(None, aim, {}, f"the size of the memory of {aim.name} is unknown: state it instead of the name")
+        example = "24 GB" if aim.device and aim.device.kind == "gpu" else "256 KB sram, 1 MB flash"
+        why = f'the size of the memory of {aim.name} is unknown: state it instead of the name, as in "{example}"'
+        return Verdict(None, aim, {}, why)
     is_step = train is True or optimizer is not None or loss is not None
     model, inputs = model_and_inputs(model, inputs, is_step=is_step)
     given = step_options(train, optimizer, loss, options, "cuda" if _is_cuda(aim) else "tensors")
     is_code = _records(model) and not aim.is_divided
+    if given["backward"] and not is_code and not isinstance(model, Report):
+        return Verdict(None, aim, {}, NO_TRAINING)
     if not _records(model):  # a file, or a frontend without these options
         given = {key: value for key, value in given.items() if value or key in options}
     assumed = CONTEXT if (aim.device.kind == "gpu" if aim.device else is_code) else 0
@@ -172,11 +182,19 @@ def fit(
     if is_code and not isinstance(model, Report) and has_names(with_tensors(inputs)):
         return _largest(attempts, remedies)
     report = attempts.report()
+    if not is_code and report.symbols:
+        return Verdict(None, aim, {}, _open_sizes(report.symbols))
     try:
         needs = attempts.needs(report)
     except ArenaError as error:
         return Verdict(None, aim, {}, str(error))
     return _verdict(attempts, report, needs, remedies)
+
+
+def _open_sizes(symbols: Sequence[str]) -> str:
+    numbers = ", ".join(f'"{name}": 1' for name in symbols)
+    options = " ".join(f"--dim {quote(f'{name}=1')}" for name in symbols)
+    return f"sizes depend on {', '.join(symbols)}: state numbers, as with {options}, or dims={{{numbers}}} in Python"
 
 
 def _records(model: Any) -> bool:

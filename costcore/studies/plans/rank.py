@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil, fsum
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from costcore.analyses.devices.device import Device
 from costcore.api.estimate import estimate
 from costcore.reports.report import Report
 from costcore.studies.plans.setup import Setup
+from costcore.studies.plans.tokens import with_part_of_tokens
 
 DEPTHS = (2, 4)
 """So many blocks two captures have, from which the figures of more blocks follow: each block adds the same."""
@@ -29,6 +31,8 @@ class Rank(NamedTuple):
         sent: bytes that the pass sends.
         binds: the least time of the pass by what binds it.
         parameters: how many parameters the rank holds.
+        expert_parameters: how many of them are those of experts, before they are sharded.
+        state: bytes of the state of the optimizer.
     """
 
     peaks: Mapping[str, float]
@@ -40,35 +44,39 @@ class Rank(NamedTuple):
     sent: float
     binds: Mapping[str, float]
     parameters: float
+    expert_parameters: float
+    state: float
 
-    def with_step(self, alone: Rank, step: Rank) -> Rank:
+    def with_step(self, step: Rank) -> Rank:
         """Return the figures of this pass with a step of the optimizer, which were captured with another micro-batch.
 
         The state of the optimizer is alive throughout. What the step needs beyond what is alive before it does not
         depend on the pass.
 
         Args:
-            alone: a pass without the optimizer.
-            step: the same pass with it.
+            step: any pass with a step of the optimizer.
         """
-        state, needed = step.base - alone.base, step.peaks["optimizer"] - step.end
+        state, needed = step.state, step.peaks["optimizer"] - step.end
         peaks = {phase: peak + state for phase, peak in self.peaks.items()}
         return self._replace(
             peaks={**peaks, "optimizer": self.end + state + needed},
             base=self.base + state,
             end=self.end + state,
             step_seconds=step.step_seconds,
+            state=state,
         )
 
-    def toward(self, other: Rank, share: float) -> Rank:
-        """Return the figures on the line through this rank and another one: 0 is this one, 1 the other."""
+    @staticmethod
+    def sum_of(ranks: Sequence[tuple[float, Rank]]) -> Rank:
+        """Return the sum of figures, each times a factor."""
 
-        def between(a: Any, b: Any) -> Any:
-            if isinstance(a, Mapping):
-                return {key: between(a.get(key, 0.0), b.get(key, 0.0)) for key in {**a, **b}}
-            return a + share * (b - a)
+        def added(values: Sequence[Any]) -> Any:
+            if isinstance(values[0], Mapping):
+                keys = dict.fromkeys(key for value in values for key in value)
+                return {key: added([value.get(key, 0.0) for value in values]) for key in keys}
+            return fsum(factor * value for (factor, _), value in zip(ranks, values, strict=True))
 
-        return Rank(*(between(a, b) for a, b in zip(self, other, strict=True)))
+        return Rank(*map(added, zip(*(rank for _, rank in ranks), strict=True)))
 
 
 class Ranks:
@@ -103,55 +111,72 @@ class Ranks:
         self._options = options
         self._captured: dict[Any, Rank] = {}
 
-    def of(self, setup: Setup, blocks: int, exactly: bool = False) -> Rank:
-        """Return the figures of a rank that has so many blocks.
+    def of(self, setup: Setup, kinds: Sequence[int], exactly: bool = False) -> Rank:
+        """Return the figures of a rank that has blocks of these kinds.
+
+        Without ``exactly``, those of several blocks are on lines: of every kind, captures of :data:`DEPTHS` blocks say
+        what a block adds.
 
         Args:
             setup: how the step runs.
-            blocks: the number of blocks.
-            exactly: whether all of them are captured; otherwise the figures are on the line through two captures.
+            kinds: the kind of each block.
+            exactly: whether all of them are captured. The times are then still those of the lines.
 
         Raises:
             CostError, TypeError, ValueError: if the model cannot be captured in this way.
         """
         few, more = DEPTHS
-        if exactly or blocks <= more:
-            return self._capture(setup, blocks, exactly)
-        return self._capture(setup, few).toward(self._capture(setup, more), (blocks - few) / (more - few))
+        counts = Counter(kinds)
+        ((most, _),) = counts.most_common(1)
+        terms = [(1.0, self._capture(setup, (most,) * few))]
+        for kind, number in counts.items():
+            share = (number - (few if kind == most else 0)) / (more - few)
+            terms += [(share, self._capture(setup, (kind,) * more)), (-share, self._capture(setup, (kind,) * few))]
+        lines = Rank.sum_of(terms)
+        if not exactly:
+            return lines
+        whole = self._run(setup, tuple(kinds), with_step=True, with_times=False)
+        return whole._replace(seconds=lines.seconds, step_seconds=lines.step_seconds, binds=lines.binds)
 
-    def _capture(self, setup: Setup, blocks: int, exactly: bool = False) -> Rank:
-        if exactly:
-            return self._run(setup, blocks, with_step=True)
-        simplest = setup._replace(micro_batch=1, passes=1, checkpoints=False)
-        alone, step = (self._run(simplest, blocks, with_step) for with_step in (False, True))
-        return self._run(setup, blocks, with_step=False).with_step(alone, step)
+    def saved(self, setup: Setup, kinds: Sequence[int]) -> float:
+        """Return the bytes that autograd keeps of blocks of these kinds, without the rest of the model."""
+        few, more = DEPTHS
+        depths = [(self._capture(setup, (kind,) * few), self._capture(setup, (kind,) * more)) for kind in kinds]
+        return fsum((deeper.saved - fewer.saved) / (more - few) for fewer, deeper in depths)
 
-    def _run(self, setup: Setup, blocks: int, with_step: bool) -> Rank:
-        mesh = {"dp": setup.mesh.fsdp, "tp": setup.mesh.tp}
+    def _capture(self, setup: Setup, kinds: tuple[int, ...]) -> Rank:
+        step = self._run(setup._replace(micro_batch=1, passes=1, checkpoints=False), kinds, with_step=True)
+        return self._run(setup, kinds, with_step=False).with_step(step)
+
+    def _run(self, setup: Setup, kinds: tuple[int, ...], with_step: bool, with_times: bool = True) -> Rank:
+        mesh = setup.mesh
+        sizes = {name: getattr(mesh, name) for name in ("fsdp", "tp", "cp", "ep")}
         accumulates = setup.passes > 1
-        key = (*mesh.values(), setup.micro_batch, setup.checkpoints, setup.precision, accumulates, blocks, with_step)
+        key = (*sizes.values(), setup.micro_batch, setup.checkpoints, setup.precision, accumulates, kinds, with_step)
         if key not in self._captured:
+            layout = self._distribution.plan(kinds, **sizes)
             options = {
                 **self._options,
                 "backward": True,
                 "memory": True,
-                "mesh": mesh,
-                "plan": self._distribution.plan(blocks, setup.mesh.fsdp > 1),
+                "mesh": layout.mesh,
+                "plan": layout,
                 "step": "accumulated" if accumulates else "steady",
                 "precision": setup.precision,
                 "checkpoint": self._distribution.kind if setup.checkpoints else None,
                 "optimizer": self._optimizer if with_step else None,
             }
+            inputs = with_part_of_tokens(self._inputs(setup.micro_batch), mesh.cp)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of formulas that are missing, and of code that is left out of a stage
-                report = estimate(self._model, self._inputs(setup.micro_batch), **options)
-            self._captured[key] = self._figures(report)
+                report = estimate(self._model, inputs, **options)
+            self._captured[key] = self._figures(report, layout.expert_parameters, with_times)
         return self._captured[key]
 
-    def _figures(self, report: Report) -> Rank:
+    def _figures(self, report: Report, expert_parameters: int, with_times: bool) -> Rank:
         memory, rank = report.memory, report.trace.run.rank
         assert memory is not None and rank is not None
-        groups = report.time(self._device, dtype=self._dtype, fusion="compiler").groups
+        groups = report.time(self._device, dtype=self._dtype, fusion="compiler").groups if with_times else ()
         passes = [group for group in groups if group.calls[0].phase != "optimizer"]
         steps = [group for group in groups if group.calls[0].phase == "optimizer"]
         binds: dict[str, float] = {}
@@ -167,18 +192,18 @@ class Ranks:
             sent=report.total_report.get("mcomm", 0),
             binds=binds,
             parameters=rank.n_params,
+            expert_parameters=expert_parameters,
+            state=memory.ledger.live("optimizer")[0],
         )
 
 
-def peak_of(setup: Setup, rank: Rank, block: float) -> int:
+def peak_of(rank: Rank, block: float, waiting: int) -> int:
     """Return the most bytes that a rank holds at once.
 
-    The first stage of a pipeline keeps what autograd saved of as many passes as there are stages, or passes.
-
     Args:
-        setup: how the step runs.
         rank: the figures of the rank.
         block: what autograd saves of its blocks in one pass.
+        waiting: of how many further passes it keeps that.
     """
-    waiting = (min(setup.mesh.pp, setup.passes) - 1) * block
-    return ceil(max(peak + (0 if phase == "optimizer" else waiting) for phase, peak in rank.peaks.items()))
+    peaks = (peak + (0 if phase == "optimizer" else waiting * block) for phase, peak in rank.peaks.items())
+    return ceil(max(peaks))

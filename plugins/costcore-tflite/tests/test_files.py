@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from build import G, Op, T, model
 
-from costcore import CostError, compare, estimate
+from costcore import CostError, compare, estimate, fit
 
 DATA = Path(__file__).parent / "data"
 FILES = sorted(DATA.glob("*.tflite"))
@@ -159,3 +159,31 @@ def test_damaged_files_end_with_a_sentence(tmp_path):
         except CostError as error:
             assert str(error)
     assert accepted > 60
+
+
+PLANNED = {
+    "conv0": 10_432,
+    "hello_world_float": 128,
+    "hello_world_int8": 32,
+    "micro_speech_quantized": 5_968,
+    "person_detect": 55_296,
+}
+"""Bytes of the planned part of the arena, `Arena allocation head` of ``print_allocations`` of tflite_micro 20261023.
+
+Files with buffers that kernels ask for in addition (audio_preprocessor, trained_lstm, transpose_conv0) need more there.
+"""
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_it_fits_what_the_runtime_plans_and_nothing_less(name):
+    path, size = DATA / f"{name}.tflite", PLANNED[name]
+    dims = {"dims": {"batch": 1}} if name.startswith("hello") else {}
+    assert fit(path, None, {"sram": size}, align=16, **dims).fits
+    below = fit(path, None, {"sram": size - 1}, align=16, remedies=False, **dims)
+    assert (below.fits, below.needs) == (False, {"sram": size})
+
+
+def test_an_open_batch_is_asked_for():
+    verdict = fit(DATA / "hello_world_int8.tflite", None, "sram=2KB")
+    assert verdict.fits is None
+    assert "--dim batch=1" in verdict.because

@@ -11,7 +11,7 @@ from torch import nn
 from costcore import CostError, estimate, plan
 from costcore.cli.main import main
 from costcore.registry.frontends import ability, specs
-from costcore.studies.plans.setup import Mesh, Setup, meshes, setups
+from costcore.studies.plans.setup import Divisible, Mesh, Setup, meshes, setups
 
 pytest.importorskip("torch.distributed.fsdp", reason="fully_shard")
 
@@ -71,19 +71,20 @@ def found(net):
 def test_memory_is_that_of_a_capture_of_all_blocks(net, found):
     """On one stage, with and without sharding: the lines through captures of two and four blocks are exact."""
     distribution = ability(specs()["pytorch"], "distribution")(net)
-    assert (distribution.blocks, distribution.kind, distribution.width) == (8, "Block", True)
+    assert (distribution.kinds, distribution.kind, distribution.width) == ((0,) * 8, "Block", True)
     compared = 0
     for each in (*found.plans, *found.left_out):
         setup = each.setup
         if setup.mesh.pp > 1 or each.memory is None:
             continue
+        layout = distribution.plan(None, fsdp=setup.mesh.fsdp, tp=setup.mesh.tp)
         memory = estimate(
             net,
             (setup.micro_batch, 16, 64),
             memory=True,
             optimizer="adamw",
-            mesh={"dp": setup.mesh.fsdp, "tp": setup.mesh.tp},
-            plan=distribution.plan(None, setup.mesh.fsdp > 1),
+            mesh=layout.mesh,
+            plan=layout,
             step="accumulated" if setup.passes > 1 else "steady",
             precision=setup.precision,
             checkpoint="Block" if setup.checkpoints else None,
@@ -102,6 +103,32 @@ def test_plans_that_fit_come_first_and_all_are_listed(found):
     content = found.to_dict()
     assert len(content["plans"]) == len(found.plans) + len(found.left_out)
     assert {"dp", "fsdp", "tp", "pp", "memory", "sent", "seconds", "why"} <= content["plans"][0].keys()
+
+
+def test_the_front(found):
+    """No plan of the front is beaten in both figures by any that fits; every other one is."""
+    front = found.pareto("seconds", "memory").plans
+
+    def beaten(each):
+        point = (each.seconds, each.memory)
+        others = {(other.seconds, other.memory) for other in found.plans} - {point}
+        return any(a <= point[0] and b <= point[1] for a, b in others)
+
+    assert 0 < len(front) < len(found.plans)
+    assert [each for each in found.plans if not beaten(each)] == [*front]
+    with pytest.raises(ValueError, match="unknown figure of a plan 'macs'"):
+        found.pareto("macs")
+
+
+def test_plans_that_were_not_captured_say_so(net):
+    """Of one plan all blocks are captured; how far lines are from that is stated, and shown with the others."""
+    options = {"devices": 4, "device": "h100", "global_batch": 4, "micro_batches": (1,), "certain": 1}
+    found = plan(net, ("batch", 16, 64), meshes=[{"dp": 4}, {"fsdp": 4}], **options)
+    assert [each.is_captured for each in found.plans] == [True, False, False, False]
+    best = found.best
+    assert found.error == abs(best.on_lines - best.memory) / best.memory < 1e-3
+    assert str(found).count("on lines") == 3 + 1  # and the remark
+    assert [each["is_captured"] for each in found.to_dict()["plans"]] == [True, False, False, False]
 
 
 def test_bytes_that_are_sent(net):
@@ -124,8 +151,8 @@ def test_a_pipeline_keeps_the_activations_of_its_passes(net):
     assert piped.bubble == 1 / 8
     distribution = ability(specs()["pytorch"], "distribution")(net)
     run = {"memory": True, "optimizer": "adamw", "precision": "bfloat16", "step": "accumulated"}
-    run |= {"mesh": {"dp": 1, "tp": 1}}
-    memories = [estimate(net, (1, 1024, 64), plan=distribution.plan(n, False), **run).memory for n in (2, 4)]
+    layouts = [distribution.plan((0,) * n) for n in (2, 4)]
+    memories = [estimate(net, (1, 1024, 64), mesh=each.mesh, plan=each, **run).memory for each in layouts]
     saved = (memories[1].saved - memories[0].saved) // 2 * 4
     phases = memories[1].phases
     most = max(phases["optimizer"], *(phases[phase] + saved for phase in ("forward", "backward")))
@@ -142,21 +169,21 @@ def test_what_cannot_run_says_why(net):
         plan(nn.Linear(4, 4), ("batch", 4), **options)
     with pytest.raises(ValueError, match="has 4 devices, not 8"):
         plan(net, ("batch", 16, 64), meshes=[{"dp": 4}], **options)
-    with pytest.raises(ValueError, match="unknown dimension of a mesh 'cp'"):
-        plan(net, ("batch", 16, 64), meshes=[{"cp": 8}], **options)
+    with pytest.raises(ValueError, match="unknown dimension of a mesh 'sp'"):
+        plan(net, ("batch", 16, 64), meshes=[{"sp": 8}], **options)
     with pytest.raises(CostError, match="no plan can be captured"):
         plan(net, ("batch", 16, 65), **options)
 
 
 def test_meshes():
     """Eight devices: tp inside of a node of 2, pp up to 4 blocks."""
-    found = [*meshes(8, 2, 4, True)]
+    found = [*meshes(8, 2, Divisible(4, True))]
     assert all(mesh.devices == 8 and mesh.tp <= 2 and mesh.pp <= 4 for mesh in found)
     assert Mesh(dp=8) in found
     assert Mesh(fsdp=8) in found
     assert Mesh(dp=1, tp=2, pp=4) in found
     assert len(set(found)) == len(found) == 8
-    assert not [mesh for mesh in meshes(8, 2, 4, False) if mesh.tp > 1]
+    assert not [mesh for mesh in meshes(8, 2, Divisible(4)) if mesh.tp > 1]
 
 
 def test_setups_divide_the_batch():
@@ -184,8 +211,16 @@ def test_the_command(path, capsys):
     assert {(each["dp"], each["tp"]) for each in content["plans"]} == {(4, 1), (2, 2)}
     assert main([*args, "--mesh", "fsdp=4", "--micro-batch", "1"]) == 0
     assert "fsdp=4" in capsys.readouterr().out
+    assert main([*args, "--mesh", "fsdp=4", "--mesh", "dp=4", "--micro-batch", "1", "--pareto", "sent"]) == 0
+    assert "fsdp=4" not in capsys.readouterr().out
     assert main([*args, "--mesh", "dp=4", "--memory", "500 MiB"]) == 1
-    for wrong in (["--mesh", "dp=x"], ["--micro-batch", "0"], ["--device", "h10"], ["--memory", "much"]):
+    for wrong in (
+        ["--mesh", "dp=x"],
+        ["--pareto", "macs"],
+        ["--micro-batch", "0"],
+        ["--device", "h10"],
+        ["--memory", "much"],
+    ):
         with pytest.raises(SystemExit) as left:
             main([*args, *wrong])
         assert left.value.code == 2
