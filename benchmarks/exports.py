@@ -46,7 +46,6 @@ EXPLAINED = {
     ),
     ("swin_v2_t", "newer"): "zeros are scattered into 12 biases, which `zero_` and an explicit scatter both export to",
     ("t5_encoder", "older"): "constant expressions and expressions shared by all layers are exported once",
-    ("vit", "newer"): "the export has an attention mask of bools that masks nothing; PyTorch skips it",
 }
 """Why unfolded graphs differ from PyTorch, by network and exporter."""
 

@@ -95,17 +95,6 @@ NETWORKS = {
 }
 
 
-def masked(name: str, exporter: str, batch: str = "") -> dict[str, int]:
-    """Return the difference that masks make."""
-    if (name, exporter) == ("vit", "newer") and MASKS_NOTHING:
-        # The newer exporter exports a mask of bools for all pairs of patches, which all heads of a layer add. In
-        # PyTorch, the model skips the mask, because it masks nothing. For a symbolic batch the mask is expanded from
-        # one of all patches, which each layer reads.
-        pairs = LAYERS * N * PATCHES**2
-        return {"flops": HEADS * pairs, "mread": LAYERS * PATCHES if batch else pairs}
-    return {}
-
-
 def total(*differences: dict[str, int]) -> dict[str, int]:
     """Return the sum of several differences."""
     sums = {name: sum(each.get(name, 0) for each in differences) for name in TOTALS}
@@ -115,7 +104,7 @@ def total(*differences: dict[str, int]) -> dict[str, int]:
 def unfolded(name: str, exporter: str, batch: str = "") -> dict[str, int]:
     """Return the difference without constant folding."""
     if name != "whisper":
-        return masked(name, exporter, batch)
+        return {}
     # PyTorch adds the 0 tokens before to the positions, and repeats these for every sequence. The exporters evaluate
     # both while they trace, but for a symbolic batch the repetition; the older one also evaluates ``arange``.
     added = {"flops": -T, "mread": -8 * T, "mwrite": -8 * T}
