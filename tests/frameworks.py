@@ -28,9 +28,10 @@ def installed(name: str) -> bool:
 def available() -> tuple[str, ...]:
     """Return the frontends to test: those requested, else those whose framework is installed.
 
-    One that only reads recorded files (``reads``) has no operators of its own.
+    One that only reads recorded files (``reads``), or whose models another one runs (``is_run``), has no operators.
     """
-    return requested() or tuple(name for name, spec in specs().items() if installed(name) and spec.reads is None)
+    own = [name for name, spec in specs().items() if spec.reads is None and not spec.is_run]
+    return requested() or tuple(name for name in own if installed(name))
 
 
 def optional(module: str) -> Any:
