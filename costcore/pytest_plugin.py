@@ -1,8 +1,8 @@
-"""The pytest plug-in: a fixture that checks a model against a budget."""
+"""The pytest plug-in: fixtures that check a model against a budget, and a layer against the conformance table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from costcore.reports.report import Report
     from costcore.studies.budgets.budget import Violation
     from costcore.studies.budgets.check import BudgetLike
+    from costcore.studies.conformance.kit import Builder
 
 LIMITS = ("flops", "macs", "mread", "mwrite", "mrw", "n_params", "mcomm", "arena", "peak_memory")
 SECTIONS = ("strict", "baseline", "max_increase", "total", "module", "operator")
@@ -102,3 +103,16 @@ def _limits(unknown: Iterable[str]) -> str:
 def cost_budget() -> CostBudget:
     """Checks a model against a budget: ``cost_budget(model, inputs, flops="4.2G")``."""
     return CostBudget()
+
+
+@pytest.fixture(scope="session")
+def cost_conformance() -> Callable[[str, Builder], None]:
+    """Compares a row of the conformance table: ``cost_conformance("relu", lambda: estimate(relu, (2, 3, 4, 4)))``."""
+    from costcore.studies.conformance.kit import EQUAL, outcome
+
+    def compare(name: str, build: Builder) -> None:
+        found = outcome(name, build)
+        if found.state != EQUAL:
+            pytest.fail(f"{name}: {found.text}", pytrace=False)
+
+    return compare

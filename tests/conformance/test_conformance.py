@@ -1,57 +1,89 @@
-"""Every framework that has a layer of the table reports the cost that was worked out by hand."""
+"""Every framework that has a layer of the table reports the cost that was worked out by hand, and PyTorch's totals."""
 
 from __future__ import annotations
 
-from functools import reduce
-from importlib import import_module
-
 import pytest
 
-from costcore import ComputationalCostHook, Operations, estimate
-from tests.conformance.cases import CASES
+from costcore import Tensor, estimate
+from costcore.cli.main import main
+from costcore.errors import CostError
+from costcore.studies.conformance.cases import CASES
+from costcore.studies.conformance.kit import DIFFERS, EQUAL, MISSING, WHOLE, Conformance, outcome
+from tests.conformance.reports import builders
 from tests.frameworks import available
 
-BUILDERS = {name: import_module(f"tests.conformance.build_{name}").BUILDERS for name in available()}
-BY_NAME = {case.name: case for case in CASES}
-ROWS = [(framework, name) for framework, builders in BUILDERS.items() for name in builders]
+BUILDERS = {name: builders(name) for name in available()}
+ROWS = [(framework, name) for framework, built in BUILDERS.items() for name in built]
 
 
-def without_gradient(framework: str):
-    """Return a context in which no backward pass follows, which some layers would write more for."""
-    return import_module("torch").no_grad() if framework == "pytorch" else import_module("chainer").no_backprop_mode()
-
-
-def run(framework: str, name: str):
-    """Return the report of one layer."""
-    built = BUILDERS[framework][name]()
-    if framework == "onnx":
-        return estimate(built)
-    with without_gradient(framework), ComputationalCostHook(frontends=[framework]) as hook:
-        built()
-    return hook.report
-
-
-def test_every_builder_belongs_to_a_row_of_the_table():
-    assert len(BY_NAME) == len(CASES), "names are unique"
-    for framework, builders in BUILDERS.items():
-        assert not builders.keys() - BY_NAME.keys(), framework
+def test_names_are_unique():
+    assert len({case.name for case in CASES} | WHOLE.keys()) == len(CASES) + 12
 
 
 @pytest.mark.frontend("pytorch", "chainer", "onnx")
 def test_every_row_is_built_by_some_framework():
     built = {name for _, name in ROWS}
-    assert [case.name for case in CASES if case.name not in built] == []
+    assert {case.name for case in CASES} | WHOLE.keys() == built
 
 
 @pytest.mark.parametrize(("framework", "name"), ROWS)
 def test_the_cost_of_a_layer_is_the_one_by_hand(framework, name):
-    case, report = BY_NAME[name], run(framework, name)
-    assert not report.ignored_layers
-    entries = [entry for entry in report.layer_report.values() if entry["op"] == case.op]
-    assert len(entries) >= 1, [entry["op"] for entry in report.layer_report.values()]
-    operations = reduce(lambda a, b: a + b, (Operations(**entry["operations"]) for entry in entries))
-    assert operations == case.operations
-    assert sum(entry["macs"] for entry in entries) == case.macs
-    assert sum(entry["mread"] for entry in entries) == case.mread
-    assert sum(entry["mwrite"] for entry in entries) == case.mwrite
-    assert report.total_report["n_params"] == case.n_params
+    found = outcome(name, BUILDERS[framework][name])
+    assert (found.state, found.text) == (EQUAL, "")
+
+
+@pytest.mark.frontend("pytorch")
+class TestMatrix:
+    """What the matrix says of a frontend that is wrong."""
+
+    def test_another_cost_and_another_operator_differ(self):
+        import torch
+
+        relu, tanh = torch.nn.ReLU(), torch.nn.Tanh()
+        found = Conformance(
+            {"relu": lambda: estimate(relu, (2, 3, 4, 5)), "sigmoid": lambda: estimate(tanh, (2, 3, 4, 4))}
+        )
+        by_name = {each.name: each for each in found.outcomes}
+        # 2 x 3 x 4 x 5 = 120 elements of 4 bytes in place of 96
+        assert by_name["relu"].state == DIFFERS
+        assert "mread 480 (expected 384)" in by_name["relu"].text
+        assert by_name["sigmoid"][2:] == (DIFFERS, "no call is sigmoid: tanh")
+        assert by_name["tanh"].state == MISSING
+        assert len(found.differences) == 2
+        assert "mread 480 (expected 384)" in found.to_markdown()
+
+    def test_totals_of_networks_are_compared(self):
+        import torch
+
+        found = outcome("mlp", lambda: estimate(torch.nn.Linear(784, 10), (8, 784)))
+        assert found.text == "macs 62720 (expected 2150400); n_params 7850 (expected 269322)"
+
+    def test_the_command_prints_the_matrix(self, tmp_path, capsys, monkeypatch):
+        code = "import torch, costcore\nrelu = torch.nn.ReLU()\n"
+        code += 'RIGHT = {"relu": lambda: costcore.estimate(relu, (2, 3, 4, 4))}\n'
+        code += 'WRONG = {"tanh": lambda: costcore.estimate(relu, (2, 3, 4, 4))}\n'
+        (tmp_path / "layers.py").write_text(code)
+        monkeypatch.chdir(tmp_path)
+        assert main(["conformance", "layers.py:RIGHT", "--format", "csv"]) == 0
+        printed = capsys.readouterr()
+        assert "relu,layer,equal," in printed.out
+        assert "vgg16,network,not built," in printed.out
+        assert f"1 equal, 0 differs, {len(CASES) + 11} not built" in printed.err
+        assert main(["conformance", "layers.py:WRONG"]) == 1
+        assert main(["conformance", "layers.py:relu"]) == 1
+        assert "is not a mapping" in capsys.readouterr().err
+
+
+def test_an_unknown_row_is_refused():
+    with pytest.raises(CostError, match="unknown layer or network 'rleu'"):
+        Conformance({"rleu": lambda: None})
+    with pytest.raises(CostError, match="unknown layer or network"):
+        outcome("rleu", lambda: None)
+
+
+def test_the_fixture_of_pytest_compares_a_row(cost_conformance):
+    torch = pytest.importorskip("torch")
+    relu = torch.nn.ReLU()
+    cost_conformance("relu", lambda: estimate(relu, Tensor((2, 3, 4, 4), "float32")))
+    with pytest.raises(pytest.fail.Exception, match="expected 384"):
+        cost_conformance("relu", lambda: estimate(relu, (2, 3, 4)))

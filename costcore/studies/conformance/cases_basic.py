@@ -6,8 +6,8 @@ int64 (8 bytes), unless the comment says otherwise. Scalars are constants.
 
 from __future__ import annotations
 
-from costcore import Operations
-from tests.conformance.case import Case
+from costcore.ir import Operations
+from costcore.studies.conformance.case import Case
 
 # x [2, 3, 4, 4] of 96 elements
 ACTIVATIONS: tuple[Case, ...] = (

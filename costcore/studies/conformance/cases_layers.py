@@ -5,8 +5,8 @@ Bytes are 4 times the elements, each read and written once; the comment above ea
 
 from __future__ import annotations
 
-from costcore import Operations
-from tests.conformance.case import Case
+from costcore.ir import Operations
+from costcore.studies.conformance.case import Case
 
 F = 4  # bytes of a float32
 L = 8  # bytes of an int64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from costcore import Operations
+from costcore.ir import Operations
 
 
 class Case(NamedTuple):

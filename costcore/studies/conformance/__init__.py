@@ -1,0 +1,1 @@
+"""What a frontend has to agree with: a table of layers, worked out by hand, and whole networks of PyTorch."""
