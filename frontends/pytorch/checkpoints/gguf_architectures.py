@@ -277,8 +277,9 @@ def settings_of(file: Gguf, architecture: Architecture) -> dict[str, Any]:
             settings[architecture.keys.get(key, name)] = head.number(key)
     if kv := head.optional("attention.head_count_kv") if architecture.kind != "mamba" else None:
         settings["num_key_value_heads"] = kv
-    if settings["num_hidden_layers"] > MOST_LAYERS:
-        raise CostError(f"it states {settings['num_hidden_layers']} layers (at most {MOST_LAYERS})")
+    found = {name.split(".")[1] for name in head.tensors if name.startswith("blk.")}
+    if (stated := settings["num_hidden_layers"]) != len(found) or stated > MOST_LAYERS:
+        raise CostError(f"it states {stated:,} layers, and stores tensors of {len(found):,} (at most {MOST_LAYERS:,})")
     return {**settings, **architecture.settings(head)}
 
 

@@ -210,7 +210,7 @@ def test_a_decode_step_costs_what_the_published_model_costs(name, tmp_path):
     assert of_file.n_params == of_model.n_params
     assert of_file.kv_bytes_per_token == of_model.kv_bytes_per_token
     for context in (64, min(4096, of_file.most_tokens or 4096)):
-        mine, own = of_file.decode(2, context), of_model.decode(2, context)
+        mine, own = of_file.decode(batch=2, context=context), of_model.decode(batch=2, context=context)
         assert (mine.total.macs, mine.total.flops) == (own.total.macs, own.total.flops)
     tensors = read_gguf(str(short)).tensors
     assert of_file.weight_bytes == sum(each.nbytes for each in tensors)
@@ -220,7 +220,7 @@ def test_a_step_reads_every_byte_of_the_layers_and_the_row_of_a_token(tmp_path):
     # Llama 3.1: all but the embedding [128256, 4096] in Q4_K (144 bytes of 256), of which one row is read, and the 64
     # factors of 4 bytes
     report = ServingReport(unpacked("llama-3.1-8b", tmp_path))
-    step = report.decode(1, 4096)
+    step = report.decode(batch=1, context=4096)
     row = 4096 * 144 // 256
     assert report.weight_bytes == 4912898304
     assert step.total.load_weight / 8 == 4912898304 - 128256 * row + row - 64 * 4
@@ -293,9 +293,10 @@ def test_a_model_in_several_files_is_read_whole(tmp_path):
         ({}, None, "unknown architecture 'None'"),
         ({"general.architecture": "llama"}, None, "has no llama.embedding_length"),
         ({**TINY, "llama.block_count": 0}, None, "llama.block_count is 0 "),
-        ({**TINY, "llama.block_count": 5000}, None, "states 5000 layers"),
+        ({**TINY, "llama.block_count": 5000}, None, "states 5,000 layers, and stores tensors of 1 "),
         ({**TINY, "llama.attention.head_count_kv": (1, 2)}, None, "layers differ in llama.attention.head_count_kv"),
-        ({**TINY, "llama.block_count": 2}, None, r"model.layers.1.self_attn.q_proj.weight \(0 of 1,024\)"),
+        ({**TINY, "llama.block_count": 2}, None, "states 2 layers, and stores tensors of 1 "),
+        (TINY, tiny()[:-1], r"down_proj.weight \(0 of 3,072\)"),
         (TINY, tiny(("blk.0.ffn_up.weight", (64, 32), "F32")), r"up_proj.weight \(2,048 of 3,072\)"),
         (TINY, [], "has no tensor token_embd.weight"),
         ({**TINY, "llama.attention.head_count": 3}, None, "other numbers of elements|makes no llama"),

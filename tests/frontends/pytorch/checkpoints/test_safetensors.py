@@ -71,7 +71,9 @@ def folder(tmp_path: Path, tensors: Tensors, **changes: Any) -> str:
 def test_weights_have_the_bytes_of_the_header(tmp_path):
     report = ServingReport(folder(tmp_path, plain()))
     assert (report.n_params, report.weight_bytes, report.dtype) == (SIZE, 2 * SIZE, "bfloat16")
-    assert report.decode(1, 8).total.load_weight / 8 == 2 * SIZE + 2 * 32  # the tied output whole, and one row
+    assert (
+        report.decode(batch=1, context=8).total.load_weight / 8 == 2 * SIZE + 2 * 32
+    )  # the tied output whole, and one row
 
 
 def test_a_folder_is_a_model_of_every_command(tmp_path):
