@@ -316,6 +316,16 @@ MODELS = {
     "mamba-2.8b": mamba,
 }  # fmt: skip
 
+SMALL = {
+    "llama": lambda: dense("llama", "Q8_0", 1, 64, 2, 1, 32, 96, 50, 128),
+    "mixtral": lambda: sparse("llama", "Q8_0", 1, 64, 2, 1, 32, 4, 2, 96, 50, 128, feed_forward_length=96),
+    "gemma2": lambda: dense("gemma2", "Q8_0", 2, 64, 2, 1, 64, 96, 50, 128, tied=True, norms=4,
+                            attention__sliding_window=16),
+}  # fmt: skip
+"""Small ones, which tools/fuzz_formats.py damages."""
+
 if __name__ == "__main__":
+    for name, make in SMALL.items():
+        make().write(Path(sys.argv[1], "small") / f"{name}.gguf.gz")
     for name, make in MODELS.items():
         make().write(Path(sys.argv[1]) / f"{name}.gguf.gz")
