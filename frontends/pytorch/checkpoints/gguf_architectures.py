@@ -206,7 +206,7 @@ def _rotary(head: _Head) -> Mapping[str, Any]:
 
 
 def _phi3(head: _Head) -> Mapping[str, Any]:
-    return {**_rotary(head), "sliding_window": head.optional("attention.sliding_window"), "pad_token_id": 0}
+    return {**_rotary(head), "sliding_window": head.optional("attention.sliding_window")}
 
 
 def _stablelm(head: _Head) -> Mapping[str, Any]:
@@ -271,6 +271,7 @@ def settings_of(file: Gguf, architecture: Architecture) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "vocab_size": head.axis("token_embd.weight", 0),
         "tie_word_embeddings": not head.has("output.weight"),
+        **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id")),  # defaults may be beyond the vocabulary
     }
     for key, name in KEYS.items():
         if architecture.kind != "mamba" or key in ("embedding_length", "block_count"):
