@@ -314,6 +314,10 @@ def test_attention_over_latent_vectors():
     assert kept["absorbed"] == kept["recomputed"] == 4 * b * c * L * (RANK + ROPE)
     assert by_way["absorbed"].store_kv == 4 * b * L * (RANK + ROPE)
     assert serving.prefill(c, batch=b).macs == b * c * (products + L * expanded * c) + c * turned
+    # beside the weights, room for 50 sequences of latents, and for fewer of what is made of them
+    room = serving.weight_bytes + 50 * 4 * c * L * (RANK + ROPE)
+    assert serving.max_sequences(memory=room, context=c, share=1.0) == 50
+    assert serving.max_sequences(memory=room, context=c, share=1.0, latent="expanded") == 50 * (RANK + ROPE) // expanded
     assert str(serving.formula("decode", latent="absorbed")) == (
         f"{L * absorbed}*batch*context + {products}*batch" + (f" + {turned}" if turned else "")
     )
