@@ -53,7 +53,7 @@ class Adapter:
         unit: what the tool counts for each thing that a probe counts: 2 for FLOPs where a multiply-accumulate is two.
         rules: rules that it states. limits: limits that it states.
         framework: the distribution that builds the networks, whose version is reported too.
-        warm: a probe that is asked first, before processes are forked; empty for tools that leave patches behind.
+        isolated: each probe runs in a process of its own, as the tool leaves patches behind.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Adapter:
     rules: tuple[Rule, ...] = ()
     limits: tuple[Limit, ...] = ()
     framework: str = "torch"
-    warm: str = "linear.rows"
+    isolated: bool = False
 
     def accepts(self, probe: Probe) -> tuple[str, ...]:
         """Return the formats in which the tool can be asked: none if it does not offer the quantity."""

@@ -41,5 +41,7 @@ def ask(tool: str, probes: Iterable[Probe], python: str = sys.executable, timeou
     first, *answers = written
     if "error" in first:
         return dict(first)
-    found = {f"{id}@{format}": reply for (id, format), reply in zip(questions, answers, strict=False)}
+    unanswered = [{"error": "the process of the tool ended without an answer"}] * (len(questions) - len(answers))
+    pairs = zip(questions, [*answers, *unanswered], strict=True)
+    found = {f"{id}@{format}": reply for (id, format), reply in pairs}
     return {"versions": first["versions"], "answers": found}

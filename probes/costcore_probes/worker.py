@@ -2,7 +2,7 @@
 
 Reads a JSON object per line, ``{"probe": "conv.plain", "format": "torch"}``, and writes one per line, in this order:
 ``{"value": 4320, "missing": [], "seconds": 0.01}``, or ``{"error": "…"}``. Every question is asked in a process of its
-own, forked after the tool is imported, as some tools leave their patches behind. The first line that is written has the
+own if the tool leaves patches behind, forked after the tool is imported. The first line that is written has the
 versions. Needs POSIX.
 """
 
@@ -76,8 +76,23 @@ def _in_child(tool: Adapter, question: dict[str, str], timeout: float) -> dict[s
     return json.loads(text) if text else {"error": "the process of the tool ended without an answer"}
 
 
+def _stop(*_: object) -> None:
+    raise TimeoutError
+
+
+def _here(tool: Adapter, question: dict[str, str], timeout: float) -> dict[str, Any]:
+    """Answer in this process; what Python runs is interrupted after ``timeout`` seconds."""
+    signal.signal(signal.SIGALRM, _stop)
+    signal.setitimer(signal.ITIMER_REAL, timeout)
+    try:
+        found = answer(tool, question["probe"], question["format"])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return {"error": f"no answer in {timeout:g} seconds"} if found.get("error") == "TimeoutError: " else found
+
+
 def _import(tool: Adapter) -> None:
-    """Import the tool and its framework once, before processes are forked."""
+    """Import the tool and its framework."""
     for format in tool.formats:
         importlib.import_module(f".frameworks.{MODULES[format]}", __package__)
     if tool.framework == "torch":
@@ -85,8 +100,6 @@ def _import(tool: Adapter) -> None:
 
         torch.set_num_threads(1)
     importlib.import_module(tool.package.replace("-", "_"))
-    if tool.warm:  # what a tool imports or compiles at first use, every process would again
-        answer(tool, tool.warm, tool.formats[0])
 
 
 def main(tool_name: str, timeout: str, stdin: TextIO = sys.stdin) -> None:
@@ -102,8 +115,9 @@ def main(tool_name: str, timeout: str, stdin: TextIO = sys.stdin) -> None:
         print(json.dumps({"versions": versions, "error": f"{type(error).__name__}: {error}"}), file=out, flush=True)
         return
     print(json.dumps({"versions": versions}), file=out, flush=True)
+    ask = _in_child if tool.isolated else _here
     for line in stdin:
-        print(json.dumps(_in_child(tool, json.loads(line), float(timeout))), file=out, flush=True)
+        print(json.dumps(ask(tool, json.loads(line), float(timeout))), file=out, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tools are asked in processes of their own, and stopped when they take too long."""
+"""Tools are stopped when they take too long, and what they change or break stays with them."""
 
 import json
 import os
@@ -46,6 +46,21 @@ def test_what_a_tool_raises_is_its_answer(built):
 def test_a_process_that_does_not_answer(built, count, error):
     found = worker._in_child(tool(count), {"probe": "conv.plain", "format": "torch"}, 0.2)
     assert found["error"] == error
+
+
+def test_a_tool_that_leaves_nothing_behind_is_asked_in_one_process_and_stopped_too(built):
+    asked = {"probe": "conv.plain", "format": "torch"}
+    slow = tool(lambda format, net: time.sleep(60))
+    assert worker._here(slow, asked, 0.2)["error"] == "no answer in 0.2 seconds"
+    assert worker._here(tool(lambda format, net: Figure(7)), asked, 10)["value"] == 7
+
+
+def test_probes_behind_a_crash_are_errors(monkeypatch):
+    text = '{"versions": {}}\n{"value": 8640, "missing": []}\n'
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 1, text, ""))
+    answers = ask("fvcore", [find("conv.plain"), find("conv.bias")])["answers"]
+    assert answers["conv.plain@torch"]["value"] == 8640
+    assert answers["conv.bias@torch"]["error"] == "the process of the tool ended without an answer"
 
 
 def test_a_tool_that_changes_its_process_does_not_change_the_next(built):

@@ -27,5 +27,5 @@ ADAPTER = Adapter(
         "macs": lambda _format, built: Figure(_profile(built)[1]),
         "params": lambda _format, built: Figure(_profile(built)[2]),
     },
-    warm="",
+    isolated=True,
 )

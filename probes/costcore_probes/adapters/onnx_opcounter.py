@@ -29,5 +29,4 @@ ADAPTER = Adapter(
     formats=("onnx",),
     counts={"macs": _macs, "params": _params},
     framework="onnx",
-    warm="conv.plain",
 )

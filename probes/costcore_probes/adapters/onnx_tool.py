@@ -42,5 +42,4 @@ ADAPTER = Adapter(
     },
     rules=(Rule("a bias counts one for each output", "onnx_tool/node.py, data/Profile.md", _with_bias),),
     framework="onnx",
-    warm="conv.plain",
 )

@@ -40,5 +40,4 @@ ADAPTER = Adapter(
         ),
     ),
     framework="jax",
-    warm="",  # a process with a started XLA cannot be forked
 )
