@@ -38,10 +38,11 @@ def judge(probe: Probe, tool: Adapter, answer: dict[str, Any]) -> Cell:
     said += f" is {probe.answer:,}" + (f", times {unit} is {expected:,}" if unit != 1 else "")
     if value == expected:
         return Cell("right", said)
-    for rule in tool.rules if probe.quantity == "macs" else ():
-        if value == rule.figure(probe):
+    rules = {rule: rule.figure(probe) for rule in tool.rules} if probe.quantity == "macs" else {}
+    for rule, figure in rules.items():
+        if value == figure:
             return Cell("explained", f"{said}: {rule.text} ({rule.cites})")
-    if value < expected and answer["missing"]:
+    if value < max(expected, *rules.values(), 0) and answer["missing"]:
         return Cell("refused", f"{said}; lists as not counted: {', '.join(answer['missing'])}")
     if value == 0:
         return Cell("zero", said)

@@ -31,7 +31,8 @@ TOOL = Adapter(
         ({"error": "TypeError: no"}, "refused", "raises TypeError: no"),
         ({"value": 0, "missing": []}, "zero", "says 0"),
         ({"value": 0, "missing": ["aten::mm"]}, "refused", "aten::mm"),
-        ({"value": 14, "missing": ["aten::mm"]}, "wrong", "says 14"),
+        ({"value": 14, "missing": ["aten::mm"]}, "refused", "aten::mm"),
+        ({"value": 18, "missing": ["aten::mm"]}, "wrong", "says 18"),
     ],
 )
 def test_a_verdict(answer, verdict, words):

@@ -25,7 +25,7 @@ def _params(_format: str, built: Any) -> Figure:
 
 def _with_norms(probe: Probe) -> int:
     per = {"batch_norm_eval": 2, "batch_norm_eval_plain": 1, "layer_norm": 5, "layer_norm_plain": 4}
-    per |= {"global_pool_inputs": 1, "nearest_outputs": 0, "bilinear_outputs": 4}
+    per |= {"global_pool_inputs": 1, "nearest_outputs": 1, "bilinear_outputs": 4}
     return probe.answer + sum(per.get(name, 0) * count for name, count in probe.extras.items())
 
 

@@ -32,7 +32,8 @@ def _params(_format: str, built: Any) -> Figure:
 
 
 def _with_norms(probe: Probe) -> int:
-    per = {"batch_norm_eval": 4, "batch_norm_eval_plain": 2, "layer_norm": 4, "avg_pool_outputs": 1, "prelu": 1}
+    per = {"batch_norm_eval": 4, "batch_norm_eval_plain": 2, "layer_norm": 4, "avg_pool_outputs": 1}
+    per |= {"nearest_outputs": 1, "global_pool_inputs": 1, "global_pool_outputs": 1, "gate_adds": 1}
     return probe.answer + sum(per.get(name, 0) * count for name, count in probe.extras.items())
 
 
@@ -42,5 +43,11 @@ ADAPTER = Adapter(
     declares="macs, params = profile(model, inputs=(input, ))",
     cites="https://github.com/Lyken17/pytorch-OpCounter/blob/master/README.md",
     counts={"macs": _macs, "params": _params},
-    rules=(Rule("norms and average pools count too", "thop/profile.py, register_hooks", _with_norms),),
+    rules=(
+        Rule(
+            "norms, pools, upsampling and additions of gates count too",
+            "thop/profile.py, thop/rnn_hooks.py",
+            _with_norms,
+        ),
+    ),
 )

@@ -273,6 +273,7 @@ PROBES = [
             b.nn.TransformerDecoderLayer(8, 2, 16, dropout=0.0, bias=False, batch_first=True),
             (b.x(1, 4, 8), b.x(1, 6, 8)),
         ),
+        extras={"layer_norm": 96},
         tags=LAYER,
     ),
     Probe(
@@ -293,6 +294,7 @@ PROBES = [
             b.nn.Transformer(8, 2, 1, 1, 16, dropout=0.0, bias=False, batch_first=True),
             (b.x(1, 6, 8), b.x(1, 4, 8)),
         ),
+        extras={"layer_norm": 272},
         tags=LAYER,
     ),
     Probe(

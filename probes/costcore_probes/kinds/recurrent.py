@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ..loops import gates, linear, recurrent
@@ -224,3 +225,22 @@ PROBES = [
         ),
     ),
 ]
+
+ADDS = {
+    "lstm": 84 * 8,
+    "lstm_bias": 84 * 16,
+    "lstm_batch_first": 84 * 8,
+    "lstm_layers": 90 * 8,
+    "lstm_cell": 18 * 8,
+    "lstm_bidirectional": 60 * 8,
+    "lstm_bidirectional_layers": 120 * 8,
+    "gru": 48 * 7,
+    "gru_layers": 96 * 7,
+    "gru_cell_loop": 60 * 7,
+    "rnn": 40,
+    "rnn_relu": 40,
+    "rnn_cell": 12,
+}
+"""Additions per unit and step: one for each gate and bias, and four for the state of an LSTM or GRU."""
+
+PROBES = [replace(p, extras={**p.extras, "gate_adds": ADDS.get(p.id.partition(".")[2], 0)}) for p in PROBES]
