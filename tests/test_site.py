@@ -120,7 +120,7 @@ def test_words_of_the_search_are_of_pages(made):
     assert all(phrases and all(isinstance(phrase, str) for phrase in phrases) for phrases in words.values())
 
 
-DOCUMENTS = ("architecture", "changelog", "contributing", "jax", "kernels", "openvino", "security", "tflite")
+DOCUMENTS = ("architecture", "changelog", "contributing", "jax", "kernels", "openvino", "probes", "security", "tflite")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ DOCUMENTS = ("architecture", "changelog", "contributing", "jax", "kernels", "ope
     [
         (
             [["architecture", "changelog"]],
-            "does not list contributing, jax, kernels, one, openvino, security, tflite; add each page to a section",
+            "does not list contributing, jax, kernels, one, openvino, probes, security, tflite; add each page",
         ),
         ([[*DOCUMENTS, "one", "two"]], "lists pages that do not exist: two"),
         ([[*DOCUMENTS, "one"], ["one"]], "lists pages twice: one"),

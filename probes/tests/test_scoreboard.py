@@ -24,7 +24,7 @@ DATA = {
 def test_the_page_has_every_count_and_every_miss_with_its_command():
     page = scoreboard(DATA)
     lines = page.splitlines()
-    assert "3 networks with answers derived by hand, asked on 2026-01-02 by" in page
+    assert "3 networks with answers derived by hand, asked on 2026-01-02." in page
     (tool,) = (line for line in lines if line.startswith("| fvcore (0.1.5, torch 2.13.0) |"))
     assert tool.split(" | ")[1:6] == ["1", "0", "0", "1", "1"]
     assert "| conv | 1/2 |" in lines

@@ -116,6 +116,14 @@ ASKED: list[tuple[str, str, str, Callable[[], Iterable[Any]]]] = [
 ]
 
 PROBES = [
-    Probe(f"sharing.{name}_{quantity}", NETS[name][0], quantity, derivation, loops, torch=NETS[name][1])
+    Probe(
+        f"sharing.{name}_{quantity}",
+        NETS[name][0],
+        quantity,
+        derivation,
+        loops,
+        torch=NETS[name][1],
+        extras={"table_per_item": 120} if name == "tied" else {},
+    )
     for name, quantity, derivation, loops in ASKED
 ]
