@@ -26,7 +26,7 @@ def with_part_of_tokens(inputs: Any, parts: int) -> Any:
         parts: the number of parts.
 
     Raises:
-        CostError: if there are no tokens, or their number is no multiple of the parts.
+        CostError: if there are no tokens, or their number is not a multiple of the parts.
     """
     if parts == 1:
         return inputs

@@ -46,7 +46,7 @@ def divide_experts(model: Module, mesh: Any) -> None:
         mesh: a mesh of one dimension.
 
     Raises:
-        CostError: if the model states no experts, or their number is no multiple of the number of processes.
+        CostError: if the model states no experts, or their number is not a multiple of the number of processes.
     """
     if DISPATCHED not in (getattr(model, "ep_plan", None) or {}).values():
         raise CostError(
@@ -70,7 +70,7 @@ def split_experts(model: Module, mesh: Any) -> None:
         mesh: a mesh of one dimension.
 
     Raises:
-        CostError: if a width is no multiple of the number of processes.
+        CostError: if a width is not a multiple of the number of processes.
     """
     stated: Mapping[str, str] = model.tp_plan
     for pattern in (name for name, style in stated.items() if style == SPLIT):
