@@ -92,7 +92,7 @@ _WHOLE = ("replicated_with_grad_allreduce",)
 def tensor_styles(model: Module) -> dict[str, Any]:
     """Return the styles of ``parallelize_module`` for what a model states as ``tp_plan``, as those of transformers do.
 
-    Styles of experts are none of them, see :func:`.experts.split_experts`.
+    Styles of experts are left out, see :func:`.experts.split_experts`.
 
     Raises:
         CostError: if the model has no such plan, or one with an unknown style.
