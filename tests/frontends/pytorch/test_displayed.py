@@ -15,6 +15,7 @@ import torch
 
 import costcore
 from costcore import ComputationalCostHook, Tensor, TrainingLedger, estimate
+from costcore.studies.budgets.check import check
 from costcore.tables.result import Result
 from costcore.tables.table_data import MOST_ROWS
 from tests.core.analyses.measured.runs import linear, profiled, trace_of
@@ -102,10 +103,12 @@ RESULTS = {
     "ModelTable": lambda: costcore.table({"a": net, "b": net}, DATA),
     "RankReports": ranks,
     "ServingReport": serving,
-    "Phase": lambda: serving().decode(2, 64),
-    "PhaseTime": lambda: serving().decode(2, 64).time("h100-sxm5-80gb"),
+    "Phase": lambda: serving().decode(batch=2, context=64),
+    "PhaseTime": lambda: serving().decode(batch=2, context=64).time("h100-sxm5-80gb"),
     "Speculation": lambda: serving().speculative(serving(), drafts=2, acceptance=0.5),
     "Table": lambda: inference().table("op"),
+    "Kernels": lambda: inference().kernels(net().eval(), DATA),
+    "Violations": lambda: check(inference(), {"total": {"macs": 1}}),
     "Measured": measured,
     "MeasuredChange": lambda: measured().against(measured()),
     "MFUMeter": lambda: costcore.MFUMeter(net(), device="h100-sxm5-80gb"),
