@@ -22,7 +22,7 @@ COLUMNS = (
     Column("module", "Module"),
     Column("n_calls", "# Calls", "count"),
     Column("macs", "MACs", "flops"),
-    Column("mrw", "Read + write", "bytes"),
+    Column("mrw", "MemR+W", "bytes"),
 )
 
 MOST_NAMES = 3
