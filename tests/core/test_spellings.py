@@ -109,7 +109,7 @@ def test_walk_reaches_functions_methods_and_results():
         "Verdict.to_json",
         "TimeReport.show_report",
     } <= PARAMETERS.keys()
-    assert len(PARSERS) == 18 and len(titles()) > 100
+    assert len(PARSERS) >= 18 and len(titles()) > 100
 
 
 @pytest.mark.parametrize("name", NAMES)
