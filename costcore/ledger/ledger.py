@@ -77,11 +77,9 @@ class Ledger:
             self.total["n_params_rank"] = run.rank.n_params
         if memory is not None:
             self.total |= {"live": memory.end, "live_peak": memory.peak, "saved": memory.saved}
-        for each in amounts.values():
-            each.update(shares(each, self.total))
+        of_total = {key: shares(each, self.total) for key, each in amounts.items()}
         for (call, cost), entry in zip(self.counted, self.entries.values(), strict=True):
-            of_call = amounts[id(call.layer), id(cost), call.times]
-            entry.update({key: value for key, value in of_call.items() if key.endswith("%")})
+            entry.update(of_total[id(call.layer), id(cost), call.times])
             if "seconds" in entry:
                 entry.update(shares({"seconds": entry["seconds"]}, self.total))
         self.total.update(shares(self.total, self.total))

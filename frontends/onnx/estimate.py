@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from operator import attrgetter
 from os import PathLike, fspath
 from typing import Any
 
@@ -158,7 +159,7 @@ def _versions(proto: Any, note: Callable[[str], None]) -> dict[str, int]:
 
 def _arguments(graph: Any) -> Mapping[str, Mapping[str, Any]]:
     """Return what a graph as a whole says of its nodes, by their domain."""
-    if all(node.domain != BLOCKED for node in graph.node):
+    if BLOCKED not in map(attrgetter("domain"), graph.node):
         return {}
     from .contrib.blocks import block_arguments
 
@@ -186,6 +187,7 @@ def _walk(
     entering = list(scope.values.values())
     table = RowTable(plugin_rows("onnx"))
     recording = Recording(recorder, table, dimensions, note, InputHints(scope.values))
+    recorder.records["opsets"] = versions = _versions(proto, note)
     config = WalkConfig(
         functions,
         UserShapes(shapes, dimensions),
@@ -197,7 +199,6 @@ def _walk(
     )
     handlers = Handlers(call_function, CONTROL_FLOW, SchemaFunctions(table))
     walker = Walker(recording, handlers, config)
-    recorder.records["opsets"] = versions = _versions(proto, note)
     walker.run(walker.walk_graph(graph, scope, GraphContext(versions)))
     dimensions.check()
     produced = [name for node in graph.node for name in node.output if name] if shapes else ()
@@ -212,12 +213,12 @@ def _walk(
     returned = [scope.values[entry.name] for entry in graph.output if entry.name in scope.values]
     recorder.returned += map(recording.identity, returned)
     recorder.inputs += [value.identity for value in entering if value.identity]
-    if any(call.layer.op == "dequantize" for call in recorder.calls):
+    if "dequantize" in map(attrgetter("layer.op"), recorder.calls):
         if not keep_qdq:
             fold_quantization(recording, scope.values.values())
         keep_stored(recording)
     stored = walker.initializers.tensors
-    if any(call.native == BLOCKED_CONV for call in recorder.calls):
+    if BLOCKED_CONV in map(attrgetter("native"), recorder.calls):
         block = config.arguments.get(BLOCKED, {}).get("block", "8 or 16")
         note(
             f"convolutions of ONNX Runtime's NCHWc layout run on blocks of {block} channels: MACs, bytes and "

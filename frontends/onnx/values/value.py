@@ -183,11 +183,12 @@ def value_signature(value: Value | None) -> Hashable:
     if value is None:
         return None
     data, stored = value.data, value.stored
-    is_compared = data is not None and value.role != "param"
-    elements = (*data.flat, *map(type, data.flat)) if is_compared else data is not None
-    partial = None if value.partial is None else (*value.partial.flat,)
+    if data is None:
+        elements = value.partial is not None and (*value.partial.flat,)
+    else:
+        elements = value.role == "param" or (*data.flat, *map(type, data.flat))
     how = stored is not None and (stored.is_buffer, stored.is_number, stored.is_learned)
-    return type(value), value.shape, value.dtype, value.role, value.follows_shapes, how, elements, value.spread, partial
+    return type(value), value.shape, value.dtype, value.role, value.follows_shapes, how, elements, value.spread
 
 
 class Undetermined(Exception):  # noqa: N818 - not an error: the answer depends on data
