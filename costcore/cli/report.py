@@ -14,7 +14,6 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from costcore._version import __version__
 from costcore.analyses.analysis import View
-from costcore.analyses.fusion.group_rows import FUSED, FusedColumns, unfused
 from costcore.analyses.registered import analyses, table_of_view
 from costcore.api.load_model import parse_dims, parse_inputs, parse_shapes
 from costcore.cli.commands import commands, description
@@ -119,7 +118,6 @@ OWN: Mapping[str, Shown] = {
     "layers": Shown(Report.show_layers, LAYERS, LayerColumns),
     "tree": Shown(Report.show_tree, TREE, TreeColumns),
     "by": Shown(Report.show_by, GROUPS, GroupColumns),
-    "fused": Shown(_show_groups, FUSED, FusedColumns),
     "run": Shown(_show_run, REPORT, ReportColumns),
     "overview": Shown(_show_overview, {}, None),
 }
@@ -135,6 +133,10 @@ def _shown(name: str) -> Shown:
     """Return the view of that name."""
     if name in OWN:
         return OWN[name]
+    if name == "fused":
+        from costcore.analyses.fusion.group_rows import FUSED, FusedColumns
+
+        return Shown(_show_groups, FUSED, FusedColumns)
     view = _of_analyses()[name]
 
     def show_table(report: Report, ost: IO[str], mode: str, unit: Any, n_digits: Any, **options: Any) -> None:
@@ -454,7 +456,11 @@ def _show(report: Report, args: argparse.Namespace, options: dict[str, Any], fus
         save_output(partial(show, mode=suffix[1:]), args.output)
     else:
         further = [name for name in options.get("columns", ()) if is_quantity(name)]
-        columns = further if fused is None else [unfused(fused.original), *further]
+        columns = further
+        if fused is not None:
+            from costcore.analyses.fusion.group_rows import unfused
+
+            columns = [unfused(fused.original), *further]
         export = by_suffix()[suffix].name
         is_unnamed = export == "page" and not report.tree()["type"]  # a file, whose model has no class
         header = {"made": made_by(args.argv, getattr(args, "usual", ""))} if export == "page" else {}

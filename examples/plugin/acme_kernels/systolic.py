@@ -168,7 +168,7 @@ def data(report):
 def main(argv):
     """``costcore array MODEL``."""
     from costcore.cli.models import report_of
-    from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
+    from costcore.cli.options import add_frontend_switches, add_model_options, command_parser, model_forms
     from costcore.cli.running import run_command
 
     def run(args: argparse.Namespace) -> int:
@@ -176,7 +176,7 @@ def main(argv):
         return 0
 
     parser = command_parser("costcore array", "MODEL", "State what a run costs on Acme's array.", "")
-    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("model", metavar="MODEL", help=model_forms())
     parser.add_argument("--energy", metavar="TABLE", help="a TOML file with femtojoules")
     parser.add_argument("--format", choices=["table", "md", "csv", "json", "html"], default="table")
     add_model_options(parser)

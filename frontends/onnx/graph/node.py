@@ -216,7 +216,8 @@ class Node:
         if self.op in _JOINING and any(array is not None for array in arrays):
             for i, value in enumerate(given):
                 if arrays[i] is None:
-                    arrays[i] = np.full(value.known_shape, None)  # no larger than the output
+                    # No larger than the output; a symbolic axis is as long as the output's, or 1.
+                    arrays[i] = np.full([size if isinstance(size, int) else 1 for size in value.known_shape], None)
         elif self.op not in _MIXING and any(value.data is None for value in given[1:]):
             return None  # an index, a size or a place
         if any(array is None for array in arrays):

@@ -205,7 +205,7 @@ def test_quantized_values_have_their_width():
 def test_the_table_lists_the_largest_values_with_their_places(capsys):
     estimate(wide()).show_arena(mode="csv", unit=None, top=2, columns=("name", "nbytes", "born", "dies", "at_peak"))
     assert capsys.readouterr().out.splitlines() == [
-        "Value,Size B,From,To,At peak",
+        "Value,Memory B,From,To,At peak",
         "Conv-2,65536,Conv-2,Conv-4,yes",
         "Conv-3,65536,Conv-3,Conv-5,yes",
         "others (5),40960,,,",

@@ -41,6 +41,10 @@ class Page(HTMLParser):
         if tag not in VOID:
             self._open.append(tag)
 
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in VOID
+        self.handle_starttag(tag, attrs)
+
     def handle_endtag(self, tag: str) -> None:
         assert self._open.pop() == tag
 

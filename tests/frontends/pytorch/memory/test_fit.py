@@ -168,7 +168,7 @@ def test_what_cannot_be_said():
     network = nn.Linear(8, 8)
     for target, options, because in (
         ("cortex-m4-168", {}, "memory of cortex-m4-168 is unknown"),
-        ("sram=1MB", {"train": True}, "inference only"),
+        ("sram=1MB", {"train": True}, "a target with one memory alone"),
     ):
         verdict = fit(network, (1, 8), target, **options)
         assert (verdict.fits, verdict.needs) == (None, {})

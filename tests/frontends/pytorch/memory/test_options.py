@@ -200,7 +200,7 @@ def test_the_table_of_the_peak():
     report.show_memory(out, mode="csv", unit=None, columns=["kind", "name", "call", "shape", "nbytes"], top=3)
     # 848 bytes of parameters, 64 of the input, and two results of 2 x 16 numbers while the ReLU runs.
     assert out.getvalue().splitlines() == [
-        "Kind,Name,Made by,Shape,Memory B",
+        "Kind,Name,Call,Shape,Memory B",
         'parameter,0.weight,,"(16, 8)",512',
         'parameter,2.weight,,"(4, 16)",256',
         'temporary,,linear-1,"(2, 16)",128',
