@@ -183,6 +183,7 @@ def value_signature(value: Value | None) -> Hashable:
     if value is None:
         return None
     data, stored = value.data, value.stored
+    elements: Hashable
     if data is None:
         elements = value.partial is not None and (*value.partial.flat,)
     else:
