@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from costcore.api.build_report import Progress, check_arguments, make_report, warn_about
 from costcore.api.target import model_and_inputs
@@ -25,45 +25,18 @@ if TYPE_CHECKING:
 def estimate(
     model: str | bytes | PathLike[str],
     inputs: Any = ...,
-    *,
-    fma_1flop: bool = ...,
-    layout: Literal["framework", "free"] = ...,
-    tracebacks: bool = ...,
-    spelled: bool = ...,
-    calculators: Mapping[Any, Any] | None = ...,
-    progress: Progress | None = ...,
-    strict: bool = ...,
-    ranges: Mapping[str, tuple[int, int]] | None = ...,
     **options: Unpack[FileOptions],
 ) -> Report: ...
 @overload
 def estimate(
     model: Any,
     inputs: Any = ...,
-    *,
-    fma_1flop: bool = ...,
-    layout: Literal["framework", "free"] = ...,
-    tracebacks: bool = ...,
-    spelled: bool = ...,
-    calculators: Mapping[Any, Any] | None = ...,
-    progress: Progress | None = ...,
-    strict: bool = ...,
-    ranges: Mapping[str, tuple[int, int]] | None = ...,
     **options: Unpack[ModelOptions],
 ) -> Report: ...
 @overload
 def estimate(
     model: Any,
     inputs: Any = ...,
-    *,
-    fma_1flop: bool = ...,
-    layout: Literal["framework", "free"] = ...,
-    tracebacks: bool = ...,
-    spelled: bool = ...,
-    calculators: Mapping[Any, Any] | None = ...,
-    progress: Progress | None = ...,
-    strict: bool = ...,
-    ranges: Mapping[str, tuple[int, int]] | None = ...,
     **options: Any,
 ) -> Report: ...
 def estimate(

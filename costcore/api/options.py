@@ -1,4 +1,4 @@
-"""The options of :func:`costcore.estimate` that frontends have, for editors and type checkers."""
+"""The options of :func:`costcore.estimate`, for editors and type checkers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,20 @@ from os import PathLike
 from typing import Any, Literal, TypedDict
 
 
-class ModelOptions(TypedDict, total=False):
+class CommonOptions(TypedDict, total=False):
+    """Options of every model."""
+
+    fma_1flop: bool
+    layout: Literal["framework", "free"]
+    tracebacks: bool
+    spelled: bool
+    calculators: Mapping[Any, Any] | None
+    progress: Callable[[Iterable[Any], str], Iterable[Any]] | None
+    strict: bool
+    ranges: Mapping[str, tuple[int, int]] | None
+
+
+class ModelOptions(CommonOptions, total=False):
     """Options of a model that is run: a module of PyTorch, or a target. Chainer has ``backward``."""
 
     backward: bool
@@ -24,7 +37,7 @@ class ModelOptions(TypedDict, total=False):
     regroup: bool | Iterable[str]
 
 
-class FileOptions(TypedDict, total=False):
+class FileOptions(CommonOptions, total=False):
     """Options of a file: an ONNX graph, or a trace."""
 
     dims: Mapping[str, int | str]

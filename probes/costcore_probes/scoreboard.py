@@ -15,9 +15,9 @@ HEAD = """\
 # Scoreboard of counters
 
 Which counter is right, on which kind of network? {probes} networks with answers derived by hand, asked on {date}.
-`make probes` writes this page from `docs/scoreboard.json`. [Probes](../probes/README.md) says how answers are derived
-and judged: a tool is held to what it declares itself, and is not asked what it does not offer. `probes show ID` has the
-network and the derivation.
+`probes page` writes this page from the answers in `docs/scoreboard.json`. [Probes](../probes/README.md) says how
+answers are derived and judged: a tool is held to what it declares itself, and is not asked what it does not offer.
+`probes show ID` has the network and the derivation.
 
 | verdict | means |
 |:--|:--|

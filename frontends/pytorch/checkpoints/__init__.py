@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from os import fspath
 from typing import TYPE_CHECKING, Any
 
+from ..files_only import ROWS, accepts, capture, native_names
+
 if TYPE_CHECKING:
     from costcore.trace.recorder import Recorder
-    from costcore.translate import Row
 
-ROWS: tuple[Row, ...] = ()
+__all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
 
 PROMPT = (1, 512)
 """The tokens of an estimate without inputs: the prompt with which ``llama-bench`` of llama.cpp measures."""
-
-
-def capture(recorder: Recorder) -> AbstractContextManager[object] | None:
-    """Return None: the frontend of PyTorch records what runs."""
-    return None
-
-
-def accepts(model: object) -> bool:
-    """Return False: such a model is recognized as a file or folder."""
-    return False
-
-
-def native_names(op: object) -> tuple[str, ...]:
-    """Return (): the frontend of PyTorch knows the names of its operators."""
-    return ()
 
 
 def estimate(recorder: Recorder, model: Any, inputs: Any = None, *, memory: bool = False) -> None:

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
+
+from ..files_only import ROWS, accepts, capture, native_names
 
 if TYPE_CHECKING:
     from costcore.trace.recorder import Recorder
-    from costcore.translate import Row
 
-ROWS: tuple[Row, ...] = ()
-
-
-def capture(recorder: Recorder) -> AbstractContextManager[object] | None:
-    """Return None: the frontend of PyTorch records what runs."""
-    return None
-
-
-def accepts(model: object) -> bool:
-    """Return False: a trace is recognized as a file, by its content."""
-    return False
-
-
-def native_names(op: object) -> tuple[str, ...]:
-    """Return (): the frontend of PyTorch knows the names of its operators."""
-    return ()
+__all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
 
 
 def estimate(
