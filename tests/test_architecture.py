@@ -243,6 +243,7 @@ FOR_FRONTENDS = {
         "files",
         "frontend",
         "graphs",
+        "import_paths",
         "ir",
         "messages",
         "numbers",

@@ -2,45 +2,10 @@
 
 from __future__ import annotations
 
+from costcore.import_paths import modules_with
 from costcore.translate import Row
 
-from . import (
-    activation,
-    collective,
-    conv,
-    elementwise,
-    indexing,
-    layout,
-    linalg,
-    loss,
-    matmul,
-    normalization,
-    pooling,
-    random,
-    recurrent,
-    reduction,
-    resampling,
-    signal,
-)
-
-FAMILIES = (
-    activation,
-    elementwise,
-    random,
-    layout,
-    reduction,
-    indexing,
-    matmul,
-    linalg,
-    signal,
-    conv,
-    normalization,
-    pooling,
-    resampling,
-    recurrent,
-    loss,
-    collective,
-)
+FAMILIES = modules_with("ROWS", __package__, first=("activation", "layout"))
 """The files of rows. The first matching row of a function is used: ``x[...]`` is a slice (layout), or else a
 selection by a mask or a gather (indexing); a clipped ReLU is ReLU6 (activation), or else a clip (elementwise)."""
 

@@ -2,53 +2,10 @@
 
 from __future__ import annotations
 
+from costcore.import_paths import modules_with
 from costcore.translate import Row
 
-from . import (
-    activation,
-    attention,
-    classical_ml,
-    conv,
-    elementwise,
-    indexing,
-    layout,
-    linalg,
-    loss,
-    matmul,
-    normalization,
-    optimizer,
-    pooling,
-    quantization,
-    random,
-    recurrent,
-    reduction,
-    resampling,
-    signal,
-    text,
-)
-
-FAMILIES = (
-    activation,
-    attention,
-    classical_ml,
-    conv,
-    elementwise,
-    indexing,
-    layout,
-    linalg,
-    loss,
-    matmul,
-    normalization,
-    optimizer,
-    pooling,
-    quantization,
-    random,
-    recurrent,
-    reduction,
-    resampling,
-    signal,
-    text,
-)
+FAMILIES = modules_with("ROWS", __package__)
 
 ROWS: tuple[Row, ...] = tuple(row for family in FAMILIES for row in family.ROWS)
 """Rows by family; arguments have the names of the operator's schema."""

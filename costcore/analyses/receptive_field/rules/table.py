@@ -5,27 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from costcore.analyses.receptive_field.dependence import CannotFollowError, Dependence
-from costcore.analyses.receptive_field.rules import (
-    activation,
-    attention,
-    conv,
-    global_operators,
-    indexing,
-    layout,
-    matmul,
-    normalization,
-    pooling,
-    reduction,
-    resampling,
-)
 from costcore.analyses.receptive_field.rules.global_operators import combined
+from costcore.analyses.receptive_field.rules.layout import element_wise
 from costcore.analyses.receptive_field.site import Rule, Site
+from costcore.import_paths import modules_with
 from costcore.registry.calculators import calculators
 
-FAMILIES = (
-    *(activation, attention, conv, global_operators, indexing, layout, matmul, normalization, pooling, reduction),
-    resampling,
-)
+FAMILIES = modules_with("RULES", __package__)
 
 RULES: Mapping[str, Rule] = {op: rule for family in FAMILIES for op, rule in family.RULES.items()}
 
@@ -39,7 +25,7 @@ def rule_of(op: str) -> Rule:
         if name in RULES:
             return RULES[name]
         if getattr(calculators().get(name), "is_element_wise", False):
-            return layout.element_wise
+            return element_wise
     return _without_rule
 
 

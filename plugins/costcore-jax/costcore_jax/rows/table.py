@@ -4,35 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from costcore.import_paths import modules_with
 from costcore.translate import Row
 
-from . import (
-    collective,
-    conv,
-    elementwise,
-    indexing,
-    layout,
-    linalg,
-    matmul,
-    pooling,
-    random,
-    reduction,
-    signal,
-)
-
-FAMILIES = (
-    collective,
-    conv,
-    elementwise,
-    indexing,
-    layout,
-    linalg,
-    matmul,
-    pooling,
-    random,
-    reduction,
-    signal,
-)
+FAMILIES = modules_with("ROWS", __package__)
 
 ROWS: tuple[Row, ...] = tuple(row for family in FAMILIES for row in family.ROWS)
 """Rows by family; arguments are ``inputs``, ``outputs`` and the parameters of the primitive."""
