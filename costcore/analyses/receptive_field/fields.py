@@ -161,10 +161,12 @@ class ReceptiveField:
     def _along(self, i: int, at_axis: Mapping[int, int]) -> tuple[int, int] | None:
         """Return the first and the last position that is seen along one of the reported axes of the input."""
         one_map, length = self.maps[i], self.lengths[i]
-        if not self.is_known or (one_map is None and not self.global_by[i]):
+        if not self.is_known:
             return None
-        if self.global_by[i] or one_map is None:
+        if self.global_by[i]:
             return None if is_symbolic(length) else (0, length - 1)
+        if one_map is None:
+            return None
         position = _position(self.digits[i], at_axis)
         seen = None if position is None else one_map.seen(position)
         if seen is None:

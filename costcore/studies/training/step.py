@@ -155,7 +155,7 @@ class Step:
     @property
     def masked(self) -> int:
         """Number of modules whose attention may be causal: by a mask that is a tensor, or written as products."""
-        return len({each.call.module for each in self.products if each.is_masked and each.call.phase == "forward"})
+        return len({each.call.module for each in self.products if each.is_masked})
 
     @property
     def by_kind(self) -> dict[str, dict[str, int]]:

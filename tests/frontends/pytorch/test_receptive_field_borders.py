@@ -118,6 +118,14 @@ def test_tokens_have_one_number():
         field.region(1, 1)
 
 
+def test_what_depends_on_all_of_the_input_sees_the_whole_axis():
+    """Rows are cut by a stride of 2, and all columns meet in the linear layer: position 1 of 4 sees rows 2 and 3."""
+    net = nn.Sequential(nn.Conv2d(1, 1, (2, 1), (2, 1)), nn.Linear(6, 6))
+    field = estimate(net, (1, 1, 8, 6)).receptive_field().last
+    assert (field.axes, field.region(1), field.is_global) == ((2,), ((2, 3), (0, 5)), False)
+    assert estimate(nn.Sequential(nn.Flatten(), nn.Linear(48, 2)), (1, 1, 8, 6)).receptive_field().last.is_global
+
+
 def test_branches_that_borders_cut_at_other_positions():
     """Position 2 of 9 reads -2, 2 and 6 of the one, -2 to 6 of the other: 2 to 6, and 0 to 6."""
 

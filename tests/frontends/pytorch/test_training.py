@@ -186,7 +186,13 @@ def test_experts_count_as_many_as_a_token_is_sent_to(mixtral):
 def test_a_capacity_factor_is_hardware_flops_of_experts(mixtral):
     step = TrainingLedger(mixtral, capacity_factor=1.25).stages[0].step
     assert step.model_flops() == TrainingLedger(mixtral).model_flops
-    assert step.hardware_flops() - step.model_flops() == 6 * TOKENS * 2 * 2 * EXPERT // 4
+    padded = 6 * TOKENS * 2 * 2 * EXPERT // 4
+    assert step.hardware_flops() - step.model_flops() == padded
+    causes = [
+        {each.rule.convention: each.causes for each in TrainingLedger(mixtral, **options).rules}["korthikanti"]
+        for options in ({}, {"capacity_factor": 1.25})
+    ]
+    assert causes[1] == {**causes[0], "capacity": -padded}
 
 
 def test_tokens_are_those_of_ids_that_the_model_is_given():

@@ -107,6 +107,10 @@ def test_without_a_link_the_time_is_unknown():
     assert "communication, dp of 4: no link stated (links=…), 1 call, 60 B sent" in time.remarks
     assert made.time("l4", links="nvlink4").communication_seconds == pytest.approx(3 * 0.47e-6 + 60 / 450e9)
     assert made.time("l4", links={"tp": "nvlink4"}).communication_seconds is None
+    assert [each.seconds for each in made.analysis("communication")] == [None]
+    assert [each.seconds for each in made.analysis("communication", links="nvlink4")] == [
+        pytest.approx(3 * 0.47e-6 + 60 / 450e9)
+    ]
 
 
 def test_at_another_dtype_fewer_bytes_are_sent():
