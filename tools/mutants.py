@@ -3,9 +3,10 @@
 A change that no test notices, a survivor, is printed with its difference. It is either equivalent, so that nothing
 could notice it, or a test is missing. The sample is seeded: ``--only NUMBER`` repeats one mutant.
 
-Each mutant runs in a process of its own, forked from one that has imported the frameworks, with the tests of its area
-in the order of :data:`AREAS`, until the first that fails. A process that does not end in time is ended, and counts as
-noticed. What tests start as another program runs the code as it is.
+``--record`` first writes which tests of every area run which lines, and how long they take. A mutant then runs with
+the tests that run its line, the fastest files first, until the first that fails, in a process of its own, forked from
+one that has imported the frameworks. A process that does not end in time is ended, and counts as noticed. Python
+programs that tests start run the change too.
 """
 
 from __future__ import annotations
@@ -14,46 +15,107 @@ import argparse
 import ast
 import contextlib
 import copy
+import json
 import os
+import re
 import signal
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from difflib import unified_diff
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
+from inspect import CO_OPTIMIZED
 from pathlib import Path
 from random import Random
-from types import CodeType, ModuleType
+from tempfile import TemporaryDirectory
+from types import CodeType, FrameType, ModuleType
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
+RECORDS = ROOT / "build/mutants"
+VARIABLE = "COSTCORE_MUTANT"
+"""The environment variable that tells the processes of a mutant which it is."""
 
-ANALYSES, STUDIES, PYTORCH = "core/analyses", "core/studies", "frontends/pytorch"
+ANALYSES, STUDIES, PYTORCH, ONNX = "core/analyses", "core/studies", "frontends/pytorch", "frontends/onnx"
+VIEWS = ("core/tables/test_quantities.py", "core/reports/plots", "core/reports/exports", "core/reports/html")
 
 AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "memory": (
         ("costcore/analyses/memory",),
-        (f"{ANALYSES}/memory", "core/tables/test_memory_table.py", f"{PYTORCH}/memory/test_cases.py"),
+        (
+            f"{ANALYSES}/memory",
+            "core/tables/test_memory_table.py",
+            f"{PYTORCH}/memory",
+            f"{PYTORCH}/test_arena.py",
+            f"{ONNX}/test_arena.py",
+            *VIEWS,
+        ),
     ),
-    "fusion": (("costcore/analyses/fusion",), (f"{ANALYSES}/fusion",)),
-    "timing": (("costcore/analyses/timing",), (f"{ANALYSES}/timing",)),
-    "sizes": (("costcore/analyses/sizes",), (f"{ANALYSES}/sizes", f"{PYTORCH}/sizes/test_networks.py")),
-    "serving": (("costcore/studies/serving",), (f"{STUDIES}/serving", f"{PYTORCH}/serving/test_serving_report.py")),
-    "training": (("costcore/studies/training",), (f"{STUDIES}/training", f"{PYTORCH}/test_training.py")),
-    "conventions": (("costcore/analyses/conventions",), (f"{ANALYSES}/conventions", f"{PYTORCH}/conventions")),
+    "fusion": (
+        ("costcore/analyses/fusion",),
+        (
+            f"{ANALYSES}/fusion",
+            f"{ONNX}/test_fusion.py",
+            f"{PYTORCH}/test_schedule.py",
+            "core/cli/test_time.py",
+            *VIEWS,
+        ),
+    ),
+    "timing": (
+        ("costcore/analyses/timing",),
+        (f"{ANALYSES}/timing", "core/cli/test_time.py", f"{PYTORCH}/calibration/test_measure.py", *VIEWS),
+    ),
+    "sizes": (
+        ("costcore/analyses/sizes",),
+        (
+            f"{ANALYSES}/sizes",
+            f"{PYTORCH}/sizes",
+            "core/reports/test_symbolic_views.py",
+            f"{ONNX}/test_one_symbol.py",
+            *VIEWS,
+        ),
+    ),
+    "serving": (("costcore/studies/serving",), (f"{STUDIES}/serving", f"{PYTORCH}/serving")),
+    "training": (
+        ("costcore/studies/training",),
+        (f"{STUDIES}/training", f"{PYTORCH}/test_training.py", "core/cli/test_train.py"),
+    ),
+    "conventions": (
+        ("costcore/analyses/conventions",),
+        (
+            f"{ANALYSES}/conventions",
+            f"{PYTORCH}/conventions",
+            "core/cli/test_conventions.py",
+            f"{ONNX}/test_conventions.py",
+            f"{PYTORCH}/test_training.py",
+        ),
+    ),
     "receptive_field": (
         ("costcore/analyses/receptive_field",),
-        (f"{ANALYSES}/receptive_field", f"{PYTORCH}/test_receptive_field.py"),
+        (
+            f"{ANALYSES}/receptive_field",
+            f"{PYTORCH}/test_receptive_field.py",
+            f"{PYTORCH}/test_receptive_field_borders.py",
+            "whole_networks/test_receptive_fields.py",
+        ),
     ),
     "collectives": (
-        ("frontends/pytorch/parallel/meta_collectives.py", "frontends/pytorch/rows/distributed.py"),
-        (f"{PYTORCH}/parallel/test_meta_collectives.py", f"{PYTORCH}/parallel/test_collectives.py"),
+        (
+            "costcore/analyses/topology",
+            "calculators/collective.py",
+            f"{PYTORCH}/parallel/meta_collectives.py",
+            f"{PYTORCH}/parallel/differentiable.py",
+            f"{PYTORCH}/operators/process_groups.py",
+            f"{PYTORCH}/rows/collective.py",
+        ),
+        (f"{ANALYSES}/topology", "calculators/test_collective.py", f"{PYTORCH}/parallel", f"{ANALYSES}/timing"),
     ),
     "sweeps": (("costcore/studies/sweeps",), (f"{STUDIES}/sweeps",)),
 }
-"""The code and the tests of every area, the fastest tests first."""
+"""The code and the tests of every area. The examples in the docstrings of the code are among its tests."""
 
 ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
@@ -92,6 +154,21 @@ class Mutant(NamedTuple):
         node = [*ast.walk(tree)][self.node]
         _change(node, self.change)
         return ast.fix_missing_locations(tree)
+
+    def place(self) -> tuple[str, int, int]:
+        """Return the file, and the first and last line of the statement that is changed."""
+        tree = ast.parse(self.path.read_text(encoding="utf-8"))
+        node = [*ast.walk(tree)][self.node]
+        line = getattr(node, "lineno", 0)
+        first, last = line, getattr(node, "end_lineno", line)
+        for each in ast.walk(tree):
+            if (
+                isinstance(each, ast.stmt)
+                and each.lineno <= line <= (each.end_lineno or 0)
+                and not hasattr(each, "body")
+            ):
+                first, last = each.lineno, each.end_lineno or each.lineno
+        return str(self.path.relative_to(ROOT)), first, last
 
     def difference(self) -> str:
         """Return the lines that differ, with the line of the change."""
@@ -149,12 +226,23 @@ def _left_alone(tree: ast.Module) -> set[int]:
     return {id(inner) for root in roots for inner in ast.walk(root)}
 
 
+def _files(name: str) -> list[Path]:
+    place = ROOT / name
+    return sorted(place.rglob("*.py")) if place.is_dir() else [place]
+
+
+def _module(path: Path) -> str:
+    """Return the name of the module of a file."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts if parts[0] == "costcore" else ("costcore", *parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
 def mutants_of(area: str) -> list[Mutant]:
     """Return every mutant of an area."""
     found = []
     for name in AREAS[area][0]:
-        place = ROOT / name
-        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+        for path in _files(name):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             alone = _left_alone(tree)
             for number, node in enumerate(ast.walk(tree)):
@@ -188,9 +276,7 @@ class _Finder(MetaPathFinder):
     """Finds the module of a changed file, before all others."""
 
     def __init__(self, mutant: Mutant) -> None:
-        parts = mutant.path.relative_to(ROOT).with_suffix("").parts
-        parts = parts if parts[0] == "costcore" else ("costcore", *parts)
-        self._name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        self._name = _module(mutant.path)
         self._mutant = mutant
 
     def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
@@ -203,72 +289,206 @@ class _Finder(MetaPathFinder):
         return spec_from_file_location(fullname, self._mutant.path, loader=loader, submodule_search_locations=folders)
 
 
-def run(tests: Sequence[str], mutant: Mutant | None, seconds: float) -> str:
-    """Run tests in a forked process; return ``passed``, ``failed`` or ``late``."""
-    process = os.fork()
-    if process == 0:
-        os.setsid()
-        log = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        if mutant is not None:
-            sys.meta_path.insert(0, _Finder(mutant))
+class Recorder:
+    """A plug-in of pytest that notes which lines of the functions of some files each test runs.
+
+    What runs when a file is collected or set up counts for all of its tests.
+
+    Attributes:
+        lines: the lines of every test, by file.
+        seconds: how long every test took, the set-up included; only of those that passed.
+    """
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self.lines: dict[str, set[tuple[str, int]]] = defaultdict(set)
+        self.seconds: dict[str, float] = defaultdict(float)
+        self._files = {str(file): str(file.relative_to(ROOT)) for file in files}
+        self._now: set[tuple[str, int]] = set()
+        self._failed: set[str] = set()
+        sys.settrace(self._trace)
+
+    def _trace(self, frame: FrameType, event: str, arg: Any) -> Any:
+        file = self._files.get(frame.f_code.co_filename)
+        if file is None or not frame.f_code.co_flags & CO_OPTIMIZED:  # not a function
+            return None
+        self._now.add((file, frame.f_lineno))
+
+        def local(frame: FrameType, event: str, arg: Any) -> Any:
+            if event == "line":
+                self._now.add((file, frame.f_lineno))
+            return local
+
+        return local
+
+    def pytest_collectreport(self, report: Any) -> None:
+        self.lines[report.nodeid] |= self._now
+        self._now = set()
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        sys.settrace(self._trace)  # what a test may have ended
+        self.seconds[report.nodeid] += report.duration
+        self.lines[report.nodeid.split("::")[0] if report.when == "setup" else report.nodeid] |= self._now
+        self._now = set()
+        if report.outcome != "passed":
+            self._failed.add(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        sys.settrace(None)
+        for name in self._failed:
+            self.seconds.pop(name, None)
+
+
+class Record(NamedTuple):
+    """What runs which lines in an area, as a file of :data:`RECORDS` has it: tests, or whole files, by their names."""
+
+    seconds: dict[str, float]
+    lines: dict[str, dict[str, list[int]]]
+
+    @classmethod
+    def read(cls, area: str) -> Record:
+        return cls(**json.loads((RECORDS / f"{area}.json").read_text(encoding="utf-8")))
+
+    def tests(self, mutant: Mutant, most_seconds: float) -> list[str]:
+        """Return the tests that run a mutant, those of the fastest files first; all of the area if none is known."""
+        file, first, last = mutant.place()
+        running = {
+            name for name, files in self.lines.items() if any(first <= line <= last for line in files.get(file, ()))
+        }
+        chosen = {name for name in self.seconds if name in running or name.split("::")[0] in running} or {*self.seconds}
+        least: dict[str, float] = {}
+        for name in chosen:
+            least[name.split("::")[0]] = min(least.get(name.split("::")[0], 1e9), self.seconds[name])
+        tests, left = [], most_seconds
+        for name in sorted(
+            chosen, key=lambda name: (least[name.split("::")[0]], name.split("::")[0], self.seconds[name])
+        ):
+            if self.seconds[name] <= left:
+                tests.append(name)
+                left -= self.seconds[name]
+        return tests
+
+
+def record(area: str) -> None:
+    """Write the record of an area."""
+    files = [path for name in AREAS[area][0] for path in _files(name)]
+    tests = [f"tests/{name}" for name in AREAS[area][1]]
+    if os.fork() == 0:
+        sys.setswitchinterval(0.05)
         import pytest
 
-        options = [
-            "-qx",
-            "--assert=plain",
-            "-p",
-            "no:cacheprovider",
-        ]  # the hook of assertions would load the file itself
-        os._exit(int(pytest.main([*options, *(f"tests/{test}" for test in tests)])))
-    last = time.monotonic() + seconds
-    while time.monotonic() < last:
-        found, status = os.waitpid(process, os.WNOHANG)
-        if found:
-            return "passed" if status == 0 else "failed"
-        time.sleep(0.05)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process, signal.SIGKILL)
-    os.waitpid(process, 0)
-    return "late"
+        recorder = Recorder(files)
+        examples = [f"tests/test_doctests.py::test_examples_print_their_output[{_module(file)}]" for file in files]
+        pytest.main([*OPTIONS, *examples, *tests], plugins=[recorder])
+        lines: dict[str, dict[str, list[int]]] = {}
+        for name, places in recorder.lines.items():
+            for file, line in sorted(places):
+                lines.setdefault(name, {}).setdefault(file, []).append(line)
+        RECORDS.mkdir(parents=True, exist_ok=True)
+        (RECORDS / f"{area}.json").write_text(
+            json.dumps({"seconds": recorder.seconds, "lines": lines}), encoding="utf-8"
+        )
+        os._exit(0)
+    os.wait()
+
+
+OPTIONS = ["-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist"]
+"""Options of pytest; its hook for assertions would load changed files itself."""
+
+
+def install(text: str) -> None:
+    """Have this process import the mutant of :data:`VARIABLE`."""
+    area, path, node, change = text.split(":")
+    sys.meta_path.insert(0, _Finder(Mutant(area, ROOT / path, int(node), int(change))))
+
+
+_SITE = """
+import os
+from importlib.util import module_from_spec, spec_from_file_location
+
+if text := os.environ.get("COSTCORE_MUTANT"):
+    import sys
+
+    spec = spec_from_file_location("costcore_mutants", {path!r})
+    sys.modules["costcore_mutants"] = module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.install(text)
+"""
+
+
+def run(tests: Sequence[str], mutant: Mutant, seconds: float) -> tuple[str, str]:
+    """Run tests in a forked process; return ``passed``, ``failed`` or ``late``, and the test that failed."""
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "sitecustomize.py").write_text(_SITE.format(path=__file__), encoding="utf-8")
+        output = Path(folder) / "output.txt"
+        process = os.fork()
+        if process == 0:
+            os.setsid()
+            log = os.open(output, os.O_WRONLY | os.O_CREAT)
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            text = ":".join([mutant.area, str(mutant.path.relative_to(ROOT)), str(mutant.node), str(mutant.change)])
+            os.environ[VARIABLE] = text
+            os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
+            install(text)
+            import pytest
+
+            os._exit(int(pytest.main(["-x", *OPTIONS, *tests])))
+        last = time.monotonic() + seconds
+        while time.monotonic() < last:
+            found, status = os.waitpid(process, os.WNOHANG)
+            if found:
+                failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", output.read_text(errors="replace"), re.MULTILINE)
+                return "passed" if status == 0 else "failed", failed[0] if failed else f"status {status}"
+            time.sleep(0.02)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        return "late", ""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the survivors and how many mutants were noticed; return 1 if one survived."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("areas", nargs="*", choices=[*AREAS, []], help="default: all")
+    parser.add_argument("--record", action="store_true", help="write which tests run which lines, and do nothing else")
     parser.add_argument("--n", type=int, default=20, help="mutants to run")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="the number of the first mutant")
-    parser.add_argument("--only", type=int, help="run the mutant of this number")
-    parser.add_argument("--fast", action="store_true", help="only the first, fastest tests of each area")
-    parser.add_argument("--seconds", type=float, default=60, help="the most seconds of a mutant")
+    parser.add_argument("--step", type=int, default=1, help="run every STEPth mutant from the first")
+    parser.add_argument("--only", type=int, nargs="*", help="run the mutants of these numbers")
+    parser.add_argument("--seconds", type=float, default=60, help="the most seconds of the tests of a mutant")
     parser.add_argument("--until", type=float, default=float("inf"), help="the most seconds of all")
     args = parser.parse_args(arguments)
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
-    for name in ("numpy", "sympy", "torch", "onnx", "_pytest.assertion.rewrite"):
+    for name in ("numpy", "sympy", "torch", "onnx", "pandas", "_pytest.assertion.rewrite"):
         with contextlib.suppress(ImportError):
             __import__(name)
     areas = args.areas or [*AREAS]
-    last, counts, survivors = time.monotonic() + args.until, {"failed": 0, "late": 0, "passed": 0}, 0
-    n = args.first + args.n if args.only is None else args.only + 1
-    for number, mutant in sample(areas, n, args.seed):
-        if number < (args.first if args.only is None else args.only):
+    if args.record:
+        for area in areas:
+            record(area)
+        return 0
+    records = {area: Record.read(area) for area in areas}
+    last, counts = time.monotonic() + args.until, {"failed": 0, "late": 0, "passed": 0}
+    numbers = args.only or range(args.first, args.first + args.n, args.step)
+    for number, mutant in sample(areas, max(numbers) + 1, args.seed):
+        if number not in numbers:
             continue
         if time.monotonic() > last:
             print(f"stopped before mutant {number}")
             break
-        tests = AREAS[mutant.area][1]
-        outcome = run(tests[:1] if args.fast else tests, mutant, args.seconds)
+        start = time.monotonic()
+        tests = records[mutant.area].tests(mutant, args.seconds)
+        outcome, by = run(tests, mutant, 30 + 3 * args.seconds)
         counts[outcome] += 1
-        if outcome != "failed":
-            survivors += outcome == "passed"
-            print(f"{number} {outcome} {mutant.area} {mutant.difference()}", flush=True)
+        text = f"by {by}" if outcome == "failed" else mutant.difference()
+        print(
+            f"{number} {outcome} {time.monotonic() - start:.1f} s, {len(tests)} tests, {mutant.area} {text}", flush=True
+        )
     outcomes = f"{counts['failed']} noticed, {counts['late']} late, {counts['passed']} survived"
     print(f"{sum(counts.values())} mutants: {outcomes}")
-    return int(survivors > 0)
+    return int(counts["passed"] > 0)
 
 
 if __name__ == "__main__":
