@@ -44,8 +44,11 @@ from costcore.reports.serialization.to_json import total_entry  # noqa: E402
 from costcore.studies.sweeps.row_file import RowFile  # noqa: E402
 from costcore.toml_files import loads  # noqa: E402
 
-SECONDS = 10
-"""How long one file may take."""
+SECONDS = 5
+"""How many seconds of processor time one file may take."""
+
+BYTES = 1 << 30
+"""How much memory one file may take."""
 
 NUMBERS = (0, 1, -1, 2, 3, 7, 255, 1 << 31, (1 << 63) - 1, 1 << 80)
 TEXTS = ("", "n", "float32", "0", "a" * 300, "\x1b[31m", "=1+1", "<b>", "ſ", "\ud800")
@@ -187,21 +190,27 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _limited() -> Iterator[None]:
-    """Raise a :class:`SlowError` after a while, where the system has alarms and this is the main thread."""
-    if not hasattr(signal, "setitimer"):
+    """Raise a :class:`SlowError` or a ``MemoryError`` above :data:`SECONDS` or :data:`BYTES`, where there is /proc."""
+    memory = Path("/proc/self/statm")
+    if not memory.exists():
         yield
         return
+    import resource
 
     def stop(*_: object) -> None:
         raise SlowError(f"longer than {SECONDS} seconds")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    used = int(memory.read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    before = signal.signal(signal.SIGPROF, stop)
+    resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, limits[1]))
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+        signal.signal(signal.SIGPROF, before)
 
 
 def networks() -> list[Report]:
