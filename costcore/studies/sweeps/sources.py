@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
@@ -101,8 +102,9 @@ class Sources:
         hashes, packages, seen, files = set(), set(), {path}, [path]
         while files:
             file = files.pop()
-            hashes.add(self.of_file(file))
-            for module, folders in _imports(file):
+            digest = self.of_file(file)
+            hashes.add(digest)
+            for module, folders in _imports(file, digest):
                 found = set(self._files(module, folders or self._folders))
                 if not found:
                     packages.add(module.partition(".")[0])
@@ -141,12 +143,18 @@ def _requirements(package: str) -> list[str]:
         return []
 
 
-def _imports(file: Path) -> Iterator[tuple[str, list[Path]]]:
-    """Yield the modules that a source file imports, each with the folders to search; none means those of the path."""
+@lru_cache(1024)  # the keys of rows and the tasks of a table both ask
+def _imports(file: Path, digest: str) -> list[tuple[str, list[Path]]]:
+    """Return the modules that a source file of this hash imports, each with the folders to search; none: the path's."""
+    del digest
     try:
         tree = ast.parse(read_file(file))
     except (SyntaxError, ValueError, RecursionError):  # its row has the error
-        return
+        return []
+    return [*_imported(file, tree)]
+
+
+def _imported(file: Path, tree: ast.Module) -> Iterator[tuple[str, list[Path]]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, []) for alias in node.names)
