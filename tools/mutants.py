@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "build/mutants"
 VARIABLE = "COSTCORE_MUTANT"
-"""The environment variable that tells the processes of a mutant which it is."""
+"""The environment variable of the processes of a mutant; it has the mutant."""
 
 ANALYSES, STUDIES, PYTORCH, ONNX = "core/analyses", "core/studies", "frontends/pytorch", "frontends/onnx"
 VIEWS = ("core/tables/test_quantities.py", "core/reports/plots", "core/reports/exports", "core/reports/html")
@@ -111,7 +111,7 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             f"{PYTORCH}/operators/process_groups.py",
             f"{PYTORCH}/rows/collective.py",
         ),
-        (f"{ANALYSES}/topology", "calculators/test_collective.py", f"{PYTORCH}/parallel", f"{ANALYSES}/timing"),
+        (f"{ANALYSES}/topology", "calculators/test_collective.py", f"{PYTORCH}/parallel", f"{PYTORCH}/plans"),
     ),
     "sweeps": (("costcore/studies/sweeps",), (f"{STUDIES}/sweeps",)),
 }
@@ -156,19 +156,19 @@ class Mutant(NamedTuple):
         return ast.fix_missing_locations(tree)
 
     def place(self) -> tuple[str, int, int]:
-        """Return the file, and the first and last line of the statement that is changed."""
+        """Return the file, and the first and last line of what is changed; 0 and 0 if no call runs it."""
         tree = ast.parse(self.path.read_text(encoding="utf-8"))
         node = [*ast.walk(tree)][self.node]
         line = getattr(node, "lineno", 0)
-        first, last = line, getattr(node, "end_lineno", line)
+        first, last, is_run = line, getattr(node, "end_lineno", line), False
         for each in ast.walk(tree):
-            if (
-                isinstance(each, ast.stmt)
-                and each.lineno <= line <= (each.end_lineno or 0)
-                and not hasattr(each, "body")
-            ):
+            if not isinstance(each, ast.stmt) or not each.lineno <= line <= (each.end_lineno or 0):
+                continue
+            if isinstance(each, ast.FunctionDef):
+                is_run = is_run or each.body[0].lineno <= line
+            elif not hasattr(each, "body"):
                 first, last = each.lineno, each.end_lineno or each.lineno
-        return str(self.path.relative_to(ROOT)), first, last
+        return str(self.path.relative_to(ROOT)), first * is_run, last * is_run
 
     def difference(self) -> str:
         """Return the lines that differ, with the line of the change."""
@@ -349,12 +349,13 @@ class Record(NamedTuple):
         return cls(**json.loads((RECORDS / f"{area}.json").read_text(encoding="utf-8")))
 
     def tests(self, mutant: Mutant, most_seconds: float) -> list[str]:
-        """Return the tests that run a mutant, those of the fastest files first; all of the area if none is known."""
+        """Return the tests that run a mutant, or else its file, or any of the area; those of fast files first."""
         file, first, last = mutant.place()
-        running = {
-            name for name, files in self.lines.items() if any(first <= line <= last for line in files.get(file, ()))
-        }
-        chosen = {name for name in self.seconds if name in running or name.split("::")[0] in running} or {*self.seconds}
+        chosen: set[str] = set()
+        for lines in (range(first, last + 1), range(1, 1 << 20)):
+            running = {name for name, files in self.lines.items() if any(line in lines for line in files.get(file, ()))}
+            chosen = chosen or {name for name in self.seconds if not running.isdisjoint((name, name.split("::")[0]))}
+        chosen = chosen or {*self.seconds}
         least: dict[str, float] = {}
         for name in chosen:
             least[name.split("::")[0]] = min(least.get(name.split("::")[0], 1e9), self.seconds[name])
