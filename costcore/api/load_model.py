@@ -1,108 +1,26 @@
-"""Models and inputs in the notation of the command line."""
+"""Models by their targets on the command line: files, models of libraries, and code of the user."""
 
 from __future__ import annotations
 
 import ast
-import importlib.util
 import inspect
-import json
-import re
-import sys
-import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from costcore.api.user_code import import_source, run_user_code
 from costcore.errors import CHECKPOINT_SUFFIXES, EXPORTED_PROGRAM_SUFFIX, READERS_TO_INSTALL, CostError, FileError
 from costcore.files import exists, is_file, is_folder, read_file
-from costcore.ir import BITS, Tensor
-from costcore.ledger.caveats import EVALUATION, TRAIN, mode_of
-from costcore.messages import did_you_mean, short_repr, unknown
-from costcore.numbers.dims import whole_number
+from costcore.messages import did_you_mean
 from costcore.plugins import with_left_out
 from costcore.registry.frontends import frontend_of, is_supported, needs_package, reader_of, specs
-from costcore.registry.libraries import is_saved_report, library_model, library_target
-from costcore.reports.data.report_data import ReportData
+from costcore.registry.libraries import library_model, library_target
 
 MAX_NAMES = 10
 """The maximum number of names of a module in a message."""
-
-INPUT_FORMS = (
-    "1x3x224x224, 1x128:int64, batch,3,16*h,16*w for formulas in sizes, scalar, NAME=1x3x224x224, or [2,3], NAME:=9 "
-    "and NAME:=[2,3] for values"
-)
-
-
-@contextmanager
-def module_search_path(folders: Sequence[str], target: object) -> Iterator[None]:
-    """Add ``folders`` to the module search path, and the current folder too if ``target`` names Python code.
-
-    If ``target`` is a model file, the current folder is not added, because a model file must not import code.
-    """
-    path = sys.path
-    is_code = isinstance(target, str) and not is_saved_report(target) and not reader_of(target)
-    sys.path = [*folders, *([""] if is_code else []), *path]
-    try:
-        yield
-    finally:
-        sys.path = path
-
-
-MODES = (TRAIN, EVALUATION)
-"""The modes into which a model can be put."""
-
-
-def in_mode(model: Any, target: str, mode: str | None, is_step: bool) -> str:
-    """Put a model into the mode in which it is counted, and return that mode if it was put into one.
-
-    A model is counted in the mode in which it comes, by every command and function. A model of a library comes in
-    evaluation mode, for a training step in train mode.
-
-    Args:
-        model: the model; one without modes stays as it is.
-        target: the target that it was loaded from.
-        mode: one of :data:`MODES`, which replaces the mode in which it comes; None for that one.
-        is_step: whether a training step is counted.
-
-    Raises:
-        CostError: if the model cannot be put into this mode.
-    """
-    if mode is None and is_step and library_target(target):
-        mode = TRAIN
-    if mode is None or not has_modes(model):
-        return ""
-    _run_user_code(f"{target} cannot be put into {mode} mode", partial(model.train, mode == TRAIN))
-    return mode
-
-
-def has_modes(model: Any) -> bool:
-    """Return whether a model can be put into train mode and evaluation mode."""
-    return hasattr(model, "training") and callable(getattr(model, "train", None))
-
-
-def check_report(report: ReportData, model: Any, target: str, mode: str | None, is_step: bool) -> None:
-    """Check that a report is what was asked for, although its model could not be changed or captured for that.
-
-    Args:
-        report: the report.
-        model: the model, such as the path of a file; None for a report that was there.
-        target: its name.
-        mode: as for :func:`in_mode`.
-        is_step: as for :func:`in_mode`.
-
-    Raises:
-        CostError: if it is of another mode, or has no backward pass.
-    """
-    if model is None and is_step and not report.trace.has_backward:
-        raise CostError(f"{target} has no backward pass: save the report of a training step (backward=True)")
-    ran = mode_of(report.trace)
-    if mode is not None and ran not in ("", mode) and not has_modes(model):
-        raise CostError(f"{target} runs in {ran} mode: only a PyTorch module of a target can be put into {mode} mode")
 
 
 def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
@@ -138,7 +56,7 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
             f"{target} needs arguments ({', '.join(required)}). "
             "Write a function without arguments that returns the model."
         )
-    model = _run_user_code(f"{target} failed", partial(factory, **(arguments or {}))) if is_called else factory
+    model = run_user_code(f"{target} failed", partial(factory, **(arguments or {}))) if is_called else factory
     if model is None:
         verb = "returned" if is_called else "is"
         raise CostError(
@@ -165,7 +83,7 @@ def load_object(target: str) -> Any:
     _check_readable(source)
     libraries = [prefix for spec in specs().values() for prefix in spec.libraries]
     near = did_you_mean([source], libraries)
-    module = _run_user_code(f"{source} cannot be loaded", lambda: _import(source), near)
+    module = run_user_code(f"{source} cannot be loaded", partial(import_source, source), near)
     found = module
     for attribute in name.split("."):
         if not hasattr(found, attribute):
@@ -266,161 +184,3 @@ def _targets_in(path: str) -> str:
     names = [name for name in [*defined, *assigned] if not name.startswith("_")]
     listed = " or ".join(f"{path}:{name}" for name in names[:MAX_NAMES])
     return listed or f"{path}:NAME"
-
-
-def parse_inputs(texts: Sequence[str]) -> Any:
-    """Return the inputs in the arguments of ``--input``.
-
-    The result is None for no argument, one shape for a single unnamed input, a tuple for several, and a dict for named
-    inputs.
-
-    Raises:
-        ValueError: if an argument does not have one of :data:`INPUT_FORMS`, or only some inputs have names.
-    """
-    named: dict[str, Any] = {}
-    unnamed: list[Any] = []
-    for text in texts:
-        name, separator, value = text.rpartition("=")
-        is_value = name.endswith(":")
-        name = name.removesuffix(":")
-        if separator and not name:
-            raise ValueError(f"--input {short_repr(text)} has an empty name (expected {INPUT_FORMS})")
-        if name in named:
-            raise ValueError(f"--input {name!r} is given twice")
-        if is_value:
-            named[name] = _parse_json(text, value)
-        elif separator:
-            named[name] = _parse_input(text, value)
-        else:
-            unnamed.append(_parse_input(text, value))
-    if named and unnamed:
-        raise ValueError("--input is given both with and without names. Name all inputs or none.")
-    if named:
-        return named
-    return None if not unnamed else unnamed[0] if len(unnamed) == 1 else tuple(unnamed)
-
-
-_EXPRESSION = re.compile(r"[\s\w+*/()-]*[^\W\d][\s\w+*/()-]*")
-"""A size with names in it, such as ``past + new``."""
-
-
-def parse_dims(texts: Sequence[str]) -> dict[str, int | str]:
-    """Return the named dimensions in the arguments of ``--dim``, such as ``batch=8`` or ``total=past+new``.
-
-    Raises:
-        ValueError: if an argument has another form, or a name is given twice.
-    """
-    dims: dict[str, int | str] = {}
-    for text in texts:
-        name, separator, value = text.rpartition("=")
-        is_size = value.isdecimal() or _EXPRESSION.fullmatch(value)
-        if not (separator and name and is_size):
-            raise ValueError(
-                f"--dim {short_repr(text)} is invalid (expected NAME=N, such as batch=8, or NAME=past+new)"
-            )
-        if name in dims:
-            raise ValueError(f"--dim {name!r} is given twice")
-        dims[name] = _number("--dim", text, value) if value.isdecimal() else value
-    return dims
-
-
-def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-    """Return the shapes in the arguments of ``--shape``, such as ``h=batch,8``, or ``h=1x8`` for numbers only.
-
-    Raises:
-        ValueError: if an argument has another form, or a name is given twice.
-    """
-    shapes: dict[str, tuple[Any, ...]] = {}
-    for text in texts:
-        name, separator, value = text.rpartition("=")
-        sizes = value.split("x" if re.fullmatch(r"\d+(x\d+)*", value) else ",")
-        if not (separator and name and all(size.isdecimal() or size.isidentifier() for size in sizes)):
-            raise ValueError(f"--shape {short_repr(text)} is invalid (expected NAME=batch,8 or NAME=1x8)")
-        if name in shapes:
-            raise ValueError(f"--shape {name!r} is given twice")
-        shapes[name] = tuple(_number("--shape", text, size) if size.isdecimal() else size for size in sizes)
-    return shapes
-
-
-def _parse_input(text: str, value: str) -> Any:
-    shape: tuple[Any, ...]
-    if value.startswith("["):
-        return _parse_json(text, value)
-    match = re.fullmatch(r"(\d+(?:x\d+)*|scalar|[^:]+,[^:]*)(?::(\w+))?", value)
-    if not match:
-        raise ValueError(f"--input {short_repr(text)} is invalid (expected {INPUT_FORMS})")
-    if "," in match[1]:
-        shape = _named_shape(text, match[1])
-    else:
-        shape = () if match[1] == "scalar" else tuple(_number("--input", text, size) for size in match[1].split("x"))
-    if match[2] is None:
-        return shape
-    if match[2] not in BITS:
-        raise ValueError(f"--input {short_repr(text)}: {unknown('dtype', match[2], BITS)}")
-    return Tensor(shape, match[2])
-
-
-def _named_shape(text: str, value: str) -> tuple[Any, ...]:
-    """Return a shape with names: ``batch,3,16*h,16*w``, or ``seq,`` for one axis."""
-    sizes = [size.strip() for size in value.removesuffix(",").split(",")]
-    if not all(size.isdecimal() or _EXPRESSION.fullmatch(size) for size in sizes):
-        raise ValueError(f"--input {short_repr(text)} is invalid (expected {INPUT_FORMS})")
-    return tuple(_number("--input", text, size) if size.isdecimal() else size for size in sizes)
-
-
-def _parse_json(text: str, value: str) -> Any:
-    try:
-        return json.loads(value, parse_int=lambda digits: _number("--input", text, digits))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"--input {short_repr(text)}: {error} (expected {INPUT_FORMS})") from error
-    except RecursionError as error:
-        raise ValueError(f"--input {short_repr(text)} is nested too deeply (expected {INPUT_FORMS})") from error
-
-
-def _number(option: str, text: str, digits: str) -> int:
-    try:
-        return whole_number(digits)
-    except ValueError as error:
-        raise ValueError(f"{option} {short_repr(text)}: {error}") from error
-
-
-_imported_files: dict[tuple[Path, int, int], ModuleType] = {}
-"""Imported source files by path, time of modification and size, so that a file with several models is run once."""
-
-
-def _import(source: str) -> ModuleType:
-    if not source.endswith(".py"):
-        return import_module(source)
-    path = Path(source)
-    stat = path.stat()
-    key = path.resolve(), stat.st_mtime_ns, stat.st_size
-    if key in _imported_files:
-        return _imported_files[key]
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{source} is not a Python source file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)
-    spec.loader.exec_module(module)
-    _imported_files[key] = module
-    return module
-
-
-def _run_user_code(problem: str, action: Any, near: str = "") -> Any:
-    """Run code of the user, and turn any exception into a ``CostError`` with the location of the failure.
-
-    ``near`` ends the message if a module is not found.
-    """
-    try:
-        return action()
-    except (Exception, SystemExit) as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        last = next((f for f in reversed(frames) if f.filename != __file__ and "importlib" not in f.filename), None)
-        message = f"{problem}: {type(error).__name__}: {error}"
-        if last:
-            message += f" at {last.filename}:{last.lineno}"
-        if isinstance(error, ModuleNotFoundError):
-            message += ". Use --python-path DIR to search for modules in DIR as well as in the current folder" + (
-                near or "."
-            )
-        raise CostError(message) from error

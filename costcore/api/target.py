@@ -19,7 +19,8 @@ def model_of(model: Any, *, is_step: bool = False) -> Any:
     """
     if not names_code(model):
         return model
-    from costcore.api.load_model import in_mode, load_model
+    from costcore.api.load_model import load_model
+    from costcore.api.modes import in_mode
 
     made = load_model(model)
     in_mode(made, model, None, is_step)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 
-from costcore.api.load_model import check_target, load_object, module_search_path
+from costcore.api.load_model import check_target, load_object
+from costcore.api.user_code import module_search_path
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.listing import add_listing_output, write_list
 from costcore.cli.options import command_parser

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from costcore.api.load_model import load_model, module_search_path, parse_inputs
+from costcore.api.input_notation import parse_inputs
+from costcore.api.load_model import load_model
+from costcore.api.user_code import module_search_path
 from costcore.cli.exit_codes import FAILURE, SUCCESS, USAGE_ERROR
 from costcore.cli.models import (
     asked_mode,

@@ -10,20 +10,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from costcore.api.estimate import estimate
-from costcore.api.input_notation import input_arguments
-from costcore.api.load_model import (
-    check_report,
-    check_target,
-    has_modes,
-    in_mode,
-    load_model,
-    load_object,
-    module_search_path,
-    parse_dims,
-    parse_inputs,
-    parse_shapes,
-)
+from costcore.api.input_notation import input_arguments, parse_dims, parse_inputs, parse_shapes
+from costcore.api.load_model import check_target, load_model, load_object
+from costcore.api.modes import check_report, has_modes, in_mode
 from costcore.api.saved import saved_report
+from costcore.api.user_code import module_search_path
 from costcore.cli.options import files_with, flag_of, mesh_of
 from costcore.cli.running import print_message
 from costcore.errors import CostError, CostWarning, MissingInputsError, UnknownOptionError

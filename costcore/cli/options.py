@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from costcore.api.load_model import INPUT_FORMS
+from costcore.api.input_notation import INPUT_FORMS
 from costcore.cli.former import options_of_today
 from costcore.errors import CostError
 from costcore.messages import did_you_mean

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from costcore.analyses.registered import drawn_by
-from costcore.api.load_model import parse_dims
+from costcore.api.input_notation import parse_dims
 from costcore.cli.exit_codes import SUCCESS
 from costcore.cli.models import check_model, record_needed, report_of
 from costcore.cli.options import add_frontend_switches, add_model_options, command_parser, model_forms

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from costcore._version import __version__
 from costcore.analyses.analysis import View
 from costcore.analyses.registered import analyses, table_of_view
-from costcore.api.load_model import parse_dims, parse_inputs, parse_shapes
+from costcore.api.input_notation import parse_dims, parse_inputs, parse_shapes
 from costcore.cli.commands import commands, description
 from costcore.cli.models import check_model, record_needed, report_of
 from costcore.cli.options import (

@@ -7,7 +7,8 @@ import json
 from collections.abc import Sequence
 
 from costcore.analyses.devices.catalog import named
-from costcore.api.load_model import load_model, module_search_path
+from costcore.api.load_model import load_model
+from costcore.api.user_code import module_search_path
 from costcore.cli.models import check_model, printed_warnings
 from costcore.cli.options import add_output, command_parser, format_of
 from costcore.cli.running import exit_code, print_message, run_command, write_output, write_text

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from costcore.api.load_model import parse_inputs
+from costcore.api.input_notation import parse_inputs
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import asked_mode, check_model, estimate_options
 from costcore.cli.options import (

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 from costcore.api.estimate import estimate
 from costcore.api.input_notation import input_arguments
-from costcore.api.load_model import check_report, in_mode, load_model, module_search_path
+from costcore.api.load_model import load_model
+from costcore.api.modes import check_report, in_mode
 from costcore.api.saved import saved_report
+from costcore.api.user_code import module_search_path
 from costcore.errors import CostError, CostWarning
 from costcore.ledger.caveats import remarks_on_mode
 from costcore.numbers.dims import Dim

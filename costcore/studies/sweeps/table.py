@@ -7,7 +7,7 @@ from math import isfinite
 from os import PathLike
 from typing import Any
 
-from costcore.api.load_model import MODES
+from costcore.api.modes import MODES
 from costcore.messages import unknown
 from costcore.studies.sweeps.figures import check_columns
 from costcore.studies.sweeps.model_table import ModelTable
@@ -59,7 +59,7 @@ def table(
             option that a figure needs, such as ``memory=True``, is turned on. Default: parameters, FLOPs, MACs, bytes
             read and written, and activations.
         mode: ``"train"`` or ``"evaluation"``, into which models of targets and of functions are put; default: that in
-            which they come, see :func:`costcore.api.load_model.in_mode`. A model that is an object stays as it is.
+            which they come, see :func:`costcore.api.modes.in_mode`. A model that is an object stays as it is.
         options: further arguments of :func:`costcore.estimate`, the same for all models. Options for files of one type
             (``dims``, ``shapes``, ``regroup``, ``check_shapes``, ``max_nodes``: ``.onnx``) are ignored for other
             targets, except that ``dims`` also applies to saved reports.

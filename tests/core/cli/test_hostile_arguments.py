@@ -10,7 +10,7 @@ import stat
 import pytest
 
 from costcore import CostError, Report
-from costcore.api.load_model import parse_dims, parse_inputs, parse_shapes
+from costcore.api.input_notation import parse_dims, parse_inputs, parse_shapes
 from costcore.tables.renderers import to_csv
 from costcore.text.amounts import parse_amount
 from costcore.text.table import Table

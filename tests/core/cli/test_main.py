@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from costcore import Report, hookimpl, plugins
-from costcore.api.load_model import parse_inputs, parse_shapes
+from costcore.api.input_notation import parse_inputs, parse_shapes
 from costcore.cli.commands import Command, description, own_commands
 from costcore.cli.main import main
 from costcore.ir import Tensor

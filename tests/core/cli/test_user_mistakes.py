@@ -7,7 +7,8 @@ from types import ModuleType
 import pytest
 
 from costcore import ComputationalCostHook, CostError, Tensor, estimate, table
-from costcore.api.load_model import MAX_NAMES, load_model, module_search_path
+from costcore.api.load_model import MAX_NAMES, load_model
+from costcore.api.user_code import module_search_path
 from costcore.cli import diff
 from costcore.cli.main import main
 from costcore.registry.frontends import load

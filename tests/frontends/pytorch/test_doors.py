@@ -16,7 +16,8 @@ import pytest
 from torch import nn
 
 from costcore import CostError, Report, TrainingLedger, estimate, max_batch, sweep, table
-from costcore.api.load_model import in_mode, load_model
+from costcore.api.load_model import load_model
+from costcore.api.modes import in_mode
 from costcore.cli.main import main
 from costcore.errors import CostWarning
 from costcore.pytest_plugin import CostBudget

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from costcore import CostError, Tensor, estimate, table
-from costcore.api.input_notation import input_arguments
-from costcore.api.load_model import load_model, parse_inputs
+from costcore.api.input_notation import input_arguments, parse_inputs
+from costcore.api.load_model import load_model
 from costcore.cli.main import main
 from costcore.errors import CostWarning
 from costcore.frontends.pytorch.libraries.without_weights import without_weights
