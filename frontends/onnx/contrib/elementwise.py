@@ -67,39 +67,20 @@ SPECS: tuple[OperatorSpec, ...] = (
         infer=like("X"),
         rows=[row("gated_add", {"x0": "X", "x1": "Y", "gate": "gate"})],
     ),
-    OperatorSpec(
-        "Affine",
-        "X",
-        infer=like("X"),
-        rows=[row("scale_shift", {"x": "X"})],
-        domain=ONNX,
-    ),
-    OperatorSpec(
-        "ImageScaler",
-        "input",
-        infer=like("input"),
-        rows=[row("scale_shift", {"x": "input"})],
-        domain=ONNX,
+    *(
+        OperatorSpec(name, x, infer=like(x), rows=[row(op, {"x": x})], domain=ONNX)
+        for name, x, op in (
+            ("Affine", "X", "scale_shift"),
+            ("ImageScaler", "input", "scale_shift"),
+            ("ScaledTanh", "input", "scaled_tanh"),
+            ("ParametricSoftplus", "X", "scaled_softplus"),
+        )
     ),
     OperatorSpec(
         "Scale",
         "input",
         infer=like("input"),
         rows=[row("mul", {"x0": "input", "x1": lambda a: Value((), a["input"].dtype, None, "const")})],
-        domain=ONNX,
-    ),
-    OperatorSpec(
-        "ScaledTanh",
-        "input",
-        infer=like("input"),
-        rows=[row("scaled_tanh", {"x": "input"})],
-        domain=ONNX,
-    ),
-    OperatorSpec(
-        "ParametricSoftplus",
-        "X",
-        infer=like("X"),
-        rows=[row("scaled_softplus", {"x": "X"})],
         domain=ONNX,
     ),
 )

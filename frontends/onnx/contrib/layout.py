@@ -18,7 +18,7 @@ from ..shapes.windows import windows
 from ..values.value import Shape, Value
 from .blocks import BLOCKS
 from .channels_last import channels_last
-from .spec import NCHWC, QONNX, OperatorSpec, row
+from .spec import MICROSOFT, NCHWC, QONNX, OperatorSpec, row
 
 
 def into_blocks(node: Node) -> Sequence[Value]:
@@ -133,46 +133,20 @@ SPECS: tuple[OperatorSpec, ...] = (
         rows=[row("reshape", {"x": "X"})],
     ),
     OperatorSpec(
-        "SampleOp",
-        "X",
-        infer=like("X"),
-        rows=[row("identity", {"x": "X"})],
-    ),
-    OperatorSpec(
         "UnfoldTensor",
         "input",
         attributes="dim step",
         infer=unfolded,
         rows=[row("unfold", {"x": "input"}, {"size": "size", "step": lambda a: a.get("step", 1)})],
     ),
-    OperatorSpec(
-        "ReorderInput",
-        "X",
-        attributes="channels_last",
-        infer=into_blocks,
-        rows=[row("transpose", {"x": "X"})],
-        domain=NCHWC,
+    *(
+        OperatorSpec(op, "X", attributes=names, infer=infer, rows=[row("transpose", {"x": "X"})], domain=NCHWC)
+        for op, names, infer in (
+            ("ReorderInput", "channels_last", into_blocks),
+            ("ReorderOutput", "channels_last channels", out_of_blocks),
+        )
     ),
-    OperatorSpec(
-        "ReorderOutput",
-        "X",
-        attributes="channels_last channels",
-        infer=out_of_blocks,
-        rows=[row("transpose", {"x": "X"})],
-        domain=NCHWC,
-    ),
-    channels_last(
-        "DepthToSpace",
-        "input",
-        rearrange.RULES,
-        ROWS,
-    ),
-    channels_last(
-        "SpaceToDepth",
-        "input",
-        rearrange.RULES,
-        ROWS,
-    ),
+    *(channels_last(op, "input", rearrange.RULES, ROWS) for op in ("DepthToSpace", "SpaceToDepth")),
     OperatorSpec(
         "Crop",
         "input",
@@ -200,13 +174,11 @@ SPECS: tuple[OperatorSpec, ...] = (
         for domain in QONNX
     ),
     *(
-        OperatorSpec(
-            op,
-            "X",
-            infer=like("X"),
-            rows=[row("copy", {"x": "X"})],
-            domain=ONNX,
+        OperatorSpec(name, "X", infer=like("X"), rows=[row(op, {"x": "X"})], domain=domain)
+        for name, op, domain in (
+            ("SampleOp", "identity", MICROSOFT),
+            ("MemcpyFromHost", "copy", ONNX),
+            ("MemcpyToHost", "copy", ONNX),
         )
-        for op in ("MemcpyFromHost", "MemcpyToHost")
     ),
 )

@@ -103,68 +103,18 @@ SPECS: tuple[OperatorSpec, ...] = (
         infer=crops,
         rows=[row("crop_and_resize", {"x": "X", "rois": "rois", "indices": "batch_indices"}, {"mode": _sampling})],
     ),
-    OperatorSpec(
-        "MaxPool",
-        "X",
-        attributes="ceil_mode",
-        infer=pool,
-        rows=[row("max_pool", {"x": "X"}, POOL)],
-        domain=NCHWC,
+    *(
+        OperatorSpec(name, "X", attributes=attributes, infer=infer, rows=[row(op, {"x": "X"}, POOL)], domain=NCHWC)
+        for name, attributes, infer, op in (
+            ("MaxPool", "ceil_mode", pool, "max_pool"),
+            ("GlobalMaxPool", "", global_pool, "max_pool"),
+            ("AveragePool", "ceil_mode", pool, "avg_pool"),
+            ("GlobalAveragePool", "", global_pool, "avg_pool"),
+        )
     ),
-    OperatorSpec(
-        "GlobalMaxPool",
-        "X",
-        infer=global_pool,
-        rows=[row("max_pool", {"x": "X"}, POOL)],
-        domain=NCHWC,
-    ),
-    OperatorSpec(
-        "AveragePool",
-        "X",
-        attributes="ceil_mode",
-        infer=pool,
-        rows=[row("avg_pool", {"x": "X"}, POOL)],
-        domain=NCHWC,
-    ),
-    OperatorSpec(
-        "GlobalAveragePool",
-        "X",
-        infer=global_pool,
-        rows=[row("avg_pool", {"x": "X"}, POOL)],
-        domain=NCHWC,
-    ),
-    channels_last(
-        "MaxPool",
-        "X",
-        standard.RULES,
-        ROWS,
-        attributes="ceil_mode",
-    ),
-    channels_last(
-        "AveragePool",
-        "X",
-        standard.RULES,
-        ROWS,
-        attributes="ceil_mode",
-    ),
-    channels_last(
-        "LpPool",
-        "X",
-        standard.RULES,
-        ROWS,
-        attributes="ceil_mode",
-    ),
-    channels_last(
-        "GlobalMaxPool",
-        "X",
-        standard.RULES,
-        ROWS,
-    ),
-    channels_last(
-        "GlobalAveragePool",
-        "X",
-        standard.RULES,
-        ROWS,
+    *(
+        channels_last(op, "X", standard.RULES, ROWS, attributes="" if op.startswith("Global") else "ceil_mode")
+        for op in ("MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool")
     ),
     *(
         spec
@@ -187,12 +137,6 @@ SPECS: tuple[OperatorSpec, ...] = (
                 domain=domain,
             ),
         )
-    ),
-    channels_last(
-        "GlobalLpPool",
-        "X",
-        standard.RULES,
-        ROWS,
     ),
     channels_last(
         "MaxUnpool",

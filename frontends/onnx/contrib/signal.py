@@ -67,20 +67,18 @@ SPECS: tuple[OperatorSpec, ...] = (
         )
         for domain in EXTENSIONS
     ),
-    OperatorSpec(
-        "Rfft",
-        "X",
-        attributes="signal_ndim normalized onesided",
-        constraints=Constraints(ranks={"X": (2, ANY)}),
-        infer=half_spectrum,
-        rows=[row("real_fft", {"x": "X"}, {"axes": _signal_axes}, when=lambda a: a.get("signal_ndim", 1) == 1)],
-    ),
-    OperatorSpec(
-        "Irfft",
-        "X",
-        attributes="signal_ndim normalized onesided",
-        constraints=Constraints(ranks={"X": (2, ANY)}),
-        infer=half_spectrum,
-        rows=[row("inverse_real_fft", {"x": _spectrum}, {"axes": _signal_axes, "scaled": lambda a: True})],
+    *(
+        OperatorSpec(
+            name,
+            "X",
+            attributes="signal_ndim normalized onesided",
+            constraints=Constraints(ranks={"X": (2, ANY)}),
+            infer=half_spectrum,
+            rows=[transform],
+        )
+        for name, transform in (
+            ("Rfft", row("real_fft", {"x": "X"}, {"axes": _signal_axes}, when=lambda a: a.get("signal_ndim", 1) == 1)),
+            ("Irfft", row("inverse_real_fft", {"x": _spectrum}, {"axes": _signal_axes, "scaled": lambda a: True})),
+        )
     ),
 )

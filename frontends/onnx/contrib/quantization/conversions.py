@@ -30,35 +30,32 @@ def unblocked(node: Node) -> Sequence[Value]:
 
 
 SPECS: tuple[OperatorSpec, ...] = (
-    OperatorSpec(
-        "QuantizeLinear",
-        "x y_scale y_zero_point",
-        required=2,
-        attributes="axis",
-        infer=quantize,
-        rows=[row("quantize", {"x": "x", "scale": "y_scale", "zero_point": "y_zero_point"})],
+    *(
+        OperatorSpec(
+            name,
+            f"x {scaled}_scale {scaled}_zero_point",
+            required=2,
+            attributes="axis",
+            infer=infer,
+            rows=[row(op, {"x": "x", "scale": f"{scaled}_scale", "zero_point": f"{scaled}_zero_point"})],
+        )
+        for name, scaled, infer, op in (
+            ("QuantizeLinear", "y", quantize, "quantize"),
+            ("DequantizeLinear", "x", dequantize, "dequantize"),
+        )
     ),
-    OperatorSpec(
-        "DequantizeLinear",
-        "x x_scale x_zero_point",
-        required=2,
-        attributes="axis",
-        infer=dequantize,
-        rows=[row("dequantize", {"x": "x", "scale": "x_scale", "zero_point": "x_zero_point"})],
-    ),
-    OperatorSpec(
-        "QuantizeWithOrder",
-        "input scale_input",
-        required=2,
-        infer=like("input", dtype="int8"),
-        rows=[row("quantize", {"x": "input", "scale": "scale_input"})],
-    ),
-    OperatorSpec(
-        "DequantizeWithOrder",
-        "input scale_input",
-        required=2,
-        infer=typed("input", "to"),
-        rows=[row("dequantize", {"x": "input", "scale": "scale_input"})],
+    *(
+        OperatorSpec(
+            name,
+            "input scale_input",
+            required=2,
+            infer=infer,
+            rows=[row(op, {"x": "input", "scale": "scale_input"})],
+        )
+        for name, infer, op in (
+            ("QuantizeWithOrder", like("input", dtype="int8"), "quantize"),
+            ("DequantizeWithOrder", typed("input", "to"), "dequantize"),
+        )
     ),
     OperatorSpec(
         "QuantizeBFP",

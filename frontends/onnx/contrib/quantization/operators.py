@@ -15,7 +15,7 @@ from ...shapes.rules import broadcast, broadcast_of, like
 from ...values.value import Value
 from ..channels_last import channel_view, has_no_activation, rule_with_channels_last
 from ..pooling import global_pool, pool
-from ..spec import NHWC, OperatorSpec, row
+from ..spec import MICROSOFT, NHWC, OperatorSpec, row
 from .products import output_scale
 
 
@@ -80,53 +80,37 @@ AVERAGE_POOL = row(
 
 
 SPECS: tuple[OperatorSpec, ...] = (
-    OperatorSpec(
-        "QLinearAdd",
-        "A A_scale A_zero_point B B_scale B_zero_point C_scale C_zero_point",
-        required=2,
-        infer=broadcast_of("A", "B"),
-        rows=[
-            row(
-                "quantized_add",
-                {
-                    **_scaled("x0", "A", "A_scale", "A_zero_point"),
-                    **_scaled("x1", "B", "B_scale", "B_zero_point"),
-                    **output_scale("C_scale", "C_zero_point"),
-                },
-            )
-        ],
+    *(
+        OperatorSpec(
+            name,
+            "A A_scale A_zero_point B B_scale B_zero_point C_scale C_zero_point",
+            required=2,
+            infer=broadcast_of("A", "B"),
+            rows=[
+                row(
+                    op,
+                    {
+                        **_scaled("x0", "A", "A_scale", "A_zero_point"),
+                        **_scaled("x1", "B", "B_scale", "B_zero_point"),
+                        **output_scale("C_scale", "C_zero_point"),
+                    },
+                )
+            ],
+        )
+        for name, op in (("QLinearAdd", "quantized_add"), ("QLinearMul", "quantized_mul"))
     ),
-    OperatorSpec(
-        "QLinearMul",
-        "A A_scale A_zero_point B B_scale B_zero_point C_scale C_zero_point",
-        required=2,
-        infer=broadcast_of("A", "B"),
-        rows=[
-            row(
-                "quantized_mul",
-                {
-                    **_scaled("x0", "A", "A_scale", "A_zero_point"),
-                    **_scaled("x1", "B", "B_scale", "B_zero_point"),
-                    **output_scale("C_scale", "C_zero_point"),
-                },
-            )
-        ],
-    ),
-    OperatorSpec(
-        "QLinearSigmoid",
-        "X X_scale X_zero_point Y_scale Y_zero_point",
-        required=2,
-        infer=like("X"),
-        rows=[row("quantized_sigmoid", {**UNARY_SCALES, **output_scale("Y_scale", "Y_zero_point")})],
-    ),
-    OperatorSpec(
-        "QLinearLeakyRelu",
-        "X X_scale X_zero_point Y_scale Y_zero_point",
-        required=2,
-        infer=like("X"),
-        rows=[
-            row("quantized_leaky_relu", {**UNARY_SCALES, **output_scale("Y_scale", "Y_zero_point")}, {"slope": "alpha"})
-        ],
+    *(
+        OperatorSpec(
+            name,
+            "X X_scale X_zero_point Y_scale Y_zero_point",
+            required=2,
+            infer=like("X"),
+            rows=[row(op, {**UNARY_SCALES, **output_scale("Y_scale", "Y_zero_point")}, attributes)],
+        )
+        for name, op, attributes in (
+            ("QLinearSigmoid", "quantized_sigmoid", {}),
+            ("QLinearLeakyRelu", "quantized_leaky_relu", {"slope": "alpha"}),
+        )
     ),
     OperatorSpec(
         "QLinearSoftmax",
@@ -142,13 +126,20 @@ SPECS: tuple[OperatorSpec, ...] = (
             )
         ],
     ),
-    OperatorSpec(
-        "QLinearAveragePool",
-        "X x_scale x_zero_point y_scale y_zero_point",
-        required=2,
-        attributes="channels_last ceil_mode",
-        infer=pool,
-        rows=[AVERAGE_POOL],
+    *(
+        OperatorSpec(
+            "QLinearAveragePool",
+            "X x_scale x_zero_point y_scale y_zero_point",
+            required=2,
+            attributes="channels_last ceil_mode",
+            infer=infer,
+            rows=[average],
+            domain=domain,
+        )
+        for infer, average, domain in (
+            (pool, AVERAGE_POOL, MICROSOFT),
+            (rule_with_channels_last(pool), replace(AVERAGE_POOL, when=has_no_activation), NHWC),
+        )
     ),
     OperatorSpec(
         "QLinearGlobalAveragePool",
@@ -268,14 +259,5 @@ SPECS: tuple[OperatorSpec, ...] = (
                 {"eps": "epsilon"},
             )
         ],
-    ),
-    OperatorSpec(
-        "QLinearAveragePool",
-        "X x_scale x_zero_point y_scale y_zero_point",
-        required=2,
-        attributes="channels_last ceil_mode",
-        infer=rule_with_channels_last(pool),
-        rows=[replace(AVERAGE_POOL, when=has_no_activation)],
-        domain=NHWC,
     ),
 )

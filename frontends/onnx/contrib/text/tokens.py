@@ -116,6 +116,12 @@ SEARCH = row(
 )
 
 
+BEAMS = (
+    "input_ids max_length min_length num_beams num_return_sequences length_penalty repetition_penalty vocab_mask "
+    "prefix_vocab_mask attention_mask decoder_input_ids logits_processor"
+)
+GREEDY = "input_ids max_length min_length repetition_penalty vocab_mask prefix_vocab_mask attention_mask"
+
 SPECS: tuple[OperatorSpec, ...] = (
     OperatorSpec(
         "Tokenizer",
@@ -209,37 +215,13 @@ SPECS: tuple[OperatorSpec, ...] = (
             )
         ],
     ),
-    OperatorSpec(
-        "BeamSearch",
-        "input_ids max_length min_length num_beams num_return_sequences length_penalty "
-        "repetition_penalty vocab_mask prefix_vocab_mask attention_mask decoder_input_ids "
-        "logits_processor",
-        required=2,
-        attributes="vocab_size",
-        rows=[SEARCH],
-    ),
-    OperatorSpec(
-        "WhisperBeamSearch",
-        "input_ids max_length min_length num_beams num_return_sequences length_penalty "
-        "repetition_penalty vocab_mask prefix_vocab_mask attention_mask decoder_input_ids "
-        "logits_processor cross_qk_layer_head extra_decoding_ids temperature",
-        required=2,
-        attributes="vocab_size",
-        rows=[SEARCH],
-    ),
-    OperatorSpec(
-        "GreedySearch",
-        "input_ids max_length min_length repetition_penalty vocab_mask prefix_vocab_mask attention_mask",
-        required=2,
-        attributes="vocab_size",
-        rows=[SEARCH],
-    ),
-    OperatorSpec(
-        "Sampling",
-        "input_ids max_length min_length repetition_penalty vocab_mask prefix_vocab_mask "
-        "attention_mask presence_mask seed",
-        required=2,
-        attributes="vocab_size",
-        rows=[SEARCH],
+    *(
+        OperatorSpec(name, inputs, required=2, attributes="vocab_size", rows=[SEARCH])
+        for name, inputs in (
+            ("BeamSearch", BEAMS),
+            ("WhisperBeamSearch", f"{BEAMS} cross_qk_layer_head extra_decoding_ids temperature"),
+            ("GreedySearch", GREEDY),
+            ("Sampling", f"{GREEDY} presence_mask seed"),
+        )
     ),
 )
