@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 def parent_of(path: str) -> str:
     """Return the path of the parent module; the separator is a slash if the path starts with one, else a dot."""
@@ -15,6 +17,19 @@ def path_and_parents(path: str) -> list[str]:
         paths.append(path)
         path = parent_of(path)
     return paths[::-1]
+
+
+def deepest_that_fit(paths: Iterable[str], most: int) -> list[str]:
+    """Return the modules of the deepest level of which all fit, with those above it that contain no other."""
+    depths = {path: len(path_and_parents(path)) for path in paths}
+    parents = {parent for path in depths for parent in path_and_parents(path)[:-1]}
+    shown: list[str] = []
+    for level in sorted(set(depths.values())):
+        found = [path for path, own in depths.items() if own == level or (own < level and path not in parents)]
+        if shown and len(found) > most:
+            break
+        shown = found
+    return shown
 
 
 def names_along(path: str) -> list[str]:

@@ -23,7 +23,6 @@ from .graph.user_inputs import bind_inputs
 from .graph.user_shapes import UserShapes, dimension_names
 from .operators import RowTable, operator
 from .reading.model_file import read_model
-from .schema.naming import native_name
 from .schema.signature import NEWEST_VERSION, ONNX
 from .shapes.cross_check import compare_with_onnx
 from .values.dimensions import Dimensions, declared_names
@@ -230,3 +229,9 @@ def _walk(
     recorder.modules.update(recording.modules.tree(stored, recording.stored_identity))
     recorder.n_params_model = sum(tensor.size for tensor in stored if tensor.is_parameter)
     return scope.values, note
+
+
+def native_name(op: str) -> str:
+    """Return ``domain::Type`` for an operator with or without its domain, or with ``onnx`` as the default domain."""
+    domain, separator, kind = op.rpartition("::")
+    return f"{domain if separator and domain not in ('', 'onnx') else 'ai.onnx'}::{kind}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 from costcore.analyses.analysis import Analyzed
 from costcore.analyses.conventions.catalog import named
 from costcore.analyses.conventions.convention import UNIT_NAMES, Convention
-from costcore.analyses.conventions.counted_trace import counted_trace
 from costcore.analyses.conventions.counting import Counts, Line, amounts, count
 from costcore.counting.substitution import substitute_values
 from costcore.errors import CostError
@@ -242,3 +242,30 @@ def _largest_first(parts: Mapping[str, Dim]) -> list[tuple[str, Dim]]:
 def _does_arithmetic(cost: Cost) -> bool:
     flops = cost.flops if not hasattr(cost.flops, "flops") else cost.flops.flops()
     return bool(flops != 0 or cost.macs != 0)
+
+
+def counted_trace(trace: Trace, amounts: Sequence[Dim], convention: str, unit: str) -> Trace:
+    """Return the trace with amounts of a convention as FLOPs, and its unit and name in the run.
+
+    An amount of several executions of a call stands for all of them, so such a call is counted as executed once.
+
+    Args:
+        trace: the run.
+        amounts: the amount of every call.
+        convention: the name of the convention.
+        unit: what it counts, in the plural.
+    """
+    records = [_counted(record, amount) for record, amount in zip(trace, amounts, strict=True)]
+    unit = f"{unit} ({convention})"  # beside the MACs of costcore
+    return Trace(tuple(records), replace(trace.run, convention=convention, unit=unit))
+
+
+def _counted(record: CallCost, amount: Dim) -> CallCost:
+    call, cost = record.call, record.cost
+    if cost is None:
+        return record
+    times = call.times
+    if times == 1:
+        return record._replace(cost=cost._replace(flops=amount))
+    whole = Cost(amount, cost.mread * times, cost.mwrite * times, cost.params, cost.macs * times, cost.mcomm * times)
+    return record._replace(call=call._replace(times=1), cost=whole)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from costcore.analyses.fusion.fused_trace import fused_trace
 from costcore.analyses.fusion.group_rows import FUSED, UNFUSED, FusedColumns, group_rows, unfused
-from costcore.analyses.fusion.groups import Group, groups_of
-from costcore.numbers.symbolic import as_text
+from costcore.analyses.fusion.groups import Group, groups_of, traffic_of_calls
+from costcore.errors import CostError
+from costcore.numbers.symbolic import as_text, expanded_sum
 from costcore.tables.answer import Answer
 from costcore.tables.arranged import Arranged
 from costcore.tables.cells import TableRow
@@ -20,6 +20,8 @@ from costcore.tables.result import OfReport
 from costcore.tables.table import Table
 from costcore.tables.table_method import writes_table
 from costcore.text.targets import Target
+from costcore.trace.run import Fusion
+from costcore.trace.trace import Trace
 
 
 class FusedView(OfReport):
@@ -104,3 +106,27 @@ class FusedView(OfReport):
     @cached_property
     def _rows(self) -> list[TableRow]:
         return group_rows(self.report)
+
+
+def fused_trace(trace: Trace, level: str) -> Trace:
+    """Return the trace with the bytes after fusion as costs, and the groups in the run.
+
+    Within a group, the first call that reads a value is charged with reading it, and the call that produces a value
+    with writing it. All other amounts of the costs are unchanged.
+
+    Raises:
+        ValueError: if the level is unknown.
+        CostError: if the bytes of the trace are already those after fusion, or if a calculator states an invalid
+            pattern.
+    """
+    if trace.run.fusion is not None:
+        raise CostError(
+            f"this report is already fused at level {trace.run.fusion.level!r}. Fuse the report from which it was made."
+        )
+    groups, amounts = traffic_of_calls(trace, level)
+    records = tuple(
+        record if record.cost is None else record._replace(cost=record.cost._replace(mread=read, mwrite=written))
+        for record, (read, written) in zip(trace, amounts, strict=True)
+    )
+    unfused = expanded_sum((cost.mread + cost.mwrite) * call.times for call, cost, *_ in trace if cost is not None)
+    return Trace(records, trace.run.recording(fusion=Fusion(level, tuple(groups), unfused)))

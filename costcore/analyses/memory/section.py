@@ -11,6 +11,7 @@ from costcore.analyses.memory.report import Memory, memory_of
 from costcore.analyses.memory.rows import memory_rows
 from costcore.tables.columns import BLOCKS, MemoryColumns, choose
 from costcore.tables.html import bytes_card, text
+from costcore.tables.html_table import table_of
 from costcore.tables.tabulate import tabulate
 from costcore.text.amounts import exact, readable
 
@@ -82,15 +83,7 @@ def _figure(memory: Memory, columns: Sequence[Moment], report: Analyzed) -> str:
 def _blocks(memory: Memory) -> str:
     """Return the table of the blocks that are alive at the peak, sums by kind, and the total."""
     table = tabulate(choose(BLOCKS, COLUMNS), memory_rows(memory, MOST_BLOCKS, with_module=True), "auto", 3, fixed=True)
-    head = _row("th scope='col'", [f"{title} {unit}".rstrip() for title, unit in table.titles], table.numeric)
-    rows = "".join(_row("td", row, table.numeric) for row in table.rows)
     return (
         "<h3>Alive at the peak</h3><div class='scroll' tabindex='0' role='group' aria-label='Alive at the peak'>"
-        f"<table class='plain'><thead>{head}</thead><tbody>{rows}</tbody></table></div>"
+        f"{table_of(table)}</div>"
     )
-
-
-def _row(tag: str, cells: Sequence[str], numeric: Sequence[bool]) -> str:
-    ends = [" class='n'>" if is_number else ">" for is_number in numeric]
-    name = tag.split()[0]
-    return f"<tr>{''.join(f'<{tag}{end}{text(cell)}</{name}>' for cell, end in zip(cells, ends, strict=True))}</tr>"

@@ -12,10 +12,10 @@ from costcore.analyses.timing.bound import LEAST, OBSERVED, Bound, bound_of
 from costcore.analyses.timing.calibrated import Calibrated, estimate_groups, plus_minus
 from costcore.analyses.timing.group_time import GroupTime, timed
 from costcore.analyses.timing.retyped import retyped
-from costcore.analyses.timing.whole_run import bytes_from_outside
 from costcore.analyses.timing.work import Work
 from costcore.analyses.topology.communication import communications
 from costcore.analyses.topology.link import Link
+from costcore.ir import Cost, Layer
 from costcore.trace.trace import Trace
 
 
@@ -116,3 +116,43 @@ class Times:
         """
         is_unknown = self.missing or self.bound_seconds is None
         return "partial" if is_unknown and self.seconds is None else self.trace.status
+
+
+def bytes_from_outside(trace: Trace) -> int:
+    """Return the bytes of the values that calls read and no call produced, each once: weights, inputs, states.
+
+    Of a value that is read in part, as the table of an embedding, the largest part that one call reads counts. Values
+    without an operand id do not count.
+    """
+    produced: set[int] = set()
+    same_as: dict[int, int] = {}
+    needed: dict[int, int] = {}
+    parts: dict[tuple[int, int], list[int]] = {}
+    for call, cost, *_ in trace.records:
+        if cost is None:
+            produced.update(call.outputs)
+            continue
+        key = id(call.layer), id(cost)
+        if key not in parts:
+            parts[key] = _parts_read(call.layer, cost)
+        for identity, nbytes in zip(call.inputs, parts[key], strict=False):
+            value = same_as.get(identity, identity)
+            if identity and value not in produced and nbytes > needed.get(value, 0):
+                needed[value] = nbytes
+        if call.inputs and cost.mread == cost.mwrite == 0:
+            source = same_as.get(call.inputs[0], call.inputs[0])
+            same_as.update(dict.fromkeys(call.outputs, source))  # a view
+        else:
+            produced.update(call.outputs)
+    return sum(needed.values())
+
+
+def _parts_read(layer: Layer, cost: Cost) -> list[int]:
+    """Return the bytes that one execution needs of every operand; what is not read is taken off the largest ones."""
+    parts = [int(tensor.nbytes) for tensor in layer.inputs.values()]
+    unread = max(0, sum(parts) - int(cost.mread))
+    for i in sorted(range(len(parts)), key=parts.__getitem__, reverse=True):
+        taken = min(unread, parts[i])
+        parts[i] -= taken
+        unread -= taken
+    return parts

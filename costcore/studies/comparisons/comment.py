@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from costcore.ledger.module_paths import path_and_parents
+from costcore.ledger.module_paths import deepest_that_fit
 from costcore.studies.comparisons.comparison_data import ComparisonData
 from costcore.studies.comparisons.differences import Delta
 from costcore.studies.comparisons.render import code, weight
@@ -26,8 +24,6 @@ IN_TITLE = ("flops", "n_params", "peak_memory")
 
 OF_MODULES = ("flops", "mrw", "n_params")
 """The costs in the table by module."""
-
-Sums = Mapping[str, Mapping[str, Delta]]
 
 
 def to_comment(comparison: ComparisonData) -> str:
@@ -60,7 +56,7 @@ def _modules(comparison: ComparisonData) -> list[str]:
     changed = {
         path: sums for path, sums in comparison.modules.items() if any(not sums[key].equal for key in OF_MODULES)
     }
-    shown = _deepest(changed)
+    shown = sorted(deepest_that_fit(changed, MOST_MODULES), key=lambda path: weight(changed[path]), reverse=True)
     if not shown:
         return []
     titles = [comparison.titles[key] if key != "mrw" else "bytes read and written" for key in OF_MODULES]
@@ -71,19 +67,6 @@ def _modules(comparison: ComparisonData) -> list[str]:
     if len(shown) > MOST_MODULES:
         lines += ["", f"… and {len(shown) - MOST_MODULES} more modules"]
     return lines
-
-
-def _deepest(changed: Sums) -> list[str]:
-    """Return the changed modules of the deepest level of the model of which all fit, the largest change first."""
-    depths = {path: len(path_and_parents(path)) for path in changed}
-    parents = {parent for path in changed for parent in path_and_parents(path)[:-1]}
-    shown: list[str] = []
-    for depth in sorted(set(depths.values())):
-        at_depth = [path for path, own in depths.items() if own == depth or (own < depth and path not in parents)]
-        if shown and len(at_depth) > MOST_MODULES:
-            break
-        shown = at_depth
-    return sorted(shown, key=lambda path: weight(changed[path]), reverse=True)
 
 
 def _change(delta: Delta, kind: str) -> str:

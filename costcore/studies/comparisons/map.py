@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from costcore.ledger.module_paths import path_and_parents
+from costcore.ledger.module_paths import deepest_that_fit
 from costcore.numbers.symbolic import magnitude
 from costcore.tables.html import text
 from costcore.tables.quantities import quantity
@@ -41,7 +41,7 @@ def svg(comparison: ComparisonData, key: str = "flops") -> str:
     if comparison.by != "module":
         return ""
     sums = {path: each[key] for path, each in comparison.modules.items() if path and _weight(each[key])}
-    shown = sorted(_deepest([*sums]), key=lambda path: _weight(sums[path]), reverse=True)
+    shown = sorted(deepest_that_fit(sums, MOST_AREAS), key=lambda path: _weight(sums[path]), reverse=True)
     if len(shown) < 2:
         return ""
     weights = [(path, _weight(sums[path])) for path in shown]
@@ -76,19 +76,6 @@ def areas_of(weights: Sequence[tuple[str, int]], frame: tuple[float, float, floa
 
 def _weight(delta: Delta) -> int:
     return int(max(magnitude(delta.old), magnitude(delta.new)))
-
-
-def _deepest(paths: Sequence[str]) -> list[str]:
-    """Return the modules of the deepest level of which all fit, with those above it that contain no other."""
-    depths = {path: len(path_and_parents(path)) for path in paths}
-    parents = {parent for path in paths for parent in path_and_parents(path)[:-1]}
-    shown: list[str] = []
-    for level in sorted(set(depths.values())):
-        found = [path for path, own in depths.items() if own == level or (own < level and path not in parents)]
-        if shown and len(found) > MOST_AREAS:
-            break
-        shown = found
-    return shown
 
 
 def _drawn(area: Area, delta: Delta, key: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,6 @@ from costcore.errors import CostError
 
 from ..checkpointing import wrap_forward
 from .differentiable import added, exchanged, shared
-from .named_modules import matching
 
 DISPATCHED = "ep_dispatch_experts"
 """The style, in an attribute ``ep_plan`` of a model, of modules whose experts are divided over processes."""
@@ -113,3 +113,11 @@ def _all_to_all(rows: Tensor, group: Any) -> Tensor:
 def _added(group: Any, forward: Callable[..., Tensor], x: Tensor, index: Tensor, weights: Tensor) -> Tensor:
     """Run a part of each expert, and add the parts of all processes; the gradients of what they read are added too."""
     return added(forward(shared(x, group), index, shared(weights, group)), group)
+
+
+def matching(model: Module, patterns: Iterable[str]) -> Iterator[tuple[str, Module]]:
+    """Yield the modules whose whole name matches one of the patterns, in which ``*`` is one part of a name."""
+    forms = [re.compile(re.escape(pattern).replace(r"\*", r"[^.]+")) for pattern in patterns]
+    for name, module in model.named_modules():
+        if any(form.fullmatch(name) for form in forms):
+            yield name, module

@@ -6,8 +6,8 @@ import pytest
 
 from costcore.studies.meter import step_log
 from costcore.studies.meter.rates import PassCost, Rates, across, sum_of
+from costcore.studies.meter.readings import described
 from costcore.studies.meter.step_log import StepLog
-from costcore.studies.meter.wording import described
 
 
 @pytest.fixture
