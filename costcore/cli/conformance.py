@@ -9,7 +9,7 @@ from costcore.api.load_model import check_target, load_object
 from costcore.api.user_code import module_search_path
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.listing import add_listing_output, write_list
-from costcore.cli.options import command_parser
+from costcore.cli.options import add_python_path, command_parser
 from costcore.cli.running import print_message, run_command
 from costcore.errors import CostError
 from costcore.studies.conformance.kit import DIFFERS, EQUAL, MISSING, Conformance
@@ -32,9 +32,7 @@ def build_parser() -> argparse.ArgumentParser:
         EPILOG,
     )
     parser.add_argument("builders", metavar="BUILDERS", help="package.module:BUILDERS or file.py:BUILDERS")
-    parser.add_argument(
-        "--python-path", action="append", default=[], metavar="DIR", help="folder to search for modules"
-    )
+    add_python_path(parser)
     add_listing_output(parser)
     return parser
 

@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Sequence
 
 from costcore.api.input_notation import parse_inputs
-from costcore.api.load_model import load_model
-from costcore.api.user_code import module_search_path
 from costcore.cli.exit_codes import FAILURE, SUCCESS, USAGE_ERROR
 from costcore.cli.models import (
     asked_mode,
@@ -15,7 +13,7 @@ from costcore.cli.models import (
     check_model,
     estimate_options,
     given_or_usual,
-    printed_warnings,
+    model_to_capture,
     put_in_mode,
     report_of,
 )
@@ -29,7 +27,6 @@ from costcore.cli.options import (
     format_of,
     model_forms,
 )
-from costcore.cli.progress import waiting
 from costcore.cli.running import print_message, run_command, write_result
 from costcore.errors import CostError
 from costcore.registry.frontends import applicable_options, reader_of
@@ -96,9 +93,7 @@ def _verdict(args: argparse.Namespace) -> Verdict:
             f"{args.model} is a file, of which an inference fits or not: leave out --train and --optimizer, "
             "or pass the PyTorch model that is trained, as file.py:factory"
         )
-    paths = module_search_path(args.python_path, args.model)
-    with paths, printed_warnings(args.model), waiting(f"capturing {args.model}"):
-        model = load_model(args.model)
+    with model_to_capture(args) as model:
         put_in_mode(model, args.model, args)
         options = applicable_options(args.model, model, estimate_options(args))
         options.pop("backward", None)

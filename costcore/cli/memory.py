@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Sequence
 
 from costcore.api.input_notation import parse_inputs
-from costcore.api.load_model import load_model
-from costcore.api.user_code import module_search_path
 from costcore.cli.exit_codes import SUCCESS
 from costcore.cli.models import (
     asked_mode,
@@ -15,7 +13,7 @@ from costcore.cli.models import (
     check_model,
     estimate_options,
     given_or_usual,
-    printed_warnings,
+    model_to_capture,
     put_in_mode,
 )
 from costcore.cli.options import (
@@ -27,7 +25,6 @@ from costcore.cli.options import (
     command_parser,
     format_of,
 )
-from costcore.cli.progress import waiting
 from costcore.cli.running import print_message, run_command, write_result
 from costcore.registry.frontends import reader_of
 from costcore.studies.batch_size.accumulation import check_global_batch
@@ -110,9 +107,7 @@ def _fit(args: argparse.Namespace, limit: Limit) -> Fit:
     """Return what fits; the model is put into the mode in which it is counted."""
     given, options = parse_inputs(args.input), estimate_options(args)
     optimizer = options.pop("optimizer", None)
-    paths = module_search_path(args.python_path, args.model)
-    with paths, printed_warnings(args.model), waiting(f"capturing {args.model}"):
-        model = load_model(args.model)
+    with model_to_capture(args) as model:
         inputs = given_or_usual(given, model, args.model)
         if inputs is None:
             raise ValueError("the inputs are missing: give their shapes, as in --input batch,3,224,224")

@@ -16,6 +16,7 @@ from costcore.api.modes import check_report, has_modes, in_mode
 from costcore.api.saved import saved_report
 from costcore.api.user_code import module_search_path
 from costcore.cli.options import files_with, flag_of, mesh_of
+from costcore.cli.progress import waiting
 from costcore.cli.running import print_message
 from costcore.errors import CostError, CostWarning, MissingInputsError, UnknownOptionError
 from costcore.ledger.caveats import EVALUATION, TRAIN, n_assumptions, remarks_on_mode
@@ -201,6 +202,14 @@ def printed_warnings(target: str, is_quiet: bool = False) -> Iterator[None]:
             print_message(f"costcore: {target}: {warning.message}")
         else:
             warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
+
+
+@contextmanager
+def model_to_capture(args: argparse.Namespace, what: str = "") -> Iterator[Any]:
+    """Load the model of a command that captures it, and show on a terminal for how long what runs inside takes."""
+    paths = module_search_path(args.python_path, args.model)
+    with paths, printed_warnings(args.model), waiting(f"capturing {what}{args.model}"):
+        yield load_model(args.model)
 
 
 def put_in_mode(model: Any, target: str, args: argparse.Namespace, is_quiet: bool = False) -> None:

@@ -176,13 +176,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         choices=["framework", "free"],
         help="free: ignore data movement (transposition, slicing, copies); default: framework",
     )
-    parser.add_argument(
-        "--python-path",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="folder to search for modules, in addition to the current one; may be repeated",
-    )
+    add_python_path(parser, ", in addition to the current one; may be repeated")
 
 
 def add_parallel_options(parser: argparse.ArgumentParser) -> None:
@@ -255,9 +249,28 @@ def add_frontend_switches(parser: argparse.ArgumentParser) -> None:
                 raise CostError(f"the {spec.name} frontend cannot have an option {name!r}: {error}") from error
 
 
+def add_python_path(parser: argparse.ArgumentParser, more: str = "") -> None:
+    """Add ``--python-path``; ``more`` ends its help."""
+    parser.add_argument(
+        "--python-path", action="append", default=[], metavar="DIR", help=f"folder to search for modules{more}"
+    )
+
+
 def names_in(texts: Sequence[str] | None) -> list[str]:
     """Return the names in the values of an option, each of which has several separated by commas."""
     return [name.strip() for text in texts or () for name in text.split(",")]
+
+
+def counts_in(text: str, flag: str) -> list[int]:
+    """Return the numbers in ``1,8,64``, the value of a flag.
+
+    Raises:
+        ValueError: if one is not a positive integer.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) for part in parts):
+        raise ValueError(f"{flag} must be positive integers separated by commas (got {text!r})")
+    return [int(part) for part in parts]
 
 
 def add_convention(parser: argparse.ArgumentParser) -> None:

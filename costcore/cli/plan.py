@@ -6,20 +6,19 @@ import argparse
 from collections.abc import Sequence
 
 from costcore.api.input_notation import parse_inputs
-from costcore.api.load_model import load_model
-from costcore.api.user_code import module_search_path
 from costcore.cli.exit_codes import FAILURE, SUCCESS
-from costcore.cli.models import check_model, given_or_usual, missing_inputs, printed_warnings
+from costcore.cli.models import check_model, given_or_usual, missing_inputs, model_to_capture
 from costcore.cli.options import (
     PRECISIONS,
     RESULT_FILES,
+    add_python_path,
     add_result_output,
     command_parser,
+    counts_in,
     format_of,
     mesh_of,
     names_in,
 )
-from costcore.cli.progress import waiting
 from costcore.cli.running import run_command, write_result
 from costcore.errors import CostError, MissingInputsError
 from costcore.studies.plans.answer import FIGURES, Plans, check_figures
@@ -81,9 +80,7 @@ def build_parser() -> argparse.ArgumentParser:
         help=f"print only plans than which no other is better in all of these: {', '.join(FIGURES)}",
     )
     add_result_output(parser)
-    parser.add_argument(
-        "--python-path", action="append", default=[], metavar="DIR", help="folder to search for modules"
-    )
+    add_python_path(parser)
     return parser
 
 
@@ -105,9 +102,7 @@ def _plan(args: argparse.Namespace) -> int:
 
 
 def _plans(args: argparse.Namespace) -> Plans:
-    paths = module_search_path(args.python_path, args.model)
-    with paths, printed_warnings(args.model), waiting(f"capturing plans of {args.model}"):
-        model = load_model(args.model)
+    with model_to_capture(args, "plans of ") as model:
         inputs = given_or_usual(parse_inputs(args.input), model, args.model)
         try:
             return plan(
@@ -117,7 +112,7 @@ def _plans(args: argparse.Namespace) -> Plans:
                 global_batch=args.global_batch,
                 optimizer=args.optimizer,
                 per_node=args.per_node,
-                micro_batches=_numbers(args.micro_batch, "--micro-batch"),
+                micro_batches=counts_in(args.micro_batch, "--micro-batch"),
                 precisions=(None if args.precision == "model" else args.precision,),
                 meshes=[*map(mesh_of, args.mesh)] or None,
                 link=args.link,
@@ -125,10 +120,3 @@ def _plans(args: argparse.Namespace) -> Plans:
             )
         except MissingInputsError as error:
             raise CostError(f"{args.model}: {missing_inputs(error)}") from error
-
-
-def _numbers(text: str, option: str) -> list[int]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) for part in parts):
-        raise ValueError(f"{option} must be positive integers separated by commas (got {text!r})")
-    return [int(part) for part in parts]

@@ -10,7 +10,7 @@ from costcore.analyses.devices.catalog import named
 from costcore.api.load_model import load_model
 from costcore.api.user_code import module_search_path
 from costcore.cli.models import check_model, printed_warnings
-from costcore.cli.options import add_output, command_parser, format_of
+from costcore.cli.options import add_output, add_python_path, command_parser, counts_in, format_of
 from costcore.cli.running import exit_code, print_message, run_command, write_output, write_text
 from costcore.studies.serving.formats import format_of as storage_of
 from costcore.studies.serving.report import ServingReport
@@ -71,13 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--memory", metavar="SIZE", help='memory of the devices, as "80 GB"')
     parser.add_argument("--price", metavar="RATE", help="price of one device for an hour, in any currency: 2.10/h")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if the report is partial or assumed")
-    parser.add_argument(
-        "--python-path",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="folder to search for modules",
-    )
+    add_python_path(parser)
     add_output(parser, [*renderers()], "table", FILES)
     return parser
 
@@ -88,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    mode, batches = _check(args), _batches(args.batch)
+    mode, batches = _check(args), counts_in(args.batch, "--batch")
     devices = [named(name.strip()) for name in args.device.split(",")]
     with module_search_path(args.python_path, args.model), printed_warnings(args.model):
         serving = ServingReport(
@@ -133,10 +127,3 @@ def _check(args: argparse.Namespace) -> str:
     if args.context < 1:
         raise ValueError(f"--context must be at least 1 (got {args.context})")
     return format_of(args, "table", FILES)
-
-
-def _batches(text: str) -> list[int]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) for part in parts):
-        raise ValueError(f"--batch must be positive integers separated by commas (got {text!r})")
-    return [int(part) for part in parts]

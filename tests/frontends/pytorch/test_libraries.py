@@ -106,7 +106,7 @@ def test_a_remark_on_a_model_is_a_line_of_every_command(monkeypatch, capsys):
         warnings.warn("a remark", CostWarning, stacklevel=1)
         return nn.Linear(2, 2)
 
-    monkeypatch.setattr("costcore.cli.memory.load_model", with_remark)
+    monkeypatch.setattr("costcore.cli.models.load_model", with_remark)
     monkeypatch.setattr("costcore.cli.serve.load_model", with_remark)
     assert main(["memory", "hf:bert", "--memory", "1GiB", "--input", "batch,2"]) == 0
     assert "costcore: hf:bert: a remark\n" in capsys.readouterr().err
