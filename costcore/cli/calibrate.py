@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from costcore.api.estimate import estimate
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import printed_warnings
 from costcore.cli.options import command_parser
-from costcore.cli.running import print_message, run_command
+from costcore.cli.running import command, print_message
 from costcore.errors import CostError
 from costcore.registry.frontends import ability, reader_of, specs
 from costcore.text.targets import save
@@ -70,12 +70,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command(build_parser)
+def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    return run_command(build_parser(), argv, _calibrate)
-
-
-def _calibrate(args: argparse.Namespace) -> int:
     if not args.output.endswith(".toml"):
         raise ValueError(f"--output must end with .toml (got {args.output!r})")
     if not (folder := Path(args.output).resolve().parent).is_dir():

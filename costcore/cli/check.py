@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 
 from costcore.cli.exit_codes import FAILURE, SUCCESS, USAGE_ERROR
 from costcore.cli.models import check_model, record_needed, report_of
 from costcore.cli.options import add_frontend_switches, add_model_options, command_parser, model_forms
-from costcore.cli.running import run_command
+from costcore.cli.running import command
 from costcore.cli.violations import FORMATS, Verdict
 from costcore.ledger.caveats import not_counted
 from costcore.studies.budgets.check import check
@@ -65,12 +64,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command(build_parser)
+def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    return run_command(build_parser(), argv, _check)
-
-
-def _check(args: argparse.Namespace) -> int:
     check_model(args.model)
     try:
         budget = read_budget(args.budget, reads_baseline=not args.update)

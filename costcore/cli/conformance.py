@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from costcore.api.load_model import check_target, load_object
 from costcore.api.user_code import module_search_path
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.listing import add_listing_output, write_list
 from costcore.cli.options import add_python_path, command_parser
-from costcore.cli.running import print_message, run_command
+from costcore.cli.running import command, print_message
 from costcore.errors import CostError
 from costcore.studies.conformance.kit import DIFFERS, EQUAL, MISSING, Conformance
 
@@ -37,12 +37,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command(build_parser)
+def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    return run_command(build_parser(), argv, _check)
-
-
-def _check(args: argparse.Namespace) -> int:
     with module_search_path(args.python_path, args.builders):
         check_target(args.builders)
         builders = load_object(args.builders)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 
 from costcore.analyses.conventions.catalog import conventions, named
 from costcore.analyses.conventions.convention import Convention
 from costcore.cli.listing import add_listing_output, write_list, write_one
 from costcore.cli.options import command_parser
-from costcore.cli.running import run_command
+from costcore.cli.running import command
 from costcore.tables.table import Table
 from costcore.text.table import Column
 
@@ -35,12 +34,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command(build_parser)
+def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    return run_command(build_parser(), argv, _list)
-
-
-def _list(args: argparse.Namespace) -> int:
     return write_list(_known(), args) if args.name is None else write_one(rules(named(args.name)), args)
 
 

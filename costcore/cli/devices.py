@@ -9,7 +9,7 @@ from costcore.analyses.devices.catalog import devices, named
 from costcore.analyses.devices.device import Device
 from costcore.cli.listing import add_listing_output, write_list, write_one
 from costcore.cli.options import command_parser
-from costcore.cli.running import run_command
+from costcore.cli.running import command
 from costcore.tables.table import Table
 from costcore.text.table import Column
 from costcore.text.values import Shown
@@ -42,12 +42,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command(build_parser)
+def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    return run_command(build_parser(), argv, _list)
-
-
-def _list(args: argparse.Namespace) -> int:
     return write_list(_known(), args) if args.device is None else write_one(_details(named(args.device)), args)
 
 

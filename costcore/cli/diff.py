@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from costcore.cli.exit_codes import FAILURE, SUCCESS
@@ -18,7 +18,7 @@ from costcore.cli.options import (
     model_forms,
     names_in,
 )
-from costcore.cli.running import run_command, write_output
+from costcore.cli.running import command, write_output
 from costcore.registry.frontends import reader_of, specs
 from costcore.reports.report import Report
 from costcore.studies.comparisons.comparison import MATCHINGS, MODES, compare
@@ -78,12 +78,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command(build_parser)
+def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    return run_command(build_parser(), argv, _diff)
-
-
-def _diff(args: argparse.Namespace) -> int:
     for target in (args.old, args.new):
         check_model(target)
     if args.top is not None and args.top < 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from costcore.api.input_notation import parse_inputs
@@ -18,7 +18,7 @@ from costcore.cli.options import (
     format_of,
     model_forms,
 )
-from costcore.cli.running import run_command, write_result
+from costcore.cli.running import command, write_result
 from costcore.registry.libraries import is_saved_report
 from costcore.reports.report import Report
 from costcore.studies.explanations.explain import explain
@@ -52,12 +52,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command(build_parser)
+def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    return run_command(build_parser(), argv, _explain)
-
-
-def _explain(args: argparse.Namespace) -> int:
     check_model(args.model)
     read_number(args.number, args.significant)
     format_of(args, "table", RESULT_FILES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 
 from costcore.api.input_notation import parse_inputs
 from costcore.cli.exit_codes import FAILURE, SUCCESS, USAGE_ERROR
@@ -27,7 +26,7 @@ from costcore.cli.options import (
     format_of,
     model_forms,
 )
-from costcore.cli.running import print_message, run_command, write_result
+from costcore.cli.running import command, print_message, write_result
 from costcore.errors import CostError
 from costcore.registry.frontends import applicable_options, reader_of
 from costcore.registry.libraries import is_saved_report
@@ -64,12 +63,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command(build_parser)
+def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    return run_command(build_parser(), argv, _fit)
-
-
-def _fit(args: argparse.Namespace) -> int:
     check_model(args.model)
     asked_mode(args)
     format_of(args, "table", RESULT_FILES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 
 from costcore.api.input_notation import parse_inputs
 from costcore.cli.exit_codes import SUCCESS
@@ -25,7 +24,7 @@ from costcore.cli.options import (
     command_parser,
     format_of,
 )
-from costcore.cli.running import print_message, run_command, write_result
+from costcore.cli.running import command, print_message, write_result
 from costcore.registry.frontends import reader_of
 from costcore.studies.batch_size.accumulation import check_global_batch
 from costcore.studies.batch_size.fit import Fit, fit
@@ -75,12 +74,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command(build_parser)
+def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    return run_command(build_parser(), argv, _memory)
-
-
-def _memory(args: argparse.Namespace) -> int:
     check_model(args.model, "whose batch cannot change")
     if reader_of(args.model):
         raise ValueError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 
 from costcore.api.input_notation import parse_inputs
 from costcore.cli.exit_codes import FAILURE, SUCCESS
@@ -19,7 +18,7 @@ from costcore.cli.options import (
     mesh_of,
     names_in,
 )
-from costcore.cli.running import run_command, write_result
+from costcore.cli.running import command, write_result
 from costcore.errors import CostError, MissingInputsError
 from costcore.studies.plans.answer import FIGURES, Plans, check_figures
 from costcore.studies.plans.search import plan
@@ -84,12 +83,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command(build_parser)
+def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    return run_command(build_parser(), argv, _plan)
-
-
-def _plan(args: argparse.Namespace) -> int:
     check_model(args.model, "which cannot be captured again")
     if args.memory is not None:
         parse_bytes(args.memory, "--memory")

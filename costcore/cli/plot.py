@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import Any
 
 from costcore.analyses.registered import drawn_by
@@ -11,7 +10,7 @@ from costcore.api.input_notation import parse_dims
 from costcore.cli.exit_codes import SUCCESS
 from costcore.cli.models import check_model, record_needed, report_of
 from costcore.cli.options import add_frontend_switches, add_model_options, command_parser, model_forms
-from costcore.cli.running import run_command, write_text
+from costcore.cli.running import command, write_text
 from costcore.reports.plots.kinds import kinds, request
 from costcore.tables.pictures.theme import SUFFIXES, THEMES, check_suffix
 from costcore.tables.quantities import needed_options
@@ -58,12 +57,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command(build_parser)
+def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    return run_command(build_parser(), argv, _plot)
-
-
-def _plot(args: argparse.Namespace) -> int:
     name, _, text = (args.over or "").partition("=")
     over, sizes = None, None
     if args.over is not None:

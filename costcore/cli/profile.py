@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 
 from costcore.analyses.measured.measured import Measured
 from costcore.analyses.measured.rows import TITLES
@@ -21,7 +20,7 @@ from costcore.cli.options import (
     model_forms,
     unit_of,
 )
-from costcore.cli.running import run_command
+from costcore.cli.running import command
 from costcore.errors import CostError
 from costcore.ledger.checks import check_top
 from costcore.registry.frontends import reader_of
@@ -67,12 +66,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command(build_parser)
+def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    return run_command(build_parser(), argv, _profile)
-
-
-def _profile(args: argparse.Namespace) -> int:
     check_top(args.top)
     check_digits(args.digits)
     if args.top is not None and args.by is None:

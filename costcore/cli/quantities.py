@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 
 from costcore.cli.listing import add_listing_output, write_list
 from costcore.cli.options import command_parser
-from costcore.cli.running import run_command
+from costcore.cli.running import command
 from costcore.tables.quantity_table import quantities
 
 
@@ -23,6 +22,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command(build_parser)
+def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    return run_command(build_parser(), argv, lambda args: write_list(quantities(), args))
+    return write_list(quantities(), args)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 
 from costcore.analyses.conventions.catalog import named
 from costcore.cli.exit_codes import SUCCESS
@@ -18,7 +17,7 @@ from costcore.cli.options import (
     format_of,
     model_forms,
 )
-from costcore.cli.running import run_command, write_output, write_text
+from costcore.cli.running import command, write_output, write_text
 from costcore.studies.explanations.reconcile import reconcile
 
 EPILOG = """examples:
@@ -53,12 +52,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command(build_parser)
+def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    return run_command(build_parser(), argv, _reconcile)
-
-
-def _reconcile(args: argparse.Namespace) -> int:
     for target in filter(None, (args.model, args.other)):
         check_model(target)
     mode = format_of(args, "table", FILES)

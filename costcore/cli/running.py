@@ -60,6 +60,13 @@ def run_command(
         parser.error(str(error))
 
 
+def command(
+    build_parser: Callable[[], argparse.ArgumentParser],
+) -> Callable[[Callable[[argparse.Namespace], int]], Callable[[Sequence[str] | None], int]]:
+    """Return a decorator by which the action of a command, a function of its parsed arguments, takes them as texts."""
+    return lambda action: lambda argv: run_command(build_parser(), argv, action)
+
+
 def exit_code(status: str, is_strict: bool) -> int:
     """Return the exit code of a command that states a report of this status; a line says why it is a failure."""
     if not is_strict or status == "complete":

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
 
 from costcore.analyses.devices.catalog import named
 from costcore.api.load_model import load_model
 from costcore.api.user_code import module_search_path
 from costcore.cli.models import check_model, printed_warnings
 from costcore.cli.options import add_output, add_python_path, command_parser, counts_in, format_of
-from costcore.cli.running import exit_code, print_message, run_command, write_output, write_text
+from costcore.cli.running import command, exit_code, print_message, write_output, write_text
 from costcore.studies.serving.formats import format_of as storage_of
 from costcore.studies.serving.report import ServingReport
 from costcore.studies.serving.table import remarks, serving_rows, serving_table
@@ -76,12 +75,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command(build_parser)
+def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    return run_command(build_parser(), argv, _serve)
-
-
-def _serve(args: argparse.Namespace) -> int:
     mode, batches = _check(args), counts_in(args.batch, "--batch")
     devices = [named(name.strip()) for name in args.device.split(",")]
     with module_search_path(args.python_path, args.model), printed_warnings(args.model):

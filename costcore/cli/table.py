@@ -25,7 +25,7 @@ from costcore.cli.options import (
     names_in,
     unit_of,
 )
-from costcore.cli.running import print_message, run_command, write_output
+from costcore.cli.running import command, print_message, write_output
 from costcore.registry.frontends import reader_of
 from costcore.registry.libraries import is_saved_report
 from costcore.studies.sweeps.figures import DEFAULT_COLUMNS
@@ -106,12 +106,9 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command(build_parser)
+def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    return run_command(build_parser(), argv, _table)
-
-
-def _table(args: argparse.Namespace) -> int:
     check_digits(args.digits)
     mode = format_of(args, "table", FILES)
     inputs = parse_inputs(args.input)

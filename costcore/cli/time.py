@@ -30,7 +30,7 @@ from costcore.cli.options import (
     model_forms,
     unit_of,
 )
-from costcore.cli.running import print_message, run_command, write_output
+from costcore.cli.running import command, print_message, write_output
 from costcore.ledger.checks import check_top
 from costcore.reports.report import Report
 from costcore.tables.columns import choose
@@ -122,12 +122,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command(build_parser)
+def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    return run_command(build_parser(), argv, _time)
-
-
-def _time(args: argparse.Namespace) -> int:
     devices = [named(name.strip()) for name in args.device.split(",")]
     options = _checked(args, devices)
     check_model(args.model)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
 
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import (
@@ -16,7 +15,7 @@ from costcore.cli.options import (
     format_of,
     model_forms,
 )
-from costcore.cli.running import exit_code, run_command, write_output
+from costcore.cli.running import command, exit_code, write_output
 from costcore.studies.training.ledger import TrainingLedger
 from costcore.studies.training.pairs import PAIRS
 from costcore.text.amounts import parse_amount, parse_rate
@@ -96,12 +95,9 @@ def _add_devices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step-seconds", type=float, metavar="S", help="measured seconds of a step, for MFU and HFU")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command(build_parser)
+def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    return run_command(build_parser(), argv, _train)
-
-
-def _train(args: argparse.Namespace) -> int:
     if args.device is not None and args.peak is not None:
         raise ValueError("--device and --peak exclude each other")
     for name in ("step_seconds", "mfu", "price", "watts"):
