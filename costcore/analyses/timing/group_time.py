@@ -9,7 +9,7 @@ from costcore.analyses.devices.device import Device
 from costcore.analyses.fusion.groups import Group, groups_of
 from costcore.analyses.timing.bound import Bound, bound_of
 from costcore.analyses.timing.least_read import least_reads
-from costcore.analyses.timing.work import Work, missing_rates, work_of
+from costcore.analyses.timing.work import Work, needs_of
 from costcore.ir import Cost, Layer
 from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
@@ -113,8 +113,8 @@ def timed(
         key = id(layer), id(cost)
         if key not in known:
             memory = [] if has_memory or not cost.mread + cost.mwrite else [MEMORY]
-            missing = frozenset((*missing_rates(layer, cost, device), *memory))
-            known[key] = work_of(layer, cost, device, tf32), missing
+            made, missing = needs_of(layer, cost, device, tf32)
+            known[key] = made, frozenset((*missing, *memory))
         return known[key]
 
     timed_groups = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from costcore.analyses.devices.device import REAL_PART, Device
@@ -68,18 +68,8 @@ def _amounts(layer: Layer, cost: Cost, device: Device) -> Work:
     return Work(macs * needed, *(part * amount for amount in others))
 
 
-def missing_rates(layer: Layer, cost: Cost, device: Device) -> Iterator[str]:
-    """Yield the dtypes in which a layer computes, but a device does not as far as its file says."""
-    amounts, product, dtype = _amounts(layer, cost, device), product_dtype(layer), arithmetic_dtype(layer)
-    if amounts.matrix and not (device.matrix_rate(product) or device.vector_rate(product)):
-        yield product
-    is_arithmetic = amounts.multiply or amounts.add or amounts.compare
-    if (is_arithmetic or (amounts.special and not device.special_rate(dtype))) and not device.computes(dtype):
-        yield dtype
-
-
-def work_of(layer: Layer, cost: Cost, device: Device, tf32: Collection[str] = ()) -> Work:
-    """Return the least work of one execution of a layer.
+def needs_of(layer: Layer, cost: Cost, device: Device, tf32: Collection[str] = ()) -> tuple[Work, list[str]]:
+    """Return the least work of one execution of a layer, and the dtypes that it needs and the device file lacks.
 
     Args:
         layer: the layer.
@@ -87,21 +77,25 @@ def work_of(layer: Layer, cost: Cost, device: Device, tf32: Collection[str] = ()
         device: the device.
         tf32: the operators whose float32 products may be rounded to TF32: ``conv``, ``matmul`` (all others).
     """
-    amounts = _amounts(layer, cost, device)
-    matrix = device.matrix_rate(product_dtype(layer), may_round(layer, tf32)) if amounts.matrix else None
-    dtype = arithmetic_dtype(layer)
+    amounts, product, dtype = _amounts(layer, cost, device), product_dtype(layer), arithmetic_dtype(layer)
+    matrix = device.matrix_rate(product, may_round(layer, tf32)) if amounts.matrix else None
     vector, special_unit = device.vector_rate(dtype), device.special_rate(dtype)
-    product_vector = device.vector_rate(product_dtype(layer))
+    product_vector = device.vector_rate(product)
+    missing = [product] if amounts.matrix and not (device.matrix_rate(product) or product_vector) else []
+    is_arithmetic = amounts.multiply or amounts.add or amounts.compare
+    if (is_arithmetic or (amounts.special and not special_unit)) and not device.computes(dtype):
+        missing.append(dtype)
     on_matrix = matrix is not None and matrix > (product_vector or 0.0)
     slots = (vector or 0.0) / 2
     products = _seconds(2 * amounts.matrix, matrix if on_matrix else product_vector)
-    return Work(
+    work = Work(
         matrix=products if on_matrix else 0.0,
         multiply=_seconds(amounts.multiply, slots) + (0.0 if on_matrix else products),
         add=_seconds(amounts.add, slots),
         compare=_seconds(amounts.compare, slots),
         special=_seconds(amounts.special, special_unit + slots / POLYNOMIAL_SLOTS),
     )
+    return work, missing
 
 
 def _seconds(amount: float, rate: float | None) -> float:

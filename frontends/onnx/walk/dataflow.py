@@ -58,7 +58,7 @@ class DataflowLog:
             if isinstance(value, Container) and value.items is not None:
                 found += self.ids(value.items)
             elif value is not None and value.stored is None:
-                found.append(self.identity(value))
+                found.append(value.identity or self.identity(value))  # most have one already
         return found
 
     def size(self, value: Value, name: str = "") -> Size:
@@ -76,7 +76,7 @@ class DataflowLog:
                 continue
             if isinstance(value, Container) and value.items is not None:
                 makes += [self.size(item) for item in value.items if not item.identity and item.stored is None]
-            elif self.identity(value) not in results:
+            elif (value.identity or self.identity(value)) not in results:
                 makes.append(self.size(value))
         if reads or makes:
             at, name = (call.outputs[0], "") if call.outputs else (self.new_id(), call.type)

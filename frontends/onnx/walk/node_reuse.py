@@ -76,7 +76,7 @@ def node_signature(
     """
     if proto.domain not in ("", ONNX) or not isinstance(proto.name, str):
         return None
-    if any(attribute.type not in COMPARED_TYPES for attribute in attributes.values()):
+    if attributes and any(attribute.type not in COMPARED_TYPES for attribute in attributes.values()):
         return None
     for name, value in zip(proto.input, inputs, strict=True):
         if value is None:
@@ -86,7 +86,7 @@ def node_signature(
             return None
     given = [value_signature(value) for value in inputs]
     types = [declared[name].SerializeToString() if name in declared else name != "" for name in produced]
-    written = [(name, attribute.SerializeToString()) for name, attribute in attributes.items()]
+    written = [(name, attribute.SerializeToString()) for name, attribute in attributes.items()] if attributes else []
     return proto.op_type, proto.overload, version, tuple(given), tuple(types), tuple(written)
 
 

@@ -6,10 +6,14 @@ import pytest
 
 from costcore.analyses.devices.device import Cache, Memory
 from costcore.analyses.timing.bound import bound_of
-from costcore.analyses.timing.work import Work, work_of
+from costcore.analyses.timing.work import Work, needs_of
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.registry.calculators import calculators
 from tests.core.analyses.timing.toy_device import TOY, device
+
+
+def work_of(layer, cost, on, tf32=()):
+    return needs_of(layer, cost, on, tf32)[0]
 
 
 def work(layer, on=TOY, tf32=()):
