@@ -5,6 +5,7 @@ ENVIRONMENT := .venv/.complete
 BROWSER := .venv/.browser
 DOCS := .venv/.docs
 JAX := plugins/costcore-jax
+STABLEHLO := plugins/costcore-stablehlo
 JAX_ENVIRONMENT := $(JAX)/.venv/.complete
 JAX_PYTHON := $(JAX)/.venv/bin/python
 READERS := plugins/costcore-kernels plugins/costcore-openvino plugins/costcore-tflite
@@ -32,8 +33,9 @@ test: check ## run the checks and every test; all three frameworks must be insta
 	@if $(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))"; then $(MAKE) --no-print-directory test-jax; \
 	else echo "the JAX plug-in is not tested: JAX needs Python 3.11"; fi
 
-test-jax: $(JAX_ENVIRONMENT) ## run the tests of the JAX plug-in, in an environment of its own
+test-jax: $(JAX_ENVIRONMENT) ## run the tests of the plug-ins for JAX and StableHLO, in one environment of their own
 	cd $(JAX) && .venv/bin/python -m pytest -q
+	cd $(STABLEHLO) && ../costcore-jax/.venv/bin/python -m pytest -q
 
 test-readers: $(READERS:%=%/.venv/.complete) ## run the tests of the plug-ins that read files, each in an environment of its own
 	@for folder in $(READERS); do (cd $$folder && .venv/bin/python -m pytest -q) || exit 1; done
@@ -106,11 +108,11 @@ $(ENVIRONMENT): pyproject.toml constraints.txt
 	@touch $@
 
 # An environment of its own, as the other tests expect the frontends of this repository only.
-$(JAX_ENVIRONMENT): $(JAX)/pyproject.toml pyproject.toml constraints.txt
+$(JAX_ENVIRONMENT): $(JAX)/pyproject.toml $(STABLEHLO)/pyproject.toml pyproject.toml constraints.txt
 	@echo "building the environment of the JAX plug-in in $(JAX)/.venv"
 	@$(PYTHON) -m venv $(JAX)/.venv
 	@$(JAX_PYTHON) -m pip install -qq --disable-pip-version-check --constraint constraints.txt \
-	  --editable . --editable "$(JAX)[dev]"
+	  --editable . --editable "$(JAX)[dev]" --editable "$(STABLEHLO)[dev]"
 	@touch $@
 
 # The same for plug-ins that need no framework.

@@ -8,7 +8,11 @@ from typing import Any
 CHECKPOINT_SUFFIXES = (".bin", ".ckpt", ".pt", ".pth", ".safetensors")
 """Suffixes of files that hold weights without the model that uses them."""
 
-READERS_TO_INSTALL = {".tflite": "costcore-tflite", ".xml": "costcore-openvino"}
+READERS_TO_INSTALL = {
+    **dict.fromkeys((".mlir", ".mlirbc", ".stablehlo"), "costcore-stablehlo"),
+    ".tflite": "costcore-tflite",
+    ".xml": "costcore-openvino",
+}
 """Packages with the frontends of further files, by suffix."""
 
 EXPORTED_PROGRAM_SUFFIX = ".pt2"

@@ -73,6 +73,7 @@ def test_every_document_and_every_family_has_a_page(made):
         "jax.md",
         "kernels.md",
         "openvino.md",
+        "stablehlo.md",
         "tflite.md",
         "operators/index.md",
     } <= pages.keys()
@@ -120,7 +121,18 @@ def test_words_of_the_search_are_of_pages(made):
     assert all(phrases and all(isinstance(phrase, str) for phrase in phrases) for phrases in words.values())
 
 
-DOCUMENTS = ("architecture", "changelog", "contributing", "jax", "kernels", "openvino", "probes", "security", "tflite")
+DOCUMENTS = (
+    "architecture",
+    "changelog",
+    "contributing",
+    "jax",
+    "kernels",
+    "openvino",
+    "probes",
+    "security",
+    "stablehlo",
+    "tflite",
+)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +140,8 @@ DOCUMENTS = ("architecture", "changelog", "contributing", "jax", "kernels", "ope
     [
         (
             [["architecture", "changelog"]],
-            "does not list contributing, jax, kernels, one, openvino, probes, security, tflite; add each page",
+            "does not list contributing, jax, kernels, one, openvino, probes, security, stablehlo, tflite; "
+            "add each page",
         ),
         ([[*DOCUMENTS, "one", "two"]], "lists pages that do not exist: two"),
         ([[*DOCUMENTS, "one"], ["one"]], "lists pages twice: one"),

@@ -35,6 +35,7 @@ DOCUMENTS = {
     "plugins/costcore-jax/README.md": "jax.md",
     "plugins/costcore-kernels/README.md": "kernels.md",
     "plugins/costcore-openvino/README.md": "openvino.md",
+    "plugins/costcore-stablehlo/README.md": "stablehlo.md",
     "plugins/costcore-tflite/README.md": "tflite.md",
     "probes/README.md": "probes.md",
 }

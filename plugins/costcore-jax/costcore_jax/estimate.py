@@ -62,17 +62,58 @@ def estimate(
         CostError: if the function fails on these inputs, or an argument is not one of the above.
         TypeError, ValueError: for an invalid option.
     """
-    patterns = {name: PATTERNS[name] for name in selected_patterns(regroup, PATTERNS)}
-    explained = selected_patterns(explain_regroup, patterns, "explain_regroup")
     adapt = adapter_of(model)
     if adapt is None:
         raise CostError(f"{type(model).__name__} is not a function or a module on JAX")
-    if trips is not None and (not isinstance(trips, int) or isinstance(trips, bool) or trips < 0):
-        raise ValueError(f"trips must be an integer of 0 or more (got {trips!r})")
     positional, by_name = arguments(inputs, dtype)
     positions = _positions(params, len(positional))
-    with _model_errors(model):
+    name = getattr(model, "__name__", type(model).__name__)
+    with _model_errors(name):
         program = adapt(model, positional, by_name, positions)
+    record_program(
+        *(recorder, program, positional, by_name),
+        name=name,
+        backward=backward,
+        regroup=regroup,
+        explain_regroup=explain_regroup,
+        trips=trips,
+    )
+
+
+def record_program(
+    recorder: Recorder,
+    program: Program,
+    positional: list[Any],
+    by_name: dict[str, Any],
+    *,
+    name: str = "the program",
+    backward: bool = False,
+    regroup: bool | Collection[str] = False,
+    explain_regroup: bool | Collection[str] = False,
+    trips: int | None = None,
+) -> None:
+    """Trace a program on abstract values and record the equations.
+
+    Args:
+        recorder: the recorder to write to.
+        program: a function with its variables.
+        positional: its other arguments by position, pytrees of abstract values.
+        by_name: its other arguments by name.
+        name: its name in messages.
+        backward: as of :func:`estimate`, like the options after it.
+        regroup: which decomposed operators are counted as one.
+        explain_regroup: of which patterns a note says why they do not match.
+        trips: the trip count of loops that depends on data.
+
+    Raises:
+        CostError: if the function fails on these arguments.
+        ValueError: for an invalid option.
+    """
+    patterns = {name: PATTERNS[name] for name in selected_patterns(regroup, PATTERNS)}
+    explained = selected_patterns(explain_regroup, patterns, "explain_regroup")
+    if trips is not None and (not isinstance(trips, int) or isinstance(trips, bool) or trips < 0):
+        raise ValueError(f"trips must be an integer of 0 or more (got {trips!r})")
+    with _model_errors(name):
         capture = _Capture(program, positional, by_name, backward=backward)
         closed, removed = without_dead_code(capture.trace())
     recorder.frameworks["jax"] = jax.__version__
@@ -211,9 +252,8 @@ def _is_float(leaf: Any) -> bool:
 
 
 @contextmanager
-def _model_errors(model: Any) -> Iterator[None]:
-    """Turn an exception of the program into an error with its name."""
-    name = getattr(model, "__name__", type(model).__name__)
+def _model_errors(name: str) -> Iterator[None]:
+    """Turn an exception of the program of that name into an error."""
     try:
         yield
     except CostError:

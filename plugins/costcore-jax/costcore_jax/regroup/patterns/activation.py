@@ -30,7 +30,8 @@ GELU = Decomposition(
     ),
     of_x("gelu"),
 )
-SILU = Decomposition(op("mul", X, op("logistic", X)), of_x("silu"))
+_SIGMOID = op("div", Number(1), op("add", Number(1), op("exp", op("neg", X))))
+SILU = Decomposition(op("mul", X, either(op("logistic", X), _SIGMOID)), of_x("silu"))
 
 
 _POSITIVE = op("max", X, Number(0))
@@ -62,5 +63,6 @@ PATTERNS: Mapping[str, Decomposition] = {
     "softplus": Decomposition(_SOFTPLUS, of_x("softplus")),
     "relu6": Decomposition(_BELOW_6, of_x("relu6")),
     "relu": Decomposition(_POSITIVE, of_x("relu")),
+    "sigmoid": Decomposition(_SIGMOID, of_x("sigmoid")),
 }
 """Patterns by name, the longer ones first."""

@@ -1,0 +1,50 @@
+"""The StableHLO frontend of costcore: it counts exported programs, with the rows of the JAX plug-in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from costcore.frontend import FrontendSpec
+from costcore.plugins import hookimpl
+from costcore.translate import Row
+
+OPTIONS = {
+    "params": "arguments that are learned parameters: positions, or beginnings of their names",
+    "trips": "how often loops run whose number of runs depends on data",
+    "regroup": "count decomposed layers as one operator",
+}
+
+PORTABLE = b"ML\xefR"
+"""The first bytes of a portable artifact."""
+
+
+def reads(head: bytes) -> bool:
+    """Return True for the first bytes of a portable artifact."""
+    return head.startswith(PORTABLE)
+
+
+@hookimpl
+def costcore_frontends() -> tuple[FrontendSpec, ...]:
+    """Return the frontend, which imports JAX when it is used."""
+    return (
+        FrontendSpec(
+            "stablehlo",
+            "jaxlib",
+            "costcore_stablehlo.frontend",
+            suffixes=(".mlir", ".stablehlo", ".mlirbc"),
+            options=OPTIONS,
+            models=("a StableHLO program (.mlir, .stablehlo, .mlirbc)",),
+            unhooked="Count an exported program with costcore.estimate(path).",
+            reads=reads,
+        ),
+    )
+
+
+@hookimpl
+def costcore_rows(frontend: str) -> Iterable[Row]:
+    """Return the rules of operators that StableHLO has and JAX has not; both are recorded as primitives of JAX."""
+    if frontend != "jax":
+        return ()
+    from .rows import ROWS
+
+    return ROWS

@@ -1,0 +1,116 @@
+"""Attributes and types of MLIR as Python values and abstract arrays of JAX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import ml_dtypes
+import numpy as np
+from jaxlib.mlir import ir
+
+from costcore.errors import CostError
+
+REAL: Mapping[str, Any] = {
+    "f64": np.float64,
+    "f32": np.float32,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f8E3M4": ml_dtypes.float8_e3m4,
+    "f8E4M3": ml_dtypes.float8_e4m3,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
+    "f8E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz,
+    "f8E5M2": ml_dtypes.float8_e5m2,
+    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
+    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
+    "f4E2M1FN": ml_dtypes.float4_e2m1fn,
+    "complex<f32>": np.complex64,
+    "complex<f64>": np.complex128,
+}
+
+DTYPES: Mapping[str, np.dtype[Any]] = {
+    name: np.dtype(dtype)
+    for name, dtype in {
+        **REAL,
+        "i1": np.bool_,
+        "i2": ml_dtypes.int2,
+        "i4": ml_dtypes.int4,
+        "ui2": ml_dtypes.uint2,
+        "ui4": ml_dtypes.uint4,
+        **{f"{sign}i{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    }.items()
+}
+"""Element types of MLIR."""
+
+
+def aval_of(kind: Any) -> jax.ShapeDtypeStruct | None:
+    """Return the abstract array of a type; None for a token.
+
+    Raises:
+        CostError: for an open size, and for a type that JAX has not.
+    """
+    if not isinstance(kind, ir.RankedTensorType):
+        if str(kind) == "!stablehlo.token":
+            return None
+        raise CostError(f"values of type {kind} are not supported")
+    name = str(kind.element_type)
+    if name.startswith("!quant."):
+        name = re.split("[<:]", name)[1]
+    if name not in DTYPES:
+        raise CostError(f"elements of type {name} are not supported")
+    if not kind.has_static_shape:
+        raise CostError(f"the program has values of open sizes ({kind}). Give the shapes of its inputs")
+    return jax.ShapeDtypeStruct(tuple(kind.shape), DTYPES[name])
+
+
+def constant_of(op: Any) -> tuple[Any, bool]:
+    """Return the elements of a constant, and whether all are the same: then as one number.
+
+    Elements of types that Python has no buffer for, as complex numbers, are zeros: their costs are the same.
+
+    Raises:
+        CostError: if its type is not supported.
+    """
+    aval = aval_of(op.results[0].type)
+    if aval is None:
+        raise CostError("a constant is a token")
+    try:
+        attribute = op.attributes["value"]
+        if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
+            return np.asarray(attribute.get_splat_value().value).astype(aval.dtype)[()], True
+        return np.asarray(attribute).reshape(aval.shape).astype(aval.dtype, copy=False), False
+    except (AttributeError, TypeError, ValueError):
+        return np.zeros(aval.shape, aval.dtype), False
+
+
+def is_real(dtype: np.dtype[Any]) -> bool:
+    """Return whether elements are real numbers, as weights are."""
+    return any(dtype == np.dtype(each) for each in REAL.values()) and dtype.kind != "c"
+
+
+def get(op: Any, name: str, default: Any = None) -> Any:
+    """Return an attribute of an operation as Python values; ``default`` if it has none."""
+    return plain(op.attributes[name]) if name in op.attributes else default
+
+
+def plain(attribute: Any) -> Any:
+    """Return an attribute as an int, a float, a bool, a text, or a list of these."""
+    if isinstance(attribute, (ir.IntegerAttr, ir.BoolAttr, ir.FloatAttr, ir.StringAttr)):
+        return attribute.value
+    if isinstance(attribute, ir.FlatSymbolRefAttr):
+        return attribute.value
+    if isinstance(attribute, ir.DenseElementsAttr):
+        return np.asarray(attribute).tolist()
+    if isinstance(attribute, (ir.DenseI64ArrayAttr, ir.DenseBoolArrayAttr)):
+        return list(attribute)
+    if isinstance(attribute, ir.ArrayAttr):
+        return [plain(each) for each in attribute]
+    return str(attribute)
+
+
+def name_of(location: Any) -> str:
+    """Return the name in a location, ``jit(f)/Dense_0/dot_general``; empty if it has none."""
+    return str(getattr(location, "name_str", ""))

@@ -1,0 +1,165 @@
+"""Read a StableHLO program and record the calls of one pass: the entry of this frontend."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from os import PathLike, fspath
+from typing import Any
+
+import jax
+from costcore_jax.adapters.paths import owner
+from costcore_jax.capture.inputs import arguments
+from costcore_jax.capture.program import Owner, Program
+from costcore_jax.estimate import record_program
+
+from costcore.errors import CostError
+from costcore.trace.recorder import Recorder
+
+from .attributes import DTYPES, aval_of
+from .model import quiet_context, read_module, refine
+from .program import FileProgram
+
+SUFFIXES = (".mlir", ".stablehlo", ".mlirbc")
+
+LEARNED = ("params", "variables", "weights")
+"""How the names of learned arguments begin, if nobody says otherwise."""
+
+STATE = "batch_stats"
+"""The collection of Flax whose variables are statistics, not learned."""
+
+KEY = re.compile(r"\['([^']*)'\]|\[\"([^\"]*)\"\]|\[(\d+)\]|\.(\w+)")
+"""A key in the name of an argument: ``params['Dense_0']['kernel']``."""
+
+ELEMENTS = {dtype: name for name, dtype in DTYPES.items()}
+
+
+def accepts(model: object) -> bool:
+    """Return True for a path with a suffix of StableHLO."""
+    return isinstance(model, (str, PathLike)) and fspath(model).endswith(SUFFIXES)
+
+
+def estimate(
+    recorder: Recorder,
+    model: Any,
+    inputs: Any = None,
+    *,
+    params: int | str | Sequence[int | str] | None = None,
+    trips: int | None = None,
+    regroup: bool | Collection[str] = False,
+) -> None:
+    """Record the calls of one pass of ``model``.
+
+    Constants of several real numbers are learned parameters, if they are not all the same.
+
+    Args:
+        recorder: receives the calls.
+        model: the path of a text of StableHLO, or of a portable artifact.
+        inputs: shapes for the arguments that are not learned, if the program has open sizes: as for a function on JAX.
+        params: arguments that are learned parameters: positions, or beginnings of their names; default: those whose
+            names begin with ``params``, ``variables`` or ``weights``.
+        trips: how often loops run whose number of runs depends on data; default: a symbol for each.
+        regroup: count decomposed layers as one operator; names of patterns, or True for all.
+
+    Raises:
+        CostError: if the file has another format, is damaged, or has open sizes; the message includes the file.
+        ValueError: for an invalid option.
+    """
+    name = fspath(model)
+    with quiet_context() as said, jax.enable_x64(True):
+        module = read_module(name, said)
+        try:
+            program = FileProgram(module)
+            learned = learned_positions(program, params)
+            if inputs is not None:
+                types = given_types(program, learned, inputs)
+                refine(module, types, said)
+                program = FileProgram(module)
+            program.find_stored()
+            as_function, given = as_program(program, learned)
+            recorder.frameworks["stablehlo"] = "StableHLO"
+            record_program(recorder, as_function, given, {}, trips=trips, regroup=regroup)
+        except CostError as error:
+            raise CostError(f"{name}: {error}") from error
+    if params is None and learned:
+        recorder.notes.append(
+            f"{len(learned)} arguments are learned parameters by their names. Say which with params=…"
+        )
+
+
+def learned_positions(program: FileProgram, params: int | str | Sequence[int | str] | None) -> list[int]:
+    """Return the positions of the arguments that are learned.
+
+    Raises:
+        ValueError: if an argument of that position or name does not exist.
+    """
+    names = [argument.name for argument in program.arguments]
+    if params is None:
+        return [i for i, name in enumerate(names) if name.startswith(LEARNED)]
+    wanted = [params] if isinstance(params, (int, str)) else list(params)
+    found: list[int] = []
+    for each in wanted:
+        is_position = isinstance(each, int) and not isinstance(each, bool)
+        matching = (
+            [each]
+            if is_position and 0 <= each < len(names)  # type: ignore[operator]  # an int
+            else [i for i, name in enumerate(names) if isinstance(each, str) and name.startswith(each)]
+        )
+        if not matching:
+            raise ValueError(
+                f"params: no argument is {each!r} (expected 0 to {len(names) - 1}, or the beginning of a name such as "
+                f"{names[0] if names else 'arg0'!r})"
+            )
+        found += [int(i) for i in matching]
+    return sorted({*found})
+
+
+def given_types(program: FileProgram, learned: Sequence[int], inputs: Any) -> list[str]:
+    """Return the types of all arguments, with the shapes of ``inputs`` for those that are not learned.
+
+    Raises:
+        CostError: if the inputs do not fit the arguments.
+    """
+    dtypes = [str(argument.type.element_type) for argument in program.arguments]
+    free = [i for i in range(len(dtypes)) if i not in learned]
+    positional, by_name = arguments(inputs)
+    names = {program.arguments[i].name: i for i in free}
+    if unknown := [name for name in by_name if name not in names]:
+        raise CostError(f"no argument is named {unknown[0]!r} (expected {', '.join(names)})")
+    if not by_name and len(positional) != len(free):
+        raise CostError(f"{len(positional)} inputs for {len(free)} arguments ({', '.join(names)})")
+    shapes = {names[name]: leaf.shape for name, leaf in by_name.items()} or {
+        i: leaf.shape for i, leaf in zip(free, positional, strict=True)
+    }
+    return [
+        f"tensor<{''.join(f'{size}x' for size in shapes.get(i, tuple(argument.type.shape)))}{dtypes[i]}>"
+        for i, argument in enumerate(program.arguments)
+    ]
+
+
+def as_program(program: FileProgram, learned: Sequence[int]) -> tuple[Program, list[Any]]:
+    """Return the program as the JAX plug-in takes it, and its arguments that are not learned."""
+    avals = [aval_of(argument.type) for argument in program.arguments]
+    names = [program.arguments[i].name for i in learned]
+
+    def function(variables: Sequence[Any], *given: Any) -> tuple[Any, tuple[()]]:
+        free, held = iter(given), dict(zip(learned, variables, strict=False))
+        complete = [held[i] if i in held else next(free) for i in range(len(avals)) if avals[i] is not None]
+        return program.run(variables[len(learned) :], complete), ()
+
+    def owner_of(path: Any) -> Owner:
+        position = path[0].idx
+        return owner_by_name(names[position]) if position < len(names) else Owner("param", "", f"constant{position}")
+
+    variables = [*(avals[i] for i in learned), *program.stored.values()]
+    free = [aval for i, aval in enumerate(avals) if i not in learned and aval is not None]
+    return Program(function, variables, owner_of, types={"": program.name}), free
+
+
+def owner_by_name(name: str) -> Owner:
+    """Return the owner of an argument: ``Dense_0`` owns ``params['params']['Dense_0']['kernel']``."""
+    keys = ["".join(found) for found in KEY.findall(name)]
+    role = "state" if STATE in keys[:1] else "param"
+    if keys[:1] in (["params"], [STATE]):
+        keys = keys[1:]
+    return owner(role, keys)  # type: ignore[arg-type]  # one of two roles

@@ -1,0 +1,424 @@
+"""What each operator of StableHLO is in JAX: a function of the operation and its operands that binds the primitive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxlib.mlir.dialects import stablehlo
+
+from costcore.errors import CostError
+
+from .attributes import aval_of, get
+
+Rule: TypeAlias = "Callable[[Any, Any, Sequence[Any]], Any]"
+"""A function of the program, an operation and its operands that returns its result, or a list of its results."""
+
+UNARY: Mapping[str, Callable[[Any], Any]] = {
+    **{name: getattr(lax, name) for name in ("abs", "cbrt", "ceil", "clz", "cosh", "digamma", "erf", "erfc")},
+    **{name: getattr(lax, name) for name in ("floor", "is_finite", "lgamma", "log", "logistic", "real", "imag")},
+    **{name: getattr(lax, name) for name in ("erf_inv", "rsqrt", "sign", "sqrt", "tan", "tanh", "sinh", "asin")},
+    **{name: getattr(lax, name) for name in ("acos", "acosh", "asinh", "atan", "atanh", "conj", "square")},
+    "bessel_i1e": lax.bessel_i1e,
+    "cosine": lax.cos,
+    "count_leading_zeros": lax.clz,
+    "exponential": lax.exp,
+    "exponential_minus_one": lax.expm1,
+    "log_plus_one": lax.log1p,
+    "negate": lax.neg,
+    "not": lax.bitwise_not,
+    "popcnt": lax.population_count,
+    "round_nearest_afz": lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO),
+    "round_nearest_even": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
+    "sine": lax.sin,
+}
+"""Functions of one operand, without the dialect in front of their names."""
+
+BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
+    "add": lax.add,
+    "and": lax.bitwise_and,
+    "atan2": lax.atan2,
+    "complex": lax.complex,
+    "divide": lax.div,
+    "maximum": lax.max,
+    "minimum": lax.min,
+    "multiply": lax.mul,
+    "next_after": lax.nextafter,
+    "or": lax.bitwise_or,
+    "polygamma": lax.polygamma,
+    "power": lax.pow,
+    "remainder": lax.rem,
+    "shift_left": lax.shift_left,
+    "shift_right_arithmetic": lax.shift_right_arithmetic,
+    "shift_right_logical": lax.shift_right_logical,
+    "subtract": lax.sub,
+    "xor": lax.bitwise_xor,
+    "zeta": lax.zeta,
+}
+
+
+def _unary(function: Callable[[Any], Any]) -> Rule:
+    return lambda program, op, operands: function(operands[0])
+
+
+def _binary(function: Callable[[Any, Any], Any]) -> Rule:
+    def rule(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+        x, y = operands
+        return lax.square(x) if function is lax.mul and x is y else function(x, y)
+
+    return rule
+
+
+COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "EQ": lax.eq,
+    "GE": lax.ge,
+    "GT": lax.gt,
+    "LE": lax.le,
+    "LT": lax.lt,
+    "NE": lax.ne,
+}
+
+
+def direction(op: Any) -> str:
+    """Return the direction of a comparison, ``LT``."""
+    return str(op.attributes["comparison_direction"]).partition(" ")[2].rstrip(">")
+
+
+def _compare(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    return COMPARISONS[direction(op)](*operands)
+
+
+def _result(op: Any) -> Any:
+    """Return the abstract array of the first result."""
+    return aval_of(op.results[0].type)
+
+
+def _broadcast(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    return lax.broadcast_in_dim(operands[0], _result(op).shape, get(op, "broadcast_dimensions"))
+
+
+def _reshape(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    return lax.reshape(operands[0], _result(op).shape)
+
+
+def _convert(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    return lax.convert_element_type(operands[0], _result(op).dtype)
+
+
+def _slice(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    return lax.slice(operands[0], get(op, "start_indices"), get(op, "limit_indices"), get(op, "strides"))
+
+
+def _pad(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    ends = (get(op, f"edge_padding_{end}") for end in ("low", "high"))
+    return lax.pad(*operands, list(zip(*ends, get(op, "interior_padding"), strict=True)))
+
+
+def _iota(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    made = _result(op)
+    return lax.broadcasted_iota(made.dtype, made.shape, get(op, "iota_dimension"))
+
+
+def _gather(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    numbers = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
+    return lax.gather(
+        operands[0],
+        _vectors_last(operands[1], numbers.index_vector_dim),
+        lax.GatherDimensionNumbers(
+            offset_dims=tuple(numbers.offset_dims),
+            collapsed_slice_dims=tuple(numbers.collapsed_slice_dims),
+            start_index_map=tuple(numbers.start_index_map),
+            operand_batching_dims=tuple(numbers.operand_batching_dims),
+            start_indices_batching_dims=tuple(numbers.start_indices_batching_dims),
+        ),
+        tuple(get(op, "slice_sizes")),
+        mode=lax.GatherScatterMode.PROMISE_IN_BOUNDS,
+    )
+
+
+def _vectors_last(indices: Any, axis: int) -> Any:
+    """Return indices with their vectors as the last axis, as JAX has them."""
+    return lax.expand_dims(indices, (axis,)) if axis == indices.ndim else jnp.moveaxis(indices, axis, -1)
+
+
+SCATTERS: Mapping[str, Callable[..., Any]] = {
+    "add": lax.scatter_add,
+    "maximum": lax.scatter_max,
+    "minimum": lax.scatter_min,
+    "multiply": lax.scatter_mul,
+}
+
+
+def _scatter(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    if len(operands) != 3:
+        return program.unknown(op, operands)
+    numbers = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+    body = program.only_operator(op.regions[0])
+    if body and body not in SCATTERS:
+        return program.unknown(op, operands)
+    return SCATTERS.get(body, lax.scatter)(
+        operands[0],
+        _vectors_last(operands[1], numbers.index_vector_dim),
+        operands[2],
+        lax.ScatterDimensionNumbers(
+            update_window_dims=tuple(numbers.update_window_dims),
+            inserted_window_dims=tuple(numbers.inserted_window_dims),
+            scatter_dims_to_operand_dims=tuple(numbers.scattered_dims_to_operand_dims),
+            operand_batching_dims=tuple(numbers.input_batching_dims),
+            scatter_indices_batching_dims=tuple(numbers.scatter_indices_batching_dims),
+        ),
+        mode=lax.GatherScatterMode.PROMISE_IN_BOUNDS,
+    )
+
+
+def _dot_general(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    contracted = (tuple(numbers.lhs_contracting_dimensions), tuple(numbers.rhs_contracting_dimensions))
+    batch = (tuple(numbers.lhs_batching_dimensions), tuple(numbers.rhs_batching_dimensions))
+    return lax.dot_general(*operands, (contracted, batch), preferred_element_type=_result(op).dtype)
+
+
+def _dot(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    numbers = (((operands[0].ndim - 1,), (0,)), ((), ()))
+    return lax.dot_general(*operands, numbers, preferred_element_type=_result(op).dtype)
+
+
+def _convolution(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    numbers = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    x, w = operands
+    space = len(numbers.kernel_spatial_dimensions)
+    turned = get(op, "window_reversal", [])
+    axes = [axis for axis, is_turned in zip(numbers.kernel_spatial_dimensions, turned, strict=False) if is_turned]
+    return lax.conv_general_dilated(
+        x,
+        lax.rev(w, axes) if axes else w,
+        get(op, "window_strides", [1] * space),
+        get(op, "padding", [(0, 0)] * space),
+        get(op, "lhs_dilation", [1] * space),
+        get(op, "rhs_dilation", [1] * space),
+        lax.ConvDimensionNumbers(
+            (numbers.input_batch_dimension, numbers.input_feature_dimension, *numbers.input_spatial_dimensions),
+            (
+                *(numbers.kernel_output_feature_dimension, numbers.kernel_input_feature_dimension),
+                *numbers.kernel_spatial_dimensions,
+            ),
+            (numbers.output_batch_dimension, numbers.output_feature_dimension, *numbers.output_spatial_dimensions),
+        ),
+        get(op, "feature_group_count", 1),
+        get(op, "batch_group_count", 1),
+        preferred_element_type=_result(op).dtype,
+    )
+
+
+def _reduce(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    half = len(operands) // 2
+    values, initial = list(operands[:half]), list(operands[half:])
+    axes = tuple(get(op, "dimensions"))
+    if half == 1:
+        return lax.reduce(values[0], initial[0], program.joins(op.regions[0]), axes)
+    found = program.extreme(op.regions[0])
+    if half == 2 and found and len(axes) == 1:
+        search = lax.argmax if found in ("GT", "GE") else lax.argmin
+        return program.bind(search.__name__, op, operands[:1], axes=axes)
+    return program.unknown(op, operands)
+
+
+def _windows(op: Any, rank: int) -> dict[str, Any]:
+    return {
+        "window_dimensions": get(op, "window_dimensions"),
+        "window_strides": get(op, "window_strides", [1] * rank),
+        "padding": [tuple(pair) for pair in get(op, "padding", [(0, 0)] * rank)],
+    }
+
+
+def _reduce_window(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    if len(operands) != 2:
+        return program.unknown(op, operands)
+    x, initial = operands
+    joined = program.joins(op.regions[0])
+    return lax.reduce_window(
+        *(x, initial, joined),
+        **_windows(op, x.ndim),
+        base_dilation=get(op, "base_dilations"),
+        window_dilation=get(op, "window_dilations"),
+    )
+
+
+def _select_and_scatter(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    x, dy, _ = operands
+    selects, joins = map(program.only_operator, op.regions)
+    if selects != "compare" or joins != "add":
+        return program.unknown(op, operands)
+    return lax.select_and_scatter_add_p.bind(dy, x, select_prim=lax.ge_p, **_as_tuples(_windows(op, x.ndim)))
+
+
+def _as_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) for name, value in settings.items()}
+
+
+def _sort(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    keys = max(1, min(program.n_read(op.regions[0]), len(operands)))
+    axis = get(op, "dimension", -1)
+    return list(lax.sort(tuple(operands), dimension=axis % max(operands[0].ndim, 1), num_keys=keys))
+
+
+def _fft(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    kind = str(op.attributes["fft_type"]).partition(" ")[2].rstrip(">")
+    return lax.fft(operands[0], kind, tuple(get(op, "fft_length")))
+
+
+def _cholesky(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    return lax.linalg.cholesky_p.bind(operands[0])
+
+
+def _triangular_solve(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    return lax.linalg.triangular_solve(
+        *operands,
+        left_side=get(op, "left_side"),
+        lower=get(op, "lower"),
+        unit_diagonal=get(op, "unit_diagonal", default=False),
+    )
+
+
+def _batch_norm(name: str) -> Rule:
+    def rule(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+        return program.bind(name, op, operands, feature_index=get(op, "feature_index"))
+
+    return rule
+
+
+def _clamp(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    return lax.clamp(*operands)
+
+
+def _select(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    which, if_true, if_false = operands
+    return lax.select_n(which, if_false, if_true)
+
+
+def _dynamic_update_slice(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    return lax.dynamic_update_slice(operands[0], operands[1], operands[2:])
+
+
+def _random(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    return program.bind("random_bits", op, [])
+
+
+def _nothing(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    return [None] * len(op.results)
+
+
+COLLECTIVES: Mapping[str, str] = {
+    "all_gather": "all_gather",
+    "all_reduce": "psum",
+    "all_to_all": "all_to_all",
+    "collective_broadcast": "pbroadcast",
+    "reduce_scatter": "reduce_scatter",
+}
+"""Communication in groups of devices, and the primitive of JAX."""
+
+
+def _collective(name: str) -> Rule:
+    def rule(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+        groups = get(op, "replica_groups")
+        if not isinstance(groups, list) or not groups or not groups[0]:
+            return program.unknown(op, operands)
+        arguments: dict[str, Any] = {"axes": (), "axis_index_groups": tuple(map(tuple, groups))}
+        return program.bind(name, op, operands, **arguments)
+
+    return rule
+
+
+def _top_k(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    return list(lax.top_k(operands[0], get(op, "k")))
+
+
+def _constant_like(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    return lax.full(operands[0].shape, get(op, "value"), operands[0].dtype)
+
+
+RULES: Mapping[str, Rule] = {
+    **{name: _unary(f) for name, f in UNARY.items()},
+    **{name: _binary(f) for name, f in BINARY.items()},
+    **{name: _collective(primitive) for name, primitive in COLLECTIVES.items()},
+    **{name: _batch_norm(name) for name in ("batch_norm_inference", "batch_norm_training")},
+    "after_all": _nothing,
+    "bitcast_convert": lambda program, op, operands: lax.bitcast_convert_type(operands[0], _result(op).dtype),
+    "broadcast_in_dim": _broadcast,
+    "cholesky": _cholesky,
+    "clamp": _clamp,
+    "collective_permute": lambda program, op, operands: program.bind("ppermute", op, operands, axes=()),
+    "compare": _compare,
+    "concatenate": lambda program, op, operands: lax.concatenate(operands, get(op, "dimension")),
+    "constant_like": _constant_like,
+    "convert": _convert,
+    "convolution": _convolution,
+    "create_token": _nothing,
+    "dot": _dot,
+    "dot_general": _dot_general,
+    "dynamic_slice": lambda program, op, operands: lax.dynamic_slice(operands[0], operands[1:], get(op, "slice_sizes")),
+    "dynamic_update_slice": _dynamic_update_slice,
+    "fft": _fft,
+    "gather": _gather,
+    "iota": _iota,
+    "optimization_barrier": lambda program, op, operands: list(lax.optimization_barrier(tuple(operands))),
+    "pad": _pad,
+    "partition_id": lambda program, op, operands: program.bind("axis_index", op, []),
+    "reduce": _reduce,
+    "reduce_precision": lambda program, op, operands: lax.reduce_precision(
+        operands[0], get(op, "exponent_bits"), get(op, "mantissa_bits")
+    ),
+    "reduce_window": _reduce_window,
+    "replica_id": lambda program, op, operands: program.bind("axis_index", op, []),
+    "reshape": _reshape,
+    "reverse": lambda program, op, operands: lax.rev(operands[0], get(op, "dimensions")),
+    "rng": _random,
+    "rng_bit_generator": _random,
+    "scatter": _scatter,
+    "select": _select,
+    "select_and_scatter": _select_and_scatter,
+    "slice": _slice,
+    "sharding_constraint": lambda program, op, operands: list(operands),
+    "sort": _sort,
+    "top_k": _top_k,
+    "transpose": lambda program, op, operands: lax.transpose(operands[0], get(op, "permutation")),
+    "triangular_solve": _triangular_solve,
+}
+"""The operators of StableHLO and CHLO, without the dialect in front of their names. All others are unknown."""
+
+SAME_CALLS = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"))
+"""Targets of ``custom_call`` that return their operands."""
+
+NO_CALLS = frozenset(("shape_assertion", "LayoutConstraint"))
+"""Targets of ``custom_call`` that compute nothing."""
+
+
+def custom_call(program: Any, op: Any, operands: Sequence[Any]) -> Any:
+    """Bind what a ``custom_call`` runs, by the name of its target."""
+    target = str(get(op, "call_target_name"))
+    if target in SAME_CALLS and len(op.results) == len(operands):
+        return list(operands)
+    if target in NO_CALLS:
+        return list(operands)[: len(op.results)]
+    if target == "mhlo.topk" or target == "TopK":
+        made = _result(op)
+        return list(lax.top_k(operands[0], made.shape[-1]))
+    return program.unknown(op, operands, target)
+
+
+def check_results(op: Any, results: Sequence[Any]) -> None:
+    """Check that an operation made what the file says.
+
+    Raises:
+        CostError: if it did not.
+    """
+    if len(results) != len(op.results):
+        raise CostError(f"{op.name} has {len(op.results)} results in the file and makes {len(results)}")
+    for result, made in zip(op.results, results, strict=True):
+        expected = aval_of(result.type)
+        if expected is not None and made is not None and tuple(jnp.shape(made)) != expected.shape:
+            shape = jax.typeof(made)
+            raise CostError(f"{op.name} makes {shape} where the file has {result.type}")

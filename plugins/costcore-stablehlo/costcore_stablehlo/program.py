@@ -1,0 +1,313 @@
+"""A StableHLO program as a function that JAX can trace: each operation binds the primitive that it is in JAX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import lax
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+
+from costcore.errors import CostError
+from costcore.graphs import DEEPEST, MOST_NODES
+
+from .attributes import aval_of, constant_of, get, is_real, name_of
+from .operators import BINARY, RULES, check_results, custom_call, direction
+
+CONSTANTS = ("stablehlo.constant", "chlo.constant", "arith.constant")
+
+ENDS = frozenset(("func.return", "stablehlo.return"))
+
+CHOOSES = frozenset(("and", "compare", "or", "return", "select"))
+"""What the body of a search for the largest or smallest element consists of."""
+
+BY_ELEMENT = frozenset((*BINARY, "compare"))
+"""Operators of two operands whose axes of size 1 JAX repeats."""
+
+WRAPPED = re.compile(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp)\((.*)\)")
+
+UNNAMED = re.compile(r"\w+\(.*\)|while|body|cond|branch_\d+_fun|closed_call|checkpoint|remat|rematted_computation|")
+"""Parts of a name that stand for functions and loops of JAX, not for modules."""
+
+
+class Argument(NamedTuple):
+    """An argument of the program: its name in the file, and its type in MLIR."""
+
+    name: str
+    type: Any
+
+
+class Repeated(NamedTuple):
+    """An array that repeats a smaller one, or a number: JAX computes elements with the smaller one where it can.
+
+    Attributes:
+        part: a number, or an array with as many axes, of which those that are repeated have the size 1.
+        shape: the shape of the whole.
+    """
+
+    part: Any
+    shape: tuple[int, ...]
+
+    def array(self) -> Any:
+        """Return the whole."""
+        if isinstance(self.part, np.generic):
+            return lax.full(self.shape, self.part, self.part.dtype)
+        return lax.broadcast_in_dim(self.part, self.shape, range(len(self.shape)))
+
+
+class FileProgram:
+    """The functions of a module of MLIR, and the one that runs.
+
+    Args:
+        module: the module. Sizes may still be open; they are read when the program runs.
+
+    Attributes:
+        arguments: the arguments of the function that runs.
+        name: its name.
+        stored: the learned constants: the value of MLIR and its abstract array.
+
+    Raises:
+        CostError: if no function is public.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self._functions = {
+            get(op.operation, "sym_name"): op.operation
+            for op in module.body.operations
+            if op.operation.name == "func.func" and op.operation.regions[0].blocks
+        }
+        public = [name for name, op in self._functions.items() if get(op, "sym_visibility", "public") == "public"]
+        if not public:
+            raise CostError("the program has no public function")
+        self.name = "main" if "main" in public else public[0]
+        block = self._functions[self.name].regions[0].blocks[0]
+        names = [name_of(value.location) or self._name_inside(block, value) for value in block.arguments]
+        self.arguments = [
+            Argument(name or f"arg{i}", value.type)
+            for i, (name, value) in enumerate(zip(names, block.arguments, strict=True))
+        ]
+        self.stored: dict[Any, Any] = {}
+        self._given: Mapping[Any, Any] = {}
+        self._n_operations = self._depth = 0
+        self._scope = ""
+
+    def _name_inside(self, block: Any, value: Any) -> str:
+        """Return the name of an argument in a function that the block calls with it, as JAX wraps open sizes."""
+        for view in block.operations:
+            if _short(view) == "call" and get(view.operation, "callee") in self._functions:
+                inner = self._functions[get(view.operation, "callee")].regions[0].blocks[0].arguments
+                pairs = zip(view.operation.operands, inner, strict=False)
+                return next((name_of(named.location) for operand, named in pairs if operand == value), "")
+        return ""
+
+    def find_stored(self) -> None:
+        """Find the learned constants: those of several real numbers that are not all the same."""
+        for function in self._functions.values():
+            for op in _operations(function):
+                if op.name in CONSTANTS:
+                    aval = aval_of(op.results[0].type)
+                    if aval is not None and aval.size > 1 and is_real(aval.dtype) and not constant_of(op)[1]:
+                        self.stored[op.results[0]] = aval
+
+    def run(self, stored: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
+        """Run the program on arrays that JAX traces, and return its results.
+
+        Args:
+            stored: the learned constants, in the order of :attr:`stored`.
+            arguments: the arguments.
+
+        Raises:
+            CostError: if the program is damaged, or larger or deeper than is followed.
+        """
+        self._given = dict(zip(self.stored, stored, strict=True))
+        self._n_operations = self._depth = 0
+        return self._call(self.name, arguments)
+
+    def bind(self, name: str, op: Any, operands: Sequence[Any], **params: Any) -> list[Any]:
+        """Return the results of a primitive that has nothing but a name and results, as the file states them."""
+        avals = [aval_of(result.type) for result in op.results]
+        made = tuple(ShapedArray(aval.shape, aval.dtype) for aval in avals if aval is not None)
+        given = [operand for operand in operands if operand is not None]
+        found = iter(_primitive(name).bind(*given, made=made, **params))
+        return [None if aval is None else next(found) for aval in avals]
+
+    def unknown(self, op: Any, operands: Sequence[Any], target: str = "") -> list[Any]:
+        """Return the results of an operation without a rule, which is recorded by its name and not counted."""
+        return self.bind(f"{op.name.removeprefix('stablehlo.')}:{target}" if target else op.name, op, operands)
+
+    def only_operator(self, region: Any) -> str:
+        """Return the one operator of a body, without its dialect; empty if it has none, ``several`` if more."""
+        inner = list(region.blocks[0].operations)[:-1]
+        return "" if not inner else _short(inner[0]) if len(inner) == 1 else "several"
+
+    def joins(self, region: Any) -> Callable[..., Any]:
+        """Return the function of two elements that a reduction repeats."""
+        function = BINARY.get(self.only_operator(region))
+        return function or (lambda *elements: self._block(region.blocks[0], elements, {})[0])
+
+    def extreme(self, region: Any) -> str:
+        """Return the direction in which a body searches an element and its index, ``GT``; empty if it does not."""
+        inner = [op.operation for op in region.blocks[0].operations]
+        if len(region.blocks[0].arguments) != 4 or any(_short(op) not in CHOOSES for op in inner):
+            return ""
+        return next((direction(op) for op in inner if _short(op) == "compare"), "")
+
+    def n_read(self, region: Any) -> int:
+        """Return how many of the operands of a sort its comparison reads."""
+        return sum(any(True for _ in value.uses) for value in list(region.blocks[0].arguments)[::2])
+
+    def _call(self, name: str, arguments: Sequence[Any]) -> list[Any]:
+        if name not in self._functions:
+            raise CostError(f"the program calls {name!r}, which it does not have")
+        if self._depth >= DEEPEST:
+            raise CostError(f"functions call each other more than {DEEPEST} deep")
+        self._depth += 1
+        try:
+            return self._block(self._functions[name].regions[0].blocks[0], arguments, {})
+        finally:
+            self._depth -= 1
+
+    def _block(self, block: Any, arguments: Sequence[Any], values: dict[Any, Any]) -> list[Any]:
+        """Run the operations of a block and return what it returns; ``values`` are those known around it."""
+        if len(block.arguments) != len(arguments):
+            raise CostError(f"a body takes {len(block.arguments)} values and gets {len(arguments)}")
+        values.update(zip(block.arguments, arguments, strict=True))
+        for view in block.operations:
+            op = view.operation
+            operands = _operands(op, [values[operand] for operand in op.operands])
+            if op.name in ENDS:
+                return operands
+            values.update(zip(op.results, self._operation(op, operands, values), strict=True))
+        raise CostError("a body returns nothing")
+
+    def _operation(self, op: Any, operands: Sequence[Any], values: dict[Any, Any]) -> Sequence[Any]:
+        self._n_operations += 1
+        if self._n_operations > MOST_NODES:
+            raise CostError(f"the program expands to more than {MOST_NODES:,} operations")
+        if op.name in CONSTANTS:
+            return [self._constant(op)]
+        inner = scope_of(name_of(op.location))
+        with jax.named_scope(inner) if inner else nullcontext():
+            if op.name == "stablehlo.broadcast_in_dim":
+                return [_repeated(op, operands[0])]
+            made = self._results(op, operands, values)
+        results = list(made) if isinstance(made, (list, tuple)) else [made]
+        check_results(op, results)
+        return results
+
+    def _results(self, op: Any, operands: Sequence[Any], values: dict[Any, Any]) -> Any:
+        dialect, _, short = op.name.partition(".")
+        if short == "call":
+            return self._call(get(op, "callee"), operands)
+        if op.name == "stablehlo.while":
+            return self._while(op, operands, values)
+        if op.name in ("stablehlo.case", "stablehlo.if"):
+            return self._branches(op, operands[0], values)
+        if op.name == "stablehlo.composite":
+            return self._composite(op, operands)
+        if short == "custom_call":
+            return custom_call(self, op, operands)
+        if dialect not in ("stablehlo", "chlo", "sdy") or short not in RULES:
+            return self.unknown(op, operands)
+        return RULES[short](self, op, operands)
+
+    def _constant(self, op: Any) -> Any:
+        given = self._given.get(op.results[0])
+        if given is not None:
+            return given
+        elements, is_one = constant_of(op)
+        shape = tuple(op.results[0].type.shape)
+        return Repeated(elements, shape) if is_one and shape else elements
+
+    def _while(self, op: Any, operands: Sequence[Any], values: dict[Any, Any]) -> Any:
+        condition, body = (region.blocks[0] for region in op.regions)
+        return lax.while_loop(
+            lambda carried: self._block(condition, carried, values)[0],
+            lambda carried: self._block(body, carried, values),
+            list(operands),
+        )
+
+    def _branches(self, op: Any, which: Any, values: dict[Any, Any]) -> Any:
+        branches = [lambda b=region.blocks[0]: self._block(b, (), values) for region in op.regions]
+        if op.name == "stablehlo.case":
+            return lax.switch(which, branches)
+        return lax.cond(which, *branches)
+
+    def _composite(self, op: Any, operands: Sequence[Any]) -> Sequence[Any]:
+        """Run what a composite stands for: a primitive if it has a rule, else the function that defines it."""
+        if get(op, "name") == "chlo.top_k":
+            return list(lax.top_k(operands[0], op.results[0].type.shape[-1]))
+        return self._call(get(op, "decomposition"), operands)
+
+
+@cache
+def _primitive(name: str) -> Any:
+    """Return a primitive that has nothing but a name."""
+    primitive = Primitive(name)
+    primitive.multiple_results = True
+    primitive.def_abstract_eval(lambda *operands, made, **params: list(made))
+    return primitive
+
+
+def _repeated(op: Any, x: Any) -> Any:
+    """Return what a broadcast makes: a number, or an array with axes of size 1, and the shape of the whole."""
+    shape, axes = tuple(op.results[0].type.shape), get(op, "broadcast_dimensions")
+    if not shape:
+        return x
+    if isinstance(x, np.generic):
+        return Repeated(x, shape)
+    if len(axes) != x.ndim or any(not 0 <= axis < len(shape) for axis in axes):
+        raise CostError(f"broadcast_in_dim puts {x.ndim} axes at {axes}")
+    part = [1] * len(shape)
+    for axis, size in zip(axes, x.shape, strict=True):
+        part[axis] = size
+    placed = x if x.shape == tuple(part) else lax.broadcast_in_dim(x, part, axes)
+    return placed if placed.shape == shape else Repeated(placed, shape)
+
+
+def _operands(op: Any, values: Sequence[Any]) -> list[Any]:
+    """Return the operands of an operation; repeated ones in full, unless it computes each element by itself."""
+    parts = [value.part if isinstance(value, Repeated) else value for value in values]
+    if _short(op) in BY_ELEMENT and _spread(parts) == tuple(op.results[0].type.shape):
+        return parts
+    return [value.array() if isinstance(value, Repeated) else value for value in values]
+
+
+def _spread(parts: Sequence[Any]) -> tuple[int, ...] | None:
+    """Return the shape to which axes of size 1 of arrays and numbers are repeated; None if they do not fit."""
+    try:
+        return tuple(np.broadcast_shapes(*(part.shape for part in parts)))
+    except ValueError:
+        return None
+
+
+def _short(op: Any) -> str:
+    return str(op.operation.name.partition(".")[2])
+
+
+def _operations(op: Any) -> Iterator[Any]:
+    """Yield every operation inside another."""
+    waiting = [op]
+    while waiting:
+        for region in waiting.pop().regions:
+            for block in region.blocks:
+                for view in block.operations:
+                    yield view.operation
+                    waiting.append(view.operation)
+
+
+def scope_of(name: str) -> str:
+    """Return the modules in the name of an operation: ``Dense_0`` of ``jit(f)/Dense_0/jit(relu)/max``."""
+    parts = []
+    for part in name.split("/")[:-1]:
+        while wrapped := WRAPPED.fullmatch(part):
+            part = wrapped.group(1)
+        if not UNNAMED.fullmatch(part):
+            parts.append(part)
+    return "/".join(parts)

@@ -1,0 +1,33 @@
+"""Rows of operators that StableHLO has and JAX has not."""
+
+from __future__ import annotations
+
+from costcore_jax.capture.values import Value
+from costcore_jax.rows.arguments import operand
+
+from costcore.translate import Arguments, Row, Source
+
+
+def _channels_first(a: Arguments) -> Value:
+    """Return the data of a normalization with its features as the second axis, as the formula reads them."""
+    value: Value = a["inputs"][0]
+    feature = int(a["feature_index"])
+    others = [size for axis, size in enumerate(value.shape) if axis != feature]
+    return value.viewed(*others[:1], value.shape[feature], *others[1:])
+
+
+def _batch_norm(*, training: bool) -> Row:
+    inputs: dict[str, Source] = {"x": _channels_first, "w": operand(1), "b": operand(2)}
+    if not training:
+        inputs |= {"mean": operand(3), "var": operand(4)}
+    name = "training" if training else "inference"
+    return Row(
+        f"jax::batch_norm_{name}",
+        "batch_norm",
+        inputs,
+        {"training": lambda a: training},
+        outputs=lambda a, outputs: outputs[:1],
+    )
+
+
+ROWS: tuple[Row, ...] = (_batch_norm(training=False), _batch_norm(training=True))

@@ -1,0 +1,189 @@
+"""Programs that are not layers of a table: loops, branches, constants, open sizes, unknown calls, damage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+from exported import FOLDER, exported
+from jax import export, lax
+
+from costcore import CostError, CostWarning, Tensor, estimate
+from costcore.graphs import MOST_NODES
+
+
+@pytest.fixture
+def write(tmp_path):
+    def to_file(text, name="net.mlir"):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return to_file
+
+
+def function(body, arguments="%x: tensor<2x3xf32>", result="tensor<2x3xf32>"):
+    return f"func.func @main({arguments}) -> {result} {{\n{body}\n}}\n"
+
+
+def types(report):
+    return [call.layer.op for call in report.trace.calls]
+
+
+def test_a_loop_runs_as_often_as_it_counts():
+    def run(params, x):
+        return lax.scan(lambda carried, w: (jnp.tanh(carried @ w), None), x, params)[0]
+
+    report = estimate(exported(run, [(5, 8, 8), (4, 8)], [0]))
+    assert report.total_report["macs"] == 5 * 4 * 8 * 8
+    assert report.total_report["n_params"] == 5 * 8 * 8
+    assert report.status == "complete"
+
+
+def test_a_loop_that_depends_on_data_is_a_symbol_or_what_is_given():
+    def run(x):
+        return lax.while_loop(lambda y: y.sum() < 9.0, lambda y: y @ y, x)
+
+    path = exported(run, [(4, 4)])
+    assert str(estimate(path).total_report["macs"]) == "64*trips_1"
+    report = estimate(path, trips=3)
+    assert report.total_report["macs"] == 3 * 4**3
+    assert report.status == "assumed"
+
+
+def test_of_a_branch_the_most_expensive_side_is_counted():
+    report = estimate(exported(lambda x: lax.cond(x.sum() > 0, lambda y: y @ y, lambda y: y + 1, x), [(4, 4)]))
+    assert report.total_report["macs"] == 4**3
+    assert report.status == "assumed"
+
+
+def test_constants_that_differ_are_parameters(write):
+    body = """%w = stablehlo.constant dense<[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]> : tensor<3x2xf32>
+      %zeros = stablehlo.constant dense<0.0> : tensor<2x2xf32>
+      %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+        : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x2xf32>
+      %z = stablehlo.maximum %y, %zeros : tensor<2x2xf32>
+      return %z : tensor<2x2xf32>"""
+    report = estimate(write(function(body, result="tensor<2x2xf32>")), regroup=True)
+    assert types(report) == ["linear", "relu"]
+    assert (report.total_report["macs"], report.total_report["n_params"]) == (2 * 3 * 2, 6)
+
+
+def test_parameters_may_be_named_or_numbered():
+    path = exported(lambda w, x: x @ w, [(3, 5), (2, 3)])
+    assert estimate(path).total_report["n_params"] == 0
+    for params in (0, "x0", [0], ["x0"]):
+        report = estimate(path, params=params)
+        assert (report.total_report["n_params"], types(report)) == (15, ["linear"])
+    with pytest.raises(
+        ValueError, match=r"no argument is 'w' \(expected 0 to 1, or the beginning of a name such as 'x0'"
+    ):
+        estimate(path, params="w")
+
+
+def test_open_sizes_are_given_by_inputs():
+    batch = export.symbolic_shape("batch")[0]
+    shapes = (jax.ShapeDtypeStruct((8, 4), jnp.float32), jax.ShapeDtypeStruct((batch, 8), jnp.float32))
+    program = export.export(jax.jit(lambda params, x: jnp.tanh(x @ params)))(*shapes)
+    path = Path(FOLDER.name, "open.mlirbc")
+    path.write_bytes(program.mlir_module_serialized)
+    assert estimate(path, (6, 8)).total_report["macs"] == 6 * 8 * 4
+    assert estimate(path, {"x": (6, 8)}).total_report["macs"] == 6 * 8 * 4
+    with pytest.raises(CostError, match=r"open.mlirbc: .*open sizes.*Give the shapes of its inputs"):
+        estimate(path)
+    with pytest.raises(CostError, match=r"2 inputs for 1 arguments \(x\)"):
+        estimate(path, [(6, 8), (6, 8)])
+    with pytest.raises(CostError, match=r"no argument is named 'y' \(expected x\)"):
+        estimate(path, {"y": (6, 8)})
+
+
+def test_an_unknown_call_is_named_with_its_shapes(write):
+    body = """%y = stablehlo.custom_call @my_kernel(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+      return %y : tensor<2x3xf32>"""
+    with pytest.warns(CostWarning, match="no calculator for 'jax::custom_call:my_kernel'"):
+        report = estimate(write(function(body)))
+    assert report.status == "partial"
+    assert "custom_call:my_kernel" in str(report.ignored_layers)
+    assert "(2, 3)" in str(report.ignored_layers)
+
+
+def test_an_index_of_the_largest_element_is_a_search():
+    assert "argmax" in types(estimate(exported(lambda x: jnp.argmax(x, 1), [(4, 8)])))
+
+
+def test_communication_states_its_group(write):
+    body = """%y = "stablehlo.all_reduce"(%x) <{replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> ({
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %s = stablehlo.add %a, %b : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+      return %y : tensor<2x3xf32>"""
+    report = estimate(write(function(body)))
+    assert types(report) == ["all_reduce"]
+    assert report.trace.calls[0].layer.attrs["group_size"] == 4
+
+
+def test_batch_normalization_of_tensorflow(write):
+    vectors = ", ".join(f"%{name}: tensor<3xf32>" for name in "wbmv")
+    operands = ", ".join(["tensor<2x3xf32>", *["tensor<3xf32>"] * 4])
+    body = f"""%y = "stablehlo.batch_norm_inference"(%x, %w, %b, %m, %v)
+        <{{epsilon = 0.001 : f32, feature_index = 1 : i64}}> : ({operands}) -> tensor<2x3xf32>
+      return %y : tensor<2x3xf32>"""
+    report = estimate(write(function(body, f"%x: tensor<2x3xf32>, {vectors}")), params=[1, 2])
+    assert types(report) == ["batch_norm"]
+    assert report.total_report["n_params"] == 6
+
+
+def test_a_function_that_calls_itself_is_an_error(write):
+    body = "%y = call @main(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>\nreturn %y : tensor<2x3xf32>"
+    with pytest.raises(CostError, match="call each other more than"):
+        estimate(write(function(body)))
+
+
+def test_functions_that_expand_without_end_are_an_error(write):
+    parts = ["func.func private @f0(%x: tensor<2xf32>) -> tensor<2xf32> {\nreturn %x : tensor<2xf32>\n}\n"]
+    for i in range(1, 25):
+        calls = f"%a = call @f{i - 1}(%x) : (tensor<2xf32>) -> tensor<2xf32>\n"
+        calls += f"%b = call @f{i - 1}(%a) : (tensor<2xf32>) -> tensor<2xf32>\nreturn %b : tensor<2xf32>"
+        parts.append(f"func.func private @f{i}(%x: tensor<2xf32>) -> tensor<2xf32> {{\n{calls}\n}}\n")
+    text = "".join(parts).replace("private @f24", "public @main")
+    with pytest.raises(CostError, match=f"expands to more than {MOST_NODES:,} operations"):
+        estimate(write(text))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "has no public function"),
+        (b"hello", "is not a StableHLO program: "),
+        (b"\xff\xfe\x00", "neither a text nor a portable artifact"),
+        (b"ML\xefR\x0d", "is not a StableHLO program: "),
+        (b"(" * 1000, "nests brackets more than 200 deep"),
+        (b"func.func @main() -> tensor<f32> {\n%a = foo.bar : tensor<f32>\nreturn %a : tensor<f32>\n}", "foo"),
+    ],
+)
+def test_damage_is_a_sentence_that_names_the_file(tmp_path, capfd, content, message):
+    path = tmp_path / "damaged.mlir"
+    path.write_bytes(content)
+    with pytest.raises(CostError, match=message) as raised:
+        estimate(path)
+    assert "damaged.mlir" in str(raised.value)
+    assert capfd.readouterr().err == ""
+
+
+def test_names_that_are_no_text_do_not_end_the_process(write):
+    body = '%y = "stablehlo.\\FF\\FE"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>\nreturn %y : tensor<2x3xf32>'
+    with pytest.raises(CostError, match="is not a StableHLO program"):
+        estimate(write(function(body)))
+    named = '%y = stablehlo.abs %x : tensor<2x3xf32> loc("caf\\C3\\A9/abs")\nreturn %y : tensor<2x3xf32>'
+    assert {call.module for call in estimate(write(function(named))).trace.calls} == {"café"}
+
+
+def test_wide_numbers_stay_wide():
+    with jax.enable_x64(True):
+        path = exported(lambda x: x @ x, [Tensor((4, 4), "float64")])
+    assert estimate(path).total_report["mwrite"] == 4 * 4 * 8
+    assert jnp.ones(2, "int32").dtype == "int32"
+    assert not jax.config.jax_enable_x64
