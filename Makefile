@@ -73,13 +73,15 @@ details: $(ENVIRONMENT) ## write DETAILS.md from the calculators
 docs: $(DOCS) ## build the documentation site in build/site; a link that leads nowhere is an error
 	$(BIN)/python tools/make_site.py
 
-PROBE_TOOLS := $(patsubst %,probes/environments/%/.venv/.complete,torch jax)
+PROBE_TOOLS := $(patsubst %,probes/environments/%/.venv/.complete,torch jax tensorflow)
+PROBES := PYTHONPATH=probes $(BIN)/python -m costcore_probes.cli
 
-probes: $(ENVIRONMENT) $(PROBE_TOOLS) ## ask every counter the probes, and write docs/scoreboard.md and its data
-	PYTHONPATH=probes $(BIN)/python -m costcore_probes.cli run --output docs/scoreboard.json --timeout 90 \
+probes: $(ENVIRONMENT) ## ask every counter the probes, and write docs/scoreboard.md and its data
+	-@$(MAKE) --no-print-directory --keep-going $(PROBE_TOOLS)
+	$(PROBES) run --output docs/scoreboard.json --timeout 30 --jobs 2 \
 	  --python probes/environments/torch/.venv/bin/python --python xla=probes/environments/jax/.venv/bin/python \
-	  --python costcore=$(BIN)/python
-	PYTHONPATH=probes $(BIN)/python -m costcore_probes.cli page docs/scoreboard.json --output docs/scoreboard.md
+	  --python tf_profiler=probes/environments/tensorflow/.venv/bin/python --python costcore=$(BIN)/python
+	$(PROBES) page docs/scoreboard.json --output docs/scoreboard.md
 
 golden: $(ENVIRONMENT) ## regenerate the expected outputs of tests and README; review the diff before you commit it
 	$(BIN)/python -m pytest -q --overwrite
@@ -133,7 +135,7 @@ probes/.venv/.complete: probes/pyproject.toml
 probes/environments/%/.venv/.complete: probes/environments/%/requirements.txt
 	@echo "building the environment of the tools in probes/environments/$*"
 	@$(PYTHON) -m venv probes/environments/$*/.venv
-	@[ $* = jax ] || probes/environments/$*/.venv/bin/python -m pip install -qq --disable-pip-version-check \
+	@[ $* != torch ] || probes/environments/$*/.venv/bin/python -m pip install -qq --disable-pip-version-check \
 	  torch==2.13.0 setuptools wheel
 	@probes/environments/$*/.venv/bin/python -m pip install -qq --disable-pip-version-check --no-build-isolation \
 	  -r probes/environments/$*/requirements.txt

@@ -129,6 +129,7 @@ DOCUMENTS = (
     "kernels",
     "openvino",
     "probes",
+    "probes_audit",
     "security",
     "stablehlo",
     "tflite",
@@ -140,8 +141,8 @@ DOCUMENTS = (
     [
         (
             [["architecture", "changelog"]],
-            "does not list contributing, jax, kernels, one, openvino, probes, security, stablehlo, tflite; "
-            "add each page",
+            "does not list contributing, jax, kernels, one, openvino, probes, probes_audit, security, stablehlo, "
+            "tflite; add each page",
         ),
         ([[*DOCUMENTS, "one", "two"]], "lists pages that do not exist: two"),
         ([[*DOCUMENTS, "one"], ["one"]], "lists pages twice: one"),

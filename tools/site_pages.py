@@ -38,6 +38,7 @@ DOCUMENTS = {
     "plugins/costcore-stablehlo/README.md": "stablehlo.md",
     "plugins/costcore-tflite/README.md": "tflite.md",
     "probes/README.md": "probes.md",
+    "probes/AUDIT.md": "probes_audit.md",
 }
 """The documents outside docs/, and their pages in the site."""
 MODULES = (

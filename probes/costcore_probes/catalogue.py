@@ -9,23 +9,33 @@ from pkgutil import iter_modules
 from . import kinds
 from .probe import Probe
 
-__all__ = ["all_probes", "find"]
+__all__ = ["all_probes", "file_of", "find"]
 
 
 @cache
+def _read() -> tuple[dict[str, Probe], dict[str, str]]:
+    found: dict[str, Probe] = {}
+    files: dict[str, str] = {}
+    for module in sorted(info.name for info in iter_modules(kinds.__path__)):
+        for probe in import_module(f"{kinds.__name__}.{module}").PROBES:
+            if probe.id in found:
+                raise ValueError(f"two probes have the id {probe.id}")
+            found[probe.id], files[probe.id] = probe, f"{module}.py"
+    return found, files
+
+
 def all_probes() -> dict[str, Probe]:
     """Return every probe by its id, from the list ``PROBES`` of every file of ``kinds/``.
 
     Raises:
         ValueError: two probes have one id.
     """
-    found: dict[str, Probe] = {}
-    for module in sorted(info.name for info in iter_modules(kinds.__path__)):
-        for probe in import_module(f"{kinds.__name__}.{module}").PROBES:
-            if probe.id in found:
-                raise ValueError(f"two probes have the id {probe.id}")
-            found[probe.id] = probe
-    return found
+    return _read()[0]
+
+
+def file_of(id: str) -> str:
+    """Return the name of the file of ``kinds/`` that has a probe."""
+    return _read()[1][id]
 
 
 def find(id: str) -> Probe:

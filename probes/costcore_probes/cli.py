@@ -1,10 +1,12 @@
-"""The command ``probes``: list, show, run, score, page."""
+"""The command ``probes``: list, show, questions, ask, run, score, page."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -26,17 +28,26 @@ def _parser() -> argparse.ArgumentParser:
     listing.add_argument("kind", nargs="?", help="those of one kind")
     show = commands.add_parser("show", help="show a probe: the network, the question, the derivation")
     show.add_argument("id")
+    questions = commands.add_parser("questions", help="print questions without answers, to derive them independently")
+    questions.add_argument("--seed", type=int, default=0, help="decides which (default: 0)")
+    questions.add_argument("--count", type=int, default=30, help="how many (default: 30)")
+    questions.add_argument("--without", nargs="*", default=[], metavar="ID", help="probes that you know already")
+    one = commands.add_parser("ask", help="ask a tool probes or kinds, and print what it says and the verdict")
+    one.add_argument("tool", choices=adapter_names())
+    one.add_argument("ids", nargs="+", help="probes or kinds")
     run = commands.add_parser("run", help="ask tools and write their answers as JSON")
     run.add_argument("ids", nargs="*", help="probes or kinds; default: all")
     run.add_argument("--tool", action="append", choices=adapter_names(), help="may be repeated; default: all")
-    run.add_argument(
-        "--python",
-        action="append",
-        default=[],
-        metavar="[TOOL=]PATH",
-        help="the interpreter that has the tools, or one of them",
-    )
-    run.add_argument("--timeout", type=float, default=60, help="seconds for each probe (default: 60)")
+    for command in (one, run):
+        command.add_argument(
+            "--python",
+            action="append",
+            default=[],
+            metavar="[TOOL=]PATH",
+            help="the interpreter that has the tools, or one of them",
+        )
+        command.add_argument("--timeout", type=float, default=60, help="seconds for each probe (default: 60)")
+    run.add_argument("--jobs", type=int, default=1, help="how many tools are asked at the same time (default: 1)")
     run.add_argument("--output", type=Path, help="the JSON file; default: stdout")
     score = commands.add_parser("score", help="score a JSON file of answers")
     score.add_argument("answers", type=Path)
@@ -51,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; return the exit status."""
     options = _parser().parse_args(arguments)
     try:
-        {"list": _list, "show": _show, "run": _run, "score": _score, "page": _page}[options.command](options)
+        _COMMANDS[options.command](options)
     except ValueError as error:
         print(f"probes: {error}", file=sys.stderr)
         return 2
@@ -78,6 +89,12 @@ def _show(options: Any) -> None:
         print(f"  published  {probe.source}")
 
 
+def _questions(options: Any) -> None:
+    unknown = [probe for id, probe in all_probes().items() if id not in options.without]
+    for probe in random.Random(options.seed).sample(unknown, options.count):
+        print(f"{probe.id}\n  {probe.network}\n  {probe.quantity}: {QUANTITIES[probe.quantity]}")
+
+
 def _chosen(ids: list[str]) -> list[Probe]:
     probes = all_probes()
     if not ids:
@@ -86,19 +103,36 @@ def _chosen(ids: list[str]) -> list[Probe]:
     return [p for id in ids for p in (probes.values() if id in kinds else [find(id)]) if id in (p.id, p.kind)]
 
 
+def _pythons(options: Any) -> dict[str, str]:
+    return {name: path for name, _, path in (item.rpartition("=") for item in options.python)}
+
+
+def _ask(options: Any) -> None:
+    pythons, tool = _pythons(options), adapter(options.tool)
+    python = pythons.get(tool.name, pythons.get("", sys.executable))
+    result = ask(tool.name, _chosen(options.ids), python, options.timeout)
+    if "error" in result:
+        raise ValueError(f"{tool.name} cannot be asked with {python}: {result['error']}")
+    for key, reply in result["answers"].items():
+        cell = judge(find(key.partition("@")[0]), tool, reply)
+        print(f"{key} {cell.verdict}: {cell.sentence}")
+
+
 def _run(options: Any) -> None:
-    pythons: dict[str, str] = {}
-    for item in options.python:
-        name, _, path = item.rpartition("=")
-        pythons[name] = path
-    chosen = _chosen(options.ids)
+    pythons, chosen = _pythons(options), _chosen(options.ids)
+    names = options.tool or adapter_names()
     data: dict[str, Any] = {"schema": 1, "date": datetime.now(timezone.utc).date().isoformat(), "tools": {}}
-    for name in options.tool or adapter_names():
-        python = pythons.get(name, pythons.get("", sys.executable))
-        answers = data["tools"][name] = ask(name, chosen, python, options.timeout)
+
+    def asked(name: str) -> dict[str, Any]:
+        answers = ask(name, chosen, pythons.get(name, pythons.get("", sys.executable)), options.timeout)
         print(f"{name}: {len(answers.get('answers', ()))} answers", file=sys.stderr)
-        if options.output:  # after every tool, as the next may be interrupted
-            options.output.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        return answers
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for name, answers in zip(names, pool.map(asked, names), strict=True):
+            data["tools"][name] = answers
+            if options.output:  # after every tool, as the next may be interrupted
+                options.output.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     if not options.output:
         print(json.dumps(data, indent=1))
 
@@ -125,6 +159,17 @@ def _page(options: Any) -> None:
         options.output.write_text(text, encoding="utf-8")
     else:
         print(text, end="")
+
+
+_COMMANDS = {
+    "list": _list,
+    "show": _show,
+    "questions": _questions,
+    "ask": _ask,
+    "run": _run,
+    "score": _score,
+    "page": _page,
+}
 
 
 if __name__ == "__main__":

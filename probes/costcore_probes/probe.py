@@ -13,7 +13,7 @@ __all__ = ["FORMATS", "QUANTITIES", "Builder", "Probe"]
 Builder = Callable[[Any], Any]
 """Returns a network, given the module of ``costcore_probes.frameworks`` that has what it is built of."""
 
-FORMATS = ("torch", "onnx", "jax")
+FORMATS = ("torch", "onnx", "jax", "tensorflow")
 
 QUANTITIES = {
     "macs": "multiply-accumulates of one forward pass: the products of convolutions, matrix products, attention and "
@@ -50,7 +50,8 @@ class Probe:
         loops: the definition, executed: yields one item for each thing that is counted. For multiply-accumulates of
             one operator, the item is the triple (index in the output, index in the first operand, index in the
             second), with None for an index outside: on padding, or cut off.
-        torch: builds a PyTorch module and its inputs. ``onnx`` builds a model file, ``jax`` a function and its inputs.
+        torch: builds a PyTorch module and its inputs. ``onnx`` builds a model file, ``jax`` and
+            ``tensorflow`` a function and its inputs.
         small: the loops run on a smaller network of the same layers, whose answer is this; None: on this network.
         extras: how many of what else runs, by name, as far as tools state rules for it: see README.md.
         tags: properties that tools state limits for, such as ``functional``: see README.md.
@@ -65,6 +66,7 @@ class Probe:
     torch: Builder | None = None
     onnx: Builder | None = None
     jax: Builder | None = None
+    tensorflow: Builder | None = None
     small: int | None = None
     extras: Mapping[str, int] = field(default_factory=dict)
     tags: frozenset[str] = frozenset()

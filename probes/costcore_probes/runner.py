@@ -28,13 +28,16 @@ def ask(tool: str, probes: Iterable[Probe], python: str = sys.executable, timeou
     """
     questions = [(probe.id, format) for probe in probes for format in adapter(tool).accepts(probe)]
     lines = "".join(json.dumps({"probe": id, "format": format}) + "\n" for id, format in questions)
-    done = subprocess.run(
-        [python, "-m", "costcore_probes.worker", tool, str(timeout)],
-        input=lines,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": PACKAGES},
-    )
+    try:
+        done = subprocess.run(
+            [python, "-m", "costcore_probes.worker", tool, str(timeout)],
+            input=lines,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": PACKAGES},
+        )
+    except OSError as error:
+        return {"versions": {}, "error": f"there is no interpreter {python}: {error.strerror}"}
     written = [json.loads(line) for line in done.stdout.splitlines()]
     if not written:
         return {"versions": {}, "error": done.stderr.strip().splitlines()[-1] if done.stderr else "no answer"}

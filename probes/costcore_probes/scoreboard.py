@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .adapter import Adapter, adapter
-from .catalogue import find
+from .catalogue import file_of, find
 from .score import VERDICTS, Cell, judge
 
 __all__ = ["scoreboard"]
@@ -15,15 +15,19 @@ HEAD = """\
 # Scoreboard of counters
 
 Which counter is right, on which kind of network? {probes} networks with answers derived by hand, asked on {date}.
-`probes page` writes this page from the answers in `docs/scoreboard.json`. [Probes](../probes/README.md) says how
-answers are derived and judged: a tool is held to what it declares itself, and is not asked what it does not offer.
-`probes show ID` has the network and the derivation.
+`make probes` asks every tool in one run and writes this page from the answers, `docs/scoreboard.json`.
+[Probes](../probes/README.md) says how answers are derived and judged: a tool is held to what it declares itself, and is
+not asked what it does not offer. `probes show ID` has the network and the derivation. The commands below ask for one
+answer again; `--python PATH` names the interpreter that has the tool: `make probes` leaves one in
+`probes/environments/`.
 
 | verdict | means |
 |:--|:--|
 {verdicts}
 
 """
+
+KINDS = "../probes/costcore_probes/kinds"
 
 Scored = dict[str, Cell]
 
@@ -46,8 +50,8 @@ def scoreboard(data: dict[str, Any]) -> str:
     page += _table(["kind", *names], _by_kind(scored, sorted({id.partition(".")[0] for id in ids})))
     for name, cells in scored.items():
         page += _misses(name, cells)
-    absent = [f"{name} ({result['error']})" for name, result in data["tools"].items() if "answers" not in result]
-    return page + (f"\n## Not asked\n\n{', '.join(absent)}\n" if absent else "")
+    absent = [f"* {name}: {result['error']}\n" for name, result in data["tools"].items() if "answers" not in result]
+    return page + (f"\n## Not asked\n\n{''.join(absent)}" if absent else "")
 
 
 def _table(heads: list[str], rows: Iterable[list[str]]) -> str:
@@ -80,6 +84,8 @@ def _misses(name: str, cells: Scored) -> str:
     text = f"\n## {name}\n\n"
     if not missed:
         return text + "No wrong answer, and no silent zero.\n"
-    text += f"To ask again: `probes run --tool {name} ID`, in the environment of the tool.\n\n"
-    rows = [[key.partition("@")[0], cell.verdict, cell.sentence] for key, cell in missed.items()]
-    return text + _table(["probe", "verdict", "what it says"], rows)
+    rows = []
+    for key, cell in missed.items():
+        id = key.partition("@")[0]
+        rows.append([f"[{id}]({KINDS}/{file_of(id)})", cell.verdict, cell.sentence, f"`probes ask {name} {id}`"])
+    return text + _table(["probe", "verdict", "what it says", "asked again by"], rows)

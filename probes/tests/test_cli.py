@@ -39,3 +39,8 @@ def test_score_counts_verdicts_and_lists_cells(tmp_path, capsys):
     assert fvcore.split() == ["fvcore", "1", "0", "0", "1", "0"]
     assert cell.startswith("  conv.function@torch: says 0; ")
     assert "ImportError" in thop
+
+
+def test_ask_says_why_a_tool_cannot_be_asked(capsys):
+    assert main(["ask", "fvcore", "conv.plain", "--python", "/nothing/python"]) == 2
+    assert "fvcore cannot be asked with /nothing/python: there is no interpreter" in capsys.readouterr().err

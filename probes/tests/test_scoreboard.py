@@ -29,12 +29,13 @@ def test_the_page_has_every_count_and_every_miss_with_its_command():
     assert tool.split(" | ")[1:6] == ["1", "0", "0", "1", "1"]
     assert "| conv | 1/2 |" in lines
     assert "| matmul | 0/1 |" in lines
-    assert (
-        "| conv.grouped | wrong | says 7; 9 channels * 3 * 4 places * (6 // 3) inputs * 3 * 3 taps is 1,944 |" in lines
-    )
-    assert "| matmul.dot | zero | says 0; 19 summed is 19 |" in lines
-    assert "`probes run --tool fvcore ID`" in page
-    assert lines[-1] == "thop (ModuleNotFoundError: No module named 'thop')"
+    kinds = "../probes/costcore_probes/kinds"
+    derived = "9 channels * 3 * 4 places * (6 // 3) inputs * 3 * 3 taps is 1,944"
+    command = "`probes ask fvcore conv.grouped`"
+    assert f"| [conv.grouped]({kinds}/conv.py) | wrong | says 7; {derived} | {command} |" in lines
+    command = "`probes ask fvcore matmul.dot`"
+    assert f"| [matmul.dot]({kinds}/matmul.py) | zero | says 0; 19 summed is 19 | {command} |" in lines
+    assert lines[-1] == "* thop: ModuleNotFoundError: No module named 'thop'"
 
 
 def test_a_tool_without_a_miss_is_said_to_have_none():

@@ -26,7 +26,7 @@ ADAPTER = Adapter(
     cites="https://github.com/MrYxJ/calculate-flops.pytorch#introduction",
     counts={
         "macs": lambda _format, built: Figure(_profile(built)[1]),
-        "params": lambda _format, built: Figure(_profile(built)[2]),
+        "trainable_params": lambda _format, built: Figure(_profile(built)[2]),  # "Total Training Params"
     },
     isolated=True,
 )

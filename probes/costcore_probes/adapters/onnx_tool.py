@@ -26,8 +26,9 @@ def _graph(built: Any) -> Any:
     return graph
 
 
-def _with_bias(probe: Probe) -> int:
-    return probe.answer + probe.extras.get("bias", 0)
+def _with_others(probe: Probe) -> int:
+    per = {"bias": 1, "multiply": 1, "softmax": 36}
+    return probe.answer + sum(per.get(name, 0) * count for name, count in probe.extras.items())
 
 
 ADAPTER = Adapter(
@@ -40,6 +41,8 @@ ADAPTER = Adapter(
         "macs": lambda _format, built: Figure(int(_graph(built).macs[0])),
         "params": lambda _format, built: Figure(int(_graph(built).params)),
     },
-    rules=(Rule("a bias counts one for each output", "onnx_tool/node.py, data/Profile.md", _with_bias),),
+    rules=(
+        Rule("a bias and a product count one, a softmax 36: ADD_MACS, MUL_MACS …", "onnx_tool/node.py", _with_others),
+    ),
     framework="onnx",
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..adapter import Adapter, Figure
+from ..adapter import Adapter, Figure, Rule
+from ..probe import Probe
 
 __all__ = ["ADAPTER"]
 
@@ -26,10 +27,17 @@ def _total(name: str) -> Any:
     return lambda _format, built: Figure(int(_crawl(built)["totals"][name]["value"]))
 
 
+def _with_norms(probe: Probe) -> int:
+    per = {"batch_norm_eval": 2, "max_pool_row_comparisons": 1, "avg_pool_row_additions": 1}
+    per |= {"global_pool_inputs": 1, "global_pool_outputs": 1}
+    return probe.answer + sum(per.get(name, 0) * count for name, count in probe.extras.items())
+
+
 ADAPTER = Adapter(
     name="torchscan",
     package="torchscan",
     declares="macs, with a status: complete, partial or unavailable",
     cites="https://github.com/frgfm/torch-scan/blob/main/docs/metrics.md",
     counts={"macs": _macs, "params": _total("parameters"), "trainable_params": _total("trainable_parameters")},
+    rules=(Rule("norms and pools count too", "torchscan/modules/macs.py", _with_norms),),
 )

@@ -9,7 +9,7 @@ from ..probe import Probe
 
 __all__ = ["MODULES", "build"]
 
-MODULES = {"torch": "pytorch", "onnx": "onnx_files", "jax": "jax_functions"}
+MODULES = {"torch": "pytorch", "onnx": "onnx_files", "jax": "jax_functions", "tensorflow": "tensorflow_functions"}
 
 
 def build(probe: Probe, format: str) -> Any:

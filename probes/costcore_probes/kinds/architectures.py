@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..arithmetic import evaluate
 from ..loops import attention, conv, conv_transpose, linear
@@ -15,8 +15,19 @@ from ..probe import Probe
 
 __all__ = ["PROBES"]
 
-Layer = tuple[str, Callable[[], Iterable[Any]]]
-"""A term of the derivation, and the loops that count the same."""
+
+class Layer(NamedTuple):
+    """A term of the derivation, the loops that count the same, and how many channels and places the output has."""
+
+    term: str
+    loops: Callable[[], Iterable[Any]]
+    channels: int = 0
+    places: int = 0
+
+    @property
+    def outputs(self) -> int:
+        """The elements of the output."""
+        return self.channels * self.places
 
 
 def _conv(
@@ -25,11 +36,12 @@ def _conv(
     padding = kernel // 2 if padding < 0 else padding
     places = (side + 2 * padding - kernel) // stride + 1
     term = f"{outputs} * {places} * {places} * {inputs // groups} * {kernel} * {kernel}"
-    return term, lambda: conv(1, inputs, outputs, (side, side), (kernel, kernel), stride, padding, 1, groups)
+    sizes = (side, side), (kernel, kernel)
+    return Layer(term, lambda: conv(1, inputs, outputs, *sizes, stride, padding, 1, groups), outputs, places**2)
 
 
 def _linear(rows: int, inputs: int, outputs: int) -> Layer:
-    return f"{rows} * {inputs} * {outputs}", lambda: linear(rows, inputs, outputs)
+    return Layer(f"{rows} * {inputs} * {outputs}", lambda: linear(rows, inputs, outputs), outputs, rows)
 
 
 def alexnet(image: int, divide: int, inner: int, classes: int) -> Iterator[Layer]:
@@ -104,7 +116,8 @@ def unet(image: int, width: int) -> Iterator[Layer]:
     for i in (3, 2, 1, 0):
         n, side = width * 2**i, image >> (i + 1)
         up = (1, 2 * n, n, (side, side), (2, 2), 2)
-        yield f"{2 * n} * {side} * {side} * {n} * 2 * 2", lambda up=up: conv_transpose(*up)  # type: ignore[misc]
+        term = f"{2 * n} * {side} * {side} * {n} * 2 * 2"
+        yield Layer(term, lambda up=up: conv_transpose(*up), n, (2 * side) ** 2)  # type: ignore[misc]
         yield from (_conv(2 * n, n, image >> i, 3), _conv(n, n, image >> i, 3))
     yield _conv(width, 2, image, 1)
 
@@ -113,7 +126,7 @@ def blocks(count: int, steps: int, size: int, heads: int, inner: int) -> Iterato
     """Yield the layers of blocks of a Transformer: queries, keys and values, attention, output, perceptron."""
     for _ in range(count):
         yield _linear(steps, size, 3 * size)
-        yield f"2 * {steps} * {steps} * {size}", lambda: attention(1, heads, steps, steps, size // heads)
+        yield Layer(f"2 * {steps} * {steps} * {size}", lambda: attention(1, heads, steps, steps, size // heads))
         yield from (_linear(steps, size, size), _linear(steps, size, inner), _linear(steps, inner, size))
 
 
@@ -128,12 +141,88 @@ def vit(count: int, image: int, size: int, heads: int, classes: int) -> Iterator
 def llama(steps: int, size: int, heads: int, groups: int, inner: int) -> Iterator[Layer]:
     """Yield the layers of a block of LLaMA with grouped keys and values."""
     yield from (_linear(steps, size, size), _linear(steps, size, 2 * groups * (size // heads)))
-    yield f"2 * {steps} * {steps} * {size}", lambda: attention(1, heads, steps, steps, size // heads)
+    yield Layer(f"2 * {steps} * {steps} * {size}", lambda: attention(1, heads, steps, steps, size // heads))
     yield from (_linear(steps, size, size), _linear(steps, size, 2 * inner), _linear(steps, inner, size))
 
 
+def _with_biases(layers: Iterable[Layer], pools: dict[int, int]) -> dict[str, int]:
+    """Return what else runs if every layer has a bias, and a ReLU but the last.
+
+    Args:
+        layers: the layers.
+        pools: the outputs of the max pool after a layer, by the layer, for windows whose side less one is the factor.
+    """
+    found = list(layers)
+    outputs = [layer.outputs for layer in found]
+    return {
+        "bias": sum(outputs),
+        "relu": sum(outputs[:-1]),
+        "max_pool_inputs": sum(outputs[i] for i in pools),
+        "max_pool_row_comparisons": sum(pools.values()),
+    }
+
+
+def _with_norms(layers: Iterable[Layer]) -> dict[str, int]:
+    """Return what else runs if every layer but the last, a Linear on a global pool, is a convolution with a norm."""
+    *convs, last = layers
+    return {
+        "bias": last.outputs,
+        "batch_norm_eval": sum(layer.outputs for layer in convs),
+        "norm_params_per_item": sum(2 * layer.channels for layer in convs),
+        "global_pool_outputs": convs[-1].channels,
+    }
+
+
+def _resnet(layers: list[Layer], blocks: tuple[int, ...], bottleneck: bool) -> dict[str, int]:
+    """Return what else runs in a ResNet: ReLU modules inside blocks, functions after their sums, and two pools."""
+    stem, *body, _ = layers
+    inside = outside = 0
+    for stage, count in enumerate(blocks):
+        for i in range(count):
+            own = body[: 3 if bottleneck else 2]
+            inside += sum(layer.outputs for layer in own[:-1])
+            outside += own[-1].outputs
+            body = body[len(own) + (not i and (bottleneck or stage > 0)) :]
+    return {
+        **_with_norms(layers),
+        "relu": stem.outputs + inside,
+        "relu_function": outside,
+        "max_pool_inputs": stem.outputs,
+        "max_pool_row_comparisons": stem.outputs // 4 * 2,
+        "avg_pool_inputs": own[-1].outputs,
+        "global_pool_inputs": own[-1].outputs,
+    }
+
+
+def _mobilenet(layers: list[Layer]) -> dict[str, int]:
+    """Return what else runs in a MobileNetV2: a ReLU6 after every convolution but the projections, and a pool."""
+    *convs, last, _ = layers
+    activated, rest = last.outputs + convs[0].outputs, convs[1:]
+    for expand, _outputs, count, _stride in STAGES:
+        for _ in range(count):
+            own = 3 if expand > 1 else 2
+            activated += sum(layer.outputs for layer in rest[: own - 1])
+            rest = rest[own:]
+    pooled = {"avg_pool_inputs": last.outputs, "global_pool_inputs": last.outputs}
+    return {**_with_norms(layers), "relu6": activated, **pooled}
+
+
+def _unet(layers: list[Layer]) -> dict[str, int]:
+    """Return what else runs in a U-Net: a ReLU after every convolution of a pair, and a pool between two pairs."""
+    pairs = [*layers[:10], *(layer for i in range(10, 22, 3) for layer in layers[i + 1 : i + 3])]
+    pooled = sum(layers[i].outputs for i in (1, 3, 5, 7))
+    relu = sum(layer.outputs for layer in pairs)
+    return {"bias": sum(layer.outputs for layer in layers), "relu": relu, "max_pool_function_inputs": pooled}
+
+
 def _probe(
-    name: str, network: str, table: Iterable[Layer], small: Iterable[Layer], torch: Any, source: str = ""
+    name: str,
+    network: str,
+    table: Iterable[Layer],
+    small: Iterable[Layer],
+    torch: Any,
+    source: str = "",
+    extras: Callable[[list[Layer]], dict[str, int]] = lambda _: {},
 ) -> Probe:
     """Return a probe of the multiply-accumulates of a whole network."""
     layers, fewer = list(table), list(small)
@@ -141,10 +230,11 @@ def _probe(
         f"architectures.{name}",
         network,
         "macs",
-        " + ".join(term for term, _ in layers),
-        lambda: chain.from_iterable(loops() for _, loops in fewer),
+        " + ".join(layer.term for layer in layers),
+        lambda: chain.from_iterable(layer.loops() for layer in fewer),
         torch=torch,
-        small=sum(evaluate(term) for term, _ in fewer),
+        small=sum(evaluate(layer.term) for layer in fewer),
+        extras=extras(layers),
         tags=frozenset({"architecture"}),
         source=source,
     )
@@ -160,6 +250,7 @@ PROBES = [
         alexnet(63, 16, 8, 5),
         lambda b: (b.network("convolutional").alexnet(), (b.x(1, 3, 224, 224),)),
         TABLE.format("0.71"),
+        extras=lambda found: _with_biases(found, {0: 2 * 64 * 27 * 27, 1: 2 * 192 * 13 * 13, 4: 2 * 256 * 6 * 6}),
     ),
     _probe(
         "vgg16",
@@ -168,6 +259,7 @@ PROBES = [
         vgg16(32, 32, 8, 5),
         lambda b: (b.network("convolutional").vgg16(), (b.x(1, 3, 224, 224),)),
         TABLE.format("15.47"),
+        extras=lambda found: _with_biases(found, {i: found[i].outputs // 4 for i in (1, 3, 6, 9, 12)}),
     ),
     _probe(
         "resnet18",
@@ -176,6 +268,7 @@ PROBES = [
         resnet(32, 16, (2, 2, 2, 2), False, 5),
         lambda b: (b.network("convolutional").resnet((2, 2, 2, 2), False), (b.x(1, 3, 224, 224),)),
         TABLE.format("1.81"),
+        extras=lambda found: _resnet(found, (2, 2, 2, 2), False),
     ),
     _probe(
         "resnet34",
@@ -184,6 +277,7 @@ PROBES = [
         resnet(32, 32, (3, 4, 6, 3), False, 5),
         lambda b: (b.network("convolutional").resnet((3, 4, 6, 3), False), (b.x(1, 3, 224, 224),)),
         TABLE.format("3.66"),
+        extras=lambda found: _resnet(found, (3, 4, 6, 3), False),
     ),
     _probe(
         "resnet50",
@@ -192,6 +286,7 @@ PROBES = [
         resnet(32, 32, (3, 4, 6, 3), True, 5),
         lambda b: (b.network("convolutional").resnet((3, 4, 6, 3), True), (b.x(1, 3, 224, 224),)),
         TABLE.format("4.09"),
+        extras=lambda found: _resnet(found, (3, 4, 6, 3), True),
     ),
     _probe(
         "resnet101",
@@ -200,6 +295,7 @@ PROBES = [
         resnet(32, 32, (3, 4, 23, 3), True, 5),
         lambda b: (b.network("convolutional").resnet((3, 4, 23, 3), True), (b.x(1, 3, 224, 224),)),
         TABLE.format("7.80"),
+        extras=lambda found: _resnet(found, (3, 4, 23, 3), True),
     ),
     _probe(
         "mobilenet_v2",
@@ -208,6 +304,7 @@ PROBES = [
         mobilenet_v2(32, 8, 16, 5),
         lambda b: (b.network("convolutional").mobilenet_v2(), (b.x(1, 3, 224, 224),)),
         "arXiv:1801.04381, table 4: 300M multiply-adds; " + TABLE.format("0.30"),
+        extras=_mobilenet,
     ),
     _probe(
         "unet",
@@ -215,6 +312,7 @@ PROBES = [
         unet(256, 64),
         unet(16, 2),
         lambda b: (b.network("convolutional").UNet().eval(), (b.x(1, 1, 256, 256),)),
+        extras=_unet,
     ),
     _probe(
         "vit_b16",
@@ -223,6 +321,7 @@ PROBES = [
         vit(2, 32, 8, 2, 5),
         lambda b: (b.network("transformers").ViT().eval(), (b.x(1, 3, 224, 224),)),
         TABLE.format("17.56"),
+        extras=lambda _: {"layer_norm": 25 * 197 * 768},
     ),
     _probe(
         "bert_base",
@@ -230,6 +329,7 @@ PROBES = [
         blocks(12, 128, 768, 12, 3072),
         blocks(2, 5, 8, 2, 32),
         lambda b: (b.network("transformers").Encoder().eval(), (b.ids(1, 128, below=100),)),
+        extras=lambda _: {"layer_norm": 25 * 128 * 768},
     ),
     _probe(
         "gpt2_block",
@@ -237,6 +337,7 @@ PROBES = [
         blocks(1, 1024, 768, 12, 3072),
         blocks(1, 5, 8, 2, 32),
         lambda b: (b.network("transformers").Block(768, 12, 3072, causal=True).eval(), (b.x(1, 1024, 768),)),
+        extras=lambda _: {"layer_norm": 2 * 1024 * 768},
     ),
     _probe(
         "llama_7b_block",
@@ -244,6 +345,7 @@ PROBES = [
         llama(256, 4096, 32, 32, 11008),
         llama(5, 8, 2, 2, 12),
         lambda b: (b.network("transformers").Llama(4096, 32, 32, 11008).eval(), (b.x(1, 256, 4096),)),
+        extras=lambda _: {"multiply": 256 * 11008 + 2 * 256 * (4096 + 4096)},
     ),
     _probe(
         "llama3_8b_block",
@@ -251,5 +353,6 @@ PROBES = [
         llama(256, 4096, 32, 8, 14336),
         llama(5, 16, 4, 2, 12),
         lambda b: (b.network("transformers").Llama(4096, 32, 8, 14336).eval(), (b.x(1, 256, 4096),)),
+        extras=lambda _: {"multiply": 256 * 14336 + 2 * 256 * (4096 + 1024)},
     ),
 ]

@@ -152,6 +152,11 @@ PROBES = [
             lambda q, k, v: b.jnp.einsum("bhqk,bhkd->bhqd", b.jnp.einsum("bhqd,bhkd->bhqk", q, k), v),
             (b.x(2, 3, 4, 6), b.x(2, 3, 5, 6), b.x(2, 3, 5, 6)),
         ),
+        tensorflow=lambda b: (
+            lambda q, k, v: b.tf.nn.softmax(b.tf.matmul(q, k, transpose_b=True)) @ v,
+            (b.x(2, 3, 4, 6), b.x(2, 3, 5, 6), b.x(2, 3, 5, 6)),
+        ),
+        extras={"softmax": 120},
         tags=FUNCTIONAL,
     ),
     Probe(
@@ -171,6 +176,7 @@ PROBES = [
             {"q": (2, 3, 4, 6), "k": (2, 3, 5, 6), "v": (2, 3, 5, 6)},
             {"y": (2, 3, 4, 6)},
         ),
+        extras={"softmax": 120},
         tags=FUNCTIONAL,
     ),
     Probe(

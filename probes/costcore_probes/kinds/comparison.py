@@ -47,7 +47,7 @@ PROBES = [
             b.Fn(lambda self, x: self.layer(x)[0], layer=b.nn.LSTM(32, 64)),
             (b.x(20, 1, 32),),
         ),
-        extras={"gate_adds": 1280 * 16, "bias": 20 * 512},
+        extras={"gate_adds": 1280 * 16, "lstm_units": 1280, "bias": 20 * 512},
         tags=frozenset({"recurrent"}),
     ),
 ]

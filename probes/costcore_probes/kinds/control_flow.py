@@ -19,6 +19,7 @@ PROBES = [
             lambda x, w: b.lax.fori_loop(0, 5, lambda i, y: y @ w, x),
             (b.x(3, 6), b.x(6, 6)),
         ),
+        tensorflow=lambda b: (lambda x, w: b.loop(5, lambda y: y @ w, x), (b.x(3, 6), b.x(6, 6))),
     ),
     Probe(
         "control_flow.scan",

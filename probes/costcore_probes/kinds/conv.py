@@ -28,6 +28,7 @@ PROBES = [
             lambda x, w: b.lax.conv(x, w, (1, 1), "VALID"),
             (b.x(2, 3, 7, 6), b.x(8, 3, 3, 3)),
         ),
+        tensorflow=lambda b: (lambda x, w: b.tf.nn.conv2d(x, w, 1, "VALID"), (b.x(2, 7, 6, 3), b.x(3, 3, 3, 8))),
     ),
     Probe(
         "conv.bias",
@@ -38,6 +39,10 @@ PROBES = [
         torch=_layer(2, 3, 4, 3, shape=(1, 3, 6, 6), bias=True),
         onnx=lambda b: b.one(
             "Conv", {"x": (1, 3, 6, 6)}, {"y": (1, 4, 4, 4)}, {"w": b.zeros(4, 3, 3, 3), "bias": b.zeros(4)}
+        ),
+        tensorflow=lambda b: (
+            lambda x, w, c: b.tf.nn.bias_add(b.tf.nn.conv2d(x, w, 1, "VALID"), c),
+            (b.x(1, 6, 6, 3), b.x(3, 3, 3, 4), b.x(4)),
         ),
         extras={"bias": 64},
     ),
@@ -55,6 +60,7 @@ PROBES = [
             lambda x, w: b.lax.conv(x, w, (1, 1), "SAME"),
             (b.x(1, 2, 5, 5), b.x(4, 2, 3, 3)),
         ),
+        tensorflow=lambda b: (lambda x, w: b.tf.nn.conv2d(x, w, 1, "SAME"), (b.x(1, 5, 5, 2), b.x(3, 3, 2, 4))),
     ),
     Probe(
         "conv.padding_same",
@@ -158,6 +164,10 @@ PROBES = [
             lambda x, w: b.lax.conv_general_dilated(x, w, (1, 1), "VALID", rhs_dilation=(2, 2)),
             (b.x(1, 2, 8, 7), b.x(3, 2, 3, 3)),
         ),
+        tensorflow=lambda b: (
+            lambda x, w: b.tf.nn.conv2d(x, w, 1, "VALID", dilations=2),
+            (b.x(1, 8, 7, 2), b.x(3, 3, 2, 3)),
+        ),
     ),
     Probe(
         "conv.grouped",
@@ -171,6 +181,7 @@ PROBES = [
             lambda x, w: b.lax.conv_general_dilated(x, w, (1, 1), "VALID", feature_group_count=3),
             (b.x(1, 6, 5, 6), b.x(9, 2, 3, 3)),
         ),
+        tensorflow=lambda b: (lambda x, w: b.tf.nn.conv2d(x, w, 1, "VALID"), (b.x(1, 5, 6, 6), b.x(3, 3, 2, 9))),
     ),
     Probe(
         "conv.depthwise",
@@ -181,6 +192,10 @@ PROBES = [
         torch=_layer(2, 5, 5, 3, shape=(1, 5, 6, 6), groups=5, padding=1),
         onnx=lambda b: b.one(
             "Conv", {"x": (1, 5, 6, 6)}, {"y": (1, 5, 6, 6)}, {"w": b.zeros(5, 1, 3, 3)}, group=5, pads=[1, 1, 1, 1]
+        ),
+        tensorflow=lambda b: (
+            lambda x, w: b.tf.nn.depthwise_conv2d(x, w, [1, 1, 1, 1], "SAME"),
+            (b.x(1, 6, 6, 5), b.x(3, 3, 5, 1)),
         ),
     ),
     Probe(
@@ -310,6 +325,7 @@ PROBES = [
         "4 channels * 4 * 4 places * 3 inputs * 3 * 3 taps",
         lambda: conv(1, 3, 4, (6, 6), (3, 3)),
         torch=lambda b: (b.scaled_conv(3, 4, 3), (b.x(1, 3, 6, 6),)),
+        extras={"multiply": 108},
         tags=frozenset({"functional", "subclass"}),
     ),
     Probe(

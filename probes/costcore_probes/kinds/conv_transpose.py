@@ -39,6 +39,10 @@ PROBES = [
             lambda x, w: b.lax.conv_transpose(x, w, (2, 2), "VALID", dimension_numbers=("NCHW", "OIHW", "NCHW")),
             (b.x(1, 4, 6, 5), b.x(2, 4, 2, 2)),
         ),
+        tensorflow=lambda b: (
+            lambda x, w: b.tf.nn.conv2d_transpose(x, w, [1, 12, 10, 2], 2, "VALID"),
+            (b.x(1, 6, 5, 4), b.x(2, 2, 2, 4)),
+        ),
     ),
     Probe(
         "conv_transpose.bias",

@@ -17,6 +17,7 @@ PROBES = [
         torch=lambda b: (b.nn.Linear(8, 4, bias=False), (b.x(3, 5, 8),)),
         onnx=lambda b: b.one("MatMul", {"x": (3, 5, 8)}, {"y": (3, 5, 4)}, {"w": b.zeros(8, 4)}),
         jax=lambda b: (lambda x, w: x @ w, (b.x(3, 5, 8), b.x(8, 4))),
+        tensorflow=lambda b: (lambda x, w: b.tf.tensordot(x, w, 1), (b.x(3, 5, 8), b.x(8, 4))),
     ),
     Probe(
         "linear.bias",
@@ -27,6 +28,7 @@ PROBES = [
         torch=lambda b: (b.nn.Linear(7, 5), (b.x(6, 7),)),
         onnx=lambda b: b.one("Gemm", {"x": (6, 7)}, {"y": (6, 5)}, {"w": b.zeros(5, 7), "bias": b.zeros(5)}, transB=1),
         jax=lambda b: (lambda x, w, c: x @ w + c, (b.x(6, 7), b.x(7, 5), b.x(5))),
+        tensorflow=lambda b: (lambda x, w, c: b.tf.nn.bias_add(x @ w, c), (b.x(6, 7), b.x(7, 5), b.x(5))),
         extras={"bias": 30, "broadcast_add": 30},
     ),
     Probe(

@@ -19,6 +19,7 @@ PROBES = [
         torch=lambda b: (b.Fn(lambda self, p, q: p @ q), (b.x(6, 7), b.x(7, 5))),
         onnx=lambda b: b.one("MatMul", {"a": (6, 7), "b": (7, 5)}, {"y": (6, 5)}),
         jax=lambda b: (lambda p, q: p @ q, (b.x(6, 7), b.x(7, 5))),
+        tensorflow=lambda b: (lambda p, q: p @ q, (b.x(6, 7), b.x(7, 5))),
         tags=FUNCTIONAL,
     ),
     Probe(
@@ -67,6 +68,7 @@ PROBES = [
         torch=lambda b: (b.Fn(lambda self, p, q: b.torch.bmm(p, q)), (b.x(3, 4, 5), b.x(3, 5, 6))),
         onnx=lambda b: b.one("MatMul", {"a": (3, 4, 5), "b": (3, 5, 6)}, {"y": (3, 4, 6)}),
         jax=lambda b: (lambda p, q: p @ q, (b.x(3, 4, 5), b.x(3, 5, 6))),
+        tensorflow=lambda b: (lambda p, q: p @ q, (b.x(3, 4, 5), b.x(3, 5, 6))),
         tags=FUNCTIONAL,
     ),
     Probe(
@@ -182,6 +184,7 @@ PROBES = [
         lambda: einsum("ik,jk->ij", {"i": 5, "j": 5, "k": 8}),
         torch=lambda b: (b.Fn(lambda self, p: p @ p.t()), (b.x(5, 8),)),
         jax=lambda b: (lambda p: p @ p.T, (b.x(5, 8),)),
+        tensorflow=lambda b: (lambda p: b.tf.matmul(p, p, transpose_b=True), (b.x(5, 8),)),
         tags=FUNCTIONAL,
     ),
     Probe(
@@ -215,6 +218,7 @@ PROBES = [
         lambda: einsum("iab,abj->ij", {"i": 3, "a": 4, "b": 5, "j": 6}),
         torch=lambda b: (b.Fn(lambda self, p, q: b.torch.tensordot(p, q, 2)), (b.x(3, 4, 5), b.x(4, 5, 6))),
         jax=lambda b: (lambda p, q: b.jnp.tensordot(p, q, 2), (b.x(3, 4, 5), b.x(4, 5, 6))),
+        tensorflow=lambda b: (lambda p, q: b.tf.tensordot(p, q, 2), (b.x(3, 4, 5), b.x(4, 5, 6))),
         tags=FUNCTIONAL,
     ),
     Probe(

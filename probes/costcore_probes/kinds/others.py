@@ -174,7 +174,6 @@ PROBES = [
         lambda b: (b.nn.BatchNorm2d(7).eval(), (b.x(2, 7, 3, 3),)),
         batch_norm_eval=126,
         norm_params_per_item=28,
-        batch=2,
     ),
     _none(
         "layer_norm",
@@ -182,14 +181,14 @@ PROBES = [
         lambda b: (b.nn.LayerNorm(9), (b.x(2, 4, 9),)),
         layer_norm=72,
         norm_params_per_item=36,
-        batch=2,
     ),
-    _none("relu", "nn.ReLU on (2, 9)", lambda b: (b.nn.ReLU(), (b.x(2, 9),)), relu=18, batch=2),
+    _none("relu", "nn.ReLU on (2, 9)", lambda b: (b.nn.ReLU(), (b.x(2, 9),)), relu=18),
     _none(
         "max_pool",
         "nn.MaxPool2d(2) on (1, 3, 4, 6)",
         lambda b: (b.nn.MaxPool2d(2), (b.x(1, 3, 4, 6),)),
         max_pool_inputs=72,
+        max_pool_row_comparisons=18,
     ),
     _none(
         "avg_pool",
@@ -197,6 +196,7 @@ PROBES = [
         lambda b: (b.nn.AvgPool2d(2), (b.x(1, 3, 4, 6),)),
         avg_pool_inputs=72,
         avg_pool_outputs=18,
+        avg_pool_row_additions=54,
     ),
     _none(
         "global_pool",

@@ -187,6 +187,7 @@ PROBES = [
         "3 rows * 4 gates * 6 * (4 inputs + 6 state)",
         lambda: gates(3, 4, 4, 6),
         torch=lambda b: _first(b, b.nn.LSTMCell(4, 6, bias=False), 3, 4),
+        extras={"multiply": 3 * 18},
         tags=TAGS,
     ),
     Probe(
@@ -196,6 +197,7 @@ PROBES = [
         "6 steps * 2 rows * 3 gates * 5 * (4 inputs + 5 state)",
         lambda: recurrent(6, 2, 3, 4, 5),
         torch=lambda b: (b.unrolled(b.nn.GRUCell(4, 5, bias=False)), (b.x(6, 2, 4), b.x(2, 5))),
+        extras={"multiply": 2 * 60},
         tags=TAGS,
     ),
     Probe(
@@ -243,4 +245,14 @@ ADDS = {
 }
 """Additions per unit and step: one for each gate and bias, and four for the state of an LSTM or GRU."""
 
-PROBES = [replace(p, extras={**p.extras, "gate_adds": ADDS.get(p.id.partition(".")[2], 0)}) for p in PROBES]
+UNITS = {name: adds // (16 if name == "lstm_bias" else 8) for name, adds in ADDS.items() if name.startswith("lstm")}
+"""Units of LSTM layers, times steps."""
+
+
+def _counted(probe: Probe) -> Probe:
+    name = probe.id.partition(".")[2]
+    own = {"gate_adds": ADDS.get(name, 0), "lstm_units": UNITS.get(name, 0)}
+    return replace(probe, extras={**probe.extras, **own})
+
+
+PROBES = [_counted(probe) for probe in PROBES]

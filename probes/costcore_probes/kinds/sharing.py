@@ -123,7 +123,7 @@ PROBES = [
         derivation,
         loops,
         torch=NETS[name][1],
-        extras={"table_per_item": 120} if name == "tied" else {},
+        extras={"tied": {"table_per_item": 120}, "in_place": {"multiply": 3 * 5}}.get(name, {}),
     )
     for name, quantity, derivation, loops in ASKED
 ]
