@@ -48,10 +48,10 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (
             f"{ANALYSES}/memory",
             "core/tables/test_memory_table.py",
-            f"{PYTORCH}/memory",
+            "core/reports/exports/test_memory_svg.py",
+            *(f"{PYTORCH}/memory/test_{name}.py" for name in ("cases", "rules", "options", "fit", "optimizers")),
             f"{PYTORCH}/test_arena.py",
             f"{ONNX}/test_arena.py",
-            *VIEWS,
         ),
     ),
     "fusion": (
@@ -66,17 +66,11 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "timing": (
         ("costcore/analyses/timing",),
-        (f"{ANALYSES}/timing", "core/cli/test_time.py", f"{PYTORCH}/calibration/test_measure.py", *VIEWS),
+        (f"{ANALYSES}/timing", "core/cli/test_time.py", "core/tables/test_quantities.py", "core/reports/plots"),
     ),
     "sizes": (
         ("costcore/analyses/sizes",),
-        (
-            f"{ANALYSES}/sizes",
-            f"{PYTORCH}/sizes",
-            "core/reports/test_symbolic_views.py",
-            f"{ONNX}/test_one_symbol.py",
-            *VIEWS,
-        ),
+        (f"{ANALYSES}/sizes", f"{PYTORCH}/sizes/test_networks.py", "core/reports/test_symbolic_views.py"),
     ),
     "serving": (("costcore/studies/serving",), (f"{STUDIES}/serving", f"{PYTORCH}/serving")),
     "training": (

@@ -392,6 +392,14 @@ def test_aligned_corners_are_bounded(size, new):
     assert field.stride == (Fraction(size, new),)
 
 
+def test_what_is_resized_along_other_axes_is_not_asked():
+    """Corners of one sample cannot be aligned: that matters along columns, which only the second question follows."""
+    graph = Graph(1, 1, 4, 8)
+    graph.call("resize", [1], (1, 1, 8, 1), mode="linear", align_corners=True)
+    assert graph.fields(2).last.stride == (Fraction(1, 2),)
+    assert str(graph.fields(3).last) == "unknown since resize-1 (aligned corners of one sample)"
+
+
 @pytest.mark.parametrize(("size", "new"), [(7, 3), (10, 4), (12, 5), (6, 6), (5, 7)])
 def test_adaptive_poolings_read_their_windows(size, new):
     graph = Graph(1, 1, size)
