@@ -187,6 +187,16 @@ def test_few_long_rows_are_read_twice():
         assert groups_of(trace, "pointwise")[1].written == 4 * 8 * length
 
 
+def test_few_rows_across_memory_are_read_twice_above_128_elements():
+    """Rows of 129 elements that are neighbors are one block; those of a turned matrix are split."""
+    for length, times in ((128, 1), (129, 2)):
+        calls = Calls()
+        turned = calls("view", calls.given(length, 8), shape=(8, length), axes=(1, 0))
+        ends = [calls("layer_norm", x, axis=(1,)) for x in (turned, calls.given(8, length))]
+        groups = groups_of(calls.trace(*ends), "pointwise")
+        assert [group.read for group in groups] == [0, times * 4 * 8 * length, 4 * 8 * length]
+
+
 def test_what_needs_a_long_row_does_not_share_its_loop():
     """The second norm reads the result of the first twice: parts of 10,001 are unequal, so no loop reduces them."""
     trace = norms(10_001, "exp").trace()
