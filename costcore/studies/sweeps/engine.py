@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from queue import SimpleQueue
 from typing import TypeAlias
 
 from costcore.studies.sweeps.cluster import configured_joblib, rows_on_cluster
@@ -44,16 +45,14 @@ def _rows_beside(models: Mapping[int, NamedModel], task_of: Tasks, plan: Plan) -
     """Yield the rows from processes beside this one, each with a thread that waits for it."""
     n = number_of_processes(plan.jobs)
     pool, threads = ProcessPool(plan.memory_limit), ThreadPoolExecutor(n)
-    pending: set[Future[Numbered]] = set()
+    done: SimpleQueue[Future[Numbered]] = SimpleQueue()
     try:
-        for position, named in models.items():
-            pending.add(threads.submit(compute, task_of(position, named), pool))
-            if len(pending) > 2 * n:  # bounds the number of pickled models
-                done, pending = wait(pending, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in done)
-        while pending:
-            done, pending = wait(pending, return_when=FIRST_COMPLETED)
-            yield from (future.result() for future in done)
+        for i, (position, named) in enumerate(models.items()):
+            threads.submit(compute, task_of(position, named), pool).add_done_callback(done.put)
+            if i >= 2 * n:  # bounds the number of pickled models
+                yield done.get().result()
+        for _ in range(min(len(models), 2 * n)):
+            yield done.get().result()
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
         pool.interrupt()

@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
@@ -102,9 +101,8 @@ class Sources:
         hashes, packages, seen, files = set(), set(), {path}, [path]
         while files:
             file = files.pop()
-            digest = self.of_file(file)
-            hashes.add(digest)
-            for module, folders in _imports(file, digest):
+            hashes.add(self.of_file(file))
+            for module, folders in _imports(file):
                 found = set(self._files(module, folders or self._folders))
                 if not found:
                     packages.add(module.partition(".")[0])
@@ -143,18 +141,12 @@ def _requirements(package: str) -> list[str]:
         return []
 
 
-@lru_cache(1024)  # the keys of rows and the tasks of a table both ask
-def _imports(file: Path, digest: str) -> list[tuple[str, list[Path]]]:
-    """Return the modules that a source file of this hash imports, each with the folders to search; none: the path's."""
-    del digest
+def _imports(file: Path) -> Iterator[tuple[str, list[Path]]]:
+    """Yield the modules that a source file imports, each with the folders to search; none means those of the path."""
     try:
         tree = ast.parse(read_file(file))
     except (SyntaxError, ValueError, RecursionError):  # its row has the error
-        return []
-    return [*_imported(file, tree)]
-
-
-def _imported(file: Path, tree: ast.Module) -> Iterator[tuple[str, list[Path]]]:
+        return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, []) for alias in node.names)

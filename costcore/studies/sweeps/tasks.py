@@ -66,19 +66,10 @@ class TaskMaker:
         """Return a model as a task."""
         content: bytes | ModelRow
         try:
-            content = self._pickled(named)
+            content = _pickled((named, self._settings))
         except Exception as error:  # pickling runs code of the user
             content = ModelRow(named.name, {}, f"the model cannot be pickled: {failure(error)}", True, named.arguments)
         return Task(position, named.name, content, self._frontends_of(named.model), self._plan, self._run)
-
-    def _pickled(self, named: NamedModel) -> bytes:
-        task = (named, self._settings)
-        if isinstance(named.model, str):  # nothing of it need travel as code, and pickle alone is ten times as fast
-            with suppress(Exception):
-                content = pickle.dumps(task)
-                if b"__main__" not in content:
-                    return content
-        return _pickled(task)
 
     def _frontends_of(self, model: Any) -> tuple[str, ...]:
         """Return the frontends whose frameworks a model probably needs, as far as its code says without being run."""

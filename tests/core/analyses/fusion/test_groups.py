@@ -247,6 +247,14 @@ def test_a_sum_is_computed_again_where_it_is_padded():
     ]
 
 
+def test_a_window_of_as_many_elements_needs_its_neighbors():
+    """Windows of 3 with a stride of 1 read what other positions of the loop compute; a map beside them does not."""
+    calls = Calls()
+    added = calls("add", calls.given(2, 4, 16), calls.given(2, 4, 16))
+    pooled = calls("max_pool", added, kernel=(3,), stride=(1,), padding=(1,))
+    assert grouped(calls.trace(calls("relu", added), pooled)) == ["add relu", "max_pool"]
+
+
 def test_a_small_operand_is_computed_where_it_is_needed():
     calls = Calls()
     x, scale = calls.given(4, 8), calls.given(8, role="param")

@@ -213,8 +213,10 @@ def test_a_token_in_front_moves_the_others():
     )
     cut = graph.slice(joined, 1, 1, None, 1)
     first = graph.slice(joined, 1, 0, 1, 1)
+    graph.call("reshape", [joined], (1, 7, 3, 1))
     trace = graph.trace
     found = receptive_fields(trace, index=0 if sources(trace)[0].identity == 1 else 1, axes=[1])
+    assert (found.last.region(3), found.last.axes) == (((2, 2),), (1,))
     assert found["slice-2"].region(3) == ((3, 3),)
     assert found["slice-2"].size == (1,)
     assert "slice-3" not in found
@@ -252,6 +254,12 @@ def test_a_window_of_all_positions_is_global_once_it_is_repeated():
     found = graph.fields()
     assert (str(found["avg_pool-2"]), found["avg_pool-2"].region(0)) == ("18", ((0, 15),))
     assert str(found.last) == "3, global by mul-3"
+
+
+def test_a_rotation_mixes_the_features_of_a_token():
+    graph = Graph(1, 2, 6, 8)
+    graph.call("rotary_embedding", [1], (1, 2, 6, 8))
+    assert [str(graph.fields(axis).last) for axis in (2, 3)] == ["1", "global by rotary_embedding-1"]
 
 
 def test_an_operator_without_a_rule_is_unknown_and_stays_so():

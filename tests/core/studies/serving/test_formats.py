@@ -12,6 +12,8 @@ from costcore.studies.serving.formats import FORMATS, dtype_of, format_of
     [
         ("int4", 4.125),  # a float16 for 128 weights
         ("int4:32", 4.5),
+        ("fp8:32", 8.5),  # of a format without scales, a float16 too
+        ("nf4:32", 5),
         ("nf4", 4.5),  # a float32 for 64
         ("q4_0", 4.5),  # 18 bytes for 32 weights
         ("q8_0", 8.5),  # 34 bytes for 32
