@@ -198,18 +198,11 @@ class Phase(Result):
         return self._needed(self.total)
 
     def _needed(self, tally: Tally) -> int:
-        return ceil(tally.macs - tally.cache_macs * (1 - self._allowed_pairs))
-
-    @property
-    def _allowed_pairs(self) -> Fraction:
-        """The part of the pairs that the causal mask and the smallest window allow."""
         new, past = self.point.tokens, self.point.past
-        if new == 1:
-            return Fraction(1)  # what a window excludes is not in the cache
-        window = self.window or past + new
-        below = max(0, min(new, window - past))  # new tokens that see all before them
-        allowed = below * past + below * (below + 1) // 2 + (new - below) * window
-        return Fraction(allowed, new * (past + new))
+        if new == 1:  # what a window excludes is not in the cache
+            return ceil(tally.macs)
+        allowed = Fraction(pairs_before(new, past, self.window), new * (past + new))
+        return ceil(tally.macs - tally.cache_macs * (1 - allowed))
 
     @property
     def macs_by_width(self) -> dict[tuple[int, int], int]:
@@ -290,6 +283,13 @@ class Phase(Result):
         for each in self.tallies.experts:
             found[each.op] = found.get(each.op, Fraction(0)) + left_out(each, self.new_tokens)
         return found
+
+
+def pairs_before(new: int, past: int, window: int | None) -> int:
+    """Return the pairs of a new token and one before it, or itself, that a window of so many tokens allows."""
+    window = window or past + new
+    below = max(0, min(new, window - past))  # new tokens that see all before them
+    return below * past + below * (below + 1) // 2 + (new - below) * window
 
 
 def _nbytes(bits: Fraction | int) -> int:

@@ -1,8 +1,9 @@
-"""How many experts are read, and the least time of a pass, by hand."""
+"""How many experts are read, pairs of windows, the least time of a pass, and its table, by hand."""
 
 from __future__ import annotations
 
 from fractions import Fraction
+from io import StringIO
 from math import isclose
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from costcore.analyses.devices.catalog import named
 from costcore.studies.serving.bound import PhaseTime, least_time
 from costcore.studies.serving.experts import expected_experts, fewest_experts, not_expected, not_needed
+from costcore.studies.serving.phase import pairs_before
+from costcore.studies.serving.table import COLUMNS, Row, serving_table
 from costcore.studies.serving.tally import Experts
 
 
@@ -84,3 +87,21 @@ def test_what_a_bound_says(times, binds, bound, least, words):
     assert time.tokens_per_second == 6 / bound
     assert len(time.remarks) == 1 + len(words)
     assert all(remark.startswith(word) for remark, word in zip(time.remarks[1:], words, strict=True))
+
+
+@pytest.mark.parametrize("window", [None, 1, 2, 3, 5, 8, 20])
+@pytest.mark.parametrize(("new", "past"), [(1, 0), (4, 0), (3, 2), (2, 7), (5, 5)])
+def test_pairs_of_a_window(new, past, window):
+    """Token t of all, counted from 0, sees itself and those before it, no more than the window has."""
+    assert pairs_before(new, past, window) == sum(min(t + 1, window or 99) for t in range(past, past + new))
+
+
+def test_a_table_for_people_has_giga_and_milliseconds():
+    row = Row("l4", "decode", 4, 1.25e9, 26_000_000_000, 1_500_000_000, 3.456, "memory", 0.0917, 0.09, 43.6, 7)
+    tables = [serving_table([row]), serving_table([row._replace(price_per_million=0.12345, sequences=None)])]
+    stream = StringIO()
+    tables[1].write(stream, "csv", None, None)
+    assert [column.key for column in tables[0].columns] == [
+        column.key for column in COLUMNS if column.key != "price_per_million"
+    ]
+    assert stream.getvalue().splitlines()[1] == "l4,decode,4,1.25,26.00,1.50,3.46,memory,91.70,44,0.1235,"
