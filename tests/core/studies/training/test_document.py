@@ -85,3 +85,17 @@ def test_thresholds_are_dated_and_have_sources():
 def test_no_document_or_table_speaks_of_compliance():
     text = json.dumps(ledger().to_dict()).lower()
     assert "complies" not in text and "compliant" not in text
+
+
+def test_thresholds_of_a_document_are_of_the_run_and_its_base():
+    """960 FLOPs of the run, 900 of the base: cumulative ones have both, a third of the base is 300."""
+    found = TrainingLedger(STEP, tokens=10).to_dict(base_flops=900, base_source="a paper")["thresholds"]
+    (share,) = (each for each in found if each["share_of_base"] is not None)
+    assert (share["share_of_base"], share["value"], share["total"]) == ("1/3", 300, 960)
+    assert (share["share"], share["exceeded"]) == (3.2, True)
+    for each in found:
+        if each is not share:
+            assert (each["share_of_base"], each["total"], each["exceeded"]) == (None, 1860, False)
+            assert each["share"] == 1860 / each["value"]
+    (share,) = (each for each in TrainingLedger(STEP).to_dict()["thresholds"] if each["share_of_base"] is not None)
+    assert (share["value"], share["share"], share["exceeded"], share["exceeded_by"]) == (None, None, None, {})
