@@ -18,9 +18,9 @@ WINOGRAD_TILE = 8
 (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv:1509.09308, has F(4, 3); NNPACK and ncnn use
 F(6, 3))."""
 
-FOURIER_TILES = (32, 64, 128, 256)
-"""Tiles of Fourier transforms (cuDNN's is 32). Every point costs two real products: half of the points of a real signal
-are independent, and a complex product has four."""
+FOURIER_TILE = 256
+"""The largest tile of Fourier transforms (cuDNN's is 32); smaller ones need more products. Every point costs two real
+products: half of the points of a real signal are independent, and a complex product has four."""
 
 CONVOLUTIONS = frozenset(
     {"conv", "conv_transpose", "fused_conv", "causal_conv", "conv_backward", "conv_transpose_backward"}
@@ -103,7 +103,7 @@ def _reduction(axes: list[Axis]) -> float:
     if not kernel or any(axis.stride != 1 for axis in axes):
         return 1.0
     winograd = prod(_outputs_per_point(k, WINOGRAD_TILE) for k in kernel)
-    fourier = max(prod(_outputs_per_point(k, tile) for k in kernel) for tile in FOURIER_TILES) / 2
+    fourier = prod(_outputs_per_point(k, FOURIER_TILE) for k in kernel) / 2
     return max(1.0, winograd, fourier)
 
 

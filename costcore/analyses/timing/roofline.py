@@ -178,8 +178,7 @@ def _power(power: int) -> str:
 def _roof(roof: Roof, frame: Frame) -> str:
     """Return a roof as a line: horizontal, or rate times intensity from one side of the plot to the other."""
     if roof.is_memory:
-        ends = [(10.0**frame.x0, roof.rate * 10.0**frame.x0), (10.0**frame.x1, roof.rate * 10.0**frame.x1)]
-        ends = [_inside(ends[0], roof.rate, frame), _inside(ends[1], roof.rate, frame)]
+        ends = [_inside(roof.rate * 10.0**power, roof.rate, frame) for power in (frame.x0, frame.x1)]
     else:
         ends = [(10.0**frame.x0, roof.rate), (10.0**frame.x1, roof.rate)]
     (x1, y1), (x2, y2) = ends
@@ -188,9 +187,9 @@ def _roof(roof: Roof, frame: Frame) -> str:
     return f"<line class='roof {roof.binds}' {places}><title>{roof.binds}: {text(roof.label)}</title></line>"
 
 
-def _inside(end: tuple[float, float], bandwidth: float, frame: Frame) -> tuple[float, float]:
-    """Return the point of a diagonal roof nearest to its end inside the plot."""
-    rate = min(max(end[1], 10.0**frame.y0), 10.0**frame.y1)
+def _inside(rate: float, bandwidth: float, frame: Frame) -> tuple[float, float]:
+    """Return the point of a diagonal roof nearest to its end, at this rate, inside the plot."""
+    rate = min(max(rate, 10.0**frame.y0), 10.0**frame.y1)
     return rate / bandwidth, rate
 
 

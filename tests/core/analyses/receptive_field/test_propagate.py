@@ -256,6 +256,23 @@ def test_a_window_of_all_positions_is_global_once_it_is_repeated():
     assert str(found.last) == "3, global by mul-3"
 
 
+@pytest.mark.parametrize(
+    ("op", "attributes", "mixed"),
+    [
+        ("mean_variance_norm", {}, (0, 2, 3)),  # all but channels
+        ("mean_variance_norm", {"axis": (3,)}, (3,)),
+        ("instance_norm", {}, (2, 3)),
+        ("group_norm", {}, (1, 2, 3)),
+        ("layer_norm", {"axis": (2, 3)}, (2, 3)),
+    ],
+)
+def test_norms_mix_what_they_take_the_mean_of(op, attributes, mixed):
+    graph = Graph(2, 4, 6, 8)
+    graph.call(op, [1], (2, 4, 6, 8), **attributes)
+    found = [str(graph.fields(axis).last) for axis in range(4)]
+    assert [axis for axis in range(4) if found[axis] != "1"] == list(mixed)
+
+
 def test_a_rotation_mixes_the_features_of_a_token():
     graph = Graph(1, 2, 6, 8)
     graph.call("rotary_embedding", [1], (1, 2, 6, 8))
