@@ -61,6 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--update", action="store_true", help="write the report to the baseline of the budget, then check its limits"
     )
     add_frontend_switches(parser)
+    parser.set_defaults(all_rows=None)
     return parser
 
 

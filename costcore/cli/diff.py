@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -24,6 +25,7 @@ from costcore.reports.report import Report
 from costcore.studies.comparisons.comparison import MATCHINGS, MODES, compare
 from costcore.studies.comparisons.suggestion import suggestion
 from costcore.tables.quantities import needed_options, numeric
+from costcore.text.screen import Screen
 
 EPILOG = """examples:
   costcore diff yesterday.json net.py:make --input 1x3x224x224 --format comment
@@ -36,6 +38,10 @@ exit codes: 0 success, 1 model error (with --exit-code also a difference), 2 usa
 
 FILES = (".html", ".json", ".md")
 """Suffixes of the file of ``--output``."""
+
+
+ON_SCREEN = 4
+"""The rows of each table if no format is asked for."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -96,6 +102,8 @@ def main(args: argparse.Namespace) -> int:
     if comparison.by == "order" and (found := suggestion((old, new), _regrouped(args, old, new))):
         comparison = replace(comparison, suggestions=(found,))
     usual = 50 if mode == "md" else 10 if comparison.kinds else None
+    if isinstance(sys.stdout, Screen):
+        usual = ON_SCREEN
     top = usual if args.top is None else args.top
     write_output(lambda out: comparison.show(out, mode, top), args.output)
     return FAILURE if args.exit_code and not comparison.equal else SUCCESS

@@ -330,7 +330,9 @@ def flag_of(option: str) -> str:
 
 def add_output(parser: argparse.ArgumentParser, formats: Sequence[str], default: str, suffixes: Sequence[str]) -> None:
     """Add ``--format`` and ``--output``; each of ``suffixes`` stands for the format of that name."""
-    parser.add_argument("--format", choices=sorted(formats), help=f"default: {default}")
+    parser.add_argument(
+        "--format", choices=sorted(formats), help=f"with all rows; default: {default}, of at most 40 lines"
+    )
     parser.add_argument(
         "--output", metavar="FILE", help=f"write to FILE, in the format of its suffix: {', '.join(suffixes)}"
     )

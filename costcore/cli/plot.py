@@ -54,6 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--output", metavar="FILE", help=".csv, .svg, .png or .pdf; default: CSV on standard output")
     add_model_options(parser)
     add_frontend_switches(parser)
+    parser.set_defaults(all_rows=None)
     return parser
 
 

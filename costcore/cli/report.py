@@ -3,67 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import shlex
-import sys
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from datetime import date
-from functools import partial
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
 
 from costcore._version import __version__
-from costcore.analyses.analysis import View
-from costcore.analyses.registered import analyses, table_of_view
 from costcore.api.input_notation import parse_dims, parse_inputs, parse_shapes
 from costcore.cli.commands import commands, description
-from costcore.cli.models import check_model, record_needed, report_of
+from costcore.cli.models import check_model, report_of
 from costcore.cli.options import (
-    add_convention,
-    add_digits,
     add_frontend_switches,
-    add_fusion,
     add_model_options,
-    add_unit,
     command_parser,
-    format_of,
     model_forms,
-    names_in,
-    unit_of,
 )
-from costcore.cli.running import exit_code, print_message, run_command
+from costcore.cli.running import exit_code, run_command
+from costcore.cli.view_flags import add_table_options, add_view_options
+from costcore.cli.view_options import options_of_view, record_what_columns_need
+from costcore.cli.view_output import show_counted, show_fused, show_view
 from costcore.files import is_folder
-from costcore.import_paths import imported
-from costcore.ledger.caveats import MODES_WITH_REMARKS, remarks_on_mode
-from costcore.ledger.checks import check_depth, check_top
-from costcore.messages import did_you_mean, unknown
+from costcore.messages import did_you_mean
 from costcore.plugins import with_left_out
-from costcore.reports.data.table_of_report import PARTS, check_parts
-from costcore.reports.exports import by_suffix
-from costcore.reports.report import Report
-from costcore.tables.columns import (
-    GROUPS,
-    LAYERS,
-    REPORT,
-    SUMMARY,
-    TREE,
-    GroupColumns,
-    LayerColumns,
-    ReportColumns,
-    SummaryColumns,
-    TreeColumns,
-    choose,
-    with_quantities,
-)
-from costcore.tables.quantities import is_quantity, needed_options, quantity
-from costcore.tables.renderers import renderers
-from costcore.tables.result import Result, arranged
-from costcore.text.table import Column
-from costcore.text.targets import save_output
-from costcore.text.units import check_digits
-
-if TYPE_CHECKING:
-    from costcore.analyses.fusion.view import FusedView
 
 EPILOG = """examples:
   costcore model.onnx
@@ -79,175 +37,17 @@ exit codes: 0 success, 1 model error (with --strict also a partial or assumed re
 
 A target module:factory is Python code, which is imported and run. An .onnx file is only read."""
 
-TABLES = (".csv", ".md")
-"""The suffixes of ``--output`` that write the table of the view; those of the exports write the complete report."""
-
-
-DEFAULT_FORMAT, DEFAULT_UNIT, DEFAULT_DIGITS = "color", "autoaligned", 3
-
-
-class Shown(NamedTuple):
-    """A view of a report.
-
-    Attributes:
-        show: the function of the report that prints it.
-        columns: its columns by name.
-        column_sets: the class with its named column sets.
-    """
-
-    show: Callable[..., None]
-    columns: Mapping[str, Column]
-    column_sets: Any
-
-
-def _show_groups(fused: FusedView, **options: Any) -> None:
-    fused.show_report(**options)
-
-
-def _show_run(report: Report, *parts: str, ost: IO[str], mode: str, unit: Any, n_digits: Any, **options: Any) -> None:
-    report.table(*parts, **options).show(ost, mode, unit, n_digits)
-
-
-def _show_overview(report: Report, ost: IO[str], mode: str, **options: Any) -> None:
-    ost.write(f"{Result.to_markdown(report) if mode == 'md' else report}\n")
-
-
-OWN: Mapping[str, Shown] = {
-    "report": Shown(Report.show_report, REPORT, ReportColumns),
-    "summary": Shown(Report.show_summary_report, SUMMARY, SummaryColumns),
-    "layers": Shown(Report.show_layers, LAYERS, LayerColumns),
-    "tree": Shown(Report.show_tree, TREE, TreeColumns),
-    "by": Shown(Report.show_by, GROUPS, GroupColumns),
-    "run": Shown(_show_run, REPORT, ReportColumns),
-    "overview": Shown(_show_overview, {}, None),
-}
-"""The views of every report; analyses have further ones."""
-
-
-def _of_analyses() -> dict[str, View]:
-    """Return the views of analyses by name."""
-    return {each.name: each.view for each in analyses().values() if each.view is not None}
-
-
-def _shown(name: str) -> Shown:
-    """Return the view of that name."""
-    if name in OWN:
-        return OWN[name]
-    if name == "fused":
-        from costcore.analyses.fusion.group_rows import FUSED, FusedColumns
-
-        return Shown(_show_groups, FUSED, FusedColumns)
-    view = _of_analyses()[name]
-
-    def show_table(report: Report, ost: IO[str], mode: str, unit: Any, n_digits: Any, **options: Any) -> None:
-        table_of_view(report, name, options).write(ost, mode, unit, n_digits)
-
-    def show_result(report: Report, ost: IO[str], mode: str, unit: Any, n_digits: Any, **options: Any) -> None:
-        of_table = {key: options.pop(key, None) for key in ("columns", "sort", "top")}
-        arranged(report.analysis(name, **options), **of_table).show(ost, mode, unit, n_digits)
-
-    columns, column_sets = (imported(path) if path else None for path in (view.columns, view.column_sets))
-    return Shown(show_table if view.table else show_result, columns or {}, column_sets)
-
-
-OF_PARTS = ("report", "summary", "layers", "tree", "by", "run")
-"""The views whose rows are parts of the run: calls, groups of calls, modules."""
-
-COLUMNS_OF_VIEWS: Mapping[str, Sequence[str]] = {
-    "calls": ReportColumns.DEFAULT,
-    "summary": SummaryColumns.DEFAULT,
-    "layers": LayerColumns.DEFAULT,
-    "tree": TreeColumns.DEFAULT,
-}
-"""The columns that the flag of a view chooses beside ``--by``, which chooses the rows."""
-
-MODES_OF_OVERVIEW = ("color", "md", "table")
-"""The formats of an overview: Markdown, and the same text for both others."""
-
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
     parser = command_parser("costcore", "MODEL", description(), EPILOG)
     parser.add_argument("model", metavar="MODEL", help=model_forms())
     add_model_options(parser)
-    _add_view_options(parser)
-    _add_table_options(parser)
+    add_view_options(parser)
+    add_table_options(parser)
     parser.add_argument("--version", action="version", version=f"costcore {__version__}")
     add_frontend_switches(parser)
     return parser
-
-
-def _add_view_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the view of the report."""
-    view = parser.add_mutually_exclusive_group()
-    view.add_argument(
-        "--overview",
-        action="store_true",
-        help="the totals and the types of operators with the most FLOPs; the default in a terminal",
-    )
-    view.add_argument("--calls", action="store_true", help="one row per operator call; the default elsewhere")
-    view.add_argument("--summary", action="store_true", help="one row per type of operator")
-    view.add_argument("--layers", action="store_true", help="one row per operator call, in torchstat's format")
-    view.add_argument("--tree", action="store_true", help="the module hierarchy, one row per module")
-    for name, each in _of_analyses().items():
-        view.add_argument(_flag(name), action="store_true", help=each.help)
-    parser.add_argument(
-        "--by",
-        metavar="PARTS",
-        help=f"what the rows are: {', '.join(PARTS)}, or several keys (module,op); a view then chooses the columns",
-    )
-    parser.add_argument(
-        "--depth", type=int, metavar="N", help="maximum depth of --tree or of --by module; default: no limit"
-    )
-    for name, each in _of_analyses().items():
-        for flag, how in each.arguments.items():
-            parser.add_argument(flag, **{**how, "help": f"{_flag(name)}: {how['help']}"})
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-def _given(args: argparse.Namespace, view: View) -> dict[str, Any]:
-    """Return the options of a view that are given, by flag."""
-    values = {flag: getattr(args, flag.lstrip("-").replace("-", "_")) for flag in view.arguments}
-    return {flag: value for flag, value in values.items() if value is not None and value is not False}
-
-
-def _add_table_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the rows, columns, numbers and format of the view."""
-    parser.add_argument(
-        "--sort",
-        metavar="COLUMN",
-        help="sort by a column, numbers from the largest, text alphabetically; default: execution order; with --top "
-        "the first amount in --columns, else FLOPs",
-    )
-    parser.add_argument(
-        "--top", type=int, metavar="N", help="maximum number of rows (in --tree: per module); the others are summed"
-    )
-    parser.add_argument(
-        "--columns",
-        action="append",
-        metavar="NAMES",
-        help="quantities separated by commas, such as macs,flops@fvcore,bound_seconds@l4 (costcore.quantities() lists "
-        "them), or default, percent, all",
-    )
-    add_convention(parser)
-    add_fusion(parser)
-    add_unit(parser)
-    add_digits(parser, DEFAULT_DIGITS)
-    parser.add_argument(
-        "--format", choices=sorted(renderers()), help="default: a table, in color if the terminal supports it"
-    )
-    parser.add_argument(
-        "--output",
-        metavar="FILE",
-        help=f"write to FILE, in the format of its suffix: {', '.join(_suffixes())} "
-        "(.json, .html: the complete report)",
-    )
-    parser.add_argument(
-        "--strict", action="store_true", help="exit with 1 if a call is not counted, or if something is assumed"
-    )
 
 
 def main(argv: Sequence[str]) -> int:
@@ -261,12 +61,8 @@ def main(argv: Sequence[str]) -> int:
     return run_command(parser, argv, _report_model)
 
 
-def _suffixes() -> list[str]:
-    return [*by_suffix(), *TABLES]
-
-
 def _report_model(args: argparse.Namespace) -> int:
-    options = _options(args)
+    options = options_of_view(args)
     parse_inputs(args.input)
     parse_dims(args.dim)
     parse_shapes(args.shape)
@@ -275,264 +71,12 @@ def _report_model(args: argparse.Namespace) -> int:
         from costcore.analyses.conventions.catalog import needs_functions  # few runs have a convention
 
         args.spelled = needs_functions(args.convention)
-    _record_what_columns_need(args, options)
+    record_what_columns_need(args, options)
     report = report_of(args.model, args, is_alone=True)
     if args.fusion is not None:
-        _show_fused(report.fused(args.fusion), args, options)
+        show_fused(report.fused(args.fusion), args, options)
     elif args.convention is None:
-        _show(report, args, options)
+        show_view(report, args, options)
     else:
-        _show_counted(report, args, options)
+        show_counted(report, args, options)
     return exit_code(report.status, args.strict)
-
-
-def _options(args: argparse.Namespace) -> dict[str, Any]:
-    """Check the arguments for the output before a model is loaded, and return the options of the view.
-
-    Raises:
-        TypeError, ValueError: if an argument is invalid.
-    """
-    name = args.view = _view(args)
-    _check_flags(args, name)
-    keys = _keys(args) if name in ("by", "run") else []
-    options: dict[str, Any] = {"keys": keys, "top": args.top, "n_digits": args.digits, "unit": unit_of(args)}
-    view = _of_analyses().get(name)
-    if view is None or not view.order:
-        options["sort"] = args.sort
-    if name in ("tree", "by"):
-        options["depth"] = args.depth
-    if view is not None:
-        options |= {flag.lstrip("-").replace("-", "_"): value for flag, value in _given(args, view).items()}
-        options["top"] = view.top if args.top is None else args.top
-    beside = {**COLUMNS_OF_VIEWS, **{each: found.beside for each, found in _of_analyses().items()}}
-    if args.columns not in (None, ["default"]):
-        options["columns"] = _columns(args.columns, name)
-    elif args.by is not None and (chosen := next((each for each in beside if getattr(args, each)), None)):
-        options["columns"] = beside[chosen]
-    if args.top is not None and args.sort is None and name in (*OF_PARTS, "fused"):
-        options["sort"] = _usual_order(args, options.get("columns", ()))
-    return options
-
-
-def _usual_order(args: argparse.Namespace, columns: Sequence[str]) -> str:
-    """Return the column that the first rows are the largest by: the first amount of those asked for, else FLOPs."""
-    amounts = (name for name in columns if is_quantity(name) and quantity(name).is_number)
-    return next(amounts, "flops" if args.fusion is None else "mrw")
-
-
-def _keys(args: argparse.Namespace) -> list[str]:
-    return [key.strip() for key in args.by.split(",")]
-
-
-def _record_what_columns_need(args: argparse.Namespace, options: Mapping[str, Any]) -> None:
-    """Turn on what the quantities in the columns need of the run, if its frontend has it."""
-    names = [*options.get("columns", ()), *([] if args.sort is None else [args.sort])]
-    known = _shown(args.view).columns
-    needs = needed_options(name for name in names if name not in known and (known or is_quantity(name)))
-    needs |= analyses()[args.view].needs if args.view in _of_analyses() else {}
-    record_needed(args, needs, args.model)
-
-
-def _check_flags(args: argparse.Namespace, name: str) -> None:
-    """Check that every flag applies to the view of that name, and its value.
-
-    Raises:
-        TypeError, ValueError: if one does not.
-    """
-    views = _of_analyses()
-    for other, view in views.items():
-        if other != name and (given := [*_given(args, view)]):
-            raise ValueError(f"{given[0]} requires {_flag(other)}")
-    if args.by is not None:
-        _check_parts(args)
-    elif args.depth is not None and name != "tree":
-        raise ValueError("--depth requires --tree or --by module: rows of other views are not nested")
-    if args.fusion is not None and name in views and views[name].is_of_original:
-        raise ValueError(f"--fusion cannot be used with {_flag(name)}, which fusion does not change")
-    if name == "overview":
-        _check_flags_of_overview(args)
-    if args.sort is not None and name in views and views[name].order:
-        raise ValueError(f"--sort cannot be used with {_flag(name)}, {views[name].order}")
-    if args.sort is not None:
-        _check_columns(name, [args.sort])
-    check_depth(args.depth)
-    check_top(args.top)
-    check_digits(args.digits)
-    format_of(args, DEFAULT_FORMAT, _suffixes())
-
-
-def _check_parts(args: argparse.Namespace) -> None:
-    """Check the parts of ``--by``, and that the view has columns for them.
-
-    Raises:
-        ValueError: if one is unknown, or if the rows of the view are something else.
-    """
-    reasons = {"overview": "it shows totals and types; leave out one of them"}
-    for view, rows in {**reasons, **{name: each.rows for name, each in _of_analyses().items()}}.items():
-        if rows and getattr(args, view):
-            raise ValueError(f"{_flag(view)} cannot be used with --by: {rows}")
-    try:
-        check_parts(_keys(args), args.depth)
-    except ValueError as error:
-        raise ValueError(f"--by: {error}") from error
-
-
-def _check_columns(view: str, names: Sequence[str]) -> None:
-    """Check the names of columns of a view: rows that are parts of a run have all quantities.
-
-    Raises:
-        ValueError: if a name is unknown. A view that states no columns knows them when its result is there.
-    """
-    columns = _shown(view).columns
-    if view in OF_PARTS:
-        with_quantities(columns, names)
-    elif columns:
-        choose(columns, names)
-
-
-def _check_flags_of_overview(args: argparse.Namespace) -> None:
-    """Check that no option is given that changes a table.
-
-    Raises:
-        ValueError: if one is.
-    """
-    flags = ("columns", "sort", "top", "fusion", "convention", "output")
-    if given := [f"--{flag}" for flag in flags if getattr(args, flag) is not None]:
-        raise ValueError(f"{', '.join(given)} cannot be used with --overview")
-    if args.format not in (None, *MODES_OF_OVERVIEW):
-        raise ValueError(f"--overview: {unknown('format', args.format, MODES_OF_OVERVIEW)}")
-
-
-def _columns(texts: Sequence[str], view: str) -> list[str]:
-    """Return the names of the columns that ``--columns`` asks for.
-
-    Raises:
-        ValueError: if a name is unknown.
-    """
-    names, sets = names_in(texts), _shown(view).column_sets
-    if sets is None:
-        return names
-    percent = getattr(sets, "DEFAULT_AND_PERCENT", sets.DEFAULT)
-    by_name = {"default": sets.DEFAULT, "percent": percent, "all": sets.ALL}
-    columns = [*dict.fromkeys(column for name in names for column in by_name.get(name, [name]))]
-    _check_columns(view, columns)
-    return columns
-
-
-def _view(args: argparse.Namespace) -> str:
-    if args.by is not None:
-        return {"call": "report", "tree": "tree", "run": "run"}.get(args.by.strip(), "by")
-    names = ("overview", "summary", "layers", "tree", *_of_analyses())
-    for name in names:
-        if getattr(args, name):
-            return name
-    if args.calls or args.convention is not None:
-        return "report"
-    if args.fusion is not None:
-        return "fused"
-    is_plain = (args.unit, args.digits) == (DEFAULT_UNIT, DEFAULT_DIGITS) and not _has_table_options(args)
-    return "overview" if sys.stdout.isatty() and is_plain else "report"
-
-
-def _show(report: Report, args: argparse.Namespace, options: dict[str, Any], fused: FusedView | None = None) -> None:
-    """Write the report to standard output or to a file, and notes that it does not include to standard error.
-
-    Args:
-        report: the report.
-        args: the arguments of the command.
-        options: the options of the view.
-        fused: the view with this report, if its bytes are those after fusion.
-    """
-    keys, allocator = options.pop("keys"), options.pop("allocator", None)
-
-    def show(ost: IO[str], mode: str) -> None:
-        shown = fused if args.view == "fused" else report
-        _shown(args.view).show(shown, *keys, ost=ost, mode=mode, **options)
-
-    if args.output is None:
-        show(sys.stdout, args.format or DEFAULT_FORMAT)
-        sys.stdout.flush()
-    elif (suffix := Path(args.output).suffix) in TABLES:
-        save_output(partial(show, mode=suffix[1:]), args.output)
-    else:
-        further = [name for name in options.get("columns", ()) if is_quantity(name)]
-        columns = further
-        if fused is not None:
-            from costcore.analyses.fusion.group_rows import unfused
-
-            columns = [unfused(fused.original), *further]
-        export = by_suffix()[suffix].name
-        is_unnamed = export == "page" and not report.tree()["type"]  # a file, whose model has no class
-        header = {"made": made_by(args.argv, getattr(args, "usual", ""))} if export == "page" else {}
-        header |= {"title": Path(args.model).name} if is_unnamed else {}
-        report.export(export, args.output, columns=columns, **header)
-    if args.output is not None or args.format not in (None, *MODES_WITH_REMARKS):
-        said = remarks_on_mode(report.trace)
-        for remark in report.remarks:
-            if remark not in said:
-                print_message(remark)
-    if allocator is not None and report.memory is not None:
-        _show_below(report.memory.allocator(allocator).describe(), args)
-    for note in _notes(report):
-        print_message(f"note: {note}")
-
-
-def made_by(argv: Sequence[str], usual: str) -> str:
-    """Return the command line that writes a page, the usual inputs if it has none, and the date."""
-    inputs = [f"usual {usual}"] if usual else []
-    return " · ".join([shlex.join(["costcore", *argv]), *inputs, date.today().isoformat()])
-
-
-def _show_below(line: str, args: argparse.Namespace) -> None:
-    """Write a line below the table; to standard error if programs read the output."""
-    if args.output is None and args.format in (None, *MODES_WITH_REMARKS):
-        print(line)
-    else:
-        print_message(line)
-
-
-def _show_fused(fused: FusedView, args: argparse.Namespace, options: dict[str, Any]) -> None:
-    """Write a report with the bytes after fusion: its groups, or the table or file that the options ask for."""
-    if args.convention is not None:
-        _show_counted(fused.report, args, options)
-    else:
-        _show(fused.report, args, options, fused)
-    if args.view == "memory":
-        _show_below("the memory is that of a run without fusion", args)
-
-
-def _show_counted(report: Report, args: argparse.Namespace, options: dict[str, Any]) -> None:
-    """Write a report as a convention counts it: two lines, or the table that the options ask for."""
-    counted = report.under(args.convention)
-    if _asks_for_table(args):
-        described = counted.describe(options["unit"], args.digits)
-        _show(counted.report, args, options)
-        if args.view in (views := _of_analyses()) and views[args.view].without_flops:
-            _show_below(described, args)
-    else:
-        print(counted.describe(options["unit"], args.digits))
-        for note in _notes(report):
-            print_message(f"note: {note}")
-    for note in counted.notes:
-        print_message(f"note: {note}")
-
-
-def _asks_for_table(args: argparse.Namespace) -> bool:
-    """Return whether an option asks for a table: its rows, columns, format or file."""
-    return args.view != "report" or args.calls or _has_table_options(args)
-
-
-def _has_table_options(args: argparse.Namespace) -> bool:
-    """Return whether an option is for the rows, the columns, the format or the file of a table."""
-    given = (args.columns, args.sort, args.top, args.format, args.output)
-    return any(value is not None for value in given)
-
-
-def _notes(report: Report) -> list[str]:
-    """Return the notes of a report, with one line for all regrouped nodes, which can be hundreds of groups."""
-    groups = Counter(regrouping.op for regrouping in report.regrouped)
-    if groups.total() < 2:
-        return report.notes
-    counts = ", ".join(f"{op} {n}" for op, n in groups.most_common())
-    line = f"regrouped {groups.total()} groups of nodes: {counts}. To list the nodes, use --output report.json."
-    return [*report.trace.run.notes, line]

@@ -6,13 +6,15 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import IO
+from contextlib import redirect_stdout
+from typing import IO, cast
 
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.options import RESULT_FILES, format_of, parse_arguments
 from costcore.errors import CostError
 from costcore.tables.result import Result
 from costcore.text.escape import printable
+from costcore.text.screen import HEIGHT, Screen
 from costcore.text.targets import save, save_output
 
 MAX_MESSAGE_LENGTH = 10_000
@@ -46,10 +48,13 @@ def run_command(
 ) -> int:
     """Run the ``action`` of a command with its arguments and return its exit code; an error has no traceback."""
     args = parse_arguments(parser, argv)
+    screen = _screen(args)
     try:
-        code = action(args)
-        sys.stdout.flush()
-        return code
+        with redirect_stdout(screen):
+            try:
+                return action(args)
+            finally:
+                _finish(screen)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # avoids another error at exit
         return SUCCESS
@@ -67,6 +72,25 @@ def command(
     return lambda action: lambda argv: run_command(build_parser(), argv, action)
 
 
+def _screen(args: argparse.Namespace) -> IO[str]:
+    """Return what a command writes to: standard output if a format, a file or many rows are asked for, else a screen.
+
+    The default ``all_rows`` of a parser says how to see all of its output; None for output that programs read.
+    """
+    hint, many = getattr(args, "all_rows", "--format table"), (getattr(args, "top", None) or 0) > HEIGHT // 2
+    asked = many or any(getattr(args, name, None) for name in ("format", "output"))
+    if asked or hint is None:
+        return sys.stdout
+    return cast("IO[str]", Screen(sys.stdout, hint))
+
+
+def _finish(screen: IO[str]) -> None:
+    """Write what is left of the output."""
+    if isinstance(screen, Screen):
+        screen.finish()
+    screen.flush()
+
+
 def exit_code(status: str, is_strict: bool) -> int:
     """Return the exit code of a command that states a report of this status; a line says why it is a failure."""
     if not is_strict or status == "complete":
@@ -77,5 +101,6 @@ def exit_code(status: str, is_strict: bool) -> int:
 
 def print_message(text: str) -> None:
     """Print to standard error. Control characters, which may be in names of a model, are escaped."""
+    sys.stdout.flush()  # what was written before comes before
     shown = "\n".join(map(printable, text.split("\n")))
     print(shown if len(shown) <= MAX_MESSAGE_LENGTH else shown[: MAX_MESSAGE_LENGTH - 1] + "…", file=sys.stderr)

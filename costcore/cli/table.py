@@ -39,6 +39,7 @@ from costcore.studies.sweeps.sweep import variants
 from costcore.studies.sweeps.table import table
 from costcore.tables.quantities import is_quantity, numbers
 from costcore.tables.renderers import renderers
+from costcore.text.screen import Screen
 from costcore.text.units import check_digits
 
 EPILOG = """examples:
@@ -145,7 +146,7 @@ def _write(result: ModelTable, args: argparse.Namespace, mode: str, rows_file: s
         write_output(
             lambda out: shown.show(out, mode if rows_file is None else "table", unit_of(args), args.digits), path
         )
-    for row in result.failed if rows_file else ():
+    for row in result.failed if rows_file or isinstance(sys.stdout, Screen) else ():
         print_message(f"costcore: {row.label} failed: {row.status}")
     sys.stdout.flush()
     if args.scatter is not None:

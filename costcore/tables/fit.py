@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import IO, NamedTuple
 
 from costcore.tables.columns import is_default, matches
+from costcore.text.screen import Screen
 from costcore.text.table import Column, TextTable
 
 DROPPED_FIRST = (
@@ -41,6 +42,8 @@ class Fitted(NamedTuple):
 
 def terminal_width(stream: IO[str]) -> int | None:
     """Return the width of the terminal or notebook that a stream writes to (characters); None for a file or a pipe."""
+    if isinstance(stream, Screen):
+        return stream.width
     if type(stream).__module__.startswith("ipykernel."):
         return NOTEBOOK_WIDTH
     return shutil.get_terminal_size().columns if stream.isatty() else None
@@ -95,10 +98,10 @@ def order_of(names: Sequence[str], dropped_first: Iterable[str]) -> list[int]:
     return [names.index(name) for name in dropped_first if name in names[1:]]
 
 
-def remark_on(dropped: Iterable[str]) -> list[str]:
-    """Return the line that names the columns that were left out; empty if there are none."""
+def remark_on(dropped: Iterable[str], width: int) -> list[str]:
+    """Return the line that names the columns that were left out of lines of some width; empty if there are none."""
     names = ", ".join(dropped)
-    return [f"columns left out to fit the width of the terminal: {names}"] if names else []
+    return [f"columns left out to fit {width} characters: {names}"] if names else []
 
 
 def line_length(table: TextTable) -> int:

@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from costcore.text.screen import Screen
 from costcore.text.targets import Target, save, writable
 
 if TYPE_CHECKING:
@@ -69,10 +70,16 @@ class Result(ABC):
         Raises:
             TypeError, ValueError: if an argument is invalid.
         """
-        from costcore.tables.show import in_color
+        from costcore.tables.on_screen import write_answer
+        from costcore.tables.show import DRAWN, in_color
 
         stream = writable(ost or sys.stdout)
         mode = in_color(mode, stream)
+        # sentences of a subclass are its answer, if no table follows them
+        is_prose = type(self)._text is not Result._text and not any(t.rows and t.is_open for t in self._answer().tables)
+        if isinstance(stream, Screen) and mode in DRAWN and not is_prose:
+            write_answer(self._answer(), stream, mode, unit, n_digits)
+            return
         writers = {"md": self.to_markdown, "csv": self.to_csv, "json": self.to_json, "html": self.to_html}
         stream.write(writers[mode]() if mode in writers else f"{self._text(mode, unit, n_digits)}\n")
 

@@ -28,7 +28,7 @@ def in_terminal(
     if mode not in DRAWN or width is None:
         return table, []
     shown, dropped = fitted(table, width, order_of(keys, dropped_first))
-    return shown, remark_on(keys[i] for i in dropped)
+    return shown, remark_on((keys[i] for i in dropped), width)
 
 
 def one_stream(ost: IO[str] | None, dst: IO[str] | None) -> IO[str] | None:

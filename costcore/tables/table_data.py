@@ -10,8 +10,9 @@ from typing import IO, Any, TypeAlias, TypeVar
 from costcore.numbers.dims import is_symbolic
 from costcore.tables.arrange import in_order, limited
 from costcore.tables.columns import choose
-from costcore.tables.fit import DROPPED_FIRST, terminal_width
+from costcore.tables.fit import DROPPED_FIRST, fitted, order_of, remark_on, terminal_width
 from costcore.tables.quantity import NUMERIC
+from costcore.text.screen import Screen, wrapped
 from costcore.text.table import Column, TextTable
 from costcore.text.targets import writable
 from costcore.trace.run import FLOPS
@@ -23,6 +24,12 @@ AnyTable = TypeVar("AnyTable", bound="TableData")
 
 MOST_ROWS = 40
 """The maximum number of rows of a table that ``print`` and notebooks show; ``show`` and data formats have all rows."""
+
+FRAME = 7
+"""The lines of a table besides its rows: its borders, two lines of titles, and two lines that say what is left out."""
+
+FEWEST = 3
+"""The least number of rows that a table shows, however many lines are left."""
 
 SUMMED = ("flops", "bytes", "count", "seconds", "duration", "percent")
 """The kinds of columns whose values a row ``others`` sums."""
@@ -171,6 +178,9 @@ class TableData:
         from costcore.text.units import check_digits
 
         stream, left_out, asked = writable(ost or sys.stdout), list[str](), mode
+        if isinstance(stream, Screen) and asked in DRAWN:
+            self._write_on(stream, in_color(asked, stream), unit, check_digits(n_digits))
+            return
         is_notebook = asked is None and ost is None and in_notebook()
         mode = in_color(asked or ("table" if stream.isatty() or is_notebook else elsewhere), stream)
         table = self.text(unit, check_digits(n_digits), fixed=mode in DRAWN)
@@ -182,6 +192,47 @@ class TableData:
             keys = [column.key for column in self.columns]
             table, left_out = in_terminal(table, keys, mode, terminal_width(stream), self.dropped_first)
         stream.write(rendered(table, mode) + footer([*left_out, *self.remarks], mode))
+
+    def in_lines(self: AnyTable, n: int) -> AnyTable:
+        """Return the first rows, in ``n`` lines with the frame; of a tree, the upper levels that fit, if one does.
+
+        The title of the result says what is shown.
+        """
+        most = max(n - FRAME - (self.total is not None), FEWEST)
+        if len(self) <= most:
+            return self
+        depths = [int(row["depth"]) for row in self.rows] if self.is_tree else []
+        for depth in range(max(depths, default=0) - 1, 0, -1):
+            if sum(each <= depth for each in depths) <= most:
+                rows = [row for row, each in zip(self.rows, depths, strict=True) if each <= depth]
+                return self.part(rows, f"(levels 1 to {depth} of {max(depths)} below the model)")
+        title = self.title.partition(" (the first ")[0]
+        return self.part(self.rows[:most], f"{title} (the first {most} of {len(self.whole):,} rows)".strip())
+
+    def fitted(self, text: TextTable, width: int) -> tuple[TextTable, list[str]]:
+        """Return the text of this table in lines of ``width`` characters, and a line that names what was left out.
+
+        Columns that were chosen one by one are as wide as they are.
+        """
+        if self.dropped_first is None:
+            return text, []
+        keys = [column.key for column in self.columns]
+        first = order_of(keys, dict.fromkeys((*self.dropped_first, *DROPPED_FIRST)))
+        last = [i for i in range(len(keys) - 1, 0, -1) if i not in first]
+        shown, dropped = fitted(text, width, [*first, *last])
+        return shown, remark_on((keys[i] for i in dropped), width)
+
+    def _write_on(self, screen: Screen, mode: str, unit: str | None, n_digits: int | None) -> None:
+        """Write the table and its remarks in the lines of a screen that are left."""
+        from costcore.ledger.caveats import footer
+        from costcore.tables.renderers import rendered
+
+        remarks = [part for line in self.remarks for part in wrapped(line, screen.width)]
+        table = self.in_lines(screen.room - 1 - len(remarks))
+        text, left_out = table.fitted(table.text(unit, n_digits), screen.width)
+        screen.is_cut |= table is not self
+        title = [table.title] if table is not self else []
+        screen.write(rendered(text, mode) + footer([*title, *left_out, *self.remarks], mode))
 
     @property
     def _lines(self) -> list[Row]:

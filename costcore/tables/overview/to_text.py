@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from costcore.ledger.caveats import footer
 from costcore.tables.answer import Answer
-from costcore.tables.overview.figures import FigureText, figures_of
+from costcore.tables.overview.figures import figures_of
 from costcore.tables.renderers import rendered
 from costcore.text.escape import printable
 from costcore.text.table import TextTable
@@ -34,7 +34,7 @@ def to_text(
         for each in shown
         if each.is_open and each.rows
     ]
-    figures = _figures(figures_of(answer, unit, n_digits))
+    figures = figures_text(answer, unit, n_digits)
     blocks = [printable(answer.title), figures, *tables, "\n".join(map(printable, answer.remarks))]
     return "\n".join(filter(None, blocks))
 
@@ -44,7 +44,9 @@ def table_to_text(table: TextTable, mode: str, remarks: Sequence[str]) -> str:
     return (rendered(table, mode) + footer(remarks, mode)).rstrip("\n")
 
 
-def _figures(figures: Sequence[FigureText]) -> str:
+def figures_text(answer: Answer, unit: str | None = "auto", n_digits: int | None = None) -> str:
+    """Return one line per figure: title, value and note; arguments as for :func:`to_text`."""
+    figures = figures_of(answer, unit, n_digits)
     titles = max((len(title) for title, _, _ in figures), default=0)
     values = max((len(value) for _, value, note in figures if note), default=0)
     return "\n".join(

@@ -136,7 +136,7 @@ def test_the_rules_of_one(capsys):
 
 
 def test_explain(net, capsys):
-    assert main(["explain", net, f"{(MACS + 4 * OUT) / 1000:g}K", "--input", "1x3x10x10"]) == 0
+    assert main(["explain", net, f"{(MACS + 4 * OUT) / 1000:g}K", "--input", "1x3x10x10", "--format", "table"]) == 0
     first = capsys.readouterr().out.splitlines()[0]
     assert first == "24.8K is what thop 0.1.1 counts (also ptflops-modules, torchstat, ultralytics-thop): 24,800."
 
@@ -156,7 +156,7 @@ def test_explain_as_data(net, capsys):
 
 
 def test_nothing_explains_it(net, capsys):
-    assert main(["explain", net, "77.7T", "--input", "1x3x10x10"]) == 1
+    assert main(["explain", net, "77.7T", "--input", "1x3x10x10", "--format", "table"]) == 1
     assert "another network" in capsys.readouterr().out
 
 

@@ -27,7 +27,7 @@ def lines(text: str) -> list[str]:
 
 def test_a_run_is_stated_by_figures_and_tables(model, capsys):
     options = ["--tokens", "2e6", "--peak", "1e6", "--devices", "4", "--step-seconds", "0.0001", "--thresholds"]
-    assert main(["train", model, *options]) == 0
+    assert main(["train", model, *options, "--format", "table"]) == 0
     out = capsys.readouterr().out
     found = lines(out)
     assert "training 16 16 1x4" in found  # parameters, MACs per sample, input

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from costcore.cli.main import main
-from costcore.cli.report import made_by
+from costcore.cli.view_output import made_by
 from costcore.reports.html import to_html
 from tests.core.given_costs import dense, net, relu
 

@@ -1,0 +1,108 @@
+"""A screen: what a command writes to if no format is asked for, at most 40 lines as wide as the terminal."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import textwrap
+from typing import IO
+
+HEIGHT = 40
+"""The maximum number of lines."""
+
+WIDTH = 80
+"""The width of a pipe or a file (characters)."""
+
+NOT_TEXT = ("+", "|", "\x1b", "┏", "┃", "┡", "│", "└", "├", "╭", "╰")
+"""How lines of tables begin, which are not wrapped: the tables fit themselves, by :attr:`Screen.width`."""
+
+
+class Screen(io.TextIOBase):
+    """A stream of at most :data:`HEIGHT` lines, whose long sentences are wrapped.
+
+    Attributes:
+        width: characters per line: that of the terminal, or :data:`WIDTH`.
+        is_cut: whether a table has shown only some of its rows; :meth:`finish` then says how to see all.
+
+    Args:
+        stream: where the lines go.
+        hint: how to see all, ``--format table``.
+    """
+
+    def __init__(self, stream: IO[str], hint: str) -> None:
+        super().__init__()
+        self._stream, self._hint = stream, hint
+        self.width = shutil.get_terminal_size().columns if stream.isatty() else WIDTH
+        self.is_cut = False
+        self._begun, self._lines, self._written = "", list[str](), 0
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # a property of every text stream, a variable in typeshed
+        """The encoding of the stream."""
+        return getattr(self._stream, "encoding", None) or "utf-8"
+
+    def isatty(self) -> bool:
+        """Return whether the lines go to a terminal."""
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        """Return the descriptor of the stream."""
+        return self._stream.fileno()
+
+    @property
+    def room(self) -> int:
+        """How many lines are left."""
+        return HEIGHT - self._written - len(self._lines)
+
+    def write(self, text: str) -> int:
+        """Take in text, whose lines are written by :meth:`flush`."""
+        *lines, self._begun = f"{self._begun}{text}".split("\n")
+        self._lines += [part for line in lines for part in wrapped(line, self.width)]
+        return len(text)
+
+    def flush(self) -> None:
+        """Write the lines so far, except the last one that fits, whose place :meth:`finish` may need."""
+        self._write(HEIGHT - 1 - self._written)
+
+    def finish(self) -> None:
+        """Write the remaining lines, or one line that says how to see them."""
+        self._lines += wrapped(self._begun, self.width) if self._begun else []
+        hidden = len(self._lines) - self.room_after_hint()
+        if hidden > 0:
+            self._write(HEIGHT - 1 - self._written)
+            self._stream.write(f"… {len(self._lines)} more lines: {self._hint} shows all\n")
+        else:
+            self._write(len(self._lines))
+            if self.is_cut:
+                self._stream.write(f"… not all rows are shown: {self._hint} shows all\n")
+        self._stream.flush()
+
+    def room_after_hint(self) -> int:
+        """Return how many lines fit besides the hint, if a table needs it."""
+        return HEIGHT - self._written - self.is_cut
+
+    def _write(self, n: int) -> None:
+        shown = self._lines[: max(n, 0)]
+        self._stream.write("".join(f"{line}\n" for line in shown))
+        del self._lines[: len(shown)]
+        self._written += len(shown)
+        self._stream.flush()
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """Return a line of text in lines of ``width`` characters, the further ones below its first word.
+
+    Lines of tables, and words that are longer, stay whole.
+    """
+    if len(line) <= width or line.startswith(NOT_TEXT):
+        return [line]
+    start = len(line) - len(line.lstrip())
+    indent = " " * (start + 2)
+    return textwrap.wrap(
+        line[start:],
+        width,
+        initial_indent=line[:start],
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
