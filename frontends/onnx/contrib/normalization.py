@@ -46,24 +46,12 @@ SPECS: tuple[OperatorSpec, ...] = (
             )
         ],
     ),
-    channels_last(
-        "BatchNormalization",
-        "X scale B input_mean input_var",
-        RULES,
-        ROWS,
-        required=5,
-    ),
-    channels_last(
-        "InstanceNormalization",
-        "input scale B",
-        RULES,
-        ROWS,
-        required=3,
-    ),
-    channels_last(
-        "LRN",
-        "X",
-        RULES,
-        ROWS,
+    *(
+        channels_last(name, inputs, RULES, ROWS, required=len(inputs.split()))
+        for name, inputs in (
+            ("BatchNormalization", "X scale B input_mean input_var"),
+            ("InstanceNormalization", "input scale B"),
+            ("LRN", "X"),
+        )
     ),
 )

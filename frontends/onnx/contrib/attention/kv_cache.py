@@ -321,46 +321,37 @@ HEADS = Constraints(
 
 
 SPECS: tuple[OperatorSpec, ...] = (
-    OperatorSpec(
-        "MultiHeadAttention",
-        "query key value bias key_padding_mask attention_bias past_key past_value "
-        "past_sequence_length cache_indirection",
-        attributes="num_heads unidirectional",
-        constraints=HEADS,
-        infer=multi_head,
-        rows=[DECODER],
-    ),
-    OperatorSpec(
-        "DecoderMaskedMultiHeadAttention",
-        "query key value mask_index attention_bias past_key past_value past_sequence_length "
-        "beam_width cache_indirection bias",
-        attributes="num_heads past_present_share_buffer",
-        constraints=HEADS,
-        infer=multi_head,
-        rows=[DECODER],
-    ),
-    OperatorSpec(
-        "GroupQueryAttention",
-        "query key value past_key past_value seqlens_k total_sequence_length cos_cache sin_cache "
-        "position_ids attention_bias head_sink k_scale v_scale q_norm_weight k_norm_weight",
-        attributes="num_heads kv_num_heads do_rotary causal local_window_size",
-        infer=grouped,
-        rows=[DECODER],
-    ),
-    OperatorSpec(
-        "SparseAttention",
-        "query key value past_key past_value block_row_indices block_col_indices "
-        "total_sequence_length key_total_sequence_lengths cos_cache sin_cache",
-        attributes="num_heads kv_num_heads do_rotary",
-        infer=sparse,
-        rows=[DECODER],
-    ),
-    OperatorSpec(
-        "PackedMultiHeadAttention",
-        "query key value bias token_offset cumulative_sequence_length attention_bias",
-        attributes="num_heads",
-        infer=packed_multi_head,
-        rows=[DECODER],
+    *(
+        OperatorSpec(name, f"query key value {inputs}", 1, attributes, constraints, infer, [DECODER])
+        for name, inputs, attributes, constraints, infer in (
+            (
+                "MultiHeadAttention",
+                "bias key_padding_mask attention_bias past_key past_value past_sequence_length cache_indirection",
+                *("num_heads unidirectional", HEADS, multi_head),
+            ),
+            (
+                "DecoderMaskedMultiHeadAttention",
+                "mask_index attention_bias past_key past_value past_sequence_length beam_width cache_indirection bias",
+                *("num_heads past_present_share_buffer", HEADS, multi_head),
+            ),
+            (
+                "GroupQueryAttention",
+                "past_key past_value seqlens_k total_sequence_length cos_cache sin_cache position_ids attention_bias "
+                "head_sink k_scale v_scale q_norm_weight k_norm_weight",
+                *("num_heads kv_num_heads do_rotary causal local_window_size", None, grouped),
+            ),
+            (
+                "SparseAttention",
+                "past_key past_value block_row_indices block_col_indices total_sequence_length "
+                "key_total_sequence_lengths cos_cache sin_cache",
+                *("num_heads kv_num_heads do_rotary", None, sparse),
+            ),
+            (
+                "PackedMultiHeadAttention",
+                "bias token_offset cumulative_sequence_length attention_bias",
+                *("num_heads", None, packed_multi_head),
+            ),
+        )
     ),
     OperatorSpec(
         "PagedAttention",

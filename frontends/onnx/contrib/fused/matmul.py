@@ -42,21 +42,12 @@ SPECS: tuple[OperatorSpec, ...] = (
         infer=matmul,
         rows=[row("fused_matmul", MATRICES, {**SWAPPED, "activation": fused_with}, when=has_supported_activation)],
     ),
-    OperatorSpec(
-        "FusedGemm",
-        "A B C",
-        required=2,
-        attributes="transA transB",
-        infer=matmul,
-        rows=[FUSED_GEMM],
-    ),
-    OperatorSpec(
-        "GemmFloat8",
-        "A B C scaleA scaleB scaleY",
-        required=2,
-        attributes="transA transB dtype",
-        infer=matmul,
-        rows=[FUSED_GEMM],
+    *(
+        OperatorSpec(name, inputs, required=2, attributes=attributes, infer=matmul, rows=[FUSED_GEMM])
+        for name, inputs, attributes in (
+            ("FusedGemm", "A B C", "transA transB"),
+            ("GemmFloat8", "A B C scaleA scaleB scaleY", "transA transB dtype"),
+        )
     ),
     OperatorSpec(
         "GemmFastGelu",
