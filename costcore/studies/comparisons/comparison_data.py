@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 from costcore.errors import CostError
 from costcore.ledger.caveats import mode_of, n_assumptions, not_counted
 from costcore.ledger.module_paths import path_and_parents
-from costcore.numbers.dims import Dim
 from costcore.reports.data.report_data import ReportData
 from costcore.studies.comparisons.differences import COMPARED, Delta, Difference
 from costcore.studies.comparisons.kinds import Kind, in_words, kinds_of_change
@@ -132,7 +131,8 @@ class ComparisonData:
     @cached_property
     def data_movement(self) -> Delta:
         """Bytes read and written by calls without FLOPs: copies, transposes, slices, casts, lookups."""
-        return Delta(*(_data_movement(report.ledger.entries.values()) for report in (self.old, self.new)))
+        entries = (report.ledger.entries.values() for report in self._sides)
+        return Delta(*(sum(entry["mrw"] for entry in some if entry["flops"] == 0) for some in entries))
 
     @cached_property
     def memory(self) -> MemoryComparison | None:
@@ -206,10 +206,6 @@ class ComparisonData:
         memory = [f"peaks of memory are not compared: {without[0]} has none"] if len(without) == 1 else []
         tied = stored_again(self.old, self.new, self.names)
         return [*omitted * any(free), *assumptions, *options, *memory, *tied, *self.suggestions]
-
-
-def _data_movement(entries: Iterable[Mapping[str, Any]]) -> Dim:
-    return sum(entry["mrw"] for entry in entries if entry["flops"] == 0)
 
 
 def _by_module(report: ReportData, renamed: Mapping[str, str]) -> dict[str, dict[str, Any]]:

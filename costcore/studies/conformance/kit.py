@@ -96,7 +96,8 @@ def outcome(name: str, build: Builder) -> Outcome:
         return Outcome(name, "layer", DIFFERS if found else EQUAL, found)
     if name not in WHOLE:
         raise CostError(unknown("layer or network", name, [*LAYERS, *WHOLE]))
-    found = _of_network(WHOLE[name], build())
+    report = build()
+    found = _differences(WHOLE[name], {key: report.total_report[key] for key in ("macs", "n_params")}, report)
     return Outcome(name, "network", DIFFERS if found else EQUAL, found)
 
 
@@ -111,12 +112,8 @@ def _of_layer(case: Case, report: Report) -> str:
     return _differences(case, found, report)
 
 
-def _of_network(network: Network, report: Report) -> str:
-    """Return what differs from the totals of PyTorch; empty if nothing does."""
-    return _differences(network, {name: report.total_report[name] for name in ("macs", "n_params")}, report)
-
-
 def _differences(row: Case | Network, found: Mapping[str, object], report: Report) -> str:
+    """Return what differs from a row, of a network from the totals of PyTorch; empty if nothing does."""
     texts = [
         f"{name} {value} (expected {getattr(row, name)})"
         for name, value in found.items()

@@ -181,7 +181,9 @@ class _Search:
             on_lines: that memory, if all blocks of the stage that needs the most are to be captured.
         """
         try:
-            memory, rank, stage = max((self._stage(setup, *each) for each in self._stages(setup)), key=_first)
+            memory, rank, stage = max(
+                (self._stage(setup, *each) for each in self._stages(setup)), key=lambda stage: stage[0]
+            )
             if on_lines is not None:
                 memory, rank, stage = self._stage(setup, *stage, exactly=True)
             whole = self._ranks.of(setup, self._kinds)
@@ -231,10 +233,6 @@ class _Search:
             copies = mesh.dp * mesh.cp
             parts = [(copies, shared), (copies // mesh.ep, rank.expert_parameters)]
         return fsum(2 * (n - 1) / n * number for n, number in parts)
-
-
-def _first(stage: tuple[int, Rank, object]) -> int:
-    return stage[0]
 
 
 def _order(plan: Plan) -> tuple[float, int]:
