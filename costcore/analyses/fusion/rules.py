@@ -50,9 +50,9 @@ def pointwise(trace: Trace, graph: Graph) -> Partition:
 def with_products(partition: Partition, graph: Graph) -> Partition:
     """Merge element-wise groups into the product whose output they continue, one product each."""
     seen = set()
-    for position, node in enumerate(graph.nodes):
+    for position in range(len(graph.nodes)):
         cluster = partition.of[position]
-        if node.work.pattern in ALONE or cluster in seen:
+        if cluster in seen:
             continue
         seen.add(cluster)
         if not cluster.patterns <= SIMPLE:

@@ -195,6 +195,19 @@ def test_a_capacity_factor_is_hardware_flops_of_experts(mixtral):
     assert causes[1] == {**causes[0], "capacity": -padded}
 
 
+@NEEDS_JOINED_EXPERTS
+def test_rules_of_several_stages_add_up(mixtral):
+    ledger = TrainingLedger()
+    ledger.add("first", mixtral, steps=3)
+    ledger.add("second", mixtral, steps=4, padding_share=0.25)
+    for rule in ledger.rules:
+        if rule.flops is not None:
+            of_step = int(mixtral.under(rule.rule.convention).total)
+            padding = of_step * rule.rule.skips_padding
+            assert rule.flops == 7 * of_step - padding, rule.rule.convention
+            assert rule.causes.get("padding", 0) == -padding
+
+
 def test_tokens_are_those_of_ids_that_the_model_is_given():
     class TwoTables(nn.Module):  # looks up positions first, as Whisper and CLIP do
         def __init__(self):

@@ -10,7 +10,9 @@ from fractions import Fraction
 import pytest
 
 from costcore import CostError, Report
+from costcore.analyses.receptive_field.dependence import Digit, Path, normalized
 from costcore.analyses.receptive_field.fields import receptive_fields
+from costcore.analyses.receptive_field.periodic_map import IDENTITY
 from costcore.analyses.receptive_field.propagate import choose_source, follow, sources
 from costcore.ir import Layer, Tensor, prod
 from costcore.numbers.dims import is_symbolic
@@ -273,6 +275,38 @@ def test_norms_mix_what_they_take_the_mean_of(op, attributes, mixed):
     assert [axis for axis in range(4) if found[axis] != "1"] == list(mixed)
 
 
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((2, 4, 6, 8), (2, 3)), ((2, 4, 6, 8, 3), (2, 3, 4)), ((2, 4, 6), (1,)), ((2, 4), (1,)), ((5,), (0,))],
+)
+def test_axes_that_nothing_slides_along(shape, axes):
+    """Images have channels before their axes; sequences have their features last."""
+    graph = Graph(*shape)
+    graph.call("relu", [1], shape)
+    assert graph.fields().axes == axes
+
+
+def test_a_gather_by_constant_indices_keeps_the_other_axes():
+    graph = Graph(2, 4, 6)
+    graph.shapes[2] = (3, 5)
+    graph.call("gather", [1, 2], (2, 3, 5, 6), names=["x", "index"], axis=1)
+    graph.inputs = (1, 2)
+    at = 0 if sources(graph.trace)[0].identity == 1 else 1
+    fields = [receptive_fields(graph.trace, index=at, axes=[axis]).last for axis in (0, 2)]
+    assert [(str(field), field.axes) for field in fields] == [("1", (0,)), ("1", (3,))]
+    graph.shapes[3] = (3,)
+    graph.call("gather", [2, 1], (2, 4, 6, 5), names=["x", "index"], axis=0)
+    assert "depend on the input" in str(receptive_fields(graph.trace, index=at, axes=[0]).last)
+
+
+def test_positions_without_a_common_factor_stay():
+    """Digits of weight 6 and 2 count every second position; of 3 and 2 they do not."""
+    path = Path(IDENTITY, (Digit(0, 2, weight=6), Digit(1, 3, weight=2)))
+    assert [digit.weight for digit in normalized(path).digits] == [3, 1]
+    other = Path(IDENTITY, (Digit(0, 2, weight=3), Digit(1, 3, weight=2)))
+    assert normalized(other) == other
+
+
 def test_a_rotation_mixes_the_features_of_a_token():
     graph = Graph(1, 2, 6, 8)
     graph.call("rotary_embedding", [1], (1, 2, 6, 8))
@@ -415,6 +449,18 @@ def test_aligned_corners_are_bounded(size, new):
         assert high - low <= 2 + size // new
     assert field.bounded_by == "resize-1" and str(field).startswith("at most ")
     assert field.stride == (Fraction(size, new),)
+
+
+def test_aligned_corners_of_cubic_kernels_are_bounded():
+    """Four elements are around a sample, the aligned one is at most one away: no more than 6 + 8 / 16."""
+    graph = Graph(1, 1, 8)
+    graph.call("resize", [1], (1, 1, 16), mode="cubic", align_corners=True)
+    field = graph.fields(2).last
+    for o in range(16):
+        exact, rest = divmod(o * 7, 15)
+        low, high = field.maps[0](o)
+        assert low <= exact - (rest > 0) <= exact + 2 * (rest > 0) <= high
+        assert high - low <= 4
 
 
 def test_what_is_resized_along_other_axes_is_not_asked():

@@ -55,3 +55,10 @@ def test_tables(answer):
         ["second", "", "", 1, "", 96, 32, "", "", ""],
     ]
     assert rows(answer, "FLOPs per sample") == [[name, 96, 96, 96, 32] for name in ("first", "second")]
+
+
+def test_thresholds_are_listed_from_a_tenth_on():
+    """The lowest is 1e23; hardware FLOPs are 128 per sample, and 78,125 x 10^15 samples have 1e22."""
+    for tokens, is_listed in ((78_125 * 10**15, True), (78_125 * 10**15 - 1, False)):
+        found = answer_of(TrainingLedger(STEP, tokens=tokens)).tables
+        assert any(each.title.startswith("Thresholds") for each in found) == is_listed
