@@ -286,6 +286,17 @@ def test_axes_that_nothing_slides_along(shape, axes):
     assert graph.fields().axes == axes
 
 
+@pytest.mark.parametrize(("n", "more"), [(2, ""), (3, ""), (4, "and 1 more output"), (5, "and 2 more outputs")])
+def test_three_outputs_are_shown(n, more):
+    graph = Graph(1, 4, 16)
+    for _ in range(n):
+        graph.call("relu", [1], (1, 4, 16))
+    text = str(graph.fields(2))
+    assert sum(f"Output relu-{i + 1}" in text or f"output relu-{i + 1}" in text for i in range(n)) == min(n, 3)
+    assert (more in text) and ("more output" in text) == bool(more)
+    assert ("…" in repr(graph.fields(2))) == bool(more)
+
+
 def test_a_gather_by_constant_indices_keeps_the_other_axes():
     graph = Graph(2, 4, 6)
     graph.shapes[2] = (3, 5)

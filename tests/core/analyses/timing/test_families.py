@@ -62,6 +62,9 @@ def window(op, kernel, **more):
             (1, 3, 6),
         ),
         (call("softmax", {"x": (4, 64)}, (4, 64), {"axis": 1}), "softmax", (8, 3)),
+        # FLOPs and bytes, and no kernel: of all positions, along as many axes as x has behind its channels
+        (call("avg_pool", {"x": (2, 4, 16, 16)}, (2, 4, 1, 1)), "avg_pool", (3, 10, 0)),
+        (call("avg_pool", {"x": (2, 4, 16)}, (2, 4, 1)), "avg_pool 1d", (3, 10, 0)),
         (call("layer_norm", {"x": (4, 4, 16)}, (4, 4, 16), {"axis": (1, 2)}), "layer_norm", (8, 3)),
         (call("relu", {"x": (8,)}, (8,)), "relu", (3, 10)),
     ],

@@ -68,6 +68,14 @@ def test_equal_calls_of_a_run_are_their_median():
     found = calibration_of([run(), profiled(equal, times).trace], ["a", "b"], L4)
     assert found.calibration.points[-1].seconds == 7e-6
     assert found.conditions.noise == pytest.approx(2000 / 7000)  # of 2/7, 0 and 2/7 the middle one
+    pair = profiled(trace_of(scaled(4096), scaled(4096)), [5000, 7000]).trace
+    assert calibration_of([run(), pair], ["a", "b"], L4).conditions.noise == 0.0
+
+
+def test_the_units_are_those_of_the_device():
+    assert L4.units and of(run()).conditions.units == L4.units
+    unknown = calibration_of([run()], ["a"], replace(L4, units=None))
+    assert unknown.conditions.units == 0
 
 
 def test_calls_that_say_nothing_of_kernels_are_left_out():

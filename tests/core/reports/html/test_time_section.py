@@ -81,6 +81,15 @@ def test_the_page_contains_the_section_and_its_style_only_if_a_run_was_timed(tmp
     assert "roofline" not in plain
 
 
+def test_a_legend_has_rates_of_roofs_and_shares_of_the_time():
+    time = timed(dense("a", 1000), relu("b", 1000))
+    roofs = roofs_of(time)
+    named = dict(legend(time, roofs))
+    for name in {roof.binds for roof in roofs}:
+        assert named[name].startswith(f"{name} {next(roof.label for roof in roofs if roof.binds == name)}")
+    assert sum("of the time" in each for each in named.values()) == len({group.binds for group in time.groups})
+
+
 def test_hostile_names_stay_text():
     records = [html_reports.call("mul", "", 10, 5_000_000, 8, name=name) for name in html_reports.HOSTILE]
     section = time_section(html_reports.report(records).time(TOY))
