@@ -442,6 +442,8 @@ def test_arguments_that_are_refused(options, error, message):
         (lambda s: s.max_sequences(context=8), TypeError, "needs a device"),
         (lambda s: s.max_sequences("epyc-9654", context=8), CostError, "the memory of epyc-9654 is unknown"),
         (lambda s: s.max_sequences("l4", context=8, share=90), ValueError, "share must be a number above 0"),
+        (lambda s: s.max_sequences("l4", context=-1), ValueError, "context"),
+        (lambda s: s.max_sequences("l4", context=1.5), TypeError, "context"),
         (lambda s: s.speculative(s, drafts=2, acceptance=2), ValueError, "acceptance must be a probability"),
         (lambda s: s.decode().time("h10"), ValueError, "unknown device 'h10'"),
     ],
