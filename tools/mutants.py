@@ -343,12 +343,11 @@ class Record(NamedTuple):
         return cls(**json.loads((RECORDS / f"{area}.json").read_text(encoding="utf-8")))
 
     def tests(self, mutant: Mutant, most_seconds: float) -> list[str]:
-        """Return the tests that run a mutant, or else its file, or any of the area; those of fast files first."""
+        """Return the tests that run a mutant, its file if it is in no function; else all. Fast files are first."""
         file, first, last = mutant.place()
-        chosen: set[str] = set()
-        for lines in (range(first, last + 1), range(1, 1 << 20)):
-            running = {name for name, files in self.lines.items() if any(line in lines for line in files.get(file, ()))}
-            chosen = chosen or {name for name in self.seconds if not running.isdisjoint((name, name.split("::")[0]))}
+        lines = range(first, last + 1) if first else range(1, 1 << 20)
+        running = {name for name, files in self.lines.items() if any(line in lines for line in files.get(file, ()))}
+        chosen = {name for name in self.seconds if not running.isdisjoint((name, name.split("::")[0]))}
         chosen = chosen or {*self.seconds}
         least: dict[str, float] = {}
         for name in chosen:

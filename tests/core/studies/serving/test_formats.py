@@ -18,6 +18,15 @@ from costcore.studies.serving.formats import FORMATS, dtype_of, format_of
         ("q4_0", 4.5),  # 18 bytes for 32 weights
         ("q8_0", 8.5),  # 34 bytes for 32
         ("mxfp4", 4.25),  # 17 bytes for 32
+        ("mxfp6", 6.25),
+        ("mxfp8", 8.25),
+        ("int3", 3.125),
+        ("int2", 2.125),
+        ("q5_0", 5.5),
+        ("int8", 8),
+        ("fp16", 16),
+        ("bf16", 16),
+        ("fp32", 32),
         ("nvfp4", 4.5),  # 9 bytes for 16
         ("fp8", 8),
         ("bfloat16", 16),

@@ -10,6 +10,7 @@ import pytest
 
 from costcore import CostError, table
 from costcore.studies.sweeps.file_lock import locked
+from costcore.studies.sweeps.formats import JSON_LINES, read_lines
 
 from .conftest import ROOT
 
@@ -100,3 +101,11 @@ def test_a_disk_that_is_full_at_a_row_is_named(nets, tmp_path, monkeypatch, suff
     with pytest.raises(OSError, match=rf"rows\.{suffix} cannot be written: No space left on device"):
         rows_into(nets, tmp_path / f"rows.{suffix}")
     assert no_locks(tmp_path)
+
+
+@pytest.mark.parametrize("line", ["[]", "{}", '{"name": "b", "status": "complete", "failed": false}'])
+def test_a_line_that_is_no_row_is_named(tmp_path, line):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(f'{{"name": "a", "status": "complete", "failed": false, "key": "1"}}\n{line}\n')
+    with pytest.raises(CostError, match="does not contain rows that costcore wrote: line 2 is not a row"):
+        read_lines(path, JSON_LINES)

@@ -94,7 +94,7 @@ def test_a_model_that_cannot_be_unpickled_has_a_row(monkeypatch):
 
 def test_a_process_that_cannot_start_is_the_status_of_the_row(nets):
     (row,) = table([f"{nets}:small"], (2, 3), memory_limit=1).rows
-    assert row.status.startswith("no process could be started, the last one ended: ")
+    assert row.failed and row.status.startswith("no process could be started, the last one ended: ")
     assert row.status.endswith("(memory_limit=1 bytes)")
 
 
