@@ -1,19 +1,22 @@
-"""Count random small networks with every counter: python tools/differential.py --count 200 [--seed 0] [--tool thop].
+"""Count random small networks with every counter: python tools/differential.py --count 10000 [--seed 0] [--tool thop].
 
 A network is a chain of layers from a grammar. Each layer states its multiply-accumulates by hand, so that costcore
 itself is held to an answer that it did not compute. A number of another tool is *equal*, or *explained* by the rules of
 that tool (`report.under(tool)`), or *refused*, or *unexplained*: then layers are left out as long as the disagreement
-stays, and the rest is printed. The same seed draws the same networks.
+stays, and the rest is printed. The same seed draws the same networks. ``--output`` adds the counts to a JSON file, so
+that ranges of seeds may run one after the other.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import sys
 import time
 import warnings
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 
 import torch
@@ -26,17 +29,23 @@ sys.path[:0] = [str(ROOT), str(ROOT / "probes")]
 import costcore  # noqa: E402
 from costcore_probes.adapter import adapter  # noqa: E402 - found by the line above
 from costcore_probes.frameworks.pytorch import Fn  # noqa: E402
+from costcore_probes.worker import in_child  # noqa: E402
 
 CONVENTIONS = {
     "flop_counter_mode": "torch-cpu",
     "ptflops": "ptflops-aten",
     "ptflops_modules": "ptflops",
+    "torchscan": "torch-scan",
+    "calflops": "calflops-macs",
+    "deepspeed": "deepspeed-macs",
     "thop": "thop",
     "torchinfo": "torchinfo",
     "torchprofile": "torchprofile",
     "fvcore": "fvcore",
 }
 """By adapter, the convention of costcore that has the tool's rules."""
+ONE_IMAGE = ("ptflops_modules",)
+"""Tools that divide modules by the batch, as they assume it from how they are called: they are asked with one image."""
 
 
 def conv(x, r):
@@ -220,6 +229,8 @@ def count(drawn):
 
 def verdict(name, drawn, report=None):
     """Return what a tool makes of a network, and its numbers."""
+    if name in ONE_IMAGE and drawn[0] > 1:
+        drawn, report = (1, *drawn[1:]), None
     module, x, macs, _ = make(drawn)
     report = report or count(drawn)
     if name == "costcore":
@@ -227,10 +238,17 @@ def verdict(name, drawn, report=None):
         return ("equal" if found == macs and report.status == "complete" else "unexplained"), found, macs
     tool = adapter(name)
     expected = tool.unit.get("macs", 1) * macs
-    try:
-        found = tool.counts["macs"]("torch", (module, (x,))).value
-    except Exception as error:  # whatever a tool raises is its answer
-        return "refused", type(error).__name__, expected
+
+    def ask():
+        try:
+            return {"value": tool.counts["macs"]("torch", (module, (x,))).value}
+        except Exception as error:  # whatever a tool raises is its answer
+            return {"error": type(error).__name__}
+
+    reply = in_child(ask, 60) if tool.isolated else ask()
+    if "error" in reply:
+        return "refused", reply["error"], expected
+    found = reply["value"]
     if found == expected:
         return "equal", found, expected
     rule = report.under(CONVENTIONS[name]).total
@@ -247,6 +265,19 @@ def minimized(name, drawn):
     return (*head, spec)
 
 
+def add(file, seed, done, counts, kinds, examples):
+    """Add the counts of ``done`` networks from ``seed`` to a file: by tool and verdict, and by unexplained kind."""
+    data = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"tools": {}, "unexplained": {}}
+    for name, found in counts.items():
+        own = data["tools"].setdefault(name, {"seeds": [], "verdicts": {}})
+        own["seeds"].append([seed, seed + done])
+        own["verdicts"] = dict(sorted((Counter(own["verdicts"]) + found).items()))
+    for kind, number in kinds.items():
+        own = data["unexplained"].setdefault(kind, {"networks": 0, "example": examples[kind]})
+        own["networks"] += number
+    file.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
 def main(arguments=None):
     """Count networks; return 1 if costcore differs from a count by hand."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -254,12 +285,16 @@ def main(arguments=None):
     parser.add_argument("--seed", type=int, default=0, help="the seed of the first network; the next have the next")
     parser.add_argument("--tool", action="append", choices=["costcore", *CONVENTIONS])
     parser.add_argument("--seconds", type=float, default=480, help="stop after this time")
+    parser.add_argument("--output", type=Path, help="a JSON file, to whose counts these are added")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     tools = options.tool or ["costcore", *CONVENTIONS]
+    for name in tools:  # before any fork, which would import them again
+        import_module(adapter(name).package.replace("-", "_"))
     counts = {name: Counter() for name in tools}
     kinds = Counter()
+    examples = {}
     begin, done = time.perf_counter(), 0
     for seed in range(options.seed, options.seed + options.count):
         if time.perf_counter() - begin > options.seconds:
@@ -275,16 +310,16 @@ def main(arguments=None):
                 _, found, expected = verdict(name, less)
                 kind = f"{name}: {', '.join(make(less)[3])}"
                 kinds[kind] += 1
-                if kinds[kind] == 1:
-                    print(
-                        f"seed {seed}, {kind}: says {found}, expected {expected}\n  {make(less)[0]}\n  {less}",
-                        flush=True,
-                    )
+                if kind not in examples:
+                    examples[kind] = f"seed {seed}: says {found}, expected {expected}"
+                    print(f"{examples[kind]}, {kind}\n  {make(less)[0]}\n  {less}", flush=True)
     print(f"{done} networks from seed {options.seed} in {time.perf_counter() - begin:.0f} s")
     for name, found in counts.items():
         print(f"{name:18}", ", ".join(f"{what} {number}" for what, number in sorted(found.items())))
     for kind, number in kinds.most_common():
         print(f"unexplained {number:4} {kind}")
+    if options.output:
+        add(options.output, options.seed, done, counts, kinds, examples)
     return int(counts.get("costcore", Counter())["unexplained"] > 0)
 
 

@@ -17,6 +17,8 @@ import signal
 import sys
 import time
 import warnings
+from collections.abc import Callable
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TextIO
 
@@ -24,7 +26,7 @@ from .adapter import Adapter, adapter
 from .catalogue import find
 from .frameworks import MODULES, build
 
-__all__ = ["answer", "main"]
+__all__ = ["answer", "in_child", "main"]
 
 
 def answer(tool: Adapter, probe: str, format: str) -> dict[str, Any]:
@@ -52,15 +54,15 @@ def _versions(tool: Adapter) -> dict[str, str]:
     return found
 
 
-def _in_child(tool: Adapter, question: dict[str, str], timeout: float) -> dict[str, Any]:
-    """Answer in a forked process, which is stopped after ``timeout`` seconds."""
+def in_child(reply: Callable[[], dict[str, Any]], timeout: float) -> dict[str, Any]:
+    """Return what ``reply`` returns in a forked process, which is stopped after ``timeout`` seconds."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         os.close(reader)
         status = 1
         try:
-            os.write(writer, json.dumps(answer(tool, question["probe"], question["format"])).encode())
+            os.write(writer, json.dumps(reply()).encode())
             status = 0
         finally:
             os._exit(status)
@@ -80,12 +82,12 @@ def _stop(*_: object) -> None:
     raise TimeoutError
 
 
-def _here(tool: Adapter, question: dict[str, str], timeout: float) -> dict[str, Any]:
-    """Answer in this process; what Python runs is interrupted after ``timeout`` seconds."""
+def _here(reply: Callable[[], dict[str, Any]], timeout: float) -> dict[str, Any]:
+    """Return what ``reply`` returns in this process; what Python runs is interrupted after ``timeout`` seconds."""
     signal.signal(signal.SIGALRM, _stop)
     signal.setitimer(signal.ITIMER_REAL, timeout)
     try:
-        found = answer(tool, question["probe"], question["format"])
+        found = reply()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
     return {"error": f"no answer in {timeout:g} seconds"} if found.get("error") == "TimeoutError: " else found
@@ -115,9 +117,11 @@ def main(tool_name: str, timeout: str, stdin: TextIO = sys.stdin) -> None:
         print(json.dumps({"versions": versions, "error": f"{type(error).__name__}: {error}"}), file=out, flush=True)
         return
     print(json.dumps({"versions": versions}), file=out, flush=True)
-    ask = _in_child if tool.isolated else _here
+    ask = in_child if tool.isolated else _here
     for line in stdin:
-        print(json.dumps(ask(tool, json.loads(line), float(timeout))), file=out, flush=True)
+        question = json.loads(line)
+        reply = partial(answer, tool, question["probe"], question["format"])
+        print(json.dumps(ask(reply, float(timeout))), file=out, flush=True)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 
@@ -16,6 +17,10 @@ from costcore_probes.runner import PACKAGES, ask
 
 def tool(count):
     return Adapter(name="made", package="pytest", declares="", cites="", counts={"macs": count}, framework="pytest")
+
+
+def reply(count):
+    return partial(worker.answer, tool(count), "conv.plain", "torch")
 
 
 @pytest.fixture
@@ -44,15 +49,13 @@ def test_what_a_tool_raises_is_its_answer(built):
     ids=["slow", "crash"],
 )
 def test_a_process_that_does_not_answer(built, count, error):
-    found = worker._in_child(tool(count), {"probe": "conv.plain", "format": "torch"}, 0.2)
+    found = worker.in_child(reply(count), 0.2)
     assert found["error"] == error
 
 
 def test_a_tool_that_leaves_nothing_behind_is_asked_in_one_process_and_stopped_too(built):
-    asked = {"probe": "conv.plain", "format": "torch"}
-    slow = tool(lambda format, net: time.sleep(60))
-    assert worker._here(slow, asked, 0.2)["error"] == "no answer in 0.2 seconds"
-    assert worker._here(tool(lambda format, net: Figure(7)), asked, 10)["value"] == 7
+    assert worker._here(reply(lambda format, net: time.sleep(60)), 0.2)["error"] == "no answer in 0.2 seconds"
+    assert worker._here(reply(lambda format, net: Figure(7)), 10)["value"] == 7
 
 
 def test_probes_behind_a_crash_are_errors(monkeypatch):
@@ -70,8 +73,7 @@ def test_a_tool_that_changes_its_process_does_not_change_the_next(built):
         calls.append(1)
         return Figure(len(calls))
 
-    asked = {"probe": "conv.plain", "format": "torch"}
-    assert [worker._in_child(tool(count), asked, 10)["value"] for _ in range(2)] == [1, 1]
+    assert [worker.in_child(reply(count), 10)["value"] for _ in range(2)] == [1, 1]
 
 
 PROTOCOL = """

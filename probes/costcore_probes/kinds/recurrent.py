@@ -130,6 +130,19 @@ PROBES = [
         tags=TAGS,
     ),
     Probe(
+        "recurrent.gru_transposed",
+        "nn.GRU(4, 5, batch_first=True) with both biases on a transpose of (1, 4, 6), not contiguous",
+        "macs",
+        "6 steps * 3 gates * 5 * (4 inputs + 5 state)",
+        lambda: recurrent(6, 1, 3, 4, 5),
+        torch=lambda b: (
+            b.Fn(lambda self, x: self.layer(x.transpose(1, 2))[0], layer=b.nn.GRU(4, 5, batch_first=True)),
+            (b.x(1, 4, 6),),
+        ),
+        extras={"bias": 6 * 30},
+        tags=TAGS,
+    ),
+    Probe(
         "recurrent.gru_layers",
         "nn.GRU(5, 4, num_layers=2, bidirectional=True, bias=False) on 6 steps",
         "macs",
@@ -239,6 +252,7 @@ ADDS = {
     "gru": 48 * 7,
     "gru_layers": 96 * 7,
     "gru_cell_loop": 60 * 7,
+    "gru_transposed": 30 * 13,
     "rnn": 40,
     "rnn_relu": 40,
     "rnn_cell": 12,
