@@ -200,3 +200,41 @@ def test_strings_are_named_where_they_count_as_nothing(dtype, nbytes, is_named):
     lives = lives_of(Trace((CallCost(call, None),), Run().recording(returned=(2,))))
     assert any("strings count as 0 bytes" in note for note in lives.notes) is is_named
     assert [block.nbytes for block in lives.blocks] == [4, nbytes]
+
+
+def placed_by_definition(lives, order):
+    """Return the extent if every block gets the lowest offset that no placed block has while both live."""
+    offsets = {}
+    for i in order:
+        others = [
+            range(offset, offset + lives[j].nbytes)
+            for j, offset in offsets.items()
+            if lives[j].born <= lives[i].dies and lives[i].born <= lives[j].dies
+        ]
+        offset = 0
+        while any(offset < other.stop and other.start < offset + lives[i].nbytes for other in others):
+            offset += 1
+        offsets[i] = offset if lives[i].nbytes else 0
+    return max(offset + lives[i].nbytes for i, offset in offsets.items())
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_strategy_places_by_its_definition(seed):
+    random = Random(seed)
+    lives = [Life(random.randrange(5), born := random.randrange(8), born + random.randrange(4)) for _ in range(9)]
+    met = [
+        sum(
+            i != j and bool(a.nbytes and b.nbytes) and a.born <= b.dies and b.born <= a.dies
+            for j, b in enumerate(lives)
+        )
+        for i, a in enumerate(lives)
+    ]
+    keys = {
+        "size": lambda i: (-lives[i].nbytes, lives[i].born, i),
+        "conflicts": lambda i: (-met[i], -lives[i].nbytes, lives[i].born, i),
+        "birth": lambda i: (lives[i].born, -lives[i].nbytes, i),
+    }
+    expected = {name: placed_by_definition(lives, sorted(range(9), key=key)) for name, key in keys.items()}
+    found = plan(lives, 1)
+    assert found.sizes == expected
+    assert found.size == min(expected.values()) == expected[found.strategy]

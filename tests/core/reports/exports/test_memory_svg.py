@@ -46,6 +46,18 @@ def test_names_of_phases_are_text():
     assert "<script" not in text and "<img" not in text
 
 
+def test_phases_are_as_wide_as_their_calls():
+    """Two of four calls, then one and one: lines at 50 % and 75 %, names in the middle, the peak in the first call."""
+    phases = ("forward", "forward", "backward", "optimizer")
+    calls = [html_reports.call("relu", "", 1, 1, 1, phase=phase, name=f"{i}") for i, phase in enumerate(phases)]
+    memory = MemoryLedger((Block(1, 8, "temporary", 1, None, 0, (2,), "float32"),), (0,))
+    root = ElementTree.fromstring(html_reports.report(calls, memory=memory).to_memory_svg())
+    lines = [(each.get("class"), each.get("x1")) for each in root.iter(f"{SVG}line") if each.get("class") != "grid"]
+    assert lines == [("phase", "50%"), ("phase", "75%"), ("peak", "12.5%")]
+    names = {each.text: each.get("x") for each in root.iter(f"{SVG}text")}
+    assert [names[name] for name in ("forward", "backward", "optimizer")] == ["25%", "62.5%", "87.5%"]
+
+
 @pytest.mark.parametrize(
     ("memory", "message"), [(None, "was not recorded. Pass memory=True"), (MemoryLedger(), "alive")]
 )

@@ -57,6 +57,13 @@ def test_tables(answer):
     assert rows(answer, "FLOPs per sample") == [[name, 96, 96, 96, 32] for name in ("first", "second")]
 
 
+def test_flops_per_sample_are_those_of_the_micro_batch():
+    ledger = TrainingLedger(STEP, batch=2)
+    found = answer_of(ledger)
+    assert rows(found, "Stages") == [["training", 2, 48, 96, 128]]
+    assert rows(found, "FLOPs per sample") == [["training", 48, 48, 48, 16]]
+
+
 def test_thresholds_are_listed_from_a_tenth_on():
     """The lowest is 1e23; hardware FLOPs are 128 per sample, and 78,125 x 10^15 samples have 1e22."""
     for tokens, is_listed in ((78_125 * 10**15, True), (78_125 * 10**15 - 1, False)):

@@ -31,6 +31,17 @@ def test_parameters_of_idle_experts_are_found_in_the_forward_pass_alone():
     assert step.parameters.active == step.parameters.total - 45
 
 
+def test_no_expert_is_idle_if_tokens_choose_all():
+    """Two tokens, each sent to all of four experts of 3 x 5."""
+    recorder = Recorder()
+    weight = recorder.parameter(4 * 3 * 5)
+    layer = Layer("grouped_matmul", {"x": Tensor((8, 3)), "w": Tensor((4, 3, 5), role="param")}, [Tensor((8, 5))])
+    call = Call(recorder.intern(layer), "mm", inputs=(50, weight), outputs=(51,), parameters=(weight,))
+    recorder.record(call, Cost(Operations(fma=120), 0, 0, {}, 120))
+    step = Step(make_report(recorder, CustomCalculators(), True, "framework"), Packing(), tokens=2)
+    assert (step.idle_expert_parameters, step.parameters.active) == (0, 60)
+
+
 @pytest.mark.parametrize("lead", [(), (2,), (2, 3), (2, 3, 5)])
 def test_scores_are_attention_in_the_last_two_axes(lead):
     """Scores of 6 queries and 6 keys of 4 features, with a softmax in their module: 21 of 36 pairs are causal."""
