@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from costcore.analyses.memory import arena as planner
 from costcore.analyses.memory.arena import Life, plan
 from costcore.analyses.memory.arena_report import Arena
 from costcore.analyses.memory.liveness import lives_of
@@ -238,3 +239,14 @@ def test_every_strategy_places_by_its_definition(seed):
     found = plan(lives, 1)
     assert found.sizes == expected
     assert found.size == min(expected.values()) == expected[found.strategy]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_only_birth_is_tried_with_too_many_conflicts(monkeypatch, seed):
+    """Pairs of blocks that live at the same time are counted, those without bytes too."""
+    random = Random(seed)
+    lives = [Life(random.randrange(5), born := random.randrange(8), born + random.randrange(4)) for _ in range(9)]
+    pairs = sum(a.born <= b.dies and b.born <= a.dies for a, b in combinations(lives, 2))
+    for most, strategies in ((pairs, {"size", "conflicts", "birth"}), (pairs - 1, {"birth"})):
+        monkeypatch.setattr(planner, "MOST_CONFLICTS", most)
+        assert set(plan(lives, 1).sizes) == strategies

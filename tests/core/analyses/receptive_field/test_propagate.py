@@ -318,6 +318,23 @@ def test_positions_without_a_common_factor_stay():
     assert normalized(other) == other
 
 
+@pytest.mark.parametrize(
+    ("op", "settings", "out", "expected"),
+    [
+        ("crelu", {}, (2, 12, 8), ["1", "unknown", "1"]),  # both signs are joined along channels
+        ("crelu", {"axis": 2}, (2, 6, 16), ["1", "1", "unknown"]),
+        ("glu", {}, (2, 6, 4), ["1", "1", "unknown"]),
+        ("multi_head_attention", {"names": ["q"], "heads": 2}, (2, 6, 8), ["1", "1, global", "global"]),
+        ("transformer_encoder_layer", {"heads": 2}, (2, 6, 8), ["1", "1, global", "global"]),
+    ],
+)
+def test_axes_that_are_mixed_or_joined(op, settings, out, expected):
+    graph = Graph(2, 6, 8)
+    graph.call(op, [1], out, **settings)
+    for axis, text in enumerate(expected):
+        assert str(graph.fields(axis).last).startswith(text)
+
+
 def test_a_rotation_mixes_the_features_of_a_token():
     graph = Graph(1, 2, 6, 8)
     graph.call("rotary_embedding", [1], (1, 2, 6, 8))

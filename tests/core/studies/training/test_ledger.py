@@ -136,3 +136,9 @@ def test_stages_that_were_measured_take_as_long_as_measured():
 def test_a_report_of_an_inference_is_not_a_training_step():
     with pytest.raises(CostError, match="training: the report has no backward pass"):
         TrainingLedger(net(dense("a")))
+
+
+@pytest.mark.parametrize(("mfu", "error"), [(0, ValueError), (-0.5, ValueError), (1.5, ValueError), ("0.4", TypeError)])
+def test_a_utilization_is_a_share(mfu, error):
+    with pytest.raises(error, match="mfu"):
+        TrainingLedger(STEP, peak=1000).days(mfu=mfu)
