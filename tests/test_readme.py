@@ -33,6 +33,14 @@ def test_the_readme_is_read_in_five_minutes():
     )  # without the targets of links
 
 
+def test_links_are_named_as_their_pages():
+    links = re.findall(r"\[([^\]]+)\]\(((?:docs|plugins)/[\w/-]+\.md)\)", README.read_text(encoding="utf-8"))
+    titles = {path: (README.parent / path).read_text(encoding="utf-8").splitlines()[0] for _, path in links}
+    named = [(f"# {' '.join(name.split())}", titles[path]) for name, path in links]
+    assert len(links) > 20
+    assert not [(name, title) for name, title in named if name not in (title, title.partition(":")[0])]
+
+
 def test_the_first_example_needs_what_its_install_brings():
     """The extra ``torch`` installs no other library."""
     first = examples(README.read_text(encoding="utf-8"))[0]

@@ -487,6 +487,14 @@ def test_names_of_modules_have_room_on_a_phone(phone, shown):
     assert cards[0].rect["y"] == cards[1].rect["y"] < cards[2].rect["y"]  # two in a row
 
 
+def test_flops_are_beside_the_names_on_a_phone(phone, shown):
+    browser = shown(deep())
+    titles = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#table th")]
+    assert titles[:2] == ["Module or call", "FLOPs"]
+    second = browser.find_elements(By.CSS_SELECTOR, "#table th")[1].rect
+    assert second["x"] + second["width"] <= 390
+
+
 @pytest.mark.parametrize("unit", ["FLOPs", "MACs (fvcore)", "bit operations (bops)"])
 def test_titles_of_columns_are_not_cut_off(shown, unit):
     calls = [html_reports.call("linear", "fc", 600, 100, 20)]

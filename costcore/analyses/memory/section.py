@@ -14,13 +14,12 @@ from costcore.tables.html import bytes_card, text
 from costcore.tables.html_table import table_of
 from costcore.tables.tabulate import tabulate
 from costcore.text.amounts import exact, readable
+from costcore.text.table import Column
 
 UNFUSED = "The memory is that of a run without fusion."
 
 MOST_BLOCKS = 100
 """The maximum number of blocks in the table; one row sums the others."""
-
-COLUMNS = (*MemoryColumns.DEFAULT, "born", "dies")
 
 
 def memory_section(report: Analyzed) -> str:
@@ -82,7 +81,8 @@ def _figure(memory: Memory, columns: Sequence[Moment], report: Analyzed) -> str:
 
 def _blocks(memory: Memory) -> str:
     """Return the table of the blocks that are alive at the peak, sums by kind, and the total."""
-    table = tabulate(choose(BLOCKS, COLUMNS), memory_rows(memory, MOST_BLOCKS, with_module=True), "auto", 3, fixed=True)
+    columns = [*choose(BLOCKS, MemoryColumns.DEFAULT), Column("dies", "Freed by")]
+    table = tabulate(columns, memory_rows(memory, MOST_BLOCKS, with_module=True), "auto", 3, fixed=True)
     return (
         "<h3>Alive at the peak</h3><div class='scroll' tabindex='0' role='group' aria-label='Alive at the peak'>"
         f"{table_of(table)}</div>"

@@ -1,6 +1,7 @@
 // The scatter plot: FLOPs as peaks count them against bytes of every call. All dots of one color are one SVG path, which draws fast.
 
 const MARGIN = { left: 64, right: 36, top: 14, bottom: 44 };
+const NARROW = 400; // the width of a plot in which only every other line of an intensity has a label
 const ZERO_HEIGHT = 34; // of the row of calls without FLOPs, which a logarithmic axis does not have
 const LABEL_WIDTH = 64; // of the axis of bytes
 const MANY_DOTS = 1500; // more dots are drawn smaller
@@ -135,6 +136,8 @@ function drawIntensityLine(svg, { x, y }, power) {
   if (to < 3 * from) return;
   const [ax, ay, bx, by] = [x(from), y(from * intensity), x(to), y(to * intensity)];
   svg.append(makeSvg("path", { class: "intensity", d: `M${ax} ${ay}L${bx} ${by}` }));
+  const isNarrow = x.range()[1] - x.range()[0] < NARROW;
+  if (isNarrow && power % 2) return; // the labels of steep lines would cover each other and the dots
   const angle = (Math.atan2(by - ay, bx - ax) * 180) / Math.PI;
   const transform = `rotate(${angle} ${bx} ${by})`;
   const at = { class: "label", x: bx - 6, y: by - 4, "text-anchor": "end", transform };

@@ -5,12 +5,18 @@ const EXTRA_ROWS = 8; // above and below the rows in view
 const NUMBER_WIDTH = HAS_FORMULAS ? 190 : report.added.length || report.measured ? 104 : 118; // these have a column more
 const TITLE_LETTER = 8; // the width of a letter of a title, which breaks between words
 
+const IS_PHONE = matchMedia("(max-width: 600px)").matches; // where FLOPs follow the names; details have type and shape
+
 const COLUMNS = [
   { key: "name", title: "Module or call", kind: "text" },
-  { key: "type", title: "Type", kind: "text", width: 160 },
-  { key: "shape", title: "Output shape", kind: "text", width: HAS_FORMULAS ? 200 : 150 },
-  ...report.added.filter(({ kind }) => kind === "text"),
-  { key: "n_params", title: "Parameters", kind: "flops" },
+  ...(IS_PHONE
+    ? []
+    : [
+        { key: "type", title: "Type", kind: "text", width: 160 },
+        { key: "shape", title: "Output shape", kind: "text", width: HAS_FORMULAS ? 200 : 150 },
+        ...report.added.filter(({ kind }) => kind === "text"),
+        { key: "n_params", title: "Parameters", kind: "flops" },
+      ]),
   { key: "flops", title: UNIT, kind: "flops" },
   { key: "macs", title: "MACs", kind: "flops" },
   { key: "mread", title: "Read", kind: "bytes" },
