@@ -147,7 +147,8 @@ class DistributionOf(Protocol):
         method ``plan(kinds, fsdp, tp, cp, ep)``: of a model with blocks of these kinds, or all of its blocks for None,
         with parameters sharded over ``fsdp`` copies, ``tp`` devices that share every block, ``cp`` that share every
         sequence, and ``ep`` that share the experts. It returns the option ``plan`` of :func:`costcore.estimate`, whose
-        attribute ``mesh`` is the option ``mesh``. After the estimate, its ``expert_parameters`` are those of a rank.
+        attribute ``mesh`` is the option ``mesh``. After the estimate, its ``expert_parameters`` are those of a rank,
+        and its ``blocks`` the paths of these blocks.
         """
 
 

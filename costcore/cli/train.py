@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from typing import Any
 
-from costcore.cli.models import check_model, report_of
+from costcore.api.input_notation import parse_inputs
+from costcore.cli.models import check_model, estimate_options, model_to_capture, put_in_mode, report_of
 from costcore.cli.options import (
     add_frontend_switches,
     add_model_options,
@@ -16,9 +18,12 @@ from costcore.cli.options import (
     model_forms,
 )
 from costcore.cli.running import command, exit_code, write_output
+from costcore.registry.libraries import is_saved_report
 from costcore.studies.training.ledger import TrainingLedger
 from costcore.studies.training.pairs import PAIRS
+from costcore.studies.training.stage import Stage
 from costcore.text.amounts import parse_amount, parse_rate
+from costcore.trace.input_shapes import has_names, with_tensors
 
 EPILOG = """examples:
   costcore train llama.py:make --input input_ids=1x8192:int64 --tokens 15.6e12 --devices 16384 --device h100-sxm5-80gb
@@ -26,7 +31,10 @@ EPILOG = """examples:
   costcore train step.json --tokens 1e9 --device a100-sxm4-80gb --step-seconds 1.1
   costcore train nets.py:make_lora --input ids=8x512:int64 --tokens 1e8 --base-flops 3.8e25 --output ledger.json
 
-MODEL is one micro-batch of one replica: its forward and backward pass. A saved report has to contain both.
+  costcore train nets.py:make --input ids=batch,2048:int64 --device h100 --mesh fsdp=8 --plan fully_sharded
+
+MODEL is one micro-batch of one replica: its forward and backward pass. A saved report has to contain both. If the batch
+in --input has a name, and the device or --memory is given, the micro-batch is the largest one of a rank that fits.
 
 exit codes: 0 success, 1 model error (with --strict also a partial or assumed report), 2 usage error"""
 
@@ -90,6 +98,9 @@ def _add_devices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", default="bfloat16", metavar="NAME", help="dtype of products; default: bfloat16")
     parser.add_argument("--peak", type=float, metavar="FLOPS", help="FLOP/s of one device, instead of --device")
     parser.add_argument("--mfu", type=float, metavar="X", help="utilization, if no step was measured; default: 0.4")
+    parser.add_argument(
+        "--memory", dest="size", metavar="SIZE", help='memory of a device, as "80 GB"; default: as its vendor prints'
+    )
     parser.add_argument("--price", metavar="RATE", help="price of one device for an hour, in any currency: 2.10/h")
     parser.add_argument("--watts", type=float, metavar="N", help="power of one device, for the energy of the run")
     parser.add_argument("--step-seconds", type=float, metavar="S", help="measured seconds of a step, for MFU and HFU")
@@ -110,10 +121,9 @@ def main(args: argparse.Namespace) -> int:
     )
     documents = _lengths(args.document_lengths)
     check_model(args.model)
-    report = report_of(args.model, args, is_alone=True)
-    ledger.add(
-        "training",
-        report,
+    stage = _add(
+        ledger,
+        args,
         steps=args.steps,
         tokens=tokens,
         accumulation=args.accumulation,
@@ -125,7 +135,22 @@ def main(args: argparse.Namespace) -> int:
         capacity_factor=args.capacity_factor,
     )
     _write(ledger, args, price)
-    return exit_code(report.status, args.strict)
+    return exit_code(stage.step.report.status, args.strict)
+
+
+def _add(ledger: TrainingLedger, args: argparse.Namespace, **terms: Any) -> Stage:
+    """Add the stage: of a report, or, if the batch has a name, of the largest batch that fits."""
+    given = None if is_saved_report(args.model) else parse_inputs(args.input)
+    if not has_names(with_tensors(given)) or args.device is args.size is None:
+        if args.size is not None:
+            raise ValueError(
+                "--memory needs a batch with a name, as --input batch,2048:int64, whose largest size it limits"
+            )
+        return ledger.add("training", report_of(args.model, args, is_alone=True), **terms)
+    with model_to_capture(args) as model:
+        put_in_mode(model, args.model, args)
+        options = {name: value for name, value in estimate_options(args).items() if name != "backward"}
+        return ledger.add("training", model, given, device_memory=args.size, **terms, **options)
 
 
 def _tokens(text: str | None) -> float | None:

@@ -14,15 +14,18 @@ from costcore.reports.report import Report
 from costcore.studies.plans.setup import Setup
 from costcore.studies.plans.tokens import with_part_of_tokens
 
-DEPTHS = (2, 4)
-"""So many blocks two captures have, from which the figures of more blocks follow: each block adds the same."""
+DEPTHS = (3, 4)
+"""So many blocks two captures have, from which the figures of more blocks follow: each block adds the same.
+
+With three, one has a neighbor on each side, whose parameters sharded copies gather ahead.
+"""
 
 
 class Rank(NamedTuple):
     """The figures of one pass of one rank, or of a pass and a step of the optimizer.
 
     Attributes:
-        peaks: the most bytes alive in each phase.
+        peaks: the most bytes alive in each phase, and in each phase in each place of :func:`places_of`.
         base: bytes alive before the pass.
         end: bytes alive after it.
         saved: bytes that autograd keeps for the backward pass.
@@ -35,7 +38,7 @@ class Rank(NamedTuple):
         state: bytes of the state of the optimizer.
     """
 
-    peaks: Mapping[str, float]
+    peaks: Mapping[tuple[str, str], float]
     base: float
     end: float
     saved: float
@@ -56,10 +59,10 @@ class Rank(NamedTuple):
         Args:
             step: any pass with a step of the optimizer.
         """
-        state, needed = step.state, step.peaks["optimizer"] - step.end
-        peaks = {phase: peak + state for phase, peak in self.peaks.items()}
+        state, needed = step.state, step.peaks["optimizer", ""] - step.end
+        peaks = {place: peak + state for place, peak in self.peaks.items()}
         return self._replace(
-            peaks={**peaks, "optimizer": self.end + state + needed},
+            peaks={**peaks, ("optimizer", ""): self.end + state + needed},
             base=self.base + state,
             end=self.end + state,
             step_seconds=step.step_seconds,
@@ -170,10 +173,10 @@ class Ranks:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of formulas that are missing, and of code that is left out of a stage
                 report = estimate(self._model, inputs, **options)
-            self._captured[key] = self._figures(report, layout.expert_parameters, with_times)
+            self._captured[key] = self._figures(report, layout, with_times)
         return self._captured[key]
 
-    def _figures(self, report: Report, expert_parameters: int, with_times: bool) -> Rank:
+    def _figures(self, report: Report, layout: Any, with_times: bool) -> Rank:
         memory, rank = report.memory, report.trace.run.rank
         assert memory is not None and rank is not None
         groups = report.time(self._device, dtype=self._dtype, fusion="compiler").groups if with_times else ()
@@ -183,7 +186,7 @@ class Ranks:
         for group in passes:
             binds[group.bound.binds] = binds.get(group.bound.binds, 0.0) + group.bound_seconds
         return Rank(
-            peaks=memory.phases,
+            peaks=_peaks(report, layout.blocks),
             base=memory.base,
             end=memory.end,
             saved=memory.saved,
@@ -192,9 +195,41 @@ class Ranks:
             sent=report.total_report.get("mcomm", 0),
             binds=binds,
             parameters=rank.n_params,
-            expert_parameters=expert_parameters,
+            expert_parameters=layout.expert_parameters,
             state=memory.ledger.live("optimizer")[0],
         )
+
+
+def places_of(module: str, blocks: Sequence[str]) -> list[str]:
+    """Return where in a model a module is: anywhere, and outside of its blocks, or in the first or the last one.
+
+    The bytes alive in a place are on a line in the number of blocks. The place with the most can be another one with
+    many blocks than with few.
+
+    Args:
+        module: its path.
+        blocks: the paths of the blocks.
+
+    >>> places_of("layers.2.mlp", ["layers.0", "layers.1", "layers.2"])
+    ['', 'last']
+    """
+    inside = next((i for i, block in enumerate(blocks) if f"{module}.".startswith(f"{block}.")), None)
+    if inside is None:
+        return ["", "outside"]
+    return ["", *(["first"] if inside == 0 else []), *(["last"] if inside == len(blocks) - 1 else [])]
+
+
+def _peaks(report: Report, blocks: Sequence[str]) -> dict[tuple[str, str], float]:
+    """Return the most bytes alive in each phase and place."""
+    assert report.memory is not None
+    places: dict[str, list[str]] = {}
+    found: dict[tuple[str, str], float] = {}
+    for call, (_, _, most) in zip(report.trace.calls, report.memory.live_by_call(), strict=True):
+        if call.module not in places:
+            places[call.module] = places_of(call.module, blocks)
+        for place in places[call.module]:
+            found[call.phase, place] = max(found.get((call.phase, place), 0.0), most)
+    return found
 
 
 def peak_of(rank: Rank, block: float, waiting: int) -> int:
@@ -205,5 +240,5 @@ def peak_of(rank: Rank, block: float, waiting: int) -> int:
         block: what autograd saves of its blocks in one pass.
         waiting: of how many further passes it keeps that.
     """
-    peaks = (peak + (0 if phase == "optimizer" else waiting * block) for phase, peak in rank.peaks.items())
+    peaks = (peak + (0 if phase == "optimizer" else waiting * block) for (phase, _), peak in rank.peaks.items())
     return ceil(max(peaks))

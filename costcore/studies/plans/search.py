@@ -16,7 +16,7 @@ from costcore.messages import short_repr, unknown
 from costcore.registry.frontends import needed_ability
 from costcore.studies.batch_size.inputs import inputs_of_batch
 from costcore.studies.batch_size.limit import CONTEXT, Limit, make_limit
-from costcore.studies.plans.answer import MOST_ROWS, Plan, Plans
+from costcore.studies.plans.answer import Plan, Plans
 from costcore.studies.plans.rank import Rank, Ranks, peak_of
 from costcore.studies.plans.setup import Divisible, Mesh, Setup, divides, meshes, setups
 from costcore.studies.plans.tokens import tokens_of
@@ -25,6 +25,9 @@ from costcore.text.amounts import readable
 
 NBYTES = {"bfloat16": 2, "autocast": 4, None: 4}
 """Bytes of a gradient by precision; without one, of a model in float32."""
+
+CERTAIN = 3
+"""Of so many plans all blocks are captured."""
 
 
 def plan(
@@ -37,7 +40,7 @@ def plan(
     optimizer: Any = "adamw",
     per_node: int = 8,
     micro_batches: Sequence[int] = (1, 2),
-    certain: int = MOST_ROWS,
+    certain: int = CERTAIN,
     checkpoints: Sequence[bool] = (False, True),
     precisions: Sequence[str | None] = ("bfloat16",),
     meshes: Iterable[Mapping[str, int]] | None = None,
@@ -49,7 +52,7 @@ def plan(
 ) -> Plans:
     """Return the ways to run a training step of a model on many devices: those that fit, the fastest first.
 
-    Each way is captured: one rank, with two of its blocks and with four, and the figures of all its blocks follow,
+    Each way is captured: one rank, with three of its blocks and with four, and the figures of all its blocks follow,
     because each block of a kind adds the same. All blocks of the first ``certain`` plans are captured, so that it is
     certain that they fit; :attr:`~costcore.studies.plans.answer.Plans.error` says how far from these the others can be.
 

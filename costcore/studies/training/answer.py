@@ -15,7 +15,7 @@ from costcore.studies.training.thresholds import Crossing, crossings
 from costcore.studies.training.utilization import MODEL_PHASES
 from costcore.tables.answer import Answer, Figure
 from costcore.tables.table import Table
-from costcore.text.amounts import exact
+from costcore.text.amounts import exact, readable
 from costcore.text.table import Column
 from costcore.text.values import Shown
 
@@ -69,6 +69,12 @@ def _figures(ledger: LedgerData, step_seconds: Mapping[str, float], rates: Rates
     yield from (_figure(f"flops, {name}", f"FLOPs, {name}", amount) for name, amount in others.items())
     if ledger.optimizer_flops:
         yield _figure("optimizer_flops", "Operations of the optimizer", ledger.optimizer_flops, "in neither; ")
+    for stage in ledger.stages:
+        if stage.largest is not None:
+            room = readable(stage.largest.limit.memory, "bytes", 2)
+            needed = f"{readable(stage.largest.needed, 'bytes', 2)} of {room}"
+            of = f" of {stage.name}" if len(ledger.stages) > 1 else ""
+            yield Figure(f"largest, {stage.name}", f"Largest batch per rank{of}", stage.largest.batch, "count", needed)
     yield Figure("tokens", f"{_unit(ledger).capitalize()}s", ledger.tokens, "count")
     if ledger.peak is not None:
         days = ledger.days(rates.mfu, step_seconds)
@@ -271,6 +277,8 @@ def _remarks(ledger: LedgerData) -> Iterator[str]:
                 'tensors, or products), so the causal count has all of its pairs; masks="causal" states that it is'
             )
         yield from (f"{stage.name}: {remark}" for remark in step.report.remarks)
+        if stage.largest is not None:
+            yield f"{stage.name}: limit: {stage.largest.limit.describe()}"
 
 
 def _table(title: str, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -12,6 +12,7 @@ from typing import Any
 from costcore._version import __version__
 from costcore.analyses.devices.catalog import named
 from costcore.reports.exports.model_card import report_hash
+from costcore.studies.batch_size.largest import LargestBatch
 from costcore.studies.training.arguments import whole
 from costcore.studies.training.ledger_data import SECONDS_PER_DAY, LedgerData
 from costcore.studies.training.rules import RuleFigure
@@ -114,7 +115,13 @@ def _stage(ledger: LedgerData, stage: Stage, seconds: float | None) -> dict[str,
         "convention": run.convention,
         "frameworks": dict(run.frameworks),
         "report_sha256": report_hash(report),
+        "largest_batch": None if stage.largest is None else _largest(stage.largest),
     }
+
+
+def _largest(found: LargestBatch) -> dict[str, Any]:
+    limit = found.limit.to_dict()
+    return {"batch": found.batch, "needed": found.needed, "next_peak": found.next_peak, "limit": limit}
 
 
 def _macs(stage: Stage) -> dict[str, dict[str, int]]:

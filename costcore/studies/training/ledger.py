@@ -11,7 +11,11 @@ from costcore.api.estimate import estimate
 from costcore.errors import CostError
 from costcore.messages import unknown
 from costcore.reports.data.report_data import ReportData
+from costcore.studies.batch_size.largest import LargestBatch
+from costcore.studies.batch_size.limit import CONTEXT
+from costcore.studies.serving.capacity import memory_of
 from costcore.studies.training.arguments import check_share, whole
+from costcore.studies.training.largest import largest_step
 from costcore.studies.training.ledger_data import LedgerData
 from costcore.studies.training.pairs import check_documents
 from costcore.studies.training.products import ATTENTION, Packing
@@ -21,6 +25,7 @@ from costcore.studies.training.utilization import check_positive
 from costcore.tables.answer import Answer
 from costcore.tables.result import Result, Stated
 from costcore.text.targets import Target
+from costcore.trace.input_shapes import has_names, with_tensors
 
 
 class TrainingLedger(Result, LedgerData):
@@ -93,6 +98,8 @@ class TrainingLedger(Result, LedgerData):
         padding_share: float = 0.0,
         capacity_factor: float | None = None,
         because: str = "",
+        device_memory: int | str | None = None,
+        context: int | str = CONTEXT,
         **options: Any,
     ) -> Stage:
         """Add a stage, such as pre-training, context extension or fine-tuning, and return it.
@@ -100,7 +107,8 @@ class TrainingLedger(Result, LedgerData):
         Args:
             stage: its name.
             report: the report of one micro-batch, captured with ``backward=True``; or a model.
-            inputs: inputs of the model, if it is one.
+            inputs: inputs of the model, if it is one. If their batch has a name, ``(("batch", 8192), "int64")``, and
+                the memory of a device is known, the micro-batch is the largest one that fits: :attr:`Stage.largest`.
             steps: number of steps of the optimizer; default: one, unless ``tokens`` are given.
             tokens: tokens (samples, of a model without embeddings) of the stage, instead of steps.
             accumulation: micro-batches of one replica per step.
@@ -115,6 +123,8 @@ class TrainingLedger(Result, LedgerData):
             capacity_factor: rows that experts compute, per row that they are sent, if they pad to a capacity; part of
                 hardware FLOPs only.
             because: why the stage belongs to the total.
+            device_memory: the memory of a device, as ``"80 GB"``; default: that of the device of the ledger.
+            context: what a process takes of it before its first tensor.
             options: of :func:`costcore.estimate`, if a model is given, such as ``optimizer="adamw"``.
 
         Raises:
@@ -128,7 +138,17 @@ class TrainingLedger(Result, LedgerData):
         if masks not in ("unknown", "causal"):
             raise ValueError(unknown("value of masks", masks, ("unknown", "causal")))
         packing = Packing(tuple(document_lengths), masks == "causal")
-        captured = _captured(report, inputs, options)
+        is_open = not isinstance(report, ReportData) and has_names(with_tensors(inputs))
+        if is_open and device_memory is None and self.device is not None:
+            device_memory = memory_of(self.device)
+        largest: LargestBatch | None = None
+        captured: ReportData | None = None
+        if is_open and device_memory is not None:
+            accumulates = whole(accumulation, "accumulation") > 1
+            terms: dict[str, Any] = {"context": context, "accumulates": accumulates, **options}
+            largest, captured = largest_step(report, inputs, device_memory, **terms)
+        if captured is None:
+            captured = _captured(report, inputs, options)
         step = Step(captured, packing, None if batch is None else whole(batch, "batch"), _capacity(capacity_factor))
         if not captured.trace.has_backward:
             raise CostError(f"{stage}: the report has no backward pass: capture a training step (backward=True)")
@@ -138,7 +158,7 @@ class TrainingLedger(Result, LedgerData):
         n_steps = 1 if steps is None else whole(steps, "steps")
         total = n_steps * micro_batches * step.tokens if tokens is None else whole(tokens, "tokens")
         share = check_share(padding_share, "padding_share")
-        self.stages.append(Stage(stage, step, total, accumulation, replicas, share, because))
+        self.stages.append(Stage(stage, step, total, accumulation, replicas, share, because, largest))
         self.__dict__.pop("rules", None)
         return self.stages[-1]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from costcore.studies.batch_size.largest import LargestBatch
 from costcore.studies.training.step import Step
 
 
@@ -22,6 +23,7 @@ class Stage:
         replicas: copies of the model that each run their own micro-batches.
         padding_share: the share of tokens that are padding, which is computed as all others are.
         because: why the stage is part of the total.
+        largest: the largest micro-batch of a rank that fits its device, if that was asked for: the one captured.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Stage:
     replicas: int = 1
     padding_share: float = 0.0
     because: str = ""
+    largest: LargestBatch | None = None
 
     @property
     def tokens_per_step(self) -> int:

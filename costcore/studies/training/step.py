@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from costcore.analyses.conventions.whole import Transformer
@@ -178,10 +179,13 @@ def _tokens(report: ReportData) -> tuple[str, int]:
     """
     if _unit(report) == "token":
         return "token", int(Transformer(report.trace).tokens)
-    for call in report.trace.calls:
-        for tensor in call.layer.inputs.values():
-            if tensor.role == "data" and tensor.ndim and call.phase == "forward":
-                return "sample", int(tensor.shape[0])
+    given = report.trace.run.inputs  # sharded parameters that are gathered are data too
+    for known in (given, None) if given else (None,):
+        for call in report.trace.calls:
+            for each, tensor in zip(call.inputs or repeat(None), call.layer.inputs.values(), strict=False):
+                is_read = tensor.role == "data" and tensor.ndim and call.phase == "forward"
+                if is_read and (known is None or each in known):
+                    return "sample", int(tensor.shape[0])
     raise CostError(f"the batch is unknown: {as_text(report.total_report['n_layers'])} calls read no data. Give batch=")
 
 

@@ -134,6 +134,7 @@ class Layout:
     Attributes:
         mesh: the sizes of the mesh.
         expert_parameters: the parameters of experts that a process holds, once the plan was applied.
+        blocks: the paths of the blocks that the model has, once the plan was applied.
     """
 
     def __init__(self, kinds: Sequence[int] | None, fsdp: int = 1, tp: int = 1, cp: int = 1, ep: int = 1) -> None:
@@ -144,6 +145,7 @@ class Layout:
         inner, middle = min(cp, ep), max(cp, ep) // min(cp, ep)
         self.mesh = {"outer": max(fsdp * cp // (inner * middle), 1), "middle": middle, "inner": inner, "tp": tp}
         self.expert_parameters = 0
+        self.blocks: list[str] = []
 
     def __call__(self, model: Module, mesh: Any) -> Module:
         """Change the copy of a model.
@@ -157,6 +159,7 @@ class Layout:
         """
         found = repeated(model)
         blocks = found.blocks if self._kinds is None else _leave(found, self._kinds)
+        self.blocks = [name for name, module in model.named_modules() if any(module is block for block in blocks)]
         if mesh["tp"].size() > 1:
             from torch.distributed.tensor.parallel import parallelize_module
 
