@@ -170,8 +170,7 @@ def fit(
     is_code = _records(model) and not aim.is_divided
     if given["backward"] and not is_code and not isinstance(model, Report):
         return Verdict(None, aim, {}, NO_TRAINING)
-    if not _records(model):  # a file, or a frontend without these options
-        given = {key: value for key, value in given.items() if value or key in options}
+    given = {key: value for key, value in given.items() if value or key in options}  # few frontends have all of them
     assumed = CONTEXT if (aim.device.kind == "gpu" if aim.device else is_code) else 0
     limit = None
     if not aim.is_divided:

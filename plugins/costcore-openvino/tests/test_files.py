@@ -7,6 +7,7 @@ import pytest
 from ir import L, graph, ir
 
 from costcore import CostError, estimate
+from costcore.cli.main import main
 
 DATA = Path(__file__).parent / "data"
 WINDOWS = {"strides": "1, 1", "dilations": "1, 1", "pads_begin": "1, 1", "pads_end": "1, 1"}
@@ -176,3 +177,19 @@ def test_damaged_files_end_with_a_sentence(tmp_path):
         except CostError as error:
             assert str(error)
     assert accepted > 40
+
+
+def test_a_file_has_a_verdict(tmp_path, capsys):
+    """x of 288 bytes and y of 576 are alive at once; weights of 288. With one memory both, and a context on a GPU."""
+    path = tmp_path / "net.xml"
+    x, w = L("Parameter", (), (1, 2, 6, 6)), L("Const", (), (4, 2, 3, 3))
+    layers = (x, w, L("Convolution", (0, 1), (1, 4, 6, 6), data=WINDOWS), L("Result", (2,)))
+    path.write_text(ir(*layers), encoding="utf-8")
+    assert main(["fit", str(path), "sram=864B,flash=288B", "--align", "1"]) == 0
+    assert main(["fit", str(path), "sram=863B,flash=288B", "--align", "1"]) == 1
+    assert main(["fit", str(path), "sram=864B,flash=287B", "--align", "1"]) == 1
+    assert main(["fit", str(path), "1152 B", "--align", "1"]) == 0
+    assert main(["fit", str(path), "1151 B", "--align", "1"]) == 1
+    assert main(["fit", str(DATA / "lstm.xml"), "l4"]) == 0
+    assert main(["fit", str(path), "cortex-m4-168"]) == 2
+    assert "is unknown: state it instead of the name" in capsys.readouterr().out

@@ -1,5 +1,6 @@
 """Real files, sizes that a file leaves open, control flow, memory, and files that are no models."""
 
+import json
 import random
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from build import G, Op, T, model
 
 from costcore import CostError, compare, estimate, fit
+from costcore.cli.main import main
 
 DATA = Path(__file__).parent / "data"
 FILES = sorted(DATA.glob("*.tflite"))
@@ -187,3 +189,28 @@ def test_an_open_batch_is_asked_for():
     verdict = fit(DATA / "hello_world_int8.tflite", None, "sram=2KB")
     assert verdict.fits is None
     assert "--dim batch=1" in verdict.because
+
+
+NAMES = sorted(path.stem for path in DATA.glob("*.tflite"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_file_has_a_verdict(name, capsys):
+    """Of SRAM and flash, and of the memory of a GPU, which takes the context, weights and buffers: by the exit code."""
+    path, batch = str(DATA / f"{name}.tflite"), ["--dim", "batch=1"] if name.startswith("hello") else []
+    assert main(["fit", path, "l4", *batch]) == 0
+    capsys.readouterr()
+    assert main(["fit", path, "1 B sram, 1 B flash", "--no-remedies", "--format", "json", *batch]) == 1
+    needs = json.loads(capsys.readouterr().out)["needs"]
+    exactly = ",".join(f"{memory}={nbytes}B" for memory, nbytes in needs.items())
+    assert main(["fit", path, exactly, *batch]) == 0
+    for memory, nbytes in needs.items():
+        assert main(["fit", path, f"{memory}={nbytes - 1}B", "--no-remedies", *batch]) == 1
+        assert f"1 B of {memory} too much" in capsys.readouterr().out
+
+
+def test_what_cannot_be_said_is_a_sentence(capsys):
+    assert main(["fit", str(DATA / "hello_world_int8.tflite"), "l4"]) == 2
+    assert "sizes depend on batch: state numbers" in capsys.readouterr().out
+    assert main(["fit", str(DATA / "conv0.tflite"), "cortex-m4-168"]) == 2
+    assert "the size of the memory of cortex-m4-168 is unknown" in capsys.readouterr().out

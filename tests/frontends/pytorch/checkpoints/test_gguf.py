@@ -10,6 +10,7 @@ import torch
 
 import costcore
 from costcore import CostError, ServingReport
+from costcore.cli.main import main
 from costcore.frontends.pytorch.checkpoints.gguf_file import read_gguf
 from costcore.frontends.pytorch.checkpoints.load import load
 
@@ -345,3 +346,11 @@ def test_long_vocabularies_are_passed_over(tmp_path):
 def test_a_file_that_does_not_exist_is_said():
     with pytest.raises(CostError, match=r"missing.gguf cannot be read"):
         costcore.estimate("missing.gguf")
+
+
+def test_a_file_fits_or_not(tmp_path, capsys):
+    """1,235,814,400 elements in 2 bytes, as transformers loads them, and a context of 500 MiB: more than 2.9 GB."""
+    path = unpacked("llama-3.2-1b", tmp_path)
+    assert main(["fit", path, "l4"]) == 0
+    assert main(["fit", path, "2.9 GB", "--no-remedies"]) == 1
+    assert "too much" in capsys.readouterr().out
