@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+import sys
 import textwrap
 from typing import IO
 
@@ -18,7 +19,9 @@ NOT_TEXT = ("+", "|", "\x1b", "┏", "┃", "┡", "│", "└", "├", "╭", "
 
 
 class Screen(io.TextIOBase):
-    """A stream of at most :data:`HEIGHT` lines, whose long sentences are wrapped.
+    """A stream of at most :data:`HEIGHT` lines, whose long sentences are wrapped in a terminal.
+
+    In a pipe a sentence stays one line, so that programs find it.
 
     Attributes:
         width: characters per line: that of the terminal, or :data:`WIDTH`.
@@ -33,6 +36,7 @@ class Screen(io.TextIOBase):
         super().__init__()
         self._stream, self._hint = stream, hint
         self.width = shutil.get_terminal_size().columns if stream.isatty() else WIDTH
+        self._longest = self.width if stream.isatty() else sys.maxsize
         self.is_cut = False
         self._begun, self._lines, self._written = "", list[str](), 0
 
@@ -57,7 +61,7 @@ class Screen(io.TextIOBase):
     def write(self, text: str) -> int:
         """Take in text, whose lines are written by :meth:`flush`."""
         *lines, self._begun = f"{self._begun}{text}".split("\n")
-        self._lines += [part for line in lines for part in wrapped(line, self.width)]
+        self._lines += [part for line in lines for part in wrapped(line, self._longest)]
         return len(text)
 
     def flush(self) -> None:
@@ -66,7 +70,7 @@ class Screen(io.TextIOBase):
 
     def finish(self) -> None:
         """Write the remaining lines, or one line that says how to see them."""
-        self._lines += wrapped(self._begun, self.width) if self._begun else []
+        self._lines += wrapped(self._begun, self._longest) if self._begun else []
         hidden = len(self._lines) - self.room_after_hint()
         if hidden > 0:
             self._write(HEIGHT - 1 - self._written)

@@ -14,6 +14,9 @@ from costcore.tables.columns import BLOCKS, MemoryColumns, choose
 from costcore.tables.fit import dropped_first
 from costcore.tables.table import Table
 
+DROPPED_FIRST = ("dtype", "call", "nbytes%", "name", "shape", "module")
+"""The columns of a block that a narrow terminal does without, in this order: where it belongs is shown longest."""
+
 
 def alive_at_peak(report: Analyzed, columns: Sequence[str] = MemoryColumns.DEFAULT, top: int | None = None) -> Table:
     """Return the blocks that are alive at the peak, their sums by kind, and the total.
@@ -24,7 +27,8 @@ def alive_at_peak(report: Analyzed, columns: Sequence[str] = MemoryColumns.DEFAU
     """
     memory, chosen = memory_of(report), choose(BLOCKS, columns)
     *rows, total = memory_rows(memory, top, with_module=BLOCKS["module"] in chosen)
-    lines, dropped = [*memory_remarks(memory), *remarks(report.trace)], dropped_first(chosen)
+    lines = [*memory_remarks(memory), *remarks(report.trace)]
+    dropped = DROPPED_FIRST if dropped_first(chosen) is not None else None
     return Table("Memory", chosen, rows, total=total, remarks=lines, dropped_first=dropped)
 
 

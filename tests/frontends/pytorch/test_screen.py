@@ -1,4 +1,4 @@
-"""What a command prints in a pipe, if no format is asked for: at most 40 lines of 80 characters."""
+"""What a command prints in a pipe, if no format is asked for: at most 40 lines, and tables of 80 characters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from costcore.analyses.registered import analyses
 from costcore.cli.commands import commands
 from costcore.cli.main import main
-from costcore.text.screen import HEIGHT, WIDTH, Screen
+from costcore.text.screen import HEIGHT, NOT_TEXT, WIDTH, Screen
 
 NETWORKS = '''
 import torch
@@ -107,9 +107,10 @@ def printed(arguments, capsys):
 
 
 def held(lines):
-    """Check the lines and columns, and that a last line says how to see what is not shown."""
+    """Check the lines, the width of tables, and that a last line says how to see what is not shown."""
     assert 0 < len(lines) <= HEIGHT
-    assert max(map(len, lines)) <= WIDTH, max(lines, key=len)
+    tables = [line for line in lines if line.startswith(NOT_TEXT)]
+    assert all(len(line) <= WIDTH for line in tables), max(tables, key=len)
     is_cut = any(re.search(r"\(the first \d+ of [\d,]+ rows\)|levels 1 to \d", line) for line in lines)
     assert not is_cut or re.fullmatch(r"… .*: --format \w+ shows all", lines[-1]), lines[-1]
 
@@ -156,10 +157,14 @@ def test_a_screen_ends_with_a_line_that_says_how_to_see_all():
     assert lines == [*(f"line {i}" for i in range(39)), "… 11 more lines: --all shows all"]
 
 
-def test_a_screen_wraps_sentences_and_keeps_tables():
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_screen_wraps_sentences_in_a_terminal_and_keeps_tables(is_terminal, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     out = io.StringIO()
+    out.isatty = lambda: is_terminal
     screen = Screen(out, "--all")
     table, sentence = "|" + "x" * 90 + "|", " ".join(["word"] * 20)
     screen.write(f"{table}\n{sentence}")
     screen.finish()
-    assert out.getvalue().splitlines() == [table, " ".join(["word"] * 16), "  " + " ".join(["word"] * 4)]
+    wrapped = [" ".join(["word"] * 16), "  " + " ".join(["word"] * 4)]
+    assert out.getvalue().splitlines() == [table, *(wrapped if is_terminal else [sentence])]
