@@ -78,7 +78,7 @@ PROBES := PYTHONPATH=probes $(BIN)/python -m costcore_probes.cli
 
 probes: $(ENVIRONMENT) ## ask every counter the probes, and write docs/scoreboard.md and its data
 	-@$(MAKE) --no-print-directory --keep-going $(PROBE_TOOLS)
-	$(PROBES) run --output docs/scoreboard.json --timeout 30 --jobs 2 \
+	$(PROBES) run --output docs/scoreboard.json --timeout 120 --jobs 2 \
 	  --python probes/environments/torch/.venv/bin/python --python xla=probes/environments/jax/.venv/bin/python \
 	  --python tf_profiler=probes/environments/tensorflow/.venv/bin/python --python costcore=$(BIN)/python
 	$(PROBES) page docs/scoreboard.json --output docs/scoreboard.md
@@ -90,8 +90,8 @@ bundle: ## bundle the parts of d3 that the HTML page uses, in the versions of to
 	npm install --prefix tools/d3 --no-package-lock --no-audit --no-fund --loglevel=error
 	npm run --prefix tools/d3 build
 
-benchmark: $(ENVIRONMENT) ## measure what counting costs
-	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+benchmark: $(ENVIRONMENT) ## compute the figures of this release: docs/figures.md, and its file in docs/figures
+	$(BIN)/python tools/benchmark.py
 
 clean: ## remove the environment and everything that was built
 	rm -rf .venv plugins/*/.venv probes/.venv probes/environments/*/.venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
+
+from tools import benchmark
 
 ROOT = Path(__file__).parents[1]
 TOOLS = re.compile(
@@ -40,3 +43,18 @@ def test_comparisons_name_the_command_that_computes_them(page):
 def test_a_comparison_without_a_command_is_found():
     text = "# A\n\nfvcore says 1,234.\n\n## B\n\nthop says 1,234: `make probes`.\n\n## C\n\nthop\n\n5 %\n"
     assert without_command(text) == ["fvcore says 1,234."]
+
+
+def test_the_page_of_figures_compares_releases():
+    old = {"versions": {"python": "3.10"}, "figures": {"a": {"value": 1, "command": "x"}}}
+    new = {"versions": {"python": "3.11"}, "figures": {"a": {"value": 1234, "command": "y"}, "b": old["figures"]["a"]}}
+    text = benchmark.page({"0.1.0": old, "0.2.0": new})
+    assert "python 3.11" in text
+    assert text.splitlines()[-2:] == ["| a | 1 | 1,234 | `y` |", "| b |  | 1 | `x` |"]
+
+
+def test_the_page_is_that_of_the_files():
+    files = sorted((ROOT / "docs" / "figures").glob("*.json"))
+    releases = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
+    assert (ROOT / "docs" / "figures.md").read_text(encoding="utf-8") == benchmark.page(releases)
+    assert all(figure["command"] for release in releases.values() for figure in release["figures"].values())

@@ -19,7 +19,7 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from typing import Any, TextIO
 
 from .adapter import Adapter, adapter
@@ -45,13 +45,17 @@ def answer(tool: Adapter, probe: str, format: str) -> dict[str, Any]:
 
 
 def _versions(tool: Adapter) -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in {tool.package, tool.framework}:
+    return {"python": platform.python_version(), **{name: _version(name) for name in {tool.package, tool.framework}}}
+
+
+def _version(name: str) -> str:
+    """Return the version of a package, or of one that brings its module, as ``tensorflow-cpu`` brings tensorflow."""
+    for distribution in (name, *packages_distributions().get(name, ())):
         try:
-            found[name] = version(name)
+            return version(distribution)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            continue
+    return "not installed"
 
 
 def in_child(reply: Callable[[], dict[str, Any]], timeout: float) -> dict[str, Any]:

@@ -1,0 +1,103 @@
+"""Collect the figures about costcore and other counters that can be computed again: python tools/benchmark.py.
+
+Writes one JSON file for this release, ``docs/figures/VERSION.json``, and a page that compares the releases,
+``docs/figures.md``. A figure has the command that computes it alone. Instructions are counted now; the answers of
+counters are those of ``docs/scoreboard.json`` and ``docs/differential.json``, which their commands write.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "probes")]
+
+import costcore  # noqa: E402 - found by the line above
+from benchmarks.instructions import measured, versions  # noqa: E402
+from costcore_probes.adapter import adapter  # noqa: E402
+from costcore_probes.catalogue import find  # noqa: E402
+from costcore_probes.score import judge  # noqa: E402
+
+HEAD = """\
+# Figures of the releases
+
+`make benchmark` computes these figures, writes them to a file for each release, such as
+[{file}](figures/{file}), and writes this page. Instructions are those of Python's bytecode that costcore executes, on
+{machine}. Answers are *good* if they are right or explained by a rule that the tool states, as on the
+[scoreboard](scoreboard.md).
+
+"""
+
+Figures = dict[str, dict[str, object]]
+
+
+def read(file: Path) -> dict:
+    """Return the content of a JSON file."""
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def instructions() -> Figures:
+    """Return the instructions of every case."""
+    counts = measured([])
+    command = 'python benchmarks/instructions.py --only "{}"'
+    return {f"instructions: {name}": {"value": n, "command": command.format(name)} for name, n in counts.items()}
+
+
+def probes(data: dict) -> Figures:
+    """Return how many probes each counter answers well, of those that it was asked."""
+    found: Figures = {}
+    for name, result in data["tools"].items():
+        tool = adapter(name)
+        cells = result.get("answers", {}).items()
+        verdicts = Counter(judge(find(key.partition("@")[0]), tool, reply).verdict for key, reply in cells)
+        good = verdicts["right"] + verdicts["explained"]
+        if cells:
+            command = f"probes run --tool {name}"
+            found[f"probes: good answers of {name}"] = {"value": f"{good} of {len(cells)}", "command": command}
+    return found
+
+
+def random_networks(data: dict) -> Figures:
+    """Return for how many random networks the number of a counter is the count by hand, or follows from its rules."""
+    found: Figures = {}
+    for name, own in data["tools"].items():
+        verdicts = own["verdicts"]
+        good = verdicts.get("equal", 0) + verdicts.get("explained", 0)
+        first, count = own["seeds"][0][0], sum(verdicts.values())
+        command = f"python tools/differential.py --tool {name} --seed {first} --count {count}"
+        found[f"random networks: good answers of {name}"] = {"value": f"{good} of {count}", "command": command}
+    return found
+
+
+def page(releases: dict[str, dict]) -> str:
+    """Return the page that compares releases, given the content of their files, the oldest first."""
+    *_, (last, newest) = releases.items()
+    machine = ", ".join(f"{name} {number}" for name, number in newest["versions"].items())
+    lines = [["figure", *releases, "computed by"], [":--", *["--:"] * len(releases), ":--"]]
+    for name, figure in newest["figures"].items():
+        values = [release["figures"].get(name, {}).get("value", "") for release in releases.values()]
+        shown = [f"{value:,}" if isinstance(value, int) else value for value in values]
+        lines.append([name, *shown, f"`{figure['command']}`"])
+    return HEAD.format(file=f"{last}.json", machine=machine) + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def main(root: Path = ROOT) -> int:
+    """Write the file of this release and the page."""
+    docs = root / "docs"
+    figures = (
+        instructions() | probes(read(docs / "scoreboard.json")) | random_networks(read(docs / "differential.json"))
+    )
+    folder = docs / "figures"
+    folder.mkdir(exist_ok=True)
+    own = {"costcore": costcore.__version__, "versions": versions(), "figures": figures}
+    (folder / f"{costcore.__version__}.json").write_text(json.dumps(own, indent=1) + "\n", encoding="utf-8")
+    files = sorted(folder.glob("*.json"), key=lambda file: [int(part) for part in file.stem.split(".")])
+    (docs / "figures.md").write_text(page({file.stem: read(file) for file in files}), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
