@@ -49,9 +49,9 @@ class Partition:
         self.of: dict[int, Cluster] = {}
 
     def add(self, position: int, cluster: Cluster, follows: frozenset[int]) -> None:
-        """Add a group of one call that depends on the calls at these positions."""
+        """Add a group of one call that depends on the calls at these positions, of which later ones do not count."""
         self.of[position] = cluster
-        cluster.before = {self.of[each] for each in follows}
+        cluster.before = {self.of[each] for each in follows if each < position}
         for each in cluster.before:
             each.after.add(cluster)
             cluster.rank = max(cluster.rank, each.rank + 1)

@@ -70,3 +70,9 @@ def test_a_search_that_is_too_long_assumes_a_path():
         partition.add(n, Cluster("", 8, None, {"map"}, [n]), frozenset([0]))
         partition.of[n].rank = n
         assert partition.has_detour(partition.of[0], partition.of[n]) is expected
+
+
+def test_calls_that_come_later_are_not_waited_for():
+    partition = Partition()
+    partition.add(0, Cluster("", 8, None, {"map"}, [0]), frozenset((2,)))  # as an edited report says
+    assert partition.of[0].before == set()

@@ -1,0 +1,27 @@
+"""The modules of a run as conventions see them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from costcore.analyses.conventions.modules import ModuleIndex
+from costcore.trace.call import Module
+
+
+def index(**same_as):
+    """Return the index of modules by path, with the path at which each was seen first."""
+    modules = {path.replace("_", "."): Module("Linear", same_as=first) for path, first in same_as.items()}
+    return ModuleIndex(SimpleNamespace(modules={"": Module("Net"), **modules}, frameworks={}))
+
+
+def test_a_module_of_two_parents_has_two_paths():
+    # both a and b hold the same layer, and the model holds each of them once
+    found = index(a="", a_layer="", b="", b_layer="a.layer")
+    assert (found.n_paths("a"), found.n_paths("a.layer")) == (1, 2)
+
+
+@pytest.mark.parametrize("path", ["a", "a.b"])
+def test_a_module_inside_itself_ends(path):
+    assert index(a="a.b", a_b="a").n_paths(path) >= 1
