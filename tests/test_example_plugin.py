@@ -48,8 +48,10 @@ def test_the_tests_of_the_package_pass(installed, tmp_path):
 
 
 def test_it_is_found_by_its_entry_point_and_can_be_disabled(installed, tmp_path):
-    enabled = run(installed, tmp_path, "-m", "costcore", "devices")
-    disabled = run(installed, tmp_path, "-m", "costcore", "devices", COSTCORE_DISABLE_PLUGINS="acme_kernels")
+    enabled = run(installed, tmp_path, "-m", "costcore", "devices", "--format", "csv")
+    disabled = run(
+        installed, tmp_path, "-m", "costcore", "devices", "--format", "csv", COSTCORE_DISABLE_PLUGINS="acme_kernels"
+    )
     assert "acme-board" in enabled.stdout
     assert disabled.returncode == 0 and "acme-board" not in disabled.stdout
 
