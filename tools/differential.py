@@ -111,7 +111,7 @@ def elementwise(x, r):
         lambda: nn.BatchNorm2d(x[1]),
         lambda: nn.BatchNorm2d(x[1], affine=False),
         lambda: nn.GroupNorm(2, x[1]),
-        lambda: nn.InstanceNorm2d(x[1]),
+        lambda: nn.InstanceNorm2d(x[1]) if x[2] * x[3] > 1 else nn.Identity(),  # PyTorch refuses one pixel
         lambda: nn.PReLU(),
         lambda: nn.MaxPool2d(3, 1, 1),
         lambda: nn.AvgPool2d(3, 1, 1),

@@ -11,7 +11,7 @@ from pathlib import Path
 import costcore_jax
 
 FOLDER = Path(costcore_jax.__file__).parent
-OFFERED = ("errors", "frontend", "ir", "messages", "numbers", "plugins", "translate")
+OFFERED = ("errors", "frontend", "import_paths", "ir", "messages", "numbers", "plugins", "translate")
 PUBLIC = (*(f"costcore.{name}" for name in OFFERED), "costcore.counting.pricing", "costcore.registry", "costcore.trace")
 
 

@@ -34,7 +34,6 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             suffixes=(".mlir", ".stablehlo", ".mlirbc"),
             options=OPTIONS,
             models=("a StableHLO program (.mlir, .stablehlo, .mlirbc)",),
-            unhooked="Count an exported program with costcore.estimate(path).",
             reads=reads,
         ),
     )
