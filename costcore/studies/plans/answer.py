@@ -21,6 +21,13 @@ MOST_ROWS = 10
 """The number of plans that ``print`` and notebooks show."""
 
 
+ASSUMED = {
+    "cp": "devices that share a sequence compute equally many pairs, and masks have the same columns for each",
+    "ep": "every expert receives the same number of rows",
+}
+"""What is assumed along the dimensions of a mesh, which only data decide."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """One way to run a step, and what it takes.
@@ -55,6 +62,11 @@ class Plan:
         """Whether all blocks of the rank were captured."""
         return self.on_lines is not None
 
+    @property
+    def assumed(self) -> list[str]:
+        """What its figures take for granted, as sentences: nothing that a mesh without ``cp`` and ``ep`` needs."""
+        return [text for axis, text in ASSUMED.items() if getattr(self.setup.mesh, axis) > 1]
+
     def to_dict(self) -> dict[str, Any]:
         """Return all figures in plain JSON types."""
         setup = self.setup
@@ -66,6 +78,7 @@ class Plan:
             "precision": setup.precision,
             **{name: value for name, value in vars(self).items() if name != "setup"},
             "is_captured": self.is_captured,
+            "assumed": self.assumed,
         }
 
 
@@ -144,6 +157,7 @@ class Plans(Result):
             f"captures of {DEPTHS[0]} and {DEPTHS[1]} blocks{off}",
             "times are bounds, without latencies and what stages send each other; the order has bubbles of pipelines",
         ]
+        remarks += [f"assumed: {text}" for text in dict.fromkeys(text for each in self.plans for text in each.assumed)]
         return Answer(f"Plans on {self.device.name}", figures, [table], remarks)
 
     def to_dict(self) -> dict[str, Any]:

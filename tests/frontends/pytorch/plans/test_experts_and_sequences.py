@@ -8,6 +8,7 @@ from torch.nn import functional
 
 from costcore import CostError, estimate, plan
 from costcore.registry.frontends import ability, specs
+from costcore.studies.plans.answer import ASSUMED
 from costcore.studies.plans.setup import Divisible, Mesh, meshes
 
 pytest.importorskip("torch.distributed.fsdp", reason="fully_shard")
@@ -103,6 +104,7 @@ def test_experts_exchange_rows():
     The gradients of experts have one copy; those of all else a ring adds over four copies, 3/2 of 2 bytes of each.
     """
     made = planned(Mixture(), {"dp": 4, "ep": 4})
+    assert made.assumed == [ASSUMED["ep"]]
     rows = 2 * TOKENS * 2
     assert made.why == ""
     assert made.sent == 6 * 2 * (3 * rows * (2 * WIDTH + 1) // 4) + 3 * DENSE
@@ -146,6 +148,7 @@ def test_experts_are_divided_in_width():
 def test_keys_and_values_are_gathered():
     """Two passes: of 16 keys and values of 64 values each, half are sent, and half of gradients. Then a ring."""
     made = planned(Mixture(dense=8), {"cp": 2}, devices=2)
+    assert made.to_dict()["assumed"] == made.assumed == [ASSUMED["cp"]]
     gathered = 2 * (TOKENS * WIDTH * 2) // 2
     assert made.sent == 2 * (8 * 2 * gathered) + 2 * (8 * (QKV + WIDTH**2) + HEAD)
 
