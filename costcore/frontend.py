@@ -25,7 +25,8 @@ class FrontendSpec(NamedTuple):
         reads: returns whether it reads a file, by its first bytes after decompression, for files without a suffix of
             their own; it is called without the framework. None: only the suffix decides.
         options: options of :func:`costcore.estimate` for these files only, each with a help text of a few words. On the
-            command line ``dims`` is ``--dim`` and ``shapes`` is ``--shape``; every other option is a switch.
+            command line ``dims`` is ``--dim`` and ``shapes`` is ``--shape``; every other option that is not among
+            ``values`` is a switch.
         model_options: names of the options of :func:`costcore.estimate` for models that it runs, so that messages of
             other frontends can name it.
         native_calculators: whether it calls custom calculators ``calculator(function, inputs, **options)`` itself, with
@@ -39,6 +40,7 @@ class FrontendSpec(NamedTuple):
         abilities: what else it can do: the import path of a function, ``package.module:function``, for each name among
             :data:`ABILITIES`. It is imported when it is needed.
         reads_folder: returns whether it reads the files of a folder as one model; it is called without the framework.
+        values: how the command line reads the text of an option that takes one: ``{"trips": int}``.
         is_run: whether the model of a file is run on inputs, as that of code is: names among sizes need several runs,
             and the bytes of a file are not accepted.
     """
@@ -59,6 +61,7 @@ class FrontendSpec(NamedTuple):
     abilities: Mapping[str, str] = MappingProxyType({})
     reads_folder: Callable[[str], bool] | None = None
     is_run: bool = False
+    values: Mapping[str, Callable[[str], Any]] = MappingProxyType({})
 
 
 class Frontend(Protocol):

@@ -113,9 +113,9 @@ def _regrouped(args: argparse.Namespace, old: Report, new: Report) -> Callable[[
     """Return a function that reads the files again with ``--regroup``; None if it applies to none or is given."""
     targets = ((args.old, args.input_old, old), (args.new, args.input_new, new))
     files = [reader_of(target) and "regroup" in specs()[reader_of(target)].options for target, _, _ in targets]
-    if not any(files) or "regroup" in args.frontend_options:
+    if not any(files) or "regroup" in dict(args.frontend_options):
         return None
-    again = argparse.Namespace(**{**vars(args), "frontend_options": [*args.frontend_options, "regroup"]})
+    again = argparse.Namespace(**{**vars(args), "frontend_options": [*args.frontend_options, ("regroup", True)]})
 
     def read() -> tuple[Report, Report]:
         first, second = (

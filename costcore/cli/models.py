@@ -64,7 +64,7 @@ def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
         ValueError: if a ``--dim`` or ``--shape`` is invalid.
     """
     options: dict[str, Any] = {"fma_1flop": args.fma_1flop, "layout": args.layout}
-    options |= dict.fromkeys(args.frontend_options, True)
+    options |= dict(args.frontend_options)
     if getattr(args, "spelled", False):
         options["spelled"] = True
     if args.dim:
@@ -186,7 +186,7 @@ def _check_options_of_report(target: str, args: argparse.Namespace) -> None:
         "--layout": args.layout != "framework",
     }
     flags |= {"--checkpoint": args.checkpoint, "--precision": args.precision, "--mesh": args.mesh, "--plan": args.plan}
-    flags |= {flag_of(name): True for name in args.frontend_options}
+    flags |= {flag_of(name): True for name, _ in args.frontend_options}
     if given := [flag for flag, value in flags.items() if value]:
         raise ValueError(f"{target}: {', '.join(given)} cannot be used with a saved report")
 

@@ -6,14 +6,14 @@ import argparse
 import re
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from costcore.api.input_notation import INPUT_FORMS
 from costcore.cli.former import options_of_today
 from costcore.errors import CostError
-from costcore.messages import did_you_mean
+from costcore.messages import did_you_mean, short_repr
 from costcore.plugins import with_left_out
 from costcore.registry.frontends import specs
 from costcore.tables.renderers import renderers
@@ -223,7 +223,9 @@ def add_memory_terms(parser: argparse.ArgumentParser, context: str | None, defau
 
 
 def add_frontend_switches(parser: argparse.ArgumentParser) -> None:
-    """Add the switches of frontends, after all other options of the command.
+    """Add the switches of frontends, and their options with a value, after all other options of the command.
+
+    The result is ``frontend_options``, pairs of a name and a value, which is True for a switch.
 
     Raises:
         CostError: if the command already has an option of that name.
@@ -239,14 +241,24 @@ def add_frontend_switches(parser: argparse.ArgumentParser) -> None:
         for name in names:
             try:
                 group.add_argument(
-                    flag_of(name),
-                    dest="frontend_options",
-                    action="append_const",
-                    const=name,
-                    help=spec.options[name],
+                    flag_of(name), dest="frontend_options", help=spec.options[name], **_how(name, spec.values.get(name))
                 )
             except argparse.ArgumentError as error:
                 raise CostError(f"the {spec.name} frontend cannot have an option {name!r}: {error}") from error
+
+
+def _how(name: str, read: Callable[[str], Any] | None) -> dict[str, Any]:
+    """Return how argparse takes an option of a frontend: a switch, or a text that ``read`` reads."""
+    if read is None:
+        return {"action": "append_const", "const": (name, True)}
+
+    def pair(text: str) -> tuple[str, Any]:
+        try:
+            return name, read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{short_repr(text)} is invalid: {error}") from error
+
+    return {"action": "append", "type": pair, "metavar": "N" if read is int else "VALUE"}
 
 
 def add_python_path(parser: argparse.ArgumentParser, more: str = "") -> None:

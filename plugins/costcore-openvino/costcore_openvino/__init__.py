@@ -18,6 +18,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             "costcore_openvino.frontend",
             suffixes=(".xml",),
             options=OPTIONS,
+            values={"trips": int},
             models=("an OpenVINO IR file (.xml)",),
             unhooked="Count an IR file with costcore.estimate(path).",
         ),

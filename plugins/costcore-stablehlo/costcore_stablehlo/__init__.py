@@ -23,6 +23,11 @@ def reads(head: bytes) -> bool:
     return head.startswith(PORTABLE)
 
 
+def positions_or_names(text: str) -> list[int | str]:
+    """Return the arguments in ``0,1`` or ``w,b``: positions, and beginnings of names."""
+    return [int(part) if part.isdecimal() else part for part in text.split(",")]
+
+
 @hookimpl
 def costcore_frontends() -> tuple[FrontendSpec, ...]:
     """Return the frontend, which imports JAX when it is used."""
@@ -33,6 +38,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             "costcore_stablehlo.frontend",
             suffixes=(".mlir", ".stablehlo", ".mlirbc"),
             options=OPTIONS,
+            values={"params": positions_or_names, "trips": int},
             models=("a StableHLO program (.mlir, .stablehlo, .mlirbc)",),
             reads=reads,
         ),

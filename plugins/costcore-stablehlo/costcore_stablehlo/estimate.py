@@ -12,11 +12,12 @@ from costcore_jax.adapters.paths import owner
 from costcore_jax.capture.inputs import arguments
 from costcore_jax.capture.program import Owner, Program
 from costcore_jax.estimate import record_program
+from jaxlib.mlir.dialects import stablehlo
 
 from costcore.errors import CostError
 from costcore.trace.recorder import Recorder
 
-from .attributes import DTYPES, aval_of
+from .attributes import aval_of
 from .model import quiet_context, read_module, refine
 from .program import FileProgram
 
@@ -30,8 +31,6 @@ STATE = "batch_stats"
 
 KEY = re.compile(r"\['([^']*)'\]|\[\"([^\"]*)\"\]|\[(\d+)\]|\.(\w+)")
 """A key in the name of an argument: ``params['Dense_0']['kernel']``."""
-
-ELEMENTS = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def accepts(model: object) -> bool:
@@ -77,7 +76,7 @@ def estimate(
                 program = FileProgram(module)
             program.find_stored()
             as_function, given = as_program(program, learned)
-            recorder.frameworks["stablehlo"] = "StableHLO"
+            recorder.frameworks["stablehlo"] = stablehlo.get_current_version()
             record_program(recorder, as_function, given, {}, trips=trips, regroup=regroup)
         except CostError as error:
             raise CostError(f"{name}: {error}") from error

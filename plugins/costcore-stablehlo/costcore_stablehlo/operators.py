@@ -228,9 +228,9 @@ def _reduce(program: Any, op: Any, operands: Sequence[Any]) -> Any:
 
 def _windows(op: Any, rank: int) -> dict[str, Any]:
     return {
-        "window_dimensions": get(op, "window_dimensions"),
-        "window_strides": get(op, "window_strides", [1] * rank),
-        "padding": [tuple(pair) for pair in get(op, "padding", [(0, 0)] * rank)],
+        "window_dimensions": tuple(get(op, "window_dimensions")),
+        "window_strides": tuple(get(op, "window_strides", [1] * rank)),
+        "padding": tuple(tuple(pair) for pair in get(op, "padding", [(0, 0)] * rank)),
     }
 
 
@@ -252,11 +252,7 @@ def _select_and_scatter(program: Any, op: Any, operands: Sequence[Any]) -> Any:
     selects, joins = map(program.only_operator, op.regions)
     if selects != "compare" or joins != "add":
         return program.unknown(op, operands)
-    return lax.select_and_scatter_add_p.bind(dy, x, select_prim=lax.ge_p, **_as_tuples(_windows(op, x.ndim)))
-
-
-def _as_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) for name, value in settings.items()}
+    return lax.select_and_scatter_add_p.bind(dy, x, select_prim=lax.ge_p, **_windows(op, x.ndim))
 
 
 def _sort(program: Any, op: Any, operands: Sequence[Any]) -> Any:

@@ -11,6 +11,7 @@ from exported import FOLDER, exported
 from jax import export, lax
 
 from costcore import CostError, CostWarning, Tensor, estimate
+from costcore.cli.main import main
 from costcore.graphs import MOST_NODES
 
 
@@ -81,6 +82,26 @@ def test_parameters_may_be_named_or_numbered():
         ValueError, match=r"no argument is 'w' \(expected 0 to 1, or the beginning of a name such as 'x0'"
     ):
         estimate(path, params="w")
+
+
+def test_the_command_line_reads_values(capsys):
+    path = exported(lambda w, x: lax.while_loop(lambda y: y.sum() < 9.0, lambda y: y @ w, x), [(4, 4), (4, 4)])
+    assert main([str(path), "--params", "0", "--trips", "3", "--format", "csv", "--columns", "name,macs,n_params"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"total,{3 * 4**3},{4 * 4}"
+    with pytest.raises(SystemExit) as left:
+        main([str(path), "--trips", "many"])
+    assert left.value.code == 2
+    assert "argument --trips: 'many' is invalid" in capsys.readouterr().err
+
+
+def test_the_gradient_of_max_pooling_reads_every_window_again():
+    def loss(x):
+        return lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID").sum()
+
+    report = estimate(exported(jax.grad(loss), [(1, 4, 4, 1)]))
+    (call,) = (call for call in report.trace.calls if call.type == "select_and_scatter_add")
+    # four windows of four elements: three comparisons find the largest, one addition puts the gradient there
+    assert (call.layer.attrs["kernel"], report.total_report["flops"]) == ((1, 2, 2, 1), 4 * (3 + 1))
 
 
 def test_open_sizes_are_given_by_inputs():

@@ -21,6 +21,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             "costcore_tflite.frontend",
             suffixes=(".tflite",),
             options=OPTIONS,
+            values={"trips": int},
             models=("a .tflite file",),
             unhooked="Count a .tflite file with costcore.estimate(path).",
         ),

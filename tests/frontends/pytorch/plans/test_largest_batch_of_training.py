@@ -8,7 +8,6 @@ import pytest
 
 from costcore import TrainingLedger, estimate
 from costcore.cli.main import main
-from tests.frontends.pytorch.plans.test_plan import SOURCE
 
 pytest.importorskip("torch.distributed.fsdp", reason="fully_shard")
 
@@ -16,20 +15,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:FSDP2-wrapped module")
 
 MEMORY = 8 * 10**6
 CONTEXT = 500 * 2**20
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    found = tmp_path_factory.mktemp("nets") / "train_nets.py"
-    found.write_text(SOURCE)
-    return found
-
-
-@pytest.fixture(scope="module")
-def net(path):
-    namespace = {}
-    exec(path.read_text(), namespace)
-    return namespace["Net"](2)
 
 
 @pytest.mark.parametrize("checkpoint", [None, "Block"])

@@ -17,50 +17,10 @@ pytest.importorskip("torch.distributed.fsdp", reason="fully_shard")
 
 pytestmark = pytest.mark.filterwarnings("ignore:FSDP2-wrapped module")
 
-SOURCE = """
-import torch
-from torch import nn
-
-class Block(nn.Module):
-    def __init__(self, width=64):
-        super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        return x + self.down(torch.nn.functional.gelu(self.up(self.norm(x))))
-
-class Net(nn.Module):
-    tp_plan = {"blocks.*.up": "colwise", "blocks.*.down": "rowwise"}
-
-    def __init__(self, depth=8):
-        super().__init__()
-        self.blocks = nn.ModuleList(Block() for _ in range(depth))
-        self.head = nn.Linear(64, 10)
-
-    def forward(self, x):
-        for block in self.blocks:
-            x = block(x)
-        return self.head(x)
-"""
-
 BLOCK = 2 * 64 + 64 * 256 + 256 + 256 * 64 + 64
 """The parameters of a block: norm, up, down."""
 
 HEAD = 64 * 10 + 10
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    found = tmp_path_factory.mktemp("nets") / "plan_nets.py"
-    found.write_text(SOURCE)
-    return found
-
-
-@pytest.fixture(scope="module")
-def net(path):
-    namespace = {}
-    exec(path.read_text(), namespace)
-    return namespace["Net"]()
 
 
 @pytest.fixture(scope="module")
