@@ -89,6 +89,7 @@ class GraphNode(NamedTuple):
         outputs: the values that it produces.
         name: its name; empty if it has none.
         module: path of the module around it; empty if unknown.
+        scratch: bytes of each buffer that the runtime takes for it while it runs.
     """
 
     native: str
@@ -97,6 +98,7 @@ class GraphNode(NamedTuple):
     outputs: Sequence[GraphValue]
     name: str = ""
     module: str = ""
+    scratch: Sequence[Dim] = ()
 
 
 class Place(NamedTuple):
@@ -288,10 +290,11 @@ class GraphRecording:
             for value in _values(node.args.values())
             if not (value.base or value).is_stored and (identity := self.identity(value)) not in known
         )
-        makes = tuple(self._sized(value) for value in node.outputs if self.identity(value) not in known)
+        makes = [self._sized(value) for value in node.outputs if self.identity(value) not in known]
+        makes += [Size(self.recorder.new_id(), nbytes, f"scratch of {node.type}") for nbytes in node.scratch]
         if reads or makes:
             at = call.outputs[0] if call.outputs else self.recorder.new_id()
-            self._steps.append(Step(at, reads, makes, name="" if call.outputs else node.type))
+            self._steps.append(Step(at, reads, tuple(makes), name="" if call.outputs else node.type))
 
     def _enter(self, module: str) -> None:
         """Add a module and those around it."""

@@ -24,14 +24,38 @@ ELEMENTWISE = frozenset(
 )
 """Operators that may write their output over an operand of the same shape and dtype."""
 
+ACTIVATIONS = frozenset(
+    (
+        *("celu", "clip", "elu", "hard_sigmoid", "leaky_relu", "log_softmax", "relu", "selu", "sigmoid", "soft_shrink"),
+        *("softmax", "softplus", "softsign", "tanh", "threshold", "tril", "triu"),
+    )
+)
+"""Operators that ONNX Runtime writes over their first operand on a CPU: those whose kernels state ``MayInplace``.
+
+Those of two tensors, of normalization, and other functions of one element have a result of their own.
+"""
+
+PRODUCTS = frozenset(("hard_swish", "mish"))
+"""Operators without a kernel of ONNX Runtime on a CPU, which runs them as a product of the operand and a factor."""
+
 
 def overwritable(layer: Layer) -> list[int]:
     """Return the positions of the operands that the output of a layer may be written over, in order."""
-    if layer.op not in ELEMENTWISE or len(layer.outputs) != 1:
+    return _alike(layer, len(layer.inputs)) if layer.op in ELEMENTWISE else []
+
+
+def overwritten(layer: Layer) -> list[int]:
+    """Return the position of the operand that ONNX Runtime may write the output of a layer over."""
+    return _alike(layer, 1) if layer.op in ACTIVATIONS else []
+
+
+def _alike(layer: Layer, first: int) -> list[int]:
+    """Return which of the first operands are values of the shape and dtype of the only output."""
+    if len(layer.outputs) != 1:
         return []
     y = layer.out
     return [
         i
-        for i, x in enumerate(layer.inputs.values())
+        for i, x in enumerate([*layer.inputs.values()][:first])
         if x.role == "data" and x.stored is None and x.dtype == y.dtype and x.shape == y.shape
     ]

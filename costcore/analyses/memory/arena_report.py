@@ -14,7 +14,7 @@ from costcore.analyses.memory.liveness import lives_of
 from costcore.analyses.memory.lives import Block, Lives, in_order
 from costcore.analyses.memory.merging import merged
 from costcore.analyses.memory.order import BestOrder, best_order
-from costcore.analyses.memory.reuse import reused
+from costcore.analyses.memory.reuse import in_onnx_runtime, reused
 from costcore.analyses.memory.timeline import first_step_of, highest, live_bytes
 from costcore.errors import ArenaError
 from costcore.numbers.dims import Dim, is_symbolic
@@ -132,12 +132,12 @@ class Arena(Result):
 
     @property
     def peak_with_reuse(self) -> Dim:
-        """The largest sum of live buffers if results are written over operands, and others wait for equal shapes.
+        """The largest sum of live buffers if activations are written over operands, and others wait for equal shapes.
 
         Without the inputs, that is what ONNX Runtime allocates on a CPU for tensors, as long as it neither changes the
         graph nor the order of calls.
         """
-        blocks = self._among(merged(self._lives, True))
+        blocks = self._among(merged(in_onnx_runtime(self._lives), True))
         return highest(live_bytes(reused(blocks), len(self._lives.moments)))
 
     @property

@@ -13,7 +13,7 @@ from costcore.numbers.dims import Dim, is_symbolic, maximum
 from costcore.numbers.symbolic import expanded
 from costcore.trace.call import Call, Uncounted
 from costcore.trace.dataflow import Step, Value
-from costcore.trace.overwritable import VIEWS, overwritable
+from costcore.trace.overwritable import PRODUCTS, VIEWS, overwritable, overwritten
 from costcore.trace.trace import Trace
 
 
@@ -89,6 +89,7 @@ class _Layer(NamedTuple):
     inputs: tuple[Tensor, ...]
     sizes: list[Dim]
     overwritable: list[int]
+    overwritten: list[int]
 
 
 class _Reading:
@@ -199,8 +200,11 @@ class _Reading:
             for k, (identity, tensor) in enumerate(zip(call.outputs, call.layer.outputs, strict=True)):
                 name = f"{call.name}:{k}" if several else call.name
                 self._make(moment, i, identity, layer.sizes[k], name, call.module, tensor, writes)
+            moment.is_product = call.layer.op in PRODUCTS
             if layer.overwritable:
                 self._pair(moment.overwrites, [(call.outputs[0], call.inputs[k]) for k in layer.overwritable])
+            if layer.overwritten:
+                self._pair(moment.activates, [(call.outputs[0], call.inputs[k]) for k in layer.overwritten])
         for step in steps:
             for value in step.makes:
                 self._make(moment, i, value.id, value.nbytes, value.name or moment.name)
@@ -211,7 +215,9 @@ class _Reading:
     def _layer(self, layer: Layer) -> _Layer:
         """Return what calls of a layer share; equal layers are one object."""
         sizes = [tensor.nbytes for tensor in layer.outputs]
-        found = self._layers[id(layer)] = _Layer(tuple(layer.inputs.values()), sizes, overwritable(layer))
+        found = self._layers[id(layer)] = _Layer(
+            tuple(layer.inputs.values()), sizes, overwritable(layer), overwritten(layer)
+        )
         return found
 
     def _pair(self, pairs: list[tuple[int, int]], ids: Iterable[tuple[int, int]]) -> None:

@@ -49,6 +49,8 @@ class Moment:
         makes: blocks that exist from then on.
         takes: pairs of a block that it makes and one that it may always continue.
         overwrites: pairs of a block that it makes and one that it may write over if that is allowed.
+        activates: pairs of a block that it makes and one that ONNX Runtime may write over.
+        is_product: whether ONNX Runtime makes another value like its result on the way to it.
         after: indices of earlier steps that must come before it.
         is_call: whether it is a call.
     """
@@ -58,6 +60,8 @@ class Moment:
     makes: list[int] = field(default_factory=list)
     takes: list[tuple[int, int]] = field(default_factory=list)
     overwrites: list[tuple[int, int]] = field(default_factory=list)
+    activates: list[tuple[int, int]] = field(default_factory=list)
+    is_product: bool = False
     after: set[int] = field(default_factory=set)
     is_call: bool = True
 

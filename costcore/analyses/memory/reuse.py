@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from costcore.analyses.memory.lives import Block
+from costcore.analyses.memory.lives import Block, Lives
+
+
+def in_onnx_runtime(lives: Lives) -> Lives:
+    """Return the values of a run of ONNX Runtime on a CPU.
+
+    Activations are written over their operand, and nothing else. The caller has the inputs until the run ends.
+    """
+    moments = [replace(each, overwrites=each.activates) for each in lives.moments]
+    last = len(moments) - 1
+    blocks = [replace(each, dies=last) if each.kind == "input" else each for each in lives.blocks]
+    made = ((i, blocks[each.makes[0]]) for i, each in enumerate(moments) if each.is_product and each.makes)
+    parts = [replace(block, name=f"{block.name}: factor", kind="value", is_kept=False, dies=i) for i, block in made]
+    return lives._replace(moments=moments, blocks=[*blocks, *parts])
 
 
 def reused(blocks: Iterable[Block]) -> list[Block]:

@@ -11,6 +11,7 @@ from costcore.numbers.dims import Dim
 
 from .model import Graph, Model, OperatorInfo, TensorInfo
 from .rows.table import SIGNATURES, WITHOUT_RESULT
+from .scratch import scratch_of
 
 UNPACKED = {"DEQUANTIZE": "stored in a smaller type", "DENSIFY": "stored without their zeros"}
 """Operators on constants that the runtime runs once, before the first pass: what the constants are."""
@@ -110,7 +111,8 @@ class Walker:
                 value.is_parameter |= value.is_stored and is_real and value.ndim > 0 and value.size != 1
         arguments = {**operator.options, "inputs": list(inputs), "outputs": dict(enumerate(outputs))}
         name = outputs[0].name if outputs else ""
-        node = GraphNode(f"tflite::{operator.name}", operator.name, arguments, outputs, name, module_of(name))
+        scratch = scratch_of(operator.name, inputs, outputs)
+        node = GraphNode(f"tflite::{operator.name}", operator.name, arguments, outputs, name, module_of(name), scratch)
         self._recording.record(node, place, where)
 
     def _is_control_flow(

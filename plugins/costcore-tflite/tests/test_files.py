@@ -164,15 +164,24 @@ def test_damaged_files_end_with_a_sentence(tmp_path):
 
 
 PLANNED = {
+    "add0": 1_920,
+    "audio_preprocessor_int8": 3_040,
     "conv0": 10_432,
     "hello_world_float": 128,
     "hello_world_int8": 32,
+    "keyword_scrambled": 672 + 10_240,
+    "leaky_relu0": 10_240,
     "micro_speech_quantized": 5_968,
+    "pad2": 10_304,
     "person_detect": 55_296,
+    "quantize0": 3_840,
+    "strided_slice0": 9_296,
+    "trained_lstm": 5_696 + 160,
+    "transpose_conv0": 23_696,
 }
-"""Bytes of the planned part of the arena, `Arena allocation head` of ``print_allocations`` of tflite_micro 20261023.
+"""Bytes of tensors in the arena, by ``print_allocations`` of tflite_micro 20261023: the head, and variables.
 
-Files with buffers that kernels ask for in addition (audio_preprocessor, trained_lstm, transpose_conv0) need more there.
+Its build has no kernel for the operator of person_detect_vela.
 """
 
 
@@ -205,6 +214,8 @@ def test_every_file_has_a_verdict(name, capsys):
     exactly = ",".join(f"{memory}={nbytes}B" for memory, nbytes in needs.items())
     assert main(["fit", path, exactly, *batch]) == 0
     for memory, nbytes in needs.items():
+        if not nbytes:  # two files store no tensor that a run reads
+            continue
         assert main(["fit", path, f"{memory}={nbytes - 1}B", "--no-remedies", *batch]) == 1
         assert f"1 B of {memory} too much" in capsys.readouterr().out
 

@@ -1,12 +1,14 @@
-"""Small networks of many forms, for any batch, whose memory ONNX Runtime was measured to need."""
+"""Networks of many forms, for any batch, whose memory ONNX Runtime was measured to need."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from onnx import ModelProto
 
-from tests.whole_networks.onnx_models import Graph
+from tests.whole_networks.onnx_models import Graph, mobilenet_v2, resnet50, vgg16
+from tests.whole_networks.onnx_models import unet as cropped_unet
 
 
 def _conv(g: Graph, x: str, cin: int, cout: int, k: int = 3, stride: int = 1, groups: int = 1) -> str:
@@ -113,6 +115,28 @@ def attention() -> ModelProto:
     return g.model({"x": ("batch", 16, 64)}, g("Add", x, g("MatMul", hidden, g.weight(256, 64))))
 
 
+def scores() -> ModelProto:
+    """Scores of two heads over 128 tokens, of which Softmax is most of the memory."""
+    g = Graph()
+    heads = g.number(0, 128, 2, 8)
+    q, k, v = (g("Reshape", g("MatMul", "x", g.weight(16, 16)), heads) for _ in range(3))
+    q, v = (g("Transpose", each, perm=[0, 2, 1, 3]) for each in (q, v))
+    weights = g("Softmax", g("MatMul", q, g("Transpose", k, perm=[0, 2, 3, 1])), axis=-1)
+    y = g("Reshape", g("Transpose", g("MatMul", weights, v), perm=[0, 2, 1, 3]), g.number(0, 128, 16))
+    return g.model({"x": ("batch", 128, 16)}, g("MatMul", y, g.weight(16, 4)))
+
+
+def smooth() -> ModelProto:
+    """Inverted residual blocks of a MobileNetV3, with HardSwish, for which ONNX Runtime has no kernel on a CPU."""
+    g = Graph()
+    x = g("HardSwish", _conv(g, "x", 3, 8, 3, 2))
+    for _ in range(2):
+        y = g("HardSwish", _conv(g, x, 8, 48, 1))
+        y = g("HardSwish", _conv(g, y, 48, 48, 3, groups=48))
+        x = g("Add", x, _conv(g, y, 48, 8, 1))
+    return _image(g, x)
+
+
 def shuffled() -> ModelProto:
     """Units of a ShuffleNetV2: half of the channels pass, and both halves are shuffled."""
     g = Graph()
@@ -150,7 +174,13 @@ def normalized() -> ModelProto:
 NETWORKS: dict[str, Callable[[], ModelProto]] = {
     each.__name__: each
     for each in (
-        *(mlp, plain, residual, inverted, dense, inception, gated, unet, attention, shuffled),
-        *(upsampled, normalized),
+        *(mlp, plain, residual, inverted, dense, inception, gated, unet, attention, scores, shuffled),
+        *(upsampled, normalized, smooth),
     )
+}
+NETWORKS |= {
+    "vgg16": partial(vgg16, "batch"),
+    "resnet50": partial(resnet50, "batch"),
+    "mobilenet_v2": partial(mobilenet_v2, "batch"),
+    "cropped_unet": partial(cropped_unet, "batch"),
 }

@@ -1,4 +1,4 @@
-"""What ONNX Runtime allocates for twelve networks, against the arena, and fit at the answer and a sample above it.
+"""What ONNX Runtime allocates for eighteen networks, against the arena, and fit at the answer and a sample above it.
 
 ``tests/data/onnxruntime_memory.csv`` was measured with ONNX Runtime 1.32.0 on a CPU: the highest
 ``mem_bytes_requested_in_use`` above its value before the first node, of the second run in the profile
@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import csv
+from math import prod
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,16 @@ MEASURED: dict[str, dict[int, int]] = {name: {} for name in NETWORKS}
 for row in csv.DictReader(FILE.read_text(encoding="utf-8").splitlines()):
     MEASURED[row["network"]][int(row["batch"])] = int(row["bytes"])
 
-BELOW = {"inverted": 2 / 30}
-"""It does not write the first Add over one of its operands: 2 of 30 buffers of 4 x 16 x 16 are missing in ours."""
+ABOVE = {"cropped_unet": lambda batch: (399_872 + 100_352 - 476_416) * batch + 48}
+"""Its graph computes the shape of the second Concat, so that ONNX Runtime plans without knowing it.
+
+Ours takes the buffer of the third convolution, 100,352 bytes, which waits until then: 399,872 are alive beside it at
+the first crop, and 48 of sizes. ONNX Runtime frees it, and needs the most at the second convolution: 476,416 bytes.
+"""
+
+
+LAYOUTS = ("mlp", "scores")
+"""Their layout, in which no activation is written over its operand, is more than ONNX Runtime allocates."""
 
 
 def arena(name, batch):
@@ -32,17 +41,19 @@ def arena(name, batch):
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_buffers_are_those_of_the_runtime(name):
-    for batch, measured in MEASURED[name].items():
-        assert arena(name, batch).peak_with_reuse == pytest.approx(measured * (1 - BELOW.get(name, 0)), abs=0)
+    for batch in (1, 2, 6):
+        above = ABOVE[name](batch) if name in ABOVE else 0
+        assert arena(name, batch).peak_with_reuse == MEASURED[name][batch] + above
 
 
-@pytest.mark.parametrize("name", [name for name in NETWORKS if name not in BELOW])
+@pytest.mark.parametrize("name", NETWORKS)
 def test_fit_is_true_at_the_answer_and_false_a_sample_above_it(name):
-    """Of a target with one memory: by what ONNX Runtime allocates with the largest batch that fits, and one more."""
-    model, limit = NETWORKS[name](), MEASURED[name][3]
-    weights = arena(name, 1).weights
-    batches = range(1, 7)
-    fitting = [n for n in batches if fit(model, None, limit + weights, dims={"batch": n}, remedies=False, align=1).fits]
-    assert max(fitting, default=0) in (1, 2, 3)
-    assert all(MEASURED[name][n] <= limit for n in fitting)
-    assert all(MEASURED[name][n] > limit for n in batches if n > 3)
+    """The target is what a batch of 3 needs: ONNX Runtime needs no more with weights and input, and more for 4."""
+    model = NETWORKS[name]()
+    (x,) = model.graph.input
+    sample = 4 * prod(axis.dim_value for axis in x.type.tensor_type.shape.dim[1:])
+    needs = fit(model, None, 1, dims={"batch": 3}, remedies=False, align=1).needs["memory"]
+    for batch, fits in ((3, True), (4, False)):
+        assert fit(model, None, needs, dims={"batch": batch}, remedies=False, align=1).fits is fits
+        if fits or name not in LAYOUTS:
+            assert (MEASURED[name][batch] + sample * batch + arena(name, 1).weights <= needs) is fits
