@@ -25,6 +25,9 @@ MOST_RESULTS = 2**16
 
 META = torch.device("meta")
 
+GUESSES = {"output_mask": (True, True, True), "dim": -1, "dim0": -1, "dim1": -1, "index": 0}
+"""Values of arguments that traces of old releases leave out, and on which costs hardly depend."""
+
 
 class RefusedError(Exception):
     """These arguments cannot be those of this overload; the message says why."""
@@ -78,7 +81,8 @@ def candidates(name: str, schema: str, arguments: Sequence[Argument]) -> tuple[C
     """Return the overloads that take these arguments, the likeliest first.
 
     A trace has all arguments, defaults included: overloads with as many arguments come first, and among those the ones
-    that return their result.
+    that return their result. Of an operator that TorchScript ran, a trace has all values of the stack of its interpreter,
+    of which the last are the arguments.
 
     Args:
         name: the name of the operator.
@@ -88,18 +92,22 @@ def candidates(name: str, schema: str, arguments: Sequence[Argument]) -> tuple[C
     n = len(arguments)
     stated = schema.partition("(")[0]
     fitting = []
+    most = max((len(declared) for _, declared in overloads(name) if not _is_out(declared)), default=n)
     for operator, declared in overloads(name):
-        if len(declared) < n:
+        if len(declared) < min(n, most):
             continue
-        is_out = any(argument.is_out for argument in declared)
         is_stated = stated in (operator._schema.name, str(operator.name())) and stated == operator.name()
         try:
-            found = _bind(operator, declared, arguments)
+            found = _bind(operator, declared, arguments[max(n - len(declared), 0) :])
         except RefusedError:
             continue
-        fitting.append(((not is_stated, len(declared) != n, len(found.assumed), is_out), found))
+        fitting.append(((not is_stated, len(declared) != n, len(found.assumed), _is_out(declared)), found))
     fitting.sort(key=lambda pair: pair[0])
     return tuple(found for _, found in fitting)
+
+
+def _is_out(declared: Sequence[Any]) -> bool:
+    return any(argument.is_out for argument in declared)
 
 
 def _bind(operator: Any, declared: Sequence[Any], arguments: Sequence[Argument]) -> Candidate:
@@ -108,7 +116,10 @@ def _bind(operator: Any, declared: Sequence[Any], arguments: Sequence[Argument])
     assumed: list[str] = []
     for position, argument in enumerate(declared):
         if position < len(arguments):
-            slot = _slot(operator, argument, arguments[position], position, assumed)
+            value = arguments[position]
+            if argument.name == "normalized_shape" and isinstance(value, Missing):
+                value = _shape_of_weight(declared, arguments)
+            slot = _slot(operator, argument, value, position, assumed)
         elif argument.name == "device":
             slot = Constant(META)
         elif argument.has_default_value():
@@ -124,6 +135,13 @@ def _bind(operator: Any, declared: Sequence[Any], arguments: Sequence[Argument])
             positional.append(slot)
     _check_size(operator, positional)
     return Candidate(operator, tuple(positional), tuple(named), tuple(assumed))
+
+
+def _shape_of_weight(declared: Sequence[Any], arguments: Sequence[Argument]) -> Constant:
+    for argument, value in zip(declared, arguments, strict=False):
+        if argument.name == "weight" and isinstance(value, TensorArgument):
+            return Constant(list(value.dims))
+    raise RefusedError("the normalized shape is not recorded")
 
 
 def _check_size(operator: Any, positional: Sequence[Slot]) -> None:
@@ -149,12 +167,12 @@ def _slot(operator: Any, argument: Any, value: Argument, position: int, assumed:
     kind = str(getattr(argument, "real_type", argument.type))
     is_optional = kind.startswith("Optional[")
     core = kind[9:-1] if is_optional else kind
+    if isinstance(value, TensorArgument):
+        return _tensor_slot(operator, core, value, position)
     if argument.name == "device" or core == "Device":
         return Constant(META)
     if argument.name in ("pin_memory", "layout") or core in ("Layout", "Generator"):
         return None if argument.has_default_value() or not is_optional else Constant(None)
-    if isinstance(value, TensorArgument):
-        return _tensor_slot(operator, core, value, position)
     if isinstance(value, ListArgument):
         if core == "List[Optional[Tensor]]" or (core == "List[Tensor]" and None not in value.items):
             return value
@@ -186,6 +204,9 @@ def _missing_slot(argument: Any, core: str, is_optional: bool, value: Missing, a
         return Indices()
     if core in ("Tensor", "List[Tensor]") and not is_optional:
         raise RefusedError(f"{argument.name} is undefined")
+    if core in ("SymInt", "int", "List[bool]") and argument.name in GUESSES and not argument.has_default_value():
+        assumed.append(argument.name)
+        return Constant(GUESSES[argument.name])
     if value.is_given:
         is_size = core in ("SymInt", "int") and not argument.has_default_value()
         if core == "ScalarType" or "List" in core or is_size:

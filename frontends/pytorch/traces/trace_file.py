@@ -16,7 +16,7 @@ from costcore.trace.recorder import Recorder
 
 from ..capture.context import capture
 from ..naming import full_name
-from .graphs import Captures, expanded
+from .graphs import GRAPH, Captures, expanded
 from .lists import Neighbors
 from .nesting import add_launches, device_time, join_kernels, nest
 from .places import Step, name_modules, place, place_backward, steps_of
@@ -137,6 +137,8 @@ def _record(recorder: Recorder, recorded: Recorded, step: Step | None, captures:
         profile = profile_of(recorded, ops, _owners(recorder, replay), step)
         _set_times(recorder, replay, profile)
     _remark(recorder, recorded, replay)
+    if captures is None:
+        _remark_graphs(recorder, recorded, ops)
 
 
 def _is_inside(op: Op, step: Step | None) -> bool:
@@ -211,6 +213,17 @@ def _remark(recorder: Recorder, recorded: Recorded, replay: Replay) -> None:
     for (name, argument), n in replay.assumed.items():
         for _ in range(n):
             recorder.assume(f"trace: {argument} of {name} is not in the trace; its default was taken")
+
+
+def _remark_graphs(recorder: Recorder, recorded: Recorded, ops: Iterable[Op]) -> None:
+    """Note how much of the time is in graphs, whose kernels have no shapes."""
+    total = sum(kernel.end - kernel.start for kernel in recorded.kernels)
+    inside = sum(each.end - each.start for op in ops if op.name.startswith(GRAPH) for each in op.kernels)
+    if inside:
+        recorder.notes.append(
+            f"{inside / total:.1%} of the time of the device is in graphs, whose operators only the trace of their "
+            "capture has (graphs=…)"
+        )
 
 
 def _elsewhere(kernels: Iterable[Kernel]) -> Counter[str]:

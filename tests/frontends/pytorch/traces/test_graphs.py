@@ -1,12 +1,24 @@
-"""Kernels of replayed graphs belong to the operators that were captured."""
+"""Kernels of replayed graphs belong to the operators that were captured.
+
+``vllm_decode_mi300x.json.gz`` is a step of decoding by vLLM in the tests of TraceLens
+(https://github.com/AMD-AGI/TraceLens, MIT, © Advanced Micro Devices), without stacks. Its graph has 421 kernels, of which
+the trace has names and times.
+"""
 
 from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from costcore import CostWarning, estimate
 from costcore.cli.main import main
 from tests.frontends.pytorch.traces.recording import kernel, launch, op, tensor, write
+
+DECODING = Path(__file__).parents[3] / "data" / "traces" / "vllm_decode_mi300x.json.gz"
 
 LINEAR = (tensor(2, 4), tensor(3, 4), ("", [], [], ""))
 
@@ -104,3 +116,33 @@ def test_command_line(tmp_path, capsys):
     assert main(["profile", path, "--graphs", graphs, "--by", "op", "--format", "csv"]) == 0
     assert capsys.readouterr().out.splitlines()[1].startswith("linear,1,")
     assert main([path, "--graphs", graphs, "--by", "op", "--format", "csv"]) == 0
+
+
+def test_without_its_capture_the_graph_of_an_engine_is_one_uncounted_call():
+    with pytest.warns(CostWarning, match="hipGraphLaunch"):
+        report = estimate(DECODING)
+    (graph,) = (record for record in report.trace if record.cost is None)
+    assert graph.seconds == pytest.approx(10_388.482e-6)
+    assert sum(record.seconds for record in report.trace) == pytest.approx(10_717.708e-6)
+    assert any(note.startswith("96.9% of the time of the device is in graphs") for note in report.notes)
+
+
+def test_the_graph_of_an_engine_has_the_operators_of_a_capture(tmp_path):
+    """Products are captured inside of linear layers, everything else is a ReLU each."""
+    events = json.loads(gzip.decompress(DECODING.read_bytes()))["traceEvents"]
+    replayed = next(event for event in events if event["name"] == "hipGraphLaunch")["args"]["correlation"]
+    works = [event for event in events if event["cat"] in ("kernel", "gpu_memcpy", "gpu_memset")]
+    inside = sorted((x for x in works if x["args"]["correlation"] == replayed), key=lambda x: x["ts"])
+    capture = []
+    for i, work in enumerate(inside):
+        is_product = work["name"].startswith("Cijk")
+        name, arguments = ("aten::linear", LINEAR) if is_product else ("aten::relu", (tensor(2, 3),))
+        capture += [op(name, 10 * i, 8, *arguments), named(launch(10 * i + 2, i), work["name"])]
+    report = estimate(DECODING, graphs=write(tmp_path / "capture.json", capture))
+    assert report.status == "complete" and not any("graphs" in note for note in report.notes)
+    found = Counter(record.call.native for record in report.trace)
+    assert (found["aten::linear"], found["aten::relu"]) == (72 + 1, 421 - 72)  # one makes the logits, behind the graph
+    products = sum(work["dur"] for work in inside if work["name"].startswith("Cijk")) / 1e6
+    linear = [each for each in report.trace if each.call.native == "aten::linear"]
+    assert sum(each.seconds for each in linear if each.call.layer["x"].shape == (2, 4)) == pytest.approx(products)
+    assert sum(record.seconds for record in report.trace) == pytest.approx(10_717.708e-6)
