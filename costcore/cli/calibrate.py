@@ -180,8 +180,9 @@ def _rates_of(base: Device) -> Mapping[str, Any]:
         "clock_max_mhz": base.clock_max_mhz,
         "fast_convolution": base.fast_convolution,
         "unbounded": [*base.unbounded],
+        "least_kernel_us": base.least_kernel_us,
         "notes": [f"peaks and memory of {base.name}"],
         "peak": base.peak,
-        "memory": {"dram_gbs": base.memory.dram_gbs, "caches": caches},
+        "memory": {"dram_gbs": base.memory.dram_gbs, "dram_gb": base.memory.dram_gb, "caches": caches},
         "sources": [source._asdict() for source in base.sources],
     }

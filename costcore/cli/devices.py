@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from costcore.analyses.devices.catalog import devices, named
+from costcore.analyses.devices.catalog import CALIBRATED, devices, named
 from costcore.analyses.devices.device import Device
 from costcore.cli.listing import add_listing_output, write_list, write_one
 from costcore.cli.options import command_parser
@@ -60,7 +60,8 @@ def _known() -> Table:
         }
         for device in devices().values()
     ]
-    return Table("Devices", COLUMNS, rows, dropped_first=DROPPED_FIRST)
+    note = f"calibrated from public traces, for estimates with an error: {', '.join(CALIBRATED)}"
+    return Table("Devices", COLUMNS, rows, dropped_first=DROPPED_FIRST, remarks=[note])
 
 
 def _peak(device: Device, dtype: str, engines: Sequence[str] = ("matrix", "vector")) -> float:

@@ -13,6 +13,9 @@ from costcore.plugins import cached, objects_from_plugins, with_left_out
 
 DATA = Path(__file__).parent / "data"
 
+CALIBRATED = {file.stem: file for file in sorted((DATA / "calibrated").glob("*.toml"))}
+"""Files of devices with a calibration, by the name of the device: the device without it is one of the others."""
+
 
 def devices() -> dict[str, Device]:
     """Return all known devices by name: those built in, then those of plug-ins.
@@ -36,8 +39,8 @@ def named(device: str | PathLike[str] | Device) -> Device:
         return device
     if not isinstance(device, (str, PathLike)):
         raise TypeError(f"a device must be a name or the path of a TOML file (got {device!r})")
-    if str(device).endswith(".toml"):
-        return read_device(device)
+    if str(device).endswith(".toml") or str(device) in CALIBRATED:
+        return read_device(CALIBRATED.get(str(device), device))
     found = _known().get(str(device)) or next((each for each in _known().values() if device in each.aliases), None)
     if found is None:
         names = [*(alias for each in _known().values() for alias in each.aliases), *_known()]

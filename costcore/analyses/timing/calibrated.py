@@ -56,7 +56,7 @@ def estimate_groups(groups: Sequence[GroupTime], trace: Trace, device: Device) -
     Raises:
         CostError: if the calibration is invalid.
     """
-    calibration, conditions = from_table(device.calibration, device.name)
+    calibration, conditions = from_table(device.calibration, device.name, device)
     if conditions.threads and device.units not in (None, conditions.threads):
         return Calibrated(None, (f"no calibrated time: measured with {_threads(conditions)}, not {device.units}",))
     estimates: list[Estimated] = []

@@ -13,7 +13,7 @@ from functools import cached_property
 from heapq import nsmallest
 from itertools import pairwise
 from math import dist, exp, log
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from costcore.analyses.timing.families import APART, Axes, Site, product_of, steps_of
 from costcore.analyses.timing.tiles import wave_seconds
@@ -27,6 +27,10 @@ FAR = 4.0
 
 SOFTENING = 0.05
 """Added to squared distances, so that a point at distance 0 is not the only one that counts."""
+
+
+PULL = 0.25
+"""The weight of the curve of a family of kernels, that of a point at a distance of 2."""
 
 
 class Error(NamedTuple):
@@ -137,6 +141,13 @@ class Estimate(NamedTuple):
     distance: float | None
 
 
+class Ideal(Protocol):
+    """What efficiencies are relative to."""
+
+    def ideal(self, site: Site) -> float:
+        """Return the seconds of a call at an efficiency of 1."""
+
+
 Efficiencies = dict[str, list[tuple[Axes, float]]]
 """By family or kind: coordinates, and the logarithm of the efficiency."""
 
@@ -149,10 +160,11 @@ class Interpolation:
 
     Args:
         points: the measured calls.
-        rates: their best rates.
+        rates: their best rates, or the curves of kernels.
     """
 
-    def __init__(self, points: Iterable[Point], rates: Rates) -> None:
+    def __init__(self, points: Iterable[Point], rates: Ideal) -> None:
+        self._is_of_rates = isinstance(rates, Rates)
         self._rates = rates
         self._families: dict[str, dict[str, list[tuple[Axes, float]]]] = {}
         self._kinds: Efficiencies = {}
@@ -171,6 +183,8 @@ class Interpolation:
     def seconds(self, site: Site) -> tuple[float, float | None]:
         """Return the time of a call, and the distance of the nearest point of its family; None without any."""
         dtype = self.dtype_of(site)
+        if dtype is None and not self._is_of_rates:
+            return self._rates.ideal(site), None
         if dtype is None:
             kinds = self._kinds
             points = kinds.get(_kind(site)) or [each for some in kinds.values() for each in some]
@@ -185,7 +199,8 @@ class Interpolation:
         comparable = site._replace(axes=site.axes[:known])
         nearest = nearest_of(points, comparable.axes)
         apart = 0.0 if dtype == site.dtype else APART
-        return self._rates.ideal(comparable) / exp(mean_of(nearest)), nearest[0][0] + apart
+        log_efficiency = mean_of(nearest, 0.0 if self._is_of_rates else PULL)
+        return self._rates.ideal(comparable) / exp(log_efficiency), nearest[0][0] + apart
 
 
 def _kind(site: Site) -> str:
@@ -198,10 +213,15 @@ def nearest_of(points: Sequence[tuple[Axes, float]], axes: Axes) -> Neighbors:
     return nsmallest(NEIGHBORS, ((dist(each, axes), log_efficiency) for each, log_efficiency in points))
 
 
-def mean_of(nearest: Neighbors) -> float:
-    """Return the mean log efficiency of the nearest points, weighted by their distance."""
+def mean_of(nearest: Neighbors, pull: float = 0.0) -> float:
+    """Return the mean log efficiency of the nearest points, weighted by their distance.
+
+    Args:
+        nearest: the points.
+        pull: the weight of an efficiency of 1 beside theirs.
+    """
     weights = [1 / (distance * distance + SOFTENING) for distance, _ in nearest]
-    return sum(w * each for w, (_, each) in zip(weights, nearest, strict=True)) / sum(weights)
+    return sum(w * each for w, (_, each) in zip(weights, nearest, strict=True)) / (sum(weights) + pull)
 
 
 class Calibration:
@@ -212,7 +232,7 @@ class Calibration:
         errors: the relative errors by family and kind.
         units: multiprocessors of a GPU; 0 for other devices.
         dtype: the dtype of points that state none.
-        is_of_kernels: whether the times are those of kernels, so that a call without one takes none.
+        curves: of kernels, if the times are those of kernels alone: a call without one takes none.
     """
 
     def __init__(
@@ -221,17 +241,17 @@ class Calibration:
         errors: Errors,
         units: int = 0,
         dtype: str = "",
-        is_of_kernels: bool = False,
+        curves: Ideal | None = None,
     ) -> None:
         self.points = tuple(points)
-        self.dtype, self.is_of_kernels = dtype, is_of_kernels
+        self.dtype, self._curves = dtype, curves
         self.errors = errors
         self.rates = Rates.of(points, units)
         self._seen: dict[Site, Estimate] = {}
 
     @cached_property
     def _interpolation(self) -> Interpolation:
-        return Interpolation(self.points, self.rates)
+        return Interpolation(self.points, self._curves or self.rates)
 
     @cached_property
     def dtypes(self) -> frozenset[str]:
@@ -247,7 +267,7 @@ class Calibration:
         return found
 
     def _estimate(self, site: Site) -> Estimate:
-        if self.is_of_kernels and site.kind == "free":
+        if self._curves is not None and site.kind == "free":
             return Estimate(0.0, Error(0.0, 0.0), 0.0)
         if site.dtype == self.dtype:
             site = site._replace(dtype="")

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from costcore.analyses.devices.device import Device
 from costcore.analyses.timing.calibration import Calibration, Error, Errors, Growth, Point, Rates
 from costcore.analyses.timing.families import KINDS, Site
+from costcore.analyses.timing.kernel_curves import Curves
 from costcore.analyses.timing.left_out import left_out_errors
 from costcore.errors import CostError
 from costcore.messages import short_repr, unknown
@@ -112,22 +114,23 @@ def _short(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def from_table(table: Mapping[str, Any], source: str) -> tuple[Calibration, Conditions]:
+def from_table(table: Mapping[str, Any], source: str, device: Device | None = None) -> tuple[Calibration, Conditions]:
     """Return the calibration in a device file.
 
     Args:
         table: the table ``[calibration]``.
         source: name of the device or file, for messages.
+        device: the device, whose published rates times of kernels need.
 
     Raises:
         CalibrationError: if it is invalid.
     """
-    return _Reader(source).read(table)
+    return _Reader(source, device).read(table)
 
 
 class _Reader:
-    def __init__(self, source: str) -> None:
-        self._source = source
+    def __init__(self, source: str, device: Device | None) -> None:
+        self._source, self._device = source, device
 
     def read(self, table: Mapping[str, Any]) -> tuple[Calibration, Conditions]:
         version = table.get("format")
@@ -153,8 +156,11 @@ class _Reader:
             errors = Errors(growths, self._errors_of_kinds(table.get(OTHER_FAMILIES[FORMAT])))
         else:
             errors = left_out_errors(points, Rates.of(points, conditions.units))
-        is_of_kernels = conditions.clock == KERNEL_CLOCK
-        return Calibration(points, errors, conditions.units, conditions.dtype, is_of_kernels), conditions
+        if conditions.clock != KERNEL_CLOCK:
+            return Calibration(points, errors, conditions.units, conditions.dtype), conditions
+        if self._device is None:
+            raise self._error("times of kernels need the rates of their device")
+        return Calibration(points, errors, conditions.units, curves=Curves(points, self._device)), conditions
 
     def _condition(self, table: Mapping[str, Any], name: str) -> Any:
         kind = Conditions.__dataclass_fields__[name].type

@@ -12,11 +12,11 @@ from typing import NamedTuple
 from costcore._version import __version__
 from costcore.analyses.devices.device import Device
 from costcore.analyses.timing.calibrated import dtype_of, float_dtypes
-from costcore.analyses.timing.calibration import Calibration, Point, Rates
+from costcore.analyses.timing.calibration import Calibration, Point
 from costcore.analyses.timing.calibration_table import KERNEL_CLOCK, Conditions
 from costcore.analyses.timing.families import Site, site_of
 from costcore.analyses.timing.group_time import GroupTime
-from costcore.analyses.timing.left_out import left_out_errors
+from costcore.analyses.timing.kernel_curves import Curves, errors_of_runs
 from costcore.analyses.timing.request import times_of
 from costcore.analyses.timing.times import Times
 from costcore.errors import CostError
@@ -73,9 +73,8 @@ def calibration_of(traces: Sequence[Trace], names: Sequence[str], device: Device
     if len(points) < FEWEST:
         raise CostError(f"the traces have {len(points)} different calls with kernels (at least {FEWEST})")
     sources = [source for source, _ in seconds]
-    rates = Rates.of(points, device.units or 0)
-    errors = left_out_errors(points, rates, sources)
-    calibration = Calibration(points, errors, device.units or 0, is_of_kernels=True)
+    errors = errors_of_runs(points, sources, device)
+    calibration = Calibration(points, errors, device.units or 0, curves=Curves(points, device))
     return FromTraces(calibration, _conditions(traces, names, device, seconds, calibration), dict(left_out))
 
 
@@ -97,7 +96,7 @@ def _add(
     assert cost is not None  # groups have a cost
     site = site_of(call, cost)
     reason = SENT if cost.mcomm else _refused(site, time, group, profile)
-    if reason == "" and time is not None:
+    if reason == "" and time is not None and site.kind != "free":
         dtypes = float_dtypes(group)
         dtype = dtype_of(call.layer, dtypes) if dtypes else ""
         seconds.setdefault((source, site._replace(dtype=dtype)), []).append(time.device / 1e9 / group.times)

@@ -43,27 +43,20 @@ FEWEST_FAMILIES = 5
 """Of a kind with fewer families, the error of another one is that of families of any kind."""
 
 
-def left_out_errors(points: Sequence[Point], rates: Rates, sources: Sequence[int] | None = None) -> Errors:
+def left_out_errors(points: Sequence[Point], rates: Rates) -> Errors:
     """Return the relative errors by family and kind.
 
     Args:
         points: the measured calls.
         rates: their best rates.
-        sources: the run in which each point was measured, if runs are left out instead of points: all of its run are
-            left out with a point, and its error is that at the distance of the nearest point of another run.
     """
     families: dict[str, list[Point]] = {}
-    of_family: dict[str, list[int]] = {}
-    for i, point in enumerate(points):
+    for point in points:
         families.setdefault(point.site.key, []).append(point)
-        of_family.setdefault(point.site.key, []).append(0 if sources is None else sources[i])
-    misses = {
-        family: _misses(each, rates) if sources is None else _misses_of_runs(each, of_family[family], rates)
-        for family, each in families.items()
-    }
+    misses = {family: _misses(each, rates) for family, each in families.items()}
     common = [[miss for each in misses.values() for miss in each[i]] for i in range(len(DISTANCES))]
-    of_all = _growth(common, ())
-    growths = {family: _growth(each, of_all) for family, each in sorted(misses.items())}
+    of_all = growth_of(common, ())
+    growths = {family: growth_of(each, of_all) for family, each in sorted(misses.items())}
     return Errors(growths, _errors_of_kinds(families, rates))
 
 
@@ -75,24 +68,6 @@ def _misses(family: Sequence[Point], rates: Rates) -> list[list[float]]:
         axes, log_efficiency = efficiencies[i]
         for misses, estimated in zip(found, _estimates(axes, efficiencies, i), strict=False):
             misses.append(abs(exp(estimated - log_efficiency) - 1))  # measured by estimated time
-    return found
-
-
-def _misses_of_runs(family: Sequence[Point], sources: Sequence[int], rates: Rates) -> list[list[float]]:
-    """Return the relative errors of estimates from the points of other runs, for every distance that they are apart.
-
-    An error counts for all distances up to that of the nearest point: nearer ones are surer.
-    """
-    found: list[list[float]] = [[] for _ in DISTANCES]
-    efficiencies = [(point.site.axes, log(rates.ideal(point.site) / point.seconds)) for point in family]
-    for (axes, log_efficiency), source in zip(efficiencies, sources, strict=True):
-        others = [each for each, other in zip(efficiencies, sources, strict=True) if other != source]
-        if others:
-            nearest = nearest_of(others, axes)
-            miss = abs(exp(mean_of(nearest) - log_efficiency) - 1)
-            for misses, distance in zip(found, DISTANCES, strict=True):
-                if distance <= nearest[0][0]:
-                    misses.append(miss)
     return found
 
 
@@ -114,7 +89,7 @@ def _estimates(axes: Axes, efficiencies: Sequence[tuple[Axes, float]], i: int) -
         yield mean_of([(away, log_efficiency) for away, log_efficiency, _ in islice(beyond, NEIGHBORS)])
 
 
-def _growth(misses: Iterable[Sequence[float]], of_all: Growth) -> Growth:
+def growth_of(misses: Iterable[Sequence[float]], of_all: Growth) -> Growth:
     """Return the errors by distance, as far as they are known.
 
     Those known from few points, or from none, are at least those of all families.

@@ -81,8 +81,8 @@ def candidates(name: str, schema: str, arguments: Sequence[Argument]) -> tuple[C
     """Return the overloads that take these arguments, the likeliest first.
 
     A trace has all arguments, defaults included: overloads with as many arguments come first, and among those the ones
-    that return their result. Of an operator that TorchScript ran, a trace has all values of the stack of its interpreter,
-    of which the last are the arguments.
+    that return their result. Of an operator that TorchScript ran, a trace has all values of the stack of its
+    interpreter, of which the last are the arguments.
 
     Args:
         name: the name of the operator.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.analyses.devices.catalog import DATA, devices
+from costcore.analyses.devices.catalog import CALIBRATED, DATA, devices, named
 from costcore.analyses.devices.toml import read_device
 
 DEVICES = devices()
@@ -20,6 +20,19 @@ def test_a_file_is_named_as_its_device_and_has_sources(file):
     device = read_device(file)
     assert device.name == file.stem
     assert device.vendor and device.sources and all(source.states for source in device.sources)
+
+
+@pytest.mark.parametrize("name", CALIBRATED)
+def test_a_calibrated_device_has_the_figures_of_the_one_without(name):
+    device = named(name)
+    bare = named(name.removesuffix("-traces"))
+    assert device.name == name and device.vendor == bare.vendor
+    assert device.calibration and not bare.calibration
+    for what in ("kind", "units", "clock_max_mhz", "peak", "memory", "fast_convolution", "least_kernel_us"):
+        assert getattr(device, what) == getattr(bare, what)
+    added = [source for source in device.sources if source not in bare.sources]
+    assert [source.url for source in added] == ["https://github.com/AMD-AGI/TraceLens"]
+    assert any("of each" in note for note in device.notes), "the errors of runs that were left out"
 
 
 CHECKABLE = [

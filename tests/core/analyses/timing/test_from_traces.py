@@ -103,7 +103,7 @@ def test_a_run_of_two_dtypes_has_a_time():
     mixed = Report(trace_of(as_dtype(linear(512, ""), "bfloat16"), scaled(4096, "float32")))
     times = mixed.time(device=device)
     assert times.seconds is not None
-    calibration, _ = from_table(device.calibration, "file")
+    calibration, _ = from_table(device.calibration, "file", device)
     cast = times.groups[1]
     alone = Report(trace_of(scaled(8192))).time(device=device)  # of as many bytes
     assert cast.seconds == pytest.approx(alone.seconds, rel=0.3)
@@ -111,6 +111,18 @@ def test_a_run_of_two_dtypes_has_a_time():
     product = Report(trace_of(as_dtype(linear(512, ""), "float32"))).time(device=device)
     assert product.seconds is None
     assert product.calibrated.remarks == ("no calibrated time: measured in bfloat16, not float32",)
+
+
+def test_the_points_of_a_saved_calibration_of_one_dtype_are_known():
+    found = of(run(), run(1.1))
+    device = replace(L4, calibration=to_table(found.calibration, found.conditions))
+    saved, _ = from_table(device.calibration, "file", device)
+    for point in found.calibration.points:
+        estimate = saved.estimate(point.site)
+        assert estimate.distance == pytest.approx(0.0, abs=1e-3)  # files have six digits
+        assert estimate.seconds == pytest.approx(found.calibration.estimate(point.site).seconds, rel=0.05)
+    with pytest.raises(CostError, match="need the rates of their device"):
+        from_table(device.calibration, "file")
 
 
 def test_calls_without_a_kernel_take_no_time():

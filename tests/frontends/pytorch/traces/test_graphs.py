@@ -1,8 +1,8 @@
 """Kernels of replayed graphs belong to the operators that were captured.
 
 ``vllm_decode_mi300x.json.gz`` is a step of decoding by vLLM in the tests of TraceLens
-(https://github.com/AMD-AGI/TraceLens, MIT, © Advanced Micro Devices), without stacks. Its graph has 421 kernels, of which
-the trace has names and times.
+(https://github.com/AMD-AGI/TraceLens, MIT, © Advanced Micro Devices), without stacks. Its graph has 421 kernels, of
+which the trace has names and times.
 """
 
 from __future__ import annotations

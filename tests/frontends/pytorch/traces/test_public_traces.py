@@ -11,6 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from costcore import Cost, CostWarning, Operations, estimate
 from costcore.cli.main import main
@@ -73,3 +74,18 @@ def test_a_device_is_calibrated_from_traces(tmp_path, capsys):
     with pytest.raises(SystemExit) as refused:
         main(["calibrate", "--from-trace", str(BERT), "--quick", "--output", str(output)])
     assert refused.value.code == 2
+
+
+def test_the_calibration_that_is_built_in_has_an_error_by_distance():
+    """BERT is one of the three networks of which it is made; a much larger one has no error."""
+    report = estimate(BERT)
+    assert report.time(device="h100-sxm5-80gb").seconds is None
+    times = report.time(device="h100-sxm5-80gb-traces")
+    measured = sum(record.seconds for record in report.trace)
+    assert times.seconds == pytest.approx(measured, rel=0.1)
+    assert times.error is not None and abs(times.seconds / measured - 1) < times.error < 0.5
+    with torch.device("meta"):
+        wide = torch.nn.Linear(2**17, 2**17, dtype=torch.bfloat16)
+    far = estimate(wide, torch.empty(4096, 2**17, dtype=torch.bfloat16, device="meta")).time("h100-sxm5-80gb-traces")
+    assert far.error is None
+    assert any("far from the calls of the sweep" in remark for remark in far.calibrated.remarks)
