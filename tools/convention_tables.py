@@ -23,6 +23,7 @@ OPTIONS = {
     "last_call": "only the last call of each module",
     "per_item": "divided by the first dimension of the input",
     "skip_self_attention": "no attention that PyTorch runs as one fused operator without gradients",
+    "skip_frozen_attention": "no attention that PyTorch runs as one fused operator because nothing needs a gradient",
 }
 ALIASES = {1: "a module counts once for each parent", 2: "a module counts once for each parent, squared"}
 BY = {

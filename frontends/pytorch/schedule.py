@@ -12,6 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -35,6 +36,9 @@ _PART = re.compile(r"[^.'\"\[\]]+")
 _ATEN = {"iadd": "add", "isub": "sub", "imul": "mul", "itruediv": "div", "truediv": "div", "iand": "bitwise_and"}
 """Operators of Python by the names that they have in PyTorch, where these differ."""
 
+
+_WHOLE = frozenset(("multi_head_attention_forward", "transformer_encoder_layer_fwd"))
+"""Functions that TorchDynamo does not look into, and that compute a whole module."""
 
 NEEDED = ("get_nodes", "get_read_write_buffers_sizes")
 """The methods of a node of the scheduler that are read."""
@@ -71,13 +75,36 @@ def schedule(model: Module, inputs: Any) -> Schedule:
         stack.enter_context(torch.no_grad())
         _give_data(copy, device)
         args, kwargs = tree_map_only(Tensor, lambda x: _with_data(x, device), arguments)
+        known = _breaks()
         try:
-            torch.compile(copy, backend=reader)(*args, **kwargs)
+            torch.compile(_own_code(copy), backend=reader)(*args, **kwargs)
         except RuntimeError as error:
             raise CostError(f"{type(model).__name__}: TorchInductor cannot compile it: {error}") from error
-    return Schedule(
-        f"TorchInductor {torch.__version__.partition('+')[0]}", device, tuple(reader.kernels), reader.n_graphs
-    )
+        reason = next((text.partition("\n")[0] for text, n in _breaks().items() if n > known.get(text, 0)), "")
+    compiler = f"TorchInductor {torch.__version__.partition('+')[0]}"
+    return Schedule(compiler, device, tuple(reader.kernels), reader.n_graphs, reason)
+
+
+def _breaks() -> Mapping[str, int]:
+    """Return why graphs ended in this process, and how often."""
+    from torch._dynamo.utils import counters
+
+    return dict(counters["graph_break"])
+
+
+def _own_code(model: Module) -> Callable[..., Any]:
+    """Return a module, or what calls it by code of its own if its class is one of PyTorch.
+
+    Those are compiled by code that all share. Once TorchDynamo could not compile one of them, such as an LSTM, it
+    leaves that code alone, so that it would make no graph of any other.
+    """
+    if not type(model).__module__.startswith("torch.nn."):
+        return model
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return model(*args, **kwargs)
+
+    return FunctionType(run.__code__.replace(), run.__globals__, "run", None, run.__closure__)
 
 
 class _Reader:
@@ -164,7 +191,7 @@ def _origins(nodes: Iterable[Node], paths: Mapping[str, str], counts: Counter[tu
             name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
             name = _ATEN.get(name.strip("_"), name.strip("_"))
             module = _module_of(node, paths)
-            found[_function(node)] = Origin(module, name, counts[module, name])
+            found[_function(node)] = Origin(module, name, counts[module, name], name in _WHOLE)
             counts[module, name] += 1
     return found
 

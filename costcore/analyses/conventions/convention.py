@@ -50,6 +50,7 @@ class Pass:
             function; its calls of them are not counted.
         skip_self_attention: do not count ``nn.MultiheadAttention`` of one sequence with itself, nor
             ``nn.TransformerEncoderLayer`` around it, if each runs as one fused operator without gradients.
+        skip_frozen_attention: the same, but only where nothing needs a gradient in a run with gradients.
     """
 
     by: str
@@ -67,6 +68,7 @@ class Pass:
     outside: tuple[str, ...] = ()
     bound: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     skip_self_attention: bool = False
+    skip_frozen_attention: bool = False
 
 
 @dataclass(frozen=True, repr=False)

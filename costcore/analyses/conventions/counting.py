@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from costcore.analyses.conventions.convention import Convention, Pass
 from costcore.analyses.conventions.expression import Expression
+from costcore.analyses.conventions.fused_attention import fused_attention
 from costcore.analyses.conventions.learned import learned_inputs
 from costcore.analyses.conventions.live import live_calls
 from costcore.analyses.conventions.module_calls import count_module_calls
@@ -18,7 +19,7 @@ from costcore.analyses.conventions.quantities import Quantities
 from costcore.analyses.conventions.spelling import guessed_function, is_spelled, short_function
 from costcore.analyses.conventions.whole import count_whole
 from costcore.errors import CostError
-from costcore.ir import Layer, prod
+from costcore.ir import Layer
 from costcore.numbers.dims import Dim, floor_div
 from costcore.numbers.symbolic import expanded_sum
 from costcore.trace.call import Call
@@ -162,7 +163,7 @@ def _is_training(trace: Trace) -> bool:
 
 def _count_calls(facts: _Facts, each: Pass, keys: Callable[[CallCost], Iterator[str]]) -> Iterator[Line]:
     live = live_calls(facts.trace) if each.live else None
-    fused = _fused_attention(facts) if each.skip_self_attention else frozenset()
+    fused = _fused(facts, each)
     items = _items(facts.trace) if each.per_item else 1
     if items == 0:
         raise CostError("the tool divides by the batch size, which is 0 here. Pass at least one item.")
@@ -188,6 +189,12 @@ def _count_calls(facts: _Facts, each: Pass, keys: Callable[[CallCost], Iterator[
             amount = floor_div(whole, items)
             rest = whole - amount * items
         yield Line(position, key or "", expression.text, amount)
+
+
+def _fused(facts: _Facts, each: Pass) -> frozenset[str]:
+    if each.skip_self_attention:
+        return fused_attention(facts.trace, facts.modules)
+    return fused_attention(facts.trace, facts.modules, only_frozen=True) if each.skip_frozen_attention else frozenset()
 
 
 def _namespace(call: Call) -> str:
@@ -254,73 +261,6 @@ def _count_by_function(facts: _Facts, each: Pass) -> Iterator[Line]:
 def _is_inside(modules: ModuleIndex, path: str, types: tuple[str, ...]) -> bool:
     kinds = frozenset(types)
     return any(not kinds.isdisjoint(modules.types(each)) for each in (path, *modules.ancestors(path)))
-
-
-def _fused_attention(facts: _Facts) -> frozenset[str]:
-    """Return the paths of modules that PyTorch runs as one fused operator without gradients.
-
-    These are attention of one sequence with itself whose batch comes first, and encoder layers around it.
-    """
-    modules = facts.modules
-    calls: dict[str, list[Call]] = {}
-    activated: set[str] = set()
-    for call in facts.trace.calls:
-        if modules.types(call.module)[:1] == ("nn.MultiheadAttention",):
-            calls.setdefault(call.module, []).append(call)
-        elif call.layer.op in ("relu", "gelu"):  # of a function, or of a module nn.ReLU inside
-            activated |= {call.module, call.module.rpartition(".")[0]}
-    fused: set[str] = set()
-    for path, own in calls.items():
-        if (scores := _scores_of_itself(own)) is None:
-            continue
-        around = path.rpartition(".")[0]
-        if path and around in activated and modules.types(around)[:1] == ("nn.TransformerEncoderLayer",):
-            fused |= {path, around}
-        elif _has_no_float_mask(own, scores):
-            fused.add(path)
-    return frozenset(fused)
-
-
-def _scores_of_itself(calls: Iterable[Call]) -> Call | None:
-    """Return the call that computes the scores of attention of a sequence with itself; None for other attention.
-
-    Its queries, keys and values are one product of one input, which was transposed before, and it has as many keys as
-    queries: none was added.
-    """
-    is_transposed = False
-    batch: Dim = 0
-    for call in calls:
-        layer = call.layer
-        if call.operator == "aten::transpose" and batch == 0:
-            is_transposed = True
-        elif layer.op == "linear" and batch == 0:
-            x, w = layer.get("x"), layer.get("w")
-            if x is None or w is None:
-                return None
-            if not (is_transposed and x.ndim == 3 and w.shape[0] == 3 * x.shape[-1] and "b" in layer):
-                return None
-            batch = x.shape[1]
-        elif layer.op in ("attention", "matmul") and batch != 0:
-            queries, keys, *_ = (tensor.shape for tensor in layer.inputs.values())
-            n_keys = keys[-2] if layer.op == "attention" else keys[-1]
-            heads = floor_div(prod(queries[:-2]), batch)
-            return call if heads % 2 == 0 and n_keys == queries[-2] else None
-    return None
-
-
-def _has_no_float_mask(calls: Iterable[Call], scores: Call) -> bool:
-    """Return whether attention has no mask, or one of bool, which it turned into floating-point numbers itself.
-
-    Of a mask that it takes as ``is_causal`` nothing is seen. It is a floating-point one, as PyTorch makes them.
-    """
-    if scores.layer.attrs.get("causal"):
-        return False
-    made: set[int] = set()
-    for call in calls:
-        if call.operator == "aten::masked_fill" or (call.inputs and made.issuperset(call.inputs)):
-            made.update(call.outputs)
-    operands = zip(scores.layer.inputs, scores.inputs, strict=False)
-    return all(each in made for name, each in operands if name in ("mask", "b"))
 
 
 def _items(trace: Trace) -> Dim:

@@ -133,7 +133,7 @@ class _Reader:
         }
         if "default" in table:
             values["default"] = self._expression(by, table["default"], f"{place}, default")
-        for key in ("live", "leaf", "closed", "last_call", "per_item", "skip_self_attention"):
+        for key in ("live", "leaf", "closed", "last_call", "per_item", "skip_self_attention", "skip_frozen_attention"):
             if key in table:
                 values[key] = self._of_type(table[key], bool, f"{place}, {key}")
         for key in ("listed", "outside", "phases"):

@@ -117,10 +117,17 @@ class Kernels(Result):
     def remarks(self) -> list[str]:
         """The lines below the table."""
         lines = []
+        reason = f" ({self.schedule.reason})" if self.schedule.reason else ""
         if not self.schedule.n_graphs:
-            lines.append(f"{self.schedule.compiler} makes no graph of this model: all of it runs as it is written")
+            lines.append(
+                f"{self.schedule.compiler} makes no graph of this model: all of it runs as it is written{reason}"
+            )
         if self.schedule.n_graphs > 1:
-            lines.append(f"the model was divided into {self.schedule.n_graphs} graphs, between which Python runs")
+            graphs = f"{self.schedule.n_graphs} graphs, between which Python runs{reason}"
+            lines.append(f"the model was divided into {graphs}")
+        whole = {each.operator for kernel in self.schedule.kernels for each in kernel.origins if each.is_whole}
+        if whole:
+            lines.append(f"kernels of {_names(sorted(whole))} share the calls of their module: the first has the MACs")
         if self.missing:
             operators = _names(self.trace.records[i].call.operator.rpartition("::")[2] for i in self.missing)
             lines.append(
@@ -171,9 +178,14 @@ def _places(trace: Trace) -> dict[tuple[str, str], list[int]]:
 
 def _calls(kernel: ScheduledKernel, places: dict[tuple[str, str], list[int]]) -> tuple[int, ...]:
     found: dict[int, None] = {}
-    for module, operator, number in kernel.origins:
+    for module, operator, number, is_whole in kernel.origins:
         there = places.get((module, operator), [])
-        if number < len(there):
+        if is_whole:
+            inside = f"{module}." if module else ""
+            for (path, _), positions in places.items():
+                if path == module or path.startswith(inside):
+                    found |= dict.fromkeys(positions)
+        elif number < len(there):
             found[there[number]] = None
     return tuple(sorted(found))
 

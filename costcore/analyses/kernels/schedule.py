@@ -12,11 +12,13 @@ class Origin(NamedTuple):
         module: path of the module that calls it; empty for the model.
         operator: its name without a namespace, ``layer_norm``.
         number: how many operators of this name the module called before.
+        is_whole: whether it stands for all calls of the module and of those inside.
     """
 
     module: str
     operator: str
     number: int
+    is_whole: bool = False
 
 
 class ScheduledKernel(NamedTuple):
@@ -41,9 +43,11 @@ class Schedule(NamedTuple):
         device: the type of the device that it compiles for.
         kernels: the kernels, in their order.
         n_graphs: how many graphs the model was divided into.
+        reason: why the first graph ended, or why there is none, if the compiler says so.
     """
 
     compiler: str
     device: str
     kernels: tuple[ScheduledKernel, ...]
     n_graphs: int
+    reason: str = ""

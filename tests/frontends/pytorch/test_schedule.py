@@ -145,3 +145,48 @@ def test_a_model_that_cannot_be_compiled_is_named():
 
     with pytest.raises(CostError, match="Refuses"):
         estimate(nn.Linear(2, 2), (1, 2)).kernels(Refuses(), (1, 2))
+
+
+def encoder_layer():
+    return nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
+
+
+def test_what_the_compiler_does_not_look_into_has_all_calls_of_its_module():
+    """The fast path of an encoder is one kernel per layer: 4 products of 16 x 16, 2 of 16 x 32, and 2 of attention."""
+    net = nn.TransformerEncoder(encoder_layer(), 2).eval()
+    kernels = estimate(net, (2, 5, 16)).kernels(net, (2, 5, 16))
+    macs = 2 * 5 * (4 * 16 * 16 + 2 * 16 * 32) + 2 * 2 * 5 * 5 * 16
+    assert [row["macs"] for row in kernels.table.rows] == [macs, macs]
+    assert kernels.missing == []
+    assert [{kernels.trace.calls[i].module.split(".")[1] for i in each.calls} for each in kernels.kernels] == [
+        {"0"},
+        {"1"},
+    ]
+    assert "kernels of transformer_encoder_layer_fwd share the calls of their module" in "\n".join(kernels.remarks)
+
+
+def test_kernels_of_attention_share_its_calls():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+            self.head = nn.Linear(16, 4)
+
+        def forward(self, x):
+            return self.head(self.attention(x, x, x)[0])
+
+    net = Net().eval()
+    kernels = estimate(net, (2, 5, 16)).kernels(net, (2, 5, 16))
+    assert kernels.missing == []
+    assert [row["macs"] for row in kernels.table.rows if row["macs"]] == [
+        2 * 5 * 4 * 16 * 16 + 2 * 2 * 5 * 5 * 16,
+        2 * 5 * 16 * 4,
+    ]
+
+
+def test_recurrent_layers_have_no_graph_and_leave_others_theirs():
+    for net in (nn.LSTM(8, 16), nn.Sequential(nn.Linear(8, 8), nn.LSTM(8, 16))):
+        kernels = estimate(net.eval(), (5, 2, 8)).kernels(net, (5, 2, 8))
+        assert kernels.kernels == []
+        assert any("makes no graph of this model" in line and "LSTM" in line for line in kernels.remarks)
+    assert estimate(encoder_layer(), (2, 5, 16)).kernels(encoder_layer(), (2, 5, 16)).missing == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from costcore import estimate
@@ -39,3 +40,33 @@ def test_a_convention_counts_what_the_tool_does(name):
 
 def test_there_are_a_hundred_programs():
     assert len(PROGRAMS) >= 100
+
+
+def encoder(rate=0.0):
+    return nn.TransformerEncoderLayer(16, 2, 32, rate, batch_first=True)
+
+
+FROZEN = {
+    "attention": (lambda: nn.MultiheadAttention(16, 2, batch_first=True), "", 3),
+    "layer": (encoder, "", 1),
+    "attention of a layer": (encoder, "self_attn", 1),
+    "two layers": (lambda: nn.TransformerEncoder(encoder(), 2), "", 1),
+    "attention of two layers": (lambda: nn.TransformerEncoder(encoder(), 2), "layers.1.self_attn", 1),
+    "behind a trained layer": (lambda: nn.Sequential(nn.Linear(16, 16), encoder()), "1", 1),
+    "before a trained layer": (lambda: nn.Sequential(encoder(), nn.Linear(16, 16)), "0", 1),
+    "in train mode": (lambda: nn.Sequential(encoder(0.1).train(), nn.Linear(16, 16)), "0", 1),
+}
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_attention_of_which_nothing_needs_a_gradient_is_fused(name):
+    build, path, n_inputs = FROZEN[name]
+    network = build()
+    if name != "in train mode":
+        network.eval()
+    network.get_submodule(path).requires_grad_(False)
+    x = torch.randn(2, 5, 16)
+    with FlopCounterMode(display=False) as mode:
+        network(*[x] * n_inputs)
+    report = estimate(network, (x,) * n_inputs if n_inputs > 1 else x)
+    assert report.under("torch-cpu").total == mode.get_total_flops()
