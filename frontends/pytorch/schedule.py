@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -99,7 +99,7 @@ def _own_code(model: Module) -> Callable[..., Any]:
     leaves that code alone, so that it would make no graph of any other.
     """
     if not type(model).__module__.startswith("torch.nn."):
-        return model
+        return cast("Callable[..., Any]", model)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         return model(*args, **kwargs)
