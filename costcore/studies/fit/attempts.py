@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from costcore.analyses.memory.arena_report import Arena
 from costcore.api.estimate import estimate
 from costcore.errors import CostWarning
+from costcore.registry.frontends import frontend_of
 from costcore.reports.report import Report
 from costcore.studies.batch_size.limit import Limit
 from costcore.studies.fit.needs import Needs, needs_of
@@ -55,6 +56,10 @@ class Attempts:
     def can_capture(self) -> bool:
         """Whether the model can be captured in another way."""
         return not isinstance(self.model, Report)
+
+    def takes(self, options: Iterable[str]) -> bool:
+        """Return whether the model can be captured with these options: the code of a model, but not a file."""
+        return set(options) <= set(frontend_of(self.model).model_options)
 
     def report(self, inputs: Any = None, **changes: Any) -> Report:
         """Return a report of the model.

@@ -127,6 +127,8 @@ class _Remedies:
             yield Remedy(name, what, needs.amounts, not needs.excess(self._attempts.target), options)
 
     def _captured(self, name: str, what: str, **options: Any) -> Iterator[Remedy]:
+        if not self._attempts.takes(options):
+            return
         try:
             needs = self._attempts.needs(self._attempts.report(**options))
         except (CostError, TypeError, ValueError) as error:

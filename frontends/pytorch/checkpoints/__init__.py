@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import ceil, prod
 from os import fspath
 from typing import TYPE_CHECKING, Any
 
 from ..files_only import ROWS, accepts, capture, native_names
 
 if TYPE_CHECKING:
+    from costcore.studies.serving.cached_model import StoredFile
+    from costcore.trace.memory_ledger import RawBlock, RawLedger
     from costcore.trace.recorder import Recorder
 
 __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
@@ -23,7 +26,7 @@ def estimate(recorder: Recorder, model: Any, inputs: Any = None, *, memory: bool
         recorder: receives the calls.
         model: the path of a GGUF file, or of a folder of safetensors files with its ``config.json``.
         inputs: as for a module; default: one prompt of 512 tokens.
-        memory: whether the memory of the run is recorded.
+        memory: whether the memory of the run is recorded; the file says how much of it weights take.
 
     Raises:
         FileError: if a file cannot be read.
@@ -38,7 +41,24 @@ def estimate(recorder: Recorder, model: Any, inputs: Any = None, *, memory: bool
         recorder.notes.append("no inputs were passed: one prompt of 512 tokens is counted, as llama-bench runs")
     formats = ", ".join(loaded.file.formats)
     recorder.notes.append(
-        f"the file stores the weights in {loaded.file.nbytes:,} bytes ({formats}); costcore serve "
-        "reads them so, this report counts them in the dtype of the computation"
+        f"the file stores the weights in {loaded.file.nbytes:,} bytes ({formats}); costcore serve reads them so, "
+        "and memory holds them so; reads of this report are in the dtype of the computation"
     )
     estimate(recorder, loaded.model, inputs, dtype="int64", memory=memory)
+    if (ledger := recorder.memory_ledger) is not None:
+        recorder.memory_ledger = lambda: _as_stored(ledger(), loaded.file)
+
+
+def _as_stored(raw: RawLedger, file: StoredFile) -> RawLedger:
+    """Return the memory of a run whose parameters are in the formats of a file."""
+    note = f"weights are in the formats of the file: {', '.join(file.formats)}"
+    return raw._replace(blocks=[_stored(each, file) for each in raw.blocks], notes=(*raw.notes, note))
+
+
+def _stored(raw: RawBlock, file: StoredFile) -> RawBlock:
+    block = raw.block
+    size = prod(block.shape)
+    part = file.part(block.name.rpartition(".")[0], size) if block.kind == "parameter" else None
+    if part is None:
+        return raw
+    return raw._replace(block=block._replace(nbytes=ceil(part.bits_with_scales * size / 8)))

@@ -348,9 +348,25 @@ def test_a_file_that_does_not_exist_is_said():
         costcore.estimate("missing.gguf")
 
 
+def test_weights_take_what_the_file_stores():
+    """Q8_0 with 34 bytes of 32 numbers, and F32: as many as the reader of the package gguf adds up."""
+    path = Path(__file__).parents[4] / "docs" / "llama-3.2-1b.gguf"
+    memory = costcore.estimate(path, (1, 8), memory=True).memory
+    assert memory.ledger.live("parameter")[0] == TABLE["llama-3.2-1b"][1]
+    assert "weights are in the formats of the file: Q8_0, F32" in memory.notes
+
+
 def test_a_file_fits_or_not(tmp_path, capsys):
-    """1,235,814,400 elements in 2 bytes, as transformers loads them, and a context of 500 MiB: more than 2.9 GB."""
+    """1,313,251,328 bytes of weights, a context of 500 MiB, and values.
+
+    The last product has 512 * 128,256 of them, of 2 bytes: 512 tokens, and all words.
+    """
     path = unpacked("llama-3.2-1b", tmp_path)
+    least = TABLE["llama-3.2-1b"][1] + 500 * 2**20 + 512 * 128_256 * 2
     assert main(["fit", path, "l4"]) == 0
-    assert main(["fit", path, "2.9 GB", "--no-remedies"]) == 1
-    assert "too much" in capsys.readouterr().out
+    assert main(["fit", path, f"{least + 20_000_000} B"]) == 0
+    capsys.readouterr()
+    assert main(["fit", path, f"{least} B"]) == 1
+    text = capsys.readouterr().out
+    assert "too much" in text
+    assert "cannot be tried" not in text  # a file is neither cast nor sharded

@@ -81,6 +81,17 @@ def test_a_folder_is_a_model_of_every_command(tmp_path):
     assert report.total_report["macs"] == 8 * (4 * 32 * 32 + 3 * 96 * 32 + 10 * 32) + 2 * 8 * 8 * 32
 
 
+def test_a_folder_fits_or_not(tmp_path):
+    """Weights in 2 bytes, eight tokens of 8 bytes, and 8 * 10 numbers of 2 bytes at the end are less than 2 KB more."""
+    path = folder(tmp_path, plain())
+    exact = costcore.fit(path, (1, 8), 2 * SIZE + 64, context=0)
+    assert exact.fits is False
+    needs = exact.needs["memory"]
+    assert needs - 2 * SIZE < 8_000
+    assert costcore.fit(path, (1, 8), needs, context=0).fits
+    assert not costcore.fit(path, (1, 8), needs - 1, context=0).fits
+
+
 def test_an_index_names_the_files(tmp_path):
     tensors = [*plain().items()]
     path = folder(tmp_path, {})
