@@ -36,6 +36,8 @@ class Plan:
         setup: the way.
         fits: whether it fits; None if it could not be captured.
         memory: the bytes that a device needs, with the context; None if it was not captured.
+        memory_at_least: a bound of them, if it was not captured: those of a smaller micro-batch, which do not fit;
+            otherwise None.
         sent: bytes that a device sends per step, without what stages of a pipeline send each other.
         seconds: the least time of a step.
         bubble: the share of it that stages of a pipeline wait in addition if each runs a forward pass and a backward
@@ -56,6 +58,7 @@ class Plan:
     binds: str = ""
     on_lines: int | None = None
     why: str = ""
+    memory_at_least: int | None = None
 
     @property
     def is_captured(self) -> bool:
@@ -90,6 +93,13 @@ COLUMNS = (
     *(Column("bubble", "Bubble", "percent"), Column("binds", "Bound by")),
 )
 
+
+LEFT_OUT = (
+    *(each for each in COLUMNS if each.key in ("mesh", "micro_batch", "checkpoint", "memory")),
+    Column("why", "Left out because"),
+)
+
+TIMES = "times are bounds, without latencies and what stages send each other; the order has bubbles of pipelines"
 
 FIGURES = ("seconds", "memory", "sent", "bubble", "micro_batch", "passes")
 """The figures of a plan that :meth:`Plans.pareto` compares."""
@@ -147,18 +157,29 @@ class Plans(Result):
         if self.best is not None:
             seconds = self.best.seconds
             figures.append(Figure("seconds", "Step at least", seconds, "duration", str(self.best.setup.mesh), "bound"))
-        rows = [_row(each) for each in self.plans]
-        n_certain = sum(each.is_captured for each in self.plans)
-        off = "" if self.error is None else f", which differ from captures of all by up to {100 * self.error:.2g} %"
-        table = Table("Plans that fit, least time with bubbles first", COLUMNS, rows, n_digits=2, most=MOST_ROWS)
-        remarks = [
-            f"limit: {self.limit.describe()}",
-            f"memory: all blocks of the first {n_certain} plans were captured; that of others is on lines through "
-            f"captures of {DEPTHS[0]} and {DEPTHS[1]} blocks{off}",
-            "times are bounds, without latencies and what stages send each other; the order has bubbles of pipelines",
-        ]
+        remarks = [f"limit: {self.limit.describe()}"]
+        if self.plans:
+            table = Table(
+                "Plans that fit, least time with bubbles first",
+                COLUMNS,
+                [*map(_row, self.plans)],
+                n_digits=2,
+                most=MOST_ROWS,
+            )
+            remarks += [self._certainty(), TIMES]
+        else:
+            least = sorted(self.left_out, key=lambda each: (each.memory is None, each.memory or 0))
+            table = Table("Plans that need the least", LEFT_OUT, [*map(_row, least)], n_digits=2, most=MOST_ROWS)
         remarks += [f"assumed: {text}" for text in dict.fromkeys(text for each in self.plans for text in each.assumed)]
         return Answer(f"Plans on {self.device.name}", figures, [table], remarks)
+
+    def _certainty(self) -> str:
+        captured = sum(each.is_captured for each in self.plans)
+        off = "" if self.error is None else f", which differ from captures of all by up to {100 * self.error:.2g} %"
+        return (
+            f"memory: all blocks of the first {captured} plans were captured; that of others is on lines through "
+            f"captures of {DEPTHS[0]} and {DEPTHS[1]} blocks{off}"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return every plan that was tried in plain JSON types: those that fit in order, then those left out."""

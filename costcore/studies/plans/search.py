@@ -151,14 +151,23 @@ class _Search:
         self._link = link
 
     def of(self, ways: Sequence[Setup]) -> list[Plan]:
-        """Return plans; after one that does not fit, those with larger micro-batches are not captured."""
+        """Return plans; after one that does not fit, larger micro-batches that keep as much are not captured.
+
+        Their memory is bounded by that of the smaller one.
+        """
         found: list[Plan] = []
+        last: Plan | None = None
         for setup in ways:
-            if found and not found[-1].fits:
-                why = f"a micro-batch of {ways[0].micro_batch} does not fit, or cannot run, already"
-                found.append(Plan(setup, found[-1].fits, why=why))
+            if last is None or last.fits or (last.fits is False and _kept(last.setup) != _kept(setup)):
+                last = self._try(setup)
+                found.append(last)
+            elif last.memory is None:
+                found.append(Plan(setup, None, why=last.why))
             else:
-                found.append(self._try(setup))
+                why = (
+                    f"needs at least {self._excess(last.memory)} too much, as a micro-batch of {last.setup.micro_batch}"
+                )
+                found.append(Plan(setup, False, why=why, memory_at_least=last.memory))
         return found
 
     def captured(self, tried: Iterable[Plan], most: int) -> tuple[list[Plan], list[Plan]]:
@@ -200,9 +209,11 @@ class _Search:
         if over > seconds:
             seconds, binds = over, "communication"
         fits = memory <= self._limit.memory
-        more = readable(memory - self._limit.memory, "bytes", 2)
-        why = "" if fits else f"needs {more} too much"
+        why = "" if fits else f"needs {self._excess(memory)} too much"
         return Plan(setup, fits, memory, sent, seconds, (stages - 1) / setup.passes, binds, on_lines, why)
+
+    def _excess(self, memory: int) -> str:
+        return readable(memory - self._limit.memory, "bytes", 2)
 
     def _stages(self, setup: Setup) -> list[tuple[tuple[int, ...], int]]:
         """Return the stages of a pipeline that differ: the kinds of their blocks, and how many passes wait in them."""
@@ -236,6 +247,11 @@ class _Search:
             copies = mesh.dp * mesh.cp
             parts = [(copies, shared), (copies // mesh.ep, rank.expert_parameters)]
         return fsum(2 * (n - 1) / n * number for n, number in parts)
+
+
+def _kept(setup: Setup) -> tuple[bool, int]:
+    """Return whether gradients are kept between passes, and of how many passes activations are."""
+    return setup.passes > 1, min(setup.mesh.pp, setup.passes)
 
 
 def _order(plan: Plan) -> tuple[float, int]:

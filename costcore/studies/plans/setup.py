@@ -120,7 +120,7 @@ def setups(
     checkpoints: Sequence[bool],
     precisions: Sequence[str | None],
 ) -> Iterator[list[Setup]]:
-    """Yield the ways to run a step on a mesh: lists in which each setup needs more memory than the one before.
+    """Yield the ways to run a step on a mesh: lists in which each setup has a larger micro-batch than the one before.
 
     Args:
         mesh: the devices.
