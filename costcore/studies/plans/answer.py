@@ -205,7 +205,7 @@ def check_figures(names: Iterable[str]) -> None:
 
 def _row(plan: Plan) -> dict[str, Any]:
     return {
-        **plan.to_dict(),
+        **{name: value for name, value in plan.to_dict().items() if value is not None},
         "mesh": str(plan.setup.mesh),
         "checkpoint": "yes" if plan.setup.checkpoints else "no",
         "precision": plan.setup.precision or "as the model",

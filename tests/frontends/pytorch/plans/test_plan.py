@@ -119,12 +119,33 @@ def test_a_pipeline_keeps_the_activations_of_its_passes(net):
     assert piped.memory == most + 500 * 2**20
 
 
+def test_larger_micro_batches_are_bounded_by_smaller_ones(net):
+    """Eight samples of a device: in 8, 4 or 2 passes gradients are kept between them, in one pass they are not."""
+    options = {"devices": 4, "device": "h100", "global_batch": 32, "checkpoints": (False,), "meshes": [{"fsdp": 4}]}
+    options |= {"memory": "500.1 MiB"}
+    found = plan(net, ("batch", 16, 64), micro_batches=(1, 2, 4, 8), **options)
+    captured, *bounded, whole = found.left_out
+    assert [each.setup.passes for each in found.left_out] == [8, 4, 2, 1]
+    assert whole.memory
+    assert captured.memory
+    for each in bounded:
+        content = each.to_dict()
+        assert (each.memory, each.memory_at_least, content["memory_at_least"]) == (None, *[captured.memory] * 2)
+        assert content["sent"] is content["seconds"] is None
+        assert each.why.startswith("needs at least 1")
+        assert each.why.endswith("too much, as a micro-batch of 1")
+        (alone,) = plan(net, ("batch", 16, 64), micro_batches=(each.setup.micro_batch,), **options).left_out
+        assert alone.memory > each.memory_at_least
+    assert "Plans that need the least" in str(found)
+    assert "too much" in str(found)
+
+
 def test_what_cannot_run_says_why(net):
     options = {"devices": 8, "device": "h100", "global_batch": 8}
     found = plan(net, ("batch", 16, 64), meshes=[{"tp": 8}, {"dp": 8}], memory="500.1 MiB", **options)
     assert not found.plans
     assert found.best is None
-    assert all("too much" in each.why or "already" in each.why for each in found.left_out)
+    assert all("too much" in each.why for each in found.left_out)
     with pytest.raises(CostError, match="repeats blocks"):
         plan(nn.Linear(4, 4), ("batch", 4), **options)
     with pytest.raises(ValueError, match="has 4 devices, not 8"):
