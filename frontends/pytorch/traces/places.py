@@ -88,7 +88,9 @@ def place_backward(ops: Sequence[Op]) -> None:
             op.phase = parent.phase
             if op.phase == "backward" and not op.module:
                 op.module, op.lines = parent.module, op.lines or parent.lines
-            if is_node(parent) and not is_node(op):
+            if is_node(op):
+                op.forward = made_at.get(op.sequence)
+            elif is_node(parent):
                 inside.append(op)
     has_graph = all(op.sequence >= 0 for op in inside)
     recomputed = {op for op in inside if op.sequence >= 0 and not has_graph and op.phase == "backward"}

@@ -70,6 +70,7 @@ class Op:
         outputs: what it returned, if the file has it.
         details: what else the event says, of collectives and Triton kernels.
         parent: the operator around it.
+        forward: of a node of the backward pass, the operator that made it.
         children: the operators inside it, in order.
         kernels: work of the device that it launched itself.
         module: path of its module.
@@ -93,6 +94,7 @@ class Op:
     module: str = ""
     phase: str = "forward"
     lines: tuple[str, ...] = ()
+    forward: Op | None = None
 
 
 @dataclass(eq=False, slots=True)

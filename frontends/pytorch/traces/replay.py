@@ -154,8 +154,9 @@ class Replay:
     def _take_by_rule(self, op: Op, native: str) -> bool:
         """Record an operator by the rule of a plug-in, for its name or its namespace; return whether there is one."""
         names = [name for name in (native, f"{native.partition('::')[0]}::*") if self._rules.has_row(name)]
+        made = op if op.forward is None else op.forward  # a node of the backward pass shows gradients alone
         for name in names:
-            values = [_value(x) for x in op.arguments or ()]
+            values = [_value(x) for x in made.arguments or ()]
             arguments = {f"arg{i}": x for i, x in enumerate(values) if x is not None}
             found = self._rules(Native(name, arguments, _outputs(op)))
             if found.has_row:

@@ -19,8 +19,9 @@ def costcore_rows(frontend: str) -> Iterable[Row]:
     from .experts import ROWS as EXPERTS
     from .pointwise import ROWS as POINTWISE
     from .quantized import ROWS as QUANTIZED
+    from .transformer_engine import ROWS as TRANSFORMER_ENGINE
 
-    return (*POINTWISE, *ATTENTION, *QUANTIZED, *EXPERTS, *COMPILED)
+    return (*POINTWISE, *ATTENTION, *QUANTIZED, *EXPERTS, *TRANSFORMER_ENGINE, *COMPILED)
 
 
 @hookimpl

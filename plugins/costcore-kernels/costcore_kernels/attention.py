@@ -4,11 +4,13 @@ The lengths of packed samples are numbers inside tensors, which a trace does not
 one: if so many longest ones make the sum, all are as long. Otherwise equal lengths are assumed, and the report says so.
 
 Sources of the signatures: ``flash_attn/flash_attn_interface.py`` of flash-attn (https://github.com/Dao-AILab/flash-attention),
-``aiter/ops/mha.py`` of aiter (https://github.com/ROCm/aiter), ``xformers/ops/fmha`` of xFormers
-(https://github.com/facebookresearch/xformers), ``vllm/vllm_flash_attn`` of vLLM.
+``hopper/flash_api.cpp`` of the same, ``aiter/ops/mha.py`` of aiter (https://github.com/ROCm/aiter),
+``xformers/ops/fmha`` of xFormers (https://github.com/facebookresearch/xformers), ``vllm/vllm_flash_attn`` of vLLM.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from costcore.ir import Tensor
 from costcore.translate import Arguments, Row
@@ -32,8 +34,14 @@ def _has_rank(rank: int, *positions: int) -> Made:
     return lambda args: all(tensor(args, i).ndim == rank for i in positions)
 
 
-def _padded(native: str, causal: int | None = None) -> Row:
-    """q[N, T, H, D], k and v in the same order of axes."""
+def _padded(native: str, causal: int | None = None, without: Sequence[int] = ()) -> Row:
+    """q[N, T, H, D], k and v in the same order of axes.
+
+    Args:
+        native: the name of the kernel.
+        causal: the position of that flag.
+        without: positions of tensors that make it another kernel, with lengths or pages for example.
+    """
     attrs = {} if causal is None else {"causal": lambda args: args.get(f"arg{causal}") is True or None}
     return kernel(
         native,
@@ -42,7 +50,9 @@ def _padded(native: str, causal: int | None = None) -> Row:
         lambda args: [Tensor((*_by_heads(0)(args).shape[:-1], tensor(args, 2).shape[-1]), tensor(args, 0).dtype)],
         attrs,
         needs=(0, 1, 2),
-        when=_has_rank(4, 0, 1, 2),
+        when=lambda args: (
+            all(tensor(args, i).ndim == 4 for i in (0, 1, 2)) and not any(f"arg{i}" in args for i in without)
+        ),
     )
 
 
@@ -127,12 +137,25 @@ def _divided(total: int, n: int) -> tuple[int, ...]:
     return tuple(total // n + (i < total % n) for i in range(n))
 
 
+_OF_HOPPER = (3, 4, *range(7, 12), 14, 15, 16)
+"""Arguments of FlashAttention-3: new keys and values, lengths, pages."""
+
 ROWS: tuple[Row, ...] = (
     _padded("flash_attn::_flash_attn_forward", causal=5),
-    _padded("aiter::mha_fwd", causal=5),
+    *(
+        _padded(f"aiter::{name}", causal=5)
+        for name in ("mha_fwd", "fmha_v3_fwd", "wrapper_fmha_v3_fwd", "_flash_attn_forward")
+    ),
+    *(
+        _padded(f"{library}::fwd", causal=24, without=_OF_HOPPER)
+        for library in ("flash_attn_3", "sgl_kernel", "_vllm_fa3_C")
+    ),
     _padded("xformers::efficient_attention_forward_cutlass"),
     _padded("xformers_flash::flash_fwd"),
     _backward("flash_attn::_flash_attn_backward"),
+    _backward("flash_attn_3::bwd"),
+    _backward("aiter::mha_bwd"),
     _Packed(3, (5, 6)).row("flash_attn::_flash_attn_varlen_forward", causal=9),
+    _Packed(3, (5, 6)).row("aiter::mha_varlen_fwd", causal=12),
     _Packed(3, (6, 7), paged=True).row("aiter::mha_batch_prefill", causal=12),
 )

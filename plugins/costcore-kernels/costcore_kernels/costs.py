@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Calculator, Cost, Layer, Operations, pattern
+from costcore.ir import Calculator, Cost, Dim, Layer, Operations, pattern
+from costcore.registry.calculators import calculators
 
 SILU_TIMES = Operations(mul=2, add=2, div=1, special=1)
 """x * (1 / (1 + exp(-x))) * y per element, as :func:`calc_swiglu` of costcore counts it."""
@@ -69,10 +70,54 @@ def calc_generated_kernel(layer: Layer) -> Cost:
     return Cost(Operations(), layer.read, layer.written, layer.attrs)
 
 
+def _norm_of(layer: Layer, *, backward: bool = False) -> Layer:
+    """Return the norm before a linear layer: with a bias a layer norm, without one an RMS norm."""
+    x, w, b = layer["x"], layer["norm_w"], layer.get("norm_b")
+    operands = {"x": x, "w": w, **({} if b is None else {"b": b})}
+    op = "rms_norm" if b is None else "layer_norm"
+    attrs = {"axis": (x.ndim - 1,)}
+    if backward:
+        return Layer(f"{op}_backward", {"dy": x, **operands}, [*operands.values()], {**attrs, "needs": (*operands,)})
+    return Layer(op, operands, [x], attrs)
+
+
+def _work(layer: Layer) -> tuple[Operations, Dim]:
+    """Return the operations and the MACs of a layer of costcore."""
+    found = calculators()[layer.op](layer)
+    assert isinstance(found, Cost) and isinstance(found.flops, Operations)
+    return found.flops, found.macs
+
+
+@pattern("product")
+def calc_norm_linear(layer: Layer) -> Cost:
+    """A norm over the last axis and a linear layer. What is between them is neither read nor written.
+
+    Shapes: x[N, F_in], w[F_out, F_in], norm_w[F_in], norm_b[F_in]? -> y[N, F_out]
+    """
+    norm, _ = _work(_norm_of(layer))
+    linear, macs = _work(Layer("linear", {"x": layer["x"], "w": layer["w"]}, layer.outputs))
+    return Cost(norm + linear, layer.read, layer.written, layer.attrs, macs)
+
+
+@pattern("product")
+def calc_norm_linear_backward(layer: Layer) -> Cost:
+    """The gradients of :func:`calc_norm_linear`, of all its operands.
+
+    Shapes: dy[N, F_out], x[N, F_in], w[F_out, F_in], norm_w[F_in], norm_b[F_in]? -> dx[N, F_in], dw[F_out, F_in]
+    """
+    operands = {name: layer[name] for name in ("dy", "x", "w")}
+    outputs = [layer["x"], layer["w"]]
+    norm, _ = _work(_norm_of(layer, backward=True))
+    linear, macs = _work(Layer("linear_backward", operands, outputs, {"needs": ("x", "w")}))
+    return Cost(norm + linear, layer.read, layer.written, layer.attrs, macs)
+
+
 CALCULATORS: Mapping[str, Calculator] = {
     "gated_gelu": calc_gated_gelu,
     "store_cache": calc_store_cache,
     "scaled_quantize": calc_scaled_quantize,
     "routed_experts": calc_routed_experts,
     "generated_kernel": calc_generated_kernel,
+    "norm_linear": calc_norm_linear,
+    "norm_linear_backward": calc_norm_linear_backward,
 }

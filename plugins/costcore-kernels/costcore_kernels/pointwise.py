@@ -2,8 +2,8 @@
 
 Sources of the signatures: ``csrc/torch_bindings.cpp`` of vLLM (https://github.com/vllm-project/vllm),
 ``sgl-kernel/csrc/common_extension.cc`` and ``python/sglang/jit_kernel/kvcache.py`` of SGLang
-(https://github.com/sgl-project/sglang), ``aiter/ops/rmsnorm.py`` and ``aiter/ops/activation.py`` of aiter
-(https://github.com/ROCm/aiter).
+(https://github.com/sgl-project/sglang), ``aiter/ops/rmsnorm.py``, ``aiter/ops/groupnorm.py`` and
+``aiter/ops/activation.py`` of aiter (https://github.com/ROCm/aiter).
 """
 
 from __future__ import annotations
@@ -39,8 +39,22 @@ NORMS = (
     _norm("aiter::rmsnorm", 1, 2, 0),
     _norm_of_sum("aiter::add_rmsnorm", 1, 2, 4, (0, 3)),
     _norm("aiter::rms_norm", 0, 1, None),
-    _norm("aiter::rmsnorm2d_fwd", 0, 1, None),
-    _norm_of_sum("aiter::rmsnorm2d_fwd_with_add", 1, 2, 4, (0, 3)),
+    *(
+        row
+        for kind in ("", "_ck")
+        for row in (
+            _norm(f"aiter::rmsnorm2d_fwd{kind}", 0, 1, None),
+            _norm_of_sum(f"aiter::rmsnorm2d_fwd_with_add{kind}", 1, 2, 4, (0, 3)),
+        )
+    ),
+    kernel(
+        "aiter::_groupnorm_run",
+        "group_norm",
+        {"x": 0, "w": 2, "b": 3},
+        like(0),
+        {"groups": lambda args: whole(args, 1)},
+        when=lambda args: (whole(args, 1) or 0) > 0 and tensor(args, 0).ndim > 1,
+    ),
 )
 
 

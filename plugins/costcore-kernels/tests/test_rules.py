@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from costcore.ir import Operations, Tensor
+from costcore.ir import Layer, Operations, Tensor
 from costcore.registry.calculators import calculators
 from costcore.translate import Native, Translator
 from costcore_kernels import costcore_calculators, costcore_rows
@@ -47,6 +47,7 @@ NORM = Operations(mul=4 + 32 + 32, fma=32 - 4, add=4, div=8, special=4)  # 4 row
         ("aiter::rmsnorm", (t(4, 8), t(4, 8), t(8), 1e-6)),
         ("aiter::rms_norm", (t(4, 8), t(8), 1e-6)),
         ("aiter::rmsnorm2d_fwd", (t(4, 8), t(8), 1e-6)),
+        ("aiter::rmsnorm2d_fwd_ck", (t(4, 8), t(8), 1e-6, 0)),
     ],
 )
 def test_a_norm_reads_its_input_and_weight_and_writes_its_output(name, args):
@@ -61,6 +62,7 @@ def test_a_norm_reads_its_input_and_weight_and_writes_its_output(name, args):
         ("sgl_kernel::fused_add_rmsnorm", (t(4, 8), t(4, 8), t(8), 1e-6, False)),
         ("aiter::add_rmsnorm", (t(4, 8), t(4, 8), t(4, 8), t(4, 8), t(8), 1e-6)),
         ("aiter::rmsnorm2d_fwd_with_add", (t(4, 8), t(4, 8), t(4, 8), t(4, 8), t(8), 1e-6)),
+        ("aiter::rmsnorm2d_fwd_with_add_ck", (t(4, 8), t(4, 8), t(4, 8), t(4, 8), t(8), 1e-6, 0)),
     ],
 )
 def test_a_norm_of_a_sum_writes_both(name, args):
@@ -188,6 +190,64 @@ def test_a_kernel_of_a_compiler_moves_its_arguments():
     found = cost("triton::*", t(4, 8), t(8), t(4, 8), 32)
     assert (found.flops, found.mread, found.mwrite) == (Operations(), 64 + 16, 64)
     assert "operations are left out" in translated("triton::*", t(4, 8), t(4, 8)).layer.attrs["assumed"]
+
+
+def test_flash_attention_3_of_a_padded_batch_alone():
+    q, k = t(2, 5, 4, 8), t(2, 7, 2, 8)
+    args = [q, k, k, *[None] * 20, 0.35, True]
+    layer = translated("flash_attn_3::fwd", *args).layer
+    assert layer.attrs["causal"] is True
+    assert cost("sgl_kernel::fwd", *args).macs == 2 * (2 * 4 * 5 * 7 * 8)
+    args[8] = t(3, dtype="int32")  # the ends of packed samples
+    assert not translated("flash_attn_3::fwd", *args).has_row
+
+
+def test_packed_samples_of_aiter():
+    ends = t(4, dtype="int32")
+    args = [t(15, 4, 8), t(15, 2, 8), t(15, 2, 8), ends, ends, 5, 5, 0, 0.0, 0.35, 0.0, False, True]
+    layer = translated("aiter::mha_varlen_fwd", *args).layer
+    assert layer.attrs == {"lengths": (5, 5, 5), "key_lengths": (5, 5, 5), "causal": True}
+
+
+def test_a_group_norm_of_aiter():
+    found = cost("aiter::_groupnorm_run", t(2, 8, 3, 3), 4, t(8), t(8), 1e-6)
+    assert (found.mread, found.mwrite) == (2 * 144 + 2 * 8 + 2 * 8, 2 * 144)
+    assert found.flops.special == 2 * 4  # one root per sample and group
+    assert not translated("aiter::_groupnorm_run", t(2, 8, 3, 3), 0, t(8), t(8), 1e-6).has_row
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        (t(6, 4), t(2, 3, 4), None, True),
+        (t(6, 4), t(6, 4), t(4, 6), t(2, 3, 4), t(6)),  # release 1, with two copies of the weight
+    ],
+)
+def test_linear_layers_of_transformer_engine(args):
+    found = cost("span::_Linear", *args)
+    assert (found.macs, found.mread, found.mwrite) == (6 * 6 * 4, 2 * (24 + 24), 2 * 36)  # 6 rows of 4, to 6
+    found = cost("span::_LinearBackward", *args)
+    assert found.macs == 2 * 6 * 6 * 4
+    assert (found.mread, found.mwrite) == (2 * (36 + 24 + 24), 2 * (24 + 24))
+    assert not translated("span::_Linear", t(6, 4), t(2, 3, 5), None).has_row
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_norm_before_a_linear_layer_of_transformer_engine(bias):
+    args = (t(2, 3, 4), t(4), t(4) if bias else None, t(6, 4), t(6))
+    parameters = 8 if bias else 4
+    found = cost("span::_LayerNormLinear", *args)
+    assert found.macs == 6 * 6 * 4
+    assert (found.mread, found.mwrite) == (2 * (24 + parameters + 24), 2 * 36)
+    norm = {"x": t(2, 3, 4), "w": t(4), **({"b": t(4)} if bias else {})}
+    op = "layer_norm" if bias else "rms_norm"
+    alone = calculators()[op](Layer(op, norm, [t(2, 3, 4)], {"axis": (2,)}))
+    linear = calculators()["linear"](Layer("linear", {"x": t(2, 3, 4), "w": t(6, 4)}, [t(2, 3, 6)]))
+    assert found.flops == alone.flops + linear.flops
+    found = cost("span::_LayerNormLinearBackward", *args)
+    assert found.macs == 2 * 6 * 6 * 4
+    assert (found.mread, found.mwrite) == (2 * (36 + 24 + 24 + parameters), 2 * (24 + 24 + parameters))
+    assert found.flops.flops(fma_1flop=True) > 2 * 6 * 6 * 4
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -31,7 +31,8 @@ class Kernels:
         any_of = Row(
             "made::*", "relu", {"x": "arg0"}, when=lambda args: isinstance(args["arg0"], Tensor), outputs=first
         )
-        return (scaled, any_of)
+        gradient = Row("span::GateBackward", "mul", {"x0": "arg0", "x1": "arg1"}, outputs=first)
+        return (scaled, any_of, gradient)
 
 
 @pytest.fixture
@@ -69,3 +70,19 @@ def test_without_the_plug_in_it_has_no_cost(tmp_path):
     with pytest.warns(CostWarning):
         report = estimate(trace(tmp_path))
     assert report.trace.records[0].cost is None
+
+
+@pytest.mark.usefixtures("plugin")
+def test_a_backward_pass_has_the_operands_of_its_forward_pass(tmp_path):
+    """What autograd runs backward shows gradients alone; its sequence number is that of the forward pass."""
+    name = "autograd::engine::evaluate_function: GateBackward"
+    events = [
+        *(op("Gate", 0, 10, tensor(4, 2), tensor(4, 2), **{"Sequence number": 3}), launch(5, 1)),
+        *(op("aten::relu", 20, 5, tensor(9), **{"Sequence number": 4}), launch(22, 3)),
+        *(op(name, 50, 20, **{"Sequence number": 3}), op("GateBackward", 51, 15, tensor(4), **{"Sequence number": 3})),
+        *(launch(55, 2), kernel("gate", 100, 7, 1), kernel("relu", 107, 1, 3), kernel("gradient", 110, 9, 2)),
+    ]
+    with pytest.warns(CostWarning, match="Gate"):
+        report = estimate(write(tmp_path / "trace.json", events))
+    (found,) = (record for record in report.trace if record.call.phase == "backward")
+    assert (found.call.native, found.seconds, found.cost.mread) == ("span::GateBackward", 9e-6, 2 * 8 * 4)
