@@ -6,6 +6,8 @@ import io
 
 import pytest
 
+from costcore.cli.main import main
+from costcore.trace.memory_ledger import Block, MemoryLedger
 from tests.core import html_reports
 
 
@@ -31,3 +33,18 @@ def test_the_lines_below_the_table(mode, bullet):
         f"{bullet}kept for the backward pass: 512 B",
         f"{bullet}a note",
     ]
+
+
+@pytest.mark.parametrize(("options", "shown"), [([], 15), (["--top", "3"], 3)])
+def test_the_command_shows_the_fifteen_largest_blocks(tmp_path, capsys, options, shown):
+    """Of 40 blocks of 16 to 640 bytes; a row sums the others."""
+    blocks = tuple(Block(i + 1, 16 * (40 - i), "temporary", i, None, 0, (4,), "float32") for i in range(40))
+    report = html_reports.report(
+        [html_reports.call("mm", "fc", 6, 4, 4)], memory=MemoryLedger(blocks, (0,) * 40, (), ())
+    )
+    report.save(tmp_path / "report.json")
+    assert main([str(tmp_path / "report.json"), "--memory", "--format", "csv", "--unit", "none", *options]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    sizes = [int(line.split(",")[-2]) for line in lines if line.startswith("temporary,")]
+    assert sizes == [16 * (40 - i) for i in range(shown)]
+    assert any(line.startswith("others,") and f"{40 - shown} blocks" in line for line in lines)

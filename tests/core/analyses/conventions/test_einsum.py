@@ -19,6 +19,7 @@ from costcore.errors import CostError
         ("...i,ij->...j", [(5, 3, 6), (6, 4)], 2 * 5 * 3 * 6 * 4 + 1),
         ("bi,ij,jk->bk", [(5, 6), (6, 7), (7, 8)], 2 * 5 * 6 * 7 + 2 * 5 * 7 * 8 + 1),  # 981: first bi,ij
         ("ij,jk,kl", [(2, 9), (9, 9), (9, 3)], 2 * 9 * 9 * 2 + 2 * 2 * 9 * 3 + 1),
+        ("ij,jk,kl->il", [(3, 3)] * 3, 2 * 27 + 2 * 27 + 1),  # a result as large as the operands is allowed
     ],
 )
 def test_what_numpy_prints(equation, shapes, expected):

@@ -60,6 +60,26 @@ def test_a_bound_from_less_search_holds(seed):
         assert bound.is_exact == (bound.lower_bound == bound.peak)
 
 
+@pytest.mark.parametrize("copies", [1, 2, 3])
+def test_all_parts_share_the_search(copies):
+    """Three chains of two calls and their concatenation: 3 * 3 * 3 sets may be finished, of which one is none of them.
+
+    With the set of all calls these are 27. Copies follow one another, with one value between them.
+    """
+    nodes, x, made = [], 1, 10
+    for _ in range(copies):
+        ends = []
+        for sizes in ((5, 5), (1, 3), (8, 5)):
+            nodes += [Node("conv", (x,), made, sizes[0]), Node("conv", (made,), made + 1, sizes[1])]
+            ends.append(made + 1)
+            made += 2
+        nodes.append(Node("concat", tuple(ends), made, 4))
+        x, made = made, made + 1
+    lives = lives_of(trace(nodes, {1: 4}, [x]))
+    assert best_order(lives, False, True, most_states=27 * copies).is_exact
+    assert not best_order(lives, False, True, most_states=27 * copies - 1).is_exact
+
+
 def test_a_value_lives_from_its_call_to_its_last_reader():
     # 1 (4 B) -> conv 10 (8 B) -> relu 11 (8 B) -> add with the input 12 (4 B)
     nodes = [Node("conv", (1,), 10, 8), Node("relu", (10,), 11, 8), Node("conv", (11, 1), 12, 4)]

@@ -72,3 +72,15 @@ def test_the_code_of_a_model_is_read_once_for_all_its_variants(tmp_path, monkeyp
     keys = {identity.key(named(f"{net}:make", width=width)) for width in range(50)}
     assert len(keys) == 50 and "" not in keys
     assert looked_up == ["acme_layers"]
+
+
+@pytest.mark.parametrize("column", ["bound_seconds@{}", "bound_seconds@{}:float16", "{}"])
+def test_the_key_changes_with_the_file_of_a_column(tmp_path, column):
+    """A device, with a dtype or without, or a convention."""
+    file, net = tmp_path / "mine.toml", tmp_path / "net.py"
+    net.write_text("def make(): ...\n")
+    keys = []
+    for content in ("a = 1\n", "a = 2\n", "a = 1\n"):
+        file.write_text(content)
+        keys.append(Identity(Settings(("macs", column.format(file)))).key(named(f"{net}:make")))
+    assert keys[0] == keys[2] != keys[1] and "" not in keys

@@ -31,6 +31,7 @@ def harmful(nets, **options):
     """The statuses of a table of harmful models, from which the folder of the file is removed."""
     rows = table([f"{nets}:{name}" for name in HARM], (2, 3), memory_limit="500 MiB", **options).rows
     assert [row.costs.get("flops") for row in rows] == [6, None, None, None, None, 6]
+    assert [row.failed for row in rows] == [False, True, True, True, True, False]
     return [row.status.replace(f"{nets.parent}/", "") for row in rows]
 
 
@@ -55,6 +56,7 @@ def test_a_model_that_hangs_is_stopped(nets):
     start = time.monotonic()
     rows = table([f"{nets}:hangs", f"{nets}:small"], (2, 3), timeout=8).rows
     assert [row.status for row in rows] == ["stopped after timeout=8 seconds", "complete"]
+    assert [row.failed for row in rows] == [True, False]
     assert time.monotonic() - start < 300  # it sleeps for 1000 seconds
 
 

@@ -8,7 +8,7 @@ from costcore import Layer, Operations, Tensor
 from costcore.api.build_report import make_report
 from costcore.ir import Cost, prod
 from costcore.registry.custom import CustomCalculators
-from costcore.studies.training.products import Packing
+from costcore.studies.training.products import Packing, Products
 from costcore.studies.training.step import Step
 from costcore.trace.call import Call
 from costcore.trace.recorder import Recorder
@@ -61,3 +61,31 @@ def test_scores_are_attention_in_the_last_two_axes(lead):
     assert step.macs("forward", "attention") == 2 * n * 6 * 6 * 4
     assert step.macs("forward", "attention", "causal") == 2 * n * 21 * 4
     assert (step.masked, Step(report, Packing(), tokens=6).masked) == (0, 1)
+
+
+@pytest.mark.parametrize("lead", [(6,), (2, 3)])
+def test_gradients_of_attention_are_products_of_its_sizes(lead):
+    """5 queries of 4 features see 7 keys, whose values have 6 features, in six heads.
+
+    The gradients of scores are products of (5, 6, 7), those of queries and keys of (4, 5, 7), in whichever order; a
+    product of other sizes, or of other batches, multiplies weights.
+    """
+    recorder = Recorder()
+    inputs = {"q": Tensor((*lead, 5, 4)), "k": Tensor((*lead, 7, 4)), "v": Tensor((*lead, 7, 6))}
+    attention = Layer("attention", inputs, [Tensor((*lead, 5, 6))])
+    recorder.record(Call(recorder.intern(attention), "a"), Cost(Operations(fma=6 * 350), 0, 0, {}, 6 * 350))
+    for rows, inner, columns, batch in (
+        (5, 6, 7, 6),
+        (7, 5, 6, 6),
+        (5, 7, 4, 6),
+        (7, 5, 4, 6),
+        (5, 7, 7, 6),
+        (5, 6, 7, 3),
+    ):
+        operands = {"x0": Tensor((batch, rows, inner)), "x1": Tensor((batch, inner, columns))}
+        layer = recorder.intern(Layer("matmul", operands, [Tensor((batch, rows, columns))]))
+        macs = batch * rows * inner * columns
+        recorder.record(Call(layer, "m", phase="backward"), Cost(Operations(fma=macs), 0, 0, {}, macs))
+    report = make_report(recorder, CustomCalculators(), True, "framework")
+    kinds = [product.kind for product in Products(report.trace, Packing())]
+    assert kinds == ["attention"] * 5 + ["weights"] * 2

@@ -1,0 +1,131 @@
+"""Where the rules of TorchInductor begin and end: how many values a loop reads, and how long a row is."""
+
+from __future__ import annotations
+
+import pytest
+
+from costcore.analyses.fusion.groups import groups_of
+from tests.core.analyses.fusion.runs import Calls
+
+
+def last_of(trace, op):
+    """The group of the last call of an operator."""
+    positions = [i for i, call in enumerate(trace.calls) if call.layer.op == op]
+    return next(group for group in groups_of(trace, "pointwise") if positions[-1] in group.calls)
+
+
+@pytest.mark.parametrize(
+    ("moved", "plain", "then", "is_moved"),
+    [
+        (2, 2, "moved", True),  # 3 of 5
+        (4, 1, "plain", False),  # a sum of five counts as one value: 1 of 2
+        (3, 1, "plain", True),  # 3 of 5
+    ],
+)
+def test_most_values_decide_the_layout_of_a_sum_of_up_to_four(moved, plain, then, is_moved):
+    """Four columns of 513 elements, which a moved value has beside each other in memory.
+
+    Columns across memory are reduced in 5 parts of at most 128, which do not divide 513: they are read again.
+    """
+    calls = Calls()
+
+    def value(kind):
+        if kind == "plain":
+            return calls.given(513, 4)
+        return calls("view", calls.given(4, 513), shape=(513, 4), axes=(1, 0))
+
+    total = value("moved")
+    for kind in [*["moved"] * (moved - 1), *["plain"] * plain, then]:
+        total = calls("add", total, value(kind))
+    trace = calls.trace(calls("softmax", total, axis=0))
+    assert last_of(trace, "softmax").read_again == (0 if is_moved else 4 * 513 * 4)
+
+
+def sum_of(calls, *values):
+    total, *others = values
+    for each in others:
+        total = calls("add", total, each)
+    return total
+
+
+def padded_and_added(calls, x):
+    """The end of a run in which one loop pads x of [4, 8] to [4, 10], and a later one adds it to a product."""
+    padded = calls("pad", x, shape=(4, 10), pads=((0, 0), (1, 1)))
+    return calls("add", calls("linear", padded, calls.given(8, 10, role="param"), shape=(4, 8)), x)
+
+
+def names(trace):
+    """The names of the operators of every group."""
+    return [" ".join(trace.calls[i].layer.op for i in group.calls) for group in groups_of(trace, "pointwise")]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [(4, ["add add", "add pad"]), (5, ["add add add add", "pad"]), (6, ["add add add add add", "pad"])],
+)
+def test_two_loops_compute_a_sum_of_up_to_four_values_again(values, expected):
+    """The last addition is in the loop that pads the sum, and in the one that adds it; of five values it is written."""
+    calls = Calls()
+    end = padded_and_added(calls, sum_of(calls, *(calls.given(4, 8) for _ in range(values))))
+    assert names(calls.trace(end)) == [*expected, "linear", "add"]
+
+
+def test_a_sum_that_is_written_is_one_value_of_the_next():
+    """A sum of five values, which two loops read, is one of four values of a second sum, which is computed again."""
+    calls = Calls()
+    first = sum_of(calls, *(calls.given(4, 8) for _ in range(5)))
+    second = sum_of(calls, first, *(calls.given(4, 8) for _ in range(3)))
+    padded = calls("pad", first, shape=(4, 10), pads=((0, 0), (1, 1)))
+    end = padded_and_added(calls, second)
+    assert names(calls.trace(padded, end)) == ["add add add add add add", "add pad", "pad", "linear", "add"]
+
+
+def test_a_dropout_whose_mask_is_written_is_not_computed_again():
+    calls = Calls()
+    end = padded_and_added(calls, calls("dropout", calls.given(4, 8), training=True))
+    assert names(calls.trace(end)) == ["dropout", "pad", "linear", "add"]
+
+
+@pytest.mark.parametrize(
+    ("length", "bias", "is_kept"), [(6, False, False), (7, False, True), (3, True, False), (4, True, True)]
+)
+def test_rows_of_more_than_six_values_keep_two_sums(length, bias, is_kept):
+    """Each element of a softmax over fewer than eight elements sums its row again: it reads ``length`` values.
+
+    The bias of a product is one value more for each. A kernel that keeps maximum and sum of 16 rows reads them once
+    more, and writes and reads two numbers per row.
+    """
+    calls = Calls()
+    x = calls.given(16, length)
+    if bias:
+        x = calls(
+            "linear",
+            calls.given(16, 9),
+            calls.given(length, 9, role="param"),
+            calls.given(length, role="param"),
+            shape=(16, length),
+        )
+    group = last_of(calls.trace(calls("softmax", x, axis=1)), "softmax")
+    assert group.read_again == is_kept * 4 * (16 * length + 2 * 2 * 16)
+
+
+def test_a_pooled_product_with_a_bias_is_written_once():
+    """Only an interpolation is finished by the loops that read it; both have 2 * 4 * 16 elements, padded 2 * 4 * 18."""
+    calls = Calls()
+    w, b = calls.given(4, 4, 1, role="param"), calls.given(4, role="param")
+    pooled = calls("max_pool", calls("conv", calls.given(2, 4, 16), w, b), kernel=(3,), stride=(1,), padding=(1,))
+    trace = calls.trace(calls("pad", pooled, shape=(2, 4, 18), pads=((0, 0), (0, 0), (1, 1))))
+    _, pool, pad = groups_of(trace, "pointwise")
+    assert (pool.read, pool.written, pad.read, pad.written) == (4 * 128, 4 * 128, 4 * 128, 4 * 144)
+
+
+def test_loops_of_other_sizes_finish_an_interpolation_of_a_product_with_a_bias():
+    """It writes two values for each of 2 * 4 * 32 elements; the loop that pads them reads these, and the product."""
+    calls = Calls()
+    w, b = calls.given(4, 4, 1, role="param"), calls.given(4, role="param")
+    product = calls("conv", calls.given(2, 4, 16), w, b)
+    larger = calls("resize", product, shape=(2, 4, 32), mode="linear")
+    trace = calls.trace(calls("pad", larger, shape=(2, 4, 34), pads=((0, 0), (0, 0), (1, 1))))
+    _, resize, pad = groups_of(trace, "pointwise")
+    assert (resize.read, resize.written) == (4 * 128, 2 * 4 * 256)
+    assert (pad.read, pad.written) == (2 * 4 * 256 + 4 * 128, 4 * 272)
