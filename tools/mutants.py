@@ -49,6 +49,8 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             f"{ANALYSES}/memory",
             "core/tables/test_memory_table.py",
             "core/reports/exports/test_memory_svg.py",
+            *(f"core/reports/html/test_{name}_section.py" for name in ("memory", "arena")),
+            "core/reports/plots",
             *(f"{PYTORCH}/memory/test_{name}.py" for name in ("cases", "rules", "options", "fit", "optimizers")),
             f"{PYTORCH}/test_arena.py",
             f"{ONNX}/test_arena.py",
@@ -66,11 +68,23 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "timing": (
         ("costcore/analyses/timing",),
-        (f"{ANALYSES}/timing", "core/cli/test_time.py", "core/tables/test_quantities.py", "core/reports/plots"),
+        (
+            f"{ANALYSES}/timing",
+            "core/cli/test_time.py",
+            "core/tables/test_quantities.py",
+            "core/reports/plots",
+            "core/reports/html/test_time_section.py",
+            "core/reports/test_intensity.py",
+        ),
     ),
     "sizes": (
         ("costcore/analyses/sizes",),
-        (f"{ANALYSES}/sizes", f"{PYTORCH}/sizes/test_networks.py", "core/reports/test_symbolic_views.py"),
+        (
+            f"{ANALYSES}/sizes",
+            *(f"{PYTORCH}/sizes/test_{name}.py" for name in ("networks", "plot", "whole_reports")),
+            "core/reports/test_symbolic_views.py",
+            "frontends/chainer/test_sizes.py",
+        ),
     ),
     "serving": (("costcore/studies/serving",), (f"{STUDIES}/serving", f"{PYTORCH}/serving")),
     "training": (
@@ -83,6 +97,7 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             f"{ANALYSES}/conventions",
             f"{PYTORCH}/conventions",
             "core/cli/test_conventions.py",
+            "core/cli/test_listings.py",
             f"{ONNX}/test_conventions.py",
             f"{PYTORCH}/test_training.py",
         ),

@@ -144,7 +144,8 @@ class AxisFit:
             for values in columns or ():
                 if profile_of(values) == profile:
                     pairs = sorted(zip(self.sizes, values, strict=True))
-                    found = ", ".join(f"{value} at {size}" for size, value in (*pairs[: MOST_LISTED - 1], pairs[-1]))
+                    listed = pairs if len(pairs) <= MOST_LISTED else [*pairs[: MOST_LISTED - 1], pairs[-1]]
+                    found = ", ".join(f"{value} at {size}" for size, value in listed)
                     return (
                         f"no formula in {symbol} was found for a size of {record.call.name} (module "
                         f"{record.call.module!r}), which is {found}. {narrower}"
