@@ -60,24 +60,34 @@ def test_a_bound_from_less_search_holds(seed):
         assert bound.is_exact == (bound.lower_bound == bound.peak)
 
 
+def chains(*parts):
+    """Values of these sizes: parts that follow one another, each of chains whose ends are joined to four bytes."""
+    nodes, x, made = [], 1, 10
+    for part in parts:
+        ends = []
+        for sizes in part:
+            nodes += [Node("conv", (x,), made, sizes[0]), Node("conv", (made,), made + 1, sizes[1])]
+            ends.append(made + 1)
+            made += 2
+        nodes.append(Node("concat", tuple(ends), made, 4))
+        x, made = made, made + 1
+    return lives_of(trace(nodes, {1: 4}, [x]))
+
+
 @pytest.mark.parametrize("copies", [1, 2, 3])
 def test_all_parts_share_the_search(copies):
     """Three chains of two calls and their concatenation: 3 * 3 * 3 sets may be finished, of which one is none of them.
 
     With the set of all calls these are 27. Copies follow one another, with one value between them.
     """
-    nodes, x, made = [], 1, 10
-    for _ in range(copies):
-        ends = []
-        for sizes in ((5, 5), (1, 3), (8, 5)):
-            nodes += [Node("conv", (x,), made, sizes[0]), Node("conv", (made,), made + 1, sizes[1])]
-            ends.append(made + 1)
-            made += 2
-        nodes.append(Node("concat", tuple(ends), made, 4))
-        x, made = made, made + 1
-    lives = lives_of(trace(nodes, {1: 4}, [x]))
+    lives = chains(*[((5, 5), (1, 3), (8, 5))] * copies)
     assert best_order(lives, False, True, most_states=27 * copies).is_exact
     assert not best_order(lives, False, True, most_states=27 * copies - 1).is_exact
+
+
+def test_a_part_that_needs_no_more_than_another_is_not_searched():
+    lives = chains(((5, 5), (1, 3), (8, 5)), *[((1, 1), (1, 1), (1, 1))] * 5)
+    assert best_order(lives, False, True, most_states=27).is_exact
 
 
 def test_a_value_lives_from_its_call_to_its_last_reader():

@@ -138,6 +138,43 @@ class Graph:
             reads=lambda _, index: [(0, tuple(taken[j] if i == axis else j for i, j in enumerate(index)))],
         )
 
+    def index(self, identity, *items):
+        """Take an integer, which removes its axis, or a range of every axis."""
+        shape = self.shapes[identity]
+        taken = [
+            range(size)[item] if isinstance(item, slice) else [range(size)[item]]
+            for item, size in zip(items, shape, strict=True)
+        ]
+        kept = [i for i, item in enumerate(items) if isinstance(item, slice)]
+        bounds = [
+            (each.start, each.stop, each.step or 1) if isinstance(each, slice) else (each, None, None) for each in items
+        ]
+
+        def reads(_, index):
+            at = dict(zip(kept, index, strict=True))
+            return [(0, tuple(each[at.get(i, 0)] for i, each in enumerate(taken)))]
+
+        return self.call(
+            "slice",
+            [identity],
+            tuple(len(taken[i]) for i in kept),
+            axis=tuple(range(len(shape))),
+            **{name: tuple(each[k] for each in bounds) for k, name in enumerate(("start", "stop", "step"))},
+            reads=reads,
+        )
+
+    def select(self, identity, axis, index):
+        shape = self.shapes[identity]
+        at = range(shape[axis])[index]
+        return self.call(
+            "select",
+            [identity],
+            (*shape[:axis], *shape[axis + 1 :]),
+            axis=axis,
+            index=index,
+            reads=lambda _, i: [(0, (*i[:axis], at, *i[axis:]))],
+        )
+
 
 def divisors(n):
     return [d for d in range(1, n + 1) if n % d == 0]
@@ -167,6 +204,35 @@ def test_random_rearrangements_are_followed(seed):
         elif shape[-1] > 3:
             value = graph.pool(value, 2)
         graph.check(value)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_indices_are_followed(seed):
+    """Integers and ranges, from the front and the end, of axes as they are and after a reshape or a transpose."""
+    rng = random.Random(seed)
+    graph = Graph(4, 6, 4)
+    value = 1
+    if rng.random() < 0.5:
+        value = graph.transpose(value, rng.sample(range(3), 3))
+    if rng.random() < 0.5:
+        value = graph.reshape(value, rng.choice([(24, 4), (4, 24), (2, 12, 4), (4, 3, 2, 4), (2, 2, 2, 3, 4), (96,)]))
+    if rng.random() < 0.5:
+        axis = rng.randrange(len(graph.shapes[value]))
+        value = graph.select(value, axis, rng.randrange(-graph.shapes[value][axis], graph.shapes[value][axis]))
+        graph.check(value)
+    items = []
+    for size in graph.shapes[value]:
+        start, stop = rng.choice((None, 0, 1, 1 - size, -size, -2)), rng.choice((None, None, size - 1, -1))
+        taken = slice(start, stop, rng.choice((None, 1, 2)))
+        items.append(rng.randrange(-size, size) if rng.random() < 0.3 or not range(size)[taken] else taken)
+    graph.check(graph.index(value, *items))
+
+
+def test_a_window_over_the_largest_of_three_parts_of_positions():
+    """Position 4a + 2b + c of 12: a window of two values of a spans 5 positions, and those of b and c stay."""
+    graph = Graph(12)
+    moved = graph.transpose(graph.reshape(1, (3, 2, 2)), (1, 2, 0))
+    assert graph.check(graph.pool(moved, 2)) == 1
 
 
 def test_windows_of_positions_are_followed_exactly():
@@ -223,6 +289,24 @@ def test_a_token_in_front_moves_the_others():
     assert found["slice-2"].size == (1,)
     assert "slice-3" not in found
     assert cut and first
+
+
+@pytest.mark.parametrize("index", range(-4, 4))
+def test_one_of_the_tokens_behind_another_input(index):
+    """Three patches behind a class token, which depends on none of them: token i is patch i - 1."""
+    graph = Graph(1, 3, 5)
+    graph.shapes[2] = (1, 1, 5)
+    graph.inputs = (1, 2)
+    joined = graph.call("concat", [2, 1], (1, 4, 5), axis=1)
+    graph.select(joined, 1, index)
+    graph.index(joined, slice(None), index, slice(None))
+    followed = follow(graph.trace, choose_source(sources(graph.trace), 1)).outputs
+    selected, sliced = (followed[name][0][1] for name in ("select-2", "slice-3"))
+    if index % 4 == 0:
+        assert selected is sliced is None
+    else:
+        assert selected.path.map(0) == (index % 4 - 1, index % 4 - 1)
+        assert sliced.unknown == "slice-3 (a range of positions and something else)"
 
 
 def conv(graph, x, kernel=3, stride=1, padding=1, channels=4):
