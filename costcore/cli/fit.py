@@ -12,6 +12,7 @@ from costcore.cli.models import (
     check_model,
     estimate_options,
     given_or_usual,
+    missing_inputs,
     model_to_capture,
     put_in_mode,
     report_of,
@@ -27,7 +28,7 @@ from costcore.cli.options import (
     model_forms,
 )
 from costcore.cli.running import command, print_message, write_result
-from costcore.errors import CostError
+from costcore.errors import CostError, MissingInputsError
 from costcore.registry.frontends import applicable_options, reader_of
 from costcore.registry.libraries import is_saved_report
 from costcore.studies.fit.target import FORMS, target_of
@@ -72,6 +73,9 @@ def main(args: argparse.Namespace) -> int:
     target_of(args.target)
     try:
         verdict = _verdict(args)
+    except MissingInputsError as error:
+        print_message(f"costcore: {args.model}: {missing_inputs(error)}")
+        return CODES[None]
     except (CostError, OSError) as error:
         print_message(f"costcore: {error}")
         return CODES[None]

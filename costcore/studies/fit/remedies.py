@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from costcore.analyses.memory.arena_report import Arena
-from costcore.analyses.memory.envelope import Envelope
 from costcore.errors import CostError
 from costcore.reports.report import Report
 from costcore.studies.batch_size.captures import Captures
 from costcore.studies.batch_size.inputs import batch_of, inputs_of_batch
-from costcore.studies.batch_size.largest import FIRST, find_largest
+from costcore.studies.batch_size.largest import find_largest
 from costcore.studies.batch_size.recomputation import MAX_CLASSES, repeated_classes
-from costcore.studies.batch_size.search import largest_batch
 from costcore.studies.fit.attempts import Attempts
 from costcore.studies.fit.needs import Needs
 from costcore.studies.fit.quantized import quantized
@@ -185,22 +183,19 @@ class _Remedies:
         return (found, attempts.needs(captures.report(found))) if 0 < found < batch else None
 
     def _largest_of_file(self, batch: int) -> tuple[int, Needs] | None:
+        """Return the largest batch that fits, and what it needs: by halving, as alignment makes sizes grow in steps."""
         attempts, inputs = self._attempts, inputs_of_batch(self._attempts.inputs)
-        over = self._needs.excess(attempts.target)
-        if len(over) > 1 or "flash" in over:
+        if "flash" in self._needs.excess(attempts.target):
             return None
-        (memory,) = over
-        found = {batch: self._needs}
-
-        def needs(size: int) -> Needs:
-            if size not in found:
-                found[size] = attempts.needs(attempts.report(inputs(size)))
-            return found[size]
-
-        first, second = (needs(size).amounts[memory] for size in (FIRST - 1, FIRST))
-        lines = Envelope([(2 * first - second, max(second - first, 0))])
-        best = largest_batch(lambda size: needs(size).amounts[memory], lines, attempts.target.memories[memory])
-        return (best, found[best]) if 0 < best < batch else None
+        low, high, best = 0, batch, self._needs
+        while high - low > 1:
+            size = (low + high) // 2
+            needs = attempts.needs(attempts.report(inputs(size)))
+            if needs.excess(attempts.target):
+                high = size
+            else:
+                low, best = size, needs
+        return (low, best) if low else None
 
 
 def _least(remedy: Remedy) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from shlex import quote
 from typing import Any
@@ -182,7 +182,7 @@ def fit(
         return _largest(attempts, remedies)
     report = attempts.report()
     if not is_code and report.symbols:
-        return Verdict(None, aim, {}, _open_sizes(report.symbols))
+        return Verdict(None, aim, {}, _open_sizes(report))
     try:
         needs = attempts.needs(report)
     except ArenaError as error:
@@ -190,10 +190,21 @@ def fit(
     return _verdict(attempts, report, needs, remedies)
 
 
-def _open_sizes(symbols: Sequence[str]) -> str:
-    numbers = ", ".join(f'"{name}": 1' for name in symbols)
-    options = " ".join(f"--dim {quote(f'{name}=1')}" for name in symbols)
-    return f"sizes depend on {', '.join(symbols)}: state numbers, as with {options}, or dims={{{numbers}}} in Python"
+def _open_sizes(report: Report) -> str:
+    numbers = ", ".join(f'"{name}": 1' for name in report.symbols)
+    options = " ".join(f"--dim {quote(f'{name}=1')}" for name in report.symbols)
+    first = next((each["type"] for each in report.ignored_layers.values()), "")
+    unknown = f"; of {first} nothing is known" if first else ""
+    return (
+        f"sizes depend on {', '.join(report.symbols)}: state numbers, as with {options}, or dims={{{numbers}}} in "
+        f"Python{unknown}"
+    )
+
+
+def _unknown(report: Report) -> list[str]:
+    """Return a remark on operators without a formula."""
+    names = dict.fromkeys(each["type"] for each in report.ignored_layers.values())
+    return [f"of {', '.join(names)} nothing is known but the results"] if names else []
 
 
 def _records(model: Any) -> bool:
@@ -224,7 +235,7 @@ def _verdict(attempts: Attempts, report: Report, needs: Needs, tries: bool) -> V
     target, over = attempts.target, needs.excess(attempts.target)
     notes = [f"limit: {attempts.limit.describe()}"] if attempts.limit else []
     if not attempts.records:
-        notes += attempts.arena(report).notes
+        notes += [*attempts.arena(report).notes, *_unknown(report)]
     elif report.memory is not None:
         notes += report.memory.notes
     notes += dict.fromkeys(f"assumed: {assumption.what}" for assumption in report.assumptions)

@@ -89,6 +89,15 @@ def test_a_smaller_batch():
     assert not fit(net, {"x": (6, 64)}, "sram=2000B", align=1).fits
 
 
+def test_a_smaller_batch_of_sizes_that_grow_in_steps():
+    """Two values of 32 bytes a sample, each at a multiple of 64: 2 * 128 bytes for 3 samples and for 4."""
+    net = model(node("MatMul", ["x", "w"], ["y"]), x=("batch", 8))
+    net.graph.initializer.extend([zeros("w", 8, 8)])
+    (smaller,) = (each for each in fit(net, (9, 8), "sram=300B").remedies if each.name == "batch")
+    assert (smaller.options, smaller.needs, smaller.fits) == ({"batch": 4}, {"sram": 256}, True)
+    assert not fit(net, (5, 8), "sram=300B", remedies=False).fits
+
+
 def test_sizes_must_be_numbers():
     net = model(node("Relu", ["x"], ["y"]), x=("batch", 64))
     verdict = fit(net, None, "sram=2000B")
@@ -97,6 +106,37 @@ def test_sizes_must_be_numbers():
         'sizes depend on batch: state numbers, as with --dim batch=1, or dims={"batch": 1} in Python'
     )
     assert fit(net, None, "sram=2000B", dims={"batch": 1}).fits
+
+
+def mystery(*value_info):
+    """x of 4 * 8 numbers, a Relu, an operator that nobody knows, a Relu."""
+    nodes = [node("Relu", ["x"], ["a"]), node("Mystery", ["a"], ["b"], domain="my"), node("Relu", ["b"], ["y"])]
+    net = model(*nodes, x=(4, 8))
+    net.opset_import.append(onnx.helper.make_opsetid("my", 1))
+    net.graph.value_info.extend(value_info)
+    return net
+
+
+@pytest.mark.filterwarnings("ignore:no calculator")
+def test_an_unknown_operator_with_known_results():
+    """Two values of 128 bytes; what the operator takes beside them is not known, which is said."""
+    shape = onnx.helper.make_tensor_value_info("b", onnx.TensorProto.FLOAT, [4, 8])
+    verdict = fit(mystery(shape), None, "sram=256B")
+    assert (verdict.fits, verdict.needs) == (True, {"sram": 256})
+    assert "of Mystery nothing is known but the results" in verdict.notes
+    assert "of Mystery nothing is known" in str(verdict)
+
+
+@pytest.mark.filterwarnings("ignore:no calculator")
+def test_an_unknown_operator_with_unknown_results(tmp_path, capsys):
+    verdict = fit(mystery(), None, "sram=1KB")
+    assert (verdict.fits, verdict.needs) == (None, {})
+    assert verdict.because.endswith("; of Mystery nothing is known")
+    path = str(tmp_path / "mystery.onnx")
+    onnx.save(mystery(), path)
+    assert main(["fit", path, "1 MB", "--format", "json"]) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert (found["fits"], found["needs"], found["because"]) == (None, {}, verdict.because)
 
 
 def test_the_command(tmp_path, capsys):

@@ -269,6 +269,8 @@ def test_the_command(target, capsys):
     assert main(["fit", target, "cortex-m4-168", "--input", "1x1000"]) == 2
     assert main(["fit", target, "5 MB", "--input", "1x10"]) == 2
     assert "operands of linear" in capsys.readouterr().err
+    assert main(["fit", target, "5 MB"]) == 2
+    assert "For example --input 1x1000" in capsys.readouterr().err
     assert main(["fit", target, "5 MB", "--input", "batch,1000", "--context", "0 B"]) == 0
     assert "Largest batch        124" in capsys.readouterr().out  # (5,000,000 - 4,004,000) / 8,000
 
