@@ -100,6 +100,8 @@ def main(args: argparse.Namespace) -> int:
 def _plans(args: argparse.Namespace) -> Plans:
     with model_to_capture(args, "plans of ") as model:
         inputs = given_or_usual(parse_inputs(args.input), model, args.model)
+        if inputs is None:
+            raise ValueError("state the inputs with --input, with a name for the batch, such as batch,4096:int64")
         try:
             return plan(
                 *(model, inputs),

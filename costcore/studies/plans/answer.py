@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -86,13 +86,14 @@ class Plan:
 
 
 COLUMNS = (
-    *(Column("mesh", "Mesh"), Column("micro_batch", "Micro-batch", "count"), Column("passes", "Passes", "count")),
-    *(Column("checkpoint", "Checkpointing"), Column("precision", "Precision"), Column("memory", "Memory", "bytes")),
-    Column("status", "Memory is"),
-    *(Column("sent", "Sent", "bytes"), Column("seconds", "Bound", "duration", "bound")),
-    *(Column("bubble", "Bubble", "percent"), Column("binds", "Bound by")),
+    *(Column("mesh", "Mesh"), Column("memory", "Memory", "bytes"), Column("seconds", "Bound", "duration", "bound")),
+    *(Column("micro_batch", "Micro-batch", "count"), Column("checkpoint", "Checkpointing")),
+    *(Column("bubble", "Bubble", "percent"), Column("passes", "Passes", "count"), Column("sent", "Sent", "bytes")),
+    *(Column("binds", "Bound by"), Column("status", "Memory is"), Column("precision", "Precision")),
 )
 
+DROPPED_FIRST = ("precision", "status", "binds", "passes", "sent", "bubble")
+"""The columns that a narrow terminal does without, in this order."""
 
 LEFT_OUT = (
     *(each for each in COLUMNS if each.key in ("mesh", "micro_batch", "checkpoint", "memory")),
@@ -158,18 +159,15 @@ class Plans(Result):
             seconds = self.best.seconds
             figures.append(Figure("seconds", "Step at least", seconds, "duration", str(self.best.setup.mesh), "bound"))
         remarks = [f"limit: {self.limit.describe()}"]
+        columns: Sequence[Column] = COLUMNS
+        shown, title = self.plans, "Plans that fit, least time with bubbles first"
         if self.plans:
-            table = Table(
-                "Plans that fit, least time with bubbles first",
-                COLUMNS,
-                [*map(_row, self.plans)],
-                n_digits=2,
-                most=MOST_ROWS,
-            )
             remarks += [self._certainty(), TIMES]
         else:
-            least = sorted(self.left_out, key=lambda each: (each.memory is None, each.memory or 0))
-            table = Table("Plans that need the least", LEFT_OUT, [*map(_row, least)], n_digits=2, most=MOST_ROWS)
+            columns, title = LEFT_OUT, "Plans that need the least"
+            shown = tuple(sorted(self.left_out, key=lambda each: (each.memory is None, each.memory or 0)))
+        rows = [*map(_row, shown)]
+        table = Table(title, columns, rows, n_digits=2, most=MOST_ROWS, dropped_first=DROPPED_FIRST)
         remarks += [f"assumed: {text}" for text in dict.fromkeys(text for each in self.plans for text in each.assumed)]
         return Answer(f"Plans on {self.device.name}", figures, [table], remarks)
 

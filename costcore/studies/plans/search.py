@@ -83,7 +83,7 @@ def plan(
 
     Raises:
         CostError: if the model repeats no blocks, or cannot be captured at all.
-        TypeError, ValueError: if an argument is invalid.
+        TypeError, ValueError: if an argument is invalid, or no mesh divides the samples.
     """
     _check(devices=devices, global_batch=global_batch, per_node=per_node, certain=certain)
     for size in micro_batches:
@@ -105,7 +105,10 @@ def plan(
         for ways in setups(mesh, global_batch, micro_batches, checkpoints, precisions)
         for made in search.of(ways)
     ]
-    if tried and all(each.fits is None for each in tried):
+    if not tried:
+        sizes = ", ".join(map(str, micro_batches))
+        raise ValueError(f"no mesh divides {global_batch} samples into equal parts, and these into passes of {sizes}")
+    if all(each.fits is None for each in tried):
         raise CostError(f"no plan can be captured: {tried[0].why}")
     fitting, left_out = search.captured(tried, certain)
     left_out += [each for each in tried if not each.fits]

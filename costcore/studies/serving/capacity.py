@@ -73,5 +73,7 @@ def memory_of(device: str | PathLike[str] | Device | None) -> int:
         raise TypeError("max_sequences needs a device, or memory='80 GB'")
     found = named(device)
     if found.memory.dram_gb is None:
-        raise CostError(f"the size of the memory of {found.name} is unknown; state it: memory='80 GB'")
+        raise CostError(
+            f"the size of the memory of {found.name} is unknown: state it, as --memory '80 GB' or memory='80 GB'"
+        )
     return int(1e9 * found.memory.dram_gb)

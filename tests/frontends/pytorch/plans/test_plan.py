@@ -199,12 +199,32 @@ def test_the_command(path, capsys):
         ["--mesh", "dp=x"],
         ["--pareto", "macs"],
         ["--micro-batch", "0"],
+        ["--micro-batch", "3"],
         ["--device", "h10"],
         ["--memory", "much"],
     ):
         with pytest.raises(SystemExit) as left:
             main([*args, *wrong])
         assert left.value.code == 2
+
+
+def test_what_nobody_can_try_says_why(net, path, capsys):
+    options = {"devices": 4, "device": "h100", "meshes": [{"dp": 4}]}
+    with pytest.raises(ValueError, match="no mesh divides 6 samples into equal parts, and these into passes of 1, 2"):
+        plan(net, ("batch", 16, 64), global_batch=6, **options)
+    with pytest.raises(SystemExit) as left:
+        main(["plan", f"{path}:Net", "--devices", "4", "--device", "h100", "--global-batch", "8"])
+    assert left.value.code == 2
+    assert "state the inputs with --input" in capsys.readouterr().err
+    args = ["plan", f"{path}:Net", "--input", "batch,16,64", "--devices", "4", "--global-batch", "8"]
+    assert main([*args, "--device", "cortex-m4-168"]) == 1
+    assert "state it, as --memory '80 GB'" in capsys.readouterr().err
+
+
+def test_a_narrow_terminal_shows_memory_and_bound(found):
+    lines = str(found).splitlines()
+    title = next(line for line in lines if line.startswith("| Mesh"))
+    assert [cell.strip() for cell in title.strip("|").split("|")][:3] == ["Mesh", "Memory", "Bound"]
 
 
 def test_an_unknown_style_is_an_error(net):
