@@ -56,6 +56,7 @@ class KinetoReader:
     def __init__(self) -> None:
         self.recorded = Recorded()
         self._arguments: dict[Any, tuple[Argument, ...]] = {}
+        self._places: dict[Thread, Thread] = {}
         self._lines: dict[str, str] = {}
         self._n_bad = 0
 
@@ -79,7 +80,7 @@ class KinetoReader:
         args = event.get("args")
         if not isinstance(args, dict):
             args = {}
-        thread = _id(event.get("pid")), _id(event.get("tid"))
+        thread = self._place(event.get("pid"), event.get("tid"))
         if category in ("cpu_op", "Operator"):
             self._add_op(intern(name), args, start, start + length, thread)
         elif category == "python_function":
@@ -87,7 +88,7 @@ class KinetoReader:
         elif category == "user_annotation":
             self.recorded.annotations.setdefault(thread, []).append(Span(start, start + length, intern(name)))
         elif (kind := WORK.get(category.lower())) is not None:
-            stream = _id(args.get("device", thread[0])), _id(args.get("stream", thread[1]))
+            stream = self._place(args.get("device", thread[0]), args.get("stream", thread[1]))
             number, external = _number(args, "correlation"), _number(args, "External id")
             self.recorded.kernels.append(Kernel(intern(name), kind, start, start + length, stream, number, external))
         elif category.lower().endswith(("runtime", "driver")) and (number := _number(args, "correlation")) >= 0:
@@ -100,6 +101,11 @@ class KinetoReader:
         if self._n_bad:
             self.recorded.remarks.append(f"{self._n_bad:,} events without a valid time were left out")
         return self.recorded
+
+    def _place(self, outer: Any, inner: Any) -> Thread:
+        """Return a thread or a stream; one object for all events there."""
+        place = _id(outer), _id(inner)
+        return self._places.setdefault(place, place)
 
     def _add_op(self, name: str, args: dict[str, Any], start: int, end: int, thread: Thread) -> None:
         arguments = None
