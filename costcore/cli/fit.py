@@ -16,6 +16,7 @@ from costcore.cli.models import (
     model_to_capture,
     put_in_mode,
     report_of,
+    unknown_options,
 )
 from costcore.cli.options import (
     RESULT_FILES,
@@ -28,8 +29,8 @@ from costcore.cli.options import (
     model_forms,
 )
 from costcore.cli.running import command, print_message, write_result
-from costcore.errors import CostError, MissingInputsError
-from costcore.registry.frontends import applicable_options, reader_of
+from costcore.errors import CostError, MissingInputsError, UnknownOptionError
+from costcore.registry.frontends import reader_of
 from costcore.registry.libraries import is_saved_report
 from costcore.studies.fit.target import FORMS, target_of
 from costcore.studies.fit.verdict import Verdict, fit
@@ -95,9 +96,12 @@ def _verdict(args: argparse.Namespace) -> Verdict:
         )
     with model_to_capture(args) as model:
         put_in_mode(model, args.model, args)
-        options = applicable_options(args.model, model, estimate_options(args))
+        options = estimate_options(args)
         options.pop("backward", None)
         optimizer = options.pop("optimizer", None)
         inputs = given_or_usual(parse_inputs(args.input), model, args.model)
         options |= {**terms, "train": asks_for_step(args), "optimizer": optimizer}
-        return fit(model, inputs, args.target, **options)
+        try:
+            return fit(model, inputs, args.target, **options)
+        except UnknownOptionError as error:
+            raise ValueError(unknown_options(args.model, error)) from error

@@ -152,7 +152,7 @@ def report_of(
         except MissingInputsError as error:
             raise CostError(f"{target}: {missing_inputs(error)}") from error
         except UnknownOptionError as error:
-            raise ValueError(_unknown_options(target, error)) from error
+            raise ValueError(unknown_options(target, error)) from error
         except CostError as error:
             if parsed is not None or isinstance(model, str):
                 raise
@@ -234,7 +234,7 @@ def missing_inputs(error: MissingInputsError) -> str:
     return f"the model needs inputs. {error.takes}{example}"
 
 
-def _unknown_options(target: str, error: UnknownOptionError) -> str:
+def unknown_options(target: str, error: UnknownOptionError) -> str:
     """Return the message for options of the command line that do not apply to the model."""
     flags = ", ".join(map(flag_of, error.options))
     files = ", ".join(dict.fromkeys(filter(None, map(files_with, error.options))))

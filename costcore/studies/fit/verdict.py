@@ -182,7 +182,7 @@ def fit(
         return _largest(attempts, remedies)
     report = attempts.report()
     if not is_code and report.symbols:
-        return Verdict(None, aim, {}, _open_sizes(report))
+        return Verdict(None, aim, {}, _open_sizes(model, report))
     try:
         needs = attempts.needs(report)
     except ArenaError as error:
@@ -190,15 +190,16 @@ def fit(
     return _verdict(attempts, report, needs, remedies)
 
 
-def _open_sizes(report: Report) -> str:
+def _open_sizes(model: Any, report: Report) -> str:
+    """Return which sizes are open, and how to state them."""
     numbers = ", ".join(f'"{name}": 1' for name in report.symbols)
     options = " ".join(f"--dim {quote(f'{name}=1')}" for name in report.symbols)
+    how = "state numbers in the shapes of inputs"
+    if isinstance(model, Report) or "dims" in frontend_of(model).options:
+        how = f"state numbers, as with {options}, or dims={{{numbers}}} in Python"
     first = next((each["type"] for each in report.ignored_layers.values()), "")
     unknown = f"; of {first} nothing is known" if first else ""
-    return (
-        f"sizes depend on {', '.join(report.symbols)}: state numbers, as with {options}, or dims={{{numbers}}} in "
-        f"Python{unknown}"
-    )
+    return f"sizes depend on {', '.join(report.symbols)}: {how}{unknown}"
 
 
 def _unknown(report: Report) -> list[str]:

@@ -15,6 +15,7 @@ from costcore_jax.estimate import record_program
 from jaxlib.mlir.dialects import stablehlo
 
 from costcore.errors import CostError
+from costcore.trace.input_shapes import has_names, with_tensors
 from costcore.trace.recorder import Recorder
 
 from .attributes import aval_of
@@ -117,8 +118,10 @@ def given_types(program: FileProgram, learned: Sequence[int], inputs: Any) -> li
     """Return the types of all arguments, with the shapes of ``inputs`` for those that are not learned.
 
     Raises:
-        CostError: if the inputs do not fit the arguments.
+        CostError: if the inputs do not fit the arguments, or have sizes with names.
     """
+    if has_names(with_tensors(inputs)):
+        raise CostError("sizes of its inputs have names. Give numbers, to which the program is refined")
     dtypes = [str(argument.type.element_type) for argument in program.arguments]
     free = [i for i in range(len(dtypes)) if i not in learned]
     positional, by_name = arguments(inputs)

@@ -10,7 +10,7 @@ import pytest
 from exported import FOLDER, exported
 from jax import export, lax
 
-from costcore import CostError, CostWarning, Tensor, estimate
+from costcore import CostError, CostWarning, Tensor, estimate, fit
 from costcore.cli.main import main
 from costcore.graphs import MOST_NODES
 
@@ -208,3 +208,22 @@ def test_wide_numbers_stay_wide():
     assert estimate(path).total_report["mwrite"] == 4 * 4 * 8
     assert jnp.ones(2, "int32").dtype == "int32"
     assert not jax.config.jax_enable_x64
+
+
+def test_a_verdict_is_true_to_the_byte(capsys):
+    """Values of 4 * 16 numbers, two at a time, and 8 * 16 weights and 16 biases, of 4 bytes."""
+    path = str(Path(__file__).parent / "data" / "encoder.mlir")
+    sram, flash = 2 * 4 * 16 * 4, (8 * 16 + 16) * 4
+    assert main(["fit", path, f"sram={sram}B,flash={flash}B"]) == 0
+    for memory, nbytes in (("sram", sram), ("flash", flash)):
+        capsys.readouterr()
+        assert main(["fit", path, f"{memory}={nbytes - 1}B"]) == 1
+        assert f"1 B of {memory} too much" in capsys.readouterr().out
+
+
+def test_open_sizes_need_numbers(write):
+    body = "%y = stablehlo.tanh %x : tensor<?x8xf32>\nreturn %y : tensor<?x8xf32>"
+    path = write(function(body, "%x: tensor<?x8xf32>", "tensor<?x8xf32>"))
+    assert fit(path, (4, 8), "256 B sram").needs == {"sram": 2 * 4 * 8 * 4}
+    with pytest.raises(CostError, match="sizes of its inputs have names"):
+        fit(path, ("batch", 8), "256 B sram")

@@ -128,6 +128,7 @@ def test_measured_steps_decide_the_days(model, tmp_path, capsys):
     assert main(["train", model, *measured]) == 0
     found = lines(capsys.readouterr().out)
     assert any(line.startswith("Time 1.00 days of measured steps on 1 x 0.0 TFLOP/s") for line in found)
+    assert not any(line.startswith(("Price", "Energy", "Thresholds")) for line in found)  # nobody gave rates
     assert main(["train", model, *measured, "--output", str(tmp_path / "ledger.json")]) == 0
     assert json.loads((tmp_path / "ledger.json").read_text())["stages"][0]["measured"]["days"] == 1
     assert main(["train", model, *measured[:4]]) == 0

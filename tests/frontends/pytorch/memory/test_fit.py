@@ -269,10 +269,30 @@ def test_the_command(target, capsys):
     assert main(["fit", target, "cortex-m4-168", "--input", "1x1000"]) == 2
     assert main(["fit", target, "5 MB", "--input", "1x10"]) == 2
     assert "operands of linear" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as left:
+        main(["fit", target, "5 MB", "--input", "batch,1000", "--dim", "batch=4"])
+    assert left.value.code == 2
+    assert "--dim cannot be used with the pytorch frontend" in capsys.readouterr().err
+    assert main(["fit", target, "sram=5MB", "--input", "batch,1000"]) == 2
+    assert "sizes depend on batch: state numbers in the shapes of inputs" in capsys.readouterr().out
     assert main(["fit", target, "5 MB"]) == 2
     assert "For example --input 1x1000" in capsys.readouterr().err
     assert main(["fit", target, "5 MB", "--input", "batch,1000", "--context", "0 B"]) == 0
     assert "Largest batch        124" in capsys.readouterr().out  # (5,000,000 - 4,004,000) / 8,000
+
+
+@pytest.mark.parametrize("aim", ["4000 KB", "5 MB", "h100", "sram=256KB,flash=1MB", "256 KB sram, 8 MB flash"])
+@pytest.mark.parametrize("trains", [False, True], ids=["inference", "training"])
+def test_every_door_says_the_same(target, capsys, aim, trains):
+    step = ["--train", "--optimizer", "adamw"] if trains else []
+    code = main(["fit", target, aim, "--input", "2x1000", "--format", "json", *step])
+    found = json.loads(capsys.readouterr().out)
+    verdict = fit(nn.Linear(1000, 1000), (2, 1000), aim, train=trains, optimizer="adamw" if trains else None)
+    assert found == json.loads(json.dumps(verdict.to_dict()))
+    assert code == {True: 0, False: 1, None: 2}[verdict.fits]
+    assert {"fits", "needs", "limit", "because", "remedies"} <= found.keys()
+    for memory, nbytes in found["needs"].items():
+        assert (nbytes > found["limit"][memory]) <= (verdict.fits is False)
 
 
 def test_a_saved_report(target, tmp_path, capsys):
