@@ -161,7 +161,7 @@ def fit(
     """
     aim = target_of(target)
     if not aim.memories:
-        example = "24 GB" if aim.device and aim.device.kind == "gpu" else "256 KB sram, 1 MB flash"
+        example = "256 KB sram, 1 MB flash" if aim.device and aim.device.kind == "mcu" else "24 GB"
         why = f'the size of the memory of {aim.name} is unknown: state it instead of the name, as in "{example}"'
         return Verdict(None, aim, {}, why)
     is_step = train is True or optimizer is not None or loss is not None

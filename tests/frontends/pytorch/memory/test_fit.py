@@ -167,7 +167,8 @@ def test_values_and_weights_in_memories_of_their_own():
 def test_what_cannot_be_said():
     network = nn.Linear(8, 8)
     for target, options, because in (
-        ("cortex-m4-168", {}, "memory of cortex-m4-168 is unknown"),
+        ("cortex-m4-168", {}, 'memory of cortex-m4-168 is unknown: state it instead of the name, as in "256 KB sram'),
+        ("snapdragon-8-gen-3", {}, 'is unknown: state it instead of the name, as in "24 GB"'),
         ("sram=1MB", {"train": True}, "a target with one memory alone"),
     ):
         verdict = fit(network, (1, 8), target, **options)
