@@ -83,7 +83,7 @@ def _shell(command: str, folder: Path) -> str:
         env={"PYTHONPATH": str(README.parent), "PATH": "", "COLUMNS": "120"},
         check=False,
     )
-    return done.stdout + done.stderr
+    return (done.stdout + done.stderr).replace(f"{folder}{os.sep}", "")
 
 
 def _without_release(text: str) -> str:

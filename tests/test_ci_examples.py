@@ -149,7 +149,7 @@ def test_the_hook_of_pre_commit_runs(project):
 
 
 def test_the_page_shows_the_files():
-    text = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "pull_requests.md").read_text(encoding="utf-8")
     shown = [block["body"] for block in FENCE.finditer(text) if block["language"] in ("yaml", "toml")]
     assert shown == [(EXAMPLES / name).read_text() for name in ("budget.toml", "github.yml")]
     for name, place in PLACES.items():

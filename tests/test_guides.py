@@ -72,6 +72,9 @@ def test_every_example_prints_its_output(page, tmp_path, request):
     overwrite = request.config.getoption("--overwrite")
     for recorded in (*page.parent.glob("*.trace.json.gz"), *page.parent.glob("*.gguf")):
         shutil.copy(recorded, tmp_path)
+    if page.stem == "pull_requests":
+        for example in ("net.py", "budget.toml"):
+            shutil.copy(ROOT / "examples" / "ci" / example, tmp_path)
     check(page, tmp_path, overwrite)
     for drawn in tmp_path.glob("*.svg"):
         if overwrite:

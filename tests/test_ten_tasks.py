@@ -6,11 +6,14 @@ release of PyTorch by ``tests/frontends/pytorch/test_torch_private.py``.
 
 from __future__ import annotations
 
+import ast
 import json
+import shutil
 
 import pytest
 
 from tests.linked_package import ROOT, link_package, run_python
+from tests.readme_examples import FENCE, examples, run
 
 COMMAND = '''"""``costcore toys CITY``: count the toys of a city."""
 
@@ -188,3 +191,26 @@ def test_quantities_a_device_and_a_convention_are_one_file(package):
     assert found["quantities"] == ["doubled", "tripled"]
     assert "my-board" in run_python(package, "-m", "costcore", "devices", "--format", "csv")
     assert "mine" in run_python(package, "-m", "costcore", "conventions", "--format", "csv")
+
+
+@pytest.mark.frontend("pytorch")
+def test_the_operator_of_the_page_on_contributions_is_supported_where_it_says(tmp_path):
+    """6 elements, each compared with 0 and multiplied by itself; 6 float32 are read, and 6 written."""
+    text = (ROOT / "docs" / "contribution.md").read_text(encoding="utf-8")
+    model, formula = (each for each in examples(text) if each.language == "python")
+    (row,) = (block["body"] for block in FENCE.finditer(text) if block["language"] == "py")
+    function = next(each for each in ast.parse(formula.code).body if isinstance(each, ast.FunctionDef))
+    link_package(tmp_path)
+    for room in ("calculators", "frontends"):
+        (tmp_path / "costcore" / room).unlink()
+        shutil.copytree(ROOT / room, tmp_path / "costcore" / room, ignore=shutil.ignore_patterns("__pycache__"))
+    activations = tmp_path / "costcore/calculators/activation/activations.py"
+    activations.write_text(
+        f"{activations.read_text()}\n\n@element_wise\n{ast.get_source_segment(formula.code, function)}\n"
+    )
+    rows = tmp_path / "costcore/frontends/pytorch/rows/activation.py"
+    rows.write_text(rows.read_text().replace("ACTIVATIONS = (", f"ACTIVATIONS = ({row.strip()},", 1))
+    run(model, tmp_path, {})
+    options = ("--columns", "op,flops,mread,mwrite", "--format", "csv", "--unit", "none")
+    printed = run_python(tmp_path, "-m", "costcore", "primer.py:Net", "--input", "2x3", *options)
+    assert "squared_relu,12,24,24" in printed.splitlines(), printed

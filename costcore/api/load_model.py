@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from costcore.api.target_arguments import arguments_of
 from costcore.api.user_code import import_source, run_user_code
 from costcore.errors import CHECKPOINT_SUFFIXES, EXPORTED_PROGRAM_SUFFIX, READERS_TO_INSTALL, CostError, FileError
 from costcore.files import exists, is_file, is_folder, read_file
@@ -31,13 +32,15 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
     function that needs arguments is the model itself if a frontend counts functions, as that of JAX does.
 
     Args:
-        target: the path, or module and factory.
-        arguments: what to call the factory with; default: nothing, and a model is not called.
+        target: the path, or module and factory, perhaps with arguments, ``net.py:make(width=0.5)``.
+        arguments: what to call the factory with; default: what the target states, and a model is not called.
 
     Raises:
         ValueError: if ``target`` has another form.
         CostError: if the code cannot be found or fails, or its result is not a model.
     """
+    if arguments is None:
+        target, arguments = arguments_of(target)
     check_target(target)
     if reader_of(target):
         if arguments:
@@ -54,7 +57,7 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
     if is_called and not arguments and (required := _required(factory)):
         raise CostError(
             f"{target} needs arguments ({', '.join(required)}). "
-            "Write a function without arguments that returns the model."
+            f"Pass them, '{target}({required[0]}=…)', or write a function without arguments that returns the model."
         )
     model = run_user_code(f"{target} failed", partial(factory, **(arguments or {}))) if is_called else factory
     if model is None:

@@ -29,7 +29,7 @@ from costcore.text.screen import Screen
 
 EPILOG = """examples:
   costcore diff yesterday.json net.py:make --input 1x3x224x224 --format comment
-  costcore diff net.py:make net.onnx --input 1x3x224x224    # did the export
+  costcore diff net.py:make net.onnx --input 1x3x224x224
   costcore diff small.onnx large.onnx --exit-code
   costcore diff small.onnx large.onnx --columns fused_mrw,bound_seconds@l4
   costcore diff before.py:make after.py:make --input 8x3x224x224 --memory --optimizer adamw

@@ -48,28 +48,30 @@ def model_forms() -> str:
     *suffixes, last = [suffix for spec in specs().values() for suffix in spec.suffixes]
     return (
         f"a file ending in {', '.join(suffixes)} or {last}, a folder of .safetensors files with its config.json, "
-        "a trace of torch.profiler, package.module:factory, file.py:factory, timm:NAME, torchvision:NAME, hf:TYPE or "
-        "hf:config.json, or a report saved as .json"
+        "a trace of torch.profiler, package.module:factory, file.py:factory, 'file.py:factory(width=2)', timm:NAME, "
+        "torchvision:NAME, hf:TYPE or hf:config.json, or a report saved as .json"
     )
 
 
 class WrappedLines(argparse.RawDescriptionHelpFormatter):
-    """Keeps the lines of descriptions and examples, and wraps those that are wider than the terminal.
+    """Wraps paragraphs, and keeps the lines of examples, if these are not wider than the terminal.
 
     An example, a line that begins with two spaces and ``costcore``, goes on behind a backslash, so that it can be
     copied; a line of two columns goes on in its second one.
     """
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return "\n".join(part for line in text.splitlines() for part in self._wrapped(line, width) or [""])
+        paragraphs = re.sub(r"^(\S.*[^:\n])\n(?=\S)", r"\1 ", text, flags=re.MULTILINE)
+        return "\n".join(part for line in paragraphs.splitlines() for part in self._wrapped(line, width) or [""])
 
     def _wrapped(self, line: str, width: int) -> list[str]:
         if len(line) <= width:
             return [line]
         columns = re.match(r" +\S.*?\S {2,}(?=\S)", line)
         if line.startswith("  costcore ") and columns is None:
-            *parts, last = textwrap.wrap(line, width - 2, subsequent_indent=" " * 6, **AT_SPACES)
-            return [*(f"{part} \\" for part in parts), last]
+            joined = re.sub(r"(?<= )(--[\w-]+) (?=[^-\s])", "\\1\0", line)  # an option and its value
+            *parts, last = textwrap.wrap(joined, width - 2, subsequent_indent=" " * 6, **AT_SPACES)
+            return [part.replace("\0", " ") for part in (*(f"{part} \\" for part in parts), last)]
         at = len(columns[0]) if columns else len(line) - len(line.lstrip())
         return textwrap.wrap(line, width, subsequent_indent=" " * at, drop_whitespace=True, **AT_SPACES)
 

@@ -18,7 +18,7 @@ from costcore.tables.renderers import renderers
 from costcore.text.amounts import parse_bytes, parse_rate
 
 EPILOG = """examples:
-  costcore serve my_model.py:make --device h100-sxm5-80gb --context 4096
+  costcore serve hf:config.json --device h100 --context 4096
   costcore serve my_model.py:make --device l4,a100-sxm4-80gb --batch 1,8,64 --weights int4 --kv fp8
   costcore serve my_model.py:make --device mine.toml --memory "24 GB" --output serving.csv
   costcore serve model-q4_k_m.gguf --device rtx4090
@@ -45,7 +45,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "model",
         metavar="MODEL",
-        help="package.module:factory, file.py:factory, a .gguf file, or a folder of .safetensors files",
+        help="hf:TYPE or hf:config.json, package.module:factory, file.py:factory, a .gguf file, or a folder of "
+        ".safetensors files with its config.json",
     )
     parser.add_argument(
         "--device",

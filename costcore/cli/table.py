@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from costcore.api.input_notation import parse_inputs
+from costcore.api.target_arguments import split_target
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import asked_mode, check_model, estimate_options
 from costcore.cli.options import (
@@ -30,7 +31,6 @@ from costcore.registry.frontends import reader_of
 from costcore.registry.libraries import is_saved_report
 from costcore.studies.sweeps.figures import DEFAULT_COLUMNS
 from costcore.studies.sweeps.front import LARGE
-from costcore.studies.sweeps.grid import split_target
 from costcore.studies.sweeps.model_table import ModelTable
 from costcore.studies.sweeps.row import NamedModel
 from costcore.studies.sweeps.row_file import SUFFIXES

@@ -27,6 +27,9 @@ NOTEBOOK_WIDTH = 100
 SHORTEST = 24
 """Text is not shortened to less (characters)."""
 
+MOST_WRAPPED = 8
+"""The most rows of a table whose first column, if it has sentences, goes on in the next line."""
+
 
 class Fitted(NamedTuple):
     """A table that fits.
@@ -52,7 +55,8 @@ def terminal_width(stream: IO[str]) -> int | None:
 def fitted(table: TextTable, width: int, order: Iterable[int]) -> Fitted:
     """Return the table in lines of ``width`` characters, if possible.
 
-    Columns are left out as long as the others do not fit with their text at its shortest; then text is shortened.
+    Columns are left out as long as the others do not fit with their text at its shortest; then text is shortened,
+    that of the first column of a small table wrapped.
 
     Args:
         table: the table.
@@ -67,10 +71,12 @@ def fitted(table: TextTable, width: int, order: Iterable[int]) -> Fitted:
             break
         shown.remove(i)
     new = _narrowed({i: widths[i] for i in shown}, least, width)
-    rows = [[_short(row[i], new[i]) if new[i] < widths[i] else row[i] for i in shown] for row in table.rows]
+    wrap = new[0] if new[0] < widths[0] and _has_sentences(table, new[0]) else None
+    cut = [i for i in shown if new[i] < widths[i] and (i or wrap is None)]
+    rows = [[_short(row[i], new[i]) if i in cut else row[i] for i in shown] for row in table.rows]
     titles, numeric = [table.titles[i] for i in shown], [table.numeric[i] for i in shown]
     dropped = [i for i in range(len(widths)) if i not in shown]
-    return Fitted(table._replace(titles=titles, rows=rows, numeric=numeric, width=width), dropped)
+    return Fitted(table._replace(titles=titles, rows=rows, numeric=numeric, width=width, wrap=wrap), dropped)
 
 
 def dropped_first(
@@ -119,6 +125,11 @@ def _narrowed(widths: dict[int, int], least: Sequence[int], width: int) -> dict[
         next_width = max((new[i] for i in wide[1:]), default=0)
         new[wide[0]] = max(least[wide[0]], min(new[wide[0]] - 1, next_width), new[wide[0]] - excess)
     return new
+
+
+def _has_sentences(table: TextTable, width: int) -> bool:
+    """Return whether what is too long in the first column of a small table are sentences, and no paths."""
+    return len(table.rows) <= MOST_WRAPPED and all(" " in row[0] for row in table.rows if len(row[0]) > width)
 
 
 def _short(cell: str, width: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import textwrap
 from collections.abc import Hashable, Mapping
 
 from costcore.errors import CostError
@@ -101,7 +102,7 @@ def to_color(table: TextTable) -> str:
         from costcore.tables.rich_table import draw
     except ImportError:
         return to_boxes(table)
-    return draw(table._replace(rows=[[shortened(printable(cell)) for cell in row] for row in table.rows]))
+    return draw(table._replace(rows=_cells(table)))
 
 
 def to_boxes(table: TextTable) -> str:
@@ -115,9 +116,15 @@ def to_boxes(table: TextTable) -> str:
     drawing.set_header_align(["l"] * len(table.titles))
     drawing.set_cols_align(["r" if numeric else "l" for numeric in table.numeric])
     drawing.header(["\n".join(filter(None, title)) for title in table.titles])
-    for row in table.rows:
-        drawing.add_row([shortened(printable(cell)) for cell in row])
+    for row in _cells(table):
+        drawing.add_row(row)
     return str(drawing.draw()) + "\n"
+
+
+def _cells(table: TextTable) -> list[list[str]]:
+    """Return the cells of boxes, without unprintable characters."""
+    rows = [[shortened(printable(cell)) for cell in row] for row in table.rows]
+    return [["\n".join(textwrap.wrap(row[0], table.wrap)), *row[1:]] for row in rows] if table.wrap else rows
 
 
 def _escape_formula(text: str) -> str:

@@ -39,6 +39,7 @@ class TextTable(NamedTuple):
         width: the width of the terminal in characters; None if there is none, or if columns were chosen.
         unit: what the shares are of: FLOPs, or what another convention counts.
         has_lines: whether lines are drawn between the rows of boxes.
+        wrap: the width at which sentences in the first column of boxes go on in the next line; None if they do not.
     """
 
     titles: list[tuple[str, str]]
@@ -50,6 +51,7 @@ class TextTable(NamedTuple):
     width: int | None = None
     unit: str = "FLOPs"
     has_lines: bool = False
+    wrap: int | None = None
 
 
 Table = TextTable

@@ -1,6 +1,7 @@
 """The help of every command: lines of 80 characters, examples that can be copied."""
 
 import shlex
+from itertools import pairwise
 
 import pytest
 
@@ -29,6 +30,15 @@ def test_examples_are_commands_that_can_be_copied(text):
         words = shlex.split(example, comments=True)
         assert words[0] == "costcore" and "\n" not in words
         assert not words[-1].startswith("--input"), example  # its value would be on another line
+
+
+def test_paragraphs_fill_their_lines(text):
+    """The first word of a line would not have fitted into the line before it; an option has its value beside it."""
+    lines = text.partition("examples:")[2].splitlines()
+    for before, after in pairwise(lines):
+        if before[:1].strip() and after[:1].strip():
+            assert len(f"{before} {after.split()[0]}") > 78, after  # argparse leaves two columns free
+        assert not (before.endswith("\\") and before.removesuffix(" \\").split()[-1] in {"--format", "--device"})
 
 
 def test_only_public_names_are_listed():

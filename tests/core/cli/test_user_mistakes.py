@@ -250,8 +250,19 @@ def test_a_warning_of_the_users_code_is_not_one_of_costcore(model, capsys):
 def test_a_factory_with_arguments_is_reported_with_their_names(model, capsys):
     model.write_text(MODEL + "def sized(width, *, depth, heads=1):\n    return Model('toy::Double')\n")
     assert main([f"{model}:sized", "--input", "2x3"]) == 1
-    message = "needs arguments (width, depth). Write a function without arguments that returns the model.\n"
-    assert capsys.readouterr().err == f"costcore: {model}:sized {message}"
+    pass_them = f"Pass them, '{model}:sized(width=…)', or write a function without arguments that returns the model."
+    assert capsys.readouterr().err == f"costcore: {model}:sized needs arguments (width, depth). {pass_them}\n"
+
+
+def test_a_target_with_arguments_is_one_model(model, capsys):
+    """Two doublings of 2 x 3 elements."""
+    model.write_text("import torch\ndef twice(n):\n    return torch.nn.Sequential(*[torch.nn.ReLU()] * n)\n")
+    assert main([f"{model}:twice(n=2)", "--input", "2x3", "--columns", "name,flops", "--format", "csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "total,12"
+    with pytest.raises(SystemExit) as left:
+        main([f"{model}:twice(n=[2,3])", "--input", "2x3"])
+    assert left.value.code == 2
+    assert "n must have one value (costcore table counts a model for each of a list" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,14 @@
 
 import io
 import re
+import textwrap
 
 import pytest
 
 from costcore import TreeColumns, compare, reconcile
 from costcore.cli.main import main
 from costcore.tables.fit import fitted, line_length, order_of
+from costcore.tables.renderers import to_boxes
 from costcore.text.table import Table
 from tests.core import html_reports
 from tests.core.analyses.timing.toy_calibration import calibrated_device
@@ -154,6 +156,18 @@ def test_long_text_is_shortened_before_figures_are_left_out():
     assert [row[0] for row in shown.rows] == ["…d.intermediate.dense.weight", "a sentence of many words th…"]
     narrow, dropped = fitted(table, 33, order_of(["name", "bytes"], ["bytes"]))
     assert dropped == [1] and line_length(narrow) == 33
+
+
+def test_sentences_of_a_small_table_are_whole():
+    """80 characters, of which the figure has 10 and lines and spaces 7: 63 are left for a sentence of 79."""
+    sentence = "weights and activations in bfloat16, with float32 copies in the optimizer, sharded"
+    table = Table([("What helps", ""), ("Needs", "")], [[sentence, "1234567890"]], [False, True], total=None)
+    lines = to_boxes(fitted(table, 80, ()).table).splitlines()
+    assert all(len(line) == 80 for line in lines)
+    words = [line.split("|")[1].strip() for line in lines if line.startswith("|")]
+    assert words == ["What helps", *textwrap.wrap(sentence, 63)]
+    many = fitted(table._replace(rows=table.rows * 9), 80, ()).table
+    assert many.rows[0][0] == f"{sentence[:62]}…"
 
 
 def test_a_table_that_fits_is_not_changed():
