@@ -65,8 +65,12 @@ def _types(report: ReportData, types: Sequence[TableRow]) -> Table:
     what = unit if by == "flops" else "bytes"
     rows = arrange(types, order, None, report.ledger)
     table = Table(f"By type, most {what} first", columns, rows)
-    title = f"The {MOST_TYPES} types with the most {what}" if len(types) > MOST_TYPES else table.title
-    return table.part(arrange(types, order, MOST_TYPES, report.ledger), title)
+    n_costly = sum(any(magnitude(row.entry[key]) for key in ("flops", "mrw")) for row in types)
+    n = min(MOST_TYPES, n_costly or MOST_TYPES)  # those without cost are among the others
+    if len(types) <= n:
+        return table
+    title = f"The {n} types with the most {what}" if n > 1 else f"The type with the most {what}"
+    return table.part(arrange(types, order, n, report.ledger), title)
 
 
 def _renamed(column: Column, unit: str) -> Column:

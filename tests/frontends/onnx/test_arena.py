@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -255,6 +256,20 @@ def test_the_page_has_a_picture_of_the_arena():
     assert "139,264 B, peak SRAM, aligned to 64 bytes" in picture
     symbolic = estimate(graph(node("Relu", ["x"], ["y"]), x=("n", 4))).to_html()
     assert "A layout needs numbers for the symbolic sizes" in symbolic
+
+
+def test_calls_without_cost_have_no_place_in_the_picture_and_no_row_of_their_own():
+    """x -> Identity -> Relu -> Identity -> Relu: two steps of 1000 / 2, x in the first, the first result in both."""
+    nodes = [node("Identity", ["x"], ["a"]), node("Relu", ["a"], ["b"]), node("Identity", ["b"], ["c"])]
+    report = estimate(graph(*nodes, node("Relu", ["c"], ["y"]), x=(2, 4)))
+    page = report.to_html()
+    picture = page[page.index("<svg id='arena-map'") : page.index("<p class='note arena-key'")]
+    places = re.findall(r"<rect class='\w+' x='(\d+)' y='[\d.]+' width='(\d+)'", picture)
+    assert places == [("0", "500"), ("0", "1000"), ("500", "500")]
+    assert ", Relu-1 to Relu-2</title>" in picture
+    assert "Identity" not in picture
+    assert "execution order without 2 calls that cost nothing" in page
+    assert re.findall(r"^\| (\w+) +\| +(\d+)", str(report), re.MULTILINE) == [("Relu", "2"), ("others", "2")]
 
 
 def test_names_in_the_picture_are_escaped():
