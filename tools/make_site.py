@@ -1,7 +1,8 @@
 """Build the documentation site: python tools/make_site.py [--output FOLDER].
 
 The site of this version goes to FOLDER/VERSION, beside the sites of other versions that are there already. Every page
-lets readers switch between them. Nothing is downloaded, and a site opens from a folder, without a server.
+lets readers switch between them. The pictures of the gallery are made by the commands of docs/gallery.toml. Nothing is
+downloaded, and a site opens from a folder, without a server.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # this checkout is documented, whatever is installed
 
 import costcore  # noqa: E402 - found by the line above
+from tools import gallery  # noqa: E402
 from tools.site_pages import pages, search_words  # noqa: E402
 
 ASSETS = ("_static", "_templates")
+BELOW_GALLERY = "## What do you want to know?\n"
+"""The heading of the home page above which the gallery is."""
 REDIRECT = """\
 <!doctype html>
 <meta charset="utf-8">
@@ -28,7 +32,11 @@ REDIRECT = """\
 
 
 def stage(folder: Path, root: Path = ROOT) -> None:
-    """Write the sources of the site, Markdown and pictures, into the empty ``folder``."""
+    """Write the sources of the site, Markdown and pictures, into the empty ``folder``.
+
+    Raises:
+        ValueError: if a link leads nowhere, the table of contents is wrong, or a picture of the gallery cannot be made.
+    """
     made, files = pages(root)
     for path, text in made.items():
         write(folder / path, text)
@@ -37,6 +45,10 @@ def stage(folder: Path, root: Path = ROOT) -> None:
         shutil.copy(root / path, folder / place)
     for asset in ASSETS:
         shutil.copytree(root / "docs" / asset, folder / asset)
+    shown = gallery.gallery(root / "docs" / "gallery.toml")
+    gallery.draw(shown, folder / gallery.FOLDER)
+    before, heading, after = made["index.md"].partition(BELOW_GALLERY)
+    write(folder / "index.md", f"{before}{gallery.section(shown)}{heading}{after}")
 
 
 def write(file: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The lines below the heading of the page: the command, and the inputs, mode and phases of the run."""
+"""The lines below the heading of the page: the command, and the inputs, mode, phases and versions of the run."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def about(report: ReportData, made: str = "") -> str:
         *([f"input{'s' * (len(found) > 1)} {named}"] if found else []),
         *([f"{mode} mode"] if mode else []),
         *([", ".join(phases)] if phases else []),
+        *(f"{name} {version}" for name, version in report.versions.items() if name != "convention"),
     ]
     command = [f"<code>{text(made)}</code>"] if made else []
     return "<br>".join([*command, text(" · ".join(phrases))])

@@ -1,7 +1,6 @@
 // The sum of a metric per operator, as a table with a bar in each row.
 
 const MAX_BARS = 12;
-const MAX_ZEROS = 3; // of the bars are of operators without cost
 
 /** Draws the bars. A click on an operator calls `search` with its name. */
 function drawBars(metric, search) {
@@ -9,16 +8,17 @@ function drawBars(metric, search) {
     .map((operator) => ({ op: operator.op, calls: operator.n_layers, value: operator[metric.key] }))
     .sort((a, b) => compare(a.value, b.value, true));
   const positive = sums.filter(({ value }) => rankOf(value) !== 0n).length;
-  const shown = sums.slice(0, Math.min(MAX_BARS, positive + MAX_ZEROS));
+  const shown = sums.slice(0, Math.min(MAX_BARS, positive)); // those without cost are among the others
   const hidden = sums.slice(shown.length);
   const largest = sums.length ? sums[0].value : null;
   const rows = shown.map(({ op, calls: count, value }) => {
-    const button = make("button", { type: "button", text: op, title: `${op}: show ${plural(count, "call")}` });
+    const parts = op.split(/(?<=_)/).flatMap((part) => [part, make("wbr")]); // where it may go on in the next line
+    const button = make("button", { type: "button", children: parts, title: `${op}: show ${plural(count, "call")}` });
     button.addEventListener("click", () => search(op));
     return barRow([button], value, largest, metric, colorOf.get(op));
   });
   if (hidden.length) {
-    const label = make("span", { className: "note", text: `${hidden.length} others` });
+    const label = make("span", { className: "note", text: `${hidden.length} other${hidden.length > 1 ? "s" : ""}` });
     rows.push(barRow([label], sum(hidden, "value"), largest, metric, GRAY));
   }
   find("bars").tBodies[0].replaceChildren(...rows);

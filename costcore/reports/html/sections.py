@@ -34,16 +34,15 @@ def status(report: ReportData) -> str:
 
 
 def settings(report: ReportData) -> str:
-    """Return one line with the versions, the convention and the options of the run."""
+    """Return one line with the convention and the options of the run."""
     run = report.trace.run
     fma = "a fused multiply-add counts as one FLOP" if run.fma_1flop else "a fused multiply-add counts as two FLOPs"
     layout = "data movement is counted" if run.layout == "framework" else "data movement is ignored"
-    versions = (f"{name} {version}" for name, version in report.versions.items() if name != "convention")
     if run.unit != FLOPS:
         fma = f"counts {run.unit}"
     fused = [] if run.fusion is None else [f"bytes after fusion at level {run.fusion.level}"]
     rank = [] if run.rank is None else [f"costs of {run.rank}"]
-    phrases = [*versions, f"convention {run.convention}", fma, layout, *fused, *rank]
+    phrases = [f"convention {run.convention}", fma, layout, *fused, *rank]
     return " · ".join(map(text, phrases))
 
 

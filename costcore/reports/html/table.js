@@ -2,18 +2,28 @@
 
 const ROW_HEIGHT = 28;
 const EXTRA_ROWS = 8; // above and below the rows in view
-const NUMBER_WIDTH = HAS_FORMULAS ? 190 : report.added.length || report.measured ? 104 : 118; // these have a column more
+const IS_PHONE = matchMedia("(max-width: 600px)").matches; // where FLOPs follow the names; details have type and shape
+const HAS_MORE = report.added.length || report.measured; // a column more
+const NUMBER_WIDTH = HAS_FORMULAS ? 190 : IS_PHONE ? 96 : HAS_MORE ? 104 : 108;
+const CELL_PADDING = 18; // left and right of the text of a cell
 const TITLE_LETTER = 8; // the width of a letter of a title, which breaks between words
 
-const IS_PHONE = matchMedia("(max-width: 600px)").matches; // where FLOPs follow the names; details have type and shape
+/** Returns the width of a column for the texts of all modules, so that none of them is cut (pixels). */
+function widthFor(key, least, most) {
+  const pen = make("canvas").getContext("2d");
+  pen.font = `13px ${getComputedStyle(document.body).fontFamily}`;
+  const texts = new Set(nodes.map((node) => node[key] ?? ""));
+  const longest = Math.max(0, ...[...texts].map((text) => pen.measureText(text).width));
+  return Math.min(most, Math.max(least, Math.ceil(longest) + CELL_PADDING));
+}
 
 const COLUMNS = [
   { key: "name", title: "Module or call", kind: "text" },
   ...(IS_PHONE
     ? []
     : [
-        { key: "type", title: "Type", kind: "text", width: 160 },
-        { key: "shape", title: "Output shape", kind: "text", width: HAS_FORMULAS ? 200 : 150 },
+        { key: "type", title: "Type", kind: "text", width: widthFor("type", 80, 250) },
+        { key: "shape", title: "Output shape", kind: "text", width: HAS_FORMULAS ? 200 : widthFor("shape", 116, 180) },
         ...report.added.filter(({ kind }) => kind === "text"),
         { key: "n_params", title: "Parameters", kind: "flops" },
       ]),
@@ -23,7 +33,7 @@ const COLUMNS = [
   { key: "mwrite", title: "Written", kind: "bytes" },
   ...report.added.filter(({ kind }) => kind !== "text"),
   { key: "intensity", title: report.unit.shortPerByte, kind: "intensity", width: 74 },
-  { key: "share", title: "Share", kind: "share", width: 140 },
+  { key: "share", title: "Share", kind: "share", width: 130 },
   ...(report.measured ? [{ key: "seconds", title: "Measured", kind: "seconds" }] : []),
 ];
 

@@ -87,6 +87,8 @@ class ModelTable(Result):
     def scatter(self, x: str, y: str, target: str | PathLike[str]) -> None:
         """Draw one column over another, a point per model, to an SVG, PNG or PDF file.
 
+        Up to 20 points have the name of their model, or its arguments.
+
         Args:
             x: the name of a figure, or of an argument with numbers.
             y: the same for the vertical axis.
@@ -106,7 +108,9 @@ class ModelTable(Result):
         rows = [_values(row) for row in self.rows if not row.failed]
         axis_x, axis_y = (Axis(self._column(name), [row.get(name) for row in rows]) for name in (x, y))
         suffix = check_suffix(target)
-        save_figure(draw(axis_x, axis_y), target, suffix)
+        values = [[row[name] for name in self.arguments if name in row] or [row["name"]] for row in rows]
+        names = [", ".join(map(str, each)) for each in values]
+        save_figure(draw(axis_x, axis_y, names=names), target, suffix)
 
     def pareto(self, *names: str) -> ModelTable:
         """Return the rows than which no other is better in all of some figures.

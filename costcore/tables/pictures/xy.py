@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from costcore.errors import CostError
 from costcore.tables.pictures.amounts import in_units
-from costcore.tables.pictures.theme import THEMES, Theme, axes_of
+from costcore.tables.pictures.theme import MAX_LABEL, THEMES, Theme, axes_of
+from costcore.text.escape import printable
 from costcore.text.table import Column
 
 
@@ -18,13 +19,28 @@ class Axis(NamedTuple):
     values: Sequence[Any]
 
 
-def draw(x: Axis, y: Axis, line: bool = False, theme: Theme = THEMES["light"]) -> Any:
+MOST_NAMED = 20
+"""More points than these have no names, which would cover each other."""
+
+
+def draw(
+    x: Axis, y: Axis, line: bool = False, theme: Theme = THEMES["light"], names: Sequence[str] | None = None
+) -> Any:
     """Return a picture with a point for each pair of numbers, or with a line through them.
+
+    Args:
+        x: the numbers across.
+        y: the numbers upwards.
+        line: whether a line is drawn instead of points.
+        theme: the colors.
+        names: what the points are, in their order; of at most :data:`MOST_NAMED` points they are shown.
 
     Raises:
         CostError: if matplotlib is not installed, or if there are no numbers.
     """
-    pairs = [pair for pair in zip(x.values, y.values, strict=True) if all(map(_is_number, pair))]
+    labels = names or [""] * len(x.values)
+    found = [each for each in zip(x.values, y.values, labels, strict=True) if all(map(_is_number, each[:2]))]
+    pairs = [each[:2] for each in found]
     if not pairs:
         raise CostError(f"nothing has numbers for both {x.column.key} and {y.column.key}")
     axes = axes_of(theme)
@@ -33,9 +49,26 @@ def draw(x: Axis, y: Axis, line: bool = False, theme: Theme = THEMES["light"]) -
         axes.plot(xs, ys, color=theme.colors[0])
     else:
         axes.scatter(xs, ys, s=max(4, 36 - len(pairs) // 50), alpha=0.7, color=theme.colors[0])
+    if names and len(found) <= MOST_NAMED:
+        axes.margins(x=0.15)
+        _name(axes, [*zip(xs, ys, (name for *_, name in found), strict=True)], theme)
     axes.set(xlabel=x_title, ylabel=y_title)
     axes.grid(color=theme.line)
     return axes.figure
+
+
+def _name(axes: Any, points: Sequence[tuple[float, float, str]], theme: Theme) -> None:
+    """Write the names of points beside them: above, or below if that of a near point is above."""
+    wide, high = (max(each) - min(each) or 1 for each in ([x for x, *_ in points], [y for _, y, _ in points]))
+    above: list[tuple[float, float]] = []
+    for x, y, name in points:
+        is_free = all(abs(x - other) > 0.2 * wide or abs(y - up) > 0.05 * high for other, up in above)
+        above += [(x, y)] if is_free else []
+        place = (4, 4 if is_free else -11)
+        label = printable(name)[:MAX_LABEL]
+        axes.annotate(
+            label, (x, y), place, textcoords="offset points", fontsize="small", color=theme.ink, parse_math=False
+        )
 
 
 def _is_number(value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
+from costcore import __version__
 from costcore.cli.main import main
 from costcore.cli.view_output import made_by
 from costcore.reports.html import to_html
@@ -33,3 +34,9 @@ def test_phases_have_cards():
     page = to_html(report)
     assert "<dt>Forward</dt>" in page and "<dt>Backward</dt>" in page and "forward, backward" in page
     assert "<dt>Forward</dt>" not in to_html(net(dense("a"), framework="torch"))
+
+
+def test_the_versions_are_in_the_heading():
+    page = to_html(net(dense("a"), framework="torch"))
+    heading = page[page.index("<header>") : page.index("<details")]
+    assert f"forward · costcore {__version__}" in heading
