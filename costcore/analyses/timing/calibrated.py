@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from costcore.analyses.devices.device import Device
 from costcore.analyses.timing.calibration import FAR, Estimate
-from costcore.analyses.timing.calibration_table import Conditions, from_table
+from costcore.analyses.timing.calibration_table import KERNEL_CLOCK, Conditions, from_table
 from costcore.analyses.timing.families import Site, site_of
 from costcore.analyses.timing.group_time import GroupTime
 from costcore.ir import Layer
@@ -168,6 +168,8 @@ def _version_remarks(frameworks: Mapping[str, str], conditions: Conditions) -> I
     if conditions.framework not in frameworks:
         runtime = ", ".join(frameworks) or "another framework"
         yield f"calibrated with {conditions.framework}: a runtime of {runtime} has other kernels"
+    if conditions.clock == KERNEL_CLOCK:
+        return  # traces state no versions
     for name in frameworks.keys() & measured.keys():
         if frameworks[name] != measured[name]:
             yield f"calibrated with {name} {measured[name]}, but the run is of {name} {frameworks[name]}"

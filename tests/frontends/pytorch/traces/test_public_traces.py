@@ -84,6 +84,7 @@ def test_the_calibration_that_is_built_in_has_an_error_by_distance():
     measured = sum(record.seconds for record in report.trace)
     assert times.seconds == pytest.approx(measured, rel=0.1)
     assert times.error is not None and abs(times.seconds / measured - 1) < times.error < 0.5
+    assert not any("but the run is of" in remark for remark in times.calibrated.remarks)  # traces state no versions
     with torch.device("meta"):
         wide = torch.nn.Linear(2**17, 2**17, dtype=torch.bfloat16)
     far = estimate(wide, torch.empty(4096, 2**17, dtype=torch.bfloat16, device="meta")).time("h100-sxm5-80gb-traces")
