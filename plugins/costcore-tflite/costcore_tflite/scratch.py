@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from costcore.graphs import GraphValue
 from costcore.ir import BITS
-from costcore.numbers.dims import Dim
+from costcore.numbers.dims import Dim, maximum
 
 CELL_STATE = 19
 """The position of the state of the cells among the operands of an LSTM."""
@@ -31,6 +31,10 @@ def scratch_of(operator: str, inputs: _Values, outputs: Sequence[GraphValue]) ->
     return rule(inputs, outputs[0]) if rule is not None and outputs else ()
 
 
+def _first_two(inputs: _Values) -> _Values:
+    return (*inputs, None, None)[:2]
+
+
 def _transposed_conv(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
     """Sums of 32 bits of an int8 result, of 64 bits of an int16 one."""
     return (y.size * {"int8": 4, "int16": 8}[y.dtype],) if y.dtype in _INTEGERS else ()
@@ -38,8 +42,8 @@ def _transposed_conv(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
 
 def _svdf(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
     """A number of 32 bits for each filter, and of integers one for each unit."""
-    x, features = inputs[:2]
-    if x is None or features is None:
+    x, features = _first_two(inputs)
+    if x is None or features is None or not (x.shape and features.shape):
         return ()
     filters = 4 * x.shape[0] * features.shape[0]
     return (filters, 4 * y.size) if y.dtype in _INTEGERS else (filters,)
@@ -53,7 +57,7 @@ def _lstm(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
 
 def _axes(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
     """A number of 32 bits for each axis of the operand, and for each that is reduced."""
-    x, axes = inputs[:2]
+    x, axes = _first_two(inputs)
     return () if x is None or axes is None else (4 * x.ndim, 4 * axes.size)
 
 
@@ -64,7 +68,7 @@ def _sums(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
 
 def _real_fft(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
     """The real numbers of a spectrum with as many bins and one more, each of two numbers."""
-    return ((y.size - 2) * (BITS[y.dtype] // 8),)
+    return (maximum(y.size - 2, 0) * (BITS[y.dtype] // 8),) if y.dtype in BITS else ()
 
 
 _RULES: Mapping[str, Callable[[_Values, GraphValue], tuple[Dim, ...]]] = {
