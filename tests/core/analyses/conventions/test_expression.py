@@ -174,3 +174,14 @@ def test_what_has_no_value_is_an_error_of_the_rule(text, problem):
         with pytest.raises(ConventionError, match=r"^mine\.toml: count 1, conv: .* cannot be computed: ") as caught:
             each(values.__getitem__)
         assert problem in str(caught.value)
+
+
+def test_expressions_of_the_most_nodes_and_characters_are_accepted():
+    """The expression, n names each with its use, and n - 1 sums each with its operator; a number has no use."""
+    assert MAX_NODES == 1 + 2 * 38 + 2 * 37 - 1
+    assert value("+".join(["1", *["x"] * 37])) == 1 + 37 * 6
+    with pytest.raises(ConventionError, match="is too long"):
+        value("+".join(["x"] * 38))
+    assert value("x" + " " * (MAX_LENGTH - 2) + " ") == 6
+    with pytest.raises(ConventionError, match=f"has {MAX_LENGTH + 1} characters"):
+        value("x" + " " * MAX_LENGTH)

@@ -176,7 +176,7 @@ def test_figures_of_a_report():
         ((64, -1, 16, 56), 72, 120, 120),  # 16 MiB are in use in the segment of 64
         ((64, -1, 16, -2, 56), 64, 64, 64),  # the rest of 64 joins with the free 16
         ((64, -1, 16, 56, -2, -3, 80), 80, 200, 120),  # 120 MiB for 16 and 56, then both segments are given back
-        ((30, -1, 40, 25), 65, 70, 66),  # so that 25 MiB need a segment of 26; before, they are a part of that of 30
+        ((30, -1, 40, 8), 48, 70, 60),  # so that 8 MiB need a segment of 20; before, they are a part of that of 30
         ((1, -1, 30), 30, 32, 30),  # also one of 2 MiB of the pool of small blocks
     ],
 )

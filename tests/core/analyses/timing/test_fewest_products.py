@@ -37,6 +37,13 @@ def test_taps_on_padding_need_no_product(stride, dilation, padding):
         assert fewest_products(layer, fast_convolution=False) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("padding", [(0, 3), (3, 0), (1, 2)])
+def test_padding_before_decides_which_taps_are_inside(padding):
+    """Eight positions of a kernel of 4 over 8 elements with 3 beside them."""
+    layer = conv(8, 4, 8, padding=padding)
+    assert fewest_products(layer, False) == pytest.approx(taps_inside(8, 4, 8, 1, padding[0], 1))
+
+
 def test_the_padding_of_a_transposed_convolution_crops_its_output():
     # 3 inputs, kernel 4, stride 2, padding 1 -> 6 outputs: input i and tap t reach output 2 i + t - 1
     layer = conv(3, 4, 6, 2, 1, op="conv_transpose")

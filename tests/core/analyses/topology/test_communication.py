@@ -113,6 +113,21 @@ def test_without_a_link_the_time_is_unknown():
     ]
 
 
+def test_only_collectives_with_a_size_and_a_cost_communicate():
+    """Five numbers of each of four processes are gathered: 60 bytes are sent by three of them."""
+    gather = record("all_gather", [5], [20], 4, "dp")
+    relu = Layer("relu", {"x": Tensor((4,))}, [Tensor((4,))])
+    others = [
+        CallCost(Call(relu, "relu", name="relu-1"), cost_of(relu, CALCULATORS["relu"])),
+        CallCost(
+            Call(relu.replace(attrs={"group_size": 4}) if hasattr(relu, "replace") else relu, "relu"), gather.cost
+        ),
+        gather._replace(cost=None),
+    ]
+    (found,) = report(*others, gather).time("l4").communications
+    assert (found.group, found.group_size, found.n_calls, found.sent) == ("dp", 4, 1, 60)
+
+
 def test_at_another_dtype_fewer_bytes_are_sent():
     made = report(record("all_gather", [5], [20], 4, "dp"))
     assert made.time("l4", dtype="bfloat16", links="nvlink4").communications[0].sent == 30

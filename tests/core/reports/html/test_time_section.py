@@ -8,11 +8,16 @@ from xml.etree import ElementTree
 
 import pytest
 
-from costcore import CostError
+from costcore import CostError, Layer, Operations, Tensor
 from costcore.analyses.timing.roofline import dots_of, legend, picture, roofs_of
 from costcore.analyses.timing.section import time_section
+from costcore.api.build_report import make_report
+from costcore.ir import Cost
+from costcore.registry.custom import CustomCalculators
 from costcore.reports.html import to_html
 from costcore.text.durations import duration
+from costcore.trace.call import Call
+from costcore.trace.recorder import Recorder
 from tests.core import html_reports
 from tests.core.analyses.timing.toy_calibration import calibrated_device
 from tests.core.analyses.timing.toy_device import TOY
@@ -65,6 +70,31 @@ def test_the_section_states_totals_rows_and_what_they_mean():
         "<tr><td>linear</td><td class='n'>1</td><td class='n'>3.004 µs</td><td class='n'>99.9%</td><td>dram" in section
     )
     assert "bound: no program with one kernel per call takes less on toy" in section
+
+
+def test_the_types_with_the_largest_bounds_come_first_and_the_others_are_summed():
+    """Twelve types have rows; of fifteen, the others move 2 * (4 + 8 + 12) thousand bytes in the cache, at 4 TB/s."""
+    section = time_section(timed(*(relu(f"m{n}", 1000 * n, type=f"type{n:02}") for n in range(1, 16))))
+    assert re.findall(r"<tr><td>(\w+)</td>", section) == [*(f"type{n:02}" for n in range(15, 3, -1)), "others"]
+    assert re.search(r"<td>others</td>(<td class='n'></td>)+<td class='n'>12.000 ns</td>", section)
+
+
+def test_the_roof_is_that_of_the_dtype_with_the_most_operations():
+    labels = [
+        next(roof.label for roof in roofs_of(html_time(small, large)) if roof.binds == "vector")
+        for small, large in ((10, 1000), (1000, 10))
+    ]
+    assert labels == ["2 TFLOP/s, float16", "1 TFLOP/s, float32"]
+
+
+def html_time(n_float32, n_float16):
+    """The time of two activations, in float32 and in float16."""
+    recorder = Recorder()
+    for dtype, n in (("float32", n_float32), ("float16", n_float16)):
+        tensor = Tensor((n,), dtype)
+        layer = recorder.intern(Layer("relu", {"x": tensor}, [tensor]))
+        recorder.record(Call(layer, "relu"), Cost(Operations(cmp=n), tensor.nbytes, tensor.nbytes, {}))
+    return make_report(recorder, CustomCalculators(), True, "framework").time(TOY)
 
 
 def test_a_run_without_work_has_no_picture():

@@ -74,6 +74,19 @@ def test_the_code_of_a_model_is_read_once_for_all_its_variants(tmp_path, monkeyp
     assert looked_up == ["acme_layers"]
 
 
+def made(width):
+    def model():
+        return width
+
+    return model
+
+
+def test_the_key_of_a_function_has_the_values_it_was_made_with():
+    identity = Identity(Settings(("macs",)))
+    keys = [identity.key(NamedModel("net", made(width), (1, 3), {})) for width in (1, 2, 1)]
+    assert keys[0] == keys[2] != keys[1] and "" not in keys
+
+
 @pytest.mark.parametrize("column", ["bound_seconds@{}", "bound_seconds@{}:float16", "{}"])
 def test_the_key_changes_with_the_file_of_a_column(tmp_path, column):
     """A device, with a dtype or without, or a convention."""

@@ -60,6 +60,15 @@ def test_a_model_that_hangs_is_stopped(nets):
     assert time.monotonic() - start < 300  # it sleeps for 1000 seconds
 
 
+def test_a_model_that_closes_its_connection_is_ended(nets):
+    text = "def silent():\n    os.closerange(3, 1024)\n    time.sleep(1000)\n"
+    nets.write_text(nets.read_text() + text)
+    start = time.monotonic()
+    rows = table([f"{nets}:silent", f"{nets}:small"], (2, 3), jobs=1).rows
+    assert [row.status for row in rows] == ["the process of this model ended its connection", "complete"]
+    assert time.monotonic() - start < 300
+
+
 @pytest.mark.frontend("pytorch")
 def test_objects_are_sent_with_the_code_of_the_main_module(tmp_path):
     """A script that defines its network and sweeps it in other processes; 4 x 3 multiply-adds per row of the input."""

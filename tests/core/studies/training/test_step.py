@@ -89,3 +89,17 @@ def test_gradients_of_attention_are_products_of_its_sizes(lead):
     report = make_report(recorder, CustomCalculators(), True, "framework")
     kinds = [product.kind for product in Products(report.trace, Packing())]
     assert kinds == ["attention"] * 5 + ["weights"] * 2
+
+
+@pytest.mark.parametrize(
+    ("has_mask", "is_causal", "masked"), [(True, False, 1), (True, True, 0), (False, True, 0), (False, False, 0)]
+)
+def test_masks_of_unknown_content_are_counted(has_mask, is_causal, masked):
+    """A mask beside the flag for causal attention adds nothing that is not known."""
+    recorder = Recorder()
+    inputs = {name: Tensor((1, 2, 6, 4)) for name in "qkv"} | ({"mask": Tensor((6, 6))} if has_mask else {})
+    layer = recorder.intern(Layer("attention", inputs, [Tensor((1, 2, 6, 4))], {"causal": is_causal}))
+    recorder.record(Call(layer, "a"), Cost(Operations(fma=2 * 36 * 8), 0, 0, {}, 2 * 36 * 8))
+    report = make_report(recorder, CustomCalculators(), True, "framework")
+    assert Step(report, Packing(), tokens=6).masked == masked
+    assert Step(report, Packing(masks_are_causal=True), tokens=6).masked == 0
