@@ -446,7 +446,10 @@ def run(tests: Sequence[str], mutant: Mutant, seconds: float) -> tuple[str, str]
         while time.monotonic() < last:
             found, status = os.waitpid(process, os.WNOHANG)
             if found:
-                failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", output.read_text(errors="replace"), re.MULTILINE)
+                text = output.read_text(errors="replace")
+                if missing := re.search(r"^ERROR: not found: \S+", text, re.MULTILINE):
+                    raise ValueError(f"{missing[0]} (--record {mutant.area} again)")
+                failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", text, re.MULTILINE)
                 return "passed" if status == 0 else "failed", failed[0] if failed else f"status {status}"
             time.sleep(0.02)
         with contextlib.suppress(ProcessLookupError):

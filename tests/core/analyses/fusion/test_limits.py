@@ -129,3 +129,12 @@ def test_loops_of_other_sizes_finish_an_interpolation_of_a_product_with_a_bias()
     _, resize, pad = groups_of(trace, "pointwise")
     assert (resize.read, resize.written) == (4 * 128, 2 * 4 * 256)
     assert (pad.read, pad.written) == (2 * 4 * 256 + 4 * 128, 4 * 272)
+
+
+def test_loops_of_other_sizes_read_an_interpolated_input_once():
+    """Nothing computes the input of 2 * 4 * 16 elements: a loop writes 2 * 4 * 32, and the next reads these."""
+    calls = Calls()
+    larger = calls("resize", calls.given(2, 4, 16), shape=(2, 4, 32), mode="linear")
+    trace = calls.trace(calls("pad", larger, shape=(2, 4, 34), pads=((0, 0), (0, 0), (1, 1))))
+    resize, pad = groups_of(trace, "pointwise")
+    assert (resize.read, resize.written, pad.read, pad.written) == (4 * 128, 4 * 256, 4 * 256, 4 * 272)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from costcore.analyses.fusion.graph import Graph
 from costcore.analyses.fusion.overwrites import Overwrites
 from costcore.ir import Layer
 from costcore.trace.call import Call
+from tests.core.analyses.fusion.runs import Calls
 
 
 def call(inputs, outputs, storages):
@@ -40,3 +42,32 @@ def test_a_value_under_another_name_is_the_one_that_was_written():
     found.note(4, call((1,), (2,), (70, 70)), {2: 1})  # 2 is another name of 1
     assert found.writer(70, 1) is None
     assert found.writer(70, 2) == 4
+
+
+def graph_of(*places):
+    """The graph of maps on one operand: each is an operator with what it reads, what it makes, and their memory."""
+    calls = Calls()
+    for op, *_ in places:
+        calls(op, calls.given(4, 8))
+    for i, (_, read, made, storages) in enumerate(places):
+        calls.calls[i] = calls.calls[i]._replace(inputs=(read,), outputs=(made,), storages=storages)
+    return Graph(calls.trace())
+
+
+def test_who_reads_an_overwritten_value_by_its_old_name_follows_the_writer():
+    """neg writes over what exp made: relu reads the memory under the old name, and sqrt under the new one."""
+    graph = graph_of(
+        ("exp", 51, 52, (70, 71)), ("neg", 52, 53, (71, 71)), ("relu", 52, 54, (71, 72)), ("sqrt", 53, 55, (71, 73))
+    )
+    assert [node.operands[0].value for node in graph.nodes] == [51, 52, -2, 53]
+    assert [set(node.follows) for node in graph.nodes] == [set(), {0}, {1}, {1}]
+    assert graph.overwriting == {1} and 52 in graph.kept
+
+
+def test_a_view_without_an_id_names_nothing():
+    """neg writes over the memory of exp, and nothing says what its result is called: relu reads what it wrote."""
+    graph = graph_of(
+        ("exp", 51, 52, (70, 71)), ("view", 52, 0, (71, 71)), ("neg", 52, 0, (71, 71)), ("relu", 52, 54, (71, 72))
+    )
+    assert graph.nodes[3].operands[0].value == -3
+    assert set(graph.nodes[3].follows) == {2}

@@ -228,6 +228,46 @@ def test_random_indices_are_followed(seed):
     graph.check(graph.index(value, *items))
 
 
+@pytest.mark.parametrize("padding", [(2, 0), (0, 2), (1, 1), 1])
+def test_padding_before_shifts_windows(padding):
+    """Windows of 3, 2 apart, of 9 elements with 2 beside them: position i sees 2i - before to 2i - before + 2."""
+    graph = Graph(1, 1, 9)
+    before = padding[0] if isinstance(padding, tuple) else padding
+    seen = [[j for j in range(2 * i - before, 2 * i - before + 3) if 0 <= j < 9] for i in range(5)]
+    pooled = graph.call(
+        "max_pool",
+        [1],
+        (1, 1, 5),
+        kernel=(3,),
+        stride=(2,),
+        padding=(padding,),
+        reads=lambda _, i: [(0, (*i[:2], j)) for j in seen[i[2]]],
+    )
+    assert graph.check(pooled) == 3
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_a_vector_behind_another_one(axis):
+    """Of a vector of 7, what stands behind another one of 3 that is no part of it."""
+    graph = Graph(7)
+    graph.shapes[2] = (3,)
+    graph.inputs = (1, 2)
+    graph.call("concat", [2, 1], (10,), axis=axis)
+    graph.call("slice", [100], (7,), axis=(0,), start=(3,), step=(1,))
+    found = sources(graph.trace)
+    followed = follow(graph.trace, choose_source(found, [each.identity for each in found].index(1))).outputs
+    (dependence,) = followed["slice-2"][0]
+    assert [dependence.path.map(i) for i in range(7)] == [(i, i) for i in range(7)]
+
+
+@pytest.mark.parametrize(("axis", "shape"), [(-1, (7, 2)), (1, (7, 2)), (0, (2, 7)), (-2, (2, 7))])
+def test_vectors_that_are_stacked_along_a_new_axis(axis, shape):
+    graph = Graph(7)
+    made = [graph.call("relu", [1], (7,), reads=lambda _, i: [(0, i)]) for _ in range(2)]
+    at = shape.index(7)
+    assert graph.check(graph.call("stack", made, shape, axis=axis, reads=lambda _, i: [(0, (i[at],))])) == 1
+
+
 def test_a_window_over_the_largest_of_three_parts_of_positions():
     """Position 4a + 2b + c of 12: a window of two values of a spans 5 positions, and those of b and c stay."""
     graph = Graph(12)
