@@ -13,7 +13,6 @@ from onnx.defs import onnx_opset_version
 
 from costcore.errors import CostError
 from costcore.registry.frontends import plugin_rows
-from costcore.trace.patterns import selected_patterns
 from costcore.trace.recorder import Recorder
 
 from .graph.input_hints import InputHints
@@ -134,6 +133,8 @@ def _explained(regroup: bool | Collection[str], explain: bool | Collection[str])
     """
     if regroup in (True, False) and explain is False:
         return []
+    from costcore.trace.patterns import selected_patterns
+
     from .regroup.patterns.catalog import PATTERNS
 
     selected = selected_patterns(regroup, PATTERNS)

@@ -86,15 +86,19 @@ def read_initializers(
         if not kind and configuring.get(tensor.name, True) and is_parameter_name(tensor.name):
             kind = "PARAMETER"
         elif not kind and tensor.name in configuring:
-            kind = "BUFFER"
+            kind = "CONFIGURATION"
         folded = folded_from.get(written)
         if folded is not None and value.stored is not None:
-            kind = kind if folded.parameters else "BUFFER"
+            kind = kind if folded.parameters else "FOLDED"
             value.stored.folded_from = "" if folded.is_one_parameter else ", ".join(map(repr, folded.parameters))
         yield tensor.name, _of_kind(value, kind)
     for sparse in graph.sparse_initializer:
         name = sparse.values.name
         yield name, stored_value(sparse.values, name, f"initializer {name!r}").viewed(tuple(sparse.dims))
+
+
+IN_PROGRAM = ("BUFFER", "CONSTANT_TENSOR")
+"""Kinds of tensors that PyTorch reads from memory, also those of one element."""
 
 
 class _Folded(NamedTuple):
@@ -147,11 +151,12 @@ def _parameter_names(graph: Any) -> Callable[[str], bool]:
 
 
 def _of_kind(value: Value, kind: str) -> Value:
-    """Return the value with the role that the exporter gives it: ``PARAMETER``, a buffer, or ``""`` if unknown."""
+    """Return the value with the role that the exporter gives it: ``PARAMETER``, another kind, or ``""`` if unknown."""
     if not kind or value.stored is None:
         return value
     value.stored.is_learned = kind == "PARAMETER" and value.dtype in FLOATS
     value.stored.is_buffer = kind != "PARAMETER"
+    value.stored.is_in_program = kind in IN_PROGRAM
     return replace(value, role="param" if value.stored.is_learned else "const")
 
 

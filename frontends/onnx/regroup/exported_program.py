@@ -19,6 +19,14 @@ OVERWRITES = {"slice_scatter": "slice", "select_scatter": "select"}
 
 WRITES = ("copy", "fill")
 
+CREATES = {
+    **{f"{new}{name}": "full" for new in ("", "new_") for name in ("zeros", "ones", "full")},
+    **{f"{name}_like": "full" for name in ("zeros", "ones", "full")},
+    "arange": "arange",
+    "fill": "full",
+}
+"""Operations that create a tensor, and the operators that they are."""
+
 _COPY = re.compile(r"%copy(_\d+)?")
 """Results of copies; an exporter that takes a copy for its source writes no node for it, only names it as operand."""
 

@@ -21,6 +21,7 @@ from ..walk.recording import Recording
 from .exported_program import Program
 from .matcher import Decomposition, DependsOnSizes, Equal, Group, Match, NodeGraph
 from .patterns.catalog import PATTERNS, TORCHSCRIPT_PATTERNS
+from .program_values import ProgramValues
 
 ELEMENTS_READ = {"Shape": 0, "Size": 0, "CastLike": 1}
 """For operators that read only the shape or dtype of some inputs: how many leading inputs they read the elements of."""
@@ -64,9 +65,12 @@ def regroup_nodes(
     search = Search(recording, nodes, readers, explained, match_hand_written=patterns is not True)
     is_torchscript = producer == "pytorch" and not any(origin(recorded.node.proto) for recorded in nodes)
     selected = dict(_selected(patterns, TORCHSCRIPT_PATTERNS if is_torchscript else {}))
+    creating = {name: selected[name] for name in ("full",) if name in selected}
     for recorded in reversed(history_nodes):
-        if id(recorded.call) in counted and recorded.node not in search.taken and not _is_size(recorded.call):
-            search.at(recorded, selected)
+        if id(recorded.call) in counted and recorded.node not in search.taken:
+            search.at(recorded, creating if _is_size(recorded.call) else selected)
+    if patterns is True:
+        ProgramValues(search, recording).restore(nodes)
     recorder.calls[:] = [search.replaced.get(id(call), call) for call in recorder.calls if id(call) not in search.gone]
     search.remove_unread_parameters()
     search.note_undecided()
@@ -119,6 +123,7 @@ class Search:
         taken: nodes of these groups.
         gone: ids of calls that another call replaces.
         replaced: the call of each group, by id of the call of its last node.
+        groups: the groups by their last nodes.
         graph: the node that produces each value.
         near_misses: why nodes do not match patterns.
         program: the operations that nodes were written for.
@@ -140,6 +145,7 @@ class Search:
         self.taken: set[Node] = set()
         self.gone: set[int] = set()
         self.replaced: dict[int, Call] = {}
+        self.groups: dict[Node, Group] = {}
         self._recording = recording
         self._readers = readers
         self._recorded = {recorded.node: recorded for recorded in nodes}
@@ -209,11 +215,8 @@ class Search:
         for value in (value for recorded in nodes for value in recorded.node.inputs):
             if value is not None and value.stored is not None:
                 self._stored[id(value.stored)] = value.stored
-        tensors = {
-            name: value.tensor(ROLES.get(name.rstrip(string.digits), "data")) for name, value in group.operands.items()
-        }
-        outputs = [value.tensor("data") for value in group.outputs] or root.call.layer.outputs
-        layer = self._recording.recorder.intern(Layer(group.op, tensors, outputs, group.attrs))
+        self.groups[root.node] = group
+        layer = self.layer_of(group, root)
         inputs = tuple(self._recording.identity(value) for value in group.operands.values())
         self.replaced[id(root.call)] = root.call._replace(
             layer=layer,
@@ -226,6 +229,14 @@ class Search:
             parameters=tuple(i for i, t in zip(inputs, layer.inputs.values(), strict=True) if t.role == "param"),
         )
         self.found.append(Regrouping(group.op, tuple(recorded.node.label for recorded in nodes)))
+
+    def layer_of(self, group: Group, root: RecordedNode) -> Layer:
+        """Return the layer of a group that ends in ``root``."""
+        tensors = {
+            name: value.tensor(ROLES.get(name.rstrip(string.digits), "data")) for name, value in group.operands.items()
+        }
+        outputs = [value.tensor("data") for value in group.outputs] or root.call.layer.outputs
+        return self._recording.recorder.intern(Layer(group.op, tensors, outputs, group.attrs))
 
     def _key_of(self, nodes: Sequence[RecordedNode], outputs: Collection[Value | None]) -> str:
         """Return the name, until the report is made, of the call that stands for ``nodes`` and produces ``outputs``."""

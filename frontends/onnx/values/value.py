@@ -60,6 +60,7 @@ class StoredTensor:
             ``configuration`` (its elements decide what the operator does).
         identity: its operand id, once an operator reads it.
         is_buffer: whether the exporter marks it as not learned.
+        is_in_program: whether the exporter marks it as a tensor of the user's program, and not as learned.
         is_number: whether a node holds it, in a file whose exporter keeps learned tensors as initializers.
         is_learned: whether the exporter marks it as a parameter, which may have a single element.
         is_unmarked: whether the exporter marks neither parameters nor buffers.
@@ -72,6 +73,7 @@ class StoredTensor:
     uses: set[str] = field(default_factory=set)
     identity: int = 0
     is_buffer: bool = False
+    is_in_program: bool = False
     is_number: bool = False
     is_learned: bool = False
     is_unmarked: bool = False

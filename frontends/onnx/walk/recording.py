@@ -125,6 +125,10 @@ class Recording:
         )
         return self._unranked_layer(node, prefix)
 
+    def on_constants(self, node: Node) -> Translation:
+        """Return the layer of a node whose result is constant, as if it were computed in every run."""
+        return _with_shapes(self._translator(Native(node.key, node.args, node.outputs)))
+
     def has_formula(self, operator: str) -> bool:
         """Return True if an operator (full name) has a row, or a calculator of this run."""
         return operator in self.recorder.calculators or self._translator.has_row(operator)

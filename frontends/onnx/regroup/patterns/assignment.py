@@ -13,7 +13,7 @@ from costcore.trace.patterns import Either, Number, Op, Operand
 
 from ...reading.exporter_metadata import origin, source_line
 from ...walk.history import RecordedNode
-from ..exported_program import Operation, operation
+from ..exported_program import CREATES, Operation, operation
 from ..matcher import Decomposition, Extension, Group, Match
 
 X, UPDATES, PLACES = Operand("x"), Operand("updates"), Operand("places")
@@ -54,30 +54,25 @@ ASSIGN = Decomposition(
 
 _FILLED = Either((Op("Expand", Operand("value")), Op("ConstantOfShape", Operand("shape"))))
 _COUNTED_UP = Op("Range", Operand("start"), Operand("limit"), Operand("delta"))
-_KINDS = {
-    **{f"{new}{name}": "full" for new in ("", "new_") for name in ("zeros", "ones", "full")},
-    **{f"{name}_like": "full" for name in ("zeros", "ones", "full")},
-    "arange": "arange",
-    "fill": "full",
-}
+_OWN_FUNCTION = re.compile(r"(?!.*\b(?:torch|F|functional)\.)\s*(?:return |[^(]*[=:] *)?(?:self\.)?\w+\(")
+"""A line that calls a function of the program, whose own lines exporters leave out unless it is that of a module."""
 
 
 def _full(match: Match, extend: Extension) -> Group | None:
     """Build a tensor that the program creates, or fills, or assigns to in parts."""
     written_for = _operation_of(match)
-    if written_for is None or written_for.name not in _KINDS:
+    if written_for is None or written_for.name not in CREATES:
         return None
-    is_called = written_for.name == "fill" or re.search(
-        rf"\b{written_for.name}\(", source_line(match.nodes[0].node.proto)
-    )
-    if not is_called and written_for.result not in extend.program.assigned_to:
+    line = source_line(match.nodes[0].node.proto)
+    is_called = re.search(rf"\b{written_for.name}\(", line) or _OWN_FUNCTION.match(line)
+    if written_for.name != "fill" and not is_called and written_for.result not in extend.program.assigned_to:
         return None
-    return Group(_KINDS[written_for.name], match.nodes[-1].node.op, {}, {}, match.nodes)
+    return Group(CREATES[written_for.name], match.nodes[-1].node.op, {}, {}, match.nodes)
 
 
 FULL = Decomposition(
-    ("Expand", "ConstantOfShape", "CastLike", "Range"),
-    Either((Op("CastLike", _FILLED, Operand("like")), _FILLED, _COUNTED_UP)),
+    ("Expand", "ConstantOfShape", "Cast", "CastLike", "Range"),
+    Either((Op("CastLike", _FILLED, Operand("like")), Op("Cast", _FILLED), _FILLED, _COUNTED_UP)),
     _full,
 )
 """``zeros(...)``, ``full(...)``, ``x.fill_(1)`` and ``arange(...)``."""

@@ -38,7 +38,7 @@ from .arithmetic import (
 )
 from .assignment import ASSIGN, FULL
 from .attention import ATTENTION
-from .data_movement import AS_STRIDED, CIRCULAR_PAD, GATHER, IM2COL, ROLL, SLICE, TORCHSCRIPT_ROLL
+from .data_movement import AS_STRIDED, CIRCULAR_PAD, GATHER, IM2COL, INDEX, ROLL, SLICE, TORCHSCRIPT_ROLL
 from .elementwise import ATAN2, EXPM1, FLOOR_DIV, IDENTITY, LOG1P, LOG2, NOT_EQUAL, ONE_HOT, REMAINDER, RSQRT
 from .linear import CONV, LINEAR
 from .loss import LOSSES, TORCHSCRIPT_LOSSES
@@ -103,6 +103,7 @@ PATTERNS: Mapping[str, Decomposition] = {
     "slice": SLICE,
     "roll": ROLL,
     "gather": GATHER,
+    "index": INDEX,
     "as_strided": AS_STRIDED,
     "adaptive_avg_pool": ADAPTIVE_AVG_POOL,
     "baddbmm": BADDBMM,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from costcore.ir import Layer
 from costcore.numbers.dims import Dim
-from costcore.trace.patterns import Either, Named, Number, Op, Operand
+from costcore.trace.patterns import Either, Named, Number, Op, Operand, Pattern
 
 from ...reading.exporter_metadata import origin
 from ...values.value import Value
@@ -113,6 +113,29 @@ GATHER = Decomposition(
     ("Transpose",), Op("Transpose", Op("GatherND", Op("Transpose", X), _COLUMN, check=is_gather)), _index
 )
 """``x[..., indices, ...]``."""
+
+MOST_INDICES = 4
+"""How many tensors of indices of one operation are matched."""
+
+
+def _at_once(count: int) -> Pattern:
+    """Return the elements at the places that several broadcast tensors of indices name."""
+    indices = [Operand(f"indices{i}") for i in range(count)]
+    shape = Op("Shape", Op("Max", *indices, check=reads(count)))
+    rows = Op("Concat", *(Op("Unsqueeze", Op("Expand", each, shape)) for each in indices), check=reads(count))
+    return Op("GatherND", Either((Op("Transpose", X), X)), rows, check=is_gather)
+
+
+def _indices(match: Match, _: Extension) -> Group | None:
+    operands = {name: value for name, value in match.values.items() if name.startswith(("x", "indices"))}
+    return Group("gather", "Gather", operands, {}, match.nodes)
+
+
+_INDEXED = Either(tuple(map(_at_once, range(2, MOST_INDICES + 1))))
+INDEX = Decomposition(
+    ("Transpose", "GatherND"), Either((Op("Transpose", _INDEXED), _INDEXED)), _indices, needs_origin=True
+)
+"""``x[indices, others]``."""
 
 
 def _select(match: Match, _: Extension) -> Group | None:

@@ -10,7 +10,7 @@ from costcore.trace.patterns import Either, Named, Number, Op, Operand
 from ...reading.exporter_metadata import origin
 from ...walk.history import RecordedNode
 from ..matcher import Decomposition, Extension, Group, Match
-from .checks import built, function, preserves_x
+from .checks import built, comes_from, function, preserves_x
 
 X = Operand("x")
 _SQRT = Op("Sqrt", X)
@@ -51,10 +51,18 @@ LOG1P = Decomposition(
 LOG2 = Decomposition(("Div",), Op("Div", Op("Log", X), Number(log(2))), built("log2", "Log2", "x", source="log2"))
 
 _QUOTIENT = Op("Div", X0, X1)
+
+
+def _floor_div(match: Match, extend: Extension) -> Group | str | None:
+    """Build the rounded quotient of ``floor_divide``, or of ``div`` with a rounding mode."""
+    source = "div" if comes_from(match, "div") else "floor_divide"
+    return built("floor_div", "FloorDiv", "x0", "x1", source=source)(match, extend)
+
+
 FLOOR_DIV = Decomposition(
     ("Floor", "Cast"),
     Either((Op("Floor", _QUOTIENT), Op("Cast", Op("Cast", _QUOTIENT, check=is_to("int64"))))),
-    built("floor_div", "FloorDiv", "x0", "x1", source="floor_divide"),
+    _floor_div,
 )
 REMAINDER = Decomposition(
     ("Sub",),

@@ -174,6 +174,14 @@ def gather(g: Spelled, before: tuple[int, ...] = (1, 0, 2), after: tuple[int, ..
     return g("Transpose", g("GatherND", g("Transpose", "x", perm=before), column), perm=after)
 
 
+def index(g: Spelled) -> str:
+    """As the newer exporter picks by two tensors of indices, which broadcast."""
+    shape = g("Shape", g("Max", "rows", "columns"))
+    places = [g("Unsqueeze", g("Expand", each, shape), g.number(-1)) for each in ("rows", "columns")]
+    elements = g("GatherND", g("Transpose", "x", perm=(0, 1, 2)), g("Concat", *places, axis=-1))
+    return g("Transpose", elements, perm=(0, 1, 2))
+
+
 def as_strided(g: Spelled) -> str:
     places = g("Reshape", g.number(0, 2, 4, 8, 10, 12), g.number(2, 3))
     return g("Gather", g("Reshape", "x", g.number(-1)), places)
@@ -393,6 +401,7 @@ def attention_causal(g: Spelled, upper: int = 0) -> str:
 BILINEAR = "%y : [num_users=1] = call_function[target=torch.ops.aten.bilinear.default](args = (%x, %x), kwargs = {})"
 X = {"x": (2, 6, 8)}
 XY = {**X, "y": (2, 6, 8)}
+INDEXED = {**X, "rows": (TensorProto.INT64, (3, 1)), "columns": (TensorProto.INT64, (1, 2))}
 XYT = {**XY, "t": (2, 6, 8)}
 QKV = dict.fromkeys("qkv", (2, 3, 4, 8))
 MASKED = {**QKV, "mask": (4, 4)}
@@ -457,6 +466,7 @@ CASES = (
     Case(select, "slice", X, 0, 4 * 16, 4 * 16),
     Case(roll, "roll", X, 0, 4 * 96, 4 * 96),
     Case(gather, "gather", {**X, "indices": (TensorProto.INT64, (3,))}, 0, 4 * 48 + 8 * 3, 4 * 48),
+    Case(index, "gather", INDEXED, 0, 4 * 48 + 8 * 5, 4 * 48, origin="torch.ops.aten.index.Tensor"),
     Case(as_strided, "as_strided", X, 0, 4 * 6, 4 * 6, origin="torch.ops.aten.as_strided.default"),
     Case(adaptive_avg_pool, "adaptive_avg_pool", X, 192, 4 * 96, 4 * 48),
     Case(adaptive_avg_pool_uneven, "adaptive_avg_pool", X, 160, 4 * 96, 4 * 24),
