@@ -242,11 +242,7 @@ def timm_networks() -> Mapping[str, Network]:
         **dict.fromkeys(
             ("vit_tiny_patch16_224", "deit_tiny_patch16_224", "cait_xxs24_224", "beit_base_patch16_224"), 224
         ),
-        **dict.fromkeys(("swin_tiny_patch4_window7_224", "mixer_s32_224", "resmlp_12_224", "levit_128s"), 224),
-        **dict.fromkeys(
-            ("pvt_v2_b0", "mobileone_s0", "efficientvit_b0", "tiny_vit_5m_224", "inception_next_atto"), 224
-        ),
-        **dict.fromkeys(("coatnet_nano_rw_224", "mvitv2_tiny", "xcit_nano_12_p16_224", "visformer_tiny"), 224),
+        **dict.fromkeys(("swin_tiny_patch4_window7_224", "mixer_s32_224", "resmlp_12_224"), 224),
     }
     names = {name for name in timm.list_models() if name in sizes}
 
