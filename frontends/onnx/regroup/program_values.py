@@ -81,7 +81,7 @@ class ProgramValues:
             self.recording.note(f"regroup: PyTorch computes {computed} constants in every run; they are counted")
 
     def _read(self, nodes: Sequence[RecordedNode]) -> set[int]:
-        """Return the values from which a result follows that is no constant, in the calls as they are regrouped."""
+        """Return the values on which results that are not constants depend, in the calls as they are regrouped."""
         read: set[int] = set()
         for recorded in reversed(nodes):
             node, group = recorded.node, self.search.groups.get(recorded.node)
@@ -90,7 +90,7 @@ class ProgramValues:
         return read
 
     def _is_live(self, node: Node, read: set[int]) -> bool:
-        """Return True if something reads a result of a node, or nothing ever did and it is no constant."""
+        """Return True if a result of a node is read, or is not a constant and was never read."""
         if _is_read(node, read):
             return True
         values = [value for value in node.outputs if value is not None]
