@@ -38,7 +38,8 @@ INTERESTING = (0, 1, 2, 7, 8, 127, 255, 256, 2**15, 2**31 - 1, 2**31, 2**32 - 1,
 SEEDS = {
     "gguf": ("tests/data/gguf/small/*.gguf.gz", ".gguf"),
     "safetensors": ("tests/data/safetensors/*.safetensors", ".safetensors"),
-    "stablehlo": ("plugins/costcore-stablehlo/tests/data/*.mlir*", ".mlir"),
+    "stablehlo": ("plugins/costcore-stablehlo/tests/data/*.mlir", ".mlir"),
+    "stablehlo-artifact": ("plugins/costcore-stablehlo/tests/data/*.mlirbc", ".mlirbc"),
     "tflite": ("plugins/costcore-tflite/tests/data/*.tflite", ".tflite"),
     "openvino": ("plugins/costcore-openvino/tests/data/*.xml", ".xml"),
 }

@@ -29,7 +29,7 @@ class Plan(NamedTuple):
     Attributes:
         size: the bytes that it takes.
         offsets: the offset of each block.
-        strategy: the order in which the blocks were placed: ``size``, ``conflicts`` or ``birth``.
+        strategy: the order in which the blocks were placed: ``size``, ``conflicts``, ``birth`` or ``micro``.
         sizes: the size by strategy, of all that were tried.
     """
 
@@ -44,7 +44,8 @@ def plan(lives: Sequence[Life], align: int) -> Plan:
 
     Each block gets the lowest offset at which it meets no placed block whose life overlaps with its own. Blocks are
     placed in order of falling size (Pisarchyk and Lee 2020, arXiv:2001.03288, the planner of TensorFlow Lite), of
-    falling number of conflicts, and in order of birth.
+    falling number of conflicts, and in order of birth. ``micro`` is the planner of TensorFlow Lite for microcontrollers:
+    falling size, and of equal blocks the last one first.
 
     Args:
         lives: the blocks.
@@ -59,11 +60,12 @@ def plan(lives: Sequence[Life], align: int) -> Plan:
         keys: dict[str, Callable[[int], tuple[int, ...]]] = {
             "size": lambda i: (-rounded[i], lives[i].born, i),
             "conflicts": lambda i: (-len(conflicts[i]), -rounded[i], lives[i].born, i),
+            "micro": lambda i: (-rounded[i], -lives[i].born, -i),
         }
         for name, key in keys.items():
             placed = _greedy(sorted(range(len(lives)), key=key), rounded, conflicts)
             found[name] = _extent(placed, rounded), placed
-    names = [name for name in ("size", "conflicts", "birth") if name in found]
+    names = [name for name in ("size", "conflicts", "birth", "micro") if name in found]
     best = min(names, key=lambda name: found[name][0])
     return Plan(*found[best], best, {name: found[name][0] for name in names})
 

@@ -56,6 +56,17 @@ def until_large(x):
     return lax.while_loop(lambda y: y.sum() < 100, product, x)
 
 
+def test_of_two_comparisons_the_first_that_fails_ends_the_loop():
+    """From 2: five times below 7, three times below 5; a comparison of data, or of one that is not below, decides nothing."""
+
+    def run(holds):
+        return estimate(lambda x: lax.while_loop(holds, lambda s: (s[0] + 1, s[1] + 1, product(s[2])), (2, 2, x)), X)
+
+    assert macs(run(lambda s: (s[0] < 7) & (s[1] < 5))) == 3 * PRODUCT
+    for holds in (lambda s: (s[0] < 7) & (s[2].sum() < 5), lambda s: (s[0] < 7) & (s[1] != 5)):
+        assert run(holds).status == "assumed"
+
+
 def test_the_trip_count_of_a_loop_on_data_is_a_symbol():
     report = estimate(until_large, X)
     assert macs(report).free_symbols == {next(iter(macs(report).free_symbols))}

@@ -11,7 +11,7 @@ from typing import Any
 
 from jax.interpreters.mlir import make_ir_context
 from jaxlib.mlir import ir, passmanager
-from jaxlib.mlir.dialects import stablehlo
+from jaxlib.mlir.dialects import mhlo, stablehlo
 
 from costcore.errors import CostError
 from costcore.files import read_file
@@ -46,6 +46,7 @@ def quiet_context() -> Iterator[list[str]]:
         return True
 
     with make_ir_context() as context, ir.Location.unknown():
+        mhlo.register_mhlo_dialect(context)
         context.attach_diagnostic_handler(note)
         yield said
 

@@ -101,7 +101,8 @@ def _broadcast(program: Any, op: Any, operands: Sequence[Any]) -> Any:
 
 
 def _reshape(program: Any, op: Any, operands: Sequence[Any]) -> Any:
-    return lax.reshape(operands[0], _result(op).shape)
+    shape = _result(op).shape
+    return operands[0] if operands[0].shape == shape else lax.reshape(operands[0], shape)
 
 
 def _convert(program: Any, op: Any, operands: Sequence[Any]) -> Any:
@@ -350,6 +351,7 @@ RULES: Mapping[str, Rule] = {
     "compare": _compare,
     "concatenate": lambda program, op, operands: lax.concatenate(operands, get(op, "dimension")),
     "constant_like": _constant_like,
+    "copy": lambda program, op, operands: program.bind("copy", op, operands),  # mhlo.copy
     "convert": _convert,
     "convolution": _convolution,
     "create_token": _nothing,

@@ -22,6 +22,9 @@ from .operators import BINARY, RULES, check_results, custom_call, direction
 
 CONSTANTS = ("stablehlo.constant", "chlo.constant", "arith.constant")
 
+DIALECTS = frozenset(("chlo", "mhlo", "sdy", "stablehlo"))
+"""The dialects whose operators have rules; of MHLO, TensorFlow writes only ``copy`` beside those of StableHLO."""
+
 ENDS = frozenset(("func.return", "stablehlo.return"))
 
 CHOOSES = frozenset(("and", "compare", "or", "return", "select"))
@@ -213,7 +216,7 @@ class FileProgram:
             return self._composite(op, operands)
         if short == "custom_call":
             return custom_call(self, op, operands)
-        if dialect not in ("stablehlo", "chlo", "sdy") or short not in RULES:
+        if dialect not in DIALECTS or short not in RULES or (dialect == "mhlo" and short != "copy"):
             return self.unknown(op, operands)
         return RULES[short](self, op, operands)
 

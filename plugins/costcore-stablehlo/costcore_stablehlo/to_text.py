@@ -1,4 +1,4 @@
-"""Write a portable artifact as text: ``python -m costcore_stablehlo.to_text FILE``.
+"""Write a portable artifact, or other MLIR bytecode, as text: ``python -m costcore_stablehlo.to_text FILE``.
 
 The reader of MLIR's bytecode can end the process that reads a damaged file, so :mod:`costcore_stablehlo.model` runs it
 in one of its own. It imports no more than jaxlib.
@@ -11,7 +11,11 @@ import sys
 from pathlib import Path
 
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import chlo, sdy, stablehlo
+from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
+
+PRODUCER = b"StableHLO_v"
+"""What a portable artifact states near its beginning; TensorFlow writes bytecode of the dialects themselves."""
 
 SECONDS = 4
 BYTES_PER_SECOND = 5_000_000
@@ -35,10 +39,18 @@ def main(path: str) -> int:
     limit(resource.RLIMIT_CPU, SECONDS + len(data) // BYTES_PER_SECOND)
     limit(resource.RLIMIT_AS, MEMORY + TIMES * len(data))
     with ir.Context() as context, ir.Location.unknown():
+        registry = ir.DialectRegistry()
+        _jax_mlir_ext.register_dialects(registry)  # those around operators: func and others
+        context.append_dialect_registry(registry)
         for dialect in (stablehlo, chlo, sdy):
             dialect.register_dialect(context)
+        mhlo.register_mhlo_dialect(context)  # TensorFlow's `mhlo.copy`
         try:
-            module = stablehlo.deserialize_portable_artifact(context, data)
+            module = (
+                stablehlo.deserialize_portable_artifact(context, data)
+                if PRODUCER in data[:32]
+                else ir.Module.parse(data)
+            )
         except (ir.MLIRError, ValueError) as error:
             print(error, file=sys.stderr)
             return 1

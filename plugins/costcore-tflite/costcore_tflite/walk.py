@@ -9,6 +9,7 @@ from costcore.errors import CostError
 from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place
 from costcore.numbers.dims import Dim
 
+from .loops import counted_trips
 from .model import Graph, Model, OperatorInfo, TensorInfo
 from .rows.table import SIGNATURES, WITHOUT_RESULT
 from .scratch import scratch_of
@@ -177,44 +178,6 @@ def _check(name: str, inputs: Sequence[GraphValue | None], outputs: Sequence[Gra
             raise CostError(f"{where}: operand {position} of {name} {expected}")
     if not outputs and name not in WITHOUT_RESULT:
         raise CostError(f"{where}: {name} has no result")
-
-
-def counted_trips(condition: Graph, body: Graph, given: Sequence[GraphValue]) -> int | None:
-    """Return how often a loop runs that counts from a constant to a constant; None if that depends on data.
-
-    The condition is one comparison LESS of a carried value with a constant, or with a carried value that is one, and
-    the body adds a constant to the first.
-    """
-    if len(condition.operators) != 1 or condition.operators[0].name != "LESS":
-        return None
-    counter, limit = condition.operators[0].inputs
-    if counter not in condition.inputs:
-        return None
-    place = condition.inputs.index(counter)
-    last = _carried(condition, limit, given)
-    first = given[place].data if place < len(given) else None
-    steps = [
-        body.tensors[i].data
-        for operator in body.operators
-        if operator.name == "ADD"
-        and operator.outputs == (body.outputs[place],)
-        and body.inputs[place] in operator.inputs
-        for i in operator.inputs
-        if i != body.inputs[place]
-    ]
-    step = steps[0] if len(steps) == 1 else None
-    if any(numbers is None or len(numbers) != 1 for numbers in (first, last, step)):
-        return None
-    (start,), (stop,), (by,) = first, last, step  # type: ignore[misc]
-    return max(0, -(-(stop - start) // by)) if by > 0 else None
-
-
-def _carried(graph: Graph, index: int, given: Sequence[GraphValue]) -> tuple[int, ...] | None:
-    """Return the constant that a tensor of a loop's condition is; None if it is computed."""
-    if index in graph.inputs:
-        position = graph.inputs.index(index)
-        return given[position].data if position < len(given) else None
-    return graph.tensors[index].data
 
 
 def module_of(name: str) -> str:

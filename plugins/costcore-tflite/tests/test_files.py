@@ -98,10 +98,10 @@ BODY = G(
 WHILE = {"CondSubgraphIndex": 1, "BodySubgraphIndex": 2}
 
 
-def loop(first):
+def loop(first, condition=CONDITION):
     tensors = [first, T((2, 2)), SCALAR, T((2, 2))]
     inputs = [1] if first.data is not None else [0, 1]
-    return model(G(tensors, [Op("WHILE", (0, 1), (2, 3), "WhileOptions", WHILE)], inputs, [3]), CONDITION, BODY)
+    return model(G(tensors, [Op("WHILE", (0, 1), (2, 3), "WhileOptions", WHILE)], inputs, [3]), condition, BODY)
 
 
 def test_a_loop_that_counts_runs_as_often():
@@ -109,6 +109,38 @@ def test_a_loop_that_counts_runs_as_often():
     report = estimate(loop(T((), "int32", data=(4,))))
     assert report.layer_report["EXP-1"]["flops"] == 3 * 4
     assert report.status == "complete"
+
+
+def both(limit, second="LESS"):
+    """A condition of two comparisons, below 10 and below a limit, which both have to hold."""
+    tensors = [SCALAR, T((), "int32", data=(10,)), T((), "bool"), T((2, 2)), limit, T((), "bool"), T((), "bool")]
+    compared = [Op("LESS", (0, 1), (2,)), Op(second, (0, 4), (5,)), Op("LOGICAL_AND", (2, 5), (6,))]
+    return G(tensors, compared, [0, 3], [6])
+
+
+def test_of_two_comparisons_the_first_that_fails_ends_the_loop():
+    """From 4 in steps of 2: 3 times below 10, twice below 7."""
+    report = estimate(loop(T((), "int32", data=(4,)), both(T((), "int32", data=(7,)))))
+    assert report.layer_report["EXP-1"]["flops"] == 2 * 4
+    assert report.status == "complete"
+
+
+def test_a_comparison_of_another_kind_makes_the_loop_depend_on_data():
+    limits = (both(T((), "int32", data=(7,)), "NOT_EQUAL"), both(T((), "int32", stored=True)), both(SCALAR))
+    for condition in limits:
+        report = estimate(loop(T((), "int32", data=(4,)), condition))
+        assert str(report.layer_report["EXP-1"]["flops"]) == "4*trips_1"
+
+
+def test_a_limit_that_the_body_changes_makes_the_loop_depend_on_data():
+    condition = G([SCALAR, SCALAR, T((), "bool")], [Op("LESS", (0, 1), (2,))], [0, 1], [2])
+    tensors = [SCALAR, SCALAR, T((), "int32", data=(1,)), SCALAR, SCALAR]
+    operators = [Op("ADD", (0, 2), (3,), "AddOptions"), Op("ADD", (1, 2), (4,), "AddOptions")]
+    ends = [T((), "int32", data=(0,)), T((), "int32", data=(5,)), SCALAR, SCALAR]
+    main = G(ends, [Op("WHILE", (0, 1), (2, 3), "WhileOptions", WHILE)], [], [2])
+    kept, changed = (model(main, condition, G(tensors, operators, [0, 1], [3, last])) for last in (1, 4))
+    assert estimate(kept).status == "complete"
+    assert estimate(changed).status == "assumed"
 
 
 def test_a_loop_that_depends_on_data_is_a_symbol_or_as_given():

@@ -64,13 +64,36 @@ def while_loop(walker: Walker, equation: Any, inputs: list[Value], place: Place)
 
 
 def _counted_trips(params: Mapping[str, Any], shared: Sequence[Value], entering: Sequence[Value]) -> Dim | None:
-    """Return the trip count of ``for i in range(start, stop)`` with known ends; None for any other loop."""
-    condition, body = params["cond_jaxpr"].jaxpr, params["body_jaxpr"].jaxpr
-    if len(condition.eqns) != 1 or condition.eqns[0].primitive.name != "lt":
+    """Return the trip count of ``for i in range(start, stop)`` with known ends; None for any other loop.
+
+    Of several such comparisons that are joined by ``and``, as TensorFlow writes, the first that fails ends the loop.
+    """
+    condition = params["cond_jaxpr"].jaxpr
+    made = {eqn.outvars[0]: eqn for eqn in condition.eqns}
+    waiting, counts = [*condition.outvars], []
+    while waiting:
+        atom = waiting.pop()
+        equation = None if hasattr(atom, "val") else made.pop(atom, None)
+        name = "" if equation is None else equation.primitive.name
+        if name in ("and", "convert_element_type"):  # JAX converts a comparison with a number of Python to bool
+            waiting += equation.invars
+        elif name == "lt":
+            counts.append(_trips_below(equation, params, shared, entering))
+        else:
+            return None
+    if None in counts or (len({*counts}) > 1 and any(map(is_symbolic, counts))):
         return None
+    return min(counts) if len({*counts}) > 1 else counts[0]
+
+
+def _trips_below(
+    comparison: Any, params: Mapping[str, Any], shared: Sequence[Value], entering: Sequence[Value]
+) -> Dim | None:
+    """Return how often ``i < stop`` holds, of a value that the body adds 1 to; None if that depends on data."""
+    condition, body = params["cond_jaxpr"].jaxpr, params["body_jaxpr"].jaxpr
     known = dict(zip(condition.invars, [*shared, *entering], strict=True))
-    counter, end = condition.eqns[0].invars
-    if counter not in condition.invars or hasattr(counter, "val"):
+    counter, end = comparison.invars
+    if hasattr(counter, "val") or counter not in known or not (hasattr(end, "val") or end in known):
         return None
     position = condition.invars.index(counter) - len(shared)
     start = known[counter].number

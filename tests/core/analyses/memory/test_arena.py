@@ -182,7 +182,7 @@ def test_the_smallest_layout_of_all_strategies_wins():
             lives.append(Life(random.randint(0, 40), born, born + random.randint(0, 8)))
         found = plan(lives, 4)
         assert found.size == min(found.sizes.values()) == found.sizes[found.strategy]
-        assert set(found.sizes) == {"size", "conflicts", "birth"}
+        assert set(found.sizes) == {"size", "conflicts", "birth", "micro"}
         peak = max(sum(-(-x.nbytes // 4) * 4 for x in lives if x.born <= i <= x.dies) for i in range(30))
         assert found.size >= peak
 
@@ -264,6 +264,7 @@ def test_every_strategy_places_by_its_definition(seed):
         "size": lambda i: (-lives[i].nbytes, lives[i].born, i),
         "conflicts": lambda i: (-met[i], -lives[i].nbytes, lives[i].born, i),
         "birth": lambda i: (lives[i].born, -lives[i].nbytes, i),
+        "micro": lambda i: (-lives[i].nbytes, -lives[i].born, -i),
     }
     expected = {name: placed_by_definition(lives, sorted(range(9), key=key)) for name, key in keys.items()}
     found = plan(lives, 1)
@@ -277,6 +278,6 @@ def test_only_birth_is_tried_with_too_many_conflicts(monkeypatch, seed):
     random = Random(seed)
     lives = [Life(random.randrange(5), born := random.randrange(8), born + random.randrange(4)) for _ in range(9)]
     pairs = sum(a.born <= b.dies and b.born <= a.dies for a, b in combinations(lives, 2))
-    for most, strategies in ((pairs, {"size", "conflicts", "birth"}), (pairs - 1, {"birth"})):
+    for most, strategies in ((pairs, {"size", "conflicts", "birth", "micro"}), (pairs - 1, {"birth"})):
         monkeypatch.setattr(planner, "MOST_CONFLICTS", most)
         assert set(plan(lives, 1).sizes) == strategies
