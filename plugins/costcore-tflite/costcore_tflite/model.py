@@ -246,7 +246,7 @@ class _Reader:
             is_stored,
             _values(buffer, dtype) if is_stored else None,
             scales,
-            any(quantization.ZeroPoint(i) for i in self.counted(zero_points)),
+            zero_points > 0 and bool(quantization.ZeroPointAsNumpy()[:zero_points].any()),
             bool(tensor.IsVariable()),
             tensor.Sparsity() is not None,
         )
@@ -263,8 +263,7 @@ def _values(buffer: Any, dtype: str) -> tuple[int, ...] | None:
     length = buffer.DataLength()
     if size is None or not 0 < length <= MOST_VALUES * size or length % size:
         return None
-    content = bytes(buffer.Data(i) for i in range(length))
-    return struct.unpack(f"<{length // size}{'i' if size == 4 else 'q'}", content)
+    return struct.unpack(f"<{length // size}{'i' if size == 4 else 'q'}", buffer.DataAsNumpy().tobytes())
 
 
 @cache
