@@ -44,8 +44,8 @@ def plan(lives: Sequence[Life], align: int) -> Plan:
 
     Each block gets the lowest offset at which it meets no placed block whose life overlaps with its own. Blocks are
     placed in order of falling size (Pisarchyk and Lee 2020, arXiv:2001.03288, the planner of TensorFlow Lite), of
-    falling number of conflicts, and in order of birth. ``micro`` is the planner of TensorFlow Lite for microcontrollers:
-    falling size, and of equal blocks the last one first.
+    falling number of conflicts, and in order of birth. ``micro`` is the planner of TensorFlow Lite for
+    microcontrollers: falling size, and of equal blocks the last one first.
 
     Args:
         lives: the blocks.

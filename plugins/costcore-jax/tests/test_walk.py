@@ -57,7 +57,7 @@ def until_large(x):
 
 
 def test_of_two_comparisons_the_first_that_fails_ends_the_loop():
-    """From 2: five times below 7, three times below 5; a comparison of data, or of one that is not below, decides nothing."""
+    """From 2: five times below 7, three times below 5. Of data, or by inequality, nothing is known."""
 
     def run(holds):
         return estimate(lambda x: lax.while_loop(holds, lambda s: (s[0] + 1, s[1] + 1, product(s[2])), (2, 2, x)), X)

@@ -31,7 +31,20 @@ NETWORKS = {
     ),
     # kernel and bias of each convolution, and scale and offset of the normalizations of 16, 32 and 64 channels
     "resnet8": (
-        [1, 2, 5, 6, 7, 8, *range(11, 15), *range(17, 21), *range(23, 29), *range(31, 35), *range(37, 43), *range(45, 49)],
+        [
+            1,
+            2,
+            5,
+            6,
+            7,
+            8,
+            *range(11, 15),
+            *range(17, 21),
+            *range(23, 29),
+            *range(31, 35),
+            *range(37, 43),
+            *range(45, 49),
+        ],
         sum(places * weights for places, weights, _ in RESNET),
         sum(weights + biases for _, weights, biases in RESNET) + 2 * (3 * 16 + 2 * 32 + 2 * 64),
     ),

@@ -12,9 +12,9 @@ from .model import Graph, OperatorInfo
 def counted_trips(condition: Graph, body: Graph, given: Sequence[GraphValue]) -> int | None:
     """Return how often a loop runs that counts from constants to constants; None if that depends on data.
 
-    The condition is a comparison LESS of a carried value with a constant, or with a carried value that is one, or several
-    of them joined by LOGICAL_AND, as converters write recurrent layers. The body adds a constant to each such value. The
-    comparison that fails first ends the loop.
+    The condition is a comparison LESS of a carried value with a constant, or with a carried value that is one, or
+    several of them joined by LOGICAL_AND, as converters write recurrent layers. The body adds a constant to each such
+    value. The comparison that fails first ends the loop.
     """
     producers = {index: operator for operator in condition.operators for index in operator.outputs}
     waiting, counts = [*condition.outputs], []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def vww():
 def autoencoder():
     """Linear layers of 640, four of 128, 8, four of 128 and 640 features."""
     features = (640, 128, 128, 128, 128, 8, 128, 128, 128, 128, 640)
-    macs = sum(a * b for a, b in zip(features, features[1:], strict=False))
+    macs = sum(a * b for a, b in pairwise(features))
     return macs, macs + sum(features[1:])
 
 
