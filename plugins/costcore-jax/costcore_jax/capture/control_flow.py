@@ -74,16 +74,19 @@ def _counted_trips(params: Mapping[str, Any], shared: Sequence[Value], entering:
     while waiting:
         atom = waiting.pop()
         equation = None if hasattr(atom, "val") else made.pop(atom, None)
-        name = "" if equation is None else equation.primitive.name
+        if equation is None:
+            return None
+        name = equation.primitive.name
         if name in ("and", "convert_element_type"):  # JAX converts a comparison with a number of Python to bool
             waiting += equation.invars
         elif name == "lt":
             counts.append(_trips_below(equation, params, shared, entering))
         else:
             return None
-    if None in counts or (len({*counts}) > 1 and any(map(is_symbolic, counts))):
+    known = [count for count in counts if count is not None]
+    if len(known) < len(counts) or (len({*known}) > 1 and any(map(is_symbolic, known))):
         return None
-    return min(counts) if len({*counts}) > 1 else counts[0]
+    return min(known) if len({*known}) > 1 else known[0]
 
 
 def _trips_below(
