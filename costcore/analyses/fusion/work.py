@@ -72,7 +72,7 @@ class Work(NamedTuple):
     @property
     def reads_twice(self) -> bool:
         """Whether it needs its rows once more when they are reduced, as a norm does, and does not keep them."""
-        return self.parts != 1 and any(nbytes >= self.reads[0] for nbytes in self.writes)
+        return self.parts != 1 and _has_all_of(self.writes, self.reads[0])
 
     @property
     def joins(self) -> bool:
@@ -124,13 +124,18 @@ def work_of(layer: Layer, cost: Cost, pattern: Pattern) -> Work:
     elements = max((tensor.size for tensor in tensors), key=magnitude, default=0)
     rows = rows_of(layer) if reduces else None
     parts = parts_of_rows(layer, elements, rows)
-    if parts == 0 and rows is not None and not any(nbytes >= reads[0] for nbytes in writes):
+    if parts == 0 and rows is not None and not _has_all_of(writes, reads[0]):
         elements = rows
     blends = pattern == "window" and layer.attrs.get("mode") == "linear"
     has_bias = pattern == "product" and "b" in layer
     return Work(
         pattern, elements, rows, reads, unread, writes, unwritten, more_read, more_written, parts, has_bias, blends
     )
+
+
+def _has_all_of(writes: tuple[Dim, ...], nbytes: Dim) -> bool:
+    """Return whether an output has as many bytes as the rows that are reduced, or more."""
+    return any(magnitude(each) >= magnitude(nbytes) for each in writes)
 
 
 def statistics_of(work: Work) -> Dim:

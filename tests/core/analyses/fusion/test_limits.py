@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costcore.analyses.fusion.groups import groups_of
+from costcore.numbers.expressions import symbol_of
 from tests.core.analyses.fusion.runs import Calls
 
 
@@ -138,3 +139,12 @@ def test_loops_of_other_sizes_read_an_interpolated_input_once():
     trace = calls.trace(calls("pad", larger, shape=(2, 4, 34), pads=((0, 0), (0, 0), (1, 1))))
     resize, pad = groups_of(trace, "pointwise")
     assert (resize.read, resize.written, pad.read, pad.written) == (4 * 128, 4 * 256, 4 * 256, 4 * 272)
+
+
+def test_short_rows_whose_result_has_another_size_by_name():
+    """As in a saved report that was edited: a norm of four numbers, whose result is n times as many."""
+    n = symbol_of("n")
+    calls = Calls()
+    trace = calls.trace(calls("batch_norm", calls.given(4), shape=(n, 4), training=True))
+    (group,) = groups_of(trace, "pointwise")
+    assert group.calls == (0,)
