@@ -142,9 +142,11 @@ def test_loops_of_other_sizes_read_an_interpolated_input_once():
 
 
 def test_short_rows_whose_result_has_another_size_by_name():
-    """As in a saved report that was edited: a norm of four numbers, whose result is n times as many."""
-    n = symbol_of("n")
+    """As in a saved report that was edited: a norm of four numbers, whose result is n * h * w times as many."""
+    n, h, w = map(symbol_of, "nhw")
     calls = Calls()
-    trace = calls.trace(calls("batch_norm", calls.given(4), shape=(n, 4), training=True))
+    operands = [calls.given(4) for _ in range(5)]
+    names = ("x", "w", "b", "mean", "var")
+    trace = calls.trace(calls("batch_norm", *operands, shape=(n, 4, h, w), names=names, training=True, eps=1e-5))
     (group,) = groups_of(trace, "pointwise")
     assert group.calls == (0,)
