@@ -81,6 +81,9 @@ class Screen(io.TextIOBase):
                 self._stream.write(f"… not all rows are shown: {self._hint} shows all\n")
         self._stream.flush()
 
+    def close(self) -> None:
+        """Leave the stream as it is: Python closes a screen that is no longer used, when the stream may be closed."""
+
     def room_after_hint(self) -> int:
         """Return how many lines fit besides the hint, if a table needs it."""
         return HEIGHT - self._written - self.is_cut

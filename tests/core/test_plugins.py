@@ -169,11 +169,15 @@ def failing(table):
     raise KeyError("colour")
 
 
+def counting(table):
+    return 9
+
+
 @pytest.mark.parametrize(
     ("renderer", "sentence"),
     [
         (failing, "the renderer tests.core.test_plugins.failing fails: KeyError: 'colour'"),
-        (len, "the renderer builtins.len must return text (got 9)"),
+        (counting, "the renderer tests.core.test_plugins.counting must return text (got 9)"),
     ],
 )
 def test_a_renderer_that_fails_is_reported(registered, toy, capsys, tmp_path, renderer, sentence):
