@@ -113,16 +113,8 @@ def run_tests(python: Path, arguments: Sequence[str]) -> str:
     """Run the tests as ``make test`` does, and return the last line that pytest prints, with its status if it broke."""
     variables = {"COSTCORE_TEST_FRONTENDS": "pytorch,chainer,onnx", "PYTHONPATH": str(ROOT)}
     command = [python, "-m", "pytest", "-q", "-p", "costcore.pytest_plugin", "-p", "no:cacheprovider"]
-    command += [
-        "--continue-on-collection-errors",
-        "--numprocesses",
-        "auto",
-        "--maxprocesses",
-        "4",
-        "--dist",
-        "worksteal",
-        *arguments,
-    ]
+    command += ["--numprocesses", "auto", "--maxprocesses", "4", "--dist", "worksteal"]
+    command += ["--continue-on-collection-errors", *arguments]
     last = ""
     with subprocess.Popen(command, cwd=ROOT, env=os.environ | variables, stdout=subprocess.PIPE, text=True) as run:
         try:

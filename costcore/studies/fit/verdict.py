@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
+from costcore.analyses.memory.arena_report import Arena
 from costcore.api.target import model_and_inputs
 from costcore.errors import ArenaError
 from costcore.registry.frontends import frontend_of
@@ -236,7 +237,8 @@ def _verdict(attempts: Attempts, report: Report, needs: Needs, tries: bool) -> V
     target, over = attempts.target, needs.excess(attempts.target)
     notes = [f"limit: {attempts.limit.describe()}"] if attempts.limit else []
     if not attempts.records:
-        notes += [*attempts.arena(report).notes, *_unknown(report)]
+        arena = attempts.arena(report)
+        notes += [*arena.notes, *_unknown(report), *_planned(arena, target)]
     elif report.memory is not None:
         notes += report.memory.notes
     notes += dict.fromkeys(f"assumed: {assumption.what}" for assumption in report.assumptions)
@@ -250,6 +252,17 @@ def _verdict(attempts: Attempts, report: Report, needs: Needs, tries: bool) -> V
         where=needs.where,
         notes=tuple(notes),
     )
+
+
+def _planned(arena: Arena, target: Target) -> Iterator[str]:
+    """Yield what LiteRT Micro plans by itself, if that is more SRAM than the layout that was found."""
+    limit = target.memories.get("sram")
+    if limit is not None and (nbytes := arena.sizes["micro"]) > arena.size:
+        verdict = "is too much" if nbytes > limit else "fits too"
+        yield (
+            f"the planner of LiteRT Micro takes {nbytes:,} B of SRAM, which {verdict}; the layout of {arena.size:,} B "
+            "needs an offline plan"
+        )
 
 
 def _reason(needs: Needs, target: Target, over: Mapping[str, int]) -> str:

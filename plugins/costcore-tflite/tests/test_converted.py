@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from costcore import estimate
+from costcore import estimate, fit
 
 DATA = Path(__file__).parent / "data"
 
@@ -85,3 +85,15 @@ def test_the_micro_strategy_is_the_plan_of_the_runtime(counted):
     arena = report.arena(align=16)
     assert arena.sizes["micro"] == PLANNED[name]
     assert arena.size <= PLANNED[name]
+
+
+@pytest.mark.parametrize(("limit", "said"), [(64_000, "which is too much"), (80_000, "which fits too")])
+def test_a_verdict_says_what_the_planner_of_the_runtime_takes(tmp_path, limit, said):
+    """It takes 73,728 bytes, see :data:`PLANNED`; a layout of 55,296 exists."""
+    path = tmp_path / "vww.tflite"
+    path.write_bytes(gzip.decompress((DATA / "vww.tflite.gz").read_bytes()))
+    verdict = fit(path, None, f"sram={limit}B", align=16)
+    assert verdict.fits
+    assert [note for note in verdict.notes if "LiteRT Micro" in note] == [
+        f"the planner of LiteRT Micro takes 73,728 B of SRAM, {said}; the layout of 55,296 B needs an offline plan"
+    ]
