@@ -60,6 +60,8 @@ def skip_what_others_print(page):
         pytest.skip("a CPU of this PyTorch runs other operators for attention with fewer heads of keys")
     if page.stem == "reports" and f'{{"torch": "{differences.torch.__version__}"}}' not in page.read_text("utf-8"):
         pytest.skip("the page shows a file that states another release of PyTorch")
+    if page.stem == "language_models" and not differences.torch.__version__.startswith("2.13."):
+        pytest.skip("fully_shard of another release keeps other buffers")
     if page.stem == "largest_batch" and differences.COPIES_ATTENTION:
         pytest.skip("this PyTorch keeps a copy in every layer of the encoder")
     if page.stem == "parallel" and not differences.HAS_MESH:

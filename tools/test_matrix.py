@@ -106,15 +106,15 @@ def environment(pair: Pair, base: str) -> Iterator[Path]:
         install(f"torch=={pair.torch}", *pair.others.split(), *developer_packages(), *TESTERS.split(), "setuptools<81")
         install("--no-build-isolation", "chainer==7.8.1")
         install("--upgrade", "setuptools")
+        install("--no-build-isolation", "--no-deps", "--editable", str(ROOT))  # for its fixtures of pytest
         yield python
 
 
 def run_tests(python: Path, arguments: Sequence[str]) -> str:
     """Run the tests as ``make test`` does, and return the last line that pytest prints, with its status if it broke."""
     variables = {"COSTCORE_TEST_FRONTENDS": "pytorch,chainer,onnx", "PYTHONPATH": str(ROOT)}
-    command = [python, "-m", "pytest", "-q", "-p", "costcore.pytest_plugin", "-p", "no:cacheprovider"]
-    command += ["--numprocesses", "auto", "--maxprocesses", "4", "--dist", "worksteal"]
-    command += ["--continue-on-collection-errors", *arguments]
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
+    command += ["--numprocesses", "auto", "--maxprocesses", "4", "--dist", "worksteal", *arguments]
     last = ""
     with subprocess.Popen(command, cwd=ROOT, env=os.environ | variables, stdout=subprocess.PIPE, text=True) as run:
         try:

@@ -113,7 +113,7 @@ def test_a_scaled_product_is_added_to_a_matrix(name):
     y = torch.empty(32, 16, device="meta", dtype=torch.bfloat16)
     scale, whole = torch.ones(1, device="meta"), functional.ScalingType.TensorWise
     add = getattr(functional, name)
-    ((layer, cost),) = costs(record(lambda: add(y, a, b.t(), scale, whole, scale, whole, alpha=2.0)), "_scaled_addmm")
+    ((layer, cost),) = costs(record(lambda: add(y, a, b.t(), scale, whole, scale, whole, alpha=2.0)), f"_{name}")
     assert layer.op == "scaled_matmul"
     assert (cost.macs, cost.flops) == (512 * 64, Operations(fma=512 * 64, mul=512 + 512))
     assert (cost.mread, cost.mwrite) == (64 * (32 + 16) + 2 * 512 + 4 + 4, 2 * 512)

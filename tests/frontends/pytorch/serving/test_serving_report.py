@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import pytest
 import torch
 from torch import nn
@@ -161,11 +163,13 @@ def test_columns_of_a_step(small):
 
 def test_a_step_is_what_a_run_with_a_cache_computes(small):
     """The tool's own count of a real run on data, with the cache of transformers."""
-    model, cache, ids = llama(), DynamicCache(), torch.ones(2, 9, dtype=torch.int64)
+    model, ids = llama(), torch.ones(2, 9, dtype=torch.int64)
+    named = "cache" if "cache" in signature(model.forward).parameters else "past_key_values"  # until transformers 5.24
+    options = {named: DynamicCache(), "use_cache": True}
     with torch.no_grad():
-        model(input_ids=ids, past_key_values=cache, use_cache=True)
+        model(input_ids=ids, **options)
         with ComputationalCostHook() as cch:
-            model(input_ids=ids[:, :1], past_key_values=cache, use_cache=True)
+            model(input_ids=ids[:, :1], **options)
     step = small.decode(batch=2, context=10)
     assert (step.macs, step.flops) == (cch.total_report["macs"], cch.total_report["flops"])
     longer = [call for call in cch.layer_report.values() if call["output_shapes"] == [(2, KV, 10, Q)]]
