@@ -43,7 +43,7 @@ def named(device: str | PathLike[str] | Device) -> Device:
         return read_device(CALIBRATED.get(str(device), device))
     found = _known().get(str(device)) or next((each for each in _known().values() if device in each.aliases), None)
     if found is None:
-        names = [*(alias for each in _known().values() for alias in each.aliases), *_known()]
+        names = [*(alias for each in _known().values() for alias in each.aliases), *_known(), *CALIBRATED]
         near = did_you_mean([str(device)], names) or "."
         raise ValueError(
             with_left_out(

@@ -171,7 +171,7 @@ class Arena(Result):
 
     @property
     def strategy(self) -> str:
-        """The order in which the values were placed in that layout: by ``size``, ``conflicts`` or ``birth``."""
+        """The order in which the values were placed in that layout: ``size``, ``conflicts``, ``birth`` or ``micro``."""
         return self._plan.strategy
 
     @property

@@ -132,19 +132,20 @@ def error_of_sum(estimates: Iterable[Estimated], noise: float) -> float | None:
 def _remarks(
     estimates: Sequence[Estimated], error: float | None, conditions: Conditions, trace: Trace
 ) -> Iterable[str]:
-    libraries = f"{conditions.framework} {conditions.versions.get(conditions.framework, '?')}"
+    of_traces = conditions.clock == KERNEL_CLOCK
+    libraries = "" if of_traces else f"{conditions.framework} {conditions.versions.get(conditions.framework, '?')}"
     place = ", ".join(filter(None, (conditions.device, _threads(conditions), conditions.dtype, libraries)))
-    yield (
-        f"calibrated: an estimate {plus_minus(error)}, measured on {conditions.date} on {place}; "
-        f"the times of the sweep themselves differed by {conditions.noise:.0%}"
-    )
+    how, times = f"measured on {conditions.date} on {place}", "the times of the sweep themselves"
+    if of_traces:
+        how, times = f"from traces of {place}, read on {conditions.date}", "the times of equal calls of a trace"
+    yield f"calibrated: an estimate {plus_minus(error)}, {how}; {times} differed by {conditions.noise:.0%}"
     yield from _version_remarks(trace.run.frameworks, conditions)
     found = [each.estimate for each in estimates]
     unknown = [each.error is None for each in found]
     for text, chosen in (
         ("estimated from other operators", [each.distance is None for each in found]),
-        ("far from the calls of the sweep", [each.distance is not None and each.distance > FAR for each in found]),
-        ("without ±, because the sweep has nothing like it", unknown),
+        ("far from the measured calls", [each.distance is not None and each.distance > FAR for each in found]),
+        ("without ±, because nothing like it was measured", unknown),
     ):
         if any(chosen):
             operators = dict.fromkeys(each.group.main.layer.op for each in compress(estimates, chosen))

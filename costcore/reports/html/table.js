@@ -3,8 +3,7 @@
 const ROW_HEIGHT = 28;
 const EXTRA_ROWS = 8; // above and below the rows in view
 const IS_PHONE = matchMedia("(max-width: 600px)").matches; // where FLOPs follow the names; details have type and shape
-const HAS_MORE = report.added.length || report.measured; // a column more
-const NUMBER_WIDTH = HAS_FORMULAS ? 190 : IS_PHONE ? 96 : HAS_MORE ? 104 : 108;
+const NUMBER_WIDTH = HAS_FORMULAS ? 190 : IS_PHONE ? 96 : 104;
 const CELL_PADDING = 18; // left and right of the text of a cell
 const TITLE_LETTER = 8; // the width of a letter of a title, which breaks between words
 

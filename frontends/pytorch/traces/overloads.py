@@ -26,7 +26,7 @@ MOST_RESULTS = 2**16
 META = torch.device("meta")
 
 GUESSES = {"output_mask": (True, True, True), "dim": -1, "dim0": -1, "dim1": -1, "index": 0}
-"""Values of arguments that traces of old releases leave out, and on which costs hardly depend."""
+"""Usual values of arguments without a default that traces of old releases leave out: all gradients, the last axis."""
 
 
 class RefusedError(Exception):
@@ -48,7 +48,7 @@ class Candidate(NamedTuple):
         operator: the overload.
         positional: what is passed by position.
         named: what is passed by name.
-        assumed: names of the arguments that have a value which the trace leaves out, and that took a default.
+        assumed: names of the arguments that have a value which the trace leaves out, and that took a usual one.
     """
 
     operator: Any

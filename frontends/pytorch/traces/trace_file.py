@@ -212,7 +212,7 @@ def _remark(recorder: Recorder, recorded: Recorded, replay: Replay) -> None:
         )
     for (name, argument), n in replay.assumed.items():
         for _ in range(n):
-            recorder.assume(f"trace: {argument} of {name} is not in the trace; its default was taken")
+            recorder.assume(f"trace: {argument} of {name} is not in the trace; a usual value was taken")
 
 
 def _remark_graphs(recorder: Recorder, recorded: Recorded, ops: Iterable[Op]) -> None:

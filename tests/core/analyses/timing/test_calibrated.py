@@ -50,7 +50,7 @@ def test_nothing_follows_from_other_operators_for_one_that_is_like_no_other():
     assert time.seconds > 0 and time.error is None
     assert "calibrated: an estimate without ±, measured on" in "".join(time.remarks)
     assert "estimated from other operators (50% of the time): sort" in time.remarks
-    assert "without ±, because the sweep has nothing like it (50% of the time): sort" in time.remarks
+    assert "without ±, because nothing like it was measured (50% of the time): sort" in time.remarks
     assert "without ±" in repr(time) and "error" not in json.loads(time.to_json())["total"]
 
 
@@ -69,10 +69,10 @@ def test_the_error_grows_with_the_distance_from_the_sweep(width, error):
     distance = sqrt(2) * log2(width / 1024)
     expected = 0.7 * (1 + max(0.0, distance - 2) / 6)
     assert time.error == (None if error is None else pytest.approx(expected, rel=1e-3))
-    is_far = any(line.startswith("far from the calls of the sweep (100% of the time): relu") for line in time.remarks)
+    is_far = any(line.startswith("far from the measured calls (100% of the time): relu") for line in time.remarks)
     assert is_far == (distance > 4)
     assert ("without ±, because it would be more than 100%" in time.remarks) == (expected > 1 and distance <= 8)
-    assert any("the sweep has nothing like it" in line for line in time.remarks) == (distance > 8)
+    assert any("nothing like it was measured" in line for line in time.remarks) == (distance > 8)
 
 
 def test_no_estimate_is_below_the_bound():
