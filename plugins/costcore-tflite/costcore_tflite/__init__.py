@@ -31,6 +31,6 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
 @hookimpl
 def costcore_calculators() -> Mapping[str, Calculator]:
     """Return the formulas of operators that no other framework has."""
-    from .costs import CALCULATORS
+    from . import costs, signal
 
-    return CALCULATORS
+    return {**costs.CALCULATORS, **signal.CALCULATORS}

@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 import tflite
+from flatbuffers import flexbuffers
 
 from costcore.errors import CostError
 from costcore.files import open_file
@@ -192,7 +193,8 @@ class _Reader:
         name, is_custom = self._codes[operator.OpcodeIndex()]
         inputs = self._indices(operator, "Inputs", n_tensors, -1)
         outputs = self._indices(operator, "Outputs", n_tensors, 0)
-        return OperatorInfo(name, is_custom, inputs, outputs, {} if is_custom else self._options(operator))
+        options = _custom_options(operator, self.counted) if is_custom else self._options(operator)
+        return OperatorInfo(name, is_custom, inputs, outputs, options)
 
     def _options(self, operator: Any) -> Mapping[str, Any]:
         """Return the options of a builtin operator by name; those of newer operators are in a second union."""
@@ -285,6 +287,21 @@ def _plain(options: Any, counted: Callable[[int], range]) -> dict[str, Any]:
         read = getattr(options, name)
         found[name] = tuple(read(i) for i in counted(getattr(options, f"{name}Length")()))
     return found
+
+
+def _custom_options(operator: Any, counted: Callable[[int], range]) -> dict[str, int]:
+    """Return the integers among the options of a custom operator; none if they are in a format of its own."""
+    if operator.CustomOptionsLength() == 0:
+        return {}
+    try:
+        root = flexbuffers.GetRoot(bytearray(operator.CustomOptionsAsNumpy().tobytes()))
+        if not root.IsMap:
+            return {}
+        keys, values = root.AsMap.Keys, root.AsMap.Values
+        pairs = ((keys[i].AsKey, values[i]) for i in counted(len(values)))
+        return {str(key): int(value.AsInt) for key, value in pairs if value.IsInt}
+    except (struct.error, AssertionError, AttributeError, IndexError, TypeError, ValueError):
+        return {}
 
 
 def _text(value: bytes | None) -> str:

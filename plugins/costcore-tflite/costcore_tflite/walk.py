@@ -95,7 +95,7 @@ class Walker:
     ) -> None:
         """Record an operator, unless the runtime unpacks a constant with it before the first pass."""
         given = [value for value in inputs if value is not None]
-        if not operator.is_custom:
+        if operator.name in SIGNATURES or not operator.is_custom:
             _check(operator.name, inputs, outputs, where)
         if operator.name in UNPACKED and given and all(value.is_stored for value in given):
             for value in outputs:

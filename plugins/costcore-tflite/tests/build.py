@@ -30,13 +30,14 @@ class T(NamedTuple):
 
 
 class Op(NamedTuple):
-    """An operator: its name, indices of operands and results, the kind of its options and these."""
+    """An operator: its name, indices of operands and results, the kind of its options and these, custom ones."""
 
     name: str
     inputs: Sequence[int]
     outputs: Sequence[int]
     kind: str = ""
     options: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    custom: bytes = b""
 
 
 class G(NamedTuple):
@@ -138,7 +139,7 @@ def _operator(builder: Any, operator: Op, names: list[str]) -> int:
         "Inputs": vector(builder, operator.inputs, tflite.OperatorStartInputsVector, "PrependInt32"),
         "Outputs": vector(builder, operator.outputs, tflite.OperatorStartOutputsVector, "PrependInt32"),
     }
-    settings = {}
+    settings = {"CustomOptions": builder.CreateByteVector(bytes(operator.custom))} if operator.custom else {}
     if operator.kind:
         kind = getattr(tflite.BuiltinOptions, operator.kind)
         settings = {"BuiltinOptionsType": kind, "BuiltinOptions": table(builder, operator.kind, **operator.options)}

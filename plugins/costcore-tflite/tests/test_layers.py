@@ -174,7 +174,7 @@ def test_attributes(operator, tensors, attributes):
 
 def test_every_builtin_operator_has_a_row_or_a_reason():
     names = {name for name, number in vars(tflite.BuiltinOperator).items() if isinstance(number, int)}
-    priced = {rule.native.removeprefix("tflite::") for rule in ROWS}
+    priced = {rule.native.removeprefix("tflite::") for rule in ROWS if not rule.native.startswith("tflite::Signal")}
     assert priced <= names
     assert names - priced - WALKED == set(NOT_PRICED)
     assert not priced & set(NOT_PRICED)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from costcore.translate import Row
 
+from .. import signal
 from . import elements, movement, products, windows
 
-ROWS: tuple[Row, ...] = (*windows.ROWS, *products.ROWS, *elements.ROWS, *movement.ROWS)
+ROWS: tuple[Row, ...] = (*windows.ROWS, *products.ROWS, *elements.ROWS, *movement.ROWS, *signal.ROWS)
 
 SIGNATURES: Mapping[str, tuple[int | None, ...]] = {
     **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D"), (4, 4)),
@@ -25,6 +26,7 @@ SIGNATURES: Mapping[str, tuple[int | None, ...]] = {
     **dict.fromkeys(("ASSIGN_VARIABLE", "MATRIX_SET_DIAG", "REVERSE_SEQUENCE", "SCATTER_ND"), (None, None)),
     **dict.fromkeys(("SELECT", "SELECT_V2", "SPARSE_TO_DENSE", "STABLEHLO_CLAMP"), (None, None, None)),
     **dict.fromkeys(("FILL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "RANGE", "STABLEHLO_IOTA", "VAR_HANDLE"), ()),
+    **signal.SIGNATURES,
 }
 """The operands that an operator needs at least: the number of axes of each, None for any. All others need one."""
 

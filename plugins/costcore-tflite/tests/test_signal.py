@@ -1,0 +1,78 @@
+"""Custom operators of sound features, worked out by hand: a file of tflite-micro, and those that it has not."""
+
+import math
+from pathlib import Path
+
+import pytest
+from build import G, Op, T, model
+from flatbuffers import flexbuffers
+
+from costcore import CostError, estimate
+from costcore_tflite.signal import ROWS
+
+
+@pytest.fixture(scope="module")
+def features():
+    """The features of 480 samples of 16 bits: a spectrum of 512 points, and 40 channels."""
+    return estimate(Path(__file__).parent / "data" / "audio_preprocessor_int8.tflite").layer_report
+
+
+@pytest.mark.parametrize(
+    ("name", "flops", "mread", "mwrite"),
+    [
+        ("Window", 480 * (1 + 3), 2 * (480 + 480), 2 * 480),
+        ("FftAutoScale", 480 * (1 + 2), 2 * 480, 2 * 480 + 4),  # the shift is an int32
+        ("Rfft", 512 * 9 * 5 // 2, 2 * 480, 2 * 514),  # 2.5 n log2(n) for n = 512
+        ("Energy", (241 - 5) * 2, 2 * 2 * (241 - 5), 4 * (241 - 5)),  # bins 5 to 240, as the options say
+        ("FilterBank", 316 * 2, 4 * 257 + 2 * (316 * 2 + 41 * 3), 8 * 40),
+        ("FilterBankSquareRoot", 40 * 2, 8 * 40 + 4, 4 * 40),
+        ("FilterBankSpectralSubtraction", 40 * (1 + 2 + 1 + 6), 4 * 40, 4 * (40 + 40)),  # and the noise
+        ("PCAN", 40 * (2 + 2 + 2 + 10), 4 * (40 + 40) + 2 * 125, 4 * 40),
+        ("FilterBankLog", 40 * (1 + 3 + 1), 4 * 40, 2 * 40),
+    ],
+)
+def test_the_features_of_a_real_file(features, name, flops, mread, mwrite):
+    found = features[f"Signal{name}-1"]
+    assert (found["flops"], found["mread"], found["mwrite"]) == (flops, mread, mwrite)
+    assert (found["macs"], found["n_params"]) == (316 * 2 if name == "FilterBank" else 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "made", "flops"),
+    [
+        ("Irfft", (3, 34), (3, 32), 3 * 32 * 5 * 5 // 2),  # 17 bins of 3 frames: 2.5 n log2(n) for n = 32
+        ("OverlapAdd", (4, 8), (16,), 4 * 8),
+        ("Framer", (1, 160), (1, 480), 0),
+        ("Delay", (1, 160), (1, 160), 0),
+        ("Stacker", (40,), (120,), 0),
+    ],
+)
+def test_operators_that_the_file_has_not(name, given, made, flops):
+    tensors = [T(given, "int16"), T(made, "int16")]
+    report = estimate(model(G(tensors, [Op(f"Signal{name}", (0,), (1,))], [0], [1])))
+    (found,) = report.layer_report.values()
+    assert (report.status, found["flops"], found["mwrite"]) == ("complete", flops, 2 * math.prod(made))
+
+
+@pytest.mark.parametrize(
+    ("options", "bins"),
+    [
+        (flexbuffers.Dumps({"start_index": 2, "end_index": 9, "T": 7.5}), 7),
+        (flexbuffers.Dumps({"start_index": -4, "end_index": 999}), 17),
+        (flexbuffers.Dumps([1, 2]), 17),
+        (b"\xff\xff\xff", 17),
+        (b"", 17),
+    ],
+)
+def test_options_of_custom_operators(options, bins):
+    """Options that are damaged, missing or beyond the spectrum leave all of its 17 bins."""
+    operator = Op("SignalEnergy", (0,), (1,), custom=options)
+    report = estimate(model(G([T((34,), "int16"), T((17,), "int32")], [operator], [0], [1])))
+    assert report.total_report["flops"] == 2 * bins
+
+
+def test_an_operator_without_its_operand_is_an_error():
+    for row in ROWS:
+        file = model(G([T((4,))], [Op(row.native.removeprefix("tflite::"), (), (0,))], [], [0]))
+        with pytest.raises(CostError, match=r"operand 0 of Signal.* is missing"):
+            estimate(file)
