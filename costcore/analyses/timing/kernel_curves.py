@@ -37,7 +37,7 @@ class Curve(NamedTuple):
 
 USUAL: Mapping[str, Curve] = {
     "product": Curve(5e-6, 0.5),
-    **dict.fromkeys(("special", "arithmetic", "move"), Curve(2.5e-6, 0.6)),
+    **dict.fromkeys(("special", "arithmetic", "move", "free"), Curve(2.5e-6, 0.6)),
     "opaque": Curve(2.5e-6, 0.3),
 }
 """What curves are drawn to, by kind."""
