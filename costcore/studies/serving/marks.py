@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from costcore.ir import Layer, Operations, Role, Tensor
+from costcore.ir import Cost, Layer, Operations, Role, Tensor
 from costcore.numbers.dims import Dim
 from costcore.studies.serving.cached_model import CacheStorages
 from costcore.trace.call import Call
@@ -103,7 +103,12 @@ def _distinct(call: Call, flags: tuple[bool, ...]) -> int | None:
 def is_move(record: CallCost) -> bool:
     """Return whether a call only copies elements: it reads or writes, and computes nothing."""
     cost = record.cost
-    return cost is not None and cost.flops in (0, Operations()) and bool(cost.mread != 0 or cost.mwrite != 0)
+    return cost is not None and computes_nothing(cost) and bool(cost.mread != 0 or cost.mwrite != 0)
+
+
+def computes_nothing(cost: Cost) -> bool:
+    """Return whether there are no operations."""
+    return cost.flops in (0, Operations())
 
 
 def cached_inputs(layer: Layer) -> list[Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -131,7 +132,7 @@ class Phase(Result):
     @property
     def load_weight(self) -> int:
         """Bytes of weights that are read: of experts as many as are expected if tokens choose them independently."""
-        return _nbytes(self.total.load_weight - sum(self._bits_by_op(not_expected).values(), Fraction(0)))
+        return _nbytes(self.total.load_weight - sum(self._bits_by_op(not_expected).values()))
 
     @property
     def most_load_weight(self) -> int:
@@ -141,7 +142,7 @@ class Phase(Result):
     @property
     def least_load_weight(self) -> int:
         """The same with as few experts as there can be: those of one token, if all tokens choose the same."""
-        return _nbytes(self.total.load_weight - sum(self._bits_by_op(not_needed).values(), Fraction(0)))
+        return _nbytes(self.total.load_weight - sum(self._bits_by_op(not_needed).values()))
 
     @property
     def load_act(self) -> int:
@@ -224,7 +225,7 @@ class Phase(Result):
         """Return MACs, FLOPs and the columns of bytes by operator, the most bytes first."""
         found = self._by_op()
         less = self._bits_by_op(not_expected)
-        entries = {op: _entry(tally, less.get(op, Fraction(0))) for op, tally in found.items()}
+        entries = {op: _entry(tally, less[op]) for op, tally in found.items()}
         return dict(sorted(entries.items(), key=lambda item: -sum(item[1][column] for column in COLUMNS)))
 
     def _by_op(self) -> dict[str, Tally]:
@@ -262,7 +263,7 @@ class Phase(Result):
         expected, needed = self._bits_by_op(not_expected), self._bits_by_op(not_needed)
         found = {}
         for op, tally in self._by_op().items():
-            nbytes, least = (_memory_bytes(tally, less.get(op, Fraction(0))) for less in (expected, needed))
+            nbytes, least = (_memory_bytes(tally, less[op]) for less in (expected, needed))
             if nbytes or tally.macs:
                 found[op] = least_time(device, self.compute_dtype, self._needed(tally), nbytes, self.new_tokens, least)
         return dict(sorted(found.items(), key=lambda item: -item[1].bound_seconds))
@@ -277,11 +278,11 @@ class Phase(Result):
         by_op = attended(self.tallies.by_op, latents, self.point, how, self.cache_bits)
         return replace(self, tallies=self.tallies._replace(by_op=by_op))
 
-    def _bits_by_op(self, left_out: Callable[[Experts, int], Fraction]) -> dict[str, Fraction]:
+    def _bits_by_op(self, left_out: Callable[[Experts, int], Fraction]) -> defaultdict[str, Fraction]:
         """Return the bits of experts that are read at most, but are left out, by operator."""
-        found: dict[str, Fraction] = {}
+        found = defaultdict[str, Fraction](Fraction)
         for each in self.tallies.experts:
-            found[each.op] = found.get(each.op, Fraction(0)) + left_out(each, self.new_tokens)
+            found[each.op] += left_out(each, self.new_tokens)
         return found
 
 

@@ -36,7 +36,7 @@ LONGEST_LOOP = 256
 """The same of models with a recurrence, which may run in a loop over tokens."""
 
 SHORTEST = 8
-"""Formulas are fitted over at least so many lengths; a shorter range is captured length by length."""
+"""Formulas are fitted over lengths that differ by so much at least; a shorter range is captured length by length."""
 
 
 class Piece(NamedTuple):

@@ -35,7 +35,8 @@ class Speculation(Result):
         return f"<Speculation: {self.drafts} drafts, acceptance {self.acceptance:g}, {self.macs:,} MACs>"
 
     def _answer(self) -> Answer:
-        drafts = f"{self.drafts} draft{'s' * (self.drafts != 1)} of each of {exact(self.verify.batch)} sequences"
+        sequences = f"{exact(self.verify.batch)} sequence{'s' * (self.verify.batch != 1)}"
+        drafts = f"{self.drafts} draft{'s' * (self.drafts != 1)} of each of {sequences}"
         expected = Shown(self.expected_tokens, f"{self.expected_tokens:.3g}")
         figures = [
             Figure("macs", "MACs", self.macs, "flops"),

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from costcore.ir import BITS, Cost, Layer, Operations, Tensor
-from costcore.numbers.dims import Dim, is_symbolic, minimum
-from costcore.studies.serving.marks import STATE, cached_inputs, is_cached, is_move
+from costcore.ir import BITS, Layer, Operations, Tensor
+from costcore.numbers.dims import Dim, minimum
+from costcore.studies.serving.marks import STATE, cached_inputs, computes_nothing, is_cached, is_move
+from costcore.trace.call import Call
 from costcore.trace.trace import CallCost
 
 FLOATING = frozenset(name for name in BITS if name.startswith(("float", "bfloat", "complex")))
@@ -45,11 +46,11 @@ class Tally(NamedTuple):
 
     def plus(self, other: Tally) -> Tally:
         """Return the sums of both."""
-        return Tally(*(a if type(b) is int and not b else a + b for a, b in zip(self, other, strict=True)))
+        return Tally(*(a + b for a, b in zip(self, other, strict=True)))
 
     def times(self, count: Dim) -> Tally:
         """Return the sums of so many equal calls."""
-        return self if type(count) is int and count == 1 else Tally(*(count * each for each in self))
+        return Tally(*(count * each for each in self))
 
     def map(self, change: Callable[[Any], Any]) -> Tally:
         """Return the tally with every sum changed."""
@@ -158,8 +159,8 @@ def tallies_of(records: Iterable[CallCost], widths: Widths) -> Tallies:
     counts: dict[tuple[Any, ...], tuple[Dim, CallCost]] = {}
     for record in records:
         call, cost = record.call, record.cost
-        if cost is not None and not _is_free(cost):
-            is_latent = bool(widths.latents) and widths.is_latent(call.module)
+        if cost is not None and not (computes_nothing(cost) and cost.mread == cost.mwrite == 0):
+            is_latent = widths.is_latent(call.module)
             key = id(call.layer), id(cost), _weight_widths(call.module, call.layer, widths), is_latent
             before = counts[key][0] if key in counts else 0
             counts[key] = before + call.times, record
@@ -170,12 +171,8 @@ def tallies_of(records: Iterable[CallCost], widths: Widths) -> Tallies:
         bits, act = weights[0][1:] if weights else (0, 0)
         at = Kind(call.layer.op, bits, act, is_latent)
         by_op[at] = by_op.get(at, Tally()).plus(_tally(record, widths).times(count))
-        experts += [each._replace(calls=count) for each in _experts(call.module, call.layer, widths)]
+        experts += _experts(call, widths, count)
     return Tallies(by_op, tuple(experts))
-
-
-def _is_free(cost: Cost) -> bool:
-    return cost.flops in (0, Operations()) and cost.mread == cost.mwrite == 0
 
 
 def _weight_widths(module: str, layer: Layer, widths: Widths) -> tuple[StoredWeight, ...]:
@@ -227,28 +224,22 @@ def _act_bits(tensor: Tensor, widths: Widths) -> Any:
 def _weight_bits(record: CallCost, widths: Widths) -> Any:
     """Return the bits of the weights that a call reads, at most all: what it leaves out of its operands is of these."""
     layer, cost = record.call.layer, record.cost
-    weights = [x for x in layer.inputs.values() if x.role == "param"]
+    weights = {name: x for name, x in layer.inputs.items() if x.role == "param"}
     if not weights or cost is None:
         return 0
-    unread = layer.read - cost.mread
-    bits = sum(x.stored_size * widths.weight(record.call.module, x).stored for x in weights)
-    if type(unread) is int and unread <= 0:
-        return bits
-    largest = max(weights, key=lambda x: x.ndim)
-    left = _quotient(unread, BITS[largest.dtype]) * widths.weight(record.call.module, largest).stored
-    return minimum(bits, bits - left)
+    stored = {name: widths.weight(record.call.module, x).stored for name, x in weights.items()}
+    largest = max(weights, key=lambda name: weights[name].ndim)
+    width = BITS[weights[largest].dtype]
+    held = weights[largest].stored_size * width
+    read = minimum(held, held - 8 * (layer.read - cost.mread))
+    others = sum(x.stored_size * stored[name] for name, x in weights.items() if name != largest)
+    return others + read * (stored[largest] / width)
 
 
-def _quotient(nbytes: Dim, bits: int) -> Any:
-    """Return how many numbers of a dtype so many bytes are."""
-    from sympy import Rational
-
-    return 8 * nbytes * Rational(1, bits) if is_symbolic(nbytes) else Fraction(8 * nbytes, bits)
-
-
-def _experts(module: str, layer: Layer, widths: Widths) -> Iterable[Experts]:
-    """Yield the call as one that reads the matrices of experts, if it is."""
+def _experts(call: Call, widths: Widths, count: Dim) -> Iterable[Experts]:
+    """Yield so many calls as ones that read the matrices of experts, if they are."""
+    layer = call.layer
     if layer.op == "grouped_matmul" and layer["x1"].ndim == 3 and layer["x0"].ndim == 2:
         stacked = layer["x1"]
-        bits = stacked.size * widths.weight(module, stacked).stored
-        yield Experts(layer.op, bits, stacked.shape[0], layer["x0"].shape[0], 1)
+        bits = stacked.size * widths.weight(call.module, stacked).stored
+        yield Experts(layer.op, bits, stacked.shape[0], layer["x0"].shape[0], count)

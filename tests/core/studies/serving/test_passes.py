@@ -75,7 +75,7 @@ def test_the_larger_of_arithmetic_and_bytes_binds():
         ((3.0, 2.0, 1.0, 0.1), "compute", 3, 3, []),
         ((2.0, 2.0, 2.0, 0.1), "memory", 2, 2, []),
         ((0.5, 2.0, 1.0, 0.1), "memory", 2, 1, ["with experts"]),
-        ((None, 2.0, 2.0, 0.1), "memory", 2, 2, ["the peak of it"]),
+        ((None, 0.25, 0.25, 0.1), "memory", 0.25, 0.25, ["the peak of it"]),
         ((3.0, 2.0, 2.0, 0.25), "compute", 3, 3, ["caches of it hold 25% of"]),
         ((3.0, 2.0, 2.0, 2.5), "compute", 3, 3, ["caches of it hold 100% of"]),
     ],

@@ -58,3 +58,14 @@ def test_another_format_replaces_that_of_a_file():
     file = StoredFile({("a", 7): StoredPart(Fraction(9, 2), 4)}, 130, ("Q4_K",), ())
     found = stored([MATRIX, VECTOR], weights="int4", file=file)
     assert (found.nbytes, found.format, found.notes) == (8, "int4", ())  # 7 x 4.125 + 2 x 16 = 60.875 bits
+
+
+def test_vectors_beside_packed_weights_have_the_dtype_of_the_model():
+    found = stored([MATRIX, VECTOR], PACKED, "q8_0")
+    assert found.width("c", Parameter("c", 8, 1, "float32"))[:2] == (16, 16)
+    assert found.width("c", Parameter("c", 32, 2, "float32"))[:2] == (5, 4)  # 20 bytes for 32 weights
+
+
+@pytest.mark.parametrize(("others", "listed"), [("abc", "a, b, c too"), ("abcd", "a, b, c and 1 more too")])
+def test_three_other_tensors_are_listed(others, listed):
+    assert f"the file stores {listed}" in stored([], file=StoredFile({}, 1, (), [*others])).notes[0]
