@@ -40,6 +40,7 @@ COUNTS = {
     ("linear", "product", "bfloat16"): 20,
     ("linear", "product", "float16"): 19,
     ("conv kxk", "product", "bfloat16"): 13,
+    ("matmul", "product", "float16"): 1,
     ("copy", "move", "bfloat16"): 61,  # of which each second one determines the curve
     ("sort", "opaque", "bfloat16"): 9,
     ("view", "free", "bfloat16"): 3,

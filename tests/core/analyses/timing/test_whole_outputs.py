@@ -1,14 +1,14 @@
 """All that is said of the time of one small run, compared as a whole; ``--overwrite`` regenerates tests/golden/time.
 
-The device reads 1e12 bytes per second behind 1 MB, 4e12 behind 0.1 MB, and 16e12 from there. Bounds by hand, from which
-the other figures follow:
+The device reads 0.7e12 bytes per second behind 1 MB, 3e12 behind 0.1 MB, and 90e12 from there. Bounds by hand, of which
+the others follow:
 
 * ``conv-0``: of 3 x 3 taps on 40 x 30 positions (3 * 40 - 2) * (3 * 30 - 2) do not fall on the padding, for 16 x 8
   channels: 1,329,152 products. Winograd's algorithm needs 1 / (3 * 6 / 8)² of them: 525,098 FLOP at 4e12 take 131.3 ns;
-* ``linear-3``: 2 * 30 * 700 * 900 FLOP at 4e12 take 9.45 µs, more than its 2,604,000 bytes less 1 MB at 1e12;
-* ``relu-4`` runs three times: 27,000 comparisons at 5e11 take 54 ns, and 2 * 108,000 bytes at 16e12 13.5 ns;
+* ``linear-3``: 2 * 30 * 700 * 900 FLOP at 4e12 take 9.45 µs, more than its 2,604,000 bytes less 1 MB at 0.7e12;
+* ``relu-4`` runs three times: 27,000 comparisons at 5e11 take 54 ns, and 2 * 8,000 bytes at 3e12 5.3 ns;
 * ``softmax-5`` computes 27,000 exponentials, 1e11 per second and 1.25e11 more as polynomials: 120 ns;
-* ``embedding-7`` reads and writes 28,020 bytes at 16e12: 1.75 ns.
+* ``embedding-7`` reads and writes 28,020 bytes at 90e12: 0.31 ns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.core.analyses.timing.toy_device import device
 from tests.frameworks import optional
 from tests.whole_text import as_json, drawing
 
-MEMORY = Memory(1000.0, (Cache(100_000, 16_000.0), Cache(1_000_000, 4000.0)))
+MEMORY = Memory(700.0, (Cache(100_000, 90_000.0), Cache(1_000_000, 3000.0)))
 PLAIN = device(memory=MEMORY, notes=("a note of the device",))
 CALIBRATED = calibrated_device(memory=MEMORY)
 SECONDS = (5e-6, None, 4e-7, 41e-6, 5e-7, 2e-7, 1e-5, 3e-6, 2e-9)

@@ -1,0 +1,675 @@
+"""Figures at and beside every limit of the time of a run, by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from math import log10
+from types import SimpleNamespace
+
+import pytest
+import sympy
+
+from costcore import CostError, Layer, Operations, Tensor
+from costcore.analyses.devices.device import Device, Memory
+from costcore.analyses.timing.bound import bound_of
+from costcore.analyses.timing.calibrated import float_dtypes
+from costcore.analyses.timing.calibration import Calibration, Error, Errors, Point, Rates
+from costcore.analyses.timing.calibration_table import CalibrationError, from_table
+from costcore.analyses.timing.device_table import comparison_remarks, device_rows, show_devices
+from costcore.analyses.timing.families import APART, site_of
+from costcore.analyses.timing.fewest_products import MOST_TAPS, fewest_products
+from costcore.analyses.timing.from_traces import BELOW, COPIED, calibration_of
+from costcore.analyses.timing.kernel_curves import USUAL, Curves
+from costcore.analyses.timing.measured import TimedGroup
+from costcore.analyses.timing.remarks import unknown_rates
+from costcore.analyses.timing.retyped import layer_at, retyped
+from costcore.analyses.timing.roofline import Dot, Roof, _frame, amount, dots_of, legend, roofs_of, shapes
+from costcore.analyses.timing.section import time_section
+from costcore.analyses.timing.time_rows import entries, others_of, shares_of, summary
+from costcore.analyses.timing.times import Times, bytes_from_outside
+from costcore.analyses.timing.upper_bounds import needed_part
+from costcore.analyses.timing.work import Work, needs_of, product_dtype
+from costcore.analyses.topology.link import Link
+from costcore.ir import Cost
+from costcore.reports.report import Report
+from costcore.trace.call import Call
+from costcore.trace.run import Run
+from costcore.trace.trace import CallCost, Trace
+from tests.core.analyses.fusion.runs import Calls
+from tests.core.analyses.timing import test_from_traces as traces
+from tests.core.analyses.timing.test_families import call, conv, cost
+from tests.core.analyses.timing.toy_calibration import calibrated_device, table
+from tests.core.analyses.timing.toy_device import TOY, device
+from tests.core.given_costs import Step, dense, net, relu
+
+# Families
+
+
+def axes_of(made, n=None):
+    return site_of(made, cost(macs=4)).axes[:n]
+
+
+def test_settings_that_are_absent_are_one():
+    shapes = {"x": (2, 8, 16, 16), "w": (32, 8, 2, 2)}
+    plain = call("conv", shapes, (2, 32, 15, 15))
+    stated = call("conv", shapes, (2, 32, 15, 15), {"groups": 1, "stride": (1, 1), "dilation": (1, 1)})
+    assert site_of(plain, cost()) == site_of(stated, cost())
+    transposed = {"x": (2, 8, 16, 16), "w": (8, 4, 2, 2)}
+    plain = call("conv_transpose", transposed, (2, 4, 17, 17))
+    stated = call("conv_transpose", transposed, (2, 4, 17, 17), {"groups": 1, "stride": (1, 1)})
+    assert site_of(plain, cost()) == site_of(stated, cost())
+
+
+def test_two_groups_are_groups():
+    assert site_of(conv(8, 32, 3, groups=2), cost()).family == "grouped conv"
+    made = call("conv_transpose", {"x": (4, 8, 16, 16), "w": (8, 2, 2, 2)}, (4, 4, 17, 17), {"groups": 2})
+    assert axes_of(made, 6) == (10, 1, 2, 1.5, 0.5, 0)  # 2^10 positions, 2 channels from 8 / 2, 2 groups
+
+
+def test_the_sizes_of_products_of_other_ranks():
+    """The weight of several axes, vectors, and queries and keys of different lengths."""
+    assert axes_of(call("linear", {"x": (2, 8, 16), "w": (2, 32, 16)}, (2, 8, 2, 32)), 4) == (4, 6, 4, 0)
+    assert axes_of(call("matmul", {"x0": (8,), "x1": (4, 8, 2)}, (4, 2)), 5) == (0, 1, 3, 0, APART)
+    assert axes_of(call("matmul", {"x0": (16, 8), "x1": (4, 8, 2)}, (4, 16, 2)), 5) == (4, 1, 3, 2, 0)
+    q, k = (2, 4, 8, 16, 32), (2, 4, 8, 64, 32)
+    made = call("attention", {"q": q, "k": k, "v": k, "mask": (16, 64)}, q)
+    assert axes_of(made, 6) == (4, 6, 5, 6, 0, APART / 2)
+
+
+def test_a_reduction_of_everything_has_no_rows():
+    assert axes_of(call("softmax", {"x": (4, 64)}, (4, 64)), 2) == (8, 0)
+
+
+def test_a_small_sample_is_as_far_from_others_as_two_other_kernels():
+    small, large = (site_of(conv(8, 32, 3, n=n), cost()).axes[-2] for n in (1, 4))
+    assert (small, large) == (4, 0)
+
+
+# The fewest products
+
+
+def attention(queries, keys, op="attention", **settings):
+    q, k = Tensor((3, queries, 8)), Tensor((3, keys, 8))
+    return Layer(op, {"q": q, "k": k, "v": k}, [q], settings)
+
+
+def allowed(queries, keys, causal, window, shift):
+    left, right = (keys + queries, keys + queries) if window is None else window
+    left = keys + queries if left < 0 else left
+    right = 0 if causal else keys + queries if right < 0 else right
+    return sum(-left <= k - q - shift <= right for q, k in product(range(queries), range(keys)))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("window", [None, *product((-1, 0, 1, 3), repeat=2)])
+def test_pairs_of_all_small_sizes_are_counted(causal, window):
+    if not causal and window is None:
+        return
+    for queries, keys in product(range(1, 6), repeat=2):
+        least = min(allowed(queries, keys, causal, window, shift) for shift in (0, keys - queries))
+        settings = {"causal": causal} | ({} if window is None else {"window": window})
+        found = fewest_products(attention(queries, keys, **settings), False)
+        assert found == pytest.approx(least / (queries * keys)), (queries, keys)
+
+
+def test_what_is_known_of_masks_of_other_operators():
+    assert fewest_products(attention(0, 4, causal=True), False) == 1.0
+    assert fewest_products(attention(4, 0, causal=True), False) == 1.0
+    assert fewest_products(attention(4, 4, "other", causal=True), False) == 0.5
+    assert fewest_products(attention(4, 4, "other", window=(1, 1)), False) == 0.0
+    x = Tensor((4, 8))
+    assert fewest_products(Layer("attention", {"q": x}, [x], {"causal": True}), False) == 0.5
+    assert fewest_products(Layer("attention", {"k": x}, [x], {"causal": True}), False) == 0.5
+    odd = fewest_products(attention(4, 5, causal=True, window=(1,)), False)
+    assert odd == fewest_products(attention(4, 5, causal=True), False)
+    assert fewest_products(attention(4, 5), False) == 1.0
+
+
+def one_axis(size, taps, positions, **settings):
+    x, w, y = Tensor((1, 4, size)), Tensor((4, 4, taps), role="param"), Tensor((1, 4, positions))
+    return Layer("conv", {"x": x, "w": w}, [y], settings)
+
+
+def test_a_convolution_without_settings_has_neither_stride_nor_padding():
+    """A kernel of 3 on 10 elements: Winograd's tile of 8 gives 6 outputs for 3 * 6 products of the definition."""
+    assert fewest_products(one_axis(10, 3, 8), False) == 1.0
+    assert fewest_products(one_axis(10, 3, 8), True) == pytest.approx(8 / 18)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "part"),
+    [
+        (1, 1.0),
+        (2, 8 / 14),  # 2 * 7 / 8
+        (8, 1 / (8 * 249 / 256 / 2)),  # of one output per tile of 8, Winograd needs as many; Fourier needs fewer
+        (9, 1 / (9 * 248 / 256 / 2)),
+        (255, 1.0),  # 255 * 2 / 256 / 2 is less than 1
+        (256, 1.0),
+        (257, 1.0),
+        (300, 1.0),
+    ],
+)
+def test_fast_convolutions_by_the_size_of_the_kernel(kernel, part):
+    assert fewest_products(one_axis(1000, kernel, 1001 - kernel), True) == pytest.approx(part)
+
+
+def test_the_longest_kernel_whose_taps_are_counted():
+    for kernel, expected in ((MOST_TAPS, 1 / MOST_TAPS), (MOST_TAPS + 1, 1.0)):
+        layer = one_axis(1, kernel, 1, padding=(0,), kernel=(kernel,))
+        assert fewest_products(layer, False) == pytest.approx(expected)
+
+
+def test_a_convolution_that_only_reads_padding_counts_whole():
+    assert fewest_products(one_axis(4, 2, 1, padding=(9,), kernel=(2,)), False) == 1.0
+
+
+def test_a_convolution_over_no_axis_and_a_gradient_without_its_weight():
+    x = Tensor((2, 3))
+    assert fewest_products(Layer("conv", {"x": x, "w": Tensor((4, 3))}, [Tensor((2, 4))]), False) == 1.0
+    y, w = Tensor((1, 4, 6)), Tensor((4, 4, 3))
+    settings = {"kernel": (3,), "stride": (1,), "padding": (1,), "dilation": (1,)}
+    layer = Layer("conv_backward", {"dy": y, "x": y}, [Tensor((1, 4, 6)), w], settings)
+    assert fewest_products(layer, False) == pytest.approx((3 * 6 - 2) / 18)
+
+
+# The roofline
+
+
+def group(seconds, calls=()):
+    return SimpleNamespace(bound_seconds=seconds, binds="dram", calls=calls)
+
+
+def dot(x, y):
+    return Dot(group(1.0), 10.0**x, 10.0**y)
+
+
+def roof(y, is_memory=False):
+    return Roof("dram", "", 10.0**y, is_memory)
+
+
+@pytest.mark.parametrize(
+    ("dots", "roofs", "frame"),
+    [
+        # 0.3 to the left, 0.2 to the right, 0.2 below and above, and roofs of engines only
+        ([dot(0.31, 5.21), dot(3.79, 8.79)], [], (0, 4, 5, 9)),
+        ([dot(0.29, 5.19), dot(3.81, 8.81)], [], (-1, 5, 4, 10)),
+        ([dot(0.5, 5.5)], [roof(8.1), roof(12.0, True)], (0, 2, 5, 9)),
+        ([dot(0.5, 5.5)], [roof(2.0), roof(12.0, True)], (0, 2, 1, 6)),
+        ([dot(0.5, 5.5)], [], (0, 2, 5, 7)),
+        ([dot(-1.5, -2.5)], [], (-2, 0, -3, -1)),
+    ],
+)
+def test_the_frame_holds_all_dots_and_engines(dots, roofs, frame):
+    assert _frame(dots, roofs) == frame
+
+
+def test_labels_of_powers_and_ends_of_diagonal_roofs():
+    """The plot covers 0.01 to 1000 FLOP per byte and 1 to 1e5 FLOP/s; 7 bytes per second reach 1 at 1/7."""
+    drawn = shapes([dot(-1.5, 0.5), dot(2.5, 4.5)], [roof(log10(7), True)])
+    for x, label in ((20, "0.1"), (40, "1"), (60, "10"), (80, "100")):
+        assert f"<text x='{x:.2f}%' y='98%' text-anchor='middle'>{label}</text>" in drawn
+    x = 20 * (log10(1 / 7) + 2)
+    end = 92 * (5 - log10(7000)) / 5
+    assert f"<line class='roof dram' x1='{x:.2f}%' y1='92.00%' x2='100.00%' y2='{end:.2f}%'>" in drawn
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.5, "0.5 "), (1.0, "1 "), (999.0, "999 "), (1000.0, "1 K"), (2e6, "2 M"), (1e15, "1 P")]
+)
+def test_amounts_have_prefixes(value, text):
+    assert amount(value) == text
+
+
+def run(*calls):
+    """A run of calls with given costs: operator, dtype, operations and how often each runs."""
+    records = []
+    for i, (op, dtype, counted, times) in enumerate(calls):
+        tensor = Tensor((1000,), dtype)
+        layer = Layer(op, {"x": tensor}, [tensor])
+        made = Cost(counted, 4000, 4000, {}, counted.fma)
+        records.append(CallCost(Call(layer, op, name=f"{op}-{i}", inputs=(1,), outputs=(i + 2,), times=times), made))
+    return Report(Trace(tuple(records), Run()))
+
+
+def test_the_dtypes_of_roofs_have_the_most_operations_of_all_executions():
+    """30 products in float16, three times ten, and 20 in int8; 33 sums in float32, and 20 multiply-adds in float16."""
+    products = run(("linear", "float16", Operations(fma=10), 3), ("linear", "int8", Operations(fma=20), 1))
+    labels = {each.binds: each.label for each in roofs_of(products.time(TOY))}
+    assert labels["matrix"] == "8 TFLOP/s, float16"
+    others = run(("add", "float32", Operations(add=11), 3), ("lerp", "float16", Operations(fma=20), 1))
+    assert {each.binds: each.label for each in roofs_of(others.time(TOY))}["vector"] == "1 TFLOP/s, float32"
+
+
+def test_groups_below_a_tenth_of_the_largest_and_a_ten_thousandth_of_all_have_no_dot():
+    """Beside one of 1 ms, 0.1 µs is a ten thousandth: 50,000 and 50,001 sums at 5e11 per second."""
+
+    def dots(n):
+        return len(
+            dots_of(
+                run(("add", "float32", Operations(add=n), 1), ("a", "float32", Operations(add=5 * 10**8), 1)).time(TOY)
+            )
+        )
+
+    assert (dots(49_000), dots(60_000)) == (1, 2)
+    # Of 2,000 equal groups each is larger than a tenth of the largest, which is below a ten thousandth
+    assert (
+        len(dots_of(run(*[("add", "float32", Operations(add=n), 1) for n in [1000] * 11000 + [99, 101]]).time(TOY)))
+        == 11001
+    )
+
+
+def test_a_legend_has_what_binds_and_takes_time():
+    time = run(("view", "float32", Operations(), 1), ("add", "float32", Operations(add=10**6), 1)).time(TOY)
+    assert [name for name, _ in legend(time, [])] == ["vector"]
+
+
+# Tables
+
+
+def test_shares_below_half_a_percent_are_not_named():
+    assert shares_of({"dram": 0.995, "vector": 0.005}) == "dram 100%, vector 0%"
+    assert shares_of({"dram": 0.9951, "vector": 0.0049}) == "dram"
+    assert shares_of({}) == ""
+
+
+def test_others_of_unknown_values_are_unknown():
+    assert others_of([{"bound_seconds": None}, {"bound_seconds": None}])["bound_seconds"] is None
+    assert others_of([{"bound_seconds": None}, {"bound_seconds": 2.0}])["bound_seconds"] == 2.0
+    assert others_of([{"bound_seconds": 0.0}, {"bound_seconds": 0.0}])["bound_seconds"] == 0.0
+
+
+def test_the_row_of_the_whole_run_has_no_groups_and_no_flops():
+    time = net(*(dense(name, 400) for name in "abcd"), framework="torch").time(TOY)
+    row = entries(time)[-1]
+    assert (row["name"], row["n_groups"], row["n_layers"], row["flops"], row["mrw"]) == ("whole run", 0, 0, 0, 0)
+    assert summary(time)[-1]["bound_seconds"] == pytest.approx(1.5616e-6 - 4 * 0.32e-6)
+
+
+def test_the_dtype_of_a_group_is_that_of_its_first_output():
+    layer = Layer("cast", {"x": Tensor((8,))}, [Tensor((8,), "float16")])
+    other = Layer("print", {"x": Tensor((8,), "int8")}, [])
+    records = [
+        CallCost(Call(each, each.op, name=each.op), Cost(Operations(add=8), 32, 16, {})) for each in (layer, other)
+    ]
+    assert [row["dtype"] for row in entries(Report(Trace(tuple(records), Run())).time(TOY))] == ["float16", "int8"]
+
+
+def test_rows_of_devices_are_multiples_of_the_fastest():
+    slow, fast = device(memory=Memory(2.0)), device(memory=Memory(8.0))
+    run_of = net(dense("a", 1000))
+    rows = device_rows([run_of.time(each) for each in (slow, fast, Device("blank", "npu"))])
+    assert [row["ratio"] for row in rows] == [pytest.approx(4.0), pytest.approx(1.0), None]
+
+
+def lines_of(times, **options):
+    from io import StringIO
+
+    stream = StringIO()
+    show_devices(times, stream, **options)
+    return stream.getvalue()
+
+
+def test_times_a_thousand_times_apart_share_a_unit_and_more_do_not():
+    """A billion bytes, 16 of which are read, at 1000 and 1 GB/s, and at a little less."""
+    made = net(Step("copy", mread=16, mwrite=10**9 - 16))
+    fast = made.time(device(memory=Memory(1000.0)))
+    near, far = (made.time(device(memory=Memory(rate))) for rate in (1.0, 0.999))
+    assert " ms," not in lines_of([fast, near], mode="csv").splitlines()[1]
+    assert " ms," in lines_of([fast, far], mode="csv").splitlines()[1]
+    unknown = made.time(Device("blank", "npu"))
+    assert "unknown" in lines_of([unknown], mode="csv")
+
+
+def test_remarks_of_devices_are_those_of_the_first_run():
+    first, second = net(dense("a")).time(TOY, fusion="pointwise"), net(dense("a")).time(TOY)
+    assert "pointwise fusion" in comparison_remarks([first, second])[0]
+
+
+def test_up_to_five_names_are_listed():
+    for n, more in ((5, ""), (6, " and 1 more"), (7, " and 2 more")):
+        names = "abcdefg"[:n]
+        timed = net(dense("x", 1000), *(relu(name, 8) for name in names), framework="torch").time(TOY)
+        found = timed.compare(net(dense("x", 1000, seconds=1e-3)))
+        listed = ", ".join(f"relu-{i + 1}" for i in range(min(n, 5)))
+        assert f"not measured, or with another operator, other shapes or dtypes: {listed}{more}" in found.remarks
+
+
+def test_shares_of_nothing_are_nothing():
+    found = net(dense("a", 8), framework="torch").time(TOY).compare(net(dense("a", 8, seconds=0.0)))
+    (entry,) = found.to_dict()["groups"]
+    assert (entry["measured%"], entry["bound/measured%"]) == (0.0, 0.0)
+
+
+def test_a_group_that_takes_exactly_its_bound_is_not_below_it():
+    assert not TimedGroup("a", "a", "a", "", 2.0, None, 2.0).is_below_bound
+    assert TimedGroup("a", "a", "a", "", 1.9, None, 2.0).is_below_bound
+    assert not TimedGroup("a", "a", "a", "", 0.0, None, None).is_below_bound
+
+
+def test_without_a_prediction_a_group_is_off_by_what_it_takes_beyond_its_bound():
+    assert TimedGroup("a", "a", "a", "", 5.0, None, 2.0).error == 3.0
+    assert TimedGroup("a", "a", "a", "", 5.0, None, None).error == 5.0
+    assert TimedGroup("a", "a", "a", "", 5.0, 9.0, 2.0).error == 4.0
+
+
+def test_the_row_of_other_types_has_their_share():
+    """Of 14 types of 1000 to 14000 sums the 12 largest are shown: others are 3 of 105."""
+    steps = (Step("relu", f"m{n}", add=1000 * n, shape=(1, 8), type=f"t{n:02}") for n in range(1, 15))
+    section = time_section(net(*steps).time(device(memory=Memory())))
+    assert "<td>others</td><td class='n'></td><td class='n'>6.000 ns</td><td class='n'>2.9%</td>" in section
+
+
+# Work and bounds
+
+
+def test_the_shortest_kernel_counts_nine_tenths_only_if_it_is_known():
+    assert bound_of(Work(), 8.0, 0.0, device(memory=Memory(), least_kernel_us=2.0), True).seconds == pytest.approx(
+        1.8e-6
+    )
+    assert bound_of(Work(), 8.0, 0.0, device(memory=Memory()), True).seconds == 0.0
+
+
+def test_work_is_scaled_by_how_often_it_is_done():
+    assert Work(1.0, 2.0, 3.0, 4.0, 5.0).scaled(3) == (3.0, 6.0, 9.0, 12.0, 15.0)
+
+
+def test_a_mask_excludes_other_work_but_a_convolution_excludes_products_only():
+    """A causal mask of 4 by 4 allows 10 of 16 pairs; of 3 taps on 4 positions beside padding, 10 of 12."""
+    x = Tensor((4, 8))
+    layer = Layer("attention", {"q": x, "k": x, "v": x}, [x], {"causal": True})
+    made, _ = needs_of(layer, Cost(Operations(fma=1600, special=160), 0, 0, {}, 1600), TOY)
+    assert made.multiply == pytest.approx(1000 * 2e-12)
+    assert made.special == pytest.approx(100 / (1e11 + 1.25e11))
+    plain = one_axis(4, 3, 4, padding=(1,), kernel=(3,), stride=(1,), dilation=(1,))
+    made, _ = needs_of(plain, Cost(Operations(fma=1200, add=120), 0, 0, {}, 1200), device(fast_convolution=False))
+    assert (made.multiply, made.add) == (pytest.approx(1000 * 2e-12), pytest.approx(120 * 2e-12))
+
+
+def test_the_vector_engine_multiplies_if_it_is_as_fast():
+    layer = Layer(
+        "linear", {"x": Tensor((4, 8), "float16"), "w": Tensor((4, 8), "float16")}, [Tensor((4, 4), "float16")]
+    )
+    counted = Cost(Operations(fma=1000), 0, 0, {}, 1000)
+    for rate, matrix in ((2.0, 0.0), (2.5, 2000 / 2.5e12)):
+        on = device(peak={"matrix": {"float16": rate}, "vector": {"float16": 2.0}})
+        assert needs_of(layer, counted, on)[0].matrix == pytest.approx(matrix)
+    on = device(peak={"matrix": {"float16": 0.5}})
+    assert needs_of(layer, counted, on)[0].matrix == pytest.approx(2000 / 0.5e12)
+
+
+def test_indices_alone_are_what_is_computed():
+    layer = Layer("linear", {"x": Tensor((4, 8), "int64"), "w": Tensor((4, 8), "float16")}, [Tensor((4, 4))])
+    assert product_dtype(layer) == "float16"
+    only = Layer("linear", {"x": Tensor((4, 8), "int64"), "w": Tensor((4, 8), "int32")}, [Tensor((4, 4))])
+    assert product_dtype(only) == "int32"
+
+
+def test_of_a_pooling_every_element_takes_part_once():
+    """Windows of 9 on 100 elements, 900 comparisons: 100 / 900 are needed; of a sparse one with 40 all of them."""
+    x = Tensor((100,))
+    layer = Layer("max_pool", {"x": x}, [Tensor((50,))])
+    assert needed_part(layer, Cost(Operations(cmp=900), 0, 0, {})) == pytest.approx(1 / 9)
+    assert needed_part(layer, Cost(Operations(cmp=40), 0, 0, {})) == 1.0
+    assert needed_part(layer, Cost(Operations(), 0, 0, {})) == 1.0
+    assert needed_part(layer, Cost(Operations(fma=200), 0, 0, {})) == pytest.approx(0.5)  # an fma is one operation
+    assert needed_part(Layer("relu", {"x": x}, [x]), Cost(Operations(cmp=900), 0, 0, {})) == 1.0
+    assert needed_part(Layer("sort", {"x": x}, [x]), Cost(Operations(cmp=900), 0, 0, {})) == 0.0
+    made, _ = needs_of(layer, Cost(Operations(cmp=900), 0, 0, {}), TOY)
+    assert made.compare == pytest.approx(100 * 2e-12)
+
+
+# Bytes from outside
+
+
+def test_views_rename_what_they_read_and_other_calls_produce():
+    calls = Calls()
+    w = calls.given(10, 10, role="param")
+    part = calls("view", w, shape=(5, 10))
+    made = calls("add", part, calls.given(5, 10))
+    calls("add", calls("view", made, shape=(50,)), calls.given(50))
+    calls("add", w, w)
+    assert bytes_from_outside(calls.trace()) == 4 * (100 + 50 + 50)
+
+
+def test_a_call_without_a_cost_or_operands_produces_its_outputs():
+    x = Tensor((10,))
+    records = [
+        CallCost(Call(Layer("mystery", {}, [x]), "m", name="m", outputs=(5,)), None),
+        CallCost(Call(Layer("full", {}, [x]), "f", name="f", outputs=(6,)), Cost(Operations(), 0, 40, {})),
+        CallCost(Call(Layer("empty", {}, [x]), "e", name="e", outputs=(7,)), Cost(Operations(), 0, 0, {})),
+        CallCost(
+            Call(
+                Layer("sum", {"x0": x, "x1": x, "x2": x, "x3": x}, [x]),
+                "s",
+                name="s",
+                inputs=(5, 6, 7, 8),
+                outputs=(9,),
+            ),
+            Cost(Operations(add=30), 160, 40, {}),
+        ),
+    ]
+    assert bytes_from_outside(Trace(tuple(records), Run())) == 40
+
+
+def test_a_value_of_one_byte_comes_from_outside():
+    x = Tensor((1,), "int8")
+    record = CallCost(
+        Call(Layer("neg", {"x": x}, [x]), "n", name="n", inputs=(1,), outputs=(2,)), Cost(Operations(add=1), 1, 1, {})
+    )
+    assert bytes_from_outside(Trace((record,), Run())) == 1
+
+
+# Communication
+
+
+def reduced(nbytes=4000, times=3, group="tp"):
+    layer = Layer(
+        "all_reduce", {"x0": Tensor((nbytes // 4,))}, [Tensor((nbytes // 4,))], {"group_size": 4, "group": group}
+    )
+    sent = Cost(Operations(add=1), nbytes, nbytes, {}, mcomm=nbytes)
+    return CallCost(Call(layer, "all_reduce", name=f"r-{group}", times=times), sent)
+
+
+def test_communication_is_stated_by_group():
+    trace = Trace((reduced(), reduced(8000, 1, "dp")), Run())
+    time = Report(trace).time(TOY, links={"tp": Link("slow", 1.0, 2.0)})
+    assert time.communication_seconds is None
+    lines = [line for line in time.remarks if line.startswith("communication")]
+    assert lines[0] == "communication: unknown, if no computation overlaps it; it is not part of the bound"
+    assert lines[1].startswith("communication, tp of 4: ") and lines[1].endswith(" over slow, 3 calls, 12,000 B sent")
+    assert lines[2] == "communication, dp of 4: no link stated (links=…), 1 call, 8,000 B sent"
+    (tp, dp) = time.to_dict()["communication"]["groups"]
+    assert tp["link"]["name"] == "slow" and dp["link"] is None
+    both = Report(trace).time(TOY, links={"": Link("slow", 1.0, 2.0)})
+    assert both.communication_seconds == pytest.approx(sum(each.seconds for each in both.communications))
+    assert Report(Trace((), Run())).time(TOY).communication_seconds == 0.0
+
+
+# Calibrations
+
+
+def test_float32_products_of_a_recorded_run_may_be_rounded_if_some_were():
+    trace = traces.run(dtype="float32", tf32=True)
+    assert Report(trace).time(TOY).tf32 == ("conv", "matmul")
+    assert Report(trace).time(TOY, tf32=()).tf32 == ()
+
+
+def test_kernels_at_their_limits():
+    """Copies of exactly half of the time count, and calls that take exactly as long as their bound."""
+    base = traces.run()
+    assert traces.of(traces.changed(base, 1, aside=1000)).left_out == {}
+    assert traces.of(traces.changed(base, 1, aside=1001)).left_out == {COPIED: 1}
+    bound = Times(base, traces.L4, "none", ()).groups[23].bound_seconds * 1e9
+    least = int(bound) + 1
+    assert traces.of(traces.changed(base, 23, device=least)).left_out == {}
+    assert traces.of(traces.changed(base, 23, device=least - 1)).left_out == {BELOW: 1}
+
+
+def test_eight_points_are_enough_and_calls_of_loops_count_once():
+    calls = [traces.scaled(n) for n in traces.SIZES[:8]]
+    made = traces.profiled(traces.trace_of(*calls), [9000] * 8).trace
+    assert len(traces.of(made).calibration.points) == 8
+    looped = replace(
+        made, records=tuple(record._replace(call=record.call._replace(times=3)) for record in made.records)
+    )
+    assert {point.seconds for point in traces.of(looped).calibration.points} == {3e-6}
+
+
+def test_free_calls_are_neither_points_nor_left_out_and_units_divide_products():
+    layer = Layer("view", {"x": Tensor((64,), "bfloat16")}, [Tensor((8, 8), "bfloat16")])
+    view = Call(layer, type="view", native="aten::view"), Cost(Operations(), 0, 0, {})
+    calls = [view, *(traces.scaled(n) for n in traces.SIZES)]
+    made = traces.profiled(traces.trace_of(*calls), [0] + [9000] * 12).trace
+    found = calibration_of([made], ["a"], replace(traces.L4, units=7))
+    assert found.left_out == {} and len(found.calibration.points) == 12
+    assert found.calibration.rates.units == 7
+    assert calibration_of([made], ["a"], replace(traces.L4, units=None)).calibration.rates.units == 0
+
+
+def test_the_device_is_the_one_that_a_trace_names():
+    named, unnamed = traces.run(device="A"), traces.run(1.1, device="")
+    assert calibration_of([unnamed, named], ["a", "b"], traces.L4).conditions.device == "A"
+    assert calibration_of([unnamed], ["a"], traces.L4).conditions.device == traces.L4.name
+
+
+def point(family="relu", kind="arithmetic", axes=(1.0,), seconds=1e-6, flops=8.0, nbytes=8.0, dtype=""):
+    from costcore.analyses.timing.families import Site
+
+    return Point(Site(family, kind, axes, flops, nbytes, dtype), seconds)
+
+
+def test_the_best_rates_of_a_sweep_are_quotients():
+    """10 FLOP in 2 s are 5 per second, 6 in 3 s are 2; 4 bytes in 2 s are 2, 12 in 3 s are 4."""
+    found = Rates.of([point(seconds=2.0, flops=10.0, nbytes=4.0), point(seconds=3.0, flops=6.0, nbytes=12.0)])
+    assert found == (2.0, 5.0, 4.0, 0)
+
+
+def test_calls_of_another_dtype_help_unless_they_are_products():
+    errors = Errors({"relu float16": ((0.0, Error(0.1, 0.2)), (9.0, Error(0.3, 0.4)))}, {})
+    known = [point(dtype="float16"), point("linear", "product", (1.0,), dtype="float16")]
+    calibration = Calibration(known, errors)
+    assert calibration.dtypes == {"float16"}
+    found = calibration.estimate(point(dtype="float32").site)
+    assert found.distance == APART and found.error is not None
+    assert calibration.estimate(point("linear", "product", (1.0,), dtype="float32").site).distance is None
+    assert Calibration([point(dtype="float16"), point()], errors, dtype="bfloat16").dtypes == {"float16", "bfloat16"}
+
+
+def test_the_error_between_two_distances():
+    errors = Errors({"relu": ((0.0, Error(0.1, 0.2)), (2.0, Error(0.3, 0.4)), (2.0, Error(0.5, 0.6)))}, {})
+    assert errors.of(point().site, 2.0) == Error(0.5, 0.6)
+
+
+@pytest.mark.parametrize(
+    ("row", "is_valid"),
+    [
+        ([1e-15, 1.0, 1.0], True),
+        ([9e-16, 1.0, 1.0], False),
+        ([1.0, 1e30, 1.0], True),
+        ([1.0, 1.1e30, 1.0], False),
+        ([1.0, 1.0, 1.0, 200.0], True),
+        ([1.0, 1.0, 1.0, 200.5], False),
+        ([1.0, 1.0], False),
+        ([0.0, 1.0, 1.0], False),
+        ([1.0, 0.0, 0.0, 0.0], True),
+        ([1.0, -1.0, 1.0], False),
+    ],
+)
+def test_limits_of_the_numbers_of_a_file(row, is_valid):
+    family = {"name": "relu", "kind": "arithmetic", "errors": [], "points": [row]}
+    made = {**table(), "family": [family]}
+    if is_valid:
+        assert from_table(made, "file")[0].points[0].seconds == row[0]
+    else:
+        with pytest.raises(CalibrationError):
+            from_table(made, "file")
+
+
+def test_a_curve_is_where_the_misfit_is_least():
+    """Without points it is the usual one; 60 kernels of 7 µs and a third of the bandwidth decide both numbers."""
+    on = Device("toy", "gpu", memory=Memory(1000))
+    sites = [point("copy", "move", nbytes=2.0**i, flops=0.0).site for i in range(10, 34)]
+    made = [Point(site, 7e-6 + 3 * site.nbytes / 1e12) for site in sites]
+    (start, part) = Curves(made, on).of_kind("move")
+    assert start == pytest.approx(7e-6, rel=0.06) and part == pytest.approx(1 / 3, rel=0.06)
+    slow = [Point(site, 0.6e-6 + site.nbytes / 0.9e12) for site in sites]
+    (start, part) = Curves(slow, on).of_kind("move")
+    assert start == pytest.approx(0.6e-6, rel=0.06) and part == pytest.approx(0.9, rel=0.06)
+    assert Curves([], on).of_kind("move") == USUAL["move"]
+
+
+def test_products_of_integers_have_the_dtypes_of_their_tensors():
+    x = Tensor((8,), "int8")
+
+    def of(op, macs, dtype="int8"):
+        tensor = Tensor((8,), dtype)
+        made = Cost(Operations(fma=8), 8, 8, {}, macs)
+        layer = Layer(op, {"x": x}, [tensor])
+        (found,) = Report(Trace((CallCost(Call(layer, op, name=op), made),), Run())).time(TOY).groups
+        return float_dtypes(found)
+
+    assert of("linear", 8) == {"int8"}
+    assert of("linear", 8, "float16") == {"float16"}
+    assert of("add", 0) == set()
+
+
+def test_a_part_of_exactly_a_hundredth_has_its_share_and_single_calls_are_no_groups():
+    """Two activations far from the sweep, of 1 and 99 parts of the time."""
+    time = net(relu("a", 1024), relu("b", 1024), framework="torch").time(calibrated_device())
+    assert not any("fused groups" in line for line in time.remarks)
+    time = net(relu("a", 1024), relu("b", 1024), framework="torch").time(calibrated_device(), fusion="pointwise")
+    assert time.seconds is not None
+
+
+# Dtypes
+
+
+def test_a_layer_of_integers_stays_the_same_object():
+    x = Tensor((8,), "int8")
+    same = Layer("add", {"x0": x, "x1": x}, [x])
+    assert layer_at(same, "float16") is same
+    cast = Layer("cast", {"x": x}, [Tensor((8,))])
+    assert [layer_at(cast, "float16").out.dtype, layer_at(cast, "float16") is cast] == ["float16", False]
+    back = Layer("cast", {"x": Tensor((8,))}, [x])
+    assert layer_at(back, "float16")["x"].dtype == "float16"
+    assert layer_at(Layer("cast", {"x": x}, [Tensor((8,), "float16")]), "float16").out.dtype == "float16"
+
+
+def test_what_is_measured_of_a_call_stays_with_another_dtype():
+    x = Tensor((8,))
+    record = CallCost(Call(Layer("add", {"x": x}, [x]), "a", name="a"), None, seconds=3.0)
+    (found,) = retyped(Trace((record,), Run()), "float16")
+    assert found.seconds == 3.0 and found.call.layer.out.dtype == "float16" and found.cost is None
+    same = CallCost(
+        Call(Layer("add", {"x": Tensor((8,), "int8")}, [Tensor((8,), "int8")]), "a", name="a"), Cost(1, 8, 8, {})
+    )
+    assert [*retyped(Trace((same,), Run()), "float16")] == [same]
+
+
+def test_bytes_of_a_layer_without_operands_stay():
+    layer = Layer("opaque::make", {}, [Tensor((8,))])
+    record = CallCost(Call(layer, "make", name="make"), Cost(Operations(add=1), 100, 32, {}))
+    (found,) = retyped(Trace((record,), Run()), "float16")
+    assert (found.cost.mread, found.cost.mwrite) == (100, 16)
+    n = sympy.Symbol("n", integer=True, positive=True)
+    sized = Layer("opaque::make", {"x": Tensor((n,))}, [Tensor((8,))])
+    record = CallCost(Call(sized, "make", name="make"), Cost(Operations(add=1), 100, 32, {}))
+    (found,) = retyped(Trace((record,), Run()), "float16")
+    assert (found.cost.mread, found.cost.mwrite) == (100, 16)
+
+
+# Integer devices
+
+
+def test_words_of_integer_devices():
+    npu = Device("npu", "npu", peak={"matrix": {"int8": 1.0, "int4": 2.0, "int16": 0.5}}, unbounded=("vector", "dram"))
+    (line,) = unknown_rates(net(dense("a", 8)).time(npu))
+    assert line.startswith("partial: npu computes int8, int4 and int16 only; the run has float32: quantize the model")
+    one = replace(npu, peak={"matrix": {"int8": 1.0}})
+    assert "computes int8 only" in unknown_rates(net(dense("a", 8)).time(one))[0]
+
+
+def test_a_calibration_of_nothing_is_refused():
+    with pytest.raises(CostError):
+        calibration_of([], [], traces.L4)
