@@ -10,6 +10,7 @@ kernel, w another stride, c does not depend on the input, and t is v as 114 toke
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -336,6 +337,94 @@ def test_symbolic_sizes(golden):
         graph(op, reads, *rest, **attrs)
         found[f"{op} {reads} {rest} {attrs}"] = said(graph, graph.calls[-1].name)
     golden("receptive_field/symbolic.json", as_json(found))
+
+
+def chained(seed: int) -> Graph:
+    """A random chain of rearrangements, windows, products and joins of a value of three or four axes."""
+    rng = Random(seed)
+    graph = Graph(*rng.choice(((2, 4, 6), (4, 6, 6), (2, 3, 4, 6))))
+    values, at = ["x"], 1
+
+    def shape_of(name: str) -> tuple[int, ...]:
+        return graph.shapes[graph.ids[name]]
+
+    def add(op: str, reads: str, *shapes: tuple[int, ...], **attrs: Any) -> None:
+        nonlocal at
+        for identity in graph(op, reads, *shapes, **attrs):
+            graph.ids[f"v{at}"] = identity
+            values.append(f"v{at}")
+            at += 1
+
+    for _ in range(rng.randint(3, 7)):
+        name = rng.choice(values[-3:])
+        shape, kind = shape_of(name), rng.randrange(17)
+        rank = len(shape)
+        axis = rng.randrange(rank) if rank else 0
+        size = shape[axis] if rank else 1
+        others = [each for each in values if shape_of(each) == shape]
+        rest = (*shape[:axis], *shape[axis + 1 :])
+
+        def sized(new: int, shape: tuple[int, ...] = shape, axis: int = axis) -> tuple[int, ...]:
+            return (*shape[:axis], new, *shape[axis + 1 :])
+
+        if not rank or kind == 0:
+            add("relu", name, shape)
+        elif kind == 1:
+            add("transpose", name, shape[::-1], axes=tuple(reversed(range(rank))))
+        elif kind == 2 and rank > 1:
+            k = rng.randrange(rank - 1)
+            add("reshape", name, (*shape[:k], shape[k] * shape[k + 1], *shape[k + 2 :]))
+        elif kind == 3 and size % 2 == 0:
+            add("reshape", name, (*shape[:axis], *rng.choice(((2, size // 2), (size // 2, 2))), *shape[axis + 1 :]))
+        elif kind == 4 and size > 2:
+            start, step = rng.choice(((1, 1), (-2, 1), (0, 2), (1, 2), (-1, -1), (2, -2)))
+            new = len(range(size)[start::step])
+            add("slice", name, sized(new), axis=(axis,), start=(start,), stop=(None,), step=(step,))
+        elif kind == 5:
+            add("select", name, rest, axis=axis, index=rng.choice((0, -1, size // 2)))
+        elif kind == 6:
+            add("concat", f"{name} {rng.choice(others)}", sized(2 * size), axis=rng.choice((axis, axis - rank)))
+        elif kind == 7:
+            before = tuple(rng.choice((0, 1, -1)) * (i == axis) for i in range(rank))
+            add("pad", name, sized(size + 1), before=before)
+        elif kind == 8 and rank > 2 and shape[-1] > 3:
+            window = {
+                "kernel": (rng.choice((2, 3)),),
+                "stride": (rng.choice((1, 2)),),
+                "padding": (rng.choice((0, 1)),),
+            }
+            new = (shape[-1] + 2 * window["padding"][0] - window["kernel"][0]) // window["stride"][0] + 1
+            add("max_pool", name, (*shape[:-1], new), **window)
+        elif kind == 9 and rank > 2:
+            add("resize", name, (*shape[:2], *(3 * each for each in shape[2:])), mode=rng.choice(("linear", "nearest")))
+        elif kind == 10:
+            add("reduce_mean", name, rest, axis=axis)
+        elif kind == 11:
+            add("reduce_max", name, sized(1), axis=(axis - rank,))
+        elif kind == 12:
+            fitting = [each for each in values if shape_of(each) in (shape, sized(1))]
+            add("add", f"{name} {rng.choice(fitting)}", shape)
+        elif kind == 13:
+            add("stack", f"{name} {rng.choice(others)}", (*shape[:axis], 2, *shape[axis:]), axis=axis)
+        elif kind == 14 and size > 2:
+            add("split", name, sized(2), sized(size - 2), axis=axis)
+        elif kind == 15:
+            add(rng.choice(("flip", "roll")), name, shape, axis=(axis,), shift=(rng.choice((1, -2)),))
+        elif kind == 16 and rank > 1:
+            turned = (*shape[:-2], shape[-1], shape[-2])
+            add("transpose", name, turned, axes=(*range(rank - 2), rank - 1, rank - 2))
+            add("matmul", f"{name} {values[-1]}", (*shape[:-1], shape[-2]))
+    if not graph.calls:
+        add("relu", "x", shape_of("x"))
+    return graph
+
+
+def test_random_chains(golden):
+    found = {}
+    for seed in range(150):
+        graph = chained(seed)
+        found[f"{seed} " + " ".join(call.layer.op for call in graph.calls)] = said(graph, graph.calls[-1].name)
+    golden("receptive_field/chains.json", as_json(found))
 
 
 def network() -> Graph:

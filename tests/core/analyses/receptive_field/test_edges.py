@@ -1,0 +1,174 @@
+"""Which values are inputs, which axes are reported, and values that a run says little of."""
+
+from __future__ import annotations
+
+import pytest
+
+from costcore import CostError
+from costcore.analyses.receptive_field.dependence import Dependence
+from costcore.analyses.receptive_field.fields import receptive_fields
+from costcore.analyses.receptive_field.periodic_map import (
+    IDENTITY,
+    MOST_PHASES,
+    MisalignedError,
+    Taps,
+    TooManyPhasesError,
+)
+from costcore.analyses.receptive_field.propagate import choose_source, follow, reported_axes, sources
+from costcore.ir import Layer, Tensor
+from costcore.trace.call import Call
+from costcore.trace.run import Run
+from costcore.trace.trace import CallCost, Trace
+
+
+def call(op, reads, made, *, shape=(4, 6), name="", **more):
+    """A call of operands, each an id with a shape, and outputs of one shape."""
+    operands = {f"x{i}" if len(reads) > 1 else "x": Tensor(size, role=role) for i, (_, size, role) in enumerate(reads)}
+    attrs = more.pop("attrs", {})
+    layer = Layer(op, operands, [Tensor(shape) for _ in made], attrs)
+    return Call(
+        layer,
+        op,
+        name=name or f"{op}-{made[0] if made else 0}",
+        inputs=tuple(i for i, *_ in reads),
+        outputs=made,
+        **more,
+    )
+
+
+def data(identity, shape=(4, 6)):
+    return identity, shape, "data"
+
+
+def trace(*calls, **recorded):
+    return Trace(tuple(CallCost(each, None) for each in calls), Run().recording(**recorded))
+
+
+def test_without_recorded_inputs_what_no_call_produces_may_be_one():
+    run = trace(call("add", [data(1), (2, (4, 6), "param")], (5,)), call("add", [data(5), data(3)], (6,)), buffers=(3,))
+    assert [source.identity for source in sources(run)] == [1]
+    assert [source.identity for source in sources(trace(*run.calls, inputs=(3, 1)))] == [1, 3]
+
+
+def test_what_calls_outside_of_modules_create_is_an_input_if_nothing_else_is():
+    made = call("random", [], (5,))
+    inside = call("full", [], (6,), module="body")
+    unread = call("full", [], (7,))
+    run = trace(made, inside, unread, call("add", [data(5), data(6)], (8,)))
+    assert [source.identity for source in sources(run)] == [5]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "chosen"),
+    [
+        (((3,), (3, 4), (2, 3, 4), (2, 3, 4, 5)), 2),  # the first of three axes or more
+        (((3,), (3, 4), (5, 6)), 1),  # else the first of two
+        (((3,), (4,)), 0),
+    ],
+)
+def test_the_input_is_the_first_image_or_sequence(shapes, chosen):
+    found = sources(
+        trace(*(call("relu", [data(i + 1, shape)], (i + 10,), shape=shape) for i, shape in enumerate(shapes)))
+    )
+    assert choose_source(found, None) == found[chosen]
+    assert [choose_source(found, i) for i in (0, -1, -len(found))] == [found[0], found[-1], found[0]]
+    for wrong in (len(found), -len(found) - 1):
+        with pytest.raises(CostError, match=f"no input {wrong}: the calls read {len(found)} inputs"):
+            choose_source(found, wrong)
+
+
+def test_axes_count_from_either_end():
+    run = trace(call("relu", [data(1, (2, 3, 4))], (5,), shape=(2, 3, 4)))
+    followed = follow(run, choose_source(sources(run), None))
+    assert reported_axes(followed, (-3, 2, -1)) == (0, 2, 2)
+    for wrong in (-4, 3):
+        with pytest.raises(CostError, match="of an input of 3 axes"):
+            reported_axes(followed, (wrong,))
+    assert reported_axes(followed, None) == (1,)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((), ()), ((5,), (0,)), ((5, 6), (1,)), ((5, 6, 7), (1,)), ((5, 6, 7, 8), (2, 3))]
+)
+def test_positions_without_windows(shape, axes):
+    run = trace(call("relu", [data(1, shape)], (5,), shape=shape))
+    assert reported_axes(follow(run, choose_source(sources(run), None)), None) == axes
+
+
+def test_operands_without_an_id_and_other_inputs_say_nothing():
+    run = trace(call("add", [data(1), data(0)], (5,)), call("add", [data(5), data(2)], (6,)), inputs=(1, 2))
+    assert not any(field.unknown_by for field in receptive_fields(run).values())
+    lost = trace(call("add", [data(1), data(9)], (5,)), inputs=(1,))
+    assert receptive_fields(lost)["add-5"].unknown_by == "add-5 reads a value that no recorded call produces"
+
+
+def test_a_produced_value_read_in_another_shape_is_unknown():
+    run = trace(call("relu", [data(1)], (5,)), call("relu", [data(5, (6, 4))], (6,), shape=(6, 4)), inputs=(1,))
+    assert receptive_fields(run)["relu-6"].unknown_by == "relu-6 (reads a value in another shape)"
+    assert not receptive_fields(run)["relu-5"].unknown_by
+
+
+def test_calls_without_outputs_and_of_other_phases_have_no_field():
+    run = trace(
+        call("print", [data(1)], ()),
+        call("relu", [data(1)], (5,)),
+        call("relu", [data(5)], (6,), phase="backward"),
+        call("relu", [data(5)], (7,), phase="recompute"),
+        inputs=(1,),
+    )
+    fields = receptive_fields(run)
+    assert list(fields) == ["relu-5", "relu-7"] and len(fields) == 2
+    with pytest.raises(KeyError):
+        fields["print-0"]
+
+
+def test_what_is_written_in_place_into_a_part_loses_the_whole():
+    """Memory 50: the copy writes what depends on the input into a view of a buffer, and the buffer is read later."""
+    view = call("view", [data(3)], (5,), shape=(2, 6), attrs={"axis": (0,), "start": (0,), "step": (1,)})
+    run = trace(
+        view._replace(storages=(50, 50)),
+        call("copy", [data(1, (2, 6))], (6,), shape=(2, 6))._replace(storages=(51, 50)),
+        call("relu", [data(3)], (7,))._replace(storages=(50, 52)),
+        inputs=(1,),
+        buffers=(3,),
+    )
+    assert receptive_fields(run)["relu-7"].unknown_by == "copy-6 (writes in place into a part of another value)"
+    both = trace(
+        call("relu", [data(1)], (3,))._replace(storages=(49, 50)),
+        view._replace(storages=(50, 50)),
+        call("exp", [data(1, (2, 6))], (6,), shape=(2, 6))._replace(storages=(49, 50)),
+        call("relu", [data(3)], (7,))._replace(storages=(50, 52)),
+        inputs=(1,),
+    )
+    assert receptive_fields(both)["relu-7"].unknown_by == "exp-6 (writes in place into a part of another value)"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (Dependence(global_by="a"), Dependence(global_by="b", bounded="c"), ("a", "", "", "c", "")),
+        (Dependence(unknown="a"), Dependence(misaligned="b", wrapped="c"), ("", "a", "b", "", "c")),
+    ],
+)
+def test_marks_are_those_of_both_and_the_first_of_each(one, other, expected):
+    found = one.marks(other)
+    assert (found.global_by, found.unknown, found.misaligned, found.bounded, found.wrapped) == expected
+
+
+def test_windows_of_long_kernels_reach_from_the_first_to_the_last_tap():
+    """A kernel of 40 behind one of a period of three: 3 positions of an upsampling are one of the input."""
+    repeated = IDENTITY.through(Taps.repeated(3))
+    found = repeated.through(Taps.window(40, 1, 2))
+    assert [found(position) for position in (0, 1, 2, 3)] == [
+        ((position - 2) // 3, (position + 37) // 3) for position in (0, 1, 2, 3)
+    ]
+
+
+def test_maps_of_4096_phases_are_the_longest():
+    assert IDENTITY.through(Taps.repeated(MOST_PHASES)).period == MOST_PHASES
+    with pytest.raises(TooManyPhasesError):
+        IDENTITY.through(Taps.repeated(MOST_PHASES + 1))
+    two, other = IDENTITY.through(Taps.repeated(2)), IDENTITY.through(Taps.every(3)).through(Taps.repeated(6))
+    assert two.union(other).period == 6
+    with pytest.raises(MisalignedError):
+        IDENTITY.union(two)
