@@ -40,6 +40,7 @@ def drawing(axes: Any) -> dict[str, Any]:
     legend = axes.get_legend()
     return {
         "scales": [axes.get_xscale(), axes.get_yscale()],
+        "formats": [type(axis.get_major_formatter()).__name__ for axis in (axes.xaxis, axes.yaxis)],
         "limits": [point(axes.get_xlim()), point(axes.get_ylim())],
         "labels": [axes.get_xlabel(), axes.get_ylabel(), axes.get_title(), axes.get_title(loc="left")],
         "ticks": [
@@ -58,6 +59,7 @@ def drawing(axes: Any) -> dict[str, Any]:
             [
                 [to_hex(color, keep_alpha=True) for color in each.get_facecolor()],
                 point(each.get_sizes()) if hasattr(each, "get_sizes") else [],
+                point(each.get_linewidths()),
                 [point(place) for place in each.get_offsets()],
                 *(
                     [point(vertex) for vertex in path.vertices]

@@ -202,7 +202,7 @@ class _Reader:
         if not isinstance(name, str) or kind not in KINDS:
             raise self._error(f"{place}{unknown('kind', kind, KINDS)}")
         rows = [self._numbers(row, place) for row in self._list(table, "points", place)]
-        if not rows or max(map(max, (row[3:] for row in rows if row[3:])), default=0) > MOST_COORDINATE:
+        if not rows or any(each > MOST_COORDINATE for row in rows for each in row[3:]):
             raise self._error(f"{place}{name!r} needs points, whose coordinates are at most {MOST_COORDINATE}")
         if len({len(row) for row in rows}) > 1:
             raise self._error(f"{place}all points of {name!r} need equally many coordinates")

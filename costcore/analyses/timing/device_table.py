@@ -58,7 +58,7 @@ def show_devices(
     calibrated = [CALIBRATED] if any(time.seconds is not None for time in times) else []
     columns = [DEVICE, *calibrated, BOUND, RATIO, BINDS, CHECKED]
     rows = device_rows(times)
-    if unit == "autoaligned" and max((row["ratio"] or 0.0 for row in rows), default=0.0) > MOST_RATIO:
+    if unit == "autoaligned" and any(row["ratio"] is not None and row["ratio"] > MOST_RATIO for row in rows):
         unit = "auto"
     Table("Devices", columns, rows, remarks=comparison_remarks(times)).write(ost, mode, unit, n_digits)
 

@@ -179,9 +179,9 @@ def _conv(layer: Layer, *_: float) -> Place:
     if groups > 1:
         family = "depthwise" if w[1] == 1 else "grouped conv"
     stride, dilation = (_log(prod(layer.attrs.get(name, (1,)))) for name in ("stride", "dilation"))
-    is_small = x[0] == groups == 1 and prod(x[:4]) <= FEW and min((1, *w[2:])[-2:]) <= SMALL_KERNEL
+    is_small = x[0] == groups == 1 and prod(x[:4]) <= FEW and (len(w) == 3 or min(w[-2:]) <= SMALL_KERNEL)
     axes = _log(y[0] * prod(y[2:])), *_weights(layer), stride
-    return Place(_by_rank(family, len(w) - 2), axes, (2 * APART * is_small, dilation / 2))
+    return Place(_by_rank(family, len(w) - 2), axes, (2 * (APART * is_small), dilation / 2))
 
 
 def _conv_transpose(layer: Layer, *_: float) -> Place:

@@ -73,9 +73,9 @@ def _axes(layer: Layer) -> list[Axis]:
     if not x.ndim == y.ndim >= rank == len(stride) == len(dilation) == len(padding):
         return []
     before = [each[0] if isinstance(each, tuple) and each else each for each in padding]
-    if not all(isinstance(each, int) for each in (*kernel, *stride, *dilation, *before)) or min(stride, default=1) < 1:
+    if not all(isinstance(each, int) for each in (*kernel, *stride, *dilation, *before)):
         return []  # of a saved report that was edited
-    if max(kernel, default=0) > MOST_TAPS:
+    if any(each < 1 for each in stride) or any(each > MOST_TAPS for each in kernel):
         return []
     sizes, positions = long.shape[x.ndim - rank :], short.shape[x.ndim - rank :]
     return [Axis(*axis) for axis in zip(sizes, kernel, positions, stride, before, dilation, strict=True)]
@@ -99,11 +99,10 @@ def _inside(axis: Axis) -> float:
 
 def _reduction(axes: list[Axis]) -> float:
     """Return how many times fewer products a fast algorithm needs; 1 for a convolution with a stride."""
-    kernel = [axis.kernel for axis in axes if axis.kernel > 1]
-    if not kernel or any(axis.stride != 1 for axis in axes):
+    if any(axis.stride != 1 for axis in axes):
         return 1.0
-    winograd = prod(_outputs_per_point(k, WINOGRAD_TILE) for k in kernel)
-    fourier = prod(_outputs_per_point(k, FOURIER_TILE) for k in kernel) / 2
+    winograd = prod(_outputs_per_point(axis.kernel, WINOGRAD_TILE) for axis in axes)
+    fourier = prod(_outputs_per_point(axis.kernel, FOURIER_TILE) for axis in axes) / 2
     return max(1.0, winograd, fourier)
 
 
@@ -121,9 +120,10 @@ def _allowed_pairs(layer: Layer) -> float:
     if not layer.op.startswith("attention") or "q" not in layer or "k" not in layer:
         return 0.0 if isinstance(window, tuple) else 0.5
     queries, keys = layer["q"].shape[-2], layer["k"].shape[-2]
-    left, right = window if isinstance(window, tuple) and len(window) == 2 else (-1, -1)
-    left = keys + queries if left < 0 else left
-    right = 0 if layer.attrs.get("causal") else keys + queries if right < 0 else right
+    far = keys + queries
+    left, right = window if isinstance(window, tuple) and len(window) == 2 else (far, far)
+    left = far if left < 0 else left
+    right = 0 if layer.attrs.get("causal") else far if right < 0 else right
     pairs = min(_pairs(queries, keys, left, right, shift) for shift in (0, keys - queries))
     return pairs / (queries * keys) if queries and keys else 1.0
 
@@ -136,13 +136,18 @@ def _pairs(queries: int, keys: int, left: int, right: int, shift: int) -> int:
 
 
 def _sum_of_clipped(n: int, first: int, most: int) -> int:
-    """Return the sum of min(max(first + i, 0), most) for i below n."""
+    """Return the sum of min(max(first + i, 0), most) for i below n.
 
-    def below(count: int) -> int:
-        return count * (count + 1) // 2
+    Each of them is max(first + i, 0) - max(first + i - most, 0).
+    """
 
-    start, stop = min(max(first, 0), most), min(max(first + n, 0), most)
-    rising = below(stop - 1) - below(start - 1) if stop > start else 0
-    n_zero = min(max(-first, 0), n)
-    n_full = n - n_zero - (stop - start)
-    return rising + (n_full * most if n_full > 0 and first + n > most else 0)
+    def positive(start: int) -> int:
+        return _sum_to(start + n - 1) - _sum_to(start - 1)
+
+    return positive(first) - positive(first - most)
+
+
+def _sum_to(last: int) -> int:
+    """Return the sum of all positive numbers up to the last."""
+    last = max(last, 0)
+    return last * (last + 1) // 2

@@ -70,7 +70,7 @@ class Frame(NamedTuple):
 
 def dots_of(times: Times) -> list[Dot]:
     """Return the dots of groups with operations, bytes and a share of the time, those with the largest bounds last."""
-    largest = max((group.bound_seconds for group in times.groups), default=0.0)
+    largest = max([0.0, *(group.bound_seconds for group in times.groups)])
     found, least = [], min(LEAST_SHARE * times.least_seconds, largest / 10)
     for group in times.groups:
         flops = sum(peak_flops(call, cost) for call, cost, *_ in group.records if cost is not None)
@@ -172,7 +172,7 @@ def _grid(frame: Frame) -> tuple[str, str]:
 
 
 def _power(power: int) -> str:
-    return f"{10**power:,}" if power >= 0 else f"{10.0**power:.{-power}f}"
+    return f"{10.0**power:,.{max(-power, 0)}f}"
 
 
 def _roof(roof: Roof, frame: Frame) -> str:
@@ -231,7 +231,7 @@ def seconds_by(times: Times) -> dict[str, float]:
         seconds[group.binds] = seconds.get(group.binds, 0.0) + group.bound_seconds
     memory = times.whole_run.binds
     seconds[memory] = seconds.get(memory, 0.0) + times.beyond_groups
-    return {name: amount for name, amount in seconds.items() if name and amount > 0}
+    return {name: amount for name, amount in seconds.items() if amount > 0}
 
 
 def _note(times: Times, dots: Sequence[Dot], drawn: Sequence[Dot]) -> str:

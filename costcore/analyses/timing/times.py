@@ -137,8 +137,8 @@ def bytes_from_outside(trace: Trace) -> int:
             parts[key] = _parts_read(call.layer, cost)
         for identity, nbytes in zip(call.inputs, parts[key], strict=False):
             value = same_as.get(identity, identity)
-            if identity and value not in produced and nbytes > needed.get(value, 0):
-                needed[value] = nbytes
+            if identity and value not in produced:
+                needed[value] = max(nbytes, needed.get(value, 0))
         if call.inputs and cost.mread == cost.mwrite == 0:
             source = same_as.get(call.inputs[0], call.inputs[0])
             same_as.update(dict.fromkeys(call.outputs, source))  # a view

@@ -60,8 +60,8 @@ def _amounts(layer: Layer, cost: Cost, device: Device) -> Work:
     """Return how many operations, not seconds, of each pipe a layer cannot do without; products are those of macs."""
     needed = fewest_products(layer, device.fast_convolution)
     part = 1.0 if layer.op in CONVOLUTIONS else needed  # a mask also excludes what else is done with a pair
-    if (least := needed_part(layer, cost)) < 1:
-        needed, part = needed * least, part * least
+    least = needed_part(layer, cost)
+    needed, part = needed * least, part * least
     operations, macs = _operations(cost), _number(cost.macs)
     multiply = max(0.0, _number(operations.fma) + _number(operations.mul) - macs) + _number(operations.div)
     others = (multiply, _number(operations.add), _number(operations.cmp), _number(operations.special))
@@ -85,7 +85,7 @@ def needs_of(layer: Layer, cost: Cost, device: Device, tf32: Collection[str] = (
     is_arithmetic = amounts.multiply or amounts.add or amounts.compare
     if (is_arithmetic or (amounts.special and not special_unit)) and not device.computes(dtype):
         missing.append(dtype)
-    on_matrix = matrix is not None and matrix > (product_vector or 0.0)
+    on_matrix = matrix is not None and (product_vector is None or matrix > product_vector)
     slots = (vector or 0.0) / 2
     products = _seconds(2 * amounts.matrix, matrix if on_matrix else product_vector)
     work = Work(

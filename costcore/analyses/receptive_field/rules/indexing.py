@@ -24,9 +24,8 @@ def _gather(site: Site) -> list[Dependence | None]:
         raise CannotFollowError("indices that depend on the input")
     if dependence is None:
         return site.all_outputs(None)
-    added = site.y.ndim - site.layer["x"].ndim
-    numbers = (None if i == axis else i + added * (i > axis) for i in range(site.layer["x"].ndim))
-    return site.all_outputs(moved(dependence, numbers))
+    added, rank = site.y.ndim - site.layer["x"].ndim, site.y.ndim
+    return site.all_outputs(moved(dependence, [*range(axis), None, *range(axis + 1 + added, rank)]))
 
 
 def _at_data(site: Site) -> list[Dependence | None]:

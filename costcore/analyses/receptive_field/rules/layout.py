@@ -139,8 +139,7 @@ def _at_index(dependence: Dependence | None, axis: int, index: int, shape: Shape
         unit, size = number(digit.unit, "a block"), digit.size
         value = (index - digit.start) // unit
         path = fixed(path, current, value if is_symbolic(size) else value % size)
-    numbers = (None if i == axis else i - (i > axis) for i in range(len(shape)))
-    return moved(dependence.with_path(path), numbers)
+    return moved(dependence.with_path(path), [*range(axis), None, *range(axis, len(shape) - 1)])
 
 
 def select(site: Site) -> list[Dependence | None]:
@@ -223,11 +222,11 @@ def _rolled(site: Site, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim]
     weight, length = early[1].weight, number(size, "an axis")
     before = early[0].map.through(Taps.every(1, -weight * length))
     after = late[0].map.through(Taps.every(1, -weight * number(cut, "a part")))
-    rest = [tuple(d for d in path.digits if d != digit) for path, digit in (early, late)]
-    if rest[0] != rest[1] or before != after:
+    rest, other_rest = (tuple(d for d in path.digits if d != digit) for path, digit in (early, late))
+    if rest != other_rest or before != after:
         return None
     shifted, digit = (early[0].map, early[1]) if 2 * first[axis] >= length else (after, late[1])
-    digits = (replace(digit, size=size), *rest[0])
+    digits = (replace(digit, size=size), *rest)
     path = Path(shifted, tuple(sorted(digits, key=lambda each: -each.weight)))
     return one.with_path(path).marks(other).marks(Dependence(wrapped=site.node))
 

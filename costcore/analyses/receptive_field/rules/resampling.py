@@ -45,8 +45,7 @@ def _given_scale(site: Site, i: int, size: Dim, new_size: Dim) -> Fraction:
     scale = None if scales is None else scales[i]
     if scale is None:
         return scale_of(size, new_size)
-    exact = Fraction(scale).limit_denominator(1 << 16)
-    return scale_of(size, new_size) if not is_symbolic(size) and size * exact == new_size else 1 / exact
+    return 1 / Fraction(scale).limit_denominator(1 << 16)
 
 
 def _samples(mode: str, rounding: str, position: Fraction, step: Fraction, antialiased: bool) -> range:

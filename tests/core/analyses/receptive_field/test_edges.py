@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import sympy
 
 from costcore import CostError
-from costcore.analyses.receptive_field.dependence import Dependence
+from costcore.analyses.receptive_field.dependence import CannotFollowError, Dependence, Digit, Path
 from costcore.analyses.receptive_field.fields import receptive_fields
 from costcore.analyses.receptive_field.periodic_map import (
     IDENTITY,
@@ -15,6 +16,7 @@ from costcore.analyses.receptive_field.periodic_map import (
     TooManyPhasesError,
 )
 from costcore.analyses.receptive_field.propagate import choose_source, follow, reported_axes, sources
+from costcore.analyses.receptive_field.union import broadcast, united
 from costcore.ir import Layer, Tensor
 from costcore.trace.call import Call
 from costcore.trace.run import Run
@@ -72,6 +74,9 @@ def test_the_input_is_the_first_image_or_sequence(shapes, chosen):
     )
     assert choose_source(found, None) == found[chosen]
     assert [choose_source(found, i) for i in (0, -1, -len(found))] == [found[0], found[-1], found[0]]
+    for odd in (True, "0", 0.0):
+        with pytest.raises(TypeError, match="input must be the number of an input"):
+            choose_source(found, odd)
     for wrong in (len(found), -len(found) - 1):
         with pytest.raises(CostError, match=f"no input {wrong}: the calls read {len(found)} inputs"):
             choose_source(found, wrong)
@@ -153,6 +158,50 @@ def test_what_is_written_in_place_into_a_part_loses_the_whole():
 def test_marks_are_those_of_both_and_the_first_of_each(one, other, expected):
     found = one.marks(other)
     assert (found.global_by, found.unknown, found.misaligned, found.bounded, found.wrapped) == expected
+
+
+def test_a_path_is_lost_with_what_is_unknown_or_misaligned():
+    path = Path(IDENTITY, (Digit(0, 4),))
+    assert Dependence(path).marks(Dependence(global_by="a", bounded="b", wrapped="c")).path == path
+    assert Dependence(path).marks(Dependence(unknown="a")).path is None
+    assert Dependence(path).marks(Dependence(misaligned="a")).path is None
+    assert Dependence(path, misaligned="a").marks(Dependence()).path is None
+
+
+def test_parts_of_positions_that_count_otherwise_are_not_compared():
+    """Along two axes of 2 and 6, one operand counts 6 and 1 positions, the others 2 and 1, 12 and 2, and 3 and 2."""
+
+    def of(*weights):
+        digits = (Digit(axis, size, 1, weight) for axis, (size, weight) in enumerate(zip((2, 6), weights, strict=True)))
+        return Dependence(Path(IDENTITY, tuple(digits)))
+
+    assert united([of(6, 1), of(6, 1)], "n").path == of(6, 1).path
+    with pytest.raises(CannotFollowError, match="operands with different parts of positions"):
+        united([of(6, 1), of(2, 1)], "n")
+    with pytest.raises(CannotFollowError, match="operands with different parts of positions"):
+        united([of(6, 1), of(12, 2)], "n")
+    assert united([of(12, 2), of(6, 1)], "n").misaligned == "n"
+
+
+def test_symbolic_and_stated_sizes_may_be_equal():
+    n = sympy.Symbol("n", integer=True, positive=True)
+    for size, new in ((n, 4), (4, n)):
+        one = Dependence(Path(IDENTITY, (Digit(0, size),)))
+        assert broadcast(one, (size,), (new,), "n").path.digits == (Digit(0, new),)
+    with pytest.raises(CannotFollowError, match="operands whose shapes do not match"):
+        broadcast(Dependence(Path(IDENTITY, (Digit(0, 3),))), (3,), (4,), "n")
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+def test_a_resize_of_4096_phases_is_the_finest(aligned):
+    settings = {"mode": "nearest", "align_corners": aligned, "axes": (0,)}
+
+    def unknown(size, new):
+        made = call("resize", [data(1, (size,))], (5,), shape=(new,), attrs=settings)
+        return receptive_fields(trace(made, inputs=(1,)))["resize-5"].unknown_by
+
+    assert unknown(MOST_PHASES - 1, MOST_PHASES) == ""
+    assert unknown(MOST_PHASES, MOST_PHASES + 1) == "resize-5 (the pattern repeats after too many positions)"
 
 
 def test_windows_of_long_kernels_reach_from_the_first_to_the_last_tap():

@@ -14,6 +14,7 @@ the others follow:
 from __future__ import annotations
 
 from io import StringIO
+from random import Random
 
 import pytest
 
@@ -21,11 +22,13 @@ from costcore.analyses.devices.device import Cache, Memory
 from costcore.analyses.timing.device_table import show_devices
 from costcore.analyses.timing.section import time_section
 from costcore.analyses.timing.time_rows import TIMES, TIMES_BY_TYPE
+from costcore.analyses.timing.times import Times
 from costcore.ir import Layer, Tensor
 from costcore.reports.report import Report
 from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
 from tests.core.analyses.fusion.runs import Calls
+from tests.core.analyses.fusion.test_whole_runs import of_heads, of_rows
 from tests.core.analyses.timing.toy_calibration import calibrated_device
 from tests.core.analyses.timing.toy_device import device
 from tests.frameworks import optional
@@ -102,7 +105,7 @@ def test_the_section_of_the_page_and_the_picture(golden, name):
 
 def test_the_plot(golden):
     optional("matplotlib")
-    picture = report().plot("roofline", device=PLAIN)
+    picture = report().plot("roofline", device=device(memory=Memory(7.0)))
     (axes,) = picture.figure().axes
     golden("time/plot.json", as_json({"columns": picture.columns, "rows": [*picture], "axes": drawing(axes)}))
 
@@ -119,3 +122,17 @@ def test_a_comparison(golden, name):
         shown(found.show, mode="table", by="call", top=3),
     ]
     golden(f"time/compared_{name}.txt", "\n".join(parts))
+
+
+def test_bounds_of_fused_runs(golden):
+    """What compilers copy or read twice does not count: see :mod:`costcore.analyses.timing.least_read`."""
+    found = {}
+    for seed in range(12):
+        for kind, make in (
+            ("rows", lambda seed: of_rows(Random(seed), 14)),
+            ("heads", lambda seed: of_heads(Random(seed), 2)),
+        ):
+            for fusion in ("none", "pointwise", "compiler"):
+                times = Times(make(seed), device(peak={}, memory=Memory(4.0)), fusion, ())
+                found[f"{kind} {seed} {fusion}"] = [round(1e9 * group.bound_seconds, 3) for group in times.groups]
+    golden("time/fused.json", as_json(found))
