@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from costcore.analyses.conventions.expression import MAX_LENGTH, MAX_NODES, ConventionError, Expression
+from costcore.analyses.conventions.expression import MAX_LENGTH, MAX_NODES, MOST_BITS, ConventionError, Expression
 from costcore.errors import CostError
 
 VALUES = {"x": 6, "y": 4, "flag": True, "mode": "linear", "zero": 0}
@@ -185,3 +185,12 @@ def test_expressions_of_the_most_nodes_and_characters_are_accepted():
     assert value("x" + " " * (MAX_LENGTH - 2) + " ") == 6
     with pytest.raises(ConventionError, match=f"has {MAX_LENGTH + 1} characters"):
         value("x" + " " * MAX_LENGTH)
+
+
+def test_values_have_a_bound():
+    def of(number):
+        return Expression("x", {"x"}, {})(lambda _: number)
+
+    assert of((1 << MOST_BITS) - 1) == (1 << MOST_BITS) - 1
+    with pytest.raises(ConventionError, match=f"it has more than {MOST_BITS} bits"):
+        of(1 << MOST_BITS)

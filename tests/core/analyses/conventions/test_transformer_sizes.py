@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from costcore import CostError
-from costcore.analyses.conventions.whole import Transformer
+from costcore.analyses.conventions.whole import NAMES, Transformer
 from costcore.ir import Layer, Tensor
 from costcore.trace.call import Call
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
+from tests.core.studies.training.toy_transformer import toy_step
 
 
 def transformer(*calls):
@@ -50,3 +51,60 @@ def test_only_the_forward_pass_has_layers():
     assert transformer(*calls).layers == 1
     with pytest.raises(CostError, match="need a model with attention"):
         _ = transformer().heads
+
+
+@pytest.mark.parametrize(("is_tied", "n_all", "n_embedding"), [(False, 702, 66 + 42 + 66), (True, 636, 66 + 42)])
+def test_sizes_of_a_small_transformer(is_tied, n_all, n_embedding):
+    """11 words and 7 positions, which are frozen, of 6 features; see :mod:`toy_transformer` for all parameters."""
+    found = Transformer(toy_step(is_tied).trace)
+    sizes = {name: getattr(found, name) for name in NAMES}
+    assert sizes == {
+        "n_params": n_all - n_embedding,
+        "n_embedding": n_embedding,
+        "n_all": n_all,
+        "n_frozen": 42,
+        "n_tables": 66 + 42,
+        "n_positions": 42,
+        "tokens": 10,
+        "seq": 5,
+        "layers": 2,
+        "heads": 2,
+        "head_dim": 3,
+        "hidden": 6,
+        "vocab": 11,
+    }
+
+
+def test_tokens_are_the_ids_that_the_model_is_given():
+    """Ids of 3 x 4 are given, cast, and looked up after 5 positions; a scalar is no sequence."""
+    weight = {"w": (9, 2)}
+    calls = [
+        call("embedding", {"x": (5,), "w": (7, 2)}, (5, 2), (8, 30, 9)),
+        call("cast", {"x": (3, 4)}, (3, 4), (1, 2)),
+        call("embedding", {"x": (3, 4), **weight}, (3, 4, 2), (2, 31, 10)),
+    ]
+    records = tuple(CallCost(each, None) for each in calls)
+    found = Transformer(Trace(records, Run().recording(inputs=(1,))))
+    assert (found.tokens, found.seq, found.vocab) == (12, 4, 9)
+    found = transformer(call("embedding", {"x": (), **weight}, (2,), (1, 30, 9)), *calls[:1])
+    assert found.tokens == 5
+
+
+@pytest.mark.parametrize("op", ["add", "mul", "div", "masked_fill", "where", "view", "copy", "cast"])
+def test_scores_may_be_changed_before_their_softmax(op):
+    shape = (2, 4, 6, 8)
+    calls = [
+        call("matmul", {"x0": shape, "x1": (2, 4, 8, 5)}, (2, 4, 6, 5), (1, 2, 3)),
+        call(op, {"x": (2, 4, 6, 5)}, (2, 4, 6, 5), (3, 4)),
+        call("softmax", {"x": (2, 4, 6, 5)}, (2, 4, 6, 5), (4, 5)),
+        call("softmax", {"x": (2, 4, 6, 5)}, (2, 4, 6, 5), (5, 6)),  # of another thing
+    ]
+    found = transformer(*calls)
+    assert (found.layers, found.heads, found.head_dim, found.vocab, found.n_embedding) == (1, 4, 8, 0, 0)
+    assert transformer(calls[0], call("relu", {"x": (2,)}, (2,), (3, 4)), calls[2]).layers == 0
+
+
+def test_a_softmax_without_operands_is_no_attention():
+    made = call("matmul", {"x0": (4, 6), "x1": (6, 4)}, (4, 4), (7, 8, 1))
+    softmax = call("softmax", {"x": (4, 4)}, (4, 4), (9,))
+    assert transformer(made, softmax).layers == 0

@@ -9,7 +9,13 @@ import pytest
 
 import costcore
 from costcore import CostError, hookimpl, plugins
+from costcore.analyses.conventions.view import counted_trace
+from costcore.ir import Cost, Layer, Operations, Tensor
+from costcore.trace.call import Call
+from costcore.trace.run import Run
+from costcore.trace.trace import CallCost, Trace
 from tests.core.given_costs import Step, dense, net, relu
+from tests.core.studies.training.toy_transformer import toy_step
 
 # Multiply-adds by hand: 4 x 4 = 16 and 6 x 6 = 36; a relu of 4 and one of 6 elements.
 NETWORK = (dense("body.0", 4), relu("body.1", 4), dense("head", 6), relu("", 6))
@@ -24,6 +30,12 @@ def written(show, **options):
     out = io.StringIO()
     show(out, **options)
     return out.getvalue()
+
+
+def said(answer) -> str:
+    figures = [f"{figure.title} {figure.value} ({figure.note})" for figure in answer.figures]
+    rows = [str(row) for table in answer.tables for row in table.rows]
+    return "\n".join([answer.title, *figures, *rows, *answer.remarks])
 
 
 def test_the_total_is_exact_and_has_a_unit(report):
@@ -181,3 +193,31 @@ def test_a_convention_that_extends_itself_says_so(tmp_path, report, monkeypatch)
         (tmp_path / f"{name}.toml").write_text(f'name = "{name}"\nunit = "MAC"\nextends = "{parent}.toml"')
     with pytest.raises(CostError, match=r"a\.toml: it extends itself, by a\.toml and b\.toml"):
         report.under("a.toml")
+
+
+def test_all_that_a_view_says(report, golden):
+    """4 x 4 + 6 x 6 multiply-adds of linear layers, and none of both relus; 62 with their 10 comparisons."""
+    looped = net(Step("conv", macs=1_234_567), Step("linear", macs=1), Step("odd", known=False))
+    views = [report.under("fvcore"), report.under("costcore"), looped.under("fvcore"), toy_step().under("palm")]
+    texts = [text for view in views for text in (repr(view), written(view.show), said(view._answer()))]
+    texts += [views[2].describe(unit, digits) for unit, digits in (("auto", 3), (None, 0), ("K", 1))]
+    golden("conventions_views.txt", "\n".join([*texts, ""]))
+
+
+def test_words_of_a_description_are_checked(report):
+    with pytest.raises(ValueError, match="unit"):
+        report.under("fvcore").describe("X")
+    with pytest.raises(ValueError, match="n_digits"):
+        report.under("fvcore").describe(n_digits=-1)
+
+
+def test_executions_in_loops_are_one_call():
+    """Three executions of 16 multiply-adds that read 5, write 7 and send 2 bytes."""
+    layer = Layer("linear", {"x": Tensor((4,))}, [Tensor((4,))])
+    costs = Cost(Operations(fma=16), 5, 7, {}, 16, 2)
+    calls = [Call(layer, "linear", name=f"l{n}", times=n) for n in (3, 1)]
+    trace = Trace(tuple(CallCost(call, costs) for call in calls), Run())
+    thrice, once = counted_trace(trace, [48, 17], "ours", "OPs").records
+    assert thrice.call.times == once.call.times == 1
+    assert [*thrice.cost] == [48, 15, 21, {}, 48, 6]
+    assert [*once.cost] == [17, 5, 7, {}, 16, 2]
