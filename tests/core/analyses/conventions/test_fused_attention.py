@@ -21,7 +21,7 @@ def module(kind: str, **more: Any) -> Module:
 
 
 def call(op: str, inputs: dict[str, tuple[int, ...]], ids: tuple[int, ...], path: str = "layer.attention", **more: Any):
-    role: dict[str, Any] = {"w": "param", "b": "param"}
+    role: dict[str, Any] = {"w": "param", "b": "param"} if op == "linear" else {}
     tensors = {name: Tensor(shape, role=role.get(name, "data")) for name, shape in inputs.items()}
     attrs = more.pop("attrs", {})
     return Call(

@@ -86,7 +86,7 @@ def test_tokens_are_the_ids_that_the_model_is_given():
     records = tuple(CallCost(each, None) for each in calls)
     found = Transformer(Trace(records, Run().recording(inputs=(1,))))
     assert (found.tokens, found.seq, found.vocab) == (12, 4, 9)
-    other = call("copy", {"x": (3, 4), "y": (3, 4)}, (90, 1, 8))  # a copy of 90, whatever else it is given
+    other = call("copy", {"x": (3, 4), "y": (3, 4)}, (3, 4), (90, 1, 8))  # a copy of 90, whatever else it is given
     found = Transformer(Trace(tuple(CallCost(each, None) for each in (other, *calls)), Run().recording(inputs=(1,))))
     assert found.tokens == 12
     found = transformer(call("embedding", {"x": (), **weight}, (2,), (1, 30, 9)), *calls[:1])

@@ -7,8 +7,13 @@ import io
 import pytest
 
 from costcore import CostError, Report, TrainingLedger
+from costcore.studies.batch_size.limit import CONTEXT
+from costcore.studies.training import ledger as ledger_module
+from costcore.studies.training.arguments import check_share, whole
 from costcore.studies.training.pairs import allowed_pairs
+from costcore.studies.training.rates import Rates
 from tests.core.given_costs import Step, dense, net, relu
+from tests.core.studies.training.toy_transformer import toy_step
 
 STEP = net(
     dense("a"),
@@ -142,3 +147,130 @@ def test_a_report_of_an_inference_is_not_a_training_step():
 def test_a_utilization_is_a_share(mfu, error):
     with pytest.raises(error, match="mfu"):
         TrainingLedger(STEP, peak=1000).days(mfu=mfu)
+
+
+class Captured:
+    """What a model that is captured is: the largest batch of a memory, and its report."""
+
+    def __init__(self, monkeypatch):
+        self.asked = []
+        monkeypatch.setattr(ledger_module, "largest_step", self.largest)
+        monkeypatch.setattr(ledger_module, "estimate", self.estimate)
+
+    def largest(self, model, inputs, memory, **options):
+        self.asked.append(("largest", model, memory, options))
+        return "the largest", STEP
+
+    def estimate(self, model, inputs, **options):
+        self.asked.append(("estimate", model, options))
+        return STEP
+
+
+OPEN = (("batch", 4), "int64")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"device_memory": 7}, ("largest", "net", 7, {"context": CONTEXT, "accumulates": False})),
+        (
+            {"device_memory": 7, "accumulation": 2, "context": 5, "checkpoint": "Block"},
+            ("largest", "net", 7, {"context": 5, "accumulates": True, "checkpoint": "Block"}),
+        ),
+        ({}, ("estimate", "net", {"backward": True})),
+        ({"optimizer": "sgd"}, ("estimate", "net", {"backward": True, "optimizer": "sgd"})),
+    ],
+)
+def test_a_model_whose_batch_is_open_is_captured_at_the_largest(monkeypatch, options, expected):
+    found = Captured(monkeypatch)
+    stage = TrainingLedger().add("training", "net", OPEN, **options)
+    assert found.asked == [expected]
+    assert stage.largest == ("the largest" if "device_memory" in options else None)
+    assert stage.tokens == options.get("accumulation", 1)
+
+
+def test_the_memory_of_the_device_of_a_ledger_is_that_of_its_batch(monkeypatch):
+    found = Captured(monkeypatch)
+    ledger = TrainingLedger(device="l4")
+    ledger.add("own", "net", OPEN)
+    ledger.add("stated", "net", OPEN, device_memory=7)
+    ledger.add("closed", "net", (3, 4), device_memory=7)
+    assert [each[0] for each in found.asked] == ["largest", "largest", "estimate"]
+    assert [each[2] for each in found.asked[:2]] == [24 * 10**9, 7]
+
+
+@pytest.mark.parametrize(("factor", "is_accepted"), [(1, True), (1.0, True), (0.999, False), (None, True)])
+def test_a_capacity_is_at_least_one(factor, is_accepted):
+    if is_accepted:
+        assert TrainingLedger(toy_step(), capacity_factor=factor).stages[0].step.capacity_flops == 0
+    else:
+        with pytest.raises(ValueError, match="capacity_factor must be at least 1"):
+            TrainingLedger(toy_step(), capacity_factor=factor)
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0, 0.0), (0.999, 0.999), (1, None), (-0.001, None)])
+def test_shares_of_padding(value, expected):
+    if expected is None:
+        with pytest.raises(ValueError, match="share must be at least 0 and less than 1"):
+            check_share(value, "share")
+    else:
+        assert check_share(value, "share") == expected
+
+
+@pytest.mark.parametrize(("value", "expected"), [(1, 1), (3.8e25, 38 * 10**24), (2.0, 2), (1e22, 10**22)])
+def test_whole_numbers_as_they_are_written(value, expected):
+    assert whole(value, "n") == expected
+
+
+@pytest.mark.parametrize("value", [0, -1, 0.5, float("inf"), float("nan")])
+def test_numbers_that_are_not_whole(value):
+    with pytest.raises(ValueError, match="n must be a positive whole number"):
+        whole(value, "n")
+
+
+def test_an_mfu_of_one_is_a_share():
+    """96 FLOPs at 1000 FLOP/s."""
+    assert TrainingLedger(STEP, peak=1000).days(mfu=1) == pytest.approx(0.096 / 86_400)
+
+
+def test_rates_of_an_hour():
+    assert Rates().of(3) == {}
+    assert Rates(0.4, 2.5, 700).of(3) == {"price": 7.5, "kwh": 2.1}
+    for wrong in ({"mfu": 0}, {"price": -1}, {"watts": float("inf")}):
+        with pytest.raises(ValueError, match="must be a positive number"):
+            Rates(**wrong).checked()
+
+
+def test_a_ledger_without_a_model_takes_nothing_else():
+    for given in ({"tokens": 1}, {"inputs": (1, 2)}):
+        with pytest.raises(TypeError, match=f"takes no {next(iter(given))}: give them to add"):
+            TrainingLedger(**given)
+    assert repr(TrainingLedger()) == "<TrainingLedger: 0 stages, 0.000e+00 model FLOPs (all pairs)>"
+    with pytest.raises(ValueError, match=r"stage= is needed \(stages: none\)"):
+        TrainingLedger().mfu(1.0)
+
+
+def test_documents_need_the_sequence_of_an_attention():
+    """Sequences of 5 tokens, also of attention that is written as products."""
+    with pytest.raises(ValueError, match="between 1 and the sequence of 5"):
+        TrainingLedger(toy_step(), document_lengths=[6, 4])
+    with pytest.raises(ValueError, match="document_lengths needs a model with attention"):
+        TrainingLedger(STEP, document_lengths=[1])
+
+
+def test_figures_of_a_device_need_one():
+    ledger = TrainingLedger(STEP)
+    for given in ({"mfu": 0.5}, {"price": 1.0}, {"watts": 1.0}):
+        with pytest.raises(CostError, match="needs device= or peak="):
+            ledger.show(io.StringIO(), **given)
+    out = io.StringIO()
+    TrainingLedger(STEP, peak=1e12).show(out)
+    assert "at 40 % MFU on 1 x 1.0 TFLOP/s" in out.getvalue() and "device-hours" in out.getvalue()
+    assert "GPU-hours" in shown(TrainingLedger(STEP, device="l4"))
+    assert "device-hours" in shown(TrainingLedger(STEP, device="tpu-v4"))
+
+
+def shown(ledger):
+    out = io.StringIO()
+    ledger.show(out)
+    return out.getvalue()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
-from costcore import Layer, Operations, Tensor
+from costcore import CostError, Layer, Operations, Tensor
 from costcore.api.build_report import make_report
 from costcore.ir import Cost, prod
 from costcore.registry.custom import CustomCalculators
+from costcore.studies.batch_size.largest import LargestBatch
+from costcore.studies.batch_size.limit import Limit
+from costcore.studies.training import largest
 from costcore.studies.training.products import Packing, Products
 from costcore.studies.training.step import Step
 from costcore.trace.call import Call
@@ -103,3 +108,120 @@ def test_masks_of_unknown_content_are_counted(has_mask, is_causal, masked):
     report = make_report(recorder, CustomCalculators(), True, "framework")
     assert Step(report, Packing(), tokens=6).masked == masked
     assert Step(report, Packing(masks_are_causal=True), tokens=6).masked == 0
+
+
+def attended(lead, dims=(5, 7, 4, 6), **attrs):
+    queries, keys, width, values = dims
+    inputs = {
+        "q": Tensor((*lead, queries, width)),
+        "k": Tensor((*lead, keys, width)),
+        "v": Tensor((*lead, keys, values)),
+    }
+    return Layer("attention", inputs, [Tensor((*lead, queries, values))], attrs)
+
+
+@pytest.mark.parametrize("lead", [(), (6,), (2, 3), (1, 2, 3)])
+def test_pairs_are_of_the_last_two_axes(lead):
+    """5 queries see 7 keys; the first at most 1, the last 5: 15 of 35 pairs."""
+    recorder = Recorder()
+    layer = recorder.intern(attended(lead, causal=True))
+    recorder.record(Call(layer, "a"), Cost(Operations(fma=3500), 0, 0, {}, 3500))
+    step = Step(make_report(recorder, CustomCalculators(), True, "framework"), Packing((1, 4)), tokens=5)
+    assert step.macs("forward", "attention") == 3500
+    assert step.macs("forward", "attention", "causal") == 3500 * 15 // 35
+    assert step.macs("forward", "attention", "packed") == 1500  # of a cache, which is not packed
+
+
+@pytest.mark.parametrize(
+    ("op", "phase", "macs", "kind"),
+    [
+        ("matmul", "backward", 120, "attention"),  # by as many products in the module
+        ("einsum", "backward", 120, "attention"),
+        ("einsum", "backward", 121, "weights"),
+        ("matmul", "backward", 121, "weights"),
+    ],
+)
+def test_gradients_of_an_einsum_are_found_by_their_products(op, phase, macs, kind):
+    """An einsum in a module with a softmax multiplies 120 times; three executions of a call count one of them."""
+    recorder = Recorder()
+    operands = {"x0": Tensor((2, 3, 5)), "x1": Tensor((2, 5, 4))}
+    for name, output, each, made, times in (
+        ("softmax", (2, 3, 4), "forward", 0, 1),
+        ("einsum", (2, 3, 4), "forward", 120, 1),
+        (op, (2, 9, 4), phase, macs, 3),
+    ):
+        inputs = {"x": Tensor(output)} if name == "softmax" else operands
+        if each == "backward":
+            inputs = {"x0": Tensor((2, 9, 7)), "x1": Tensor((2, 7, 4))}
+        layer = recorder.intern(Layer(name, inputs, [Tensor(output)]))
+        recorder.record(
+            Call(layer, name, module="m", phase=each, times=times), Cost(Operations(fma=made), 0, 0, {}, made)
+        )
+    report = make_report(recorder, CustomCalculators(), True, "framework")
+    found = [(product.kind, product.macs) for product in Products(report.trace, Packing())]
+    assert found == [("attention", 120), (kind, 3 * macs)]
+
+
+def test_a_forward_product_of_as_many_macs_decides_nothing():
+    """Products of the same number in one module, but of other sizes: of 2 x 3 x 5 x 4 and of 2 x 6 x 5 x 2."""
+    recorder = Recorder()
+    for phase, x0, x1, out in (
+        ("forward", (2, 3, 5), (2, 5, 4), (2, 3, 4)),
+        ("backward", (2, 6, 5), (2, 5, 2), (2, 6, 2)),
+    ):
+        layer = recorder.intern(Layer("matmul", {"x0": Tensor(x0), "x1": Tensor(x1)}, [Tensor(out)]))
+        recorder.record(Call(layer, "m", module="m", phase=phase), Cost(Operations(fma=120), 0, 0, {}, 120))
+    report = make_report(recorder, CustomCalculators(), True, "framework")
+    assert [product.kind for product in Products(report.trace, Packing())] == ["activations", "weights"]
+
+
+@pytest.mark.parametrize("shape", [(4, 15), (4, 3, 5)])
+def test_matrices_of_experts_have_two_axes_or_three(shape):
+    """Two tokens, each sent to one of four experts of 15 weights: 60 - 30 // 2 are idle; biases are no matrices."""
+    recorder = Recorder()
+    weight = recorder.parameter(60)
+    inputs = {"x": Tensor((2, 3)), "w": Tensor(shape, role="param"), "b": Tensor((4, 5), role="param")}
+    inputs |= {"s": Tensor((60,), role="param")}
+    layer = recorder.intern(Layer("moe", inputs, [Tensor((2, 5))]))
+    call = Call(layer, "moe", inputs=(50, weight, 0, 0), outputs=(51,), parameters=(weight,))
+    recorder.record(call, Cost(Operations(fma=30), 0, 0, {}, 30))
+    step = Step(make_report(recorder, CustomCalculators(), True, "framework"), Packing(), tokens=2)
+    assert step.idle_expert_parameters == 45
+    assert step.parameters.multiplying == 15
+    assert Step(step.report, Packing(), tokens=7).parameters.multiplying is None  # 30 of 7 tokens
+
+
+@pytest.mark.parametrize(("fits", "accumulates"), [(3, False), (3, True), (0, False)])
+def test_the_largest_step_that_fits(monkeypatch, fits, accumulates):
+    """What is asked of the search, which is replaced here."""
+    asked = {}
+    limit = Limit(10**9, 5 << 20, 0, Fraction(0), "cuda")
+
+    class Captures:
+        def __init__(self, model, inputs, options):
+            asked.update(model=model, inputs=inputs, options=options)
+
+        def report(self, batch):
+            return f"the report of {batch}"
+
+    found = LargestBatch(fits, 7 << 20, None, limit, None, {}, (), True, ())
+    monkeypatch.setattr(largest, "Captures", Captures)
+    monkeypatch.setattr(largest, "find_largest", lambda captures, limit: found)
+    monkeypatch.setattr(largest, "check_model", lambda model: asked.update(checked=model))
+    monkeypatch.setattr(largest, "model_and_inputs", lambda model, inputs, is_step: (f"{model} {is_step}", inputs))
+    monkeypatch.setattr(largest, "inputs_of_batch", lambda inputs: f"inputs {inputs}")
+    monkeypatch.setattr(largest, "step_options", lambda *arguments: {"given": arguments})
+    options = {"accumulates": accumulates, "optimizer": "sgd", "checkpoint": "Block"}
+    if fits:
+        assert largest.largest_step("net", (1, 2), "1 GB", **options) == (found, "the report of 3")
+    else:
+        with pytest.raises(CostError, match=r"not even the smallest batch fits: it needs 12 MiB of 953.67 MiB"):
+            largest.largest_step("net", (1, 2), "1 GB", **options)
+    given = (True, "sgd", None, {"checkpoint": "Block"}, "tensors")
+    step = {"step": "accumulated"} if accumulates else {}
+    assert asked == {
+        "checked": "net True",
+        "model": "net True",
+        "inputs": "inputs (1, 2)",
+        "options": {"given": given, **step},
+    }
