@@ -47,7 +47,7 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("costcore/analyses/memory",),
         (
             f"{ANALYSES}/memory",
-            "core/tables/test_memory_table.py",
+            *(f"core/tables/test_{name}.py" for name in ("memory_table", "quantities")),
             "core/reports/exports/test_memory_svg.py",
             *(f"core/reports/html/test_{name}_section.py" for name in ("memory", "arena")),
             "core/reports/plots",

@@ -146,8 +146,7 @@ def _by_birth(lives: Sequence[Life], sizes: Sequence[int], by_birth: Sequence[in
             offsets[i], top = top, top + size
         else:
             start, end = gaps[k]
-            offsets[i] = start
-            gaps[k : k + 1] = [(start + size, end)] if end - start > size else []
+            offsets[i], gaps[k] = start, (start + size, end)
     return offsets
 
 

@@ -80,7 +80,7 @@ def _picture(arena: Arena, free: set[str]) -> str:
     names = [timeline[i][0] for i in steps]
     slots = [slot for slot in arena.slots if slot.nbytes]
     drawn = sorted(slots, key=lambda slot: (-slot.nbytes, slot.born, slot.offset))[:MOST_DRAWN]
-    shapes = "".join(_rectangle(slot, steps, names, max(arena.size, 1)) for slot in drawn)
+    shapes = "".join(_rectangle(slot, steps, names, arena.size) for slot in drawn)
     peak = next(i for i, (_, live) in enumerate(timeline) if live == arena.peak)
     x = _number((min(bisect_left(steps, peak), len(steps) - 1) + 0.5) * WIDTH / len(steps))
     line = f"<line class='peak' x1='{x}' x2='{x}' y1='0' y2='{HEIGHT}'><title>peak: {text(arena.at)}</title></line>"

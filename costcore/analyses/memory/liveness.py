@@ -187,7 +187,7 @@ class _Reading:
     def _moment(self, i: int, moved: _Moved) -> Moment:
         call, steps, writes = moved
         self._touched = set()
-        moment = Moment(call.name if call is not None else steps[0].name, is_call=call is not None)
+        moment = Moment(call.name if call is not None else steps[0].name, call is not None)
         if call is not None:
             layer = self._layers.get(id(call.layer)) or self._layer(call.layer)
             for identity, tensor in zip(call.inputs, layer.inputs, strict=True):

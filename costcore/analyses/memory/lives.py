@@ -45,6 +45,7 @@ class Moment:
 
     Attributes:
         name: the call, or what happens between two calls.
+        is_call: whether it is a call.
         reads: blocks that it reads.
         makes: blocks that exist from then on.
         takes: pairs of a block that it makes and one that it may always continue.
@@ -52,10 +53,10 @@ class Moment:
         activates: pairs of a block that it makes and one that ONNX Runtime may write over.
         is_product: whether ONNX Runtime makes another value like its result on the way to it.
         after: indices of earlier steps that must come before it.
-        is_call: whether it is a call.
     """
 
     name: str
+    is_call: bool
     reads: list[int] = field(default_factory=list)
     makes: list[int] = field(default_factory=list)
     takes: list[tuple[int, int]] = field(default_factory=list)
@@ -63,7 +64,6 @@ class Moment:
     activates: list[tuple[int, int]] = field(default_factory=list)
     is_product: bool = False
     after: set[int] = field(default_factory=set)
-    is_call: bool = True
 
 
 class Lives(NamedTuple):

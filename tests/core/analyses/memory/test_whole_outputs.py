@@ -58,6 +58,8 @@ def with_loops(random: Random, n: int) -> Trace:
                 sizes[beside] = random.choice(SIZES)
                 steps.append(Step(values[-1], (random.choice(values),), (Value(beside, sizes[beside], "beside"),)))
                 values.append(beside)
+            if random.random() < 0.2:  # of a node that is none of the calls
+                steps.append(Step(next(ids), (random.choice(values),)))
             continue
         first, carried, before = next(ids), next(ids), random.choice(values[-3:])
         sizes[carried] = sizes[before]

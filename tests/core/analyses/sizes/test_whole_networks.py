@@ -77,6 +77,25 @@ def two_loops(seq: int) -> Trace:
     return calls.trace(calls("gelu", x))
 
 
+def ends(seq: int) -> Trace:
+    """A loop of a view and a call with which the run ends."""
+    calls = Calls()
+    x = calls.given(3, 7)
+    for _ in range(seq):
+        x = calls("relu", calls("view", x, shape=(3, 7)))
+    return calls.trace(x)
+
+
+def odd_ids(seq: int) -> Trace:
+    """A loop behind as many inputs as the size has binary ones, so that ids have no formula."""
+    calls = Calls()
+    given = [calls.given(3, 7) for _ in range(bin(seq).count("1"))]
+    x = calls("add", given[-1], calls.given(7))
+    for _ in range(seq):
+        x = calls("exp", calls("relu", x))
+    return calls.trace(x)
+
+
 def quotients(a: int) -> Trace:
     """A dimension that is a rounded quotient, and one that is the square of another and the quotient itself."""
     calls = Calls()
@@ -137,6 +156,8 @@ CASES: dict[str, tuple[Network, Any, dict[str, tuple[int, int]]]] = {
     "steps": (lambda s: steps(s[0]), (("t", 5)), {}),
     "steps in a range": (lambda s: steps(s[0]), (("t", 5)), {"t": (2, 60)}),
     "two loops": (lambda s: two_loops(s[1]), (1, "t"), {}),
+    "ends": (lambda s: ends(s[1]), (1, "t"), {"t": (3, 40)}),
+    "odd ids": (lambda s: odd_ids(s[1]), (1, "t"), {"t": (3, 40)}),
     "quotients": (lambda s: quotients(s[1]), (1, "a"), {"a": (16, 90)}),
     "long steps": (lambda s: long_steps(s[1]), (1, "a"), {"a": (16, 3000)}),
     "products": (lambda s: products(*s), ("a", "b", "c"), {}),
@@ -210,7 +231,8 @@ def test_formulas_hold_beyond_all_captures(name):
 
 def test_folded_runs(golden):
     found = {}
-    for name, network in (("steps", steps), ("two loops", two_loops)):
+    networks = {"steps": steps, "two loops": two_loops, "ends": ends, "odd ids": odd_ids}
+    for name, network in networks.items():
         for seq in (1, 2, 3, 4, 9):
             for keeps_ids in (True, False):
                 trace = folded(network(seq), keeps_ids)
