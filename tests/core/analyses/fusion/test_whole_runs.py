@@ -14,13 +14,19 @@ import pytest
 
 from costcore.analyses.fusion.group_rows import FusedColumns
 from costcore.analyses.fusion.groups import groups_of, traffic_of_calls
+from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.reports.report import Report
-from costcore.trace.trace import Trace
+from costcore.tables.quantities import quantity
+from costcore.trace.call import Call
+from costcore.trace.dataflow import Dataflow, Step
+from costcore.trace.run import Run
+from costcore.trace.trace import CallCost, Trace
 from tests.core.analyses.fusion.properties import check_groups
 from tests.core.analyses.fusion.runs import Calls
 from tests.whole_text import as_json
 
 ROWS = ((4, 6), (4, 7), (4, 8), (4, 9), (263, 8193), (264, 8193), (263, 8192), (3, 20_000), (9000, 3), (130, 90_000))
+ROWS += ((128, 100), (129, 100), (200, 8447), (200, 8448))
 PLACES: tuple[dict[str, Any], ...] = (
     *({},) * 9,
     {"region": "loop", "times": 3},
@@ -34,12 +40,13 @@ def of_rows(random: Random, n: int, **options: Any) -> Trace:
     calls = Calls()
     rows, length = random.choice(ROWS)
     same = [calls.given(rows, length) for _ in range(2)]
+    beside: list[Step] = []
     vector, column = calls.given(length, role="param"), calls.given(rows, 1)
     square, bias = calls.given(length, length, role="param"), calls.given(length, role="param")
     for _ in range(n):
         x, y = random.choice(same[-4:]), random.choice(same)
         place = random.choice(PLACES)
-        kind = random.randrange(17)
+        kind = random.randrange(19)
         if kind < 3:
             made = calls("add", x, y, **place)
         elif kind == 3:
@@ -59,7 +66,8 @@ def of_rows(random: Random, n: int, **options: Any) -> Trace:
         elif kind == 9:
             made = calls("dropout", x, p=0.5, training=True, **place)
         elif kind == 10:  # half of a sum, and a view of another half
-            half = calls("slice", calls("add", x, y), shape=(rows, length // 2), **place)
+            whole = calls(random.choice(("add", "mul")), x, random.choice((y, vector, column)))
+            half = calls("slice", whole, shape=(rows, length // 2), **place)
             part = calls("view", y, shape=(rows, length // 2))
             made = calls("concat", calls("relu", half), part, shape=(rows, 2 * (length // 2)), axis=1)
             made = calls("pad", made, shape=(rows, length), **place)
@@ -79,20 +87,31 @@ def of_rows(random: Random, n: int, **options: Any) -> Trace:
             made = calls("embedding", calls.given(rows), square, shape=(rows, length), names=("x", "w"), **place)
         elif kind == 14:
             made = calls("sort", x, **place)
+        elif kind == 17:  # without a calculator
+            made = calls("nothing_known", calls("exp", x), **place)
+        elif kind == 18 and not place:  # another value that a call reads, or that is read between two calls
+            made = calls("relu", x)
+            beside.append(Step(made if random.random() < 0.5 else 5000, (y,), name="" if len(beside) % 2 else "if"))
         elif kind == 15:
             made = calls("add", x, calls("full", shape=(rows, length)) if random.random() < 0.5 else x, **place)
         else:
             made = calls("view", x, **place)
         same.append(made)
-    if random.random() < 0.4:  # writes over the memory of a value, which is then read under its name
-        storage = {each: 1000 + each for each in same}
-        for i, call in enumerate(calls.calls):
-            own = [storage.get(each, 5000 + each) for each in (*call.inputs, *call.outputs)]
-            if call.layer.op in ("add", "exp") and random.random() < 0.5:
-                own[-1] = own[0]
-                storage[call.outputs[0]] = own[0]
-            calls.calls[i] = call._replace(storages=tuple(own))
-    return calls.trace(*random.sample(same[2:], 2), **options)
+    if random.random() < 0.4:
+        _write_over(random, calls, same)
+    trace = calls.trace(*random.sample(same[2:], 2), **options)
+    return Trace(trace.records, trace.run.recording(dataflow=Dataflow(steps=tuple(beside))))
+
+
+def _write_over(random: Random, calls: Calls, values: list[int]) -> None:
+    """Let some calls write over the memory of a value, which is then read under its name."""
+    storage = {each: 1000 + each for each in values}
+    for i, call in enumerate(calls.calls):
+        own = [storage.get(each, 5000 + each) for each in (*call.inputs, *call.outputs)]
+        if call.layer.op in ("add", "exp") and random.random() < 0.5:
+            own[-1] = own[0]
+            storage[call.outputs[0]] = own[0]
+        calls.calls[i] = call._replace(storages=tuple(own))
 
 
 def of_images(random: Random, n: int) -> Trace:
@@ -191,6 +210,35 @@ def test_groups_where_moving_data_is_free(golden):
     )
 
 
+@pytest.mark.parametrize(("n_operands", "groups"), [(3, [(0, 1), (2,)]), (4, [(0,), (1,), (2,)])])
+def test_two_loops_compute_a_result_again_if_that_reads_no_more(n_operands, groups):
+    """Of 3 operands they read 6 times as much; else the first loop reads 3 and writes 1, and they read 2."""
+    calls = Calls()
+    operands = [calls.given(4, 8) for _ in range(n_operands)]
+    made = calls("where", *operands, names=[f"x{i}" for i in range(n_operands)])
+    trace = calls.trace(*(calls("pad", made, shape=(4, 8 + width)) for width in (2, 4)))
+    assert [group.calls for group in groups_of(trace, "pointwise")] == groups
+
+
+@pytest.mark.parametrize(
+    ("mread", "mwrite", "read", "written"),
+    [
+        (400, 200, 400, 200),
+        (400, 70, 400, 70),  # of 120 and 80 bytes 130 are not written: all of the first and 10 of the second
+        (90, 200, 90, 200),  # of 240 and 160 bytes 310 are not read
+        (450, 260, 450, 260),  # 50 and 60 bytes beside operands and results
+    ],
+)
+def test_bytes_that_are_not_moved_are_taken_off_the_largest_operands(mread, mwrite, read, written):
+    """The second result is read, in the same loop, and nobody else needs it."""
+    x, y = Tensor((60,)), Tensor((40,))
+    layer = Layer("topk", {"x0": x, "x1": y}, [Tensor((30,)), Tensor((20,))])
+    call = Call(layer, "topk", name="topk", inputs=(1, 2), outputs=(3, 4))
+    trace = Trace((CallCost(call, Cost(Operations(add=1), mread, mwrite, {})),), Run().recording(returned=(3, 4)))
+    (group,) = groups_of(trace, "pointwise")
+    assert (group.read, group.written) == (read, written)
+
+
 def shown(method, **options) -> str:
     stream = StringIO()
     method(stream, **options)
@@ -211,6 +259,7 @@ def test_tables(golden):
             as_json(traffic_of_calls(report.trace, level)),
             as_json([[*group] for group in groups_of(report.trace, level)]),
         ]
+        parts.append(f"groups: {quantity(f'n_groups@{level}').total(report.ledger)}")
         names = [f"{name}@{level}" for name in ("fused_mread", "fused_mwrite", "fused_mrw")]
         parts.append(shown(report.show_report, mode="csv", columns=["name", *names], unit=None))
     golden("fusion/tables.txt", "\n".join(parts))
