@@ -103,6 +103,14 @@ def quotients(a: int) -> Trace:
     return calls.trace(calls("relu", calls.given((a // 5) ** 2 + a // 5, 3)))
 
 
+def sums(a: int) -> Trace:
+    """Two rounded quotients, and a dimension that is their sum."""
+    calls = Calls()
+    calls("relu", calls.given(a // 3, 2))
+    calls("relu", calls.given(a // 5, 2))
+    return calls.trace(calls("relu", calls.given(a // 3 + a // 5, 3)))
+
+
 def long_steps(a: int) -> Trace:
     """A dimension that rises at every 200th size."""
     calls = Calls()
@@ -159,6 +167,7 @@ CASES: dict[str, tuple[Network, Any, dict[str, tuple[int, int]]]] = {
     "ends": (lambda s: ends(s[1]), (1, "t"), {"t": (3, 40)}),
     "odd ids": (lambda s: odd_ids(s[1]), (1, "t"), {"t": (3, 40)}),
     "quotients": (lambda s: quotients(s[1]), (1, "a"), {"a": (16, 90)}),
+    "sums": (lambda s: sums(s[1]), (1, "a"), {"a": (16, 90)}),
     "long steps": (lambda s: long_steps(s[1]), (1, "a"), {"a": (16, 3000)}),
     "products": (lambda s: products(*s), ("a", "b", "c"), {}),
     "sums of names": (lambda s: products(s[0], s[1] + 1, s[2]), ("2*a", "a+b", 5), {"b": (1, 40)}),
