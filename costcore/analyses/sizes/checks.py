@@ -95,7 +95,8 @@ def _holds(samples: Samples, fit: Fit, point: Point) -> bool:
 def held_out_points(samples: Samples, fit: Fit, ends: Ends) -> list[Point]:
     """Return the points at which the formulas are checked, each of which is captured.
 
-    They are the ends of all ranges, and random points between them.
+    They are the ends of all ranges, random points between them, and of several symbols those at which all of them have
+    their second and their third size: there a quotient of their sum, ``(a + b) // 2``, is no sum of quotients.
 
     Raises:
         CostError: if the network fails at one of them.
@@ -103,6 +104,7 @@ def held_out_points(samples: Samples, fit: Fit, ends: Ends) -> list[Point]:
     random = Random(SEED)
     points = [tuple(low for low, _ in ends), tuple(high for _, high in ends)]
     points += [tuple(_between(low, high, random) for low, high in ends) for _ in range(RANDOM_POINTS)]
+    points += [tuple(axis.sizes[: step + 1][-1] for axis in fit.axes) for step in (1, 2)]
     for point in points:
         samples.at(point)
     return [point for point in samples.points if point not in fit.points]

@@ -137,6 +137,13 @@ def failing(n: int, runs: Callable[[int], bool]) -> Trace:
     return calls.trace(calls("relu", calls.given(n, 3)))
 
 
+def further_views(n: int) -> Trace:
+    """A run that takes a view at sizes beyond three."""
+    calls = Calls()
+    x = calls.given(n, 3)
+    return calls.trace(calls("relu", calls("view", x, shape=(n, 3)) if n > 3 else x))
+
+
 def assuming(n: int) -> Trace:
     """Above 2**20 elements, with more than 256 rows, an assumption is made; another one is always."""
     calls = Calls()
@@ -168,6 +175,10 @@ CASES: dict[str, tuple[Network, Any, dict[str, tuple[int, int]]]] = {
     "odd ids": (lambda s: odd_ids(s[1]), (1, "t"), {"t": (3, 40)}),
     "quotients": (lambda s: quotients(s[1]), (1, "a"), {"a": (16, 90)}),
     "sums": (lambda s: sums(s[1]), (1, "a"), {"a": (16, 90)}),
+    "two values": (lambda s: products(1 + s[1] // 64, 2, 3), (1, "a"), {"a": (16, 100)}),
+    "a joint quotient": (lambda s: products((s[0] + s[1]) // 2, 2, 3), ("a", "b"), {"a": (2, 9), "b": (3, 7)}),
+    "further views": (lambda s: further_views(s[1]), (1, "n"), {"n": (2, 9)}),
+    "multiples of 4 and any": (lambda s: failing(s[1], lambda n: n % 4 == 0), ("a", "n", "b"), {}),
     "long steps": (lambda s: long_steps(s[1]), (1, "a"), {"a": (16, 3000)}),
     "products": (lambda s: products(*s), ("a", "b", "c"), {}),
     "sums of names": (lambda s: products(s[0], s[1] + 1, s[2]), ("2*a", "a+b", 5), {"b": (1, 40)}),

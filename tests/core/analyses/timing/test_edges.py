@@ -95,6 +95,8 @@ def test_a_small_sample_is_as_far_from_others_as_two_other_kernels():
 
     assert [is_small(9), is_small(3, 9), is_small(4, 4), is_small(4, 4, channels=1)] == [True, True, False, False]
     assert [is_small(2, 4, 4), is_small(4, 2, 4)] == [False, True]
+    wide = call("conv", {"x": (1, 8, 16, 16, 100), "w": (32, 8, 3, 3, 3)}, (1, 32, 14, 14, 98))
+    assert site_of(wide, cost()).axes[-2] == 4  # 8 * 16 * 16 elements, without the last axis
 
 
 # The fewest products
