@@ -96,7 +96,7 @@ def held_out_points(samples: Samples, fit: Fit, ends: Ends) -> list[Point]:
     """Return the points at which the formulas are checked, each of which is captured.
 
     They are the ends of all ranges, random points between them, and of several symbols those at which all of them have
-    their second and their third size: there a quotient of their sum, ``(a + b) // 2``, is no sum of quotients.
+    their second and their third size: there ``(a + b) // 2`` is not ``a // 2 + (b + 1) // 2``.
 
     Raises:
         CostError: if the network fails at one of them.
