@@ -247,7 +247,7 @@ def slid(dependence: Dependence, axis: int, taps: Taps, size: Dim, new_size: Dim
     new = replace(digit, size=new_size)
     if len(path.digits) == 1:
         return dependence.with_path(Path(path.map.through(taps, size), (new,)))
-    if taps == Taps.every(1):
+    if taps in (Taps.window(1), Taps.every(1)):
         return dependence.with_path(Path(path.map, tuple(new if each == digit else each for each in path.digits)))
     if digit != top(path) or len(taps.offsets) > 1 or taps.advance < 1:
         raise CannotFollowError("a window over a part of positions")

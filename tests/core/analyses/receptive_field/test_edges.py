@@ -148,6 +148,22 @@ def test_what_is_written_in_place_into_a_part_loses_the_whole():
     assert receptive_fields(both)["relu-7"].unknown_by == "exp-6 (writes in place into a part of another value)"
 
 
+def test_a_function_in_place_keeps_what_views_of_its_operand_see():
+    first = call("relu", [data(1)], (5,))._replace(storages=(49, 50))
+    view = call("view", [data(5)], (6,))._replace(storages=(50, 50))
+    again = call("exp", [data(5)], (7,))._replace(storages=(50, 50))
+    fields = receptive_fields(trace(first, view, again, call("add", [data(6), data(7)], (8,)), inputs=(1,)))
+    assert not any(field.unknown_by for field in fields.values())
+
+
+def test_every_value_in_memory_is_lost_that_is_written_over_again():
+    """Three values in memory 50, one after the other, which are read at the end."""
+    made = [call(op, [data(1)], (i,))._replace(storages=(49, 50)) for op, i in (("relu", 5), ("exp", 6), ("tanh", 7))]
+    fields = receptive_fields(trace(*made, *(call("neg", [data(i)], (10 + i,)) for i in (5, 6, 7)), inputs=(1,)))
+    unknown = {name: field.unknown_by.partition(" ")[0] for name, field in fields.items() if field.unknown_by}
+    assert unknown == {"neg-15": "exp-6", "neg-16": "tanh-7"}
+
+
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
     [

@@ -275,6 +275,29 @@ def test_a_window_over_the_largest_of_three_parts_of_positions():
     assert graph.check(graph.pool(moved, 2)) == 1
 
 
+@pytest.mark.parametrize("kernel", [(1, 1, 3), (2, 1, 1), (2, 1, 2)])
+def test_windows_of_one_row_of_each_block_keep_the_others(kernel):
+    """12 rows in 3 blocks of 4: a window along the blocks or the columns, and of one element along the other axes."""
+    graph = Graph(2, 1, 12, 6)
+    blocks = graph.reshape(1, (2, 1, 3, 4, 6))
+    shape = tuple(size - k + 1 for size, k in zip((3, 4, 6), kernel, strict=True))
+    taps = list(itertools.product(*map(range, kernel)))
+    pooled = graph.call(
+        "max_pool",
+        [blocks],
+        (2, 1, *shape),
+        kernel=kernel,
+        stride=(1, 1, 1),
+        reads=lambda _, at: [(0, (*at[:2], *(i + t for i, t in zip(at[2:], tap, strict=True)))) for tap in taps],
+    )
+    followed = follow(graph.trace, choose_source(sources(graph.trace), None)).outputs[graph.calls[-1].name][0]
+    assert all(each.path is not None and not each.unknown for each in followed)
+    if kernel[0] == 1:
+        graph.check(pooled)
+    assert followed[2].path.map(0) == (0, 4 * (kernel[0] - 1))
+    assert followed[3].path.map(0) == (0, kernel[2] - 1)
+
+
 def test_windows_of_positions_are_followed_exactly():
     """Attention inside windows of 2, as by view, transpose and matrix product: each token sees its window."""
     graph = Graph(1, 8, 3)

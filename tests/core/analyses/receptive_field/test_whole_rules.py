@@ -77,6 +77,9 @@ def image(keeps_channels: bool = False) -> Graph:
     graph.named("t", "transpose", "r", T, axes=(0, 2, 1))
     graph.named("one", "reduce_mean", "v", (2, 6, 1, 1), axis=(2, 3))
     graph.named("row", "reduce_max", "v", (2, 6, 6, 1), axis=(-1,))
+    graph.named("g", "reshape", "x", (2, 6, 3, 4, 20))
+    graph.named("left", "slice", "v", (2, 6, 6, 7), axis=(3,), start=(0,), stop=(7,), step=(1,))
+    graph.named("right", "slice", "v", (2, 6, 6, 12), axis=(3,), start=(7,), stop=(19,), step=(1,))
     return graph
 
 
@@ -95,7 +98,28 @@ SEVERAL: tuple[tuple[Any, ...], ...] = (
     ("add", "t t", T),
     ("add", "r t", (2, 6, 114)),
     ("sub", "x v", V),
-    # windows
+    # windows, also along the blocks of g, of which every third row begins one
+    *(
+        ("max_pool", "g", shape, {"kernel": kernel, "stride": stride})
+        for kernel, stride, shape in (
+            ((1, 1, 2), (1, 1, 1), (2, 6, 3, 4, 19)),
+            ((2, 1, 1), (1, 1, 1), (2, 6, 2, 4, 20)),
+            ((2, 1, 1), (2, 1, 1), (2, 6, 1, 4, 20)),
+            ((1, 2, 1), (1, 1, 1), (2, 6, 3, 3, 20)),
+        )
+    ),
+    ("concat", "g g", (2, 6, 6, 4, 20), {"axis": 2}),
+    ("concat", "g g", (2, 6, 3, 8, 20), {"axis": 3}),
+    ("concat", "right left", V, {"axis": 3}),
+    ("concat", "left right", V, {"axis": 3}),
+    ("concat", "left left", (2, 6, 6, 14), {"axis": 3}),
+    ("slice", "g", (2, 6, 3, 2, 20), {"axis": (3,), "start": (1,), "stop": (3,), "step": (1,)}),
+    ("slice", "g", (2, 6, 3, 2, 20), {"axis": (3,), "start": (0,), "stop": (4,), "step": (2,)}),
+    ("slice", "g", (2, 6, 3, 4, 20), {"axis": (3,), "start": (3,), "stop": (None,), "step": (-1,)}),
+    ("select", "g", (2, 6, 4, 20), {"axis": 2, "index": 1}),
+    ("select", "g", (2, 6, 3, 20), {"axis": 3, "index": -1}),
+    ("reduce_sum", "g", (2, 6, 3, 20), {"axis": 3}),
+    ("reduce_sum", "g", (2, 6, 4, 20), {"axis": 2}),
     ("conv", "v k", (2, 6, 3, 9), {"names": ("x", "w"), "kernel": (3, 2), "stride": (2, 2), "padding": (1, 0)}),
     ("conv", "v k", (2, 6, 6, 17), {"names": ("x", "w"), **WINDOW, "stride": (1, 1), "dilation": (2, 3)}),
     ("conv", "v k u", V, {"names": ("x", "w", "z"), **WINDOW, "stride": (1, 1)}),
@@ -445,8 +469,11 @@ def test_fields_of_a_network(golden, axes):
     fields = receptive_fields(network().trace, axes=axes)
     regions = {}
     for name, one in fields.items():
+        last = min((one.shape[axis] for axis in one.axes), default=1) - 1
         at = [
-            position for position in (0, 1, 3) if one.is_known and all(position < one.shape[axis] for axis in one.axes)
+            position
+            for position in (0, 1, 3, last)
+            if one.is_known and all(position < one.shape[axis] for axis in one.axes)
         ]
         regions[name] = [str(one.region(position)) for position in at]
     parts = [
