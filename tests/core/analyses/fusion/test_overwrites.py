@@ -71,3 +71,13 @@ def test_a_view_without_an_id_names_nothing():
     )
     assert graph.nodes[3].operands[0].value == -3
     assert set(graph.nodes[3].follows) == {2}
+
+
+def test_memory_of_a_result_that_nobody_has_read_is_written_over():
+    """Memory 50 has value 2, and then, without its having been read, value 3."""
+    overwrites = Overwrites()
+    assert overwrites.note(0, call((1,), (2,), (49, 50)), {}) == []
+    assert overwrites.is_empty
+    assert overwrites.note(1, call((1,), (3,), (49, 50)), {}) == []
+    assert (overwrites.writer(50, 2), overwrites.writer(50, 3)) == (1, None)
+    assert overwrites.note(2, call((1,), (4,), (49, 50)), {}) == [1]

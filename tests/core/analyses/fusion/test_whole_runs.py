@@ -55,7 +55,8 @@ def of_rows(random: Random, n: int, **options: Any) -> Trace:
         elif kind == 3:
             made = calls(random.choice(("relu", "gelu", "exp")), x, **place)
         elif kind == 4:
-            made = calls("softmax", x, axis=random.choice((0, 1)), **place)
+            of = calls("full", shape=(rows, length)) if random.random() < 0.2 else x
+            made = calls("softmax", of, axis=random.choice((0, 1)), **place)
         elif kind == 5:
             made = calls("layer_norm", x, vector, names=("x", "w"), axis=(1,), **place)
         elif kind == 6:
@@ -65,7 +66,10 @@ def of_rows(random: Random, n: int, **options: Any) -> Trace:
         elif kind == 7:
             made = calls("linear", x, square, *random.choice(((), (bias,))), **place)
         elif kind == 8:
-            made = calls("mul", x, random.choice((vector, column, calls("square", vector))), **place)
+            several = vector  # of more values than a loop computes again
+            for _ in range(random.choice((0, 5))):
+                several = calls("add", several, calls.given(length))
+            made = calls("mul", x, random.choice((several, column, calls("square", several))), **place)
         elif kind == 9:
             made = calls("dropout", x, p=0.5, training=True, **place)
         elif kind == 10:  # half of a sum, and a view of another half
@@ -176,8 +180,13 @@ def of_heads(random: Random, n: int) -> Trace:
             made.append(each)
         q, k, v = made
         scores = calls("softmax", calls("matmul", q, k, shape=(batch, heads, length, length)), axis=3)
-        y = calls("matmul", scores, v, shape=(batch, heads, length, width))
-        y = calls("view", y, shape=(batch, length, heads, width), axes=(0, 2, 1, 3))
+        if random.random() < 0.5:
+            y = calls("matmul", scores, v, shape=(batch, heads, length, width))
+            y = calls("view", y, shape=(batch, length, heads, width), axes=(0, 2, 1, 3))
+        else:
+            equation = "bhqk,bhkd->bqhd"
+            y = calls("einsum", scores, v, shape=(batch, length, heads, width), names=("x0", "x1"), equation=equation)
+            y = calls("relu", y)
         y = calls("view", y, shape=(batch, length, heads * width))
         x = calls("add", x, calls("linear", calls("gelu", y) if random.random() < 0.5 else y, square))
     return calls.trace(x)
@@ -240,6 +249,16 @@ def test_bytes_that_are_not_moved_are_taken_off_the_largest_operands(mread, mwri
     trace = Trace((CallCost(call, Cost(Operations(add=1), mread, mwrite, {})),), Run().recording(returned=(3, 4)))
     (group,) = groups_of(trace, "pointwise")
     assert (group.read, group.written) == (read, written)
+
+
+def test_a_free_call_without_operands_is_no_name_of_another_value():
+    calls = Calls()
+    x = calls.given(4, 8)
+    made = calls("relu", x)
+    free = Call(Layer("view", {}, [Tensor((4, 8))]), "view", name="view", outputs=(9,))
+    trace = calls.trace(made)
+    records = (*trace.records, CallCost(free, Cost(Operations(), 0, 0, {})))
+    assert [group.calls for group in groups_of(Trace(records, trace.run), "pointwise")] == [(0,), (1,)]
 
 
 def shown(method, **options) -> str:
