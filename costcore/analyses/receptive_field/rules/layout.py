@@ -146,9 +146,7 @@ def select(site: Site) -> list[Dependence | None]:
     """Return the dependence of one index of an axis, which is removed."""
     axis, index = site.attribute("axis"), site.attribute("index")
     assert isinstance(axis, int)
-    size = site.x.shape[axis]
-    first = _first_index(index, size, 1) if not isinstance(index, int) or index < 0 else index
-    return site.all_outputs(_at_index(site.of_x, axis, first, site.x.shape))
+    return site.all_outputs(_at_index(site.of_x, axis, _first_index(index, site.x.shape[axis], 1), site.x.shape))
 
 
 def _split(site: Site) -> list[Dependence | None]:

@@ -251,6 +251,31 @@ def test_bytes_that_are_not_moved_are_taken_off_the_largest_operands(mread, mwri
     assert (group.read, group.written) == (read, written)
 
 
+@pytest.mark.parametrize(("name", "at"), [("", 3), ("", 2), ("if", 3)])
+def test_a_value_that_is_read_beside_operands_or_between_calls_is_written(name, at):
+    """Of two calls in one loop, the first is read by a third, which is none of the loop, or by control flow."""
+    calls = Calls()
+    x = calls.given(4, 8)
+    first = calls("exp", x)
+    last = calls("relu", first)
+    other = calls("sort", calls.given(4, 8))
+    trace = calls.trace(last, other)
+    step = Step({3: other, 2: 5000}[at], (first,), name=name)
+    trace = Trace(trace.records, trace.run.recording(dataflow=Dataflow(steps=(step,))))
+    loop, _ = groups_of(trace, "pointwise")
+    assert (loop.calls, loop.read, loop.written) == ((0, 1), 128, 2 * 128)
+
+
+def test_operands_without_an_id_are_read():
+    x, y = Tensor((60,)), Tensor((40,))
+    layer = Layer("opaque::add", {"x0": x, "x1": y}, [x])
+    for inputs in ((1, 0), (0, 2), (0, 0), (1, 2)):
+        call = Call(layer, "add", name="add", inputs=inputs, outputs=(3,))
+        record = CallCost(call, Cost(Operations(add=60), 400, 240, {}))
+        (group,) = groups_of(Trace((record,), Run()), "pointwise")
+        assert (group.read, group.written) == (400, 240)
+
+
 def test_a_free_call_without_operands_is_no_name_of_another_value():
     calls = Calls()
     x = calls.given(4, 8)
