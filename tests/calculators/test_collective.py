@@ -65,6 +65,7 @@ def test_reductions_by_kind():
 
     assert operations("avg") == Operations(add=9, div=3)
     assert operations("product") == Operations(mul=9)
+    assert operations("premul_sum") == Operations(add=9, mul=12)
     assert operations("max") == Operations(cmp=9)
     assert layer_cost("reduce_scatter", {"x": (12,)}, (3,), group_size=4, reduce="avg").flops.div == 3
 

@@ -159,6 +159,9 @@ def test_links_state_their_sources():
         ({"gbs": 0, "latency_us": 1}, ValueError, "gbs of a link must be a positive number"),
         ({"gbs": 1, "latency_us": "2"}, ValueError, "latency_us of a link must be a positive number"),
         ({"tp": "nvlink9"}, ValueError, "unknown link"),
+        *(({"gbs": gbs, "latency_us": 1}, ValueError, "gbs of a link") for gbs in (-1, True, float("inf"), "1")),
+        *(({"gbs": 1, "latency_us": us}, ValueError, "latency_us of a link") for us in (-1, False, float("inf"))),
+        ({"gbs": 1, "latency_us": 1, "name": "x"}, TypeError, "a link must be a name or"),
     ],
 )
 def test_invalid_links(value, error, message):
@@ -169,3 +172,6 @@ def test_invalid_links(value, error, message):
 def test_links_are_found():
     assert link_of(LINK) is LINK
     assert link_of({"gbs": 1, "latency_us": 0}).seconds(3, 2e9) == 2
+    assert link_of({"gbs": 0.5, "latency_us": 7}) == Link("custom", 0.5, 7.0)
+    assert links_by_group(LINK) == {"": LINK}
+    assert links_by_group({"tp": LINK, "": {"gbs": 1, "latency_us": 0}}) == {"tp": LINK, "": Link("custom", 1.0, 0.0)}

@@ -99,3 +99,30 @@ def test_thresholds_of_a_document_are_of_the_run_and_its_base():
             assert each["share"] == 1860 / each["value"]
     (share,) = (each for each in TrainingLedger(STEP).to_dict()["thresholds"] if each["share_of_base"] is not None)
     assert (share["value"], share["share"], share["exceeded"], share["exceeded_by"]) == (None, None, None, {})
+
+
+@pytest.mark.parametrize(("base", "is_exceeded"), [(2880, False), (2879, True), (2883, False)])
+def test_a_threshold_is_exceeded_by_more_than_its_value(base, is_exceeded):
+    """960 FLOPs are a third of 2880; of 2879 a third is 959, rounded down."""
+    found = TrainingLedger(STEP, tokens=10).to_dict(base_flops=base)["thresholds"]
+    (share,) = (each for each in found if each["share_of_base"] is not None)
+    assert (share["value"], share["exceeded"]) == (base // 3, is_exceeded)
+    assert share["exceeded_by"]["all pairs"] == is_exceeded
+
+
+def test_hardware_of_a_document():
+    """Only of a known device it is known that the peak is dense, and from where it is."""
+    assert TrainingLedger(STEP).to_dict()["hardware"] is None
+    assert TrainingLedger(STEP, peak=7.0, devices=3).to_dict()["hardware"] == {
+        "device": None,
+        "count": 3,
+        "dtype": "bfloat16",
+        "peak_flops": 7.0,
+        "is_dense": None,
+        "sources": [],
+    }
+    found = TrainingLedger(STEP, device="l4", dtype="float16").to_dict()["hardware"]
+    assert (found["device"], found["count"], found["dtype"], found["is_dense"]) == ("l4", 1, "float16", True)
+    assert found["peak_flops"] == 121e12 and found["sources"]
+    measured = TrainingLedger(STEP, steps=3).to_dict(step_seconds=2.0)["stages"][0]["measured"]
+    assert measured == {"step_seconds": 2.0, "mfu": None, "hfu": None, "days": 6 / 86_400}
