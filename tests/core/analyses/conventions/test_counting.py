@@ -386,3 +386,9 @@ def test_what_a_convention_needs():
     assert repr(convention("op", {"a": "1"})) == "<Convention ours: OP, 1 rule>"
     assert repr(convention("op", {"a": "1"}, "1")) == "<Convention ours: OP, 2 rules>"
     assert convention("op", {}).label == "our tool 1"
+
+
+def test_a_pass_counts_plainly_by_default():
+    plain = Pass("op", {}, None, ("forward",), False, "exact", False, False, False, (), 0, False, (), {}, False, False)
+    assert Pass("op") == plain
+    assert convention("op", {}).is_printed

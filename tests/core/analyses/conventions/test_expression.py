@@ -194,3 +194,7 @@ def test_values_have_a_bound():
     assert of((1 << MOST_BITS) - 1) == (1 << MOST_BITS) - 1
     with pytest.raises(ConventionError, match=f"it has more than {MOST_BITS} bits"):
         of(1 << MOST_BITS)
+
+
+def test_bounds_are_those_that_are_documented():
+    assert (MAX_LENGTH, MAX_NODES, MOST_BITS) == (500, 150, 8192)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from costcore import CostError
-from costcore.analyses.conventions.quantities import NAMES, Quantities, vocabulary
+from costcore.analyses.conventions.einsum import MAX_OPERANDS
+from costcore.analyses.conventions.quantities import ARITIES, NAMES, Quantities, vocabulary
 from costcore.ir import Cost, Layer, Operations, Tensor
 
 X, W, B, Y = (2, 3, 11, 13), (6, 3, 5, 4), (6,), (2, 6, 4, 7)
@@ -263,3 +264,10 @@ def test_symbols():
         "avg_pool", {"x": Tensor((2, 5, n))}, [Tensor((2, 5, n))], {"kernel": (3,), "stride": None, "padding": (0,)}
     )
     assert Quantities(pool, None)("windows")() == 2 * 5 * 3 * n
+
+
+def test_functions_take_one_operand_or_none():
+    arguments = dict.fromkeys(ARITIES, 0) | {"shape": 2}
+    arguments |= dict.fromkeys(("last", "ndim", "strided", "learned", "needs", "bits", "truncate"), 1)
+    assert arguments == ARITIES
+    assert MAX_OPERANDS == 6

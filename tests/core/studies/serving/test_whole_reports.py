@@ -21,7 +21,7 @@ from costcore.studies.serving.cached_model import CachedPart, PackedWeight
 from costcore.studies.serving.phase import Phase
 from costcore.studies.serving.point import Point
 from costcore.studies.serving.table import remarks, serving_rows, serving_table
-from costcore.studies.serving.tally import Tallies
+from costcore.studies.serving.tally import Kind, Tallies, Tally
 from tests.core.analyses.timing.toy_device import device
 from tests.core.studies.serving.toy_decoder import ToyDecoder
 
@@ -331,3 +331,12 @@ def test_sequences_of_a_device_without_memory(served):
 def test_a_pass_of_nothing():
     phase = Phase(Point(1, 1, 0), Tallies({}, ()), "float16", 16, Fraction(16), None, "static")
     assert (phase.intensity, phase.memory_bytes, phase.by_op(), phase.bops) == (0, 0, {}, 0)
+
+
+def test_eight_operators_are_shown():
+    """The others are summed: of 10 operators of 1 to 10 bytes the last two have 3."""
+    by_op = {Kind(f"op{n}", 0, 0, False): Tally(n_calls=1, load_act=8 * n) for n in range(1, 11)}
+    phase = Phase(Point(1, 1, 0), Tallies(by_op, ()), "float16", 16, Fraction(16), None, "static")
+    lines = [line.split("|") for line in shown(phase).splitlines() if line.startswith("| ")]
+    assert [line[1].strip() for line in lines[1:9]] == [f"op{n}" for n in range(10, 2, -1)]
+    assert len(lines) == 10 and lines[9][5].strip() == "3 B"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from costcore import CostError, sweep, table
-from costcore.studies.sweeps import cluster, grid, identity, process_pool, process_state, progress, sources
+from costcore.studies.sweeps import cluster, formats, grid, identity, process_pool, process_state, progress, sources
 from costcore.studies.sweeps.figures import check_columns, figure
 from costcore.studies.sweeps.formats import CSV, JSON_LINES, amount, read_lines
 from costcore.studies.sweeps.frames import read_frame, write_frame
@@ -82,6 +82,17 @@ def test_lines_of_rows(tmp_path):
     assert read_lines(tmp_path / "absent", CSV) == []
     path.write_text("name,status,failed\na,complete,False\n")
     with pytest.raises(CostError, match="line 1 does not have the columns name, status, failed, key"):
+        read_lines(path, CSV)
+
+
+def test_files_of_rows_have_a_largest_size(tmp_path, monkeypatch):
+    assert (formats.MOST_BYTES, sources.MOST_HASHED) == (1 << 32, 1 << 32)
+    path = tmp_path / "rows.csv"
+    path.write_text("name,status,failed,key\na,complete,False,k\n")
+    monkeypatch.setattr(formats, "MOST_BYTES", path.stat().st_size)
+    assert len(read_lines(path, CSV)) == 1
+    monkeypatch.setattr(formats, "MOST_BYTES", path.stat().st_size - 1)
+    with pytest.raises(CostError, match=r"rows\.csv"):
         read_lines(path, CSV)
 
 
