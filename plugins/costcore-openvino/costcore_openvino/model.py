@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import IO, NamedTuple
-from xml.parsers import expat
+from xml.etree.ElementTree import Element, ParseError, XMLParser
 
 from costcore.errors import CostError
 from costcore.files import open_file
 
-MOST_ELEMENTS = 5_000_000
-"""The most XML elements that are read; a layer has about fifteen."""
+MOST_TAGS = 6_000_000
+"""The most XML tags that are read; a layer has about thirty."""
 
-DEEPEST = 100
-"""The most levels of XML elements; every graph inside a loop or branch adds four."""
+PIECE = 1 << 20
+"""How many bytes are read at once."""
+
+DEEPEST = 25
+"""The most graphs inside loops and branches that are inside each other."""
+
+BODIES = ("body", "then_body", "else_body")
+"""The elements of a layer that are graphs."""
 
 MOST_AXES = 64
 MOST_DIGITS = 18
@@ -39,24 +45,6 @@ DTYPES: Mapping[str, str] = {
     "I4": "int4",
 }
 """Names of element types. Elements of NF4 have four bits."""
-
-
-class Element:
-    """An XML element: its name, attributes, children and text."""
-
-    __slots__ = ("attributes", "children", "tag", "text")
-
-    def __init__(self, tag: str, attributes: Mapping[str, str]) -> None:
-        self.tag, self.attributes, self.text = tag, attributes, ""
-        self.children: list[Element] = []
-
-    def all(self, tag: str) -> list[Element]:
-        """Return the children with that name."""
-        return [child for child in self.children if child.tag == tag]
-
-    def one(self, tag: str) -> Element:
-        """Return the first child with that name; an empty element without one."""
-        return next((child for child in self.children if child.tag == tag), Element(tag, {}))
 
 
 class Port(NamedTuple):
@@ -114,72 +102,68 @@ def read_model(path: str) -> Model:
     """
     with open_file(path) as file:
         root = _parsed(file, path)
-    if root.tag != "net" or not root.all("layers"):
+    if root.tag != "net" or root.find("layers") is None:
         raise CostError(f"{path}: not an OpenVINO model: its outermost element is <{root.tag[:80]}> (expected <net>)")
     try:
-        return Model(_graph(root), root.attributes.get("version", "?"))
+        return Model(_graph(root), root.attrib.get("version", "?"))
     except CostError as error:
         raise CostError(f"{path}: {error}") from error
 
 
 def _parsed(file: IO[bytes], name: str) -> Element:
     """Return the outermost element of an XML file, which may neither define entities nor refer to other files."""
-    outside = Element("", {})
-    stack, count = [outside], 0
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal count
-        count += 1
-        if count > MOST_ELEMENTS or len(stack) > DEEPEST:
-            limits = f"{MOST_ELEMENTS:,} elements, {DEEPEST} levels"
-            raise CostError(f"{name}: the file is larger or nested deeper than is read ({limits})")
-        element = Element(tag, attributes)
-        stack[-1].children.append(element)
-        stack.append(element)
-
-    def end(_: str) -> None:
-        stack.pop()
-
-    def text(content: str) -> None:
-        if len(stack[-1].text) < MOST_DIGITS + 2:
-            stack[-1].text += content.strip()
-
-    def refuse(*_: object) -> None:
-        raise CostError(f"{name}: the file has a document type, which OpenVINO does not write")
-
-    parser = expat.ParserCreate()
-    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, text
-    parser.StartDoctypeDeclHandler = refuse
-    parser.buffer_text = True
+    parser, before, count = XMLParser(), b"", 0
     try:
-        parser.ParseFile(file)
-    except (expat.ExpatError, ValueError) as error:
+        while piece := file.read(PIECE):
+            if b"<!DOCTYPE" in before + piece:
+                raise CostError(f"{name}: the file has a document type, which OpenVINO does not write")
+            if b"\0" in piece:
+                raise CostError(f"{name}: the file is not valid XML in UTF-8: it has a byte that is zero")
+            count += piece.count(b"<")
+            if count > MOST_TAGS:
+                raise CostError(f"{name}: the file is larger than is read ({MOST_TAGS:,} tags)")
+            parser.feed(piece)
+            before = piece[-16:]
+        return parser.close()
+    except (ParseError, LookupError, ValueError) as error:
         raise CostError(f"{name}: the file is not valid XML: {error}") from error
-    return outside.children[0]
 
 
-def _graph(element: Element) -> Graph:
-    layers = [_layer(layer) for layer in element.one("layers").all("layer")]
+def _graph(element: Element, depth: int = 0) -> Graph:
+    """Return a graph.
+
+    Raises:
+        CostError: if graphs are inside each other deeper than is followed.
+    """
+    if depth > DEEPEST:
+        raise CostError(f"graphs are inside each other deeper than is read ({DEEPEST} levels)")
+    layers = [_layer(layer, depth) for layer in element.iterfind("layers/layer")]
     edges = {}
-    for edge in element.one("edges").all("edge"):
-        a = edge.attributes
-        target = a.get("to-layer", ""), a.get("to-port", "")
-        edges[target] = a.get("from-layer", ""), a.get("from-port", "")
+    for edge in element.iterfind("edges/edge"):
+        a = edge.attrib
+        edges[a.get("to-layer", ""), a.get("to-port", "")] = a.get("from-layer", ""), a.get("from-port", "")
     return Graph(layers, edges)
 
 
-def _layer(element: Element) -> LayerInfo:
-    a = element.attributes
+def _layer(element: Element, depth: int) -> LayerInfo:
+    a = element.attrib
     name, kind = a.get("name", ""), a.get("type", "")
-    bodies = {tag: _graph(element.one(tag)) for tag in ("body", "then_body", "else_body") if element.all(tag)}
-    maps = {
-        child.tag: [(entry.tag, entry.attributes) for entry in child.children]
-        for child in element.children
-        if child.tag.endswith("port_map") or child.tag == "back_edges"
-    }
-    inputs = tuple(port.attributes.get("id", "") for port in element.one("input").all("port"))
-    outputs = tuple(_port(port, name) for port in element.one("output").all("port"))
-    return LayerInfo(a.get("id", ""), name, kind, element.one("data").attributes, inputs, outputs, bodies, maps)
+    data: Mapping[str, str] = {}
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[Port, ...] = ()
+    bodies, maps = {}, {}
+    for child in element:
+        if child.tag == "output":
+            outputs = tuple(_port(port, name) for port in child.iterfind("port"))
+        elif child.tag == "input":
+            inputs = tuple(port.attrib.get("id", "") for port in child.iterfind("port"))
+        elif child.tag == "data":
+            data = child.attrib
+        elif child.tag in BODIES:
+            bodies[child.tag] = _graph(child, depth + 1)
+        elif child.tag == "back_edges" or child.tag.endswith("port_map"):
+            maps[child.tag] = [(entry.tag, entry.attrib) for entry in child]
+    return LayerInfo(a.get("id", ""), name, kind, data, inputs, outputs, bodies, maps)
 
 
 def _port(element: Element, layer: str) -> Port:
@@ -188,11 +172,11 @@ def _port(element: Element, layer: str) -> Port:
     Raises:
         CostError: if its type is unknown, or a size is open or no size.
     """
-    precision = element.attributes.get("precision", "")
+    precision = element.attrib.get("precision", "")
     dtype = DTYPES.get(precision)
     if dtype is None:
         raise CostError(f"layer {layer!r}: unknown type of elements {precision!r}")
-    sizes = [dim.text for dim in element.all("dim")]
+    sizes = [(dim.text or "").strip() for dim in element.iterfind("dim")]
     if len(sizes) > MOST_AXES:
         raise CostError(f"layer {layer!r}: a result has {len(sizes)} axes")
     for size in sizes:
@@ -202,8 +186,8 @@ def _port(element: Element, layer: str) -> Port:
                 "model.reshape(…) of OpenVINO, and save it again"
             )
         if not (size.isascii() and size.isdigit() and len(size) <= MOST_DIGITS):
-            raise CostError(f"layer {layer!r}: {size!r} is not a size")
-    return Port(element.attributes.get("id", ""), tuple(map(int, sizes)), dtype)
+            raise CostError(f"layer {layer!r}: {size[:80]!r} is not a size")
+    return Port(element.attrib.get("id", ""), tuple(map(int, sizes)), dtype)
 
 
 def numbers(text: str | None) -> tuple[int, ...]:

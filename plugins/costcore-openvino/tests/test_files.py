@@ -25,6 +25,14 @@ def read(tmp_path):
     return of
 
 
+def nested(depth):
+    """Graphs inside each other."""
+    inner = ""
+    for _ in range(depth + 1):
+        inner = f"<layers><layer>{inner and f'<body>{inner}</body>'}</layer></layers>"
+    return inner
+
+
 def only(report):
     (found,) = report.layer_report.values()
     assert report.status == "complete"
@@ -131,7 +139,9 @@ def test_an_unknown_operator_is_named(read):
         ("<net", "is not valid XML"),
         ("<html/>", "not an OpenVINO model: its outermost element is <html>"),
         ('<!DOCTYPE x [<!ENTITY a "b">]><net><layers/></net>', "has a document type"),
-        ("<a>" * 200 + "</a>" * 200, "nested deeper than is read"),
+        ("<net>" + nested(26) + "</net>", "inside each other deeper than is read"),
+        ("<net/>".encode("utf-16").decode("latin-1"), "has a byte that is zero"),
+        ('<?xml version="1.0" encoding="martian"?><net/>', "is not valid XML"),
         (ir(L("Parameter", (), ("-1", 3))), r"its shape \(-1, 3\) is open. Give the model fixed sizes"),
         (ir(L("Parameter", (), ("x", 3))), "'x' is not a size"),
         (ir(L("Parameter", (), (2,), "Q5")), "unknown type of elements 'Q5'"),
