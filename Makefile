@@ -8,7 +8,7 @@ JAX := plugins/costcore-jax
 STABLEHLO := plugins/costcore-stablehlo
 JAX_ENVIRONMENT := $(JAX)/.venv/.complete
 JAX_PYTHON := $(JAX)/.venv/bin/python
-READERS := plugins/costcore-kernels plugins/costcore-openvino plugins/costcore-tflite
+READERS := plugins/costcore-coreml plugins/costcore-kernels plugins/costcore-openvino plugins/costcore-tflite
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
 # Tests in as many processes as there are cores, four at most, as each may take 3 GB; `make test WORKERS=` uses one.

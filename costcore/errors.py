@@ -10,6 +10,7 @@ CHECKPOINT_SUFFIXES = (".bin", ".ckpt", ".pt", ".pth", ".safetensors")
 
 READERS_TO_INSTALL = {
     **dict.fromkeys((".mlir", ".mlirbc", ".stablehlo"), "costcore-stablehlo"),
+    **dict.fromkeys((".mlmodel", ".mlpackage"), "costcore-coreml"),
     ".tflite": "costcore-tflite",
     ".xml": "costcore-openvino",
 }

@@ -100,5 +100,5 @@ def test_a_fresh_environment_finds_the_plug_ins(wheels, tmp_path):
     names = "import costcore, costcore.registry.frontends as f; print(costcore.__file__, *f.specs())"
     file, *frontends = run(python, "-c", names, folder=tmp_path).split()
     assert Path(file).is_relative_to(folder)
-    assert {"chainer", "jax", "onnx", "openvino", "pytorch", "tflite"} <= set(frontends)
+    assert {"chainer", "coreml", "jax", "onnx", "openvino", "pytorch", "tflite"} <= set(frontends)
     assert "acme-board" in run(python, "-m", "costcore", "devices", "--format", "csv", folder=tmp_path)

@@ -70,6 +70,7 @@ def test_every_document_and_every_family_has_a_page(made):
         "architecture.md",
         "contributing.md",
         "changelog.md",
+        "coreml.md",
         "jax.md",
         "kernels.md",
         "openvino.md",
@@ -125,6 +126,7 @@ DOCUMENTS = (
     "architecture",
     "changelog",
     "contributing",
+    "coreml",
     "jax",
     "kernels",
     "openvino",
@@ -141,8 +143,8 @@ DOCUMENTS = (
     [
         (
             [["architecture", "changelog"]],
-            "does not list contributing, jax, kernels, one, openvino, probes, probes_audit, security, stablehlo, "
-            "tflite; add each page",
+            "does not list contributing, coreml, jax, kernels, one, openvino, probes, probes_audit, security, "
+            "stablehlo, tflite; add each page",
         ),
         ([[*DOCUMENTS, "one", "two"]], "lists pages that do not exist: two"),
         ([[*DOCUMENTS, "one"], ["one"]], "lists pages twice: one"),

@@ -41,6 +41,7 @@ SEEDS = {
     "stablehlo": ("plugins/costcore-stablehlo/tests/data/*.mlir", ".mlir"),
     "stablehlo-artifact": ("plugins/costcore-stablehlo/tests/data/*.mlirbc", ".mlirbc"),
     "tflite": ("plugins/costcore-tflite/tests/data/*.tflite", ".tflite"),
+    "coreml": ("plugins/costcore-coreml/tests/data/*.mlmodel", ".mlmodel"),
     "openvino": ("plugins/costcore-openvino/tests/data/*.xml", ".xml"),
 }
 """The files that are changed, and the suffix of what is written, by format."""

@@ -32,6 +32,7 @@ DOCUMENTS = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
     "DETAILS.md": "operators/index.md",
+    "plugins/costcore-coreml/README.md": "coreml.md",
     "plugins/costcore-jax/README.md": "jax.md",
     "plugins/costcore-kernels/README.md": "kernels.md",
     "plugins/costcore-openvino/README.md": "openvino.md",

@@ -146,9 +146,9 @@ def loaded() -> list[str]:
 def reader_of(path: str | PathLike[Any]) -> str:
     """Return the name of the frontend that reads a file, by its suffix or its first bytes; empty if there is none.
 
-    A folder is read by a frontend that recognizes its files.
+    A folder is read by a frontend that recognizes its suffix or its files.
     """
-    name = fsdecode(path)
+    name = fsdecode(path).rstrip("/")
     for spec in specs().values():
         if name.endswith(spec.suffixes or ("\0",)):
             return spec.name

@@ -1,0 +1,287 @@
+"""What a Core ML model holds, as plain data. ``weight.bin`` is never opened: sizes follow from types."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from mmap import ACCESS_READ, mmap
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from costcore.errors import CostError
+from costcore.files import is_folder, open_file
+from costcore.graphs import DEEPEST, GraphValue
+
+from .wire import MOST_VALUES, File, Message
+
+MOST_AXES = 64
+LARGEST = 2**40
+"""No axis is larger."""
+
+DTYPES: Mapping[int, str] = {
+    1: "bool",
+    2: "string",
+    10: "float16",
+    11: "float32",
+    12: "float64",
+    13: "bfloat16",
+    21: "int8",
+    22: "int16",
+    23: "int32",
+    24: "int64",
+    25: "int4",
+    31: "uint8",
+    32: "uint16",
+    33: "uint32",
+    34: "uint64",
+    35: "uint4",
+    36: "uint2",
+    37: "uint1",
+    38: "uint6",
+    39: "uint3",
+    40: "float8_e4m3fn",
+    41: "float8_e5m2",
+}
+"""Names of the types of elements by their number in the specification."""
+
+PACKED = {"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "float16": "e"}
+"""How ``struct`` names types whose values are stored as bytes."""
+
+OTHERS = {
+    200: "a pipeline of models: count its parts",
+    **dict.fromkeys((201, 202), "a pipeline of models: count its parts"),
+    **dict.fromkeys((302, 402), "an ensemble of trees"),
+    555: "a custom model, whose work is not in the file",
+    3000: "an encrypted model",
+}
+"""What models are that have no graph."""
+
+NETWORKS = (303, 403, 500)
+"""The fields of neural networks in the older format: regressors, classifiers, others."""
+
+
+class TypeInfo(NamedTuple):
+    """The type of a value: its sizes (None for an open one), type of elements, and whether it is a state.
+
+    ``shape`` is None if it is not a tensor.
+    """
+
+    shape: tuple[int | None, ...] | None
+    dtype: str
+    is_state: bool = False
+
+
+class Operation(NamedTuple):
+    """An operation of a program.
+
+    Attributes:
+        type: its name in MIL, ``conv``.
+        name: its own name.
+        inputs: its operands by name, in lists: names of values, or constants.
+        outputs: names and types of its results; None for a type that the file does not state.
+        blocks: blocks that it runs.
+    """
+
+    type: str
+    name: str
+    inputs: Mapping[str, Sequence[str | GraphValue]]
+    outputs: Sequence[tuple[str, TypeInfo | None]]
+    blocks: Sequence[Block] = ()
+
+
+class Block(NamedTuple):
+    """Operations in the order in which they run, what they are given, and the names of what they return."""
+
+    inputs: Sequence[tuple[str, TypeInfo]]
+    outputs: Sequence[str]
+    operations: Sequence[Operation]
+
+
+class Feature(NamedTuple):
+    """What the model says of an input: its usual shape, and for each axis whether its size is open."""
+
+    shape: tuple[int, ...]
+    is_open: tuple[bool, ...]
+    is_image: bool = False
+
+
+class Model(NamedTuple):
+    """A model: its functions, features of its inputs by name, the function that runs, and its version.
+
+    ``network`` is a neural network of the older format, whose functions the reader of layers makes.
+    """
+
+    functions: Mapping[str, Block]
+    features: Mapping[str, Feature]
+    default: str
+    version: int
+    network: Message | None = None
+    outputs: Sequence[str] = ()
+
+
+@contextmanager
+def opened_model(path: str) -> Iterator[Model]:
+    """Yield what a file or package holds, while it is open.
+
+    Raises:
+        CostError: if it has another format, or is damaged.
+        OSError: if it cannot be read.
+    """
+    with open_file(_specification(path)) as file, damaged(path):
+        content: Any = mmap(file.fileno(), 0, access=ACCESS_READ) if file.seekable() else file.read()
+        root = Message(File(content), 0, len(content))
+        yield _model(root)
+
+
+@contextmanager
+def damaged(path: str) -> Iterator[None]:
+    """Turn what reading damaged files raises into one error."""
+    try:
+        yield
+    except (ValueError, struct.error, OverflowError) as error:
+        raise CostError(f"{path}: the file is damaged: {' '.join(str(error).split())[:200]}") from error
+
+
+def _specification(path: str) -> Path:
+    """Return the file with the graph: of a package, the one that its manifest names."""
+    folder = Path(path)
+    if not is_folder(folder):
+        return folder
+    with open_file(folder / "Manifest.json") as file:
+        text = file.read(1 << 20)
+    try:
+        manifest = json.loads(text)
+        item = manifest["itemInfoEntries"][manifest["rootModelIdentifier"]]
+        place = PurePosixPath(item["path"])
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise CostError(f"{path}: Manifest.json does not name a model") from error
+    if place.is_absolute() or ".." in place.parts:
+        raise CostError(f"{path}: Manifest.json names a file outside the package")
+    return folder / "Data" / place
+
+
+def _model(root: Message) -> Model:
+    version, description = root.integer(1), root.one(2)
+    for number, what in OTHERS.items():
+        if root.has(number):
+            raise ValueError(f"it is {what}")
+    functions = {part.text(1): part for part in description.all(20)}
+    default = description.text(11) if functions else "main"
+    inputs = [*description.all(1), *(each for part in functions.values() for each in (*part.all(2), *part.all(6)))]
+    features = {each.text(1): feature for each in inputs if (feature := _feature(each.one(3))) is not None}
+    outputs = [each.text(1) for each in description.all(10)]
+    for number in NETWORKS:
+        if root.has(number):
+            return Model({}, features, "main", version, root.one(number), outputs)
+    if not root.has(502):
+        raise ValueError("it has neither a program nor a neural network")
+    program = {name: _function(function) for name, function in root.one(502).named(2).items()}
+    return Model(program, features, default or "main", version)
+
+
+def _feature(kind: Message) -> Feature | None:
+    """Return the usual shape of an input, and which sizes are open; None for other features than tensors."""
+    if kind.has(4):
+        image = kind.one(4)
+        channels = 1 if image.integer(3) in (10, 40) else 3
+        free = image.has(21) or image.has(31)
+        sizes = (1, channels, _size(image.integer(2)), _size(image.integer(1)))
+        return Feature(sizes, (False, False, free, free), True)
+    array = kind.one(5) if kind.has(5) else kind.one(8).one(1)
+    shape = tuple(map(_size, array.integers(1)))
+    if array.has(31):
+        ranges = [(each.integer(1), each.integer(2)) for each in array.one(31).all(1)]
+        is_open = tuple(lower != upper for lower, upper in ranges)
+    elif array.has(21):
+        shapes = [each.integers(1) for each in array.one(21).all(1)]
+        is_open = tuple(len(set(sizes)) > 1 for sizes in zip(*shapes, strict=False))
+    else:
+        is_open = (False,) * len(shape)
+    return Feature(shape, is_open) if shape and len(is_open) == len(shape) else None
+
+
+def _size(value: int) -> int:
+    if not 0 <= value <= LARGEST:
+        raise ValueError(f"{value} is not a size")
+    return value
+
+
+def _function(function: Message) -> Block:
+    """Return the block of a function for the newest opset; it has the inputs of the function."""
+    blocks = function.named(3)
+    name = function.text(2)
+    block = blocks.get(name) or next(iter(blocks.values()), None)
+    if block is None:
+        raise ValueError("a function has no block")
+    return _block(block, _named_types(function, 1))
+
+
+def _named_types(owner: Message, number: int) -> list[tuple[str, TypeInfo]]:
+    return [(each.text(1), _type(each.one(2))) for each in owner.all(number)]
+
+
+def _block(block: Message, inputs: Sequence[tuple[str, TypeInfo]] | None = None, depth: int = 0) -> Block:
+    if depth > DEEPEST:
+        raise ValueError(f"blocks are inside each other more than {DEEPEST} deep")
+    given = _named_types(block, 1) if inputs is None else inputs
+    return Block(given, block.texts(2), [_operation(each, depth) for each in block.all(3)])
+
+
+def _operation(operation: Message, depth: int) -> Operation:
+    """Return an operation; what constants state as attributes are operands, too."""
+    outputs = _named_types(operation, 3)
+    inputs: dict[str, list[str | GraphValue]] = {
+        name: [each.text(1) if each.has(1) else value_of(each.one(2)) for each in argument.all(1)]
+        for name, argument in operation.named(2).items()
+    }
+    name = ""
+    for key, value in operation.named(5).items():
+        if key == "name":
+            name = str((value_of(value).data or ("",))[0])
+        else:
+            inputs.setdefault(key, [value_of(value)])
+    blocks = [_block(each, None, depth + 1) for each in operation.all(4)]
+    return Operation(operation.text(1), name, inputs, outputs, blocks)
+
+
+def _type(kind: Message, is_state: bool = False, depth: int = 0) -> TypeInfo:
+    if kind.has(5) and depth == 0:
+        return _type(kind.one(5).one(1), True, 1)
+    if not kind.has(1):
+        return TypeInfo(None, "string")
+    tensor = kind.one(1)
+    dtype = DTYPES.get(tensor.integer(1))
+    if dtype is None:
+        raise ValueError(f"a value has the unknown type {tensor.integer(1)}")
+    axes = tensor.all(3)
+    if len(axes) > MOST_AXES:
+        raise ValueError(f"a value has {len(axes)} axes")
+    shape = tuple(_size(axis.one(1).integer(1)) if axis.has(1) else None for axis in axes)
+    return TypeInfo(shape, dtype, is_state)
+
+
+def value_of(value: Message) -> GraphValue:
+    """Return a constant; small ones with their elements."""
+    kind = _type(value.one(2))
+    shape = tuple(size or 0 for size in kind.shape or ())
+    found = GraphValue(shape, kind.dtype, is_stored=True)
+    if value.has(3) and found.size <= MOST_VALUES:
+        found.data = _elements(value.one(3).one(1), kind.dtype)
+    return found
+
+
+def _elements(tensor: Message, dtype: str) -> tuple[Any, ...] | None:
+    """Return the elements of a constant; None if they are stored in a way that nobody needs."""
+    if tensor.has(3):
+        return tuple(map(bool, tensor.one(3).integers(1)))
+    for number in (2, 5):
+        if tensor.has(number):
+            return tuple(tensor.one(number).integers(1))
+    for number, kind in ((1, "f"), (6, "d")):
+        if tensor.has(number):
+            return tuple(tensor.one(number).floats(1, kind))
+    if tensor.has(4):
+        return tuple(tensor.one(4).texts(1))
+    return tuple(tensor.one(7).floats(1, PACKED[dtype])) if tensor.has(7) and dtype in PACKED else None

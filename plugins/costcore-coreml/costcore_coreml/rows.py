@@ -1,0 +1,364 @@
+"""The mapping rules of MIL's operations, of every opset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from costcore.ir import Calculator, Cost, Layer, Operations, element_wise
+from costcore.translate import Arguments, Row, Source
+
+from .shapes import axes_of, number, paddings, sizes_of, values
+
+UNARY: Mapping[str, str] = {
+    **{
+        name: name
+        for name in (
+            *("abs", "acos", "asin", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp", "exp2", "floor", "log"),
+            *("logical_not", "relu", "relu6", "round", "rsqrt", "sigmoid", "sign", "silu", "sin", "sinh", "softplus"),
+            *("softsign", "sqrt", "square", "tan", "tanh"),
+        )
+    },
+    "clamped_relu": "leaky_clip",
+    "inverse": "reciprocal",
+    "linear_activation": "scale_and_shift",
+    "scaled_tanh": "scaled_tanh",
+    "sigmoid_hard": "hard_sigmoid",
+    "softplus_parametric": "parametric_softplus",
+    "threshold": "threshold",
+    "thresholded_relu": "threshold",
+}
+"""Functions of one operand, and of numbers that are not operands."""
+
+BINARY: Mapping[str, str] = {
+    **{
+        name: name
+        for name in (
+            *("add", "equal", "floor_div", "greater", "greater_equal", "less", "less_equal", "logical_and"),
+            *("logical_or", "logical_xor", "maximum", "minimum", "mod", "mul", "not_equal", "pow", "sub"),
+        )
+    },
+    "real_div": "div",
+}
+"""Functions of two operands."""
+
+REDUCTIONS: Mapping[str, str] = {
+    "reduce_l1_norm": "reduce_l1",
+    "reduce_l2_norm": "reduce_l2",
+    **{
+        f"reduce_{name}": f"reduce_{name}"
+        for name in ("log_sum", "log_sum_exp", "max", "mean", "min", "prod", "sum", "sum_square")
+    },
+}
+
+FREE: Mapping[str, str] = {
+    "expand_dims": "reshape",
+    "flatten2d": "reshape",
+    "identity": "reshape",
+    "reshape": "reshape",
+    "reshape_like": "reshape",
+    "shape": "shape",
+    "squeeze": "reshape",
+}
+
+MOVES: Mapping[str, str] = {
+    "band_part": "tril",
+    "batch_to_space": "copy",
+    "crop": "slice",
+    "depth_to_space": "depth_to_space",
+    "pad": "pad",
+    "pixel_shuffle": "pixel_shuffle",
+    "pixel_unshuffle": "space_to_depth",
+    "reverse": "flip",
+    "slice_by_index": "slice",
+    "slice_by_size": "slice",
+    "sliding_windows": "im2col",
+    "space_to_batch": "copy",
+    "space_to_depth": "space_to_depth",
+    "split": "split",
+    "tile": "tile",
+    "transpose": "transpose",
+}
+"""Operations that copy elements of ``x``."""
+
+NOT_PRICED: Mapping[str, str] = {
+    "classify": "labels that are strings",
+    "list_gather": "lists have no size that the file states",
+    "list_length": "lists have no size that the file states",
+    "list_read": "lists have no size that the file states",
+    "list_scatter": "lists have no size that the file states",
+    "list_write": "lists have no size that the file states",
+    "make_list": "lists have no size that the file states",
+}
+"""Operations without a formula, and why. Their calls are named with their shapes, never counted as zero."""
+
+WALKED = frozenset(("cond", "const", "read_state", "while_loop"))
+"""Operations that are followed into their blocks, or are values."""
+
+OPERANDS: Mapping[str, Mapping[str, int]] = {
+    name: operands
+    for names, operands in (
+        ((*UNARY, *REDUCTIONS, *FREE, *MOVES), {"x": 0}),
+        (BINARY, {"x": 0, "y": 0}),
+        (("conv", "conv_transpose", "conv_quantized"), {"x": 3, "weight": 3}),
+        (("avg_pool", "max_pool", "l2_pool", "instance_norm"), {"x": 3}),
+        (("crop_resize", "resize", "resize_bilinear", "resize_nearest_neighbor"), {"x": 2}),
+        (("upsample_bilinear", "upsample_nearest_neighbor"), {"x": 2}),
+        (("linear",), {"x": 1, "weight": 2}),
+        (("matmul",), {"x": 1, "y": 1}),
+        (("scaled_dot_product_attention",), {"query": 2, "key": 2, "value": 2}),
+        (("lstm", "gru", "rnn"), {"x": 3, "weight_ih": 2, "weight_hh": 2}),
+        (("concat", "stack", "einsum"), {"values": 0}),
+        (("gather", "gather_along_axis", "gather_nd"), {"x": 0, "indices": 0}),
+        (("scatter", "scatter_along_axis", "scatter_nd"), {"data": 0, "indices": 0, "updates": 0}),
+        (("select",), {"cond": 0, "a": 0, "b": 0}),
+        (("slice_update",), {"x": 0, "update": 0}),
+        (("read_state",), {"input": 0}),
+        (("coreml_update_state",), {"state": 0, "value": 0}),
+        (("quantize", "dequantize"), {"input": 0, "scale": 0}),
+        (("batch_norm",), {"x": 2, "mean": 1, "variance": 1}),
+        (("prelu",), {"x": 0, "alpha": 0}),
+        (("resample",), {"x": 4, "coordinates": 0}),
+        (("affine",), {"x": 4, "transform_matrix": 0}),
+        (("non_maximum_suppression",), {"boxes": 0, "scores": 0}),
+        (("one_hot",), {"indices": 0}),
+        (("topk",), {"x": 1}),
+        (("reverse_sequence",), {"x": 0, "lengths": 0}),
+        (("fill_like",), {"ref_tensor": 0}),
+        (("write_state",), {"input": 0, "data": 0}),
+        (("argsort", "cast", "clip", "cumsum", "elu", "gelu", "l2_norm", "layer_norm", "leaky_relu"), {"x": 0}),
+        (("local_response_norm", "non_zero", "random_categorical", "softmax"), {"x": 0}),
+        (("reduce_argmax", "reduce_argmin"), {"x": 0}),
+    )
+    for name in names
+}
+"""The operands that an operation needs, with the fewest axes of each."""
+
+
+@element_wise
+def calc_elements(layer: Layer) -> Cost:
+    """Functions that no other framework has, of each element by the table."""
+    return Cost(PER_ELEMENT[layer.op] * layer["x"].size, layer.read, layer.written, layer.attrs)
+
+
+PER_ELEMENT: Mapping[str, Operations] = {
+    "leaky_clip": Operations(mul=1, cmp=2),  # min(beta, x > 0 ? x : alpha x)
+    "parametric_softplus": Operations(mul=2, add=1, special=2),  # alpha log(1 + exp(beta x))
+    "scale_and_shift": Operations(fma=1),  # alpha x + beta
+}
+
+CALCULATORS: Mapping[str, Calculator] = dict.fromkeys(PER_ELEMENT, calc_elements)
+
+
+def operand(name: str) -> Source:
+    """Return a source for an operand; None if it is absent."""
+    return lambda a: a.get(name)
+
+
+def setting(name: str, default: Any = None) -> Source:
+    """Return a source for the element of a constant operand."""
+    return lambda a: number(a, name, default)
+
+
+def parts(name: str) -> Source:
+    """Return a source for what is stored beside the compressed elements of an operand: scales, tables, masks."""
+    return lambda a: getattr(a.get(name), "parts", None)
+
+
+def _axis(name: str = "axis", default: int = -1, of: str = "x") -> Source:
+    return lambda a: int(number(a, name, default)) % max(a[of].ndim, 1)
+
+
+def _axes(name: str = "axes") -> Source:
+    return lambda a: axes_of(a, name, a["x"].ndim)
+
+
+X: Mapping[str, Source] = {"x": operand("x")}
+XY: Mapping[str, Source] = {"x*": lambda a: [a["x"], a["y"]]}
+XS: Mapping[str, Source] = {"x*": operand("values")}
+WB: Mapping[str, Source] = {"w": operand("weight"), "w*_scale": parts("weight"), "b": operand("bias")}
+
+
+def _kernel(a: Arguments) -> tuple[Any, ...]:
+    return a["weight"].shape[2:] if "weight" in a else values(a, "kernel_sizes") or ()
+
+
+def _spatial(name: str) -> Source:
+    return lambda a: sizes_of(a, name, len(_kernel(a)))
+
+
+def _padding(a: Arguments) -> Any:
+    """Return the padding, one number for each axis if both ends are equal."""
+    kernel = _kernel(a)
+    found = paddings(a, kernel, sizes_of(a, "dilations", len(kernel)))
+    return tuple(before for before, _ in found) if all(before == after for before, after in found) else found
+
+
+WINDOWS: Mapping[str, Source] = {
+    "kernel": _kernel,
+    "stride": _spatial("strides"),
+    "padding": _padding,
+    "dilation": _spatial("dilations"),
+}
+CONV: Mapping[str, Source] = {**WINDOWS, "groups": setting("groups", 1)}
+POOL: Mapping[str, Source] = {**WINDOWS, "ceil_mode": setting("ceil_mode", False)}
+
+
+def _side(name: str) -> Callable[[Arguments], Any]:
+    """Return a source for one side of a product, which may be given transposed."""
+
+    def read(a: Arguments) -> Any:
+        value = a[name]
+        turned = number(a, f"transpose_{name}", False) and value.ndim > 1
+        return value.permuted(*range(value.ndim - 2), value.ndim - 1, value.ndim - 2) if turned else value
+
+    return read
+
+
+def _is_linear(a: Arguments) -> bool:
+    """Return whether a product is a linear layer: data times a stored matrix."""
+    x, y = a["x"], a["y"]
+    return bool(y.is_stored and not x.is_stored and y.ndim == 2 and not number(a, "transpose_x", False))
+
+
+def _matrix(a: Arguments) -> Any:
+    """Return the matrix of a linear layer as ``[F_out, F_in]``."""
+    return a["y"] if number(a, "transpose_y", False) else a["y"].permuted(1, 0)
+
+
+def _is_table(a: Arguments) -> bool:
+    """Return whether rows of a stored matrix are looked up."""
+    x = a["x"]
+    return bool(x.is_stored and x.is_parameter and x.ndim == 2 and number(a, "axis", 0) in (0, -2))
+
+
+def _recurrent(native: str, state: bool = False) -> Row:
+    """Return the row of a recurrent layer; ``[T, N, I]`` and weights ``[gates H, I]``, ``[gates H, H]``."""
+    inputs: dict[str, Source] = {
+        "x": operand("x"),
+        "h0": operand("initial_h"),
+        "c0": operand("initial_c") if state else lambda a: None,
+        "w0": operand("weight_ih"),
+        "w1": operand("weight_hh"),
+        "b0": operand("bias"),
+        "w2": operand("weight_ih_back"),
+        "w3": operand("weight_hh_back"),
+        "b1": operand("bias_back"),
+    }
+    return Row(
+        f"coreml::{native}",
+        native,
+        inputs,
+        {
+            "hidden": lambda a: a["weight_hh"].shape[1],
+            "layers": lambda a: 1,
+            "bidirectional": lambda a: number(a, "direction") == "bidirectional",
+            **({"reset_after": setting("reset_after", False)} if native == "gru" else {}),
+        },
+    )
+
+
+def row(native: str, op: str, inputs: Mapping[str, Source] = X, **attrs: Source) -> Row:
+    """Return the row of an operation."""
+    return Row(f"coreml::{native}", op, inputs, attrs)
+
+
+DATA = {"x": operand("data"), "indices": operand("indices"), "updates": operand("updates")}
+MODE: Source = lambda a: {"update": "none", "sub": "add"}.get(found := number(a, "mode", "add"), found)  # noqa: E731
+LINEAR: Source = lambda a: "linear"  # noqa: E731
+NEAREST: Source = lambda a: "nearest"  # noqa: E731
+
+ROWS: tuple[Row, ...] = (
+    Row("coreml::conv", "conv", {**X, **WB}, CONV),
+    Row("coreml::conv_quantized", "conv", {**X, **WB}, CONV),
+    Row("coreml::conv_transpose", "conv_transpose", {**X, **WB}, CONV),
+    Row("coreml::linear", "linear", {**X, **WB}),
+    Row("coreml::matmul", "linear", {**X, "w": _matrix, "w*_scale": parts("y")}, when=_is_linear),
+    Row("coreml::matmul", "matmul", {"x0": _side("x"), "x1": _side("y")}),
+    row("einsum", "einsum", XS, equation=setting("equation")),
+    row(
+        "scaled_dot_product_attention",
+        "attention",
+        {"q": operand("query"), "k": operand("key"), "v": operand("value"), "mask": operand("attn_mask")},
+        causal=lambda a: False,
+    ),
+    *(
+        Row(f"coreml::{native}", op, X, {**POOL, **({"p": lambda a: 2} if op == "lp_pool" else {})})
+        for native, op in (("avg_pool", "avg_pool"), ("max_pool", "max_pool"), ("l2_pool", "lp_pool"))
+    ),
+    _recurrent("lstm", state=True),
+    _recurrent("gru"),
+    _recurrent("rnn"),
+    *(row(native, op) for native, op in {**UNARY, **FREE, **MOVES}.items()),
+    *(row(native, op, XY) for native, op in BINARY.items()),
+    *(row(native, op, axis=_axes(), keepdims=setting("keep_dims", False)) for native, op in REDUCTIONS.items()),
+    row("reduce_argmax", "argmax", axis=_axis()),
+    row("reduce_argmin", "argmin", axis=_axis()),
+    row("clip", "clip", lower=setting("alpha"), upper=setting("beta")),
+    row("elu", "elu", alpha=setting("alpha", 1.0)),
+    row("leaky_relu", "leaky_relu", slope=setting("alpha", 0.01)),
+    row("gelu", "gelu", approximate=lambda a: "none" if number(a, "mode", "EXACT") == "EXACT" else "tanh"),
+    row("prelu", "prelu", {**X, "w": operand("alpha")}),
+    row("softmax", "softmax", axis=_axis()),
+    row("cast", "cast", dtype=lambda a: a["outputs"][0].dtype),
+    row("select", "where", {"condition": operand("cond"), "x0": operand("a"), "x1": operand("b")}),
+    row(
+        "batch_norm",
+        "batch_norm",
+        {**X, "w": operand("gamma"), "b": operand("beta"), "mean": operand("mean"), "var": operand("variance")},
+        training=lambda a: False,
+    ),
+    row("instance_norm", "instance_norm", {**X, "w": operand("gamma"), "b": operand("beta")}),
+    row("layer_norm", "layer_norm", {**X, "w": operand("gamma"), "b": operand("beta")}, axis=_axes()),
+    row("l2_norm", "l2_normalize", axis=lambda a: tuple(range(max(a["x"].ndim - 3, 0), a["x"].ndim))),
+    row("local_response_norm", "local_response_norm", size=setting("size", 1)),
+    *(row(f"{kind}_bilinear", "resize", mode=LINEAR) for kind in ("resize", "upsample")),
+    *(row(f"{kind}_nearest_neighbor", "resize", mode=NEAREST) for kind in ("resize", "upsample")),
+    row("resize", "resize", mode=lambda a: "linear" if number(a, "interpolation_mode") == "LINEAR" else "nearest"),
+    row(
+        "crop_resize",
+        "crop_and_resize",
+        {**X, "rois": operand("boxes"), "indices": operand("box_indices")},
+        mode=LINEAR,
+    ),
+    row("resample", "grid_sample", {**X, "grid": operand("coordinates")}, mode=LINEAR),
+    row("affine", "grid_sample", {**X, "grid": operand("transform_matrix")}, mode=LINEAR),
+    row("concat", "concat", XS, axis=lambda a: int(number(a, "axis", 0)) % max(a["values"][0].ndim, 1)),
+    row("stack", "stack", XS, axis=lambda a: int(number(a, "axis", 0)) % (a["values"][0].ndim + 1)),
+    Row(
+        "coreml::gather",
+        "embedding",
+        {"x": operand("indices"), "w": operand("x"), "w*_scale": parts("x")},
+        when=_is_table,
+    ),
+    row("gather", "gather", {**X, "indices": operand("indices")}, axis=_axis(default=0)),
+    row("gather_along_axis", "gather_elements", {**X, "indices": operand("indices")}, axis=_axis(default=0)),
+    row("gather_nd", "gather_nd", {**X, "indices": operand("indices")}),
+    *(row(name, "scatter_elements", DATA, reduction=MODE) for name in ("scatter", "scatter_along_axis")),
+    row("scatter_nd", "scatter_nd", DATA, reduction=MODE),
+    row("slice_update", "slice_scatter", {**X, "updates": operand("update")}),
+    row("write_state", "copy", {"x": operand("data")}),
+    row("coreml_update_state", "copy", {"x": operand("value")}),
+    row("fill", "full", {}),
+    row("fill_like", "full", {}),
+    row("range_1d", "arange", {}),
+    *(row(f"random_{kind}", "random", {}) for kind in ("bernoulli", "normal", "uniform")),
+    row("random_categorical", "multinomial"),
+    row("one_hot", "one_hot", {"x": operand("indices")}),
+    row("topk", "topk", axis=_axis(), k=setting("k", 1)),
+    row("argsort", "argsort", axis=_axis()),
+    row("non_zero", "nonzero"),
+    row("cumsum", "cumsum", axis=_axis(default=0)),
+    row("reverse_sequence", "reverse_sequence", {**X, "lengths": operand("lengths")}),
+    row("non_maximum_suppression", "non_max_suppression", {"x0": operand("boxes"), "x1": operand("scores")}),
+    row(
+        "quantize",
+        "quantize",
+        {"x": operand("input"), "y_scale": operand("scale"), "y_zero_point": operand("zero_point")},
+    ),
+    row(
+        "dequantize",
+        "dequantize",
+        {"x": operand("input"), "x_scale": operand("scale"), "x_zero_point": operand("zero_point")},
+    ),
+)

@@ -1,0 +1,261 @@
+"""Walk the blocks of a model: loops and branches, compressed weights, states, everything else as calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from costcore.errors import CostError
+from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place
+from costcore.numbers.dims import Dim
+
+from .model import LARGEST, Block, Operation, TypeInfo
+from .rows import OPERANDS, WALKED
+from .shapes import Shape, data_of, shapes_of
+
+LEARNED_BY = frozenset(("add", "gather", "matmul", "mul", "real_div", "sub"))
+"""Operations whose constants of several real numbers are learned parameters, as those of layers are by their place."""
+
+REAL = frozenset(("bfloat16", "float16", "float32", "float64"))
+
+COMPRESSED = "constexpr_"
+"""How the names of operations begin that unpack weights as they are read."""
+
+AS_STORED = "weights are compressed: they are read as they are stored, and unpacking them is not counted"
+
+RANDOM = "random_"
+
+
+class Compressed(GraphValue):
+    """A weight that is stored compressed.
+
+    Attributes:
+        parts: what is stored beside its elements: scales, offsets, tables, non-zero elements.
+    """
+
+    __slots__ = ("parts",)
+    parts: list[GraphValue]
+
+
+class Walker:
+    """Records the blocks of one function.
+
+    Args:
+        recording: receives the calls.
+    """
+
+    def __init__(self, recording: GraphRecording) -> None:
+        self._recording = recording
+
+    def run(self, block: Block, inputs: Mapping[str, GraphValue]) -> None:
+        """Record the block of a function with its inputs."""
+        values = dict(inputs)
+        outputs = self._block(block, values, Place())
+        self._recording.finish(inputs.values(), outputs)
+
+    def _block(self, block: Block, values: dict[str, GraphValue], place: Place) -> list[GraphValue]:
+        """Record a block, whose results it adds to the values that are known by name; return what it returns."""
+        for operation in block.operations:
+            arguments = {name: self._argument(operation, given, values) for name, given in operation.inputs.items()}
+            if operation.type == "const":
+                made = [value for value in arguments.values() if isinstance(value, GraphValue)][-1:]
+            elif operation.type.startswith(COMPRESSED):
+                made = self._unpacked(operation, arguments)
+            elif operation.type == "cond":
+                made = self._branch(operation, arguments, values, place)
+            elif operation.type == "while_loop":
+                made = self._loop(operation, arguments, values, place)
+            else:
+                made = self._record(operation, arguments, place)
+            if len(made) < len(operation.outputs):
+                raise CostError(f"{_text(operation)} has no result")
+            values |= {name: value for (name, _), value in zip(operation.outputs, made, strict=False)}
+        return [_known(name, values, "the block") for name in block.outputs]
+
+    def _argument(self, operation: Operation, given: Sequence[Any], values: Mapping[str, GraphValue]) -> Any:
+        """Return an operand, or the operands of a list."""
+        found = [each if isinstance(each, GraphValue) else _known(each, values, _text(operation)) for each in given]
+        return found if len(found) != 1 else found[0]
+
+    def _unpacked(self, operation: Operation, arguments: Mapping[str, Any]) -> list[GraphValue]:
+        """Return weights that are stored compressed: their elements are those of one operand, with others beside it.
+
+        Raises:
+            CostError: if an operand or a shape is missing.
+        """
+        given = {name: value for name, value in arguments.items() if isinstance(value, GraphValue)}
+        main = next((given[name] for name in MAIN if name in given), None)
+        shapes = [kind.shape for _, kind in operation.outputs if kind is not None and kind.shape is not None]
+        if main is None or len(shapes) != len(operation.outputs) or any(None in shape for shape in shapes):
+            raise CostError(f"{_text(operation)} has no operand or no shape")
+        beside = [given[name] for name in PARTS if name in given and given[name] is not main]
+        dtype = _bits(operation.type, main, given.get("lut"))
+        sizes = tuple(size or 0 for size in shapes[-1]) if shapes else ()
+        value = Compressed(sizes, dtype, operation.outputs[-1][0] if shapes else "", is_stored=True)
+        value.parts = [each for part in (*beside, main) for each in (part, *getattr(part, "parts", ()))]
+        value.parts.remove(main)
+        self._recording.note(AS_STORED)
+        mask = next((given[name] for name in MASKS if name in given), main)
+        return [mask, value] if len(shapes) > 1 else [value]
+
+    def _record(self, operation: Operation, arguments: dict[str, Any], place: Place) -> list[GraphValue]:
+        """Record an operation that computes; return its results."""
+        _check(operation, arguments)
+        if operation.type == "read_state":
+            return [arguments["input"]]
+        is_write = operation.type == "write_state"
+        outputs = [arguments["input"]] if is_write else _results(operation, arguments)
+        if operation.type in LEARNED_BY:
+            for name, value in arguments.items():
+                if name in ("x", "y") and isinstance(value, GraphValue):
+                    is_real = value.dtype in REAL or isinstance(value, Compressed)
+                    value.is_parameter |= value.is_stored and is_real and value.size != 1
+        if operation.type.startswith(RANDOM) and "x" not in arguments:
+            arguments = {}  # numbers that are made in each run, of constants
+        name = operation.name or (operation.outputs[0][0] if operation.outputs else "")
+        node = GraphNode(
+            f"coreml::{operation.type}",
+            operation.type,
+            {**arguments, "outputs": dict(enumerate(outputs))},
+            outputs,
+            name,
+            module_of(name),
+        )
+        self._recording.record(node, place, _text(operation))
+        return outputs
+
+    def _branch(
+        self, operation: Operation, arguments: Mapping[str, Any], values: Mapping[str, GraphValue], place: Place
+    ) -> list[GraphValue]:
+        """Record the larger of two blocks."""
+        if len(operation.blocks) != 2:
+            raise CostError(f"{_text(operation)} has {len(operation.blocks)} blocks (expected 2)")
+        sides = dict(zip(("true", "false"), operation.blocks, strict=True))
+        sizes = {name: len(block.operations) for name, block in sides.items()}
+        chosen, inside = self._recording.branch(sizes, "cond", place)
+        return self._returned(operation, self._block(sides[chosen], dict(values), inside))
+
+    def _loop(
+        self, operation: Operation, arguments: Mapping[str, Any], values: Mapping[str, GraphValue], place: Place
+    ) -> list[GraphValue]:
+        """Record the condition and the body of a loop, as often as they run."""
+        found = arguments.get("loop_vars", [])
+        given = found if isinstance(found, list) else [found]
+        if len(operation.blocks) != 2:
+            raise CostError(f"{_text(operation)} has {len(operation.blocks)} blocks (expected 2)")
+        condition, body = operation.blocks
+        trips, region = self._recording.loop(None, "while_loop", place)
+        self._inside(condition, given, values, place.inside(region, trips + 1))
+        return self._returned(operation, self._inside(body, given, values, place.inside(region, trips)))
+
+    def _inside(
+        self, block: Block, given: Sequence[GraphValue], values: Mapping[str, GraphValue], place: Place
+    ) -> list[GraphValue]:
+        """Record a block with the values that it is given."""
+        made = [_value(name, kind, None) for name, kind in block.inputs]
+        self._recording.join(given, made, "while_loop: start")
+        return self._block(block, {**values, **{value.name: value for value in made}}, place)
+
+    def _returned(self, operation: Operation, inner: Sequence[GraphValue]) -> list[GraphValue]:
+        """Return the results of an operation that runs blocks."""
+        shapes = [value.shape for value in inner] + [None] * len(operation.outputs)
+        made = [_value(name, kind, shape) for (name, kind), shape in zip(operation.outputs, shapes, strict=False)]
+        self._recording.join(inner, made, f"{operation.type}: end")
+        return made
+
+
+MASKS = ("data_mask", "indices_mask")
+"""Which elements are not zero, of operations that unpack the elements themselves and return both."""
+
+MAIN = ("indices_nonzero_data", "quantized_data", "data", "indices", "mask", "nonzero_data", "source_val")
+"""The operands of operations that unpack weights that have one number or bit for each element of the result."""
+
+PARTS = ("scale", "zero_point", "offset", "lut", "nonzero_data")
+"""What such operations read beside."""
+
+
+def _bits(kind: str, main: GraphValue, lut: Any) -> str:
+    """Return the type of the stored elements; older files store bits of indices and masks as bytes."""
+    if main.dtype != "uint8" or kind not in ("constexpr_lut_to_dense", "constexpr_sparse_to_dense"):
+        return main.dtype
+    if kind == "constexpr_sparse_to_dense":
+        return "uint1"
+    bits = (lut.shape[-2] if lut.ndim > 2 else lut.size).bit_length() - 1 if isinstance(lut, GraphValue) else 8
+    return f"uint{bits}" if bits in (1, 2, 3, 4, 6) else "uint8"
+
+
+def _results(operation: Operation, arguments: Mapping[str, Any]) -> list[GraphValue]:
+    """Return the results of an operation, with the shapes of the file or those that follow from the operands.
+
+    Raises:
+        CostError: if neither is known.
+    """
+    kinds = [kind for _, kind in operation.outputs]
+    shapes: Sequence[Shape | None] = [None] * len(kinds)
+    if any(kind is None or (kind.shape is not None and None in kind.shape) for kind in kinds):
+        try:
+            shapes = shapes_of(operation.type, arguments, len(kinds))
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+            raise CostError(f"{_text(operation)}: its shape does not follow from its operands") from error
+    first = next((value for value in arguments.values() if isinstance(value, GraphValue) and not value.is_stored), None)
+    default = first.dtype if first is not None else "float32"
+    made = [_value(name, kind, shape, default) for (name, kind), shape in zip(operation.outputs, shapes, strict=False)]
+    if made and made[0].ndim <= 1:
+        try:
+            made[0].data = data_of(operation.type, arguments)
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError):
+            made[0].data = None  # the file is damaged, or the numbers are not sizes
+    return made
+
+
+def _value(name: str, kind: TypeInfo | None, found: Shape | None, dtype: str = "float32") -> GraphValue:
+    """Return a value of a type, in which the found shape replaces open sizes.
+
+    Raises:
+        CostError: if a size is not known.
+    """
+    shape: Sequence[Dim | None] | None = found if kind is None else kind.shape or ()
+    if kind is not None and kind.shape is not None and found is not None and len(found) == len(kind.shape):
+        shape = [size if stated is None else stated for stated, size in zip(kind.shape, found, strict=True)]
+    if shape is None or None in shape:
+        raise CostError(f"the shape of {name!r} is open. Convert the model with fixed sizes, or give its inputs shapes")
+    sizes = tuple(size for size in shape if size is not None)
+    if any(
+        isinstance(size, (bool, float, str)) or (isinstance(size, int) and not 0 <= size <= LARGEST) for size in sizes
+    ):
+        raise CostError(f"{name!r} has the shape {tuple(sizes)}")
+    return GraphValue(sizes, dtype if kind is None else kind.dtype, name)
+
+
+def _known(name: str, values: Mapping[str, GraphValue], reader: str) -> GraphValue:
+    if name not in values:
+        raise CostError(f"{reader} reads {name!r}, which nothing before it makes")
+    return values[name]
+
+
+def _check(operation: Operation, arguments: Mapping[str, Any]) -> None:
+    """Check that an operation has the operands that its row reads.
+
+    Raises:
+        CostError: if it does not; the file is damaged.
+    """
+    for name, least in OPERANDS.get(operation.type, {}).items():
+        value = arguments.get(name)
+        if name == "values" and isinstance(value, GraphValue):
+            arguments[name] = value = [value]  # type: ignore[index]  # a dict of our own
+        is_list = isinstance(value, list)
+        if value is None or (is_list and (name != "values" or not value)):
+            raise CostError(f"{_text(operation)} has no operand {name}")
+        if not is_list and value.ndim < least:
+            raise CostError(f"{_text(operation)}: {name} has {value.ndim} axes (expected at least {least})")
+    if not operation.outputs and operation.type not in (*WALKED, "write_state"):
+        raise CostError(f"{_text(operation)} has no result")
+
+
+def _text(operation: Operation) -> str:
+    return f"operation {operation.name or operation.type!r} ({operation.type})"
+
+
+def module_of(name: str) -> str:
+    """Return the path of the module around an operation of a converted TensorFlow graph, ``a.b`` of ``a/b/MatMul``."""
+    return ".".join(part.replace(".", "_") for part in name.strip("/").split("/")[:-1] if part)

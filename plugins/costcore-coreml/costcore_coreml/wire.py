@@ -1,0 +1,143 @@
+"""Read protobuf messages field by field: what nobody asks for, weights above all, is skipped."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+MOST_FIELDS = 3_000_000
+"""The most fields that are read of a file; an operation has about twenty."""
+
+MOST_VALUES = 1024
+"""The most numbers of a list that are read: shapes, axes and paddings have a few."""
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+
+
+class File:
+    """The bytes of a file, and how many more fields of it may be read."""
+
+    __slots__ = ("content", "left")
+
+    def __init__(self, content: Any) -> None:
+        self.content = content
+        self.left = MOST_FIELDS
+
+    def varint(self, position: int, end: int) -> tuple[int, int]:
+        """Return the number at a position, and the position after it.
+
+        Raises:
+            ValueError: if it is too long, or the file ends in it.
+        """
+        value = shift = 0
+        while position < end and shift < 64:
+            byte = self.content[position]
+            position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value & 0xFFFF_FFFF_FFFF_FFFF, position
+            shift += 7
+        raise ValueError(f"no number ends at byte {position}")
+
+
+class Message:
+    """A message of a file: its fields by number. Nested messages are read when they are asked for.
+
+    Raises:
+        ValueError: if the bytes are not a message, or the file has more fields than are read.
+    """
+
+    __slots__ = ("_fields", "_file")
+
+    def __init__(self, file: File, start: int, end: int) -> None:
+        self._file = file
+        self._fields: dict[int, list[int | tuple[int, int]]] = {}
+        while start < end:
+            tag, position = file.varint(start, end)
+            kind, value = tag & 7, 0
+            if kind == VARINT:
+                value, start = file.varint(position, end)
+            elif kind == BYTES:
+                length, position = file.varint(position, end)
+                start = position + length
+            elif kind in (FIXED64, FIXED32):
+                start = position + (8 if kind == FIXED64 else 4)
+            else:
+                raise ValueError(f"no field starts at byte {position}")
+            file.left -= 1
+            if start > end or file.left < 0 or not tag >> 3:
+                raise ValueError(f"it ends in the field at byte {position}, or has more fields than are read")
+            self._fields.setdefault(tag >> 3, []).append(value if kind == VARINT else (position, start))
+
+    def has(self, number: int) -> bool:
+        """Return whether the field is there."""
+        return number in self._fields
+
+    def numbers(self) -> Sequence[int]:
+        """Return the numbers of its fields."""
+        return [*self._fields]
+
+    def all(self, number: int) -> list[Message]:
+        """Return the messages of a field."""
+        return [Message(self._file, *_span(value)) for value in self._fields.get(number, ())]
+
+    def one(self, number: int) -> Message:
+        """Return the message of a field; an empty one without the field."""
+        values = self._fields.get(number)
+        return Message(self._file, *(_span(values[-1]) if values else (0, 0)))
+
+    def named(self, number: int) -> dict[str, Message]:
+        """Return the entries of a map from names to messages."""
+        return {entry.text(1): entry.one(2) for entry in self.all(number)}
+
+    def raw(self, number: int) -> bytes:
+        """Return the bytes of a field."""
+        values = self._fields.get(number)
+        start, end = _span(values[-1]) if values else (0, 0)
+        return bytes(self._file.content[start:end])
+
+    def size(self, number: int) -> int:
+        """Return how many bytes the values of a field have, which are not read."""
+        return sum(end - start for start, end in map(_span, self._fields.get(number, ())))
+
+    def texts(self, number: int) -> list[str]:
+        """Return the texts of a field."""
+        spans = map(_span, self._fields.get(number, ()))
+        return [bytes(self._file.content[start:end]).decode("utf-8", "replace") for start, end in spans]
+
+    def text(self, number: int) -> str:
+        """Return the text of a field; an empty one without it."""
+        return (self.texts(number) or [""])[-1]
+
+    def integer(self, number: int, default: int = 0) -> int:
+        """Return the signed integer of a field."""
+        return (self.integers(number) or [default])[-1]
+
+    def integers(self, number: int) -> list[int]:
+        """Return the signed integers of a field, as many as are read."""
+        found: list[int] = []
+        for value in self._fields.get(number, ()):
+            if isinstance(value, int):
+                found.append(value)
+                continue
+            position, end = value
+            while position < end and len(found) <= MOST_VALUES:
+                number_, position = self._file.varint(position, end)
+                found.append(number_)
+        return [value - (1 << 64) if value >> 63 else value for value in found]
+
+    def floats(self, number: int, kind: str = "f") -> list[float]:
+        """Return the numbers of a field, as many as are read, of the type that ``struct`` names."""
+        size = struct.calcsize(kind)
+        found: list[float] = []
+        for start, end in map(_span, self._fields.get(number, ())):
+            count = min((end - start) // size, MOST_VALUES + 1)
+            found += struct.unpack(f"<{count}{kind}", self._file.content[start : start + count * size])
+        return found
+
+
+def _span(value: int | tuple[int, int]) -> tuple[int, int]:
+    if isinstance(value, int):
+        raise ValueError("a field has another type than the format says")
+    return value

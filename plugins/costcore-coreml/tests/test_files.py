@@ -1,0 +1,294 @@
+"""Models that coremltools wrote, worked out by hand; the rows of all operations; files that are no models."""
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from program import Op, V, model, number, part, program, saved
+
+from costcore import CostError, estimate
+from costcore.cli.main import main
+from costcore_coreml.rows import NOT_PRICED, ROWS, WALKED
+
+DATA = Path(__file__).parent / "data"
+CNN = DATA / "cnn.mlpackage"
+FILES = sorted(DATA.glob("*.mlmodel"))
+
+CONV, PRODUCTS, LINEAR = 8 * 8 * 8 * 27, 8 * 27 + 8, 128 * 10
+"""The convolution: 8 x 8 places of 8 outputs of 27 products; its parameters; the products of the linear layer."""
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_models_are_counted(file):
+    report = estimate(file)
+    assert report.status == ("assumed" if file.stem in ("cond", "loop") else "complete")
+    assert report.calls and not report.ignored_layers
+
+
+@pytest.mark.parametrize("file", [CNN, DATA / "cnn_layers.mlmodel"], ids=["program", "layers"])
+def test_a_network_has_the_same_macs_and_parameters_in_both_formats(file):
+    report = estimate(file)
+    found = report.total_report
+    assert (found["macs"], found["n_params"]) == (CONV + LINEAR, PRODUCTS + LINEAR + 10)
+    shapes = {each["op"]: each["output_shapes"] for each in report.layer_report.values()}
+    assert (shapes["conv"], shapes["max_pool"], shapes["softmax"]) == ([(1, 8, 8, 8)], [(1, 8, 4, 4)], [(1, 10)])
+
+
+def test_lstm():
+    """5 steps of 2 samples: four gates of 16 units multiply 8 inputs and 16 states; the two biases are summed."""
+    (found,) = estimate(DATA / "lstm.mlmodel").layer_report.values()
+    assert (found["op"], found["macs"]) == ("lstm", 10 * 4 * 16 * (8 + 16))
+    assert found["n_params"] == 4 * 16 * (8 + 16) + 64
+
+
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [
+        ("linear8", 8192 + 2 * 128 + 128),  # int8, with scales of two bytes and zero points of one
+        ("palette4", 8192 // 2 + 2 * 16),  # indices of four bits, a table of 16 numbers of two bytes
+        ("sparse", 8192 // 8 + 2 * 2048),  # a bit for each element, two bytes for those that are not zero
+        ("block4", 8192 // 2 + 2 * 128 * 2),  # four bits, a scale for each block of 32
+        ("grouped4", 8192 // 2 + 2 * 16 * 8),  # a table for each group of 16 rows
+        ("sparse8", 8192 // 8 + 2043 + 2 * 128),
+        ("sparse4", 8192 // 8 + 2043 // 2 + 1 + 2 * 16),
+    ],
+)
+def test_compressed_weights_are_read_as_they_are_stored(name, weights):
+    """The first layer: 2 x 64 inputs and 128 biases of two bytes each besides."""
+    report = estimate(DATA / f"{name}.mlmodel")
+    first = report.layer_report["linear-1"]
+    assert (first["macs"], first["n_params"]) == (2 * 64 * 128, 64 * 128 + 128)
+    assert first["mread"] == 2 * 2 * 64 + weights + 2 * 128
+    assert "unpacking them is not counted" in report.notes[0]
+
+
+def test_a_state_is_read_and_written():
+    """4 x 8 numbers of two bytes: a row is written into a copy, that is written back, and summed up."""
+    report = estimate(DATA / "state.mlmodel")
+    found = {name: (each["mread"], each["mwrite"]) for name, each in report.layer_report.items()}
+    assert found["write_state-1"] == (64, 64)
+    assert found["reduce_sum-1"] == (64, 16)
+    assert report.arena(16).peak >= 64
+
+
+def test_open_sizes_are_symbols_and_can_be_given():
+    path = DATA / "range.mlmodel"
+    report = estimate(path)
+    assert str(report.total_report["macs"]) == f"{CONV + LINEAR}*x_1_0"
+    assert report.subs(x_1_0=4).total_report["macs"] == 4 * (CONV + LINEAR)
+    assert estimate(path, dims={"x_1_0": 4}) == estimate(path, (4, 3, 8, 8)) == estimate(path, {"x_1": (4, 3, 8, 8)})
+
+
+def test_enumerated_shapes_are_open_sizes():
+    """Stride 2 makes 8 x 6 places of 16 x 12: 8 outputs of 27 products, 4 of 8; their mean, and them twice, in rows."""
+    report = estimate(DATA / "enumerated.mlmodel", (1, 3, 16, 12))
+    assert report.total_report["macs"] == 48 * (8 * 27 + 4 * 8)
+    assert report.layer_report["transpose-1"]["output_shapes"] == [(1, 48, 8)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"inputs": (4, 3, 8)}, r"input 'x_1' has the shape \(\?, 3, 8, 8\) in the model"),
+        ({"inputs": (4, 3, 9, 8)}, r"has the shape \(\?, 3, 8, 8\) in the model"),
+        ({"inputs": {"z": (4,)}}, "z"),
+        ({"inputs": [(4, 3, 8, 8), (1,)]}, "2 inputs were given"),
+        ({"dims": {"z": 4}}, "x_1_0"),
+        ({"dims": {"x_1_0": -4}}, "must be 0 or more"),
+        ({"function": "other"}, "main"),
+    ],
+)
+def test_options_that_do_not_fit_are_errors(options, message):
+    with pytest.raises(CostError, match=rf"range\.mlmodel.*{message}"):
+        estimate(DATA / "range.mlmodel", **options)
+
+
+def test_a_branch_is_the_larger_one_and_a_loop_a_symbol_or_as_given():
+    """The larger branch has two functions of 8 elements. The loop: 8 exp and an add, and one more test than runs."""
+    assert estimate(DATA / "cond.mlmodel").total_report["flops"] == 16
+    assert str(estimate(DATA / "loop.mlmodel").total_report["flops"]) == "10*trips_1 + 1"
+    assert estimate(DATA / "loop.mlmodel", trips=3).total_report["flops"] == 31
+
+
+def test_every_operation_has_a_row_or_a_reason():
+    """Those that unpack weights are folded."""
+    names = set((DATA / "operations.txt").read_text(encoding="utf-8").split())
+    priced = {rule.native.removeprefix("coreml::") for rule in ROWS}
+    folded = {name for name in names if name.startswith("constexpr_")}
+    assert priced - names == {"coreml_update_state", "write_state"}  # how states are written in files
+    assert names - priced == folded | set(NOT_PRICED) | WALKED
+    assert not priced & set(NOT_PRICED)
+
+
+def test_the_operations_are_those_of_coremltools():
+    pytest.importorskip("coremltools", reason="compares the list with the registry of the installed coremltools")
+    from coremltools.converters.mil.mil.ops.registry import SSAOpRegistry
+
+    listed = set((DATA / "operations.txt").read_text(encoding="utf-8").split())
+    assert {name for name in SSAOpRegistry.core_ops if name[0] != "_"} == listed
+
+
+X = {"x": V((2, 3, 8, 8), "float16")}
+STORED = V((3,), stored=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "shape", "op", "flops"),
+    [
+        ("clamped_relu", {"x": "%x", "alpha": 0.1, "beta": 6.0}, (2, 3, 8, 8), "leaky_clip", 3 * 384),
+        ("linear_activation", {"x": "%x", "alpha": 2.0, "beta": 1.0}, (2, 3, 8, 8), "scale_and_shift", 384),
+        ("softplus_parametric", {"x": "%x"}, (2, 3, 8, 8), "parametric_softplus", 5 * 384),
+        ("reduce_sum", {"x": "%x", "axes": (2, 3), "keep_dims": False}, (2, 3), "reduce_sum", 6 * 63),
+        ("matmul", {"x": "%x", "y": V((5, 8), stored=True), "transpose_y": True}, (2, 3, 8, 5), "linear", 48 * 5 * 8),
+        (
+            "batch_norm",
+            {"x": "%x", "mean": STORED, "variance": STORED},
+            (2, 3, 8, 8),
+            "batch_norm",
+            384,
+        ),
+    ],
+)
+def test_operations(kind, inputs, shape, op, flops):
+    report = estimate(model(X, Op(kind, inputs, {"y": V(shape, "float16")})))
+    (found,) = report.layer_report.values()
+    assert (report.status, found["op"]) == ("complete", op)
+    assert found["flops"] == flops
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "shape"),
+    [
+        ("conv", {"weight": V((5, 3, 3, 3), stored=True), "pad_type": "same", "strides": (2, 2)}, (2, 5, 4, 4)),
+        ("conv", {"weight": V((5, 3, 3, 3), stored=True), "dilations": (2, 2)}, (2, 5, 4, 4)),
+        ("conv_transpose", {"weight": V((3, 2, 4, 4), stored=True), "strides": (2, 2), "groups": 1}, (2, 2, 18, 18)),
+        ("max_pool", {"kernel_sizes": (3, 3), "strides": (2, 2), "ceil_mode": True}, (2, 3, 4, 4)),
+        ("reshape", {"shape": (0, -1)}, (2, 192)),
+        ("transpose", {"perm": (0, 2, 3, 1)}, (2, 8, 8, 3)),
+        ("expand_dims", {"axes": (0, -1)}, (1, 2, 3, 8, 8, 1)),
+        ("slice_by_index", {"begin": (0, 1, 0, -4), "end": (2, 3, 0, 8), "stride": (1, 1, 2, 1),
+                            "end_mask": (False, False, True, False), "squeeze_mask": (False,) * 4}, (2, 2, 4, 4)),
+        ("slice_by_index", {"begin": (1, 0, 0, 0), "end": (0, 3, 8, 8), "squeeze_mask": (True, False, False, False)},
+         (3, 8, 8)),
+        ("pad", {"pad": (1, 2)}, (2, 3, 8, 11)),
+        ("tile", {"reps": (1, 2, 1, 1)}, (2, 6, 8, 8)),
+        ("flatten2d", {"axis": 2}, (6, 64)),
+        ("upsample_nearest_neighbor", {"scale_factor_height": 2, "scale_factor_width": 1.5}, (2, 3, 16, 12)),
+        ("resize_bilinear", {"target_size_height": 5, "target_size_width": 4}, (2, 3, 5, 4)),
+        ("gather", {"indices": (0, 2), "axis": 1}, (2, 2, 8, 8)),
+        ("reduce_argmax", {"axis": 1, "keep_dims": False}, (2, 8, 8)),
+        ("shape", {}, (4,)),
+    ],
+)  # fmt: skip
+def test_shapes_that_the_file_leaves_open_follow_from_the_operands(kind, settings, shape):
+    operation = Op(kind, {"x": "%x", **settings}, {"y": V((None,) * len(shape), "float16")})
+    (found,) = estimate(model(X, operation)).layer_report.values()
+    assert found["output_shapes"] == [shape]
+
+
+def test_a_shape_that_is_computed_is_followed():
+    """The first axis of x, twice, and 64: [2 * batch, 64] of [batch, 2, 8, 8]."""
+    one = V((1,), "int32")
+    path = model(
+        {"x": V((None, 2, 8, 8))},
+        Op("shape", {"x": "%x"}, {"sizes": V((4,), "int32")}),
+        Op("slice_by_index", {"x": "%sizes", "begin": (0,), "end": (1,)}, {"first": one}),
+        Op("mul", {"x": "%first", "y": 2}, {"twice": one}),
+        Op("const", {"val": (64,)}, {"rest": one}),
+        Op("concat", {"values": ["%twice", "%rest"], "axis": 0}, {"wanted": V((2,), "int32")}),
+        Op("reshape", {"x": "%x", "shape": "%wanted"}, {"y": V((None, None))}),
+    )
+    assert estimate(path, (5, 2, 8, 8)).layer_report["reshape-1"]["output_shapes"] == [(10, 64)]
+    assert [str(size) for size in estimate(path).layer_report["reshape-1"]["output_shapes"][0]] == ["2*x_0", "64"]
+
+
+def test_unpriced_operations_are_named():
+    with pytest.warns(match="no calculator for 'coreml::my_operation'"):
+        report = estimate(model(X, Op("my_operation", {"x": "%x"}, {"y": V((2, 3), "float16")})))
+    (ignored,) = report.ignored_layers.values()
+    assert (report.status, ignored["mread"], ignored["mwrite"]) == ("partial", 2 * 384, 2 * 6)
+
+
+def relu(reads="%x"):
+    return Op("relu", {"x": reads}, {"y": V((2, 3))})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "damaged"),
+        (b"\x00" * 8, "damaged"),
+        (b"\xff" * 40, "damaged"),
+        (number(1, 4), "neither a program nor a neural network"),
+        (number(1, 4) + part(202, b""), "a pipeline of models"),
+        (number(1, 4) + part(402, b""), "an ensemble of trees"),
+        (number(1, 4) + part(555, b""), "a custom model"),
+        (number(1, 4) + part(500, part(1, part(1, "l"), part(2, "x"), part(3, "y"), part(420, b""))), "of kind 420"),
+        (program(X, relu("%z")), "reads 'z', which nothing before it makes"),
+        (program(X, Op("relu", {}, {"y": V((2,))})), r"\(relu\) has no operand x"),
+        (program(X, Op("linear", {"x": "%x", "weight": V((3,), stored=True)}, {"y": V((2,))})), "weight has 1 axes"),
+        (program(X, Op("relu", {"x": "%x"}, {}), outputs=["x"]), "has no result"),
+        (program(X, Op("my", {"x": "%x"}, {"y": V((None, 3))})), "the shape of 'y' is open"),
+        (program(X, Op("reshape", {"x": "%x", "shape": (-7, 2)}, {"y": V((None, 2))})), "has the shape"),
+        (program(X, Op("cond", {"pred": "%x"}, {"y": V((2,))})), "has 0 blocks"),
+    ],
+)
+def test_what_is_no_model_is_an_error(content, message):
+    with pytest.raises(CostError, match=rf"\.mlmodel.*{message}"):
+        estimate(saved(content))
+
+
+@pytest.mark.parametrize(
+    ("manifest", "message"),
+    [
+        ("{", "does not name a model"),
+        ("[1]", "does not name a model"),
+        (json.dumps({"rootModelIdentifier": "a", "itemInfoEntries": {"a": {"path": "../x"}}}), "outside the package"),
+        (json.dumps({"rootModelIdentifier": "a", "itemInfoEntries": {"a": {"path": "/x"}}}), "outside the package"),
+        (json.dumps({"rootModelIdentifier": "a", "itemInfoEntries": {"a": {"path": "none"}}}), "none"),
+    ],
+)
+def test_packages_whose_manifest_names_no_model_are_errors(tmp_path, manifest, message):
+    package = tmp_path / "x.mlpackage"
+    package.mkdir()
+    (package / "Manifest.json").write_text(manifest, encoding="utf-8")
+    with pytest.raises(CostError, match=message):
+        estimate(package)
+
+
+@pytest.mark.filterwarnings("ignore:no calculator for:costcore.CostWarning")
+def test_damaged_files_end_with_a_sentence(tmp_path):
+    """Bytes are changed, removed and repeated."""
+    generator = random.Random(5)
+    contents = [path.read_bytes() for path in FILES]
+    path, accepted = tmp_path / "x.mlmodel", 0
+    for _ in range(400):
+        data = bytearray(generator.choice(contents))
+        for _ in range(generator.choice((1, 2, 5))):
+            at = generator.randrange(len(data))
+            how = generator.choice(("change", "drop", "repeat", "end"))
+            if how == "change":
+                data[at] = generator.randrange(256)
+            elif how == "drop":
+                del data[at]
+            elif how == "repeat":
+                data[at:at] = data[at : at + 8]
+            elif generator.random() < 0.1:
+                del data[at + 1 :]
+        path.write_bytes(data)
+        try:
+            report = estimate(path)
+            str(report), report.to_json()
+            accepted += 1
+        except CostError as error:
+            assert str(error)
+    assert accepted > 40
+
+
+def test_the_command_line_reads_packages(tmp_path, capsys):
+    shutil.copytree(CNN, tmp_path / "net.mlpackage")
+    assert main([f"{tmp_path / 'net.mlpackage'}/", "--summary", "--columns", "type,macs"]) == 0
+    assert "conv" in capsys.readouterr().out
+    assert main(["fit", str(DATA / "cnn_layers.mlmodel"), "l4"]) == 0
