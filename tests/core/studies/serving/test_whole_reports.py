@@ -340,3 +340,19 @@ def test_eight_operators_are_shown():
     lines = [line.split("|") for line in shown(phase).splitlines() if line.startswith("| ")]
     assert [line[1].strip() for line in lines[1:9]] == [f"op{n}" for n in range(10, 2, -1)]
     assert len(lines) == 10 and lines[9][5].strip() == "3 B"
+
+
+@pytest.mark.frontend("onnx")  # brings sympy
+def test_what_is_asked_for_by_default(served):
+    """Near 1024 tokens, all of which a window of 1025 has; one sequence, all scores, no memory but that of a device."""
+    serving = served(ToyDecoder(window=1025))
+    assert str(serving.formula("decode", "load_kv")) == "12*batch*context"
+    assert str(serving.formula("decode")) == str(serving.formula("decode", "macs", context=1024, last_only=False))
+    assert str(serving.formula("prefill")) != str(serving.formula("prefill", last_only=True))
+    assert serving.decode().point == Point(1, 1, 1023)
+    assert serving.prefill(3).point == Point(1, 3, 0)
+    assert serving.prefill(3).tallies == serving.prefill(3, last_only=False).tallies
+    both = serving.speculative(serving, drafts=2, acceptance=0.5)
+    assert (both.draft.point, both.verify.point) == (Point(1, 1, 1022), Point(1, 3, 1021))
+    assert serving.max_sequences(memory=10**6, context=7) == serving.max_sequences(memory=10**6, context=7, share=0.9)
+    assert (serving.cache, serving.block) == ("static", 16)

@@ -494,6 +494,13 @@ def test_values_that_are_part_of_a_key(tmp_path):
     assert key("net") == key("timm:resnet50") == ""
     assert key(target, options={"memory": True}) not in ("", key(target))
     assert key(target, options={"memory": object()}) == ""
+    rules = tmp_path / "ours.toml"
+    keys = [key(target, convention=name) for name in (None, "fvcore", "macs")]
+    for text in ("a = 1", "a = 2"):
+        rules.write_text(text)
+        keys += [key(target, convention=rules), key(target, convention=str(rules))]
+    assert keys[3] == keys[4] and keys[5] == keys[6]
+    assert len({*keys}) == 5 and "" not in keys
 
 
 def test_code_that_a_module_imports(tmp_path):
