@@ -18,18 +18,18 @@ _Shapes: TypeAlias = "tuple[tuple[Dim, ...], ...]"
 
 
 def _sides(equation: str, shapes: _Shapes) -> tuple[list[str], str]:
-    """Return the indices of each operand and of the result, with letters for the dimensions of an ellipsis."""
+    """Return the indices of each operand and of the result, with letters for the dimensions of an ellipsis.
+
+    The result may have more such letters than the operands; no dimension has them.
+    """
     inputs, arrow, output = equation.replace(" ", "").partition("->")
-    terms = inputs.split(",")
-    free = [letter for letter in string.ascii_letters if letter not in equation]
-    ranks = [max(len(shape) - len(term) + 3, 0) for term, shape in zip(terms, shapes, strict=False) if "..." in term]
-    dots = "".join(free[: max(ranks, default=0)])
+    dots = "".join(letter for letter in string.ascii_letters if letter not in equation)
     if not arrow:
         letters = inputs.replace(",", "").replace("...", "")
         output = dots + "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
     expanded = [
-        term.replace("...", dots[len(dots) - len(shape) + len(term) - 3 :] if "..." in term else "")
-        for term, shape in zip(terms, shapes, strict=False)
+        term.replace("...", dots[len(dots) - len(shape) + len(term) - 3 :])
+        for term, shape in zip(inputs.split(","), shapes, strict=False)
     ]
     return expanded, output.replace("...", dots)
 

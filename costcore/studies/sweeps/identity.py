@@ -57,12 +57,12 @@ class Identity:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
     def _settings(self, settings: Settings) -> Any:
-        convention = settings.convention
-        rules = self._sources.of_file(Path(convention)) if str(convention).endswith(".toml") and convention else ""
+        convention = str(settings.convention)
+        rules = self._sources.of_file(Path(convention)) if convention.endswith(".toml") else ""
         options = self._value({**settings.options, "mode": settings.mode})
         files = (name.partition("@")[2] or name for name in settings.columns)  # of a device or convention, with a dtype
         paths = [file[: file.rindex(".toml") + 5] for file in files if ".toml" in file]
-        return [str(convention), rules, list(settings.columns), *map(self._sources.of_file, map(Path, paths)), options]
+        return [convention, rules, list(settings.columns), *map(self._sources.of_file, map(Path, paths)), options]
 
     def _model(self, named: NamedModel) -> Any:
         if not isinstance(named.model, (str, PathLike)):
