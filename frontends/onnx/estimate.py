@@ -12,6 +12,7 @@ from onnx import __version__ as onnx_version
 from onnx.defs import onnx_opset_version
 
 from costcore.errors import CostError
+from costcore.graphs import Notes
 from costcore.registry.frontends import plugin_rows
 from costcore.trace.recorder import Recorder
 
@@ -27,11 +28,12 @@ from .shapes.cross_check import compare_with_onnx
 from .values.dimensions import Dimensions, declared_names
 from .values.value import Value
 from .walk.control_flow import CONTROL_FLOW
+from .walk.dataflow import stored_sizes
 from .walk.function_calls import call_function
 from .walk.functions import ModelFunctions
 from .walk.node_budget import NodeBudget
 from .walk.quantized_form import fold_quantization, keep_stored
-from .walk.recording import Notes, Recording
+from .walk.recording import Recording
 from .walk.schema_functions import SchemaFunctions
 from .walk.unmarked import folded_note, unmarked_note
 from .walk.walker import Handlers, WalkConfig, Walker
@@ -199,7 +201,7 @@ def _walk(
     )
     handlers = Handlers(call_function, CONTROL_FLOW, SchemaFunctions(table))
     walker = Walker(recording, handlers, config)
-    walker.run(walker.walk_graph(graph, scope, GraphContext(versions)))
+    walker.run(walker.walk_graph(graph, scope, GraphContext(opsets=versions)))
     dimensions.check()
     produced = [name for node in graph.node for name in node.output if name] if shapes else ()
     config.user_shapes.check_used([entry.name for entry in graph.input], recording.unranked.names, produced)
@@ -226,9 +228,10 @@ def _walk(
         )
     for text in filter(None, (unmarked_note(stored, recorder.calls, config.is_rewritten), folded_note(stored))):
         note(text)
-    recorder.dataflow = recording.dataflow.dataflow(bound, stored, walker.function_cache is not None)
-    recorder.modules.update(recording.modules.tree(stored, recording.stored_identity))
-    recorder.n_params_model = sum(tensor.size for tensor in stored if tensor.is_parameter)
+    if walker.function_cache is not None:
+        recording.dataflow.unknown.setdefault("equal calls of the model's functions are counted together")
+    sizes = [recording.dataflow.size(value, name) for name, value in bound.items()]
+    recording.complete(sizes, stored_sizes(stored), stored, recording.stored_identity)
     return scope.values, note
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from costcore.graphs import Place
 from costcore.numbers.dims import Dim
 
 from ..values.value import Value
@@ -13,25 +14,21 @@ from .node import Node
 
 
 @dataclass(frozen=True, slots=True)
-class GraphContext:
-    """What surrounds a graph that is walked.
+class GraphContext(Place):
+    """What surrounds a graph that is walked, besides the place where it runs.
 
     Attributes:
         opsets: version of each domain.
         module: path of the modules around the graph.
         prefix: prefix of the full names of its values, ``loop.body/``; fresh symbols are named after these.
-        times: how often the graph runs.
-        region: the loop body or branch that the graph is.
         call_attributes: attributes of the function call, inside a function.
         expanding: full names of the functions that are being expanded.
         source: the part of the file that holds the graph: equal for all calls of a function.
     """
 
-    opsets: Mapping[str, int]
+    opsets: Mapping[str, int] = field(default_factory=dict)
     module: str = ""
     prefix: str = ""
-    times: Dim = 1
-    region: str = ""
     call_attributes: Mapping[str, Any] = field(default_factory=dict)
     expanding: tuple[str, ...] = ()
     source: str = ""
@@ -56,7 +53,7 @@ class GraphContext:
             self,
             prefix=f"{self.prefix}{region}/",
             times=self.times * times,
-            region=f"{self.region}/{region}" if self.region else region,
+            region=self.inner_region(region),
             source=f"{self.source}/{region}",
         )
 

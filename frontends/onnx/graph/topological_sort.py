@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from costcore.errors import CostError
+from costcore.graphs import in_order
 
 from .messages import joined
 from .node import describe
@@ -89,32 +90,5 @@ def topological_sort(
     if is_sorted:
         return nodes
     note("the nodes of the graph are not in topological order; they were sorted")
-    return _sorted(nodes, [list(dict.fromkeys(earlier)) for earlier in before])
-
-
-def _sorted(nodes: Sequence[Any], before: Sequence[Sequence[int]]) -> Sequence[Any]:
-    after: list[list[int]] = [[] for _ in nodes]
-    waiting = [len(earlier) for earlier in before]
-    for i, earlier in enumerate(before):
-        for j in earlier:
-            after[j].append(i)
-    ready = [i for i, count in enumerate(waiting) if count == 0]
-    for i in ready:  # grows while it is walked
-        for j in after[i]:
-            waiting[j] -= 1
-            if waiting[j] == 0:
-                ready.append(j)
-    if len(ready) < len(nodes):
-        raise CostError(f"the graph has a cycle: {_cycle(nodes, before, waiting)}")
-    return [nodes[i] for i in ready]
-
-
-def _cycle(nodes: Sequence[Any], before: Sequence[Sequence[int]], waiting: Sequence[int]) -> str:
-    at = next(i for i, count in enumerate(waiting) if count)
-    path: dict[int, None] = {}
-    while at not in path:
-        path[at] = None
-        at = next(j for j in before[at] if waiting[j])
-    circle = [*path][[*path].index(at) :]
-    shown = [describe(nodes[i]) for i in reversed(circle)]
-    return " -> ".join([*shown[:10], "…"] if len(shown) > 10 else [*shown, shown[0]])
+    order = in_order([[*dict.fromkeys(earlier)] for earlier in before], lambda i: describe(nodes[i]))
+    return [nodes[i] for i in order]

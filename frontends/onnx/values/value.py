@@ -85,6 +85,11 @@ class StoredTensor:
         looks_like_one = self.dtype in FLOATS and self.size != 1 and not (self.is_buffer or self.is_number)
         return "param" in self.uses or (not self.uses and (looks_like_one or self.is_learned))
 
+    @property
+    def is_state(self) -> bool:
+        """True if it is held without being learned, as running statistics are."""
+        return self.is_buffer or "state" in self.uses
+
 
 @dataclass(slots=True, eq=False)
 class Value:

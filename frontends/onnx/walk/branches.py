@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from costcore.counting.pricing import Pricer
-from costcore.ir import Operations
-from costcore.numbers.dims import Dim
-from costcore.numbers.symbolic import magnitude
-from costcore.registry.calculators import MergedCalculators, calculators
-from costcore.trace.call import Call
-from costcore.trace.dataflow import Step
+from costcore.graphs import Section, dearest
 
 from ..graph.node import Node
 from ..graph.scope import GraphContext, Scope
@@ -31,21 +23,18 @@ def branch(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> O
             graphs[name], Scope(scope), context.of_subgraph(node, name)
         )
         return selected
-    recording, flow = walker.recording, walker.recording.dataflow
-    first = flow.new_id()
+    recording = walker.recording
+    first = recording.dataflow.new_id()
     outputs: dict[str, list[Value]] = {}
-    calls: dict[str, list[Call]] = {}
-    steps: dict[str, list[Step]] = {}
+    sections: dict[str, Section] = {}
     for name, graph in graphs.items():
         mark = recording.checkpoint()
         outputs[name] = yield walker.walk_graph(graph, Scope(scope), context.of_subgraph(node, name))
-        calls[name], steps[name], _ = recording.take(mark)
-    price = Pricer(MergedCalculators(recording.recorder.calculators, calculators()))
-    flops = {name: _flops(price, part) for name, part in calls.items()}
-    counted = "else" if magnitude(flops["else"]) > magnitude(flops["then"]) else "then"
+        sections[name] = recording.take(mark)
+    choice = dearest({name: section.calls for name, section in sections.items()}, recording.recorder)
+    counted, flops = choice.counted, choice.flops
     skipped = "then" if counted == "else" else "else"
-    uncounted = [call for call in calls[skipped] if price(call).cost is None]
-    kinds = ", ".join(dict.fromkeys(call.native for call in uncounted))
+    kinds = ", ".join(dict.fromkeys(call.native for call in choice.uncounted))
     unsupported = f" and unsupported operators, which are listed: {kinds}" if kinds else ""
     is_data = condition.role == "data"
     what = "data" if is_data else "symbolic dimensions"
@@ -56,21 +45,8 @@ def branch(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> O
         f"{recording.hints.remedy(condition)}",
         node.label,
     )
-    recording.add([*calls[counted], *uncounted])
-    choice = context.of_subgraph(node, counted).region.removesuffix(f".{counted}")
-    flow.start_of(first, choice, reads=[scope.find(name) for name in values_read(node.proto)])
-    flow.skipped(first, calls[skipped], steps[skipped], outputs[skipped], context.of_subgraph(node, skipped).region)
-    flow.steps += steps[counted]
-    found = [computed(value) for value in outputs[counted]]
-    flow.end_of(first, choice, outputs[counted], found)
-    return list(found)
-
-
-def _flops(price: Pricer, calls: Sequence[Call]) -> Dim:
-    """Return the FLOPs of the calls that have a formula."""
-    total: Dim = 0
-    for call in calls:
-        cost = price(call).cost
-        if cost is not None:
-            total += (cost.flops.flops() if isinstance(cost.flops, Operations) else cost.flops) * call.times
-    return total
+    reads = [scope.find(name) for name in values_read(node.proto)]
+    label = context.of_subgraph(node, counted).region.removesuffix(f".{counted}")
+    found: list[Value | None] = [computed(value) for value in outputs[counted]]
+    recording.choose(first, label, choice, sections, outputs, reads, found)
+    return found

@@ -36,7 +36,7 @@ def gradient(walker: Walker, node: Node, scope: Scope, context: GraphContext) ->
         if call.phase == "forward" and reached.intersection(call.inputs):
             reached.update(call.outputs)
             path.append(call)
-    key = walker.recording.nodes_key(node.proto, tuple(node.proto.output), context.prefix)
+    key = walker.recording.nodes_key(node.proto.name, tuple(node.proto.output), context.prefix)
     gradients = {walker.recording.identity(target): recorder.new_id()}
     for call in reversed(path):
         if call.outputs and call.outputs[0] in gradients:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from costcore.graphs import GraphWriter, Notes
 from costcore.ir import Layer, Role, Tensor
 from costcore.registry.calculators import calculators
-from costcore.trace.call import Assumption, Call, Uncounted, new_call
-from costcore.trace.dataflow import Step
-from costcore.trace.recorder import Checkpoint, Recorder
-from costcore.trace.run import GraphNodes, new_nodes
+from costcore.trace.call import Call, Uncounted
+from costcore.trace.recorder import Recorder
 from costcore.translate import Native, Row, Translation, Translator, settings
 from costcore.translate import role_of as canonical_role
 
@@ -29,41 +28,8 @@ ZERO_COST = frozenset(("Constant", "Shape", "Size", "Reshape", "Squeeze", "Unsqu
 """Operators that always cost nothing. Any operator costs nothing if its outputs are constants."""
 
 
-class Mark(NamedTuple):
-    """How much was recorded up to some point."""
-
-    recorder: Checkpoint
-    steps: int
-
-
-class Section(NamedTuple):
-    """What was recorded between two points: calls, what was noted of their values, and assumptions."""
-
-    calls: list[Call]
-    steps: list[Step]
-    assumptions: list[Assumption]
-
-
-class Notes:
-    """The notes of a report, each once.
-
-    Args:
-        notes: the list they are appended to.
-    """
-
-    def __init__(self, notes: list[str]) -> None:
-        self._notes = notes
-        self._added: set[str] = set()
-
-    def __call__(self, text: str) -> None:
-        """Append a note."""
-        if text not in self._added:
-            self._added.add(text)
-            self._notes.append(text)
-
-
-class Recording:
-    """Writes nodes into a run as calls.
+class Recording(GraphWriter[Value, StoredTensor]):
+    """Writes nodes into a run as calls: translated, with the sizes that the file leaves open as symbols.
 
     Args:
         recorder: receives the calls.
@@ -73,16 +39,15 @@ class Recording:
         hints: inputs whose values the user may give.
     """
 
+    modules: Modules
+
     def __init__(
         self, recorder: Recorder, rows: Mapping[str, Sequence[Row]], dims: Dimensions, note: Notes, hints: InputHints
     ) -> None:
-        self.recorder = recorder
         self.dims = dims
-        self.note = note
         self.hints = hints
-        self.modules = Modules()
         self.unranked = UnrankedValues(dims, self.identity)
-        self.dataflow = DataflowLog(recorder, dims, self.unranked)
+        super().__init__(recorder, DataflowLog(recorder, dims, self.unranked), Modules(), note)
         self._translator = Translator(rows, _operand, _role_of, arguments_of_any_version)
         self._zero_cost_translator = self._translator.by(_unread_operand)
 
@@ -92,7 +57,9 @@ class Recording:
         translation, uncounted = self.translate(node, context.prefix)
         translation = translation._replace(layer=self.recorder.intern(translation.layer))
         produced = tuple(node.proto.output)
-        call = self.write(node.proto, node.key, produced, translation, node.inputs, node.outputs, context, uncounted)
+        call = self.write_node(
+            node.proto, node.key, produced, translation, node.inputs, node.outputs, context, uncounted
+        )
         for what in node.assumed:
             self.assume(what, node.label)
         for what in node.noted:
@@ -133,7 +100,7 @@ class Recording:
         """Return True if an operator (full name) has a row, or a calculator of this run."""
         return operator in self.recorder.calculators or self._translator.has_row(operator)
 
-    def write(
+    def write_node(
         self,
         proto: Any,
         native: str,
@@ -149,50 +116,26 @@ class Recording:
         Args:
             proto: the node.
             native: full name of its operator.
-            produced: names of its outputs.
+            produced: names of its outputs, read once as that takes long.
             translation: its layer, and the values that this reads and produces.
             inputs: all inputs of the node.
             outputs: all outputs of the node.
             context: of the graph it is in.
             uncounted: why it cannot be counted, if so.
         """
-        layer = translation.layer
-        identities = tuple([self.identity(value) for value in translation.inputs])
         stored = [value.stored for value in inputs if value is not None and value.stored is not None]
-        call = new_call(
-            Call,
-            layer=layer,
-            type=proto.op_type,
-            native=native,
-            name=self.nodes_key(proto, produced, context.prefix),
+        return self.write(
+            proto.op_type,
+            native,
+            self.nodes_key(proto.name, produced, context.prefix),
+            translation,
+            context,
             module=self.modules.around(proto, context.module, stored),
-            times=context.times,
-            region=context.region,
-            inputs=identities,
-            outputs=tuple([self.identity(value) for value in translation.outputs]),
-            parameters=tuple([i for i, t in zip(identities, layer.inputs.values(), strict=True) if t.role == "param"]),
             where=describe(proto) if self.recorder.tracebacks or not translation.has_row else "",
             uncounted=uncounted,
+            inputs=inputs,
+            outputs=outputs,
         )
-        self.recorder.record(call)
-        self.dataflow.operands(call, inputs, outputs)
-        return call
-
-    def nodes_key(self, proto: Any, produced: tuple[str, ...], prefix: str) -> str:
-        """Return the name that a call of this node (``NodeProto``) has until the report is made.
-
-        Args:
-            proto: the node.
-            produced: the names of its outputs, read once as that takes long.
-            prefix: what the names begin with.
-        """
-        name = proto.name
-        names: tuple[str, ...] = (name,) if name else ()
-        if "" in produced:
-            produced = tuple(filter(None, produced))
-        if prefix:
-            names, produced = (tuple([f"{prefix}{name}" for name in each]) for each in (names, produced))
-        return self.recorder.nodes_key(new_nodes(GraphNodes, (names, produced)))
 
     def _unranked_layer(self, node: Node, prefix: str) -> tuple[Translation, Uncounted | None]:
         """Return a layer that has only the name and the attributes of a node, if the rank of an operand is unknown."""
@@ -240,34 +183,6 @@ class Recording:
     def assume(self, what: str, where: str) -> None:
         """Add an assumption; the same one at the same node is reported once."""
         self.recorder.assume(what, where)
-
-    def checkpoint(self) -> Mark:
-        """Return the current point of the run."""
-        return Mark(self.recorder.checkpoint(), len(self.dataflow.steps))
-
-    def rollback(self, mark: Mark) -> None:
-        """Remove the calls and assumptions recorded since ``mark``, and what was noted of their values."""
-        self.recorder.rollback(mark.recorder)
-        del self.dataflow.steps[mark.steps :]
-
-    def since(self, mark: Mark) -> Section:
-        """Return what was recorded since ``mark``."""
-        calls, steps = self.recorder.calls[mark.recorder.calls :], self.dataflow.steps[mark.steps :]
-        return Section(calls, steps, self.recorder.assumptions_since(mark.recorder))
-
-    def take(self, mark: Mark) -> Section:
-        """Remove the calls recorded since ``mark`` from the run, with what was noted of values; assumptions stay."""
-        taken = self.since(mark)
-        del self.recorder.calls[mark.recorder.calls :]
-        del self.dataflow.steps[mark.steps :]
-        return taken
-
-    def add(self, calls: Iterable[Call], steps: Iterable[Step] = (), assumptions: Iterable[Assumption] = ()) -> None:
-        """Append what was taken from the run, or made of it."""
-        self.recorder.calls.extend(calls)
-        self.dataflow.steps.extend(steps)
-        for assumption in assumptions:
-            self.assume(*assumption)
 
 
 def _role_of(operand: str) -> Role:

@@ -291,7 +291,7 @@ class Walker:
     ) -> list[Value | None]:
         """Record a node that equals an earlier one, and return its outputs."""
         outputs, translation = cached.replay(inputs)
-        call = self.recording.write(proto, cached.native, produced, translation, inputs, outputs, context)
+        call = self.recording.write_node(proto, cached.native, produced, translation, inputs, outputs, context)
         node = None
         if self.history is not None:
             node = self._bind(proto, inputs, attributes, scope, context)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from costcore.errors import CostError
-from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place
+from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place, in_order
 
 from .model import Graph, LayerInfo
 from .rows import SIGNATURES
@@ -55,7 +56,8 @@ class Walker:
             if layer.type == "Parameter" and made:
                 inputs[layer.id] = made[0]
                 if layer.id in given:
-                    self._recording.join([given[layer.id]], made, f"{layer.name}: start")
+                    flow = self._recording.dataflow
+                    flow.start_of(flow.new_id(), layer.name, [given[layer.id]], made)
             elif layer.type == "Const":
                 for value in made:
                     value.is_stored = True
@@ -101,12 +103,15 @@ class Walker:
     ) -> None:
         """Record the graphs of a loop or a branch."""
         if layer.type == "If":
-            sizes = {name.removesuffix("_body"): len(graph.layers) for name, graph in layer.bodies.items()}
-            chosen, inside = self._recording.branch(sizes, "If", place)
-            self._body(layer, f"{chosen}_body", inputs, outputs, inside)
+            names = {name.removesuffix("_body"): name for name in layer.bodies}
+            walks = {short: partial(self._body, layer, name, inputs, outputs) for short, name in names.items()}
+            self._recording.branch("If", walks, place, [value for value in inputs if value is not None], outputs)
         else:
             trips, region = self._recording.loop(sliced_trips(layer, inputs), layer.type, place)
-            self._body(layer, "body", inputs, outputs, place.inside(region, trips))
+            flow = self._recording.dataflow
+            first = flow.new_id()
+            returned = self._body(layer, "body", inputs, outputs, place.inside(region, trips))
+            flow.end_of(first, layer.name, returned, outputs)
 
     def _body(
         self,
@@ -115,25 +120,23 @@ class Walker:
         inputs: Sequence[GraphValue | None],
         outputs: Sequence[GraphValue],
         place: Place,
-    ) -> None:
-        """Record one graph of a layer, with the values that it is given and returns."""
-        prefix = name.removesuffix("body")
+    ) -> list[GraphValue]:
+        """Record one graph of a layer, with the values that it is given; return what the outputs of the layer are."""
         ports = dict(zip(layer.inputs, inputs, strict=True))
         given: dict[str, GraphValue] = {}
-        for kind, entry in layer.maps.get(f"{prefix}port_map", ()):
-            value = ports.get(entry.get("external_port_id", ""))
-            if kind == "input" and value is not None:
-                given[entry.get("internal_layer_id", "")] = value
+        sources: dict[str, str] = {}
+        for kind, entry in layer.maps.get(f"{name.removesuffix('body')}port_map", ()):
+            outer, inner = entry.get("external_port_id", ""), entry.get("internal_layer_id", "")
+            value = ports.get(outer)
+            if kind == "output":
+                sources[outer] = inner
+            elif kind == "input" and value is not None:
+                given[inner] = value
         if name not in layer.bodies:
             raise CostError(f"layer {layer.name!r} has no graph {name}")
-        _, inner = self._walk(layer.bodies[name], given, place)
-        by_port = {port.number: value for port, value in zip(layer.outputs, outputs, strict=True)}
-        pairs = [
-            (inner[entry["internal_layer_id"]], by_port[entry["external_port_id"]])
-            for kind, entry in layer.maps.get(f"{prefix}port_map", ())
-            if kind == "output" and entry.get("internal_layer_id") in inner and entry.get("external_port_id") in by_port
-        ]
-        self._recording.join([old for old, _ in pairs], [new for _, new in pairs], f"{layer.name}: end")
+        _, found = self._walk(layer.bodies[name], given, place)
+        pairs = zip(layer.outputs, outputs, strict=True)
+        return [found.get(sources.get(port.number, ""), value) for port, value in pairs]
 
 
 def sliced_trips(layer: LayerInfo, inputs: Sequence[GraphValue | None]) -> int | None:
@@ -155,32 +158,10 @@ def _in_order(graph: Graph) -> list[LayerInfo]:
     Raises:
         CostError: if layers depend on each other in a circle.
     """
-    by_id = {layer.id: layer for layer in graph.layers}
-    needs = {
-        layer.id: {
-            source[0]
-            for port in layer.inputs
-            if (source := graph.edges.get((layer.id, port))) is not None and source[0] in by_id
-        }
-        for layer in graph.layers
-    }
-    readers: dict[str, list[str]] = {name: [] for name in by_id}
-    for name, sources in needs.items():
-        for needed in sources:
-            readers[needed].append(name)
-    missing = {name: len(sources) for name, sources in needs.items()}
-    ready = [name for name in by_id if not missing[name]][::-1]
-    found = []
-    while ready:
-        name = ready.pop()
-        found.append(by_id[name])
-        for reader in readers[name]:
-            missing[reader] -= 1
-            if not missing[reader]:
-                ready.append(reader)
-    if len(found) < len(by_id):
-        raise CostError("layers depend on each other in a circle")
-    return found
+    layers, places = graph.layers, {layer.id: i for i, layer in enumerate(graph.layers)}
+    sources = ([graph.edges.get((layer.id, port), ("",))[0] for port in layer.inputs] for layer in layers)
+    before = [{places[source] for source in each if source in places} for each in sources]
+    return [layers[i] for i in in_order(before, lambda i: f"layer {layers[i].name!r}")]
 
 
 def _check(layer: LayerInfo, inputs: Sequence[GraphValue | None], outputs: Sequence[GraphValue]) -> None:

@@ -120,6 +120,26 @@ def test_a_loop_that_depends_on_data_is_a_symbol_or_as_given(read):
     assert read(*layers, trips=3).total_report["flops"] == 12
 
 
+def test_the_more_expensive_branch_is_counted_and_assumed(read):
+    """Of 4 numbers: the exponentials of one branch are 4 FLOPs, of the other 8.
+
+    The caller holds the condition (1 byte) and x (16); a branch has a copy of x and a result, 16 bytes each.
+    """
+    ends = L("Parameter", (), (1, 4)), L("Exp", (0,), (1, 4))
+    then, other = (*ends, L("Result", (1,))), (*ends, L("Exp", (1,), (1, 4)), L("Result", (2,)))
+    inside = "".join(
+        f'<{side}_port_map><input external_port_id="1" internal_layer_id="0"/>'
+        f'<output external_port_id="2" internal_layer_id="{len(layers) - 1}"/></{side}_port_map>'
+        f"<{side}_body>{graph(layers)}</{side}_body>"
+        for side, layers in (("then", then), ("else", other))
+    )
+    condition, x = L("Parameter", (), (), "BOOL"), L("Parameter", (), (1, 4))
+    report = read(condition, x, L("If", (0, 1), (1, 4), inside=inside), L("Exp", (2,), (1, 4)), L("Result", (3,)))
+    assert (report.status, report.total_report["flops"]) == ("assumed", 8 + 4)
+    assert "the most expensive, 'else', is counted" in report.assumptions[0][0]
+    assert report.arena(align=1).peak == 1 + 3 * 16
+
+
 def test_the_arena_holds_an_input_and_a_result(read):
     layers = L("Parameter", (), (1, 4)), L("Exp", (0,), (1, 4)), L("Exp", (1,), (1, 4)), L("Result", (2,))
     assert read(*layers).arena(16).peak == 2 * 16
@@ -145,7 +165,10 @@ def test_an_unknown_operator_is_named(read):
         (ir(L("Parameter", (), ("-1", 3))), r"its shape \(-1, 3\) is open. Give the model fixed sizes"),
         (ir(L("Parameter", (), ("x", 3))), "'x' is not a size"),
         (ir(L("Parameter", (), (2,), "Q5")), "unknown type of elements 'Q5'"),
-        (ir(L("Exp", (1,), (2,)), L("Exp", (0,), (2,))), "depend on each other in a circle"),
+        (
+            ir(L("Exp", (1,), (2,)), L("Exp", (0,), (2,))),
+            "the graph has a cycle: layer 'l1' -> layer 'l0' -> layer 'l1'",
+        ),
         (ir(L("Parameter", (), (2,)), L("Convolution", (0,), (2,))), "operand 0 of Convolution has 1 axes"),
     ],
 )

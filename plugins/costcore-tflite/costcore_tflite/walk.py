@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from costcore.errors import CostError
@@ -129,9 +130,8 @@ class Walker:
             self._loop(options, given, outputs, place)
         elif operator.name == "IF":
             sides = {"then": options["ThenSubgraphIndex"], "else": options["ElseSubgraphIndex"]}
-            sizes = {name: len(self._graph(index).operators) for name, index in sides.items()}
-            chosen, inside = self._recording.branch(sizes, "IF", place)
-            self._call(sides[chosen], given[1:], outputs, inside)
+            walks = {name: partial(self._inner, index, given[1:]) for name, index in sides.items()}
+            self._recording.branch("IF", walks, place, given, outputs)
         elif operator.name == "CALL_ONCE":
             self._recording.note("CALL_ONCE prepares the model before the first pass and is not counted")
         elif operator.name == "CALL":
@@ -143,12 +143,18 @@ class Walker:
         return True
 
     def _call(self, index: int, given: Sequence[GraphValue], outputs: Sequence[GraphValue], place: Place) -> None:
-        """Record a graph once, with the values that it is given."""
-        graph = self._graph(index)
+        """Record a graph once, with the values that it is given and returns."""
+        flow = self._recording.dataflow
+        first = flow.new_id()
+        flow.end_of(first, self._graph(index).name, self._inner(index, given, place), outputs)
+
+    def _inner(self, index: int, given: Sequence[GraphValue], place: Place) -> list[Quantized]:
+        """Record a graph with the values that it is given; return its results."""
+        graph, flow = self._graph(index), self._recording.dataflow
         values = self._values(graph)
-        self._recording.join(given, [values[i] for i in graph.inputs], f"{graph.name}: start")
+        flow.start_of(flow.new_id(), graph.name, given, [values[i] for i in graph.inputs])
         self._walk(graph, values, place)
-        self._recording.join([values[i] for i in graph.outputs], outputs, f"{graph.name}: end")
+        return [values[i] for i in graph.outputs]
 
     def _loop(
         self, options: Mapping[str, Any], given: Sequence[GraphValue], outputs: Sequence[GraphValue], place: Place

@@ -148,14 +148,36 @@ def test_a_loop_that_depends_on_data_is_a_symbol_or_as_given():
     assert estimate(loop(SCALAR), trips=5).layer_report["EXP-1"]["flops"] == 20
 
 
-def test_the_larger_branch_is_counted_and_assumed():
-    large = G([T((2, 2)), T((2, 2)), T((2, 2))], [Op("EXP", (0,), (1,)), Op("EXP", (1,), (2,))], [0], [2])
-    small = G([T((2, 2)), T((2, 2))], [Op("EXP", (0,), (1,))], [0], [1])
+def choice(then: G, other: G) -> G:
+    """Return a graph that chooses between two others, of 2 times 2 numbers."""
     options = {"ThenSubgraphIndex": 1, "ElseSubgraphIndex": 2}
-    main = G([T((), "bool"), T((2, 2)), T((2, 2))], [Op("IF", (0, 1), (2,), "IfOptions", options)], [0, 1], [2])
-    report = estimate(model(main, small, large))
-    assert (report.status, report.total_report["flops"]) == ("assumed", 8)
-    assert "the else branch is counted" in report.assumptions[0][0]
+    return G([T((), "bool"), T((2, 2)), T((2, 2))], [Op("IF", (0, 1), (2,), "IfOptions", options)], [0, 1], [2])
+
+
+def chain(*names: str) -> G:
+    """Return a graph of operators that follow each other, of 2 times 2 numbers."""
+    values = [T((2, 2)) for _ in range(len(names) + 1)]
+    return G(values, [Op(name, (i,), (i + 1,)) for i, name in enumerate(names)], [0], [len(names)])
+
+
+@pytest.mark.parametrize(
+    ("then", "other", "counted", "flops"),
+    [(["EXP"], ["EXP", "EXP"], "else", (4, 8)), (["EXP"], ["RESHAPE", "RESHAPE"], "then", (4, 0))],
+)
+def test_the_more_expensive_branch_is_counted_and_assumed(then, other, counted, flops):
+    report = estimate(model(choice(chain(*then), chain(*other)), chain(*then), chain(*other)))
+    assert (report.status, report.total_report["flops"]) == ("assumed", max(flops))
+    assert report.assumptions[0][0] == (
+        f"which branch of IF runs depends on data: the most expensive, {counted!r}, is counted "
+        f"('then' has {flops[0]} FLOPs; 'else' has {flops[1]} FLOPs)"
+    )
+
+
+def test_the_arena_holds_the_larger_branch():
+    """The caller holds the condition (1 byte) and x (16); the branch not counted has a copy of x (16), and 64 bytes."""
+    wide = G([T((2, 2)), T((4, 4)), T((2, 2))], [Op("TILE", (0,), (1,)), Op("SLICE", (1,), (2,))], [0], [2])
+    report = estimate(model(choice(chain("EXP", "EXP"), wide), chain("EXP", "EXP"), wide))
+    assert (report.total_report["flops"], report.arena(align=1).peak) == (8, 1 + 16 + 16 + 64)
 
 
 def test_graphs_that_call_themselves_are_an_error():

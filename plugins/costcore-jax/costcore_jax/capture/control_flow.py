@@ -7,12 +7,9 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from costcore.counting.pricing import Pricer
-from costcore.ir import Operations
+from costcore.graphs import dearest
 from costcore.numbers.dims import Dim, is_symbolic
 from costcore.numbers.expressions import symbol_of
-from costcore.numbers.symbolic import magnitude
-from costcore.registry.calculators import MergedCalculators, calculators
 from costcore.trace.call import Call
 
 from .dims import dim_of
@@ -137,31 +134,16 @@ def cond(walker: Walker, equation: Any, inputs: list[Value], place: Place) -> li
         outputs = walker.walk_closed(branch, operands, place._replace(region=f"{region}.{i}"))
         walked.append((recorder.calls[mark:], walker.recording.history[known:], outputs))
         del recorder.calls[mark:], walker.recording.history[known:]
-    price = Pricer(MergedCalculators(recorder.calculators, calculators()))
-    flops = [_flops(price, calls) for calls, _, _ in walked]
-    counted = max(range(len(flops)), key=lambda i: magnitude(flops[i]))
-    uncounted = [
-        call for i, (calls, _, _) in enumerate(walked) if i != counted for call in calls if price(call).cost is None
-    ]
+    choice = dearest({i: calls for i, (calls, _, _) in enumerate(walked)}, recorder)
     recorder.assume(
-        f"the condition depends on data: the most expensive of {len(flops)} branches, number {counted} "
-        f"({flops[counted]} FLOPs), is counted",
+        f"the condition depends on data: the most expensive of {len(walked)} branches, number {choice.counted} "
+        f"({choice.flops[choice.counted]} FLOPs), is counted",
         place.names.module(""),
     )
-    calls, history, outputs = walked[counted]
-    recorder.calls += [*calls, *uncounted]
+    calls, history, outputs = walked[choice.counted]
+    recorder.calls += [*calls, *choice.uncounted]
     walker.recording.history += history
     return outputs
-
-
-def _flops(price: Pricer, calls: Sequence[Call]) -> Dim:
-    """Return the FLOPs of the calls that have a formula."""
-    total: Dim = 0
-    for call in calls:
-        cost = price(call).cost
-        if cost is not None:
-            total += (cost.flops.flops() if isinstance(cost.flops, Operations) else cost.flops) * call.times
-    return total
 
 
 def shard_map(walker: Walker, equation: Any, inputs: list[Value], place: Place) -> list[Value]:
