@@ -11,8 +11,8 @@ from pathlib import Path
 import costcore_jax
 
 FOLDER = Path(costcore_jax.__file__).parent
-OFFERED = ("errors", "frontend", "import_paths", "ir", "messages", "numbers", "plugins", "translate")
-PUBLIC = (*(f"costcore.{name}" for name in OFFERED), "costcore.counting.pricing", "costcore.registry", "costcore.trace")
+OFFERED = ("errors", "frontend", "graphs", "import_paths", "ir", "messages", "numbers", "plugins", "translate")
+PUBLIC = (*(f"costcore.{name}" for name in OFFERED), "costcore.registry", "costcore.trace")
 
 
 def imported(file):
