@@ -113,8 +113,8 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
         walks: Mapping[str, Callable[[Place], Sequence[GraphValue]]],
         place: Place,
         reads: Iterable[GraphValue],
-        outputs: Sequence[GraphValue],
-    ) -> None:
+        results: Callable[[Sequence[GraphValue]], Sequence[GraphValue]],
+    ) -> Sequence[GraphValue]:
         """Record the dearest of the branches between which a node chooses; the choice is an assumption.
 
         Args:
@@ -122,7 +122,10 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
             walks: by name, what records a branch at a place and returns its results.
             place: where the node is.
             reads: the values that the node is given.
-            outputs: its results.
+            results: returns the results of the node for those of the branch that is counted.
+
+        Returns:
+            The results.
         """
         first, inside = self.dataflow.new_id(), place.inside("if")
         sections: dict[str, Section] = {}
@@ -136,7 +139,9 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
         self.recorder.assume(
             f"which branch of {node} runs depends on data: the most expensive, {choice.counted!r}, is counted ({flops})"
         )
-        self.choose(first, inside.region, choice, sections, returned, reads, outputs)
+        found = results(returned[choice.counted])
+        self.choose(first, inside.region, choice, sections, returned, reads, found)
+        return found
 
     def loop(self, trips: int | None, node: str, place: Place) -> tuple[Dim, str]:
         """Return how often the body of a loop runs, and its region; what depends on data is an assumption.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from costcore.errors import CostError
@@ -127,13 +128,13 @@ class Walker:
     def _branch(
         self, operation: Operation, arguments: Mapping[str, Any], values: Mapping[str, GraphValue], place: Place
     ) -> list[GraphValue]:
-        """Record the larger of two blocks."""
+        """Record the more expensive of two blocks."""
         if len(operation.blocks) != 2:
             raise CostError(f"{_text(operation)} has {len(operation.blocks)} blocks (expected 2)")
-        sides = dict(zip(("true", "false"), operation.blocks, strict=True))
-        sizes = {name: len(block.operations) for name, block in sides.items()}
-        chosen, inside = self._recording.branch(sizes, "cond", place)
-        return self._returned(operation, self._block(sides[chosen], dict(values), inside))
+        pairs = zip(("true", "false"), operation.blocks, strict=True)
+        walks = {name: partial(self._block, block, dict(values)) for name, block in pairs}
+        given = [value for value in arguments.values() if isinstance(value, GraphValue)]
+        return [*self._recording.branch("cond", walks, place, given, partial(_returned, operation))]
 
     def _loop(
         self, operation: Operation, arguments: Mapping[str, Any], values: Mapping[str, GraphValue], place: Place
@@ -145,23 +146,27 @@ class Walker:
             raise CostError(f"{_text(operation)} has {len(operation.blocks)} blocks (expected 2)")
         condition, body = operation.blocks
         trips, region = self._recording.loop(None, "while_loop", place)
+        flow = self._recording.dataflow
         self._inside(condition, given, values, place.inside(region, trips + 1))
-        return self._returned(operation, self._inside(body, given, values, place.inside(region, trips)))
+        first = flow.new_id()
+        inner = self._inside(body, given, values, place.inside(region, trips))
+        made = _returned(operation, inner)
+        flow.end_of(first, operation.type, inner, made)
+        return made
 
     def _inside(
         self, block: Block, given: Sequence[GraphValue], values: Mapping[str, GraphValue], place: Place
     ) -> list[GraphValue]:
         """Record a block with the values that it is given."""
-        made = [_value(name, kind, None) for name, kind in block.inputs]
-        self._recording.join(given, made, "while_loop: start")
+        made, flow = [_value(name, kind, None) for name, kind in block.inputs], self._recording.dataflow
+        flow.start_of(flow.new_id(), "while_loop", given, made)
         return self._block(block, {**values, **{value.name: value for value in made}}, place)
 
-    def _returned(self, operation: Operation, inner: Sequence[GraphValue]) -> list[GraphValue]:
-        """Return the results of an operation that runs blocks."""
-        shapes = [value.shape for value in inner] + [None] * len(operation.outputs)
-        made = [_value(name, kind, shape) for (name, kind), shape in zip(operation.outputs, shapes, strict=False)]
-        self._recording.join(inner, made, f"{operation.type}: end")
-        return made
+
+def _returned(operation: Operation, inner: Sequence[GraphValue]) -> list[GraphValue]:
+    """Return the results of an operation that runs blocks, of which one returns ``inner``."""
+    shapes = [value.shape for value in inner] + [None] * len(operation.outputs)
+    return [_value(name, kind, shape) for (name, kind), shape in zip(operation.outputs, shapes, strict=False)]
 
 
 MASKS = ("data_mask", "indices_mask")

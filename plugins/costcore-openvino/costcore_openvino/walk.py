@@ -105,7 +105,8 @@ class Walker:
         if layer.type == "If":
             names = {name.removesuffix("_body"): name for name in layer.bodies}
             walks = {short: partial(self._body, layer, name, inputs, outputs) for short, name in names.items()}
-            self._recording.branch("If", walks, place, [value for value in inputs if value is not None], outputs)
+            given = [value for value in inputs if value is not None]
+            self._recording.branch("If", walks, place, given, lambda _: outputs)
         else:
             trips, region = self._recording.loop(sliced_trips(layer, inputs), layer.type, place)
             flow = self._recording.dataflow

@@ -131,7 +131,7 @@ class Walker:
         elif operator.name == "IF":
             sides = {"then": options["ThenSubgraphIndex"], "else": options["ElseSubgraphIndex"]}
             walks = {name: partial(self._inner, index, given[1:]) for name, index in sides.items()}
-            self._recording.branch("IF", walks, place, given, outputs)
+            self._recording.branch("IF", walks, place, given, lambda _: outputs)
         elif operator.name == "CALL_ONCE":
             self._recording.note("CALL_ONCE prepares the model before the first pass and is not counted")
         elif operator.name == "CALL":
