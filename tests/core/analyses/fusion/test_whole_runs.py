@@ -276,6 +276,21 @@ def test_operands_without_an_id_are_read():
         assert (group.read, group.written) == (400, 240)
 
 
+def test_parts_of_a_value_are_read_as_far_as_the_whole():
+    """Two parts of 24 of 32 elements overlap: a loop that reads both reads 32."""
+    calls = Calls()
+    x = calls.given(4, 8)
+    left, right = (calls("view", x, shape=(4, 6)) for _ in range(2))
+    trace = calls.trace(calls("add", left, right))
+    assert sum(group.read for group in groups_of(trace, "pointwise")) == 4 * 32
+
+
+def test_a_fused_view_has_no_private_names_of_its_report():
+    view = Report(Calls().trace()).fused()
+    with pytest.raises(AttributeError, match="'FusedView' object has no attribute '_nothing'"):
+        _ = view._nothing
+
+
 def test_a_free_call_without_operands_is_no_name_of_another_value():
     calls = Calls()
     x = calls.given(4, 8)

@@ -11,6 +11,7 @@ import sympy
 from costcore.analyses.memory.arena_report import Arena, arena_of
 from costcore.analyses.memory.arena_section import arena_section
 from costcore.analyses.memory.picture import Moment, picture
+from costcore.analyses.memory.timeline import highest
 from costcore.errors import ArenaError
 from costcore.ir import Layer, Tensor
 from costcore.reports.report import Report
@@ -81,3 +82,32 @@ def test_memory_is_a_quantity_if_it_was_recorded():
     found = {name: quantity(name).total(ledger) for name in ("live", "live_peak", "peak_memory", "saved")}
     assert found == {"live": 2048, "live_peak": 2816, "peak_memory": 2816, "saved": 512}
     assert [*quantity("live_peak").by_call(ledger)] == [1536, 2816, 2176]
+
+
+def test_a_run_of_more_calls_than_are_drawn_has_no_section(monkeypatch):
+    report = Report(trace([Node("conv", (1,), 10, 70), Node("relu", (10,), 11, 70)], {1: 70}, [11]))
+    for most, is_drawn in ((2, True), (1, False)):
+        monkeypatch.setattr("costcore.analyses.memory.arena_section.MOST_CALLS", most)
+        assert bool(arena_section(report)) == is_drawn
+
+
+def test_values_of_a_call_with_several_outputs_are_numbered():
+    x = Tensor((8,), "int8")
+    for outputs, names in (((2,), ["split"]), ((2, 3), ["split:0", "split:1"])):
+        layer = Layer("split", {"x": x}, [x] * len(outputs))
+        call = Call(layer, "split", name="split", inputs=(1,), outputs=outputs)
+        arena = Arena(Trace((CallCost(call, None),), Run().recording(returned=outputs)), count_inputs=False)
+        assert [*arena.offsets] == names
+
+
+def test_two_forms_of_the_largest_amount_are_one():
+    n = sympy.Symbol("n", integer=True, positive=True)
+    assert highest([n * (n + 1), n**2 + n]) in (n * (n + 1), n**2 + n)
+    assert highest([n + 1, n]) == n + 1
+    assert highest([n + 1, 2 * n]) == 2 * n  # for a size of at least 1
+    assert highest([n + 2, 2 * n]) == sympy.Max(n + 2, 2 * n, evaluate=False)
+
+
+def test_words_of_quantities_of_the_arena():
+    assert quantity("arena").words == "bytes of arena"
+    assert quantity("arena_peak").words == quantity("arena_peak").doc
