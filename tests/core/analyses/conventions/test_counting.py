@@ -211,6 +211,7 @@ def test_functions(row, expected):
         ("aten::upsample_bilinear2d", "own", "F.interpolate"),
         ("aten::conv_transpose3d", "own", "F.conv_transpose3d"),
         ("aten::conv_transpose1d", "own", "F.conv_transpose1d"),
+        ("aten::conv_transpose2d", "own", "F.conv_transpose2d"),
         ("aten::unheard_of", "own", None),
     ],
 )
@@ -220,10 +221,8 @@ def test_functions_that_were_not_recorded_are_guessed(native, place, expected):
         "layer": module("ReLU"),
         "own": Module("Own", bases=("mine.Own", "torch.nn.modules.x.ReLU")),
     }
-    rules = dict.fromkeys(
-        ("F.conv2d", "F.relu", "F.sigmoid", "torch.bmm", "F.interpolate", "F.conv_transpose1d", "F.conv_transpose3d"),
-        "7",
-    )
+    names = ("F.conv2d", "F.relu", "F.sigmoid", "torch.bmm", "F.interpolate")
+    rules = dict.fromkeys((*names, *(f"F.conv_transpose{n}d" for n in (1, 2, 3))), "7")
     found = counted(convention("function", rules), [Row("any", place, native=native)], modules)
     assert [line.rule for line in found.lines] == ([] if expected is None else [expected])
     assert any("functions are taken as torch.nn modules spell them" in note for note in found.notes)

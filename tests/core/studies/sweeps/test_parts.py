@@ -15,6 +15,7 @@ import pytest
 
 from costcore import CostError, sweep, table
 from costcore.studies.sweeps import cluster, formats, grid, identity, process_pool, process_state, progress, sources
+from costcore.studies.sweeps import row as row_module
 from costcore.studies.sweeps.figures import check_columns, figure
 from costcore.studies.sweeps.formats import CSV, JSON_LINES, amount, read_lines
 from costcore.studies.sweeps.frames import read_frame, write_frame
@@ -24,6 +25,7 @@ from costcore.studies.sweeps.row_file import RowFile
 from costcore.studies.sweeps.run import TableInterrupted
 from costcore.studies.sweeps.table import _named, _seconds
 from costcore.studies.sweeps.tasks import Plan, Task, TaskMaker, compute, memory_of
+from tests.core.given_costs import dense, net
 
 
 @pytest.mark.parametrize("content", [b"", b"a", b"ab" * 150, bytes(70_000)])
@@ -360,6 +362,8 @@ class Joblib:
         return lambda task: task
 
     def Parallel(self, **options: Any) -> Any:  # noqa: N802 - the name in joblib
+        assert options["batch_size"] == 1
+
         def run(tasks: Any) -> Any:
             batch = []
             for task in tasks:
@@ -549,3 +553,29 @@ def test_variants_of_what_is_no_function():
     for wrong, error in ((3, TypeError), ("net.onnx", ValueError), ("net", ValueError)):
         with pytest.raises(error):
             sweep(wrong, {"a": [1]})
+
+
+@pytest.mark.parametrize(
+    ("options", "is_step"),
+    [({}, False), ({"backward": True}, True), ({"optimizer": "sgd"}, True), ({"optimizer": None}, False)],
+)
+@pytest.mark.parametrize(
+    ("model", "arguments", "is_made"), [(object(), None, False), (lambda a: f"made {a}", {"a": 3}, True)]
+)
+def test_models_that_are_made_are_put_into_a_mode(monkeypatch, options, is_step, model, arguments, is_made):
+    """An object stays as it is."""
+    asked: list[Any] = []
+    found = net(dense("a"))
+    monkeypatch.setattr(row_module, "estimate", lambda model, inputs, **given: asked.append((model, given)) or found)
+    monkeypatch.setattr(row_module, "in_mode", lambda *given: asked.append(given))
+    monkeypatch.setattr(row_module, "check_report", lambda *given: asked.append(given))
+    row = row_module.row_of(
+        NamedModel("net", model, (1,), arguments), Settings(("macs",), options=options, mode="train")
+    )
+    assert (row.costs, row.status, row.arguments) == ({"macs": 16}, "complete", arguments)
+    made = "made 3" if is_made else model
+    assert asked == [
+        *([("made 3", "net", "train", is_step)] if is_made else []),
+        (made, options),
+        (found, "made 3" if is_made else None, "net", "train", is_step),
+    ]
