@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from costcore.graphs.operands import XS, X, given, operand
 from costcore.translate import Arguments, Row, Source
 
 from .model import numbers
@@ -115,17 +116,6 @@ SIGNATURES: Mapping[str, tuple[int, ...]] = {
 """The operands that an operator needs, with the fewest axes of each; all others need one."""
 
 
-def operand(position: int) -> Source:
-    """Return a source for an operand by its position; None if it is absent."""
-    return lambda a: given(a, position)
-
-
-def given(a: Arguments, position: int) -> Any:
-    """Return an operand by its position; None if it is absent."""
-    inputs = a["inputs"]
-    return inputs[position] if position < len(inputs) else None
-
-
 def attribute(name: str) -> Source:
     """Return a source for integers of an attribute."""
     return lambda a: numbers(a["data"].get(name)) or None
@@ -137,8 +127,6 @@ def _axis(a: Arguments, default: int = 0) -> int:
     return (found[0] if found else default) % rank
 
 
-X: Mapping[str, Source] = {"x": operand(0)}
-XS: Mapping[str, Source] = {"x*": lambda a: [value for value in a["inputs"] if value is not None]}
 PAIR: Mapping[str, Source] = {"x*": lambda a: [value for value in a["inputs"][:2] if value is not None]}
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from costcore.graphs.operands import X, operand
 from costcore.ir import Calculator, Cost, Layer, Operations, Tensor, covers, element_wise, pattern
 from costcore.registry.calculators import calculators
 from costcore.translate import Arguments, Row, Source
 
-from .rows.arguments import X, operand, row
+from .rows.arguments import row
 
 PER_ELEMENT: Mapping[str, Operations] = {
     "signal_window": Operations(mul=1, cmp=3),  # (x w) >> shift, and two limits

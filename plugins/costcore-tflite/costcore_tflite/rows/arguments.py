@@ -8,6 +8,7 @@ from typing import Any
 import tflite
 
 from costcore.graphs import GraphValue
+from costcore.graphs.operands import given
 from costcore.translate import Arguments, Row, Source
 
 ACTIVATIONS: Mapping[int, str] = {
@@ -23,17 +24,6 @@ LIMITS = ("relu", "relu6", "hard_tanh")
 """Activations that a quantized operator applies with the limits that its result has anyway, at no further cost."""
 
 TO_CHANNELS_FIRST = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
-
-
-def operand(position: int) -> Source:
-    """Return a source for an operand by its position; None if it is absent."""
-    return lambda a: given(a, position)
-
-
-def given(a: Arguments, position: int) -> Any:
-    """Return an operand by its position; None if it is absent."""
-    inputs = a["inputs"]
-    return inputs[position] if position < len(inputs) else None
 
 
 def numbers(a: Arguments, position: int) -> tuple[int, ...] | None:
@@ -117,7 +107,3 @@ def row(native: str, op: str | Callable[[Arguments], str], inputs: Mapping[str, 
 def constant(value: Any) -> Source:
     """Return a source for a fixed attribute."""
     return lambda a: value
-
-
-X = {"x": operand(0)}
-XS = {"x*": lambda a: [value for value in a["inputs"] if value is not None]}

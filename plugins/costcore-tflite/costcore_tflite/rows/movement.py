@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from costcore.graphs.operands import XS, X, given, operand
 from costcore.translate import Arguments, Row
 
-from .arguments import XS, X, activation, axis_of, given, has_activation, numbers, operand, row
+from .arguments import activation, axis_of, has_activation, numbers, row
 from .products import is_learned_table
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from costcore.graphs.operands import given, operand
 from costcore.ir import prod
 from costcore.translate import Arguments, Row
 
-from .arguments import activation, given, has_activation, is_hybrid, is_quantized, operand, quantization, row
+from .arguments import activation, has_activation, is_hybrid, is_quantized, quantization, row
 
 
 def _features(a: Arguments) -> Any:

@@ -7,20 +7,11 @@ from typing import Any
 
 import tflite
 
+from costcore.graphs.operands import operand
 from costcore.ir import is_symbolic
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import (
-    activation,
-    has_activation,
-    image,
-    images,
-    is_hybrid,
-    is_quantized,
-    operand,
-    quantization,
-    row,
-)
+from .arguments import activation, has_activation, image, images, is_hybrid, is_quantized, quantization, row
 
 WEIGHTS: Mapping[str, tuple[int, ...]] = {
     "CONV_2D": (0, 3, 1, 2),
