@@ -34,7 +34,7 @@ from costcore import estimate, sweep
 from costcore.studies.sweeps.engine import rows
 from costcore.studies.sweeps.row import Settings
 from costcore.studies.sweeps.sweep import variants as grid_of
-from costcore.studies.sweeps.tasks import Plan
+from costcore.studies.sweeps.task import Plan
 
 IMAGE = (1, 3, 224, 224)
 STAGES = ((1, 16, 1), (6, 24, 2), (6, 32, 2), (6, 64, 2), (6, 96, 1), (6, 160, 2), (6, 320, 1))

@@ -27,11 +27,10 @@ from difflib import unified_diff
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
-from inspect import CO_OPTIMIZED
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -149,6 +148,9 @@ COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
 }
 
 
+_FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
 class Mutant(NamedTuple):
     """A changed file: the node of its tree that is changed, by its position in a walk, and which of its changes."""
 
@@ -173,7 +175,7 @@ class Mutant(NamedTuple):
         for each in ast.walk(tree):
             if not isinstance(each, ast.stmt) or not each.lineno <= line <= (each.end_lineno or 0):
                 continue
-            if isinstance(each, ast.FunctionDef):
+            if isinstance(each, _FUNCTION):
                 is_run = is_run or each.body[0].lineno <= line
             elif not hasattr(each, "body"):
                 first, last = each.lineno, each.end_lineno or each.lineno
@@ -304,47 +306,52 @@ class Recorder:
     What runs when a file is collected or set up counts for all of its tests.
 
     Attributes:
-        lines: the lines of every test, by file.
         seconds: how long every test took, the set-up included; only of those that passed.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
-        self.lines: dict[str, set[tuple[str, int]]] = defaultdict(set)
+        from coverage import Coverage
+
         self.seconds: dict[str, float] = defaultdict(float)
-        self._files = {str(file): str(file.relative_to(ROOT)) for file in files}
-        self._now: set[tuple[str, int]] = set()
+        self._bodies = {str(file): _body_lines(file) for file in files}
         self._failed: set[str] = set()
-        sys.settrace(self._trace)
+        self._coverage = Coverage(include=[*self._bodies], data_file=None, config_file=False)
+        self._coverage.start()
 
-    def _trace(self, frame: FrameType, event: str, arg: Any) -> Any:
-        file = self._files.get(frame.f_code.co_filename)
-        if file is None or not frame.f_code.co_flags & CO_OPTIMIZED:  # not a function
-            return None
-        self._now.add((file, frame.f_lineno))
+    def pytest_collectstart(self, collector: Any) -> None:
+        self._coverage.switch_context(collector.nodeid.split("::")[0])
 
-        def local(frame: FrameType, event: str, arg: Any) -> Any:
-            if event == "line":
-                self._now.add((file, frame.f_lineno))
-            return local
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._coverage.switch_context(nodeid.split("::")[0])
 
-        return local
-
-    def pytest_collectreport(self, report: Any) -> None:
-        self.lines[report.nodeid] |= self._now
-        self._now = set()
+    def pytest_pyfunc_call(self, pyfuncitem: Any) -> None:
+        self._coverage.switch_context(pyfuncitem.nodeid)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        sys.settrace(self._trace)  # what a test may have ended
         self.seconds[report.nodeid] += report.duration
-        self.lines[report.nodeid.split("::")[0] if report.when == "setup" else report.nodeid] |= self._now
-        self._now = set()
         if report.outcome != "passed":
             self._failed.add(report.nodeid)
 
     def pytest_sessionfinish(self) -> None:
-        sys.settrace(None)
+        self._coverage.stop()
         for name in self._failed:
             self.seconds.pop(name, None)
+
+    def lines(self) -> dict[str, dict[str, list[int]]]:
+        """Return the lines that run, by test, or by file for what is collected and set up, and by their file."""
+        data, found = self._coverage.get_data(), defaultdict[str, dict[str, list[int]]](dict)
+        for file in sorted(data.measured_files()):
+            for line, names in sorted(data.contexts_by_lineno(file).items()):
+                if line in self._bodies[file]:
+                    for name in names:
+                        found[name].setdefault(str(Path(file).relative_to(ROOT)), []).append(line)
+        return found
+
+
+def _body_lines(path: Path) -> set[int]:
+    """Return the lines of a file that are in the body of a function."""
+    functions = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, _FUNCTION)]
+    return {line for node in functions for line in range(node.body[0].lineno, (node.end_lineno or 0) + 1)}
 
 
 class Record(NamedTuple):
@@ -382,20 +389,14 @@ def record(area: str) -> None:
     files = [path for name in AREAS[area][0] for path in _files(name)]
     tests = [f"tests/{name}" for name in AREAS[area][1]]
     if os.fork() == 0:
-        sys.setswitchinterval(0.05)
         import pytest
 
         recorder = Recorder(files)
         examples = [f"tests/test_doctests.py::test_examples_print_their_output[{_module(file)}]" for file in files]
         pytest.main([*OPTIONS, *examples, *tests], plugins=[recorder])
-        lines: dict[str, dict[str, list[int]]] = {}
-        for name, places in recorder.lines.items():
-            for file, line in sorted(places):
-                lines.setdefault(name, {}).setdefault(file, []).append(line)
         RECORDS.mkdir(parents=True, exist_ok=True)
-        (RECORDS / f"{area}.json").write_text(
-            json.dumps({"seconds": recorder.seconds, "lines": lines}), encoding="utf-8"
-        )
+        found = {"seconds": recorder.seconds, "lines": recorder.lines()}
+        (RECORDS / f"{area}.json").write_text(json.dumps(found), encoding="utf-8")
         os._exit(0)
     os.wait()
 

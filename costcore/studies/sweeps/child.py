@@ -29,7 +29,7 @@ IDLE_SECONDS = 60
 def main(memory_limit: int | None) -> None:
     """Compute the rows of the tasks in standard input, until it ends or no task comes for :data:`IDLE_SECONDS`.
 
-    A model that changed what later ones may depend on is the last one.
+    A model that changed what later ones may depend on, or for which there was too little memory, is the last one.
 
     Args:
         memory_limit: the bytes of memory that this process may allocate; None for no limit.
@@ -54,11 +54,12 @@ def main(memory_limit: int | None) -> None:
                 gc.freeze()  # what is imported is never garbage, and takes long to scan
             write_frame(replies, STARTED)
             before = ProcessState.now()
-            reply = pickle.dumps(_row(task))
+            row = _row(task)
+            reply = pickle.dumps(row)
             if os.getpid() != process:  # a process that the model forked, and which returned here
                 _exit(0)
             write_frame(replies, reply)
-            if before.is_changed():
+            if before.is_changed() or row.is_out_of_memory:
                 _exit(0)
 
 

@@ -8,7 +8,8 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from costcore.studies.sweeps.row import ModelRow, NamedModel
-from costcore.studies.sweeps.tasks import Task, compute
+from costcore.studies.sweeps.task import Task
+from costcore.studies.sweeps.tasks import compute
 
 Numbered: TypeAlias = "tuple[int, ModelRow]"
 """A row with its position in the table."""

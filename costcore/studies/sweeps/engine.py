@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
-from queue import SimpleQueue
+from contextlib import closing, suppress
+from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 from costcore.studies.sweeps.cluster import configured_joblib, rows_on_cluster
 from costcore.studies.sweeps.process_pool import ProcessPool
 from costcore.studies.sweeps.row import ModelRow, NamedModel, Settings, row_of
-from costcore.studies.sweeps.tasks import Plan, Task, TaskMaker, compute
+from costcore.studies.sweeps.task import Plan, Task
+from costcore.studies.sweeps.tasks import TaskMaker
 
 Numbered: TypeAlias = "tuple[int, ModelRow]"
 """A row with its position in the table."""
 
 Tasks: TypeAlias = "Callable[[int, NamedModel], Task]"
 """A function that returns a model and its position as a task."""
+
+AHEAD = 3
+"""Tasks per process that are pickled at a time: one is computed, one may wait in the process, one for any of them."""
 
 
 def rows(models: Mapping[int, NamedModel], settings: Settings, plan: Plan) -> Generator[Numbered, None, None]:
@@ -43,18 +47,38 @@ def rows(models: Mapping[int, NamedModel], settings: Settings, plan: Plan) -> Ge
 
 def _rows_beside(models: Mapping[int, NamedModel], task_of: Tasks, plan: Plan) -> Generator[Numbered, None, None]:
     """Yield the rows from processes beside this one, each with a thread that waits for it."""
-    n = number_of_processes(plan.jobs)
-    pool, threads = ProcessPool(plan.memory_limit), ThreadPoolExecutor(n)
-    done: SimpleQueue[Future[Numbered]] = SimpleQueue()
+    n = min(number_of_processes(plan.jobs), len(models))
+    pool, threads = ProcessPool(plan.memory_limit), ThreadPoolExecutor(n or 1)
+    tasks: SimpleQueue[Task | None] = SimpleQueue()
+    done: SimpleQueue[Numbered | Future[None]] = SimpleQueue()
+
+    def work() -> None:
+        with pool.process() as process:
+            for numbered in process.rows(iter(tasks.get, None)):
+                done.put(numbered)
+
+    def row() -> Numbered:
+        while isinstance(found := done.get(), Future):
+            found.result()  # raises what ended a thread
+        return found
+
     try:
+        for _ in range(n):
+            threads.submit(work).add_done_callback(done.put)
         for i, (position, named) in enumerate(models.items()):
-            threads.submit(compute, task_of(position, named), pool).add_done_callback(done.put)
-            if i >= 2 * n:  # bounds the number of pickled models
-                yield done.get().result()
-        for _ in range(min(len(models), 2 * n)):
-            yield done.get().result()
+            tasks.put(task_of(position, named))
+            if i >= AHEAD * n:
+                yield row()
+        for _ in range(n):
+            tasks.put(None)
+        for _ in range(min(len(models), AHEAD * n)):
+            yield row()
     finally:
-        threads.shutdown(wait=False, cancel_futures=True)
+        with suppress(Empty):
+            while True:
+                tasks.get_nowait()
+        for _ in range(n):
+            tasks.put(None)
         pool.interrupt()
         threads.shutdown()
         pool.close()

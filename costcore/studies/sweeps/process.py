@@ -9,15 +9,23 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import IO, NamedTuple, cast
 
 from costcore.studies.sweeps.frames import read_frame, write_frame
-from costcore.studies.sweeps.row import OUT_OF_MEMORY, ModelRow
+from costcore.studies.sweeps.row import ModelRow
+from costcore.studies.sweeps.task import Task
 
 _CODE = "import sys; sys.path[:] = {path!r}; from costcore.studies.sweeps.child import main; main({limit!r})"
 
+
+QUICK = 0.05
+"""How many seconds a row takes at most if the next task is sent while it is computed: no other process would be idle
+for long that could have taken that task."""
+
+SMALL = 1 << 15
+"""The most bytes of a task that is sent while another is computed."""
 
 GRACE = 0.5
 """Seconds in which a process that answers no more may end by itself, so that its row says how."""
@@ -36,33 +44,36 @@ class ModelProcess:
         self._child: _Child | None = None
         self._is_interrupted = False
 
-    def row(self, name: str, task: bytes, frontends: Sequence[str] = (), timeout: float | None = None) -> ModelRow:
-        """Return the row of a model.
+    def rows(self, tasks: Iterator[Task]) -> Iterator[tuple[int, ModelRow]]:
+        """Yield the position and the row of every task, one after the other.
 
-        Args:
-            name: the name of the model.
-            task: the pickled arguments of :func:`costcore.studies.sweeps.row.row_of`.
-            frontends: the frontends to import before the time starts.
-            timeout: the seconds that the model may take; None for no limit.
+        While rows are quick, the next task is sent before the present row is there, so that the process need not wait
+        for it. It is sent again, to another process, if the present model ends this one.
         """
-        child = self._send(pickle.dumps((tuple(frontends), task)))
-        if isinstance(child, str):
-            return ModelRow(name, {}, child, failed=True)
-        is_late = threading.Event()
-        timer = threading.Timer(timeout or 0, _stop, (child, is_late))
-        if timeout is not None:
-            timer.start()
-        try:
-            reply = read_frame(child.replies)
-        finally:
-            timer.cancel()
+        task, is_sent, is_quick = next(tasks, None), False, False
+        while task is not None:
+            following, start = None, time.monotonic()
+            row = task.content if isinstance(task.content, ModelRow) else self._started(task, is_sent)
+            is_sent = False
+            if isinstance(row, _Child):
+                with _Limit(row, task.plan.timeout) as limit:
+                    if is_quick and (following := next(tasks, None)) is not None:
+                        is_sent = row.takes_ahead(following)
+                    reply = read_frame(row.replies)
+                row = self._row(reply, row, limit)
+            is_quick = time.monotonic() - start < QUICK
+            yield task.position, row._replace(name=task.name)
+            task = following or next(tasks, None)
+
+    def _row(self, reply: bytes | None, child: _Child, limit: _Limit) -> ModelRow:
+        """Return the row that a process answered, or one that says how the process ended."""
         if reply is None:
-            reason = f"stopped after timeout={timeout:g} seconds" if is_late.is_set() else child.how_it_ended()
+            reason = limit.text if limit.is_over else child.how_it_ended()
             self.close()
-            return ModelRow(name, {}, reason, failed=True)
-        row: ModelRow = pickle.loads(reply)._replace(name=name)
-        if row.failed and row.status.startswith(OUT_OF_MEMORY):
-            self.close()  # the next model starts with empty memory
+            return ModelRow("", {}, reason, failed=True)
+        row: ModelRow = pickle.loads(reply)
+        if row.is_out_of_memory:  # its process ends, so that the next model starts with empty memory
+            self.close()
             row = row._replace(status=row.status + self._limit_text())
         return row
 
@@ -78,20 +89,28 @@ class ModelProcess:
         if child is not None:
             child.end()
 
-    def _send(self, task: bytes) -> _Child | str:
-        """Send the task to a running process and return that process, or else the reason why there is none."""
-        reason = ""
-        for _ in range(2):  # a process that waited for long may end while the task is sent
+    def _started(self, task: Task, is_sent: bool) -> _Child | ModelRow:
+        """Return the process that has started a task, which it may have got already; or a row that says why none has.
+
+        A process that waited for long may end while a task is sent, and one that the model before has changed ends.
+        """
+        if is_sent and self._child is not None:
+            if read_frame(self._child.replies) is not None:
+                return self._child
+            self.close()
+        reason = ": interrupted"
+        for _ in range(2 * (not self._is_interrupted)):
             child = self._child = self._child or _Child.start(self._limit)
             if self._is_interrupted:
                 _kill(child.process)
             with suppress(OSError):
-                write_frame(child.tasks, task)
+                child.send(task)
                 if read_frame(child.replies) is not None:
                     return child
             reason = child.how_it_ended()
             self.close()
-        return f"no process could be started, the last one ended: {reason.rpartition(': ')[2]}{self._limit_text()}"
+        text = f"no process could be started, the last one ended: {reason.rpartition(': ')[2]}{self._limit_text()}"
+        return ModelRow("", {}, text, failed=True)
 
     def _limit_text(self) -> str:
         return "" if self._limit is None else f" (memory_limit={self._limit:,} bytes)"
@@ -110,6 +129,23 @@ class _Child(NamedTuple):
         # A session of its own: Ctrl-C is for the process that starts it, which then ends it, and all that it started.
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         return cls(process, cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout))
+
+    def send(self, task: Task) -> None:
+        """Send a task.
+
+        Raises:
+            OSError: if the process has ended.
+        """
+        write_frame(self.tasks, pickle.dumps((task.frontends, task.content)))
+
+    def takes_ahead(self, task: Task) -> bool:
+        """Send a task while another is computed, and return True; False if it could fill the stream or the memory."""
+        if not isinstance(task.content, bytes) or len(task.content) > SMALL:
+            return False
+        with suppress(OSError):
+            self.send(task)
+            return True
+        return False
 
     def how_it_ended(self) -> str:
         last = time.monotonic() + GRACE
@@ -133,9 +169,27 @@ class _Child(NamedTuple):
                 stream.close()
 
 
-def _stop(child: _Child, is_late: threading.Event) -> None:
-    is_late.set()
-    _kill(child.process)
+class _Limit:
+    """Ends a process after the seconds that its model may take; None for no limit."""
+
+    def __init__(self, child: _Child, seconds: float | None) -> None:
+        self.is_over = False
+        self.text = f"stopped after timeout={seconds:g} seconds" if seconds is not None else ""
+        self._child = child
+        self._timer = None if seconds is None else threading.Timer(seconds, self._stop)
+
+    def __enter__(self) -> _Limit:
+        if self._timer is not None:
+            self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _stop(self) -> None:
+        self.is_over = True
+        _kill(self._child.process)
 
 
 def _is_running(process: subprocess.Popen[bytes]) -> bool:

@@ -45,6 +45,11 @@ class ModelRow(NamedTuple):
     arguments: Mapping[str, Any] | None = None
 
     @property
+    def is_out_of_memory(self) -> bool:
+        """Whether the model failed because it could not allocate memory."""
+        return self.failed and self.status.startswith(OUT_OF_MEMORY)
+
+    @property
     def label(self) -> str:
         """The name with the arguments, ``make(width=0.5, depth=2)``."""
         if self.arguments is None:

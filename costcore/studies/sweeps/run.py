@@ -12,7 +12,7 @@ from costcore.studies.sweeps.model_table import ModelTable
 from costcore.studies.sweeps.progress import with_progress
 from costcore.studies.sweeps.row import ModelRow, NamedModel, Settings
 from costcore.studies.sweeps.row_file import RowFile
-from costcore.studies.sweeps.tasks import Plan
+from costcore.studies.sweeps.task import Plan
 
 
 class TableInterrupted(KeyboardInterrupt):

@@ -13,7 +13,8 @@ from costcore.studies.sweeps.figures import check_columns
 from costcore.studies.sweeps.model_table import ModelTable
 from costcore.studies.sweeps.row import NamedModel, Settings
 from costcore.studies.sweeps.run import model_table
-from costcore.studies.sweeps.tasks import Plan, memory_of
+from costcore.studies.sweeps.task import Plan
+from costcore.studies.sweeps.tasks import memory_of
 
 
 def table(

@@ -6,47 +6,14 @@ import pickle
 import secrets
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from costcore.errors import CostError
 from costcore.registry.frontends import loaded, reader_of, specs
-from costcore.studies.sweeps.process_pool import ProcessPool, pool_of
+from costcore.studies.sweeps.process_pool import pool_of
 from costcore.studies.sweeps.row import ModelRow, NamedModel, Settings, failure
 from costcore.studies.sweeps.sources import Sources
-
-
-class Plan(NamedTuple):
-    """How rows are computed.
-
-    Attributes:
-        jobs: the number of processes; -1 for one per core; None for the setting of joblib, or else this process.
-        timeout: the seconds that a model may take; None for no limit.
-        memory_limit: the bytes of memory that the process of a model may allocate; None for no limit.
-    """
-
-    jobs: int | None = None
-    timeout: float | None = None
-    memory_limit: int | None = None
-
-
-class Task(NamedTuple):
-    """A model to compute in another process.
-
-    Attributes:
-        position: its position in the table.
-        name: its name.
-        content: its model, inputs and settings, pickled; or its row, if they cannot be pickled.
-        frontends: the frontends that it probably needs; the time to import them is not part of its own.
-        plan: the limits.
-        run: identifies the call of ``table``; processes are not shared between calls, because code may have changed.
-    """
-
-    position: int
-    name: str
-    content: bytes | ModelRow
-    frontends: tuple[str, ...]
-    plan: Plan
-    run: str
+from costcore.studies.sweeps.task import Plan, Task
 
 
 class TaskMaker:
@@ -87,17 +54,10 @@ class TaskMaker:
         return self._frontends[model]
 
 
-def compute(task: Task, pool: ProcessPool | None = None) -> tuple[int, ModelRow]:
-    """Return the position and the row of a task.
-
-    Args:
-        task: the task.
-        pool: the processes to use; default: those of this worker of a cluster.
-    """
-    if isinstance(task.content, ModelRow):
-        return task.position, task.content
-    with (pool or pool_of(task.run, task.plan.memory_limit)).process() as process:
-        return task.position, process.row(task.name, task.content, task.frontends, task.plan.timeout)
+def compute(task: Task) -> tuple[int, ModelRow]:
+    """Return the position and the row of a task, computed by a process of this worker of a cluster."""
+    with pool_of(task.run, task.plan.memory_limit).process() as process:
+        return next(process.rows(iter((task,))))
 
 
 def _pickled(value: Any) -> bytes:

@@ -16,7 +16,7 @@ import pytest
 from costcore import sweep, table
 from costcore.studies.sweeps.cluster import rows_on_cluster
 from costcore.studies.sweeps.row import ModelRow, NamedModel
-from costcore.studies.sweeps.tasks import Plan, Task
+from costcore.studies.sweeps.task import Plan, Task
 from tests.frameworks import optional
 
 from .conftest import ROOT

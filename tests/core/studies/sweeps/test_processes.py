@@ -10,11 +10,12 @@ import joblib
 import pytest
 
 from costcore import sweep, table
-from costcore.studies.sweeps import child, tasks
+from costcore.studies.sweeps import child, process, tasks
 from costcore.studies.sweeps.engine import number_of_processes
 from costcore.studies.sweeps.process import ModelProcess
 from costcore.studies.sweeps.progress import with_lines
 from costcore.studies.sweeps.row import ModelRow
+from costcore.studies.sweeps.task import Plan
 
 HARM = ["small", "dies", "crashes", "leaves", "fills", "small"]
 STATUSES = [
@@ -110,13 +111,40 @@ def test_a_process_that_cannot_start_is_the_status_of_the_row(nets):
 
 
 def test_a_process_that_waited_for_too_long_is_replaced(nets, monkeypatch):
-    process = ModelProcess()
-    task = tasks.TaskMaker(tasks.Settings(("flops",)), tasks.Plan())(0, tasks.NamedModel("a", f"{nets}:small", (2, 3)))
-    assert process.row("a", task.content).costs == {"flops": 6}
-    process._child.process.kill()
-    process._child.process.wait()
-    assert process.row("a", task.content).costs == {"flops": 6}
-    process.close()
+    one = ModelProcess()
+    task = tasks.TaskMaker(tasks.Settings(("flops",)), Plan())(0, tasks.NamedModel("a", f"{nets}:small", (2, 3)))
+    assert next(one.rows(iter((task,))))[1].costs == {"flops": 6}
+    one._child.process.kill()
+    one._child.process.wait()
+    assert next(one.rows(iter((task,))))[1].costs == {"flops": 6}
+    one.close()
+
+
+@pytest.mark.parametrize("harm", ["dies", "crashes", "fills", "leaves", "moves"])
+def test_a_model_that_was_sent_ahead_is_computed_once(nets, calls, monkeypatch, harm):
+    """Every model is sent while the one before it is computed; the one after a harmful model starts in its successor."""
+    monkeypatch.setattr(process, "QUICK", 1000)
+    nets.write_text(nets.read_text() + "def moves():\n    os.chdir('/')\n    return toy.Model('toy::Double')\n")
+    models = [(str(i), f"{nets}:make") for i in range(4)]
+    models.insert(2, ("harm", f"{nets}:{harm}"))
+    rows = table(models, (2, 3), jobs=1, memory_limit="500 MiB").rows
+    good = [row for row in rows if row.name != "harm"]
+    assert [row.name for row in rows] == ["0", "1", "harm", "2", "3"]
+    assert [(row.costs.get("flops"), row.status) for row in good] == [(6, "complete")] * 4
+    assert rows[2].failed == (harm != "moves")
+    assert calls() == ["1,1"] * 4
+
+
+@pytest.mark.parametrize(("quick", "size", "n"), [(1000, 1 << 15, 2), (1000, 10, 0), (0, 1 << 15, 0)])
+def test_small_tasks_are_sent_ahead_while_rows_are_quick(nets, monkeypatch, quick, size, n):
+    """The third and the fourth of four: the row of the first tells that rows are quick, while the second is computed."""
+    sent, send = [], process._Child.takes_ahead
+    monkeypatch.setattr(process._Child, "takes_ahead", lambda *args: sent.append(send(*args)) or sent[-1])
+    monkeypatch.setattr(process, "QUICK", quick)
+    monkeypatch.setattr(process, "SMALL", size)
+    rows = table([(str(i), f"{nets}:small") for i in range(4)], (2, 3), jobs=1).rows
+    assert [row.status for row in rows] == ["complete"] * 4
+    assert sum(sent) == n
 
 
 def test_processes_end_with_the_table(nets):
