@@ -128,13 +128,17 @@ class _Reader:
 
     def __call__(self, graph: GraphModule, examples: list[Any]) -> Callable[..., Any]:
         """Schedule a graph, and return what runs it."""
+        from torch._guards import TracingContext, detect_fake_mode, tracing
         from torch._inductor.compile_fx import compile_fx  # importing the compiler takes a second
 
         counts = self._counts.copy()
         self._origins = _origins(graph.graph.nodes, self._paths, counts)
         self._is_weight = [isinstance(x, Parameter) for x in examples]
         try:
-            compile_fx(graph, examples)
+            with tracing(None):  # TorchDynamo of PyTorch 2.4 has another mode than that of its inputs
+                mode = detect_fake_mode(examples)
+            with tracing(TracingContext(mode)):
+                compile_fx(graph, examples)
         except _ScheduledError:
             self.n_graphs += 1
             self._counts = counts  # a graph that is given up and begun anew does not count
@@ -169,12 +173,15 @@ def _stop_when_scheduled(stack: ExitStack, read: Callable[[Any, Sequence[str]], 
         raise _ScheduledError
 
     replace(stack, owner, name, initialized)
-    for settings, names in (
-        (config, ("fx_graph_cache",)),
-        (autograd_config, ("enable_autograd_cache",)),
-        (dynamo_config, ("automatic_dynamic_shapes", "automatic_dynamic_local_pgo")),  # sizes that other models had
-    ):
-        stack.enter_context(settings.patch({each: False for each in names if hasattr(settings, each)}))
+    values = {
+        **dict.fromkeys(("automatic_dynamic_shapes", "automatic_dynamic_local_pgo"), False),  # sizes that other models had
+        "inline_inbuilt_nn_modules": True,  # graphs of calls, not of modules, which PyTorch 2.4 makes
+        "enable_autograd_cache": False,
+        "fx_graph_cache": False,
+    }
+    for settings in (dynamo_config, autograd_config, config):
+        known = {name: value for name, value in values.items() if hasattr(settings, name)}
+        stack.enter_context(settings.patch(known))
 
 
 def _origins(nodes: Iterable[Node], paths: Mapping[str, str], counts: Counter[tuple[str, str]]) -> dict[str, Origin]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from typing import Any
 
 from costcore.analyses.sizes.limits import how_to_state
 from costcore.analyses.sizes.outline import Outline, Sample
@@ -33,12 +34,26 @@ def matched(base: Sample, other: Sample, where: Mapping[str, int], base_at: Mapp
             found[priced] = other_priced
         elif outline != other_outline:
             raise OtherOperatorsError(_difference(base, priced, base_at, other, other_priced, where))
-        names, other_names = [base.outlines[i] for i in free], [other.outlines[j] for j in other_free]
-        matcher = SequenceMatcher(None, names, other_names, autojunk=False)
+        matcher = SequenceMatcher(None, *_keys(base, free, other, other_free), autojunk=False)
         for at, other_at, length in matcher.get_matching_blocks():
             for k in range(length):
                 found[free[at + k]] = other_free[other_at + k]
     return found
+
+
+def _keys(base: Sample, free: Sequence[int], other: Sample, other_free: Sequence[int]) -> tuple[list[Any], list[Any]]:
+    """Return what free calls of two runs are matched by: outlines, and integers that a call of each run has.
+
+    Of two slices in a row, the one that the other run lacks is the one that has other integers there.
+    """
+    of_base, of_other = (
+        [(run.outlines[i], run.integers[i]) for i in calls] for run, calls in ((base, free), (other, other_free))
+    )
+    if [outline for outline, _ in of_base] == [outline for outline, _ in of_other]:
+        return [*range(len(free))], [*range(len(free))]
+    both = set(of_base) & set(of_other)
+    base_keys, other_keys = ([each if each in both else each[:1] for each in found] for found in (of_base, of_other))
+    return base_keys, other_keys
 
 
 Group = tuple[int | None, list[int]]
