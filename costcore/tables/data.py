@@ -65,7 +65,11 @@ def data_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
     Raises:
         CostError: if pandas is not installed.
     """
-    return imported_pandas("to_pandas").DataFrame(columns, dtype=object).convert_dtypes()
+    frame = imported_pandas("to_pandas").DataFrame(columns, dtype=object)
+    for name, values in columns.items():
+        if not any(isinstance(value, int) and value.bit_length() > 63 for value in values):  # pandas 2 refuses to look
+            frame[name] = frame[name].convert_dtypes()
+    return frame
 
 
 def imported_pandas(caller: str) -> Any:

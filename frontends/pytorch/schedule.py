@@ -174,7 +174,8 @@ def _stop_when_scheduled(stack: ExitStack, read: Callable[[Any, Sequence[str]], 
 
     replace(stack, owner, name, initialized)
     values = {
-        **dict.fromkeys(("automatic_dynamic_shapes", "automatic_dynamic_local_pgo"), False),  # sizes that other models had
+        "automatic_dynamic_shapes": False,  # for sizes that other models had
+        "automatic_dynamic_local_pgo": False,
         "inline_inbuilt_nn_modules": True,  # graphs of calls, not of modules, which PyTorch 2.4 makes
         "enable_autograd_cache": False,
         "fx_graph_cache": False,

@@ -120,6 +120,9 @@ _get_device_handle | lets fully_shard run on the meta device | looked for | 2.6-
 _random | keeps the random state of a mesh | looked for | 2.5- | parallel/mesh
 _sharding_prop | infers shapes, which is not counted | looked for | 2.5- | parallel/mesh
 _decompositions | infers shapes, which is not counted | looked for | | parallel/mesh
+_redistribute | keeps meshes that no longer exist | needed | 2.5- | plans/plan
+[torch.distributed.tensor._redistribute]
+_gen_transform_infos | keeps meshes that no longer exist | looked for | 2.5- | plans/plan
 [torch.distributed.tensor.DTensor]
 _op_dispatcher | holds the random state of a mesh | needed | 2.5- | parallel/mesh
 [torch.distributed.pipelining]

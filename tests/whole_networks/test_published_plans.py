@@ -18,7 +18,9 @@ from torch import nn
 from torch.nn import functional
 
 from costcore import plan
-from tests.frontends.pytorch.differences import FUSES_GROUPED_QUERIES
+from tests.frontends.pytorch.differences import FUSES_GROUPED_QUERIES, NEEDS_MESH
+
+pytestmark = NEEDS_MESH
 
 pytest.importorskip("torch.distributed.fsdp", reason="fully_shard")
 

@@ -127,13 +127,17 @@ def _start(stack: ExitStack, distributed: Any, rank: int, world: int) -> None:
 
 
 def _forget_groups() -> None:
-    """Empty the cache in which distributed tensors keep meshes, whose groups no longer exist after a simulation."""
-    from torch.distributed.tensor import DTensor
+    """Empty the caches in which distributed tensors keep meshes, whose groups no longer exist after a simulation.
+
+    Up to PyTorch 2.9, the mask of an embedding that is divided by rows is in the second, too.
+    """
+    from torch.distributed.tensor import DTensor, _redistribute
 
     cached = DTensor._op_dispatcher.sharding_propagator.propagate_op_sharding
     cached = getattr(cached, "cache", cached)  # one for each thread, in most releases
-    if hasattr(cached, "cache_clear"):
-        cached.cache_clear()
+    for each in (cached, getattr(_redistribute, "_gen_transform_infos", None)):
+        if hasattr(each, "cache_clear"):
+            each.cache_clear()
 
 
 def _mesh(distributed: Any, sizes: Mapping[str, int]) -> Any:

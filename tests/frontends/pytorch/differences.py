@@ -27,6 +27,8 @@ distributed_tensors = import_module(
 HAS_MESH = distributed_tensors.__name__ == "torch.distributed.tensor"
 """Whether a model can be distributed over a simulated mesh."""
 
+NEEDS_MESH = pytest.mark.skipif(not HAS_MESH, reason="this PyTorch has no distributed tensors, which a mesh needs")
+
 HAS_GROUPED_QUERIES = "enable_gqa" in str(scaled_dot_product_attention.__doc__)
 
 
@@ -73,6 +75,16 @@ NEEDS_WORKSPACE = pytest.mark.skipif(
     not any(version in torch.__config__.show() for version in ("DNN v3.12", "DNN v3.13")),
     reason="the workspace of an LSTM is estimated by sizes of oneDNN 3.12, which the report says",
 )
+
+
+def _runs_a_fused_layer_in_bfloat16() -> bool:
+    layer = torch.nn.TransformerEncoderLayer(4, 2, 4, batch_first=True).eval()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        return not refuses(lambda: layer(torch.ones(1, 2, 4)))
+
+
+RUNS_A_FUSED_LAYER_IN_BFLOAT16 = _runs_a_fused_layer_in_bfloat16()
+"""Whether the fast path of a transformer layer runs under autocast, whose weights PyTorch 2.4 does not convert."""
 
 NEEDS_GROUPED_PRODUCTS = pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="this PyTorch has no _grouped_mm")
 

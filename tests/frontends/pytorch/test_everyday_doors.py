@@ -12,6 +12,7 @@ from torch import device
 from costcore import Report, Tensor, estimate, table
 from costcore.cli.main import main
 from costcore.pytest_plugin import CostBudget
+from tests.frontends.pytorch.transformers_differences import LOOKS_FOR_PADDING
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
 WORDS = {"input_ids": Tensor((2, 8), "int64")}
@@ -46,6 +47,8 @@ MODES = {
 @pytest.mark.parametrize("flags", MODES)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_configuration_has_one_total(name, flags, tmp_path, monkeypatch, capsys):
+    if name == "bert" and LOOKS_FOR_PADDING:
+        pytest.skip("this transformers looks whether the first and last tokens are padding, which is assumed")
     monkeypatch.chdir(tmp_path)
     config, class_name, inputs = NETWORKS[name]
     mode, backward = MODES[flags]

@@ -6,6 +6,7 @@ from inspect import getsource
 
 import pytest
 import torch
+from transformers.models.bert.modeling_bert import BertModel
 from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3Attention
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from transformers.models.mixtral import modeling_mixtral
@@ -21,6 +22,9 @@ CACHES_LATENTS = "update(key_states" not in getsource(DeepseekV3Attention.forwar
 
 MASKS_NOTHING = hasattr(torch.compiler, "is_exporting")
 """Whether an export makes a mask of which a run finds that it masks nothing, as it can ask whether it is an export."""
+
+LOOKS_FOR_PADDING = "warn_if_padding_and_no_attention_mask" in getsource(BertModel.forward)
+"""Whether encoders look at tokens to warn of padding without a mask: a branch over data, which is assumed."""
 
 NEEDS_JOINED_EXPERTS = pytest.mark.skipif(
     not HAS_JOINED_EXPERTS,

@@ -49,7 +49,8 @@ def imported_for_types(module: types.ModuleType) -> dict[str, Any]:
         if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
             for each in ast.walk(node):
                 if isinstance(each, ast.ImportFrom) and each.module:
-                    found |= {a.asname or a.name: getattr(import_module(each.module), a.name) for a in each.names}
+                    module_of_names = import_module(each.module)
+                    found |= {a.asname or a.name: getattr(module_of_names, a.name, None) for a in each.names}
     return found
 
 

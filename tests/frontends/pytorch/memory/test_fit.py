@@ -15,7 +15,7 @@ from costcore.cli.main import main
 from costcore.frontends.pytorch.precision import MasterWeights
 from costcore.studies.batch_size.inputs import inputs_of_batch
 from costcore.text.amounts import parse_bytes
-from tests.frontends.pytorch.differences import NEEDS_WORKSPACE
+from tests.frontends.pytorch.differences import NEEDS_MESH, NEEDS_WORKSPACE
 
 from .batch_networks import NETWORKS
 from .profiler import Run, profiled_peaks
@@ -99,6 +99,7 @@ def blocks(n=4):
     return nn.Sequential(*(Block() for _ in range(n)))
 
 
+@NEEDS_MESH
 def test_every_remedy_is_what_a_capture_says():
     network, inputs = blocks(2).train(), (256, 64)
     verdict = fit(network, inputs, "1.2 MB", train=True, optimizer="adamw", context=0)
@@ -128,6 +129,7 @@ def test_a_smaller_batch_and_checkpointing():
     assert not fit(network, (batch + 1, 64), "32 MiB", train=True, context=0, remedies=False).fits
 
 
+@NEEDS_MESH
 def test_fewest_devices():
     """Parameters, gradients and moments of 16 layers of 256 * 256 take 16 MiB, a half of that on two devices."""
     network = nn.Sequential(*(nn.Linear(256, 256, bias=False) for _ in range(16)))
@@ -257,6 +259,7 @@ def target(tmp_path):
     return f"{path}:make"
 
 
+@NEEDS_MESH
 def test_the_command(target, capsys):
     """4,004,000 bytes of weights, and 4,000 of input and of output each."""
     assert main(["fit", target, "5 MB", "--input", "1x1000", "--context", "0 B"]) == 0

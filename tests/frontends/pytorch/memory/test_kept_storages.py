@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 from costcore import ComputationalCostHook, estimate
+from tests.frontends.pytorch.differences import refuses
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size")
 
@@ -92,7 +93,9 @@ def test_patches_and_their_sums():
 def test_what_a_cpu_never_holds_of_an_operator_is_not_counted():
     """Mish makes its result and a gradient, of 4 * 5 values each, beside the loss and the gradient of that."""
     assert agree(nn.Mish(), torch.rand(4, 5, requires_grad=True), backward=True) <= 4 * (2 * 20 + 2) + NUMBERS
-    agree(nn.ChannelShuffle(2), torch.rand(1, 4, 3, 3, requires_grad=True), backward=True)
+    images = torch.rand(1, 4, 3, 3, requires_grad=True)
+    if not refuses(lambda: nn.ChannelShuffle(2)(images).sum().backward()):  # PyTorch 2.4 has no gradient of it
+        agree(nn.ChannelShuffle(2), images, backward=True)
     assert agree(Of(torch.linalg.svdvals), torch.rand(5, 5)) == 5 * 4
     assert agree(Of(torch.linalg.eigvalsh), torch.rand(5, 5)) == 5 * 4
 

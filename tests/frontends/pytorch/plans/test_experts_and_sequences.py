@@ -10,10 +10,11 @@ from costcore import CostError, estimate, plan
 from costcore.registry.frontends import ability, specs
 from costcore.studies.plans.answer import ASSUMED
 from costcore.studies.plans.setup import Divisible, Mesh, meshes
+from tests.frontends.pytorch.differences import NEEDS_MESH
 
 pytest.importorskip("torch.distributed.fsdp", reason="fully_shard")
 
-pytestmark = pytest.mark.filterwarnings("ignore:FSDP2-wrapped module")
+pytestmark = [NEEDS_MESH, pytest.mark.filterwarnings("ignore:FSDP2-wrapped module")]
 
 WIDTH, INNER, EXPERTS, TOKENS = 64, 128, 8, 16
 

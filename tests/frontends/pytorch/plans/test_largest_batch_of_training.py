@@ -8,10 +8,11 @@ import pytest
 
 from costcore import TrainingLedger, estimate
 from costcore.cli.main import main
+from tests.frontends.pytorch.differences import NEEDS_MESH
 
 pytest.importorskip("torch.distributed.fsdp", reason="fully_shard")
 
-pytestmark = pytest.mark.filterwarnings("ignore:FSDP2-wrapped module")
+pytestmark = [NEEDS_MESH, pytest.mark.filterwarnings("ignore:FSDP2-wrapped module")]
 
 MEMORY = 8 * 10**6
 CONTEXT = 500 * 2**20

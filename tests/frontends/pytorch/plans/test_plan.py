@@ -12,10 +12,11 @@ from costcore import CostError, estimate, plan
 from costcore.cli.main import main
 from costcore.registry.frontends import ability, specs
 from costcore.studies.plans.setup import Divisible, Mesh, Setup, meshes, setups
+from tests.frontends.pytorch.differences import NEEDS_MESH
 
 pytest.importorskip("torch.distributed.fsdp", reason="fully_shard")
 
-pytestmark = pytest.mark.filterwarnings("ignore:FSDP2-wrapped module")
+pytestmark = [NEEDS_MESH, pytest.mark.filterwarnings("ignore:FSDP2-wrapped module")]
 
 BLOCK = 2 * 64 + 64 * 256 + 256 + 256 * 64 + 64
 """The parameters of a block: norm, up, down."""
