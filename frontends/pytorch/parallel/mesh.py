@@ -136,7 +136,7 @@ def _forget_groups() -> None:
     cached = DTensor._op_dispatcher.sharding_propagator.propagate_op_sharding
     cached = getattr(cached, "cache", cached)  # one for each thread, in most releases
     for each in (cached, getattr(_redistribute, "_gen_transform_infos", None)):
-        if hasattr(each, "cache_clear"):
+        if each is not None and hasattr(each, "cache_clear"):
             each.cache_clear()
 
 

@@ -122,7 +122,7 @@ def test_a_process_that_waited_for_too_long_is_replaced(nets, monkeypatch):
 
 @pytest.mark.parametrize("harm", ["dies", "crashes", "fills", "leaves", "moves"])
 def test_a_model_that_was_sent_ahead_is_computed_once(nets, calls, monkeypatch, harm):
-    """Every model is sent while the one before it is computed; the one after a harmful model starts in its successor."""
+    """Every model is sent while the one before it is computed; the one after a harmful model by another process."""
     monkeypatch.setattr(process, "QUICK", 1000)
     nets.write_text(nets.read_text() + "def moves():\n    os.chdir('/')\n    return toy.Model('toy::Double')\n")
     models = [(str(i), f"{nets}:make") for i in range(4)]
@@ -137,7 +137,7 @@ def test_a_model_that_was_sent_ahead_is_computed_once(nets, calls, monkeypatch, 
 
 @pytest.mark.parametrize(("quick", "size", "n"), [(1000, 1 << 15, 2), (1000, 10, 0), (0, 1 << 15, 0)])
 def test_small_tasks_are_sent_ahead_while_rows_are_quick(nets, monkeypatch, quick, size, n):
-    """The third and the fourth of four: the row of the first tells that rows are quick, while the second is computed."""
+    """The third and the fourth of four: the row of the first tells that rows are quick, so far."""
     sent, send = [], process._Child.takes_ahead
     monkeypatch.setattr(process._Child, "takes_ahead", lambda *args: sent.append(send(*args)) or sent[-1])
     monkeypatch.setattr(process, "QUICK", quick)

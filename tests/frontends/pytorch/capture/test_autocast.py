@@ -15,7 +15,7 @@ from tests.frontends.pytorch.runs import estimated, listed, record, types
 
 
 def runs_in_bfloat16(model, inputs):
-    """Whether this CPU runs the model: oneDNN has no recurrent layers of bfloat16 for every one, PyTorch 2.4 no fused one."""
+    """Whether this CPU runs the model: oneDNN has no recurrent layers of bfloat16 for every one."""
     try:
         with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
             model(*inputs)

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from costcore import ComputationalCostHook, estimate
+from tests.frontends.pytorch.differences import RUNS_A_FUSED_LAYER_IN_BFLOAT16
 
 from .autocast_networks import NETWORKS
 from .profiler import Run, profiled_peaks
