@@ -15,7 +15,7 @@ from costcore.trace.trace import CallCost, Trace
 Point = tuple[int, ...]
 """A value for every symbol, in the order of the symbols."""
 
-MOST_CAPTURES = 60
+MOST_CAPTURES = 62
 """The maximum number of captures of one network."""
 
 

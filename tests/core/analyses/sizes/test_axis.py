@@ -12,7 +12,7 @@ from costcore.analyses.sizes.fitting import Fit
 from costcore.analyses.sizes.folding import folded
 from costcore.analyses.sizes.inputs import NamedInputs
 from costcore.analyses.sizes.limits import LAST_COMPUTED, Limits, limits_of
-from costcore.analyses.sizes.samples import Samples
+from costcore.analyses.sizes.samples import MOST_CAPTURES, Samples
 from costcore.analyses.sizes.starts import multiple_that_works
 from costcore.trace.run import Run
 from costcore.trace.trace import Trace
@@ -117,16 +117,16 @@ def test_of_five_symbols_only_products_of_two_are_found():
     assert max(sum(size != 2 for size in point) for point in found.points) == 2
 
 
-def test_the_sixty_first_capture_is_refused():
+def test_a_capture_beyond_the_limit_is_refused():
     calls = Calls()
     calls("relu", calls.given(2, 3))
     trace = Trace(calls.trace().records, Run())
     samples = Samples(NamedInputs(("s", 3)), lambda inputs: trace)
-    for size in range(60):
+    for size in range(MOST_CAPTURES):
         samples.at((size,)) if size else samples.restart((size,))
-    with pytest.raises(CostError, match="no formula was found with 60 captures; use fewer symbols, or integers"):
-        samples.at((60,))
-    assert samples.count == 60
+    with pytest.raises(CostError, match=f"no formula was found with {MOST_CAPTURES} captures; use fewer symbols, or integers"):
+        samples.at((MOST_CAPTURES,))
+    assert samples.count == MOST_CAPTURES
     samples.at((59,))  # which is known
 
 
