@@ -124,7 +124,9 @@ def test_a_capture_beyond_the_limit_is_refused():
     samples = Samples(NamedInputs(("s", 3)), lambda inputs: trace)
     for size in range(MOST_CAPTURES):
         samples.at((size,)) if size else samples.restart((size,))
-    with pytest.raises(CostError, match=f"no formula was found with {MOST_CAPTURES} captures; use fewer symbols, or integers"):
+    with pytest.raises(
+        CostError, match=f"no formula was found with {MOST_CAPTURES} captures; use fewer symbols, or integers"
+    ):
         samples.at((MOST_CAPTURES,))
     assert samples.count == MOST_CAPTURES
     samples.at((59,))  # which is known
