@@ -14,8 +14,11 @@ optional("transformers")
 
 @pytest.mark.parametrize(("kind", "n"), [("gguf", 25), ("safetensors", 300)])
 def test_damaged_files_are_read_or_refused(kind, n, capsys):
+    from tests.frontends.pytorch.transformers_differences import HAS_JOINED_EXPERTS
     from tools.fuzz_formats import main
 
+    if kind == "gguf" and not HAS_JOINED_EXPERTS:
+        pytest.skip("one of the files has experts, which need transformers 5")
     assert main([kind, "--cases", str(n)]) == 0, capsys.readouterr().out
 
 

@@ -19,6 +19,9 @@ ROOT = Path(__file__).parents[1]
 PROJECTS = {"costcore": ROOT, **{folder.name: folder for folder in sorted((ROOT / "plugins").iterdir())}}
 """The projects that are released, by name."""
 
+NEED_3_11 = ("costcore-jax", "costcore-stablehlo")
+"""Those that need Python 3.11, as JAX does."""
+
 EXAMPLE = ROOT / "examples" / "plugin"
 LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info", "plugins", "tests", "docs")
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_{kind}(sys.argv[1])"
@@ -93,7 +96,7 @@ def test_a_fresh_environment_finds_the_plug_ins(wheels, tmp_path):
     venv.create(folder, with_pip=False, symlinks=True)
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     install = (sys.executable, "-m", "pip", f"--python={python}", "install", "--no-deps", "--no-index", "--quiet")
-    fitting = [each for each in wheels.values() if "costcore_jax" not in each.name or sys.version_info >= (3, 11)]
+    fitting = [wheels[name] for name in wheels if name not in NEED_3_11 or sys.version_info >= (3, 11)]
     run(*install, *fitting, example)
     site = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
     dependencies = {str(Path(find_spec(name).origin).parents[1]) for name in ("pluggy", "tqdm")}

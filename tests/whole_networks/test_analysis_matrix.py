@@ -15,6 +15,7 @@ pytestmark = pytest.mark.frontend("pytorch")
 if "pytorch" in frameworks.available():
     import torch
 
+    from tests.frontends.pytorch.differences import CHECKS_QUANTILES, FUSES_GROUPED_QUERIES
     from tests.whole_networks.matrix.analyses import failures
     from tests.whole_networks.matrix.networks import NETWORKS
     from tests.whole_networks.matrix.programs import PROGRAMS
@@ -57,6 +58,10 @@ def test_analyses_of_a_training_step(name):
 @pytest.mark.parametrize("name", sorted({*MADE} - DATA_DECIDE))
 def test_an_estimate_is_what_a_run_costs(name):
     """Of memory, what it grows by: a hook does not see unused parameters. An estimate says if it is not exact."""
+    if name == "a running median" and CHECKS_QUANTILES:
+        pytest.skip("a CPU of this PyTorch checks quantiles by operators that the meta device does not run")
+    if name in ("adapters", "language model") and not FUSES_GROUPED_QUERIES:
+        pytest.skip("a CPU of this PyTorch runs other operators for attention with fewer heads of keys")
 
     def figures(report: Report) -> dict[str, Any]:
         keys = "flops", "macs", "mread", "mwrite", "n_layers", "n_params"

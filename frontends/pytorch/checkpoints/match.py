@@ -98,7 +98,11 @@ def match_names(model: Module, tensors: Sequence[StoredTensor], names: Callable[
     wrong = [(name, each.numel()) for name, each in model.named_parameters() if found[name] != each.numel()]
     if wrong:
         stated = ", ".join(f"{name} ({found[name]:,} of {size:,})" for name, size in wrong[:FEW])
-        raise CostError(f"it has other numbers of elements than {type(model).__name__} of transformers: {stated}")
+        is_older = any(".experts.0." in name for name, _ in wrong)
+        remedy = "; install transformers 5, whose experts are one parameter" if is_older else ""
+        raise CostError(
+            f"it has other numbers of elements than {type(model).__name__} of transformers: {stated}{remedy}"
+        )
     return matches.file()
 
 
@@ -117,10 +121,11 @@ def match_modules(model: Module, tensors: Sequence[StoredTensor]) -> StoredFile:
         by_module[name.rpartition(".")[0]].append(name)
     base = f"{getattr(model, 'base_model_prefix', '')}."
     for tensor in tensors:
-        name = tensor.name
+        renamed = tensor.name
         for old, new in RENAMED.items():
-            name = name.replace(old, new)
-        matches.add(tensor, _held((name, base + name, name.removeprefix(base)), matches.parameters, by_module))
+            renamed = renamed.replace(old, new)
+        spelled = [each for name in (renamed, tensor.name) for each in (name, base + name, name.removeprefix(base))]
+        matches.add(tensor, _held(spelled, matches.parameters, by_module))
     if missing := matches.missing():
         listed = ", ".join(missing[:FEW])
         raise CostError(f"it has no weights for {len(missing)} parameters of {type(model).__name__}: {listed}")

@@ -1,4 +1,4 @@
-"""What keeps ``fully_shard`` from running on meta tensors: three places, replaced while a mesh is simulated.
+"""What keeps ``fully_shard`` from running on meta tensors: four places, replaced while a mesh is simulated.
 
 It wants to know the device of the mesh, its streams, and that parameters have data. On the meta device there is nothing
 to wait for, as on a CPU, and nothing to compute with.
@@ -46,6 +46,15 @@ class _Device:
         return getattr(torch.cpu, name)
 
 
+class _Torch:
+    """``torch`` as groups of parameters see it, which ask it for the present stream at one place, not their device."""
+
+    cuda = accelerator = _Device()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+
 def shard_on_meta(stack: ExitStack) -> None:
     """Let ``fully_shard`` run on the meta device until ``stack`` is closed."""
     parts = _modules()
@@ -56,6 +65,8 @@ def shard_on_meta(stack: ExitStack) -> None:
             replace(stack, part, "_get_device_from_mesh", lambda mesh: META)
         if hasattr(part, "_get_device_handle"):
             replace(stack, part, "_get_device_handle", lambda device_type="cpu": _Device())
+        if hasattr(part, "AllGatherState"):
+            replace(stack, part, "torch", _Torch())
     group: Any = next((part.FSDPParamGroup for part in parts if hasattr(part, "FSDPParamGroup")), None)
     if hasattr(group, "_validate_no_meta_params"):
         replace(stack, group, "_validate_no_meta_params", lambda self: None)

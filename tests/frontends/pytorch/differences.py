@@ -94,6 +94,28 @@ NEEDS_REDUCTIONS = pytest.mark.skipif(
 )
 
 
+class _Names(TorchDispatchMode):
+    """Notes the names of operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        self.names.add(function._schema.name)
+        return function(*arguments, **(keywords or {}))
+
+
+def _checks_quantiles() -> bool:
+    with _Names() as mode:
+        torch.ones(2).quantile(0.5)
+    return "aten::logical_and_" in mode.names
+
+
+CHECKS_QUANTILES = _checks_quantiles()
+"""Whether a CPU checks by operators that quantiles lie between 0 and 1, which no other device does."""
+
+
 class _Watched(TorchDispatchMode):
     """Changes nothing; PyTorch counts one more reference to tensors that a mode has seen."""
 

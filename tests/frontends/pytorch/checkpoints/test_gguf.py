@@ -18,6 +18,8 @@ from .headers import DATA, header, shortened, unpacked
 
 pytest.importorskip("transformers")
 
+from tests.frontends.pytorch.transformers_differences import ANGLES_ARE_PRODUCTS, HAS_JOINED_EXPERTS
+
 # What GGUFReader of the package gguf 0.19.0 adds up of the same headers: tensors, bytes and elements. Elements are
 # those that the model cards publish (8,030,261,248 of Llama 3.1, and the 64 factors of its rotary positions).
 TABLE = {
@@ -192,6 +194,9 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+NEED_TRANSFORMERS_5 = ("mamba-2.8b", "mixtral-8x7b", "qwen1.5-moe-a2.7b", "qwen3-30b-a3b")
+
+
 def published(name: str) -> Any:
     """Return the model of a published configuration with two layers, on the meta device."""
     from transformers import AutoConfig, AutoModelForCausalLM
@@ -204,6 +209,10 @@ def published(name: str) -> Any:
 
 @pytest.mark.parametrize("name", TABLE)
 def test_a_decode_step_costs_what_the_published_model_costs(name, tmp_path):
+    if name in NEED_TRANSFORMERS_5 and not HAS_JOINED_EXPERTS:
+        with pytest.raises(CostError, match="install transformers 5"):
+            ServingReport(unpacked(name, tmp_path))
+        return
     found = read_gguf(unpacked(name, tmp_path))
     short = tmp_path / "short.gguf"
     short.write_bytes(shortened(found, 2))
@@ -227,7 +236,8 @@ def test_a_step_reads_every_byte_of_the_layers_and_the_row_of_a_token(tmp_path):
     assert step.total.load_weight / 8 == 4912898304 - 128256 * row + row - 64 * 4
     # of 32 layers: q and o [4096, 4096], k and v [1024, 4096], three of [14336, 4096]; the output; 4096 keys and values
     layer = 4096 * (2 * 4096 + 2 * 1024 + 3 * 14336)
-    assert step.total.macs == 32 * (layer + 2 * 4096 * 4096) + 128256 * 4096
+    turned = 64 if ANGLES_ARE_PRODUCTS else 0
+    assert step.total.macs == 32 * (layer + 2 * 4096 * 4096) + 128256 * 4096 + turned
     assert report.notes == (
         "the file stores rope_freqs.weight too, which the model does not have: the bytes of weights include them",
     )
@@ -262,7 +272,8 @@ def test_estimate_counts_the_given_tokens(tmp_path):
     path = written(tmp_path)
     report = costcore.estimate(path, (1, 8))
     # 8 tokens: four of 32 x 32, three of 96 x 32, the tied output 10 x 32; attention of 8 x 8 positions and 32 features
-    assert report.total_report["macs"] == 8 * (4 * 32 * 32 + 3 * 96 * 32 + 10 * 32) + 2 * 8 * 8 * 32
+    turned = 8 * 8 if ANGLES_ARE_PRODUCTS else 0  # 8 frequencies of heads of 16
+    assert report.total_report["macs"] == 8 * (4 * 32 * 32 + 3 * 96 * 32 + 10 * 32) + 2 * 8 * 8 * 32 + turned
     named = costcore.estimate(path, ("batch", "seq")).subs(batch=1, seq=8)
     assert named.total_report["macs"] == report.total_report["macs"]
 
