@@ -83,6 +83,7 @@ _VF | owner of composite functions | needed | | capture/composite_patches
 _empty_affine_quantized | unpacks weights without data | needed | | rows/quantization
 _fused_sdp_choice | asks which attention a CPU runs | needed | | memory/cases
 _dynamo | lets compiled models run as written | looked for | | capture/compiled_models
+_guards | gives the compiler the mode of its inputs | needed | | schedule
 _functorch | finds no schedule in a cache | looked for | | schedule
 _inductor | states the kernels of compiled models | looked for | | schedule
 _subclasses | compiles without data | looked for | | schedule

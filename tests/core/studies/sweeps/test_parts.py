@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import sys
+from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 from textwrap import TextWrapper, dedent, indent
@@ -24,7 +25,8 @@ from costcore.studies.sweeps.row import ModelRow, NamedModel, Settings, failure
 from costcore.studies.sweeps.row_file import RowFile
 from costcore.studies.sweeps.run import TableInterrupted
 from costcore.studies.sweeps.table import _named, _seconds
-from costcore.studies.sweeps.tasks import Plan, Task, TaskMaker, compute, memory_of
+from costcore.studies.sweeps.task import Plan, Task
+from costcore.studies.sweeps.tasks import TaskMaker, compute, memory_of
 from tests.core.given_costs import dense, net
 
 
@@ -277,8 +279,8 @@ class Process:
     def interrupt(self) -> None:
         self.is_interrupted = True
 
-    def row(self, *arguments: Any) -> ModelRow:
-        return ModelRow(str(arguments), {}, "")
+    def rows(self, tasks: Iterator[Task]) -> Iterator[tuple[int, ModelRow]]:
+        return ((task.position, ModelRow(f"{task.name} {self.limit}", {}, "")) for task in tasks)
 
 
 def test_processes_are_used_again(monkeypatch):
@@ -295,8 +297,14 @@ def test_processes_are_used_again(monkeypatch):
     assert first.is_interrupted and second.is_interrupted
     pool.close()
     assert first.is_closed and second.is_closed
-    task = Task(5, "net", b"model", ("toy",), Plan(timeout=3), "run")
-    assert compute(task, pool) == (5, ModelRow("('net', b'model', ('toy',), 3)", {}, ""))
+
+
+def test_a_worker_computes_in_a_process_of_the_run(monkeypatch):
+    monkeypatch.setattr(process_pool, "ModelProcess", Process)
+    monkeypatch.setattr(process_pool, "_POOLS", {})
+    task = Task(5, "net", b"model", ("toy",), Plan(memory_limit=3), "run")
+    assert compute(task) == (5, ModelRow("net 3", {}, ""))
+    assert [*process_pool._POOLS] == ["run"]
 
 
 def test_a_worker_keeps_two_pools(monkeypatch):
