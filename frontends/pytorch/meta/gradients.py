@@ -67,20 +67,23 @@ def layer_norm_backward(
 ) -> tuple[Tensor | None, ...] | None:
     """Return the empty gradients of input, weight and bias, as far as ``output_mask`` asks for them.
 
-    They are contiguous, as on a CPU; PyTorch's own kernel for the meta device keeps the strides of the gradient.
+    They are contiguous, as on a CPU; PyTorch's own kernel for the meta device keeps the strides of the gradient, and
+    up to PyTorch 2.9 gives weights in float32 gradients of the dtype of the input.
     """
     shape = tuple(normalized_shape)
     rank = x.dim() - len(shape)
-    is_plain = _are_float(gradient, x) and gradient.shape == x.shape and 0 not in x.shape
+    of_weights = torch.float32 if x.dtype in HALVES else x.dtype
+    is_float = of_weights in _PLAIN_FLOATS and gradient.dtype == x.dtype
+    is_plain = is_float and gradient.shape == x.shape and 0 not in x.shape
     if not is_plain or not shape or rank < 1 or tuple(x.shape[rank:]) != shape:
         return None
     rows = (*x.shape[:rank], *[1] * len(shape))
-    if not are_vectors((mean, scale), rows, x.dtype) or not are_vectors((weight, bias), shape, x.dtype):
+    if not are_vectors((mean, scale), rows, of_weights) or not are_vectors((weight, bias), shape, of_weights):
         return None
     if any(wanted and learned is None for wanted, learned in zip(output_mask[1:], (weight, bias), strict=True)):
         return None
-    shapes = (tuple(x.shape), shape, shape)
-    return tuple(empty(s, x.dtype) if wanted else None for s, wanted in zip(shapes, output_mask, strict=True))
+    made = ((tuple(x.shape), x.dtype), (shape, of_weights), (shape, of_weights))
+    return tuple(empty(*each) if wanted else None for each, wanted in zip(made, output_mask, strict=True))
 
 
 def group_norm_backward(
