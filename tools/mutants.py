@@ -427,7 +427,7 @@ if text := os.environ.get("COSTCORE_MUTANT"):
 
 def run(tests: Sequence[str], mutant: Mutant, seconds: float) -> tuple[str, str]:
     """Run tests in a forked process; return ``passed``, ``failed`` or ``late``, and the test that failed."""
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         (Path(folder) / "sitecustomize.py").write_text(_SITE.format(path=__file__), encoding="utf-8")
         output = Path(folder) / "output.txt"
         process = os.fork()
@@ -447,7 +447,7 @@ def run(tests: Sequence[str], mutant: Mutant, seconds: float) -> tuple[str, str]
         while time.monotonic() < last:
             found, status = os.waitpid(process, os.WNOHANG)
             if found:
-                text = output.read_text(errors="replace")
+                text = output.read_text(errors="replace") if output.exists() else ""  # a fork of a fork may remove it
                 if missing := re.search(r"^ERROR: not found: \S+", text, re.MULTILINE):
                     raise ValueError(f"{missing[0]} (--record {mutant.area} again)")
                 failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", text, re.MULTILINE)

@@ -12,7 +12,7 @@ from costcore.analyses.sizes.compiled import Formulas
 from costcore.analyses.sizes.inputs import NamedInputs
 from costcore.analyses.sizes.limits import Limits
 from costcore.analyses.sizes.linear import solve
-from costcore.analyses.sizes.profiles import Forms, profile_of
+from costcore.analyses.sizes.profiles import ONE_TERM, Forms, profile_of
 from costcore.analyses.sizes.samples import Samples
 from costcore.analyses.sizes.terms import SIZE, Term, coefficients, without_constant
 from costcore.numbers.dims import ceil_div, ceil_log2, gcd, maximum, minimum
@@ -204,3 +204,11 @@ def test_sizes_of_named_inputs_are_not_negative():
         NamedInputs((Dim("n", 1, 2), Dim("n", 1, 3)))
     with pytest.raises(ValueError, match=r"a range needs one symbol \(got a, b\)"):
         NamedInputs((Dim("a+b", 1, 2),))
+
+
+@pytest.mark.parametrize(("values", "is_waiting"), [((1, 1, 2), True), ((2, 2, 1), True), ((1, 1, 2, 1), False)])
+def test_a_step_up_or_down_may_be_long(values, is_waiting):
+    """The first rise is somewhere after the size 5."""
+    forms = Forms((2, 5, 9, 14)[: len(values)], values)
+    forms._family = ONE_TERM + 1
+    assert forms.is_waiting == is_waiting

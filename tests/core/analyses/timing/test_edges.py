@@ -14,7 +14,7 @@ import sympy
 from costcore import CostError, Layer, Operations, Tensor
 from costcore.analyses.devices.device import Device, Memory
 from costcore.analyses.timing.bound import bound_of
-from costcore.analyses.timing.calibrated import Estimated, _remarks, float_dtypes
+from costcore.analyses.timing.calibrated import Estimated, _remarks, _site, float_dtypes
 from costcore.analyses.timing.calibration import Calibration, Error, Errors, Estimate, Point, Rates
 from costcore.analyses.timing.calibration_table import CalibrationError, from_table
 from costcore.analyses.timing.device_table import comparison_remarks, device_rows, show_devices
@@ -22,6 +22,7 @@ from costcore.analyses.timing.families import APART, Site, site_of
 from costcore.analyses.timing.fewest_products import MOST_TAPS, fewest_products
 from costcore.analyses.timing.from_traces import BELOW, COPIED, calibration_of
 from costcore.analyses.timing.kernel_curves import USUAL, Curves
+from costcore.analyses.timing.least_read import _beyond_operands
 from costcore.analyses.timing.left_out import _estimates
 from costcore.analyses.timing.measured import TimedGroup
 from costcore.analyses.timing.remarks import unknown_rates
@@ -772,3 +773,21 @@ def test_ten_calls_are_compared_by_default():
     assert len(stream.getvalue().splitlines()) == 1 + 10 + 1
     found.show(whole := StringIO())
     assert whole.getvalue().strip() == str(found).strip()
+
+
+def test_a_call_without_a_cost_reads_no_more_than_its_operands():
+    """The call that is counted reads its operand of 40 bytes once more."""
+    x = Tensor((10,))
+    twice = CallCost(Call(Layer("mean", {"x": x}, [x]), "m", name="m", outputs=(5,)), Cost(Operations(), 80, 40, {}))
+    unknown = CallCost(Call(Layer("mystery", {"x": x}, [x]), "u", name="u", outputs=(6,)), None)
+    assert [*_beyond_operands(Trace((unknown, twice), Run()))] == [0, 40]
+
+
+def test_the_bytes_of_a_fused_group_are_those_of_one_execution():
+    """Two calls of a loop that runs 3 times, which read 60 and write 30 bytes in all: 30 a time."""
+    calls = Calls()
+    x = calls.given(4)
+    calls("relu", calls("exp", x))
+    one, two = calls.trace().records
+    group = SimpleNamespace(records=(one, two), main=one.call, read=60, written=30, times=3)
+    assert _site(group).nbytes == 30
