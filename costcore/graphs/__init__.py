@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from costcore.graphs.branches import Choice, dearest
 from costcore.graphs.dataflow import DataflowLog
+from costcore.graphs.inputs import given_shapes
 from costcore.graphs.modules import ModuleTree
 from costcore.graphs.order import in_order
 from costcore.graphs.places import DEEPEST, MOST_NODES, Place
@@ -31,5 +32,6 @@ __all__ = [
     "Place",
     "Section",
     "dearest",
+    "given_shapes",
     "in_order",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
 
@@ -18,7 +19,7 @@ FEW = 16
 """Among fewer ids a search in a tuple is faster than a set."""
 
 
-class DataflowLog(Generic[V]):
+class DataflowLog(ABC, Generic[V]):
     """Notes what calls read and produce beside the operands of their layers, for plans of memory.
 
     A frontend derives from it and says what its values are: :meth:`identity`, :meth:`ids`, :meth:`nbytes`,
@@ -41,21 +42,21 @@ class DataflowLog(Generic[V]):
         self.unknown: dict[str, None] = {}
         self.new_id = recorder.new_id
 
+    @abstractmethod
     def identity(self, value: V) -> int:
         """Return the operand id of a value."""
-        raise NotImplementedError
 
+    @abstractmethod
     def ids(self, values: Iterable[V | None]) -> list[int]:
         """Return the ids of those values that are computed, not stored."""
-        raise NotImplementedError
 
+    @abstractmethod
     def nbytes(self, value: V) -> Dim:
         """Return the bytes of a value in memory."""
-        raise NotImplementedError
 
+    @abstractmethod
     def own_memory(self, value: V) -> bool:
         """Return whether a value is computed, and has memory of its own."""
-        raise NotImplementedError
 
     def can_be_continued(self, value: V) -> bool:
         """Return whether another value may take over the memory of a value."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
@@ -54,7 +55,7 @@ class Notes:
             self._notes.append(text)
 
 
-class GraphWriter(Generic[V, S]):
+class GraphWriter(ABC, Generic[V, S]):
     """Writes translated nodes into a run as calls.
 
     A frontend derives from it and says what the operand id of its values is.
@@ -74,9 +75,9 @@ class GraphWriter(Generic[V, S]):
         self.modules = modules
         self.note = note or Notes(recorder.notes)
 
+    @abstractmethod
     def identity(self, value: V) -> int:
         """Return the operand id of a value; that of a learned parameter is its parameter id."""
-        raise NotImplementedError
 
     def write(
         self,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import Any
 
 from costcore.errors import CostError
-from costcore.graphs import GraphRecording, GraphValue
+from costcore.graphs import GraphRecording, GraphValue, given_shapes
 from costcore.messages import unknown
 from costcore.numbers.dims import Dim
 from costcore.numbers.expressions import symbol_of
@@ -86,9 +86,9 @@ def _shapes(
     Raises:
         CostError: if sizes do not fit the model, or an input is not a tensor.
     """
-    given = _given([label for label, _ in block.inputs], inputs)
+    given = given_shapes([label for label, _ in block.inputs], inputs)
     found, names = [], set()
-    for label, kind in block.inputs:
+    for position, (label, kind) in enumerate(block.inputs):
         feature = features.get(label)
         if kind.shape is None:
             raise CostError(f"input {label!r} is not a tensor")
@@ -100,7 +100,7 @@ def _shapes(
             symbol = "".join(c if c.isalnum() else "_" for c in label) + f"_{axis}"
             names |= {symbol} if free else set()
             sizes.append((dims or {}).get(symbol, symbol_of(symbol)) if free else size or 0)
-        stated = given.get(label)
+        stated = given.get(position)
         if stated is not None:
             wrong = [a for a, b, free in zip(sizes, stated, is_open, strict=False) if not free and a != b]
             if len(stated) != len(sizes) or wrong:
@@ -114,30 +114,3 @@ def _shapes(
     if dims and (extra := [name for name in dims if name not in names]):
         raise CostError(unknown("dimension", extra, sorted(names)) if names else "the model leaves no dimension open")
     return found
-
-
-def _given(names: Sequence[str], inputs: Any) -> dict[str, Sequence[Any]]:
-    """Return the shapes that the user gives, by the input.
-
-    Raises:
-        CostError: if an input does not exist.
-        TypeError: if one of them is not a shape.
-    """
-    if inputs is None:
-        return {}
-    if isinstance(inputs, Mapping):
-        if wrong := [name for name in inputs if name not in names]:
-            raise CostError(unknown("input", wrong, list(names)))
-        return {name: _shape(value) for name, value in inputs.items()}
-    is_one = isinstance(inputs, tuple) and all(not isinstance(item, (tuple, list)) for item in inputs)
-    listed = [inputs] if is_one or hasattr(inputs, "shape") else list(inputs)
-    if len(listed) > len(names):
-        raise CostError(f"{len(listed)} inputs were given, but the model has {len(names)}: {', '.join(names)}")
-    return {name: _shape(value) for name, value in zip(names, listed, strict=False)}
-
-
-def _shape(value: Any) -> Sequence[Any]:
-    found: Any = getattr(value, "shape", value)
-    if not isinstance(found, (tuple, list)):
-        raise TypeError(f"expected a shape such as (1, 3, 224, 224) or an array (got {value!r})")
-    return tuple(found)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import Any
 
 from costcore.errors import CostError
-from costcore.graphs import GraphRecording
+from costcore.graphs import GraphRecording, given_shapes
 from costcore.messages import unknown
 from costcore.numbers.dims import Dim
 from costcore.numbers.expressions import symbol_of
@@ -90,25 +90,14 @@ def _batch(graph: Graph, inputs: Any, dims: Mapping[str, int] | None) -> Dim:
     return size
 
 
-def _given(graph: Graph, inputs: Any) -> dict[int, Sequence[Any]]:
+def _given(graph: Graph, inputs: Any) -> dict[int, tuple[Any, ...]]:
     """Return the shapes that the user gives, by the tensor.
 
     Raises:
         CostError: if an input does not exist, or a size differs from that of the file.
     """
-    if inputs is None:
-        return {}
     names = [graph.tensors[index].name for index in graph.inputs]
-    if isinstance(inputs, Mapping):
-        if wrong := [name for name in inputs if name not in names]:
-            raise CostError(unknown("input", wrong, names))
-        shapes = {graph.inputs[names.index(name)]: _shape(value) for name, value in inputs.items()}
-    else:
-        is_one = isinstance(inputs, tuple) and all(not isinstance(item, (tuple, list)) for item in inputs)
-        listed = [inputs] if is_one or hasattr(inputs, "shape") else list(inputs)
-        if len(listed) > len(names):
-            raise CostError(f"{len(listed)} inputs were given, but the file has {len(names)}: {', '.join(names)}")
-        shapes = {index: _shape(value) for index, value in zip(graph.inputs, listed, strict=False)}
+    shapes = {graph.inputs[position]: shape for position, shape in given_shapes(names, inputs).items()}
     for index, shape in shapes.items():
         tensor = graph.tensors[index]
         pairs = zip(tensor.shape, shape, strict=False)
@@ -116,13 +105,6 @@ def _given(graph: Graph, inputs: Any) -> dict[int, Sequence[Any]]:
         if len(shape) != len(tensor.shape) or any(expected != size for expected, size in fixed):
             raise CostError(f"input {tensor.name!r} has the shape {_text(tensor)} in the file (got {tuple(shape)})")
     return shapes
-
-
-def _shape(value: Any) -> Sequence[Any]:
-    found: Any = getattr(value, "shape", value)
-    if not isinstance(found, (tuple, list)):
-        raise TypeError(f"expected a shape such as (1, 96, 96, 3) or an array (got {value!r})")
-    return tuple(found)
 
 
 def _text(tensor: TensorInfo) -> str:

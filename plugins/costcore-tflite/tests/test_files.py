@@ -53,7 +53,7 @@ def test_an_axis_that_the_batch_is_folded_into_is_a_multiple_of_it():
     [
         ((4, 2), r"input '[^']+' has the shape \(\?, 1\) in the file \(got \(4, 2\)\)"),
         ({"x": (1, 1)}, "unknown input 'x'"),
-        ([(1, 1), (1, 1)], "2 inputs were given, but the file has 1"),
+        ([(1, 1), (1, 1)], "2 inputs were given, but the model has 1"),
     ],
 )
 def test_wrong_inputs_are_errors(inputs, message):
