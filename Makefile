@@ -8,17 +8,19 @@ JAX := plugins/costcore-jax
 STABLEHLO := plugins/costcore-stablehlo
 JAX_ENVIRONMENT := $(JAX)/.venv/.complete
 JAX_PYTHON := $(JAX)/.venv/bin/python
-READERS := plugins/costcore-coreml plugins/costcore-kernels plugins/costcore-openvino plugins/costcore-tflite
+READERS := coreml kernels openvino tflite
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
 # Tests in as many processes as there are cores, four at most, as each may take 3 GB; `make test WORKERS=` uses one.
 WORKERS ?= --numprocesses auto --maxprocesses 4 --dist worksteal
 
+WITH_JAX := $(shell $(PYTHON) -c "import sys; print('yes' * (sys.version_info >= (3, 11)))")
+
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-jax test test-jax test-readers test-probes probes test-browser test-matrix chromium check format details docs golden bundle benchmark clean
+.PHONY: help demo demo-jax test test-jax test-stablehlo test-readers $(READERS:%=test-%) test-probes probes test-browser test-matrix chromium check format details docs golden bundle benchmark clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 22
+	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 24
 
 demo: $(ENVIRONMENT) ## count one network in every framework; demo-jax counts it in JAX
 	@$(BIN)/python examples/vgg16_everywhere.py
@@ -27,23 +29,29 @@ demo: $(ENVIRONMENT) ## count one network in every framework; demo-jax counts it
 demo-jax: $(JAX_ENVIRONMENT) ## count the same network in JAX
 	@$(JAX_PYTHON) $(JAX)/examples/vgg16.py
 
+# Tests in environments of their own use one process each: two at a time, each printed when it has ended. The
+# environments are built before, one at a time, as each writes metadata of this folder.
 test: check ## run the checks and every test; all three frameworks must be installed
 	COSTCORE_TEST_FRONTENDS=pytorch,chainer,onnx $(BIN)/python -m pytest -q $(WORKERS)
-	@$(MAKE) --no-print-directory test-readers test-probes
-	@if $(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))"; then $(MAKE) --no-print-directory test-jax; \
-	else echo "the JAX plug-in is not tested: JAX needs Python 3.11"; fi
+	@[ -n "$(WITH_JAX)" ] || echo "the plug-ins for JAX and StableHLO are not tested: JAX needs Python 3.11"
+	@$(MAKE) --no-print-directory $(WITH_JAX:%=$(JAX_ENVIRONMENT)) $(READERS:%=plugins/costcore-%/.venv/.complete) probes/.venv/.complete
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target $(WITH_JAX:%=test-jax test-stablehlo) test-readers test-probes
 
-test-jax: $(JAX_ENVIRONMENT) ## run the tests of the plug-ins for JAX and StableHLO, in one environment of their own
+test-jax: $(JAX_ENVIRONMENT) ## run the tests of the plug-in for JAX, in an environment of its own
 	cd $(JAX) && .venv/bin/python -m pytest -q
+
+test-stablehlo: $(JAX_ENVIRONMENT) ## run the tests of the plug-in for StableHLO, in the same environment
 	cd $(STABLEHLO) && ../costcore-jax/.venv/bin/python -m pytest -q
 
-test-readers: $(READERS:%=%/.venv/.complete) ## run the tests of the plug-ins that read files, each in an environment of its own
-	@for folder in $(READERS); do (cd $$folder && .venv/bin/python -m pytest -q) || exit 1; done
+test-readers: $(READERS:%=test-%) ## run the tests of the plug-ins that read files, each in an environment of its own
+
+$(READERS:%=test-%): test-%: plugins/costcore-%/.venv/.complete
+	cd plugins/costcore-$* && .venv/bin/python -m pytest -q
 
 test-probes: probes/.venv/.complete ## run the tests of the probes, in an environment without any framework
 	cd probes && .venv/bin/python -m pytest -q
 
-test-browser: $(BROWSER) $(DOCS) chromium ## open the HTML page and the search of the site in a headless Chromium (installed automatically for root on Debian)
+test-browser: $(BROWSER) chromium ## open the HTML page and the search of the site in a headless Chromium (installed automatically for root on Debian)
 	$(BIN)/python -m pytest -q tests/browser
 
 test-matrix: ## run every test with each pair of PyTorch and Python, one at a time; PAIRS="2.15.0/3.13" for some
@@ -141,7 +149,7 @@ probes/environments/%/.venv/.complete: probes/environments/%/requirements.txt
 	  -r probes/environments/$*/requirements.txt
 	@touch $@
 
-$(BROWSER): $(ENVIRONMENT)
+$(BROWSER): $(DOCS)
 	@$(INSTALL) --no-build-isolation --editable ".[browser]"
 	@touch $@
 
