@@ -110,7 +110,7 @@ class Arena(Result):
     def __repr__(self) -> str:
         peak, weights = as_text(self.peak), as_text(self.weights)
         size = "" if self.symbols else f", arena {self.size}"
-        return f"<Arena: peak {peak} bytes at {self.at or 'the start'}{size}, weights {weights}>"
+        return f"<Arena: peak {peak} bytes at {self.at}{size}, weights {weights}>"
 
     def _answer(self) -> Answer:
         figures = [Figure("peak", "Peak", self.peak, "bytes", f"in execution order, at {self.at}")]
@@ -143,7 +143,7 @@ class Arena(Result):
     @property
     def at(self) -> str:
         """The call at which the peak is reached; of a symbolic peak, that of one of its terms."""
-        return self.timeline[first_step_of(self._live, self._peak)][0] if self._live else ""
+        return self.timeline[first_step_of(self._live, self._peak)][0]
 
     @property
     def weights(self) -> Dim:
@@ -263,15 +263,15 @@ class Arena(Result):
         ``born`` and ``dies`` name the first and the last step that needs the value; ``at_peak`` is ``yes`` if it is
         alive at the peak.
         """
-        moments, peak = self._lives.moments, first_step_of(self._live, self._peak) if self._live else 0
+        moments, peak = self._lives.moments, first_step_of(self._live, self._peak)
         offsets: list[Any] = [None] * len(self._counted) if self.symbols else self._plan.offsets
         return [
             {
                 "name": block.name,
                 "nbytes": block.nbytes,
                 "offset": offset,
-                "born": moments[block.born].name if moments and block.kind != "input" else "start",
-                "dies": "end" if block.is_kept or not moments else moments[block.dies].name,
+                "born": "start" if block.kind == "input" else moments[block.born].name,
+                "dies": "end" if block.is_kept else moments[block.dies].name,
                 "at_peak": "yes" if block.born <= peak <= block.dies else "no",
                 "kind": block.kind,
                 "module": block.module,

@@ -123,9 +123,8 @@ class _Reading:
                 self._stored[self._root(value.id)] = value.nbytes
         for value in self._inputs.values():
             self._external(value.id, value.nbytes, value.name)
-        moments = [self._moment(i, each) for i, each in enumerate(moved)]
+        moments = [self._moment(i, each) for i, each in enumerate(moved)] or [Moment("start", False)]
         self._keep_order_of_writes(moments)
-        end = max(len(moments) - 1, 0)
         returned = {self._root(identity) for identity in run.returned}
         notes = []
         if not run.returned:
@@ -136,7 +135,7 @@ class _Reading:
                 notes.append("what the run returns is unknown: values without a reader are assumed to be returned")
         for root in returned & self._blocks.keys():
             block = self._found[self._blocks[root]]
-            block.dies, block.is_kept = end, True
+            block.dies, block.is_kept = len(moments) - 1, True
             block.kind = "output" if block.kind == "value" else block.kind
         if self._guessed:
             notes.append(f"{self._guessed} values have an unknown origin: they count from the start")

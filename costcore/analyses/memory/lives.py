@@ -70,7 +70,7 @@ class Lives(NamedTuple):
     """The values of a run.
 
     Attributes:
-        moments: the steps of the run in order.
+        moments: the steps of the run in order; of a run without calls, one that does nothing.
         blocks: the memory of every value, in order of birth; weights are not among them.
         spans: first and last step of each loop or branch that data decides, the outermost only.
         weights: bytes of the stored tensors that the run reads, each once.

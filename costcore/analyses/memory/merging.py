@@ -29,7 +29,7 @@ class _Merging:
         self._lives = lives
         self._inplace = inplace
         self._range = range(first, last + 1)
-        self._is_whole = is_whole = first == 0 and last == len(lives.moments) - 1
+        is_whole = first == 0 and last == len(lives.moments) - 1
         made = [block for i in self._range for block in lives.moments[i].makes]
         self._among = range(len(lives.blocks)) if is_whole else frozenset(made)
         self._into: dict[int, int] = {}
@@ -58,8 +58,6 @@ class _Merging:
 
     def _hold(self, first: int, last: int) -> None:
         """Keep what a loop or branch reads from outside until it ends."""
-        if self._range.start == first and self._range.stop == last + 1 and not self._is_whole:
-            return
         for i in range(first, last + 1):
             for block in self._lives.moments[i].reads:
                 if block in self._among and self._lives.blocks[block].born < first + self._is_input(block):

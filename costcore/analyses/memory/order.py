@@ -341,7 +341,7 @@ class _Part:
                     new = done | bit
                     need = live + self._nodes[i].inner
                     if self._nodes[i].savings:
-                        need -= _saved(self._nodes[i], lambda block: not readers.get(block, -1) & ~new)  # noqa: B023
+                        need -= _saved(self._nodes[i], lambda block: block in readers and not readers[block] & ~new)  # noqa: B023
                     need = max(peak, need)
                     known = found.get(new)
                     if known is None:

@@ -238,7 +238,7 @@ class ReceptiveFields(Result, Mapping[str, ReceptiveField]):
         hidden = len(outputs) - MOST_OUTPUTS
         lines = [f"and {hidden} more output{'s' * (hidden != 1)}"] if hidden > 0 else []
         columns, rows = choose(RECEPTIVE_FIELDS, ReceptiveFieldColumns.DEFAULT), self.rows()
-        calls = Table("By call", columns, rows, prefix=None, n_digits=3, most=-MOST_ROWS)
+        calls = Table("By call", columns, rows, prefix=None, most=-MOST_ROWS)
         return Answer("Receptive fields", figures, [calls], lines)
 
     def __getitem__(self, name: str) -> ReceptiveField:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from math import ceil
 from typing import NamedTuple
 
-TILES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 64))
-"""Rows and columns of the tiles that libraries use."""
+TILE = 64
+"""Rows and columns of the smallest tile that libraries use: the waves of larger ones, of several such, last as long or
+longer."""
 
 DEPTH = 32
 """The depth of a product is padded to a multiple of this."""
@@ -26,19 +27,13 @@ class Product(NamedTuple):
 
 
 def wave_seconds(product: Product, units: int, peak: float) -> float:
-    """Return the time of a product with the best of the tiles.
+    """Return the time of a product.
 
     Args:
         product: the product.
         units: number of units, such as the multiprocessors of an NVIDIA GPU.
         peak: FLOP/s of all units together, with two for a multiply-add.
     """
-    return min(_seconds(product, tile, units, peak / units) for tile in TILES)
-
-
-def _seconds(product: Product, tile: tuple[int, int], units: int, rate: float) -> float:
-    """Return the time with one tile size; ``rate`` is that of one unit."""
-    rows, columns = tile
-    tiles = ceil(product.rows / rows) * ceil(product.columns / columns) * product.batch
+    tiles = ceil(product.rows / TILE) * ceil(product.columns / TILE) * product.batch
     waves = ceil(tiles / units)
-    return waves * 2 * rows * columns * ceil(product.depth / DEPTH) * DEPTH / rate
+    return waves * 2 * TILE * TILE * ceil(product.depth / DEPTH) * DEPTH / (peak / units)

@@ -59,11 +59,11 @@ def communications(trace: Trace, links: Mapping[str, Link]) -> list[Communicatio
             continue
         group = str(call.layer.attrs.get("group", ""))
         link = links.get(group, links.get(""))
-        before = found.get((group, size), Communication(group, size, 0, 0, link, None if link is None else 0.0))
+        before = found.get((group, size), Communication(group, size, 0, 0, link, None))
         times = int(call.times)
         seconds = None
-        if link is not None and before.seconds is not None:
-            seconds = before.seconds + times * collective_seconds(call.layer, cost, link)
+        if link is not None:
+            seconds = (before.seconds or 0.0) + times * collective_seconds(call.layer, cost, link)
         sent = before.sent + times * int(cost.mcomm)
         found[group, size] = before._replace(n_calls=before.n_calls + times, sent=sent, seconds=seconds)
     return [*found.values()]

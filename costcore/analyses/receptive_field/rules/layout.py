@@ -248,14 +248,14 @@ def _bounded(site: Site, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim
 def _concat(site: Site) -> list[Dependence | None]:
     axis = site.attribute("axis")
     assert isinstance(axis, int)
-    axis %= max(site.y.ndim, 1)
+    axis %= site.y.ndim
     return site.all_outputs(_joined(site, axis, {name: t.shape for name, t in site.layer.inputs.items()}))
 
 
 def _stack(site: Site) -> list[Dependence | None]:
     axis = site.attribute("axis")
     assert isinstance(axis, int)
-    axis %= max(site.y.ndim, 1)
+    axis %= site.y.ndim
     numbers = tuple(i + (i >= axis) for i in range(site.y.ndim - 1))
     return site.all_outputs(site.unite(moved(dependence, numbers) for dependence in site.operands.values()))
 

@@ -16,6 +16,7 @@ from costcore.errors import ArenaError, CostError
 from costcore.ir import Layer, Tensor
 from costcore.registry.calculators import calculators
 from costcore.trace.call import Call
+from costcore.trace.dataflow import Dataflow, Value
 from costcore.trace.overwritable import ELEMENTWISE, VIEWS
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
@@ -88,6 +89,39 @@ def test_all_parts_share_the_search(copies):
 def test_a_part_that_needs_no_more_than_another_is_not_searched():
     lives = chains(((5, 5), (1, 3), (8, 5)), *[((1, 1), (1, 1), (1, 1))] * 5)
     assert best_order(lives, False, True, most_states=27).is_exact
+
+
+def test_the_part_that_needs_most_is_searched_first():
+    """Four bytes are read by two chains, whose ends are joined to four bytes for two further chains.
+
+    In the given order the first part needs 4 + 5 + 2, but 4 + 1 + 5 if its second chain begins before the first ends.
+    The second part needs 4 + 2 + 4 = 10 in the given order, so that no other order can save the run anything, and the
+    3 * 3 sets of the first part are all that is searched.
+    """
+    lives = chains(((5, 2), (1, 1)), ((1, 2), (4, 1)))
+    assert best_order(lives, False, True, most_states=9)[:2] == (10, True)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_what_is_returned_from_inside_is_never_written_over(seed):
+    """Of seven calls, element-wise ones among them, the results of three are returned."""
+    random = Random(seed)
+    graph = random_trace(random, 7)
+    returned = random.sample([call.outputs[0] for call in graph.calls], 3)
+    graph = Trace(graph.records, Run().recording(returned=tuple(returned)))
+    assert Arena(graph, 1, True).lower_bound == least_memory(graph, True, True)
+
+
+def test_a_run_without_calls_needs_its_inputs():
+    """A graph that returns one of its two inputs, of 8 and 3 bytes: 8 + 4 in multiples of 4."""
+    flow = Dataflow((Value(1, 8, "x"), Value(2, 3, "y")), (), (), (), ())
+    arena = Arena(Trace((), Run().recording(returned=(1,), dataflow=flow)), 4)
+    assert (arena.peak, arena.at, arena.size, arena.lower_bound, arena.order) == (11, "start", 12, 11, [])
+    assert arena.timeline == [("start", 11)] and arena.by_call == {}
+    rows = [(row["name"], row["born"], row["dies"], row["at_peak"]) for row in arena.entries()]
+    assert rows == [("x", "start", "end", "yes"), ("y", "start", "start", "yes")]
+    assert repr(arena) == "<Arena: peak 11 bytes at start, arena 12, weights 0>"
+    assert Arena(Trace((), Run())).entries() == []
 
 
 def test_a_value_lives_from_its_call_to_its_last_reader():
@@ -169,6 +203,10 @@ def test_planner_places_by_hand():
     assert (plan_of.size, plan_of.offsets) == (10, [6, 0, 6])
     aligned = plan([Life(4, 0, 1), Life(6, 1, 2), Life(4, 2, 3)], 16)
     assert (aligned.size, aligned.offsets) == (32, [16, 0, 16]) or aligned.offsets == [0, 16, 0]
+    # the one of 4 bytes is at 0; of those of 3, the one born at 2 is beside it at 4, the last one born at 1 beside both
+    # at 7, the one before it at 0, and the first one beside that at 3, as nothing is at 4 until 2
+    lives = [Life(3, 1, 1), Life(3, 2, 3), Life(4, 3, 4), Life(3, 1, 2), Life(3, 1, 4)]
+    assert (plan(lives, 1).sizes["micro"], plan(lives, 1).offsets) == (10, [3, 4, 0, 0, 7])
     assert plan([], 16).size == 0
     assert plan([Life(0, 0, 5)], 16).offsets == [0]
 

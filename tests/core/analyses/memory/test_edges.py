@@ -9,12 +9,15 @@ import pytest
 import sympy
 
 from costcore.analyses.memory.arena_report import Arena, arena_of
+from costcore.analyses.memory.arena_rows import ArenaColumns
 from costcore.analyses.memory.arena_section import arena_section
 from costcore.analyses.memory.picture import Moment, picture
+from costcore.analyses.memory.tables import alive_at_peak, values_in_arena
 from costcore.analyses.memory.timeline import highest
 from costcore.errors import ArenaError
 from costcore.ir import Layer, Tensor
 from costcore.reports.report import Report
+from costcore.tables.columns import MemoryColumns
 from costcore.tables.quantities import quantity
 from costcore.trace.call import Call
 from costcore.trace.run import Run
@@ -74,6 +77,21 @@ def test_the_label_of_the_peak_is_on_the_side_with_more_room(at, side):
     columns = [Moment(i, 8 + (i == at), {"input": 8 + (i == at)}) for i in range(100)]
     drawn = picture(columns, [html_reports.call("relu", "", 1, 1, 1).call], 9)
     assert re.search(r"text-anchor='(\w+)'>peak", drawn)[1] == side
+
+
+@pytest.mark.parametrize(
+    ("table", "report", "columns"),
+    [
+        (alive_at_peak, html_reports.step(), MemoryColumns),
+        (values_in_arena, Report(trace([Node("conv", (1,), 10, 70)], {1: 70}, [10])), ArenaColumns),
+    ],
+)
+def test_columns_that_were_chosen_one_by_one_are_all_shown(table, report, columns):
+    """Of a set of columns a narrow terminal does without some, without the module last."""
+    for chosen in (columns.DEFAULT, columns.ALL):
+        dropped = table(report, chosen).dropped_first
+        assert [name for name in dropped if name in columns.ALL][-1] == "module"
+    assert table(report, ["dtype", "name"]).dropped_first is None
 
 
 def test_memory_is_a_quantity_if_it_was_recorded():

@@ -237,3 +237,38 @@ def test_maps_of_4096_phases_are_the_longest():
     assert two.union(other).period == 6
     with pytest.raises(MisalignedError):
         IDENTITY.union(two)
+
+
+@pytest.mark.parametrize(("first", "padding"), [(3, 3), (4, -4), (5, -3)])
+def test_a_cyclic_shift_by_parts_is_that_of_the_larger_part_or_of_the_first(first, padding):
+    """The last 3, 4 or 5 of 8 positions come before the others.
+
+    Position 3 is the first of the larger part behind 3 and sees 0; of parts of 4, position 0 sees 4; of 5, it sees 3.
+    """
+    cut = 8 - first
+    slices = [{"axis": (0,), "start": (a,), "stop": (b,), "step": (1,)} for a, b in ((cut, 8), (0, cut))]
+    run = trace(
+        call("slice", [data(1, (8,))], (5,), shape=(first,), attrs=slices[0]),
+        call("slice", [data(1, (8,))], (6,), shape=(cut,), attrs=slices[1]),
+        call("concat", [data(5, (first,)), data(6, (cut,))], (7,), shape=(8,), attrs={"axis": 0}),
+        inputs=(1,),
+    )
+    found = receptive_fields(run)["concat-7"]
+    assert (found.padding, found.size, found.wrapped_by) == ((padding,), (1,), "concat-7")
+
+
+@pytest.mark.parametrize("op", ["max_pool", "conv_transpose"])
+def test_windows_of_one_element_keep_parts_of_positions(op):
+    """12 positions as 3 rows of 4: the element (1, 2) is position 6. A window of 2 along a row meets no whole row."""
+    x, w = (1, 2, 12), {} if op == "max_pool" else {"w": Tensor((2, 2, 1, 1), role="param")}
+
+    def field(kernel, columns):
+        windows = {"kernel": kernel, "stride": (1, 1), "padding": (0, 0)}
+        layer = Layer(op, {"x": Tensor((1, 2, 3, 4)), **w}, [Tensor((1, 2, 3, columns))], windows)
+        made = Call(layer, op, name=op, inputs=(5, 9)[: 1 + len(w)], outputs=(6,))
+        run = trace(call("reshape", [data(1, x)], (5,), shape=(1, 2, 3, 4)), made, inputs=(1,))
+        return receptive_fields(run, axes=(2,))[op]
+
+    assert field((1, 1), 4).region(1, 2) == ((6, 6),)
+    columns = 3 if op == "max_pool" else 5
+    assert field((1, 2), columns).unknown_by == f"{op} (a window over a part of positions)"

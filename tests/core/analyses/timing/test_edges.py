@@ -467,6 +467,23 @@ def test_a_call_without_a_cost_or_operands_produces_its_outputs():
     assert bytes_from_outside(Trace(tuple(records), Run())) == 40
 
 
+@pytest.mark.parametrize(("read", "table"), [(0, 0), (20, 0), (300, 280), (500, 480), (520, 480)])
+def test_what_a_call_does_not_read_is_of_its_largest_operand(read, table):
+    """Of a table of 480 B and 20 B of indices, which another call makes, 500 B less what is read are of the table.
+
+    A call that reads an operand twice needs no more of it.
+    """
+    index, w, y = Tensor((5,), "int32"), Tensor((30, 4), role="param"), Tensor((5, 4))
+    records = [
+        CallCost(Call(Layer("arange", {}, [index]), "a", name="a", outputs=(5,)), Cost(Operations(), 0, 20, {})),
+        CallCost(
+            Call(Layer("embedding", {"w": w, "x": index}, [y]), "e", name="e", inputs=(1, 5), outputs=(6,)),
+            Cost(Operations(), read, 80, {}),
+        ),
+    ]
+    assert bytes_from_outside(Trace(tuple(records), Run())) == table
+
+
 def test_a_value_of_one_byte_comes_from_outside():
     x = Tensor((1,), "int8")
     record = CallCost(
