@@ -70,6 +70,27 @@ def test_reductions_by_kind():
     assert layer_cost("reduce_scatter", {"x": (12,)}, (3,), group_size=4, reduce="avg").flops.div == 3
 
 
+@pytest.mark.parametrize(("n", "sent", "added"), [(1, 0, 0), (2, 32, 8), (3, 32, 8)])
+def test_every_process_of_several_passes_a_whole_tensor_on(n, sent, added):
+    """8 elements of 4 bytes: as they are, or the sum of its own and of what it received. One alone sends nothing."""
+    assert layer_cost("broadcast", {"x": (8,)}, group_size=n).mcomm == sent
+    for reduction, operations in (
+        ("sum", Operations(add=added)),
+        ("max", Operations(cmp=added)),
+        ("avg", Operations(add=added, div=added)),
+    ):
+        cost = layer_cost("reduce_to_root", {"x": (8,)}, (8,), group_size=n, reduce=reduction)
+        assert (cost.flops, cost.mcomm) == (operations, sent)
+
+
+def test_several_tensors_are_reduced_as_one():
+    """5 and 7 elements in a ring of 4: 3 * 12 / 4 additions, 2 * 48 * 3/4 bytes; halves of them are scattered."""
+    cost = layer_cost("all_reduce", {"x0": (5,), "x1": (7,)}, (5,), (7,), group_size=4)
+    assert (cost.flops, cost.mread, cost.mwrite, cost.mcomm) == (Operations(add=9), 48, 48, 72)
+    cost = layer_cost("reduce_scatter", {"x0": (4,), "x1": (8,)}, (2,), (4,), group_size=2, reduce="avg")
+    assert (cost.flops, cost.mread, cost.mwrite, cost.mcomm) == (Operations(add=6, div=6), 48, 24, 24)
+
+
 def test_parts_that_are_not_equal_are_rounded_up():
     """10 elements of 4 bytes in a ring of 4: 2 * 40 * 3/4 = 60 bytes; 3 elements: 2 * 12 * 3/4 = 18; 5: 30."""
     sent = [layer_cost("all_reduce", {"x": (n,)}, (n,), group_size=4).mcomm for n in (10, 3, 5)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 import sympy
 
@@ -272,3 +274,35 @@ def test_windows_of_one_element_keep_parts_of_positions(op):
     assert field((1, 1), 4).region(1, 2) == ((6, 6),)
     columns = 3 if op == "max_pool" else 5
     assert field((1, 2), columns).unknown_by == f"{op} (a window over a part of positions)"
+
+
+def test_a_sum_with_the_mean_of_the_middle_parts():
+    """24 positions as 2 blocks of 3 rows of 4: the mean of a column of a block sees 9 positions, from its first row on.
+
+    The element (1, 1, 2) is position 12 + 4 + 2; the column 2 of block 1 has the positions 14, 18 and 22.
+    """
+    whole, column = (2, 3, 4), (2, 1, 4)
+    run = trace(
+        call("reshape", [data(1, (24,))], (5,), shape=whole),
+        call("reduce_mean", [data(5, whole)], (6,), shape=column, attrs={"axis": 1}),
+        call("add", [data(5, whole), data(6, column)], (7,), shape=whole),
+        inputs=(1,),
+    )
+    fields = receptive_fields(run)
+    assert fields["reduce_mean-6"].region(1, 2) == ((14, 22),)
+    found = fields["add-7"]
+    assert [found.region(*at) for at in ((0, 0, 0), (0, 2, 3), (1, 1, 2))] == [((0, 8),), ((3, 11),), ((14, 22),)]
+    assert (found.size, found.stride, found.global_by) == ((9,), (1,), ("",))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_a_resize_of_one_position_repeats_it(mode):
+    """One window of four positions, three times: a stride of 4 between windows would be 4/3 between the elements."""
+    run = trace(
+        call("max_pool", [data(1, (1, 1, 4))], (5,), shape=(1, 1, 1), attrs={"kernel": (4,), "stride": (4,)}),
+        call("resize", [data(5, (1, 1, 1))], (6,), shape=(1, 1, 3), attrs={"mode": mode}),
+        inputs=(1,),
+    )
+    found = receptive_fields(run, axes=(2,))["resize-6"]
+    assert [found.region(at) for at in range(3)] == [((0, 3),)] * 3
+    assert (found.stride, found.bounded_by) == ((Fraction(4, 3),), "")

@@ -119,13 +119,26 @@ def test_only_collectives_with_a_size_and_a_cost_communicate():
     relu = Layer("relu", {"x": Tensor((4,))}, [Tensor((4,))])
     others = [
         CallCost(Call(relu, "relu", name="relu-1"), cost_of(relu, CALCULATORS["relu"])),
-        CallCost(
-            Call(relu.replace(attrs={"group_size": 4}) if hasattr(relu, "replace") else relu, "relu"), gather.cost
-        ),
+        CallCost(Call(Layer("relu", relu.inputs, relu.outputs, {"group_size": 4}), "relu"), gather.cost),
+        CallCost(Call(Layer("all_gather", relu.inputs, relu.outputs), "all_gather"), gather.cost),
         gather._replace(cost=None),
     ]
     (found,) = report(*others, gather).time("l4").communications
     assert (found.group, found.group_size, found.n_calls, found.sent) == ("dp", 4, 1, 60)
+
+
+def test_groups_of_one_name_and_other_sizes_are_apart():
+    """Among 2 and among 4: 1 and 3 steps of 5 us each, and 40 and 60 bytes at 100 GB/s."""
+    made = report(
+        record("all_gather", [10], [20], 2, times=3),
+        record("all_gather", [5], [20], 4),
+        record("all_gather", [10], [20], 2),
+    )
+    two, four = made.time("l4", links=LINK).communications
+    assert (two.group, two.group_size, two.n_calls, two.sent) == ("", 2, 4, 4 * 40)
+    assert (four.group, four.group_size, four.n_calls, four.sent) == ("", 4, 1, 60)
+    assert two.seconds == pytest.approx(4 * (5e-6 + 40 / 1e11), rel=1e-12)
+    assert four.seconds == pytest.approx(15e-6 + 60 / 1e11, rel=1e-12)
 
 
 def test_at_another_dtype_fewer_bytes_are_sent():
