@@ -49,9 +49,7 @@ class FusedView(OfReport):
     def __repr__(self) -> str:
         return f"<{self}>"
 
-    def _text(
-        self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None, *, is_whole: bool = True
-    ) -> str:
+    def _text(self, *_: Any, **options: Any) -> str:
         total = self.total_report
         before, after = as_text(total[UNFUSED]), as_text(total["mrw"])
         return f"{total['n_groups']} groups at level {self.level}: {after} bytes read and written, {before} unfused"

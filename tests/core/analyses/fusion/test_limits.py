@@ -42,6 +42,14 @@ def test_most_values_decide_the_layout_of_a_sum_of_up_to_four(moved, plain, then
     assert last_of(trace, "softmax").read_again == (0 if is_moved else 4 * 513 * 4)
 
 
+def test_a_product_writes_its_result_as_it_is_named():
+    """Columns of a product lie across memory also if those of its operand do not: 5 parts of 513 rows are uneven."""
+    calls = Calls()
+    moved = calls("view", calls.given(8, 513), shape=(513, 8), axes=(1, 0))
+    trace = calls.trace(calls("softmax", calls("linear", moved, calls.given(8, 8, role="param")), axis=0))
+    assert last_of(trace, "softmax").read_again == 4 * 513 * 8
+
+
 def sum_of(calls, *values):
     total, *others = values
     for each in others:
@@ -79,6 +87,15 @@ def test_a_sum_that_is_written_is_one_value_of_the_next():
     padded = calls("pad", first, shape=(4, 10), pads=((0, 0), (1, 1)))
     end = padded_and_added(calls, second)
     assert names(calls.trace(padded, end)) == ["add add add add add add", "add pad", "pad", "linear", "add"]
+
+
+def test_groups_are_formed_again_without_a_sum_that_is_computed_late():
+    """Nothing but the sum connects the two loops that compute its operands, which are written anyway."""
+    calls = Calls()
+    first, second = (calls("relu", calls.given(8, 8)) for _ in range(2))
+    total = calls("add", first, second)
+    end = calls("add", calls("linear", first, second), total)
+    assert names(calls.trace(first, second, end)) == ["relu", "relu", "add add", "linear"]
 
 
 def test_a_dropout_whose_mask_is_written_is_not_computed_again():

@@ -61,8 +61,8 @@ def test_paths_are_those_of_the_calls(seed):
 
 
 def test_a_search_that_is_too_long_assumes_a_path():
-    """Two calls that 600 others lie between, without a path: the search ends after 500 groups. One of 400 ends."""
-    for n, expected in ((600, True), (400, False)):
+    """The search has both ends and 499 groups behind the first: more than 500. With one group less it ends."""
+    for n, expected in ((500, True), (499, False)):
         partition = Partition()
         partition.add(0, Cluster("", 8, None, {"map"}, [0]), frozenset())
         for position in range(1, n):
