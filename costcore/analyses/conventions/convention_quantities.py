@@ -36,8 +36,7 @@ def _at(name: str) -> Quantity:
         return ledger.once(("counts", name), lambda: count(ledger.trace, named(name)))  # type: ignore[no-any-return]
 
     def is_counted(ledger: Ledger) -> bool:
-        run = ledger.trace.run
-        return run.convention == convention.name and run.unit != FLOPS
+        return ledger.trace.run.convention == convention.name
 
     def of_calls(ledger: Ledger) -> Sequence[Any]:
         if is_counted(ledger):

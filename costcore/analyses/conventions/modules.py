@@ -75,7 +75,7 @@ class ModuleIndex:
         if found is None:
             parents = self._parents.get(path, ())
             self._n_paths[path] = 1  # for a module that an edited report puts inside itself
-            found = self._n_paths[path] = sum(map(self.n_paths, parents)) if path and parents else 1
+            found = self._n_paths[path] = sum(map(self.n_paths, parents)) if parents else 1
         return found
 
     def ancestors(self, path: str) -> Iterator[str]:

@@ -84,10 +84,9 @@ def _whole_blocks(outlines: Sequence[Outline], priced: Sequence[int], at: int, l
     """Return the positions of the calls of each repetition of a block, with free calls; none if these differ."""
     firsts = [priced[at + length * k] for k in range(count)]
     lasts = [priced[at + length * (k + 1) - 1] for k in range(count)]
-    before = firsts[0] - (priced[at - 1] + 1 if at else 0)
-    after = [*priced, len(outlines)][at + length * count] - lasts[-1] - 1
+    behind = len(outlines) - lasts[-1] - 1
     between = firsts[1] - lasts[0] - 1
-    for leading in range(max(between - after, 0), min(between, before) + 1):
+    for leading in range(max(between - behind, 0), min(between, firsts[0]) + 1):
         blocks = [range(f - leading, last + between - leading + 1) for f, last in zip(firsts, lasts, strict=True)]
         if len({tuple(outlines[i] for i in block) for block in blocks}) == 1:
             return blocks

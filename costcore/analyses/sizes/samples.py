@@ -75,7 +75,6 @@ class Samples:
     def forget(self, point: Point) -> None:
         """Leave the run at a point out: the network is special there."""
         self.points.pop(point, None)
-        self._amounts.pop(point, None)
         self._further.discard(point)
         self.failed.setdefault(point, CostError(f"the network runs otherwise at {self.text(point)}"))
 
