@@ -167,3 +167,25 @@ def test_short_rows_whose_result_has_another_size_by_name():
     trace = calls.trace(calls("batch_norm", *operands, shape=(n, 4, h, w), names=names, training=True, eps=1e-5))
     (group,) = groups_of(trace, "pointwise")
     assert group.calls == (0,)
+
+
+@pytest.mark.parametrize(
+    ("operands", "expected"), [(8, [" ".join(["relu"] * 8 + ["concat"])]), (9, ["relu"] * 9 + ["concat"])]
+)
+def test_a_loop_concatenates_up_to_eight_operands(operands, expected):
+    """Nine are written into the result by the loops that compute them."""
+    calls = Calls()
+    parts = [calls("relu", calls.given(4, 8)) for _ in range(operands)]
+    end = calls("concat", *parts, shape=(4, 8 * operands), names=[f"x{i}" for i in range(operands)])
+    assert names(calls.trace(end)) == expected
+
+
+@pytest.mark.parametrize("between", [7, 8])
+def test_a_loop_looks_for_eight_others_that_read_the_same(between):
+    """``relu`` and ``exp`` read x, and so do products between them, of which the loop of ``relu`` tries the latest."""
+    calls = Calls()
+    x, w = calls.given(4, 8), calls.given(8, 8, role="param")
+    ends = [calls("exp", x), *(calls("linear", x, w) for _ in range(between)), calls("relu", x)]
+    products = ["linear"] * between
+    expected = ["exp relu", *products] if between == 7 else ["exp", *products, "relu"]
+    assert names(calls.trace(*ends)) == expected
