@@ -79,6 +79,15 @@ def test_two_loops_compute_a_sum_of_up_to_four_values_again(values, expected):
     assert names(calls.trace(end)) == [*expected, "linear", "add"]
 
 
+@pytest.mark.parametrize(("others", "expected"), [(2, ["add", "add pad"]), (3, ["add add add", "pad"])])
+def test_a_product_with_a_bias_is_two_values_of_a_sum(others, expected):
+    """With two other values it is a sum of four, which two loops compute again."""
+    calls = Calls()
+    w, b = calls.given(8, 8, role="param"), calls.given(8, role="param")
+    total = sum_of(calls, calls("linear", calls.given(4, 8), w, b), *(calls.given(4, 8) for _ in range(others)))
+    assert names(calls.trace(padded_and_added(calls, total))) == ["linear", *expected, "linear", "add"]
+
+
 def test_a_sum_that_is_written_is_one_value_of_the_next():
     """A sum of five values, which two loops read, is one of four values of a second sum, which is computed again."""
     calls = Calls()
