@@ -93,13 +93,10 @@ def _conflicts(lives: Sequence[Life], sizes: Sequence[int], by_birth: Sequence[i
     """Return for each block those that live at the same time; blocks without bytes conflict with none."""
     found: list[list[int]] = [[] for _ in lives]
     alive: list[int] = []
-    now = -1
     for i in by_birth:
         if not sizes[i]:
             continue
-        if lives[i].born != now:
-            now = lives[i].born
-            alive = [j for j in alive if lives[j].dies >= now]
+        alive = [j for j in alive if lives[j].dies >= lives[i].born]
         for j in alive:
             found[j].append(i)
         found[i] += alive
@@ -109,15 +106,15 @@ def _conflicts(lives: Sequence[Life], sizes: Sequence[int], by_birth: Sequence[i
 
 def _greedy(order: Sequence[int], sizes: Sequence[int], conflicts: Sequence[Sequence[int]]) -> list[int]:
     """Place the blocks in this order, each at the lowest offset that is free during its life."""
-    offsets = [-1] * len(sizes)
+    offsets: dict[int, int] = {}
     for i in order:
         size, offset = sizes[i], 0
-        for start, end in sorted([(offsets[j], offsets[j] + sizes[j]) for j in conflicts[i] if offsets[j] >= 0]):
+        for start, end in sorted([(offsets[j], offsets[j] + sizes[j]) for j in conflicts[i] if j in offsets]):
             if start - offset >= size:
                 break
             offset = max(offset, end)
-        offsets[i] = offset if size else 0
-    return offsets
+        offsets[i] = offset
+    return [offsets[i] for i in range(len(sizes))]
 
 
 def _by_birth(lives: Sequence[Life], sizes: Sequence[int], by_birth: Sequence[int]) -> list[int]:
@@ -141,12 +138,12 @@ def _by_birth(lives: Sequence[Life], sizes: Sequence[int], by_birth: Sequence[in
             gone += 1
         if gaps and gaps[-1][1] == top:  # free up to the end of what is used
             top = gaps.pop()[0]
-        k = next((k for k, (start, end) in enumerate(gaps) if end - start >= size), -1)
-        if k < 0:
-            offsets[i], top = top, top + size
+        for k, (start, end) in enumerate(gaps):
+            if end - start >= size:
+                offsets[i], gaps[k] = start, (start + size, end)
+                break
         else:
-            start, end = gaps[k]
-            offsets[i], gaps[k] = start, (start + size, end)
+            offsets[i], top = top, top + size
     return offsets
 
 

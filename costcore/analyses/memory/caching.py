@@ -104,7 +104,7 @@ class Pool:
 
     def _find(self, size: int) -> Piece | None:
         """Return the smallest free piece that is large enough; the one that can grow only if there is no other."""
-        at = bisect_left(self._free, (size, -1))
+        at = bisect_left(self._free, (size, 0))
         if at < len(self._free) and self._at[self._free[at][1]] is self._last:
             at += at + 1 < len(self._free)
         if at == len(self._free):

@@ -134,10 +134,10 @@ class _Graph:
         """Make the nodes and return the node of each step."""
         ends = dict(lives.spans)
         node_of: list[int] = []
-        last = -1
+        end = 0
         for i in range(len(lives.moments)):
-            if i > last:
-                last = ends.get(i, i)
+            if i >= end:
+                end = ends.get(i, i) + 1
                 self.nodes.append(_Node())
             self.nodes[-1].steps.append(i)
             node_of.append(len(self.nodes) - 1)
@@ -263,7 +263,7 @@ class _Part:
         made = {block for node in self._nodes for block in node.makes}
         for block in dict.fromkeys(block for node in self._nodes for block in (*node.reads, *node.makes)):
             readers = graph.readers[block]
-            stays = graph.is_kept[block] or max(readers, default=-1) > last
+            stays = graph.is_kept[block] or max(readers) > last
             if not stays:
                 self._readers[block] = [number[reader] for reader in readers if reader in number]
                 if block not in made:

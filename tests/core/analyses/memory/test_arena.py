@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from costcore.analyses.memory import arena as planner
+from costcore.analyses.memory import order
 from costcore.analyses.memory.arena import Life, plan
 from costcore.analyses.memory.arena_report import Arena
 from costcore.analyses.memory.liveness import lives_of
@@ -84,6 +85,13 @@ def test_all_parts_share_the_search(copies):
     lives = chains(*[((5, 5), (1, 3), (8, 5))] * copies)
     assert best_order(lives, False, True, most_states=27 * copies).is_exact
     assert not best_order(lives, False, True, most_states=27 * copies - 1).is_exact
+
+
+@pytest.mark.parametrize(("most", "is_exact"), [(27 * 7, True), (27 * 7 - 1, False)])
+def test_a_set_has_a_bit_for_each_node(monkeypatch, most, is_exact):
+    """27 sets of 7 nodes."""
+    monkeypatch.setattr(order, "MOST_BITS", most)
+    assert best_order(chains(((5, 5), (1, 3), (8, 5))), False, True).is_exact == is_exact
 
 
 def test_a_part_that_needs_no_more_than_another_is_not_searched():
