@@ -91,9 +91,9 @@ def picture(columns: Sequence[Moment], calls: Sequence[Call], peak: int) -> str:
     Args:
         columns: the highest moment of every column.
         calls: the calls of the run.
-        peak: the most bytes alive at once.
+        peak: the most bytes alive at once, at least 1.
     """
-    top = max(1, round(peak * HEADROOM))
+    top = round(peak * HEADROOM)
     areas = (
         f"<svg class='areas' viewBox='0 0 {len(columns)} {HEIGHT}' preserveAspectRatio='none' width='100%' "
         f"height='{AREAS}%'>{''.join(_areas(columns, top))}</svg>"

@@ -15,7 +15,7 @@ from costcore.analyses.memory.picture import Moment, picture
 from costcore.analyses.memory.tables import alive_at_peak, values_in_arena
 from costcore.analyses.memory.timeline import highest
 from costcore.errors import ArenaError
-from costcore.ir import Layer, Tensor
+from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.reports.report import Report
 from costcore.tables.columns import MemoryColumns
 from costcore.tables.quantities import quantity
@@ -107,6 +107,71 @@ def test_a_run_of_more_calls_than_are_drawn_has_no_section(monkeypatch):
     for most, is_drawn in ((2, True), (1, False)):
         monkeypatch.setattr("costcore.analyses.memory.arena_section.MOST_CALLS", most)
         assert bool(arena_section(report)) == is_drawn
+
+
+def picture_of(nodes, inputs, returned, free):
+    """The picture of an arena in which the calls of these numbers cost nothing."""
+    graph = trace(nodes, inputs, returned)
+    records = [
+        record._replace(cost=Cost(Operations(), 0, 0, {}) if i in free else Cost(Operations(cmp=1), 1, 1, {}))
+        for i, record in enumerate(graph.records)
+    ]
+    section = arena_section(Report(Trace(tuple(records), graph.run)))
+    rectangles = re.findall(
+        r"<rect class='(\w+)' x='(\S+)' y='(\S+)' width='(\S+)' height='(\S+)'><title>(.*?)<", section
+    )
+    return section, [(kind, *map(float, places), label) for kind, *places, label in rectangles]
+
+
+def test_calls_that_cost_nothing_have_no_place_in_the_picture_of_an_arena():
+    """An input of 2 B, a constant of 4 B, a product of 8 B and a result of 2 B, viewed at the end; 1000 by 300 for all.
+
+    Of four calls the second and the third are drawn. Three values of 64 B when rounded are alive at once: 2 B are 3.125
+    of a height of 300 for 192 B. The result has the place of the input. The peak, of 14 B, is first in the second call.
+    """
+    nodes = [
+        Node("conv", (), 10, 4),
+        Node("conv", (1,), 11, 8),
+        Node("conv", (11, 10), 12, 2),
+        Node("identity", (12,), 13, 2),
+    ]
+    section, rectangles = picture_of(nodes, {1: 2}, [13], {0, 3})
+    assert rectangles == [
+        ("value", 0, 300 - 200 - 12.5, 1000, 12.5, "conv-1: 8 B at 128, conv-1 to conv-2"),
+        ("value", 0, 300 - 6.25, 1000, 6.25, "conv-0: 4 B at 0, conv-1 to conv-2"),
+        ("input", 0, 300 - 100 - 3.125, 500, 3.125, "input 1: 2 B at 64, conv-1 to conv-1"),
+        ("output", 500, 300 - 100 - 3.125, 500, 3.125, "conv-2: 2 B at 64, conv-2 to conv-2"),
+    ]
+    assert "<line class='peak' x1='250' x2='250' y1='0' y2='300'><title>peak: conv-1</title>" in section
+    assert "Place in memory of 4 values over 2 steps" in section
+    assert "Across: execution order without 2 calls that cost nothing. Upwards: offset, to 192 B." in section
+
+
+def test_the_peak_may_be_in_a_call_that_is_not_drawn():
+    """A product of 4 B, and then a constant of 100 B."""
+    nodes = [Node("conv", (1,), 10, 4), Node("conv", (), 11, 100)]
+    section, rectangles = picture_of(nodes, {1: 2}, [10, 11], {1})
+    assert [label for *_, label in rectangles] == [
+        "conv-0: 4 B at 128, conv-0 to conv-0",
+        "input 1: 2 B at 0, conv-0 to conv-0",
+    ]
+    assert "x1='500' x2='500' y1='0' y2='300'><title>peak: conv-1</title>" in section
+    assert "execution order without 1 call that costs nothing. Upwards" in section
+    section, rectangles = picture_of(nodes, {1: 2}, [10, 11], {0, 1})
+    assert len(rectangles) == 3 and "Across: execution order. Upwards" in section
+
+
+@pytest.mark.parametrize(
+    ("peak", "values"), [(1, [1]), (5, [1, 2, 3, 4, 5]), (6, [2, 4, 6]), (10, [2, 4, 6, 8, 10]), (11, [4, 8])]
+)
+def test_the_scale_has_up_to_five_lines(peak, values):
+    """The areas take 90 % of the height, for 1.08 times the peak: 1, 5, 6, 11 and 12 B."""
+    drawn = picture([Moment(0, peak, {"input": peak})], [html_reports.call("relu", "", 1, 1, 1).call], peak)
+    lines = re.findall(r"<line class='grid' x1='0' x2='100%' y1='(\S+)%' y2='\S+%'/><text [^>]*>(\d+) B", drawn)
+    top = {1: 1, 5: 5, 6: 6, 10: 11, 11: 12}[peak]
+    assert [(float(y), int(value)) for y, value in lines] == [
+        (pytest.approx(90 * (1 - value / top), abs=0.005), value) for value in values
+    ]
 
 
 def test_values_of_a_call_with_several_outputs_are_numbered():
