@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import traceback
+from collections.abc import Iterator
 from inspect import currentframe
 from itertools import dropwhile
 from pathlib import Path
+from types import FrameType
 
 _OWN = tuple(str(Path(__file__).parents[2] / package) + os.sep for package in ("costcore", "calculators", "frontends"))
 
@@ -37,8 +39,14 @@ def user_line(*frameworks: str) -> str:
     Args:
         frameworks: names of the framework's top-level modules, ``"torch"``, whose frames are omitted.
     """
-    for frame, line in traceback.walk_stack(currentframe()):
-        code, module = frame.f_code, str(frame.f_globals.get("__name__", ""))
-        if module.partition(".")[0] not in frameworks and not code.co_filename.startswith(_OWN):
-            return f"{Path(code.co_filename).name}:{line} in {code.co_name}"
+    for frame, line in user_frames():
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in frameworks:
+            return f"{Path(frame.f_code.co_filename).name}:{line} in {frame.f_code.co_name}"
     return ""
+
+
+def user_frames() -> Iterator[tuple[FrameType, int]]:
+    """Yield the frames outside of this package with their lines, the innermost first."""
+    for frame, line in traceback.walk_stack(currentframe()):
+        if not frame.f_code.co_filename.startswith(_OWN):
+            yield frame, line

@@ -13,10 +13,13 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from .checks import passing_value
+
 AssumedResult: TypeAlias = "Callable[..., tuple[Any, str] | None]"
 """Returns the result of a call and what it assumes (``""``: nothing); None if PyTorch can run the call."""
 
 CONDITION_IS_TRUE = "data-dependent branch: condition assumed True, because meta tensors hold no values"
+CHECK_PASSES = "a check of values without data was taken to pass"
 NUMBERS_ARE_ONE = "a number read from a tensor without data was taken as 1"
 NUMBERS_HAVE_BINS = "all numbers without data were taken as smaller than the minlength of bincount"
 MASK_SELECTS_ALL = "a mask without data was taken to select every element"
@@ -27,13 +30,14 @@ LONGEST_SEQUENCES = "every sequence of unknown length was taken at its full leng
 
 def _scalar(x: Tensor, **_: Any) -> tuple[Any, str]:
     if x.dtype is torch.bool:
-        return True, CONDITION_IS_TRUE
+        return _condition()
     number = 1.0 if x.is_floating_point() else complex(1) if x.is_complex() else 1
     return number, NUMBERS_ARE_ONE
 
 
 def _condition(*_: Any, **__: Any) -> tuple[Any, str]:
-    return True, CONDITION_IS_TRUE
+    value = passing_value()
+    return (True, CONDITION_IS_TRUE) if value is None else (value, CHECK_PASSES)
 
 
 def _nonzero(x: Tensor, **_: Any) -> tuple[Any, str]:

@@ -126,3 +126,109 @@ def test_assumptions_are_pickled_with_their_places():
         "branch at net.py:3 in forward (module `fc`, 2 times): taken",
         True,
     )
+
+
+class Checked(torch.nn.Module):
+    """Checks its input in the ways of ``CHECKS`` before a layer of 4 x 4 weights."""
+
+    def __init__(self, check):
+        super().__init__()
+        self.check, self.fc = check, torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        self.check(x)
+        return self.fc(x)
+
+
+def raises_if_any(x):
+    if (x < 0).any():
+        raise ValueError("negative")
+
+
+def raises_unless_all(x):
+    if not (x > 0).all():
+        raise ValueError("negative")
+
+
+def raises_in_one_of_two_lines(x):
+    if (
+        x.min() < 0  # both are asked
+        or x.max() > 1
+    ):
+        raise ValueError("not between 0 and 1")
+
+
+def raises_otherwise(x):
+    if (x > 0).all():
+        x = x + 1
+    else:
+        raise ValueError("negative")
+
+
+def asserts(x):
+    assert (x > 0).all(), "negative"
+
+
+def raises_if_counts_differ(x):
+    if (x > 0).sum() != x.numel():
+        message = "negative"
+        raise ValueError(message)
+
+
+def raises_if_equal(x):
+    if torch.equal(x, x + 1):
+        raise ValueError("infinite")
+
+
+CHECKS = (
+    raises_if_any,
+    raises_unless_all,
+    raises_in_one_of_two_lines,
+    raises_otherwise,
+    asserts,
+    raises_if_counts_differ,
+    raises_if_equal,
+)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_check_passes(check):
+    report, messages = warned(Checked(check), (2, 4))
+    assert (report.status, messages) == ("assumed", [])
+    assert {each.what for each in report.assumptions} == {"a check of values without data was taken to pass"}
+    assert report.total_report["macs"] == 2 * 4 * 4
+    with ComputationalCostHook() as hook:
+        Checked(check)(torch.full((2, 4), 0.5))
+    assert hook.total_report["flops"] == report.total_report["flops"]
+
+
+def raises_if_of_two_kinds(x):
+    if not (x > 0).all() and (x < 1).any():
+        raise ValueError("no")
+
+
+def raises_after_a_change(x):
+    if (x < 0).any():
+        x = x + 1
+    if x.numel() == 0:
+        raise ValueError("empty")
+
+
+TYPED = eval("lambda x: None if (x < 0).any() else x")
+
+
+@pytest.mark.parametrize("check", [raises_if_of_two_kinds, raises_after_a_change, TYPED])
+def test_other_conditions_are_branches(check):
+    report, messages = warned(Checked(check), (2, 4))
+    assert all("condition assumed True" in each.what for each in report.assumptions)
+    assert len(messages) == 1
+
+
+def test_a_loss_that_checks_its_variance_is_counted_as_in_a_run():
+    loss, x, variance = torch.nn.GaussianNLLLoss(), torch.zeros(4, 8), torch.ones(4, 8)
+    with ComputationalCostHook() as hook:
+        loss(x, x, variance)
+    total = estimate(loss, (x, x, variance)).total_report
+    assert [total[name] for name in ("flops", "mread", "mwrite")] == [
+        hook.total_report[name] for name in ("flops", "mread", "mwrite")
+    ]

@@ -261,7 +261,8 @@ def test_p36_unique_writes_only_the_requested_outputs(function, asked):
 
 def test_p36_an_error_after_an_assumption_reports_the_assumption():
     def checked(x):
-        if (x < 0).any():
+        is_negative = bool((x < 0).any())
+        if is_negative:
             raise ValueError("a negative length")
         return x
 
