@@ -92,7 +92,7 @@ class Allocator(Result):
         It is found by replays, a multiple of 2 MiB as all segments are, and neither below :attr:`allocated` nor above
         :attr:`reserved`.
         """
-        low, high = -(-self.allocated // SEGMENT_STEP) - 1, self.reserved // SEGMENT_STEP
+        low, high = self.allocated // SEGMENT_STEP - 1, self.reserved // SEGMENT_STEP
         while high - low > 1:
             steps = (low + high) // 2
             fits = Allocator(self._ledger, self.settings, steps * SEGMENT_STEP).fits

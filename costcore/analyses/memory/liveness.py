@@ -138,7 +138,7 @@ class _Reading:
             block.dies, block.is_kept = len(moments) - 1, True
             block.kind = "output" if block.kind == "value" else block.kind
         if self._guessed:
-            notes.append(f"{self._guessed} values have an unknown origin: they count from the start")
+            notes.append(f"values of unknown origin, which count from the start: {self._guessed}")
         if any(tensor.dtype == "string" for call in self._trace.calls for tensor in call.layer.outputs):
             notes.append("strings count as 0 bytes: their shape does not determine their size")
         total: Dim = sum(value.nbytes for value in flow.stored) if flow else sum(self._stored.values())
@@ -325,4 +325,4 @@ def _spans(spans: Iterable[tuple[int, int]], moved: Sequence[_Moved]) -> list[tu
         k = bisect_left(starts, identity + 1) - 1
         if k >= 0 and identity <= outermost[k][1]:
             found.setdefault(k, []).append(i)
-    return [(steps[0], steps[-1]) for steps in found.values() if len(steps) > 1]
+    return [(steps[0], steps[-1]) for steps in found.values()]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 from costcore.analyses.memory.lives import Lives
 from costcore.analyses.memory.merging import merged
+from costcore.analyses.memory.timeline import live_bytes
 
 MOST_STATES = 100_000
 """The maximum number of sets of finished nodes that the search for the best order visits, in all parts together."""
@@ -170,18 +171,13 @@ class _Graph:
         Blocks in ``taken``, which continue blocks from before, do not count.
         """
         first, last = node.steps[0], node.steps[-1]
-        changes = [0] * (last - first + 2)
         names = {lives.blocks[block].name for block in taken}
-        for block in merged(lives, inplace, first, last):
-            if block.name in names:
-                continue
-            changes[block.born - first] += block.nbytes
-            changes[min(block.dies, last) - first + 1] -= block.nbytes
-        peak = live = 0
-        for change in changes:
-            live += change
-            peak = max(peak, live)
-        return peak
+        inside = [
+            replace(block, born=block.born - first, dies=min(block.dies, last) - first)
+            for block in merged(lives, inplace, first, last)
+            if block.name not in names
+        ]
+        return max(map(int, live_bytes(inside, len(node.steps))))
 
     def parts(self) -> Iterator[list[int]]:
         """Yield the nodes between two cuts, after each of which one node is the last of all before it.

@@ -6,6 +6,7 @@ from itertools import combinations
 from random import Random
 
 import pytest
+import sympy
 
 from costcore.analyses.memory import arena as planner
 from costcore.analyses.memory import order
@@ -17,7 +18,7 @@ from costcore.errors import ArenaError, CostError
 from costcore.ir import Layer, Tensor
 from costcore.registry.calculators import calculators
 from costcore.trace.call import Call
-from costcore.trace.dataflow import Dataflow, Value
+from costcore.trace.dataflow import Dataflow, Step, Value
 from costcore.trace.overwritable import ELEMENTWISE, VIEWS
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
@@ -203,6 +204,70 @@ def test_one_hundred_thousand_calls_are_planned_with_work_that_grows_with_their_
             assert (arena.peak, arena.size, arena.lower_bound) == (12, 3 * 64, 12)
         work.append(counted.calls)
     assert work[1] < 11 * work[0]
+
+
+def test_a_call_may_write_over_a_value_that_it_does_not_read():
+    """Memory 50 has 8 B of one product, then 4 B of the next, and 8 again; calls that write there keep their order."""
+    nodes = [
+        Node("conv", (1,), 10, 8),
+        Node("conv", (1,), 11, 4),
+        Node("conv", (11,), 12, 2),
+        Node("conv", (1,), 13, 8),
+        Node("conv", (12, 13), 14, 1),
+    ]
+    storages = [(40, 50), (40, 50), (50, 51), (40, 50), (51, 50, 52)]
+    graph = trace(nodes, {1: 1}, [14])
+    records = [
+        record._replace(call=record.call._replace(storages=places))
+        for record, places in zip(graph.records, storages, strict=True)
+    ]
+    lives = lives_of(Trace(tuple(records), graph.run))
+    assert [(block.name, block.nbytes, block.born, block.dies) for block in lives.blocks] == [
+        ("input 1", 1, 0, 3),
+        ("conv-0", 8, 0, 4),
+        ("conv-2", 2, 2, 4),
+        ("conv-4", 1, 4, 4),
+    ]
+    assert [moment.reads for moment in lives.moments] == [[0], [0, 1], [1], [0, 1], [2, 1]]
+    assert [sorted(moment.after) for moment in lives.moments] == [[], [0], [1], [2], [2, 3]]
+
+
+def test_what_a_graph_says_beside_its_calls():
+    """The second of two products also makes a state of 16 B, which is viewed; 3 is stored, 4 comes from nowhere."""
+    nodes = [Node("conv", (1,), 10, 8), Node("conv", (10, 3, 4), 20, 2), Node("conv", (22, 20), 30, 1)]
+    steps = (Step(20, (1,), (Value(21, 16, "state"),)), Step(25, (), (), views=((22, 21),), name="loop: end"))
+    flow = Dataflow((Value(1, 4, "x"),), (Value(3, 100, "w"),), steps)
+    lives = lives_of(trace(nodes, {1: 4, 3: 100, 4: 6, 22: 16}, [30], flow))
+    assert [moment.name for moment in lives.moments] == ["conv-0", "conv-1", "loop: end", "conv-2"]
+    assert [(block.name, block.nbytes, block.born, block.dies, block.kind) for block in lives.blocks] == [
+        ("x", 4, 0, 1, "input"),
+        ("conv-0", 8, 0, 1, "value"),
+        ("input 2", 6, 0, 1, "input"),
+        ("conv-1", 2, 1, 3, "value"),
+        ("state", 16, 1, 3, "value"),
+        ("conv-2", 1, 3, 3, "output"),
+    ]
+    assert lives.weights == 100
+    assert lives.notes == ("values of unknown origin, which count from the start: 1",)
+
+
+def test_an_arena_of_symbolic_sizes_says_what_it_needs():
+    """n + 2n bytes in the first call, and 3n in the second."""
+    n = sympy.Symbol("n", integer=True, positive=True)
+    x, y, z = Tensor((n,), "int8"), Tensor((2 * n,), "int8"), Tensor((n,), "int8")
+    calls = [
+        Call(Layer("conv", {"x": x}, [y]), "conv", name="a", inputs=(1,), outputs=(2,)),
+        Call(Layer("conv", {"x": y}, [z]), "conv", name="b", inputs=(2,), outputs=(3,)),
+    ]
+    arena = Arena(Trace(tuple(CallCost(call, None) for call in calls), Run().recording(returned=(3,))))
+    assert arena.remarks == [
+        "flash (weights and constants): 0 B",
+        "peak, in execution order: 3*n B, at a",
+        "a layout needs numbers for n: subs(…), or --dim",
+    ]
+    assert [row["offset"] for row in arena.entries()] == [None] * 3
+    assert [(row["nbytes"], row["at_peak"]) for row in arena.entries()] == [(n, "yes"), (2 * n, "yes"), (n, "no")]
+    assert arena.total_entry() == {"name": "peak", "nbytes": 3 * n}
 
 
 def test_planner_places_by_hand():

@@ -14,6 +14,8 @@ from costcore.analyses.memory.arena_section import arena_section
 from costcore.analyses.memory.picture import Moment, picture
 from costcore.analyses.memory.tables import alive_at_peak, values_in_arena
 from costcore.analyses.memory.timeline import highest
+from costcore.analyses.registered import analyses
+from costcore.cli.main import main
 from costcore.errors import ArenaError
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.reports.report import Report
@@ -189,6 +191,30 @@ def test_two_forms_of_the_largest_amount_are_one():
     assert highest([n + 1, n]) == n + 1
     assert highest([n + 1, 2 * n]) == 2 * n  # for a size of at least 1
     assert highest([n + 2, 2 * n]) == sympy.Max(n + 2, 2 * n, evaluate=False)
+
+
+def test_commands_show_the_twenty_largest_values_of_an_arena(tmp_path, capsys):
+    """Of 26 values; what is counted and fused changes nothing."""
+    graph = trace([Node("conv", (i if i > 10 else 1,), i + 1, i - 9) for i in range(10, 35)], {1: 30}, [35])
+    path = str(tmp_path / "report.json")
+    cost = Cost(Operations(cmp=1), 1, 1, {})
+    Report(Trace(tuple(record._replace(cost=cost) for record in graph.records), graph.run)).save(path)
+    arguments = [path, "--arena", "--format", "csv", "--columns", "name"]
+    assert main(arguments) == 0
+    names = ["input 1", *(f"conv-{i}" for i in range(24, 5, -1))]
+    assert capsys.readouterr().out.split("\n") == ["Value", *names, "others (6)", "arena", ""]
+    assert main([*arguments, "--convention", "fvcore"]) == 0
+    assert "MACs (fvcore" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*arguments, "--fusion", "pointwise"])
+    assert "--fusion cannot be used with --arena, which fusion does not change" in capsys.readouterr().err
+
+
+def test_a_convention_does_not_change_memory(tmp_path, capsys):
+    html_reports.step().save(tmp_path / "report.json")
+    assert main([str(tmp_path / "report.json"), "--memory", "--format", "csv", "--convention", "fvcore"]) == 0
+    assert "MACs (fvcore" in capsys.readouterr().err
+    assert analyses()["memory"].needs == quantity("live").needs == {"memory": True}
 
 
 def test_words_of_quantities_of_the_arena():

@@ -6,6 +6,7 @@ import pytest
 
 from costcore.analyses.memory.liveness import lives_of
 from costcore.analyses.memory.merging import merged
+from costcore.trace.dataflow import Dataflow, Value
 from tests.core.analyses.memory.graphs import Node, trace
 
 
@@ -64,3 +65,30 @@ def test_a_result_that_is_written_over_its_operand_is_the_output():
         ("conv-0", "value", False),
         ("conv-2", "output", True),
     ]
+
+
+def in_loop(first, last):
+    """The values of four products, the second and third of which are in a loop."""
+    nodes = [
+        Node("conv", (1,), 10, 8),
+        Node("conv", (10, 2), 11, 4),
+        Node("conv", (11,), 12, 4),
+        Node("conv", (12,), 13, 1),
+    ]
+    flow = Dataflow((Value(1, 2, "x"), Value(2, 3, "y")), (), (), (), ((first, last),))
+    return lives_of(trace(nodes, {1: 2, 2: 3}, [13], flow))
+
+
+@pytest.mark.parametrize(
+    ("loop", "dies"),
+    [
+        ((11, 12), {"x": 0, "y": 2, "conv-0": 2, "conv-1": 2}),  # what it reads from outside, to its end
+        ((10, 12), {"x": 2, "y": 2, "conv-0": 1, "conv-1": 2}),  # conv-0 is inside, and inputs are always outside
+        ((11, 13), {"x": 0, "y": 3, "conv-0": 3, "conv-1": 2}),
+        ((11, 11), {"x": 0, "y": 1, "conv-0": 1, "conv-1": 2}),
+    ],
+)
+def test_a_loop_keeps_what_it_reads_from_outside_until_it_ends(loop, dies):
+    lives = in_loop(*loop)
+    assert lives.spans == [(loop[0] - 10, loop[1] - 10)]
+    assert {name: end for name, _, end in found(lives, False)} == {**dies, "conv-2": 3, "conv-3": 3}
