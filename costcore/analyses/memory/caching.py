@@ -194,7 +194,7 @@ class Pool:
         return piece
 
 
-def rounded(nbytes: int, divisions: int = 0) -> int:
+def rounded(nbytes: int, divisions: int) -> int:
     """Return the size of the block for a request.
 
     Args:

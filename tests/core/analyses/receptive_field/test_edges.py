@@ -19,7 +19,9 @@ from costcore.analyses.receptive_field.periodic_map import (
 )
 from costcore.analyses.receptive_field.propagate import choose_source, follow, reported_axes, sources
 from costcore.analyses.receptive_field.union import broadcast, united
-from costcore.ir import Layer, Tensor
+from costcore.cli.main import main
+from costcore.ir import Cost, Layer, Operations, Tensor
+from costcore.reports.report import Report
 from costcore.trace.call import Call
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
@@ -306,3 +308,15 @@ def test_a_resize_of_one_position_repeats_it(mode):
     found = receptive_fields(run, axes=(2,))["resize-6"]
     assert [found.region(at) for at in range(3)] == [((0, 3),)] * 3
     assert (found.stride, found.bounded_by) == ((Fraction(4, 3),), "")
+
+
+def test_neither_conventions_nor_fusion_change_receptive_fields(tmp_path, capsys):
+    counted = Cost(Operations(cmp=24), 96, 96, {})
+    run = trace(call("relu", [data(1)], (5,)), inputs=(1,))
+    path = str(tmp_path / "report.json")
+    Report(Trace((run.records[0]._replace(cost=counted),), run.run)).save(path)
+    assert main([path, "--receptive-field", "--format", "csv", "--convention", "fvcore"]) == 0
+    assert "MACs (fvcore" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([path, "--receptive-field", "--fusion", "pointwise"])
+    assert "--fusion cannot be used with --receptive-field, which fusion does not change" in capsys.readouterr().err
