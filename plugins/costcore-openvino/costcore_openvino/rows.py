@@ -97,20 +97,29 @@ SIGNATURES: Mapping[str, tuple[int, ...]] = {
     "AdaptiveAvgPool": (3,),
     "AdaptiveMaxPool": (3,),
     "AvgPool": (3,),
+    "Bucketize": (0, 1),
     "Convolution": (3, 3),
     "ConvolutionBackpropData": (3, 3),
+    "DeformableConvolution": (3, 3, 3),
     "Einsum": (0,),
+    "Eye": (),
+    "GRUCell": (2, 2, 2, 2),
     "GRUSequence": (3, 2, 1, 3, 3),
     "Gather": (0, 0),
     "GroupConvolution": (3, 4),
     "GroupConvolutionBackpropData": (3, 4),
+    "Inverse": (2,),
+    "LSTMCell": (2, 2, 2, 2, 2),
     "LSTMSequence": (3, 2, 2, 1, 3, 3),
     "MatMul": (1, 1),
     "MaxPool": (3,),
+    "RNNCell": (2, 2, 2, 2),
     "RNNSequence": (3, 2, 1, 3, 3),
+    "ROIAlign": (4, 2, 1),
     "RandomUniform": (),
     "Range": (),
     "ScaledDotProductAttention": (2, 2, 2),
+    "SearchSorted": (1, 0),
     "Select": (0, 0, 0),
 }
 """The operands that an operator needs, with the fewest axes of each; all others need one."""
@@ -128,6 +137,11 @@ def _axis(a: Arguments, default: int = 0) -> int:
 
 
 PAIR: Mapping[str, Source] = {"x*": lambda a: [value for value in a["inputs"][:2] if value is not None]}
+
+
+def _number(a: Arguments, name: str, default: int = 1) -> int:
+    """Return an attribute of one integer."""
+    return (numbers(a["data"].get(name)) or (default,))[0]
 
 
 def _padding(a: Arguments) -> Any:
@@ -165,6 +179,12 @@ def _convolutions() -> tuple[Row, ...]:
         Row("openvino::GroupConvolution", "conv", {**X, "w": _grouped}, grouped),
         Row("openvino::ConvolutionBackpropData", "conv_transpose", {**X, "w": operand(1)}, plain),
         Row("openvino::GroupConvolutionBackpropData", "conv_transpose", {**X, "w": _grouped}, grouped),
+        Row(
+            "openvino::DeformableConvolution",
+            "deform_conv",
+            {**X, "w": operand(2), "offset": operand(1), "mask": operand(3)},
+            {**_windows(lambda a: a["inputs"][2].shape[2:]), "groups": lambda a: _number(a, "group")},
+        ),
     )
 
 
@@ -229,6 +249,13 @@ def _clamp(a: Arguments) -> str:
     return "relu6" if bounds in (("0", "6"), ("0.0", "6.0")) else "clip"
 
 
+def _normalized(a: Arguments) -> Any:
+    """Return the axes of MVN: the last ones, as many as the operand of axes has, or those of the first version."""
+    x, axes = a["inputs"][0], given(a, 1)
+    first = x.ndim - axes.size if axes is not None else 1 if _is_true(a, "across_channels") else 2
+    return tuple(range(max(first, 0), x.ndim))
+
+
 def _bound(name: str) -> Source:
     def read(a: Arguments) -> Any:
         try:
@@ -244,11 +271,11 @@ def _is_table(a: Arguments) -> bool:
     return bool(table.is_stored and table.ndim == 2 and not indices.is_stored)
 
 
-def _recurrent(native: str, formula: str, states: int) -> Row:
-    """Return the row of a recurrent layer: X, states, lengths, W and R of each direction, B."""
-    first = 2 + states
+def _recurrent(native: str, formula: str, states: int, *, is_cell: bool = False) -> Row:
+    """Return the row of a recurrent layer: X, states, lengths, W and R of each direction, B; a cell has no lengths."""
+    first = 1 + states + (not is_cell)
     inputs: dict[str, Source] = {
-        "x": lambda a: a["inputs"][0].permuted(1, 0, 2),
+        "x": operand(0) if is_cell else lambda a: a["inputs"][0].permuted(1, 0, 2),
         "h0": operand(1),
         "w0": operand(first),
         "w1": operand(first + 1),
@@ -264,8 +291,15 @@ def _recurrent(native: str, formula: str, states: int) -> Row:
             "hidden": lambda a: a["inputs"][first + 1].shape[-1],
             "bidirectional": lambda a: a["data"].get("direction") == "bidirectional",
             "reset_after": lambda a: _is_true(a, "linear_before_reset") if formula == "gru" else None,
+            "activation": lambda a: _activation(a) if formula == "rnn" else None,
         },
     )
+
+
+def _activation(a: Arguments) -> str:
+    """Return the function of a plain recurrent layer, that of its first direction."""
+    name = str(a["data"].get("activations", "")).split(",")[0].strip().lower()
+    return name if name in ("relu", "sigmoid") else "tanh"
 
 
 def _interpolation(a: Arguments) -> str:
@@ -324,11 +358,11 @@ ROWS: tuple[Row, ...] = (
         "GroupNormalization",
         "group_norm",
         {**X, "w": operand(1), "b": operand(2)},
-        groups=lambda a: (numbers(a["data"].get("num_groups")) or (1,))[0],
+        groups=lambda a: _number(a, "num_groups"),
     ),
-    row("MVN", "mean_variance_norm", X, axis=lambda a: tuple(range(2, a["inputs"][0].ndim))),
+    row("MVN", "mean_variance_norm", X, axis=_normalized),
     row("NormalizeL2", "l2_normalize", X, axis=lambda a: (1,)),
-    row("LRN", "local_response_norm", X, size=lambda a: (numbers(a["data"].get("size")) or (1,))[0]),
+    row("LRN", "local_response_norm", X, size=lambda a: _number(a, "size")),
     row("Interpolate", "resize", X, mode=_interpolation),
     row("GridSample", "grid_sample", {**X, "grid": operand(1)}, mode=lambda a: "linear"),
     row("Concat", "concat", XS, axis=_axis),
@@ -354,9 +388,28 @@ ROWS: tuple[Row, ...] = (
         "ScatterNDUpdate", "scatter_nd", {**X, "indices": operand(1), "updates": operand(2)}, reduction=lambda a: "none"
     ),
     row("OneHot", "one_hot", X),
+    row("Eye", "eye", {}),
+    row("Unique", "unique", X),
+    row("Col2Im", "col2im", X),
+    row("Inverse", "inverse", X),
+    row("SearchSorted", "search_sorted", {"x": operand(1), "sorted": operand(0)}),
+    row("Bucketize", "search_sorted", {**X, "sorted": operand(1)}),
+    row(
+        "ROIAlign",
+        "roi_align",
+        {**X, "rois": operand(1), "batch_indices": operand(2)},
+        mode=lambda a: a["data"].get("mode", "avg"),
+        sampling=lambda a: (_number(a, "sampling_ratio", 0),) * 2,
+    ),
     row("TopK", "topk", X, axis=_axis, k=lambda a: a["outputs"][0].shape[_axis(a)] if a["outputs"][0].ndim else 1),
     row("NonZero", "nonzero", X),
-    row("CumSum", "cumsum", X, axis=lambda a: 0),
+    row(
+        "CumSum",
+        "cumsum",
+        X,
+        axis=lambda a: a["inputs"][0].ndim - 1,
+        exclusive=lambda a: _is_true(a, "exclusive") or None,
+    ),
     row("Range", "arange", {}),
     row("RandomUniform", "random", {}),
     row("NonMaxSuppression", "non_max_suppression", {"x0": operand(0), "x1": operand(1)}),
@@ -364,4 +417,7 @@ ROWS: tuple[Row, ...] = (
     _recurrent("LSTMSequence", "lstm", 2),
     _recurrent("GRUSequence", "gru", 1),
     _recurrent("RNNSequence", "rnn", 1),
+    _recurrent("LSTMCell", "lstm", 2, is_cell=True),
+    _recurrent("GRUCell", "gru", 1, is_cell=True),
+    _recurrent("RNNCell", "rnn", 1, is_cell=True),
 )

@@ -14,8 +14,11 @@ from .rows import SIGNATURES
 UNPACKING = frozenset(("Convert", "Multiply", "Reshape", "Subtract", "Transpose", "Unsqueeze", "Squeeze"))
 """Operators that unpack weights which are stored in smaller types, as they are read."""
 
-LEARNED_BY = frozenset(("Add", "Divide", "Gather", "MatMul", "Multiply", "Subtract"))
+LEARNED_BY = frozenset(("Add", "Divide", "Einsum", "Gather", "MatMul", "Multiply", "Subtract"))
 """Operators whose constants of several real numbers are learned parameters, as those of layers are by their place."""
+
+AXES = frozenset(("CumSum", "MVN", "NormalizeL2"))
+"""Operators whose axes are an operand, which is in the file of weights."""
 
 REAL = frozenset(("bfloat16", "float16", "float32", "float64"))
 
@@ -31,6 +34,7 @@ class Walker:
 
     def __init__(self, recording: GraphRecording) -> None:
         self._recording = recording
+        self._matrices: dict[tuple[str | None, ...], GraphValue] = {}
 
     def run(self, graph: Graph) -> None:
         """Record the graph of the file."""
@@ -60,7 +64,7 @@ class Walker:
                     flow.start_of(flow.new_id(), layer.name, [given[layer.id]], made)
             elif layer.type == "Const":
                 for value in made:
-                    value.is_stored = True
+                    self._store(layer, value)
             elif layer.type == "Result":
                 if found and found[0] is not None:
                     outputs[layer.id] = found[0]
@@ -68,6 +72,17 @@ class Walker:
                 self._layer(layer, found, made, place)
             values |= {(layer.id, port.number): value for port, value in zip(layer.outputs, made, strict=True)}
         return inputs, outputs
+
+    def _store(self, layer: LayerInfo, value: GraphValue) -> None:
+        """Mark a value as stored; matrices at the same place of the file of weights are one.
+
+        Vectors are not: the converter stores equal numbers once, and those of two norms may well be all 1.
+        """
+        value.is_stored = True
+        place = tuple(layer.data.get(name) for name in ("element_type", "offset", "size"))
+        if None not in place and sum(size != 1 for size in value.shape) > 1:
+            first = self._matrices.setdefault(place, value)
+            value.base = None if first is value or first.size != value.size else first
 
     def _layer(
         self, layer: LayerInfo, inputs: Sequence[GraphValue | None], outputs: Sequence[GraphValue], place: Place
@@ -85,6 +100,10 @@ class Walker:
             for value in given:
                 is_real = value.dtype in REAL or value.base is not None
                 (value.base or value).is_parameter |= value.is_stored and is_real and value.size != 1
+        if layer.type in AXES and len(given) > 1 and not axes_are_known(given[0], given[1]):
+            taken = "axis 1" if layer.type == "NormalizeL2" else "the last"
+            what = f"the axes of {layer.type} are in the file of weights, which is not read: taken to be {taken}"
+            self._recording.recorder.assume(what, layer.name)
         arguments = {"inputs": list(inputs), "outputs": dict(enumerate(outputs)), "data": dict(layer.data)}
         node = GraphNode(f"openvino::{layer.type}", layer.type, arguments, outputs, layer.name, module_of(layer.name))
         self._recording.record(node, place, f"layer {layer.name!r}")
@@ -151,6 +170,11 @@ def sliced_trips(layer: LayerInfo, inputs: Sequence[GraphValue | None]) -> int |
             part = max(int(step), 1) if step.isdecimal() else 1
             return -(-size // part) if isinstance(size, int) else None
     return None
+
+
+def axes_are_known(x: GraphValue, axes: GraphValue) -> bool:
+    """Return whether costs are the same whichever axes are meant: the operand has no others, or all sizes are equal."""
+    return axes.size == x.ndim or len(set(x.shape)) == 1
 
 
 def _in_order(graph: Graph) -> list[LayerInfo]:

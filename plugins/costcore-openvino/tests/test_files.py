@@ -1,6 +1,7 @@
 """Costs of layers worked out by hand, weights in smaller types, control flow, and files that are no models."""
 
 import random
+from math import prod
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,97 @@ def test_weights_in_a_smaller_type_are_read_as_stored(read):
     found = only(report)
     assert (found["macs"], found["n_params"], found["mread"]) == (60, 30, 2 * 6 * 4 + 30)
     assert "unpacking them is not counted" in report.notes[0]
+
+
+def test_a_matrix_that_is_stored_once_is_one(read):
+    """A table of 50 x 16 is the weight of the output too: two constants at one place. Vectors stay apart: 50 and 50."""
+    table = {"element_type": "f32", "offset": "0", "size": "3200"}
+    vector = {"element_type": "f32", "offset": "3200", "size": "200"}
+    report = read(
+        L("Parameter", (), (3,), "I64"),
+        L("Const", (), (50, 16), data=table),
+        L("Gather", (1, 0), (3, 16)),
+        L("Const", (), (50, 16), data=table),
+        L("MatMul", (2, 3), (3, 50), data={"transpose_b": "true"}),
+        L("Const", (), (1, 50), data=vector),
+        L("Add", (4, 5), (3, 50)),
+        L("Const", (), (1, 50), data=vector),
+        L("Multiply", (6, 7), (3, 50)),
+        L("Result", (8,)),
+    )
+    assert report.total_report["n_params"] == 800 + 50 + 50
+    assert [each["n_params"] for each in report.layer_report.values()] == [800, 800, 50, 50]
+
+
+def test_a_stored_operand_of_an_einsum_is_learned(read):
+    """2 x 3 x 4 results of 6 products each, by 6 x 3 x 4 weights."""
+    operands = L("Parameter", (), (2, 6)), L("Const", (), (6, 3, 4))
+    found = only(read(*operands, L("Einsum", (0, 1), (2, 3, 4), data={"equation": "bi,ihd->bhd"}), L("Result", (2,))))
+    assert (found["macs"], found["n_params"]) == (144, 72)
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_axes", "rows", "status"),
+    [
+        ((2, 5, 7, 8), 1, 70, "assumed"),
+        ((2, 5, 7, 8), 3, 2, "assumed"),
+        ((2, 5, 7, 8), 4, 1, "complete"),
+        ((3, 3), 1, 3, "complete"),
+    ],
+)
+def test_axes_in_the_file_of_weights_are_assumed_where_they_decide(read, shape, n_axes, rows, status):
+    """A row of c numbers: mean c, variance c + 1 + c - 1 + 1, + eps, root, c differences over it: 4c + 3 FLOPs."""
+    operands = L("Parameter", (), shape), L("Const", (), (n_axes,), "I64")
+    report = read(*operands, L("MVN", (0, 1), shape), L("Result", (2,)))
+    size = prod(shape)
+    assert (report.total_report["flops"], report.status) == (4 * size + 3 * rows, status)
+    report = read(*operands, L("CumSum", (0, 1), shape), L("Result", (2,)))
+    if n_axes == 1:
+        assert (report.total_report["flops"], report.status) == (size - size // shape[-1], status)
+
+
+@pytest.mark.parametrize(
+    ("kind", "states", "gates", "flops"),
+    [("LSTMCell", 2, 4, 17), ("GRUCell", 1, 3, 13), ("RNNCell", 1, 1, 1)],
+)
+def test_cells(read, kind, states, gates, flops):
+    """3 samples of 10 features, 14 units: each gate has a product of 10 + 14 onto its bias.
+
+    LSTM: 3 sigmoids of 4, 2 tanh, f c, + i g, o tanh(c): 17. GRU: 2 sigmoids, tanh, r h, 1 - z, (1 - z) n, + z h: 13.
+    """
+    given = [L("Parameter", (), (3, 10)), *[L("Parameter", (), (3, 14))] * states]
+    stored = [L("Const", (), (gates * 14, n)) for n in (10, 14)] + [L("Const", (), (gates * 14,))]
+    layers = [*given, *stored]
+    found = only(read(*layers, L(kind, range(len(layers)), (3, 14)), L("Result", (len(layers),))))
+    macs = 3 * 14 * gates * 24
+    assert (found["macs"], found["n_params"]) == (macs, gates * 14 * 25)
+    assert found["flops"] == macs + 3 * 14 * flops
+
+
+def test_a_deformable_convolution(read):
+    """81 places of 12 outputs: 9 x 4 products each; 8 x 9 x 81 samples of 9 operations."""
+    layers = L("Parameter", (), (1, 8, 9, 9)), L("Parameter", (), (1, 18, 9, 9)), L("Const", (), (12, 4, 3, 3))
+    found = only(
+        read(
+            *layers,
+            L("DeformableConvolution", (0, 1, 2), (1, 12, 9, 9), data={**WINDOWS, "group": "2"}),
+            L("Result", (3,)),
+        )
+    )
+    assert (found["op"], found["macs"], found["n_params"]) == ("deform_conv", 81 * 12 * 36, 432)
+    assert found["flops"] == 81 * 12 * 36 + 8 * 9 * 81 * 9
+
+
+def test_searches_and_regions(read):
+    """A search among 7 bounds compares 3 times."""
+    x, bounds = L("Parameter", (), (2, 6)), L("Const", (), (7,))
+    assert only(read(x, bounds, L("Bucketize", (0, 1), (2, 6), "I64"), L("Result", (2,))))["flops"] == 12 * 3
+    assert only(read(bounds, x, L("SearchSorted", (0, 1), (2, 6), "I64"), L("Result", (2,))))["flops"] == 12 * 3
+    image = L("Parameter", (), (1, 3, 8, 8)), L("Parameter", (), (4, 4)), L("Parameter", (), (4,), "I32")
+    align = L("ROIAlign", (0, 1, 2), (4, 3, 2, 2), data={"sampling_ratio": "2", "mode": "avg"})
+    report = read(*image, align, L("Result", (3,)))
+    assert report.layer_report["ROIAlign-1"]["op"] == "roi_align"
+    assert report.layer_report["ROIAlign-1"]["flops"] == 48 * (4 * 9 + 4)
 
 
 def test_lstm_of_a_file_that_openvino_wrote():
