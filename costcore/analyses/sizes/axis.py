@@ -54,17 +54,15 @@ class AxisFit:
         self._fit()
 
     def _first_sizes(self) -> list[int]:
-        """Capture the network at the first sizes of the symbol, and at one far away."""
+        """Return the first sizes of the symbol, and one far away, at which the network is captured."""
         low, high = self._limits.low, self._limits.high
         near = [low + step for step in NEAR if low + step <= high]
         for size in near:
             self._samples.at(self.point(size))
         if self._limits.is_stated:
-            self._samples.at(self.point(high))
             return list(dict.fromkeys((*near, high)))
         *others, nearest = (min(low + step, high) for step in FAR)
         far = next((size for size in others if self._is_captured(size)), nearest)
-        self._samples.at(self.point(far))
         return list(dict.fromkeys((*near, far)))
 
     def _is_captured(self, size: int) -> bool:
@@ -131,7 +129,7 @@ class AxisFit:
         low, high = self._limits.low, self._limits.high
         yield from range(low, min(high, low + 2 * MOST_PERIOD) + 1)
         for forms in undecided:
-            long = (form[0].period for form in forms.forms if len(form) == 1 and form[0].period > MOST_PERIOD)
+            long = (form[0].period for form in forms.forms if form[0].period > MOST_PERIOD)
             yield from (size for period in long if (size := forms.first_step[1] + period) <= high)
 
     def _unexplained(self, profile: tuple[int, ...]) -> str:

@@ -47,9 +47,9 @@ class Code:
 
     def _quotient(self, part: Any) -> Quotient:
         if not is_symbolic(part):
-            return f"({part})" if part < 0 else str(part), 1
+            return _number(part), 1
         if part.is_Rational:
-            return f"({part.p})" if part.p < 0 else str(part.p), int(part.q)
+            return _number(part.p), int(part.q)
         if part.is_Symbol:
             return self.names[part.name], 1
         if part.is_Pow and part.exp.is_Integer and part.exp > 0:
@@ -102,3 +102,7 @@ class Code:
         common = lcm(*(self._quotient(each)[1] for each in part.args))
         twice = 2 if type(part).__name__ in ("Min", "Max") else 1  # they add both numbers and their distance
         return f"({' + '.join(bounds)})*{common * twice}"
+
+
+def _number(number: int) -> str:
+    return f"({number})" if number < 0 else str(number)

@@ -130,8 +130,8 @@ class Fit:
         return [ends[1], next(between, axis.sizes[1])][:longest]
 
     def _formula(self, values: tuple[int, ...]) -> Formula:
-        if len(set(values)) == 1:
-            return Formula({(): Fraction(values[0])})
+        if len(distinct := set(values)) == 1:
+            return Formula({(): Fraction(*distinct)})
         by_point = dict(zip(self.points, values, strict=True))
         forms = [self._form(axis, by_point) for axis in self.axes]
         products = _products(forms, MOST_TOGETHER if len(forms) <= MOST_TOGETHER else 2)

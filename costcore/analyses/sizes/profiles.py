@@ -49,7 +49,7 @@ class Forms:
             profile: the profile with this size, the last.
         """
         sizes = (*self._values, size)
-        if not any(profile) or () in self.forms:
+        if () in self.forms:
             return Forms(sizes, profile, self._known)
         new = Forms.__new__(Forms)
         new._values = dict(zip(sizes, profile, strict=True))

@@ -81,6 +81,7 @@ def test_special_sizes_are_noted_only_in_stated_ranges():
 @pytest.mark.parametrize(
     ("rows", "values", "expected"),
     [
+        ([[2]], [6], [3]),
         ([[0, 2], [3, 0]], [8, 9], [3, 4]),
         ([[2, 1], [4, 3], [6, 7]], [7, 17, 33], [2, 3]),
         ([[2, 1], [4, 3], [6, 7]], [7, 17, 34], None),
@@ -123,6 +124,8 @@ FORMULAS = {
     "remainder": (2 * N + 1) % 5,
     "extremes": maximum(N, 2 * M) - minimum(N - 9, minimum(M, 4)),
     "negative": -N * M,
+    "rounded up": M * sympy.ceiling(N / 3) - 2 * sympy.ceiling(M / 4),
+    "positive": maximum(0, N - 9) * M,
 }
 
 
@@ -133,7 +136,7 @@ def test_code_has_the_values_of_formulas(golden, name):
     for n, m in ((1, 1), (2, 5), (7, 3), (10, 11), (40, 9)):
         assert made(n, m) == made(m=m, n=n) == formula.subs({N: n, M: m})
     code = Code({"n": "a", "m": "b"})
-    golden(f"sizes/code_{name}.json", as_json({"source": made.source, "bound": code.bound(formula)}))
+    golden(f"sizes/code_{name.replace(' ', '_')}.json", as_json({"source": made.source, "bound": code.bound(formula)}))
 
 
 def test_functions_of_integers_take_no_arrays():

@@ -8,7 +8,7 @@ import pytest
 
 from costcore.analyses.sizes.linear import solve
 from costcore.analyses.sizes.profiles import Forms, next_size, profile_of
-from costcore.analyses.sizes.terms import SIZE, Term, coefficients, without_constant
+from costcore.analyses.sizes.terms import SIZE, Term, coefficients, long_steps, without_constant
 
 
 def forms_of(function, sizes):
@@ -66,6 +66,13 @@ def test_the_constant_moves_into_the_term():
     # s // 2 - 1 == (s - 2) // 2, and 6 * (s // 2) - 3 is no multiple of a quotient.
     assert without_constant((Term(2, 0),), {4: 1, 6: 2}) == (Term(2, -2),)
     assert without_constant((Term(2, 0),), {4: 9, 6: 15}) == (Term(2, 0),)
+
+
+def test_long_quotients_rise_at_one_size():
+    """(200 + 58) // 129 is 2, and (199 + 58) // 129 is 1."""
+    terms = [term for (term,) in long_steps(200)]
+    assert (terms[0], terms[-1]) == (Term(129, 58), Term(4096, 4096 - 200))
+    assert all(term.at(200) == term.at(199) + 1 for term in terms)
 
 
 def test_coefficients_are_exact():
