@@ -185,10 +185,10 @@ def _hull(intervals: Iterable[Interval]) -> Interval:
 
 
 def _extremes(offsets: Sequence[int], period: int) -> Sequence[int]:
-    """Return those of equally spaced or few offsets that decide the hull.
+    """Return those of equally spaced offsets, or of any, that decide the hull.
 
     Offsets one period apart see intervals of one shape, of which the first and the last reach furthest.
     """
-    if isinstance(offsets, range) and len(offsets) > 2 * period:
+    if isinstance(offsets, range):
         return (*offsets[:period], *offsets[-period:])
     return offsets
