@@ -164,7 +164,7 @@ class PeriodicMap:
 
     def reduced(self) -> PeriodicMap:
         """Return the same map with its smallest period."""
-        for period in range(1, self.period // 2 + 1):
+        for period in range(1, self.period):
             repeats, rest = divmod(self.period, period)
             if rest or self.advance % repeats:
                 continue

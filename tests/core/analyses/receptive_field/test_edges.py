@@ -8,12 +8,13 @@ import pytest
 import sympy
 
 from costcore import CostError
-from costcore.analyses.receptive_field.dependence import CannotFollowError, Dependence, Digit, Path
+from costcore.analyses.receptive_field.dependence import CannotFollowError, Dependence, Digit, Path, exact_quotient
 from costcore.analyses.receptive_field.fields import receptive_fields
 from costcore.analyses.receptive_field.periodic_map import (
     IDENTITY,
     MOST_PHASES,
     MisalignedError,
+    PeriodicMap,
     Taps,
     TooManyPhasesError,
 )
@@ -203,6 +204,13 @@ def test_parts_of_positions_that_count_otherwise_are_not_compared():
     assert united([of(12, 2), of(6, 1)], "n").misaligned == "n"
 
 
+def test_quotients_are_whole_or_none():
+    n, m = (sympy.Symbol(name, integer=True, positive=True) for name in "nm")
+    pairs = {(6, 3): 2, (6, 4): None, (3, 6): None, (0, 4): 0, (4, 0): None, (0, 0): 1, (5, 5): 1, (5, 1): 5}
+    pairs |= {(n, n): 1, (2 * n, n): 2, (n, 2 * n): None, (m * n, n): m, (n, 3): None, (n + 1, n): None, (6, n): None}
+    assert {pair: exact_quotient(*pair) for pair in pairs} == pairs
+
+
 def test_symbolic_and_stated_sizes_may_be_equal():
     n = sympy.Symbol("n", integer=True, positive=True)
     for size, new in ((n, 4), (4, n)):
@@ -237,6 +245,11 @@ def test_maps_of_4096_phases_are_the_longest():
     assert IDENTITY.through(Taps.repeated(MOST_PHASES)).period == MOST_PHASES
     with pytest.raises(TooManyPhasesError):
         IDENTITY.through(Taps.repeated(MOST_PHASES + 1))
+    every = IDENTITY.through(Taps.repeated(MOST_PHASES)).through(
+        Taps.every(MOST_PHASES)
+    )  # as many repeats of one phase
+    assert (every.period, every(5)) == (1, (5, 5))
+    assert IDENTITY.through(Taps.repeated(6)).through(Taps.every(4)) == PeriodicMap(2, ((0, 0), (0, 0), (1, 1)))
     two, other = IDENTITY.through(Taps.repeated(2)), IDENTITY.through(Taps.every(3)).through(Taps.repeated(6))
     assert two.union(other).period == 6
     with pytest.raises(MisalignedError):
