@@ -71,6 +71,8 @@ def skip_what_others_print(page):
         pytest.skip("transformers 4 multiplies the angles of rotary embeddings as matrices")
     if page.stem == "largest_batch" and differences.COPIES_ATTENTION:
         pytest.skip("this PyTorch keeps a copy in every layer of the encoder")
+    if page.stem == "fit" and transformers.ANGLES_ARE_PRODUCTS:
+        pytest.skip("GPT-2 of transformers 4 keeps a cache in a training step")
     if page.stem in ("fit", "parallel") and not differences.HAS_MESH:
         pytest.skip("a mesh needs PyTorch 2.5")
 

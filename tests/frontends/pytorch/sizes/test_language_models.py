@@ -42,6 +42,10 @@ def model(name):
     ids=lambda value: value if isinstance(value, str) else "training" if value else "forward",
 )
 def test_formulas_equal_estimates(name, options):
+    from tests.frontends.pytorch.transformers_differences import HAS_JOINED_EXPERTS
+
+    if name == "Mixtral" and not HAS_JOINED_EXPERTS:
+        pytest.skip("the numbers of tokens of separate experts are rounded, and have no formula")
     net, random = model(name), Random(name)
     report = estimate(net, {"input_ids": (("batch", "seq"), "int64")}, ranges={"seq": (8, 64)}, **options)
     batch, seq = random.randint(2, 9), random.randint(8, 64)

@@ -332,8 +332,10 @@ def test_the_model_stays_as_it_is():
 def test_experts_in_symbols():
     from transformers import MixtralConfig, MixtralForCausalLM
 
-    from tests.frontends.pytorch.transformers_differences import angles
+    from tests.frontends.pytorch.transformers_differences import HAS_JOINED_EXPERTS
 
+    if not HAS_JOINED_EXPERTS:
+        pytest.skip("the numbers of tokens of separate experts are rounded, and have no formula")
     with torch.device("meta"):
         net = MixtralForCausalLM(
             MixtralConfig(vocab_size=100, hidden_size=32, intermediate_size=48, num_hidden_layers=2, bos_token_id=1,
@@ -342,8 +344,7 @@ def test_experts_in_symbols():
     # A token: q and o 2 x 32², k and v 2 x 32 x 16, the router 32 x 4, two experts of 3 x 32 x 48; the head 32 x 100.
     per_token = 2 * (2 * 32**2 + 2 * 32 * 16 + 32 * 4 + 2 * 3 * 32 * 48) + 32 * 100
     report = estimate(net, {"input_ids": (("batch", "seq"), "int64")})
-    turned = f" + {angles(net)}*seq" if angles(net) else ""
-    assert str(report.total_report["macs"]) == f"{2 * 2 * 32}*batch*seq**2 + {per_token}*batch*seq{turned}"
+    assert str(report.total_report["macs"]) == f"{2 * 2 * 32}*batch*seq**2 + {per_token}*batch*seq"
 
 
 def test_formulas_of_a_report():
