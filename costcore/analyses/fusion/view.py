@@ -93,7 +93,7 @@ class FusedView(OfReport):
             total=rows[-1],
             remarks=[*arranged.remarks, *report.remarks],
             unit=report.trace.run.unit,
-            dropped_first=dropped_first(shown, FusedColumns.SETS, labels=2),
+            dropped_first=dropped_first(shown, FusedColumns.SETS),
         )
 
     def to_html(self, target: Target = None, title: str = "", columns: Sequence[str | Quantity] = ()) -> str:
