@@ -55,7 +55,7 @@ def macs_of(report: ReportData, phases: Container[str]) -> Dim:
     return expanded_sum(
         cost.macs * call.times
         for call, cost, *_ in report.trace.records
-        if cost is not None and call.phase in phases and cost.macs != 0
+        if cost is not None and call.phase in phases
     )
 
 
