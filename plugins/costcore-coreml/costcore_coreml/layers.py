@@ -189,7 +189,7 @@ def _convolution(layer: Layer) -> tuple[str, Operands]:
     shape = (inner, outputs // groups, *kernel) if is_transposed else (outputs, inner, *kernel)
     operands: dict[str, Sequence[str | GraphValue]] = {
         "x": layer.inputs[:1],
-        "weight": _weight(p.one(90), *shape),
+        "weight": layer.inputs[1:2] or _weight(p.one(90), *shape),  # a second operand is the weight
         "groups": _integers(groups),
         "strides": _pair(p, 30),
         "dilations": _pair(p, 40),

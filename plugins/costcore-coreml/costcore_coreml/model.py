@@ -140,6 +140,8 @@ def damaged(path: str) -> Iterator[None]:
     """Turn what reading damaged files raises into one error."""
     try:
         yield
+    except CostError:
+        raise  # it says what is wrong, or what is not read
     except (ValueError, struct.error, OverflowError) as error:
         raise CostError(f"{path}: the file is damaged: {' '.join(str(error).split())[:200]}") from error
 

@@ -10,6 +10,7 @@ from costcore.errors import CostError
 from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place
 from costcore.numbers.dims import Dim
 
+from .loops import counted_trips
 from .model import LARGEST, Block, Operation, TypeInfo
 from .rows import OPERANDS, WALKED
 from .shapes import Shape, data_of, shapes_of
@@ -145,7 +146,7 @@ class Walker:
         if len(operation.blocks) != 2:
             raise CostError(f"{_text(operation)} has {len(operation.blocks)} blocks (expected 2)")
         condition, body = operation.blocks
-        trips, region = self._recording.loop(None, "while_loop", place)
+        trips, region = self._recording.loop(counted_trips(condition, body, given, values), "while_loop", place)
         flow = self._recording.dataflow
         self._inside(condition, given, values, place.inside(region, trips + 1))
         first = flow.new_id()

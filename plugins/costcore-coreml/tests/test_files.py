@@ -6,10 +6,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from program import Op, V, model, number, part, program, saved
+from program import Op, V, model, number, part, program, saved, varint
 
 from costcore import CostError, estimate
 from costcore.cli.main import main
+from costcore.graphs import GraphValue
+from costcore_coreml.loops import counted_trips
+from costcore_coreml.model import Block, Operation, TypeInfo
 from costcore_coreml.rows import NOT_PRICED, ROWS, WALKED
 
 DATA = Path(__file__).parent / "data"
@@ -110,6 +113,81 @@ def test_a_branch_is_the_larger_one_and_a_loop_a_symbol_or_as_given():
     assert estimate(DATA / "cond.mlmodel").total_report["flops"] == 16
     assert str(estimate(DATA / "loop.mlmodel").total_report["flops"]) == "10*trips_1 + 1"
     assert estimate(DATA / "loop.mlmodel", trips=3).total_report["flops"] == 31
+
+
+def test_a_loop_that_counts_to_a_number_runs_as_often():
+    """A GRU is a loop of 5 steps of 2 samples: 3 gates of 16 units multiply 8 inputs and 16 states; 6 biases of 16."""
+    report = estimate(DATA / "gru.mlmodel")
+    found = report.total_report
+    assert (found["macs"], found["n_params"], report.status) == (10 * 3 * 16 * 24, 3 * 16 * 24 + 6 * 16, "complete")
+
+
+def _number(value):
+    return GraphValue((), "int32", is_stored=True, data=(value,))
+
+
+def _counting(limit=5, step=2, *, joined="logical_and", other=None):
+    """Return how often a loop runs that begins at 1 and adds a step while the number is less than a limit."""
+    kind = TypeInfo((), "int32")
+    less = Operation("less", "", {"x": ["i"], "y": [limit]}, [("a", None)])
+    both = Operation(joined, "", {"x": ["a"], "y": ["b"]}, [("c", None)])
+    second = Operation("less", "", {"x": ["j"], "y": ["n"]}, [("b", None)])
+    test = Block([("i", kind), ("j", kind)], ["c"], [less, second, both])
+    adds = [
+        Operation("add", "", {"x": ["k"], "y": [step]}, [("k2", None)]),
+        Operation("add", "", {"x": [_number(1)], "y": ["l"]}, [("l2", None)]),
+    ]
+    body = Block([("k", kind), ("l", kind)], ["k2", "l2"], adds)
+    return counted_trips(test, body, [_number(1), other or _number(0)], {"n": _number(3), "x": GraphValue((), "int32")})
+
+
+@pytest.mark.parametrize(
+    ("trips", "options"),
+    [
+        (2, {"limit": _number(5)}),  # 1, 3
+        (3, {"limit": _number(9)}),  # 1, 3, 5, 7, but the other counts 0, 1, 2
+        (0, {"limit": _number(1)}),
+        (1, {"limit": "n"}),
+        (None, {"limit": "x"}),  # depends on data
+        (None, {"limit": "j"}),  # changes
+        (None, {"step": _number(0)}),
+        (None, {"step": "k"}),
+        (None, {"step": "x"}),
+        (None, {"joined": "logical_or"}),
+        (None, {"other": GraphValue((), "int32")}),
+    ],
+)
+def test_what_a_counter_says_of_a_loop(trips, options):
+    assert _counting(**{"limit": _number(5), "step": _number(2), **options}) == trips
+
+
+def test_a_convolution_in_the_older_format_may_be_given_its_weight(tmp_path):
+    """6 channels of 2 x 2 places, 4 inputs, 3 x 3 taps, in a layer of two operands, and without one."""
+    pair = part(20, varint(3), varint(3))
+    for operands, n_params in ((("x", "w"), 0), (("x",), 6 * 36)):
+        inputs = [
+            part(1, part(1, name), part(3, part(5, part(1, *map(varint, shape)), number(2, 65568))))
+            for name, shape in (("x", (1, 4, 4, 4)), ("w", (6, 4, 3, 3)))
+        ]
+        layer = part(1, "c") + b"".join(part(2, name) for name in operands) + part(3, "y")
+        layer += part(100, number(1, 6), number(2, 4), number(10, 1), pair, part(50, part(1)), part(90))
+        (tmp_path / "c.mlmodel").write_bytes(
+            number(1, 4) + part(2, *inputs, part(10, part(1, "y"))) + part(500, part(1, layer))
+        )
+        report = estimate(tmp_path / "c.mlmodel")
+        assert (report.total_report["macs"], report.total_report["n_params"]) == (24 * 36, n_params)
+
+
+def test_what_is_not_read_of_the_older_format_is_said_once(tmp_path):
+    layer = part(1, "c") + part(2, "x") + part(3, "y") + part(1471)
+    x = part(1, part(1, "x"), part(3, part(5, part(1, varint(4)), number(2, 65568))))
+    (tmp_path / "c.mlmodel").write_bytes(number(1, 4) + part(2, x, part(10, part(1, "y"))) + part(500, part(1, layer)))
+    with pytest.raises(CostError) as error:
+        estimate(tmp_path / "c.mlmodel")
+    assert str(error.value).startswith(
+        f"{tmp_path / 'c.mlmodel'}: layer 'c' of the older format is of kind 1471, which is not read"
+    )
+    assert "damaged" not in str(error.value)
 
 
 def test_every_operation_has_a_row_or_a_reason():
