@@ -66,12 +66,14 @@ class frozen(dict[str, Any]):  # noqa: N801 - used like the built-in frozenset
 
     __slots__ = ("_hash",)
 
+    def __init__(self, items: Mapping[str, Any]) -> None:
+        super().__init__(items)
+        self._hash: int | None = None
+
     def __hash__(self) -> int:  # type: ignore[override]
-        try:
-            return self._hash
-        except AttributeError:
-            self._hash: int = hash(frozenset(self.items()))
-            return self._hash
+        if self._hash is None:
+            self._hash = hash(frozenset(self.items()))
+        return self._hash
 
     def _refuse(self, *_: object, **__: object) -> Any:
         raise TypeError("the operands and attributes of a layer cannot be changed; create another layer")

@@ -182,14 +182,22 @@ class Translator:
                 )
         counted = native.outputs if row.outputs is None else row.outputs(native.args, native.outputs)
         outputs = self._outputs(counted)
-        attrs = {name: hashable(pull(source, native.args)) for name, source in row.attrs.items()}
+        attrs = {}
+        for name, source in row.attrs.items():
+            found = pull(source, native.args)
+            if found is not None:
+                attrs[name] = hashable(found)
         op = row.op if isinstance(row.op, str) else row.op(native.args)
-        layer = Layer(op, operands, outputs.values(), {k: v for k, v in attrs.items() if v is not None})
-        return Translation(layer, tuple(values), tuple(counted[i] for i in outputs), has_row=True)
+        layer = Layer(op, operands, outputs.values(), attrs)
+        return Translation(layer, tuple(values), tuple([counted[i] for i in outputs]), has_row=True)
 
     def _outputs(self, values: Sequence[Any]) -> dict[int, Tensor]:
-        tensors = ((i, self._tensor(value, "data")) for i, value in enumerate(values))
-        return {i: tensor for i, tensor in tensors if tensor is not None}
+        found = {}
+        for i, value in enumerate(values):
+            tensor = self._tensor(value, "data")
+            if tensor is not None:
+                found[i] = tensor
+        return found
 
     def _check(self, row: Row, args: Arguments) -> None:
         """Reject a row with arguments that the operator does not have, as their operands would be missing silently.
@@ -211,9 +219,10 @@ class Translator:
                 )
         self._checked.add(id(row))
 
-    def _operands(self, row: Row, args: Arguments) -> Iterable[tuple[str, Any]]:
+    def _operands(self, row: Row, args: Arguments) -> list[tuple[str, Any]]:
+        found = []
         for name, source in row.inputs.items():
-            value = pull(source, args)
+            value = args.get(source) if isinstance(source, str) else source(args)
             if value is None and id(row) not in self._checked and source not in args:
                 self._check(row, args)
             if "*" in name:
@@ -222,9 +231,10 @@ class Translator:
                         f"row of {row.native}: operand {name} reads one tensor (expected a list of tensors). Write it "
                         "without the star"
                     )
-                yield from ((name.replace("*", str(i)), v) for i, v in enumerate(value or ()))
+                found += [(name.replace("*", str(i)), v) for i, v in enumerate(value or ())]
             elif value is not None:
-                yield name, value
+                found.append((name, value))
+        return found
 
 
 def pull(source: Source, args: Arguments) -> Any:

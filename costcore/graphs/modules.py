@@ -46,6 +46,13 @@ class ModuleTree(Generic[S]):
         if not self._types.get(path):
             self._types[path] = kind
 
+    def enter_within(self, path: str) -> None:
+        """Add the module of that path, after the modules around it."""
+        if path and path not in self._types:
+            parts = path.split(".")
+            for end in range(1, len(parts) + 1):
+                self.enter(".".join(parts[:end]))
+
     def knows(self, path: str) -> bool:
         """Return whether the class of a module is known."""
         return bool(self._types.get(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from costcore.errors import CostError
@@ -33,7 +34,8 @@ class ValueLog(DataflowLog[GraphValue]):
 
     def ids(self, values: Iterable[GraphValue | None]) -> list[int]:
         """Return the ids of those values that are computed, not stored."""
-        return [self.identity(value) for value in values if value is not None and self.own_memory(value)]
+        owners = [value.base or value for value in values if value is not None]
+        return [owner.identity or self.identity(owner) for owner in owners if not owner.is_stored]
 
     def nbytes(self, value: GraphValue) -> Dim:
         """Return the bytes of a value in memory."""
@@ -62,8 +64,9 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
         super().__init__(recorder, ValueLog(recorder), ModuleTree())
         self._trips = trips
         self._n_nodes = self._n_loops = 0
-        self._translator = Translator(rows(frontend), self._tensor, self._role)
+        self._translator = Translator(rows(frontend), self._tensor, _role)
         self._stored: dict[int, GraphValue] = {}
+        self._tensors: dict[tuple[tuple[Dim, ...], str, Role], Tensor] = {}
 
     def record(self, node: GraphNode, place: Place, where: str = "") -> Call:
         """Record the executions of a node.
@@ -79,19 +82,19 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
         self._n_nodes += 1
         if self._n_nodes > MOST_NODES:
             raise CostError(f"the graphs expand to more than {MOST_NODES:,} operators")
-        translation = self._translate(node)
-        translation = translation._replace(layer=self.recorder.intern(translation.layer))
-        read = [*values_in(node.args.values())]
-        self._enter(node.module)
-        self.modules.read(node.module, [value.base or value for value in read if not self.dataflow.own_memory(value)])
+        read = values_in(node.args.values())
+        stored = [value for value in [value.base or value for value in read] if value.is_stored]
+        layer, inputs, outputs, has_row = self._translate(node, are_stored=0 < len(stored) == len(read))
+        self.modules.enter_within(node.module)
+        self.modules.read(node.module, stored)
         return self.write(
             node.type,
             node.native,
-            self.nodes_key(node.name, tuple(value.name for value in node.outputs)),
-            translation,
+            self.nodes_key(node.name, tuple([value.name for value in node.outputs])),
+            Translation(self.recorder.intern(layer), inputs, outputs, has_row),
             place,
             module=node.module,
-            where=where if self.recorder.tracebacks or not translation.has_row else "",
+            where=where if self.recorder.tracebacks or not has_row else "",
             inputs=read,
             outputs=node.outputs,
             scratch=node.scratch,
@@ -100,7 +103,7 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
     def identity(self, value: GraphValue) -> int:
         """Return the operand id of a value; that of a learned parameter is its parameter id."""
         value = value.base or value
-        identity = self.dataflow.identity(value)
+        identity = value.identity or self.dataflow.identity(value)
         if value.is_stored:
             self._stored.setdefault(identity, value)
         if value.is_parameter:
@@ -169,10 +172,9 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
         inputs_held, held = ([size(value, value.name) for value in values] for values in (entering, stored))
         self.complete(inputs_held, held, stored, self.identity)
 
-    def _translate(self, node: GraphNode) -> Translation:
-        """Return the layer of a node; one whose operands are all constants was computed before the run."""
-        values = list(values_in(node.args.values()))
-        if values and all(value.is_stored for value in values):
+    def _translate(self, node: GraphNode, are_stored: bool) -> Translation:
+        """Return the layer of a node; one whose operands are all stored was computed before the run."""
+        if are_stored:
             for value in node.outputs:
                 value.is_stored = True
             outputs = [Tensor(value.shape, value.dtype) for value in node.outputs]
@@ -190,13 +192,13 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
             role = "param" if owner.is_parameter else "const"
         owner.is_parameter |= role == "param"
         owner.is_state |= role == "state"
-        return Tensor(value.shape, value.dtype, role)
+        key = value.shape, value.dtype, role
+        tensor = self._tensors.get(key)
+        if tensor is None:
+            tensor = self._tensors[key] = Tensor(*key)
+        return tensor
 
-    def _role(self, operand: str) -> Role:
-        return "const" if operand.endswith(("_scale", "_zero_point")) else role_of(operand)
 
-    def _enter(self, module: str) -> None:
-        """Add a module and those around it."""
-        parts = module.split(".") if module else []
-        for end in range(1, len(parts) + 1):
-            self.modules.enter(".".join(parts[:end]))
+@lru_cache
+def _role(operand: str) -> Role:
+    return "const" if operand.endswith(("_scale", "_zero_point")) else role_of(operand)

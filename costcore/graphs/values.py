@@ -83,10 +83,12 @@ class GraphNode(NamedTuple):
     scratch: Sequence[Dim] = ()
 
 
-def values_in(items: Iterable[Any]) -> Iterable[GraphValue]:
-    """Yield the values among arguments, those in lists too."""
+def values_in(items: Iterable[Any]) -> list[GraphValue]:
+    """Return the values among arguments, those in lists too."""
+    found = []
     for item in items:
         if isinstance(item, GraphValue):
-            yield item
+            found.append(item)
         elif isinstance(item, (list, tuple)):
-            yield from (part for part in item if isinstance(part, GraphValue))
+            found += [part for part in item if isinstance(part, GraphValue)]
+    return found

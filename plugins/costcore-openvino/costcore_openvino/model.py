@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import IO, NamedTuple
-from xml.etree.ElementTree import Element, ParseError, XMLParser
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from xml.parsers import expat
 
 from costcore.errors import CostError
 from costcore.files import open_file
@@ -55,16 +56,17 @@ class Port(NamedTuple):
     dtype: str
 
 
-class LayerInfo(NamedTuple):
+@dataclass(slots=True)
+class LayerInfo:
     """A layer of a file.
 
     Attributes:
         id: its number in the graph.
         name: its name.
         type: its operator, ``Convolution``.
-        data: its attributes.
         inputs: numbers of the ports of its operands, in order.
         outputs: its results.
+        data: its attributes.
         bodies: graphs that it runs, by their role: ``body``, ``then_body``, ``else_body``.
         maps: how ports and graphs are connected, by the name of the list: kind and attributes of each entry.
     """
@@ -72,18 +74,18 @@ class LayerInfo(NamedTuple):
     id: str
     name: str
     type: str
-    data: Mapping[str, str]
-    inputs: tuple[str, ...]
-    outputs: tuple[Port, ...]
-    bodies: Mapping[str, Graph]
-    maps: Mapping[str, Sequence[tuple[str, Mapping[str, str]]]]
+    inputs: list[str]
+    outputs: list[Port]
+    data: Mapping[str, str] = field(default_factory=dict)
+    bodies: dict[str, Graph] = field(default_factory=dict)
+    maps: dict[str, list[tuple[str, Mapping[str, str]]]] = field(default_factory=dict)
 
 
 class Graph(NamedTuple):
     """A graph: its layers in the order of the file, and the source of every operand, (layer, port) by (layer, port)."""
 
-    layers: Sequence[LayerInfo]
-    edges: Mapping[tuple[str, str], tuple[str, str]]
+    layers: list[LayerInfo]
+    edges: dict[tuple[str, str], tuple[str, str]]
 
 
 class Model(NamedTuple):
@@ -93,6 +95,27 @@ class Model(NamedTuple):
     version: str
 
 
+INSIDE: Mapping[str, Mapping[str, str]] = {
+    "file": {"net": "graph"},
+    "graph": {"layers": "layers", "edges": "edges"},
+    "layers": {"layer": "layer"},
+    "edges": {"edge": "edge"},
+    "layer": {
+        "data": "data",
+        "input": "operands",
+        "output": "results",
+        **dict.fromkeys(BODIES, "graph"),
+        **dict.fromkeys(("port_map", "then_port_map", "else_port_map", "back_edges"), "map"),
+    },
+    "operands": {"port": "operand"},
+    "results": {"port": "result"},
+    "result": {"dim": "size"},
+    "map": dict.fromkeys(("input", "output", "edge"), "entry"),
+    **{place: {} for place in ("operand", "size", "edge", "data", "entry", "skipped")},
+}
+"""What a tag inside another is; those that are not here are skipped, with all that is inside them."""
+
+
 def read_model(path: str) -> Model:
     """Return what a file holds.
 
@@ -100,83 +123,123 @@ def read_model(path: str) -> Model:
         CostError: if it is another XML file, damaged, too large, or has open sizes.
         OSError: if it cannot be read.
     """
+    parser, count = expat.ParserCreate("utf-8"), 0
+    reader = Reader(parser)
     with open_file(path) as file:
-        root = _parsed(file, path)
-    if root.tag != "net" or root.find("layers") is None:
-        raise CostError(f"{path}: not an OpenVINO model: its outermost element is <{root.tag[:80]}> (expected <net>)")
-    try:
-        return Model(_graph(root), root.attrib.get("version", "?"))
-    except CostError as error:
-        raise CostError(f"{path}: {error}") from error
+        try:
+            while piece := file.read(PIECE):
+                count += piece.count(b"<")
+                if count > MOST_TAGS:
+                    raise CostError(f"the file is larger than is read ({MOST_TAGS:,} tags)")
+                parser.Parse(piece)
+            parser.Parse(b"", True)
+            if not reader.graph.layers:
+                raise CostError("not an OpenVINO model: it has no layers")
+            return Model(reader.graph, reader.version)
+        except expat.ExpatError as error:
+            raise CostError(f"{path}: the file is not valid XML in UTF-8: {error}") from error
+        except CostError as error:
+            raise CostError(f"{path}: {error}") from error
 
 
-def _parsed(file: IO[bytes], name: str) -> Element:
-    """Return the outermost element of an XML file, which may neither define entities nor refer to other files."""
-    parser, before, count = XMLParser(), b"", 0
-    try:
-        while piece := file.read(PIECE):
-            if b"<!DOCTYPE" in before + piece:
-                raise CostError(f"{name}: the file has a document type, which OpenVINO does not write")
-            if b"\0" in piece:
-                raise CostError(f"{name}: the file is not valid XML in UTF-8: it has a byte that is zero")
-            count += piece.count(b"<")
-            if count > MOST_TAGS:
-                raise CostError(f"{name}: the file is larger than is read ({MOST_TAGS:,} tags)")
-            parser.feed(piece)
-            before = piece[-16:]
-        return parser.close()
-    except (ParseError, LookupError, ValueError) as error:
-        raise CostError(f"{name}: the file is not valid XML: {error}") from error
+class Reader:
+    """Makes a graph of the tags of a file, which its parser hands over one by one.
 
+    Args:
+        parser: calls the methods of this reader.
 
-def _graph(element: Element, depth: int = 0) -> Graph:
-    """Return a graph.
-
-    Raises:
-        CostError: if graphs are inside each other deeper than is followed.
+    Attributes:
+        graph: the graph of the file.
+        version: the version of its format.
     """
-    if depth > DEEPEST:
-        raise CostError(f"graphs are inside each other deeper than is read ({DEEPEST} levels)")
-    layers = [_layer(layer, depth) for layer in element.iterfind("layers/layer")]
-    edges = {}
-    for edge in element.iterfind("edges/edge"):
-        a = edge.attrib
-        edges[a.get("to-layer", ""), a.get("to-port", "")] = a.get("from-layer", ""), a.get("from-port", "")
-    return Graph(layers, edges)
+
+    def __init__(self, parser: expat.XMLParserType) -> None:
+        self.graph = Graph([], {})
+        self.version = "?"
+        self._parser = parser
+        self._places = ["file"]
+        """What the open tags are, from outside to inside, as :data:`INSIDE` names them."""
+        self._graphs: list[Graph] = []
+        """The open graphs, from outside to inside; the last layer of the last one is open."""
+        self._port: Mapping[str, str] = {}
+        self._sizes: list[str] = []
+        self._text = ""
+        self._entries: list[tuple[str, Mapping[str, str]]] = []
+        parser.buffer_text = True
+        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
+        parser.StartDoctypeDeclHandler = _refuse
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        place = INSIDE[self._places[-1]].get(tag, "skipped")
+        self._places.append(place)
+        if place == "skipped":
+            if len(self._places) == 2:
+                raise CostError(f"not an OpenVINO model: its outermost element is <{tag[:80]}> (expected <net>)")
+        elif place == "size":
+            self._text = ""
+        elif place == "operand":
+            self._graphs[-1].layers[-1].inputs.append(attributes.get("id", ""))
+        elif place == "result":
+            self._port, self._sizes = attributes, []
+        elif place == "edge":
+            get = attributes.get
+            target = get("to-layer", ""), get("to-port", "")
+            self._graphs[-1].edges[target] = get("from-layer", ""), get("from-port", "")
+        elif place == "layer":
+            get = attributes.get
+            self._graphs[-1].layers.append(LayerInfo(get("id", ""), get("name", ""), get("type", ""), [], []))
+        elif place == "data":
+            self._graphs[-1].layers[-1].data = attributes
+        elif place == "results":
+            self._parser.CharacterDataHandler = self._add_text
+        elif place == "graph":
+            self._start_graph(tag, attributes)
+        elif place == "map":
+            self._graphs[-1].layers[-1].maps[tag] = self._entries = []
+        elif place == "entry":
+            self._entries.append((tag, attributes))
+
+    def _start_graph(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if len(self._graphs) > DEEPEST:
+            raise CostError(f"graphs are inside each other deeper than is read ({DEEPEST} levels)")
+        graph = Graph([], {})
+        if self._graphs:
+            self._graphs[-1].layers[-1].bodies[tag] = graph
+        else:
+            self.graph, self.version = graph, attributes.get("version", "?")
+        self._graphs.append(graph)
+
+    def _end(self, _: str) -> None:
+        place = self._places.pop()
+        if place == "size":
+            self._sizes.append(self._text)
+        elif place == "result":
+            layer = self._graphs[-1].layers[-1]
+            layer.outputs.append(_port(self._port, self._sizes, layer.name))
+        elif place == "results":
+            self._parser.CharacterDataHandler = None
+        elif place == "graph":
+            self._graphs.pop()
+
+    def _add_text(self, text: str) -> None:
+        if len(self._text) <= MOST_DIGITS:
+            self._text += text.strip()
 
 
-def _layer(element: Element, depth: int) -> LayerInfo:
-    a = element.attrib
-    name, kind = a.get("name", ""), a.get("type", "")
-    data: Mapping[str, str] = {}
-    inputs: tuple[str, ...] = ()
-    outputs: tuple[Port, ...] = ()
-    bodies, maps = {}, {}
-    for child in element:
-        if child.tag == "output":
-            outputs = tuple(_port(port, name) for port in child.iterfind("port"))
-        elif child.tag == "input":
-            inputs = tuple(port.attrib.get("id", "") for port in child.iterfind("port"))
-        elif child.tag == "data":
-            data = child.attrib
-        elif child.tag in BODIES:
-            bodies[child.tag] = _graph(child, depth + 1)
-        elif child.tag == "back_edges" or child.tag.endswith("port_map"):
-            maps[child.tag] = [(entry.tag, entry.attrib) for entry in child]
-    return LayerInfo(a.get("id", ""), name, kind, data, inputs, outputs, bodies, maps)
+def _refuse(*_: object) -> None:
+    raise CostError("the file has a document type, which OpenVINO does not write")
 
 
-def _port(element: Element, layer: str) -> Port:
+def _port(attributes: Mapping[str, str], sizes: Sequence[str], layer: str) -> Port:
     """Return a result of a layer.
 
     Raises:
         CostError: if its type is unknown, or a size is open or no size.
     """
-    precision = element.attrib.get("precision", "")
+    precision = attributes.get("precision", "")
     dtype = DTYPES.get(precision)
     if dtype is None:
         raise CostError(f"layer {layer!r}: unknown type of elements {precision!r}")
-    sizes = [(dim.text or "").strip() for dim in element.iterfind("dim")]
     if len(sizes) > MOST_AXES:
         raise CostError(f"layer {layer!r}: a result has {len(sizes)} axes")
     for size in sizes:
@@ -187,7 +250,7 @@ def _port(element: Element, layer: str) -> Port:
             )
         if not (size.isascii() and size.isdigit() and len(size) <= MOST_DIGITS):
             raise CostError(f"layer {layer!r}: {size[:80]!r} is not a size")
-    return Port(element.attrib.get("id", ""), tuple(map(int, sizes)), dtype)
+    return Port(attributes.get("id", ""), tuple(map(int, sizes)), dtype)
 
 
 def numbers(text: str | None) -> tuple[int, ...]:

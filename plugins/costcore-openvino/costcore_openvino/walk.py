@@ -70,7 +70,8 @@ class Walker:
                     outputs[layer.id] = found[0]
             else:
                 self._layer(layer, found, made, place)
-            values |= {(layer.id, port.number): value for port, value in zip(layer.outputs, made, strict=True)}
+            for port, value in zip(layer.outputs, made, strict=True):
+                values[layer.id, port.number] = value
         return inputs, outputs
 
     def _store(self, layer: LayerInfo, value: GraphValue) -> None:
@@ -104,7 +105,7 @@ class Walker:
             taken = "axis 1" if layer.type == "NormalizeL2" else "the last"
             what = f"the axes of {layer.type} are in the file of weights, which is not read: taken to be {taken}"
             self._recording.recorder.assume(what, layer.name)
-        arguments = {"inputs": list(inputs), "outputs": dict(enumerate(outputs)), "data": dict(layer.data)}
+        arguments = {"inputs": list(inputs), "outputs": dict(enumerate(outputs)), "data": layer.data}
         node = GraphNode(f"openvino::{layer.type}", layer.type, arguments, outputs, layer.name, module_of(layer.name))
         self._recording.record(node, place, f"layer {layer.name!r}")
 
