@@ -53,9 +53,7 @@ def hardware_flops(report: ReportData) -> Dim:
 def macs_of(report: ReportData, phases: Container[str]) -> Dim:
     """Return the MACs of the calls of some phases, executions in loops included."""
     return expanded_sum(
-        cost.macs * call.times
-        for call, cost, *_ in report.trace.records
-        if cost is not None and call.phase in phases
+        cost.macs * call.times for call, cost, *_ in report.trace.records if cost is not None and call.phase in phases
     )
 
 
