@@ -55,9 +55,7 @@ class View(OfReport):
             return getattr(self.report, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def _text(
-        self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None, *, is_whole: bool = True
-    ) -> str:
+    def _text(self, mode: str = "", unit: str | None = "auto", n_digits: int | None = None, **options: Any) -> str:
         return self.describe(unit, 3 if n_digits is None else n_digits)
 
     def _answer(self) -> Answer:

@@ -30,9 +30,9 @@ class Group(NamedTuple):
     calls: tuple[int, ...]
     read: Dim
     written: Dim
-    times: Dim = 1
-    read_again: Dim = 0
-    copied: Dim = 0
+    times: Dim
+    read_again: Dim
+    copied: Dim
 
 
 def groups_of(trace: Trace, level: str) -> list[Group]:

@@ -21,7 +21,7 @@ NOT_UNROLLED = "loops are written once: after fusion, and as calls, give integer
 """What a report says whose loops cannot be written out again."""
 
 
-def folded(trace: Trace, keeps_ids: bool = True) -> Trace:
+def folded(trace: Trace, keeps_ids: bool) -> Trace:
     """Return the run with consecutive equal blocks of calls written once, with the number of times that they run.
 
     A list of equal operands, such as the outputs of all steps that are stacked, is written as one operand with another

@@ -59,10 +59,8 @@ class ModelTable(Result):
         else:
             self._table.show(ost, mode, unit, n_digits)
 
-    def _text(
-        self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None, *, is_whole: bool = True
-    ) -> str:
-        return self._table._text(mode, unit, n_digits, is_whole=is_whole)
+    def _text(self, *form: Any, **options: Any) -> str:
+        return self._table._text(*form, **options)
 
     @property
     def _table(self) -> Table:

@@ -31,8 +31,8 @@ def model_table(
     models: Sequence[NamedModel],
     settings: Settings,
     plan: Plan,
-    output: str | PathLike[str] | None = None,
-    resume: bool = False,
+    output: str | PathLike[str] | None,
+    resume: bool,
 ) -> ModelTable:
     """Return the table of these models.
 

@@ -40,8 +40,8 @@ class Product(NamedTuple):
     call: Call
     kind: str
     macs: int
-    shares: Shares = ()
-    is_masked: bool = False
+    shares: Shares
+    is_masked: bool
 
     def counted(self, pairs: str) -> int:
         """Return the MACs with pairs counted as one of :data:`PAIRS`."""
