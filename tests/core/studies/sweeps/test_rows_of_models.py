@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -49,7 +50,7 @@ def test_the_frontend_of_a_model_is_not_asked_for_in_vain():
 def test_an_error_of_memory_is_found_behind_others(others, is_found):
     """Among the first hundred, each of which the next one caused."""
     errors = [*(ValueError(f"error {i}") for i in range(others)), MemoryError("none left")]
-    for error, cause in zip(errors, errors[1:], strict=False):
+    for error, cause in pairwise(errors):
         error.__cause__ = cause
     assert failure(errors[0]).startswith(OUT_OF_MEMORY) == is_found
 
