@@ -35,3 +35,11 @@ def test_only_kernels_that_a_release_lacks_are_registered(monkeypatch):
         communicate_on_meta(stack)
         assert registered == [("c10d::recv_", "Meta")]
     assert registered == []
+
+
+def test_a_collective_has_its_newer_name_if_there_is_one(monkeypatch):
+    from costcore.frontends.pytorch.parallel.differentiable import _collective
+
+    monkeypatch.setattr(torch.distributed, "newer", "of 2.13", raising=False)
+    monkeypatch.setattr(torch.distributed, "older", "of all releases", raising=False)
+    assert (_collective("newer", "older"), _collective("missing", "older")) == ("of 2.13", "of all releases")
