@@ -6,7 +6,7 @@ import pytest
 
 from costcore.analyses.memory.liveness import lives_of
 from costcore.analyses.memory.merging import merged
-from costcore.trace.dataflow import Dataflow, Value
+from costcore.trace.dataflow import Dataflow, Step, Value
 from tests.core.analyses.memory.graphs import Node, trace
 
 
@@ -92,3 +92,19 @@ def test_a_loop_keeps_what_it_reads_from_outside_until_it_ends(loop, dies):
     lives = in_loop(*loop)
     assert lives.spans == [(loop[0] - 10, loop[1] - 10)]
     assert {name: end for name, _, end in found(lives, False)} == {**dies, "conv-2": 3, "conv-3": 3}
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "last_reads", "blocks"),
+    [
+        (8, 17, [("x", 0, 0), ("conv-0", 0, 2), ("conv-1", 2, 3), ("conv-2", 3, 3)]),
+        (8, 10, [("x", 0, 0), ("conv-0", 0, 3), ("carried", 1, 2), ("conv-1", 2, 2), ("conv-2", 3, 3)]),  # needed later
+        (6, 17, [("x", 0, 0), ("conv-0", 0, 1), ("carried", 1, 2), ("conv-1", 2, 3), ("conv-2", 3, 3)]),
+    ],
+)
+def test_a_carried_value_continues_what_nothing_else_needs_if_it_is_as_large(nbytes, last_reads, blocks):
+    """After the first product of 8 B a loop starts with its result; 2 and 1 B follow. The option decides nothing."""
+    nodes = [Node("conv", (1,), 10, 8), Node("conv", (16,), 17, 2), Node("conv", (last_reads,), 18, 1)]
+    start = Step(15, (10,), (Value(16, nbytes, "carried"),), ((16, 10),), name="loop: start")
+    lives = lives_of(trace(nodes, {1: 2}, [18], Dataflow((Value(1, 2, "x"),), (), (start,))))
+    assert found(lives, False) == found(lives, True) == blocks
