@@ -30,9 +30,9 @@ demo-jax: $(JAX_ENVIRONMENT) ## count the same network in JAX
 	@$(JAX_PYTHON) $(JAX)/examples/vgg16.py
 
 # Tests in environments of their own use one process each: two at a time, each printed when it has ended. The
-# environments are built before, one at a time, as each writes metadata of this folder.
+# environments are built before, one at a time, as each writes metadata of this folder. `check` has run the architecture.
 test: check ## run the checks and every test; all three frameworks must be installed
-	COSTCORE_TEST_FRONTENDS=pytorch,chainer,onnx $(BIN)/python -m pytest -q $(WORKERS)
+	COSTCORE_TEST_FRONTENDS=pytorch,chainer,onnx $(BIN)/python -m pytest -q $(WORKERS) --ignore tests/test_architecture.py
 	@[ -n "$(WITH_JAX)" ] || echo "the plug-ins for JAX and StableHLO are not tested: JAX needs Python 3.11"
 	@$(MAKE) --no-print-directory $(WITH_JAX:%=$(JAX_ENVIRONMENT)) $(READERS:%=plugins/costcore-%/.venv/.complete) probes/.venv/.complete
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target $(WITH_JAX:%=test-jax test-stablehlo) test-readers test-probes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ def text_of(document: str) -> str:
     return (ROOT / document).read_text(encoding="utf-8")
 
 
+@cache
 def anchors(document: str) -> set[str]:
     """The anchors that a code-hosting page gives the headings of a document."""
     titles = HEADING.findall(CODE_BLOCK.sub("", text_of(document)))
