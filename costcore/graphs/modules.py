@@ -8,6 +8,9 @@ from typing import Generic, Protocol, TypeVar
 from costcore.numbers.dims import Dim
 from costcore.trace.call import Module
 
+DEEPEST_MODULE = 100
+"""The most modules inside each other that names of a file make."""
+
 
 class Stored(Protocol):
     """A tensor that the file stores."""
@@ -46,12 +49,14 @@ class ModuleTree(Generic[S]):
         if not self._types.get(path):
             self._types[path] = kind
 
-    def enter_within(self, path: str) -> None:
-        """Add the module of that path, after the modules around it."""
+    def enter_within(self, path: str) -> str:
+        """Add the module of that path after the modules around it; return its path, shortened if it is too deep."""
         if path and path not in self._types:
-            parts = path.split(".")
+            parts = path.split(".")[:DEEPEST_MODULE]
             for end in range(1, len(parts) + 1):
-                self.enter(".".join(parts[:end]))
+                path = ".".join(parts[:end])
+                self.enter(path)
+        return path
 
     def knows(self, path: str) -> bool:
         """Return whether the class of a module is known."""

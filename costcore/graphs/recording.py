@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -53,16 +53,20 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
         recorder: receives the calls.
         frontend: name of the frontend, whose rows (with those of plug-ins) map its operators.
         trips: how often loops run whose number of runs depends on data; None for a symbol for each.
+        learned_by: types of operators whose stored operands of several real numbers are learned parameters, as those of
+            layers are by their place.
 
     Raises:
         ValueError: if ``trips`` is not an integer of 0 or more.
     """
 
-    def __init__(self, recorder: Recorder, frontend: str, trips: int | None = None) -> None:
+    def __init__(
+        self, recorder: Recorder, frontend: str, trips: int | None = None, learned_by: Collection[str] = ()
+    ) -> None:
         if trips is not None and (not isinstance(trips, int) or isinstance(trips, bool) or trips < 0):
             raise ValueError(f"trips must be an integer of 0 or more (got {trips!r})")
         super().__init__(recorder, ValueLog(recorder), ModuleTree())
-        self._trips = trips
+        self._trips, self._learned_by = trips, learned_by
         self._n_nodes = self._n_loops = 0
         self._translator = Translator(rows(frontend), self._tensor, _role)
         self._stored: dict[int, GraphValue] = {}
@@ -84,16 +88,20 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
             raise CostError(f"the graphs expand to more than {MOST_NODES:,} operators")
         read = values_in(node.args.values())
         stored = [value for value in [value.base or value for value in read] if value.is_stored]
+        if node.type in self._learned_by:
+            for value in read:
+                if value.is_stored and value.is_real and value.size != 1:
+                    (value.base or value).is_parameter = True
         layer, inputs, outputs, has_row = self._translate(node, are_stored=0 < len(stored) == len(read))
-        self.modules.enter_within(node.module)
-        self.modules.read(node.module, stored)
+        module = self.modules.enter_within(node.module)
+        self.modules.read(module, stored)
         return self.write(
             node.type,
             node.native,
             self.nodes_key(node.name, tuple([value.name for value in node.outputs])),
             Translation(self.recorder.intern(layer), inputs, outputs, has_row),
             place,
-            module=node.module,
+            module=module,
             where=where if self.recorder.tracebacks or not has_row else "",
             inputs=read,
             outputs=node.outputs,

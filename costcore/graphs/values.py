@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from costcore.ir import Tensor, prod
 from costcore.numbers.dims import Dim
 
+REAL = frozenset(("bfloat16", "float16", "float32", "float64"))
+
 
 @dataclass(slots=True, eq=False)
 class GraphValue:
@@ -46,6 +48,11 @@ class GraphValue:
     def size(self) -> Dim:
         """The number of elements."""
         return prod(self.shape)
+
+    @property
+    def is_real(self) -> bool:
+        """Whether its elements stand for real numbers, as those of a view do that unpacks stored weights."""
+        return self.dtype in REAL or self.base is not None
 
     @property
     def nbytes(self) -> Dim:

@@ -6,7 +6,7 @@ from math import ceil, prod
 from os import fspath
 from typing import TYPE_CHECKING, Any
 
-from ..files_only import ROWS, accepts, capture, native_names
+from costcore.graphs.files import ROWS, accepts, capture, native_names
 
 if TYPE_CHECKING:
     from costcore.studies.serving.cached_model import StoredFile

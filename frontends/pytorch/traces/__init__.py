@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..files_only import ROWS, accepts, capture, native_names
+from costcore.graphs.files import ROWS, accepts, capture, native_names
 
 if TYPE_CHECKING:
     from costcore.trace.recorder import Recorder

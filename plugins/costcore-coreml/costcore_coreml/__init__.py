@@ -22,7 +22,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
         FrontendSpec(
             "coreml",
             "coreml",
-            "costcore_coreml.frontend",
+            "costcore_coreml.estimate",
             suffixes=(".mlpackage", ".mlmodel"),
             options=OPTIONS,
             values={"function": str, "trips": int},

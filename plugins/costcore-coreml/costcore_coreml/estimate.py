@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from os import PathLike, fspath
+from os import fspath
 from typing import Any
 
 from costcore.errors import CostError
 from costcore.graphs import GraphRecording, GraphValue, given_shapes
+from costcore.graphs.files import accepts, capture, in_file, names_of
 from costcore.messages import unknown
 from costcore.numbers.dims import Dim
 from costcore.numbers.expressions import symbol_of
 from costcore.trace.recorder import Recorder
 
 from .layers import network_block
-from .model import Block, Feature, Model, damaged, opened_model
+from .model import Block, Feature, Model, opened_model
+from .rows import LEARNED_BY, ROWS
 from .walk import Walker
 
+__all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
 
-def accepts(model: object) -> bool:
-    """Return True for a path ending in ``.mlpackage`` or ``.mlmodel``."""
-    return isinstance(model, (str, PathLike)) and fspath(model).rstrip("/").endswith((".mlpackage", ".mlmodel"))
+native_names = names_of("coreml")
 
 
 def estimate(
@@ -48,21 +49,16 @@ def estimate(
         CostError: if the file is not a Core ML model with a graph, or is damaged; the message includes the file.
         TypeError, ValueError: for an invalid option.
     """
-    recording = GraphRecording(recorder, "coreml", trips)
-    name = fspath(model)
-    with opened_model(name) as read:
+    recording = GraphRecording(recorder, "coreml", trips, LEARNED_BY)
+    with in_file(name := fspath(model)), opened_model(name) as read:
         recorder.frameworks["coreml"] = f"specification {read.version}"
-        try:
-            with damaged(name):
-                block = _chosen(read, function)
-            shapes = _shapes(block, read.features, inputs, dims)
-            values = {
-                label: GraphValue(shape, kind.dtype, label)
-                for (label, kind), shape in zip(block.inputs, shapes, strict=True)
-            }
-            Walker(recording).run(block, values)
-        except CostError as error:
-            raise error if str(error).startswith(name) else CostError(f"{name}: {error}") from error
+        block = _chosen(read, function)
+        shapes = _shapes(block, read.features, inputs, dims)
+        values = {
+            label: GraphValue(shape, kind.dtype, label)
+            for (label, kind), shape in zip(block.inputs, shapes, strict=True)
+        }
+        Walker(recording).run(block, values)
 
 
 def _chosen(model: Model, function: str | None) -> Block:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from mmap import ACCESS_READ, mmap
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 from costcore.errors import CostError
 from costcore.files import is_folder, open_file
 from costcore.graphs import DEEPEST, GraphValue
+from costcore.graphs.files import damaged
 
 from .wire import MOST_VALUES, File, Message
 
@@ -129,21 +129,10 @@ def opened_model(path: str) -> Iterator[Model]:
         CostError: if it has another format, or is damaged.
         OSError: if it cannot be read.
     """
-    with open_file(_specification(path)) as file, damaged(path):
+    with open_file(_specification(path)) as file, damaged():
         content: Any = mmap(file.fileno(), 0, access=ACCESS_READ) if file.seekable() else file.read()
         root = Message(File(content), 0, len(content))
         yield _model(root)
-
-
-@contextmanager
-def damaged(path: str) -> Iterator[None]:
-    """Turn what reading damaged files raises into one error."""
-    try:
-        yield
-    except CostError:
-        raise  # it says what is wrong, or what is not read
-    except (ValueError, struct.error, OverflowError) as error:
-        raise CostError(f"{path}: the file is damaged: {' '.join(str(error).split())[:200]}") from error
 
 
 def _specification(path: str) -> Path:
@@ -158,9 +147,9 @@ def _specification(path: str) -> Path:
         item = manifest["itemInfoEntries"][manifest["rootModelIdentifier"]]
         place = PurePosixPath(item["path"])
     except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise CostError(f"{path}: Manifest.json does not name a model") from error
+        raise CostError("Manifest.json does not name a model") from error
     if place.is_absolute() or ".." in place.parts:
-        raise CostError(f"{path}: Manifest.json names a file outside the package")
+        raise CostError("Manifest.json names a file outside the package")
     return folder / "Data" / place
 
 

@@ -92,6 +92,9 @@ NOT_PRICED: Mapping[str, str] = {
 }
 """Operations without a formula, and why. Their calls are named with their shapes, never counted as zero."""
 
+LEARNED_BY = frozenset(("add", "gather", "matmul", "mul", "real_div", "sub"))
+"""Operations whose constants of several real numbers are learned parameters, as those of layers are by their place."""
+
 WALKED = frozenset(("cond", "const", "read_state", "while_loop"))
 """Operations that are followed into their blocks, or are values."""
 

@@ -15,11 +15,6 @@ from .model import LARGEST, Block, Operation, TypeInfo
 from .rows import OPERANDS, WALKED
 from .shapes import Shape, data_of, shapes_of
 
-LEARNED_BY = frozenset(("add", "gather", "matmul", "mul", "real_div", "sub"))
-"""Operations whose constants of several real numbers are learned parameters, as those of layers are by their place."""
-
-REAL = frozenset(("bfloat16", "float16", "float32", "float64"))
-
 COMPRESSED = "constexpr_"
 """How the names of operations begin that unpack weights as they are read."""
 
@@ -37,6 +32,11 @@ class Compressed(GraphValue):
 
     __slots__ = ("parts",)
     parts: list[GraphValue]
+
+    @property
+    def is_real(self) -> bool:
+        """True: its elements stand for real numbers."""
+        return True
 
 
 class Walker:
@@ -107,11 +107,6 @@ class Walker:
             return [arguments["input"]]
         is_write = operation.type == "write_state"
         outputs = [arguments["input"]] if is_write else _results(operation, arguments)
-        if operation.type in LEARNED_BY:
-            for name, value in arguments.items():
-                if name in ("x", "y") and isinstance(value, GraphValue):
-                    is_real = value.dtype in REAL or isinstance(value, Compressed)
-                    value.is_parameter |= value.is_stored and is_real and value.size != 1
         if operation.type.startswith(RANDOM) and "x" not in arguments:
             arguments = {}  # numbers that are made in each run, of constants
         name = operation.name or (operation.outputs[0][0] if operation.outputs else "")

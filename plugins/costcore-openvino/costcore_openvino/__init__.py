@@ -15,7 +15,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
         FrontendSpec(
             "openvino",
             "openvino",
-            "costcore_openvino.frontend",
+            "costcore_openvino.estimate",
             suffixes=(".xml",),
             options=OPTIONS,
             values={"trips": int},

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from os import PathLike, fspath
+from os import fspath
 from typing import Any
 
 from costcore.errors import CostError
 from costcore.graphs import GraphRecording
+from costcore.graphs.files import accepts, capture, in_file, names_of
 from costcore.trace.recorder import Recorder
 
 from .model import read_model
+from .rows import LEARNED_BY, ROWS
 from .walk import Walker
 
+__all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
 
-def accepts(model: object) -> bool:
-    """Return True for a path ending in ``.xml``."""
-    return isinstance(model, (str, PathLike)) and fspath(model).endswith(".xml")
+native_names = names_of("openvino")
 
 
 def estimate(recorder: Recorder, model: Any, inputs: Any = None, *, trips: int | None = None) -> None:
@@ -31,15 +32,10 @@ def estimate(recorder: Recorder, model: Any, inputs: Any = None, *, trips: int |
         CostError: if the file is not an IR file, is damaged, or has open sizes; the message includes the file.
         ValueError: for an invalid option.
     """
-    recording = GraphRecording(recorder, "openvino", trips)
-    name = fspath(model)
-    if inputs is not None:
-        raise CostError(
-            f"{name}: the file states the shapes of its inputs. Change them with model.reshape(…) of OpenVINO"
-        )
-    read = read_model(name)
-    recorder.frameworks["openvino"] = f"IR {read.version}"
-    try:
-        Walker(recording).run(read.graph)
-    except CostError as error:
-        raise CostError(f"{name}: {error}") from error
+    recording = GraphRecording(recorder, "openvino", trips, LEARNED_BY)
+    with in_file(name := fspath(model)):
+        if inputs is not None:
+            raise CostError("the file states the shapes of its inputs. Change them with model.reshape(…) of OpenVINO")
+        graph, version = read_model(name)
+        recorder.frameworks["openvino"] = f"IR {version}"
+        Walker(recording).run(graph)

@@ -88,13 +88,6 @@ class Graph(NamedTuple):
     edges: dict[tuple[str, str], tuple[str, str]]
 
 
-class Model(NamedTuple):
-    """A file: its graph and its version of the format."""
-
-    graph: Graph
-    version: str
-
-
 INSIDE: Mapping[str, Mapping[str, str]] = {
     "file": {"net": "graph"},
     "graph": {"layers": "layers", "edges": "edges"},
@@ -116,8 +109,8 @@ INSIDE: Mapping[str, Mapping[str, str]] = {
 """What a tag inside another is; those that are not here are skipped, with all that is inside them."""
 
 
-def read_model(path: str) -> Model:
-    """Return what a file holds.
+def read_model(path: str) -> tuple[Graph, str]:
+    """Return the graph of a file, and the version of its format.
 
     Raises:
         CostError: if it is another XML file, damaged, too large, or has open sizes.
@@ -133,13 +126,11 @@ def read_model(path: str) -> Model:
                     raise CostError(f"the file is larger than is read ({MOST_TAGS:,} tags)")
                 parser.Parse(piece)
             parser.Parse(b"", True)
-            if not reader.graph.layers:
-                raise CostError("not an OpenVINO model: it has no layers")
-            return Model(reader.graph, reader.version)
         except expat.ExpatError as error:
-            raise CostError(f"{path}: the file is not valid XML in UTF-8: {error}") from error
-        except CostError as error:
-            raise CostError(f"{path}: {error}") from error
+            raise CostError(f"the file is not valid XML in UTF-8: {error}") from error
+    if not reader.graph.layers:
+        raise CostError("not an OpenVINO model: it has no layers")
+    return reader.graph, reader.version
 
 
 class Reader:

@@ -10,6 +10,9 @@ from costcore.translate import Arguments, Row, Source
 
 from .model import numbers
 
+LEARNED_BY = frozenset(("Add", "Divide", "Einsum", "Gather", "MatMul", "Multiply", "Subtract"))
+"""Operators whose constants of several real numbers are learned parameters, as those of layers are by their place."""
+
 UNARY: Mapping[str, str] = {
     **{
         name: name.lower()

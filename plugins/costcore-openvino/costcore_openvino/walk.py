@@ -14,13 +14,8 @@ from .rows import SIGNATURES
 UNPACKING = frozenset(("Convert", "Multiply", "Reshape", "Subtract", "Transpose", "Unsqueeze", "Squeeze"))
 """Operators that unpack weights which are stored in smaller types, as they are read."""
 
-LEARNED_BY = frozenset(("Add", "Divide", "Einsum", "Gather", "MatMul", "Multiply", "Subtract"))
-"""Operators whose constants of several real numbers are learned parameters, as those of layers are by their place."""
-
 AXES = frozenset(("CumSum", "MVN", "NormalizeL2"))
 """Operators whose axes are an operand, which is in the file of weights."""
-
-REAL = frozenset(("bfloat16", "float16", "float32", "float64"))
 
 AS_STORED = "weights are stored in smaller types: they are read as they are stored, and unpacking them is not counted"
 
@@ -97,10 +92,6 @@ class Walker:
             self._unpack(given, outputs)
             return
         _check(layer, inputs, outputs)
-        if layer.type in LEARNED_BY:
-            for value in given:
-                is_real = value.dtype in REAL or value.base is not None
-                (value.base or value).is_parameter |= value.is_stored and is_real and value.size != 1
         if layer.type in AXES and len(given) > 1 and not axes_are_known(given[0], given[1]):
             taken = "axis 1" if layer.type == "NormalizeL2" else "the last"
             what = f"the axes of {layer.type} are in the file of weights, which is not read: taken to be {taken}"

@@ -35,7 +35,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
         FrontendSpec(
             "stablehlo",
             "jaxlib",
-            "costcore_stablehlo.frontend",
+            "costcore_stablehlo.estimate",
             suffixes=(".mlir", ".stablehlo", ".mlirbc"),
             options=OPTIONS,
             values={"params": positions_or_names, "trips": int},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from os import PathLike, fspath
+from os import fspath
 from typing import Any
 
 import jax
@@ -15,6 +15,7 @@ from costcore_jax.estimate import record_program
 from jaxlib.mlir.dialects import stablehlo
 
 from costcore.errors import CostError
+from costcore.graphs.files import ROWS, accepts, capture, in_file, native_names
 from costcore.trace.input_shapes import has_names, with_tensors
 from costcore.trace.recorder import Recorder
 
@@ -22,7 +23,7 @@ from .attributes import aval_of
 from .model import quiet_context, read_module, refine
 from .program import FileProgram
 
-SUFFIXES = (".mlir", ".stablehlo", ".mlirbc")
+__all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
 
 LEARNED = ("params", "variables", "weights")
 """How the names of learned arguments begin, if nobody says otherwise."""
@@ -32,11 +33,6 @@ STATE = "batch_stats"
 
 KEY = re.compile(r"\['([^']*)'\]|\[\"([^\"]*)\"\]|\[(\d+)\]|\.(\w+)")
 """A key in the name of an argument: ``params['Dense_0']['kernel']``."""
-
-
-def accepts(model: object) -> bool:
-    """Return True for a path with a suffix of StableHLO."""
-    return isinstance(model, (str, PathLike)) and fspath(model).endswith(SUFFIXES)
 
 
 def estimate(
@@ -65,22 +61,17 @@ def estimate(
         CostError: if the file has another format, is damaged, or has open sizes; the message includes the file.
         ValueError: for an invalid option.
     """
-    name = fspath(model)
-    with quiet_context() as said, jax.enable_x64(True):
+    with in_file(name := fspath(model)), quiet_context() as said, jax.enable_x64(True):
         module = read_module(name, said)
-        try:
+        program = FileProgram(module)
+        learned = learned_positions(program, params)
+        if inputs is not None:
+            refine(module, given_types(program, learned, inputs), said)
             program = FileProgram(module)
-            learned = learned_positions(program, params)
-            if inputs is not None:
-                types = given_types(program, learned, inputs)
-                refine(module, types, said)
-                program = FileProgram(module)
-            program.find_stored()
-            as_function, given = as_program(program, learned)
-            recorder.frameworks["stablehlo"] = stablehlo.get_current_version()
-            record_program(recorder, as_function, given, {}, trips=trips, regroup=regroup)
-        except CostError as error:
-            raise CostError(f"{name}: {error}") from error
+        program.find_stored()
+        as_function, given = as_program(program, learned)
+        recorder.frameworks["stablehlo"] = stablehlo.get_current_version()
+        record_program(recorder, as_function, given, {}, trips=trips, regroup=regroup)
     if params is None and learned:
         recorder.notes.append(
             f"{len(learned)} arguments are learned parameters by their names. Say which with params=…"

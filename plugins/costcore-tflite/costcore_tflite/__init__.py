@@ -18,7 +18,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
         FrontendSpec(
             "tflite",
             "tflite",
-            "costcore_tflite.frontend",
+            "costcore_tflite.estimate",
             suffixes=(".tflite",),
             options=OPTIONS,
             values={"trips": int},

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from os import PathLike, fspath
+from os import fspath
 from typing import Any
 
 from costcore.errors import CostError
 from costcore.graphs import GraphRecording, given_shapes
+from costcore.graphs.files import accepts, capture, in_file, names_of
 from costcore.messages import unknown
 from costcore.numbers.dims import Dim
 from costcore.numbers.expressions import symbol_of
 from costcore.trace.recorder import Recorder
 
-from .model import Graph, TensorInfo, read_model
+from .model import OPERATORS, Graph, TensorInfo, read_model
+from .rows.table import LEARNED_BY, ROWS
 from .walk import Walker
 
+__all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
 
-def accepts(model: object) -> bool:
-    """Return True for a path ending in ``.tflite``."""
-    return isinstance(model, (str, PathLike)) and fspath(model).endswith(".tflite")
+native_names = names_of("tflite", OPERATORS.values())
 
 
 def estimate(
@@ -46,16 +47,11 @@ def estimate(
         CostError: if the file is not a TensorFlow Lite model, or is damaged; the message includes the file.
         TypeError, ValueError: for an invalid option.
     """
-    recording = GraphRecording(recorder, "tflite", trips)
-    name = fspath(model)
-    read = read_model(name)
-    recorder.frameworks["tflite"] = f"schema {read.version}"
-    graph = read.graphs[0]
-    try:
-        batch = _batch(graph, inputs, dims)
-        Walker(recording, read, batch).run()
-    except CostError as error:
-        raise CostError(f"{name}: {error}") from error
+    recording = GraphRecording(recorder, "tflite", trips, LEARNED_BY)
+    with in_file(name := fspath(model)):
+        read = read_model(name)
+        recorder.frameworks["tflite"] = f"schema {read.version}"
+        Walker(recording, read, _batch(read.graphs[0], inputs, dims)).run()
 
 
 def _batch(graph: Graph, inputs: Any, dims: Mapping[str, int] | None) -> Dim:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from mmap import ACCESS_READ, mmap
 from types import FunctionType
@@ -15,6 +14,7 @@ from flatbuffers import flexbuffers
 
 from costcore.errors import CostError
 from costcore.files import open_file
+from costcore.graphs.files import damaged
 
 IDENTIFIER = b"TFL3"
 """What every file has at its bytes 4 to 7."""
@@ -132,32 +132,17 @@ def read_model(path: str) -> Model:
         CostError: if it has another format, or is damaged.
         OSError: if it cannot be read.
     """
-    with open_file(path) as file, _damaged(path):
+    with open_file(path) as file, damaged():
         content = mmap(file.fileno(), 0, access=ACCESS_READ)
-    with content:
-        return _parsed(content, path)
-
-
-def _parsed(content: mmap, name: str) -> Model:
-    if content[4:8] != IDENTIFIER:
-        raise CostError(f"{name}: not a TensorFlow Lite model: it does not have TFL3 at its fifth byte")
-    with _damaged(name):
+    with content, damaged(AttributeError, LookupError, TypeError):
+        if content[4:8] != IDENTIFIER:
+            raise CostError("not a TensorFlow Lite model: it does not have TFL3 at its fifth byte")
         model = tflite.Model.GetRootAs(content, 0)
         reader = _Reader(model, len(content))
         graphs = [reader.graph(model.Subgraphs(i)) for i in reader.counted(model.SubgraphsLength())]
         if not graphs:
             raise ValueError("it has no graph")
         return Model(graphs, model.Version())
-
-
-@contextmanager
-def _damaged(name: str) -> Iterator[None]:
-    """Turn what the classes of the schema raise on damaged files into one error."""
-    try:
-        yield
-    except (struct.error, AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise CostError(f"{name}: the file is damaged: {reason[:200]}") from error
 
 
 class _Reader:

@@ -8,6 +8,7 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place
+from costcore.graphs.values import REAL
 from costcore.numbers.dims import Dim
 
 from .loops import counted_trips
@@ -18,13 +19,8 @@ from .scratch import scratch_of
 UNPACKED = {"DEQUANTIZE": "stored in a smaller type", "DENSIFY": "stored without their zeros"}
 """Operators on constants that the runtime runs once, before the first pass: what the constants are."""
 
-LEARNED_BY = frozenset(("ADD", "SUB", "MUL", "DIV", "GATHER", "BATCH_MATMUL", "EMBEDDING_LOOKUP"))
-"""Operators whose constants of several real numbers are learned parameters, as those of layers are by their place."""
-
 NPU = "ethos-u"
 """The custom operator in which the compiler Vela hides what the NPU runs."""
-
-REAL = frozenset(("float16", "bfloat16", "float32", "float64"))
 
 
 class Quantized(GraphValue):
@@ -38,6 +34,11 @@ class Quantized(GraphValue):
     __slots__ = ("scale", "zero_point")
     scale: GraphValue | None
     zero_point: GraphValue | None
+
+    @property
+    def is_real(self) -> bool:
+        """Whether its elements stand for real numbers."""
+        return self.scale is not None or self.dtype in REAL
 
 
 def value_of(tensor: TensorInfo, batch: Dim) -> Quantized:
@@ -107,10 +108,6 @@ class Walker:
             self._recording.note(
                 f"{NPU} hides the part that was compiled for an NPU: count the file from before that compiler"
             )
-        if operator.name in LEARNED_BY:
-            for value in given:
-                is_real = value.dtype in REAL or value.scale is not None
-                value.is_parameter |= value.is_stored and is_real and value.ndim > 0 and value.size != 1
         arguments = {**operator.options, "inputs": list(inputs), "outputs": dict(enumerate(outputs))}
         name = outputs[0].name if outputs else ""
         scratch = scratch_of(operator.name, inputs, outputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from costcore.graphs import ModuleTree
+from costcore.graphs.modules import DEEPEST_MODULE
 from costcore.trace.call import Module
 
 
@@ -51,3 +52,11 @@ def test_there_is_no_tree_without_modules():
     tree: ModuleTree[Weight] = ModuleTree()
     tree.read("", [Weight("w", 2)])
     assert tree.tree([Weight("w", 2)], lambda weight: 1) == {}
+
+
+def test_modules_are_inside_each_other_as_deep_as_is_followed():
+    """A name of 30,000 parts would make 30,000 paths, the last of which repeat the whole name."""
+    tree: ModuleTree[Weight] = ModuleTree()
+    assert tree.enter_within("a.b.c") == "a.b.c"
+    assert tree.enter_within("x." * 30_000 + "y") == "x." * (DEEPEST_MODULE - 1) + "x"
+    assert len(tree.tree([], lambda weight: 0)) == 1 + 3 + DEEPEST_MODULE
