@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 import costcore
@@ -67,8 +69,9 @@ def test_everything_a_file_can_say_is_kept(tmp_path):
 
 def test_defaults_are_the_plainest(tmp_path):
     (each,) = read(tmp_path, 'name = "a"\nunit = "OP"\n[[count]]\n[count.rules]\nconv = "macs"').counts
-    assert (each.by, each.types, each.alias, each.phases, each.default) == ("op", "exact", 0, ("forward",), None)
-    assert not (each.live or each.leaf or each.closed or each.per_item or each.outside or each.bound or each.listed)
+    assert (each.by, each.types, each.phases, [*each.rules]) == ("op", "exact", ("forward",), ["conv"])
+    others = {option.name for option in fields(each)} - {"by", "types", "phases", "rules"}
+    assert len(others) == 12 and not any(getattr(each, name) for name in others)
 
 
 def test_a_convention_extends_another(tmp_path):
