@@ -207,15 +207,20 @@ def _joined(site: Site, axis: int, shapes: Mapping[str, Shape]) -> Dependence | 
 
 
 def _rolled(site: Site, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim]]) -> Dependence | None:
-    """Return the dependence of a cyclic shift: its larger part, if the other one continues it at the other end."""
+    """Return the dependence of a cyclic shift: its larger part, if the other one continues it at the other end.
+
+    At least two parts count positions along the axis.
+    """
     if len(parts) != 2 or len(site.layer.inputs) != 2:
         return None
     (one, first, _), (other, second, cut) = parts
     size = site.y.shape[axis]
-    if one.path is None or other.path is None or any(map(is_symbolic, (first[axis], second[axis]))):
+    if any(map(is_symbolic, (first[axis], second[axis]))):
         return None
+    assert one.path is not None and other.path is not None  # both count positions along the axis
     early, late = (plain_digit(path, axis, shape[axis]) for path, shape in ((one.path, first), (other.path, second)))
-    if early is None or late is None or early[1].weight != late[1].weight:
+    assert early is not None and late is not None
+    if early[1].weight != late[1].weight:
         return None
     weight, length = early[1].weight, number(size, "an axis")
     before = early[0].map.through(Taps.every(1, -weight * length))

@@ -333,3 +333,30 @@ def test_neither_conventions_nor_fusion_change_receptive_fields(tmp_path, capsys
     with pytest.raises(SystemExit):
         main([path, "--receptive-field", "--fusion", "pointwise"])
     assert "--fusion cannot be used with --receptive-field, which fusion does not change" in capsys.readouterr().err
+
+
+def test_rows_that_are_added_to_positions_see_nothing():
+    """6 positions as 2 rows of 3, and a row of padding before and after: the element (1, 1) is position 1."""
+    run = trace(
+        call("reshape", [data(1, (6,))], (5,), shape=(2, 3)),
+        call("pad", [data(5, (2, 3))], (6,), shape=(4, 3), attrs={"before": (1, 0)}),
+        inputs=(1,),
+    )
+    found = receptive_fields(run)["pad-6"]
+    regions = [found.region(row, column) for row, column in ((0, 0), (0, 2), (1, 1), (2, 2), (3, 0), (3, 1))]
+    assert regions == [(None,), (None,), ((1, 1),), ((5, 5),), (None,), (None,)]
+
+
+@pytest.mark.parametrize(
+    ("op", "antialias", "region"),
+    [
+        ("resize", False, (2, 3)),
+        ("resize", True, (1, 4)),
+        ("antialiased_resize", False, (1, 4)),
+        ("antialiased_resize", True, (1, 4)),
+    ],
+)
+def test_antialiasing_widens_the_kernel_of_a_reduction(op, antialias, region):
+    """8 elements as 4: sample 1 is at 2.5, between 2 and 3; a kernel twice as wide reaches less than 2 from there."""
+    made = call(op, [data(1, (8,))], (5,), shape=(4,), attrs={"mode": "linear", "antialias": antialias, "axes": (0,)})
+    assert receptive_fields(trace(made, inputs=(1,)))[f"{op}-5"].region(1) == (region,)
