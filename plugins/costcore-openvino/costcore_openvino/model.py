@@ -39,11 +39,8 @@ DTYPES: Mapping[str, str] = {
     "BOOLEAN": "bool",
     "BIN": "uint1",
     "STRING": "string",
-    **{
-        f"{prefix}{bits}": f"{name}{bits}" for prefix, name in (("I", "int"), ("U", "uint")) for bits in (8, 16, 32, 64)
-    },
-    **{f"U{bits}": f"uint{bits}" for bits in (1, 2, 3, 4, 6)},
-    "I4": "int4",
+    **{f"I{bits}": f"int{bits}" for bits in (4, 8, 16, 32, 64)},
+    **{f"U{bits}": f"uint{bits}" for bits in (1, 2, 3, 4, 6, 8, 16, 32, 64)},
 }
 """Names of element types. Elements of NF4 have four bits."""
 

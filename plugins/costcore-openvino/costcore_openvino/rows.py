@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,114 +14,80 @@ from .model import numbers
 LEARNED_BY = frozenset(("Add", "Divide", "Einsum", "Gather", "MatMul", "Multiply", "Subtract"))
 """Operators whose constants of several real numbers are learned parameters, as those of layers are by their place."""
 
-UNARY: Mapping[str, str] = {
-    **{
-        name: name.lower()
-        for name in (
-            *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceiling", "Cos", "Cosh", "Erf", "Exp"),
-            *("Floor", "Log", "Mish", "Negative", "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softsign", "Sqrt", "Tan"),
-            *("Tanh", "Softplus"),
-        )
-    },
-    "BitwiseNot": "bitwise_not",
-    "Ceiling": "ceil",
-    "HSigmoid": "hard_sigmoid",
-    "HSwish": "hard_swish",
-    "IsFinite": "isfinite",
-    "IsInf": "isinf",
-    "IsNaN": "isnan",
-    "LogicalNot": "logical_not",
-    "Negative": "neg",
-    "ReLU": "relu",
-    "SoftPlus": "softplus",
-    "SoftSign": "softsign",
-}
+
+def _named(names: str, **others: str) -> Mapping[str, str]:
+    """Return canonical names by OpenVINO's: ``bitwise_and`` for ``BitwiseAnd``, and ``others`` where they differ."""
+    return {name: re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in names.split()} | others
+
+
+UNARY = _named(
+    "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cos Cosh Erf Exp FakeQuantize Floor HardSigmoid Log LogicalNot "
+    "Mish Round Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh",
+    Ceiling="ceil",
+    HSigmoid="hard_sigmoid",
+    HSwish="hard_swish",
+    IsFinite="isfinite",
+    IsInf="isinf",
+    IsNaN="isnan",
+    Negative="neg",
+    ReLU="relu",
+    SoftPlus="softplus",
+    SoftSign="softsign",
+    Swish="silu",
+)
 """Functions of one operand."""
 
-NARY: Mapping[str, str] = {
-    "Add": "add",
-    "BitwiseAnd": "bitwise_and",
-    "BitwiseLeftShift": "bitwise_left_shift",
-    "BitwiseOr": "bitwise_or",
-    "BitwiseRightShift": "bitwise_right_shift",
-    "BitwiseXor": "bitwise_xor",
-    "Divide": "div",
-    "Equal": "equal",
-    "FloorMod": "mod",
-    "Greater": "greater",
-    "GreaterEqual": "greater_equal",
-    "Less": "less",
-    "LessEqual": "less_equal",
-    "LogicalAnd": "logical_and",
-    "LogicalOr": "logical_or",
-    "LogicalXor": "logical_xor",
-    "Maximum": "maximum",
-    "Minimum": "minimum",
-    "Mod": "fmod",
-    "Multiply": "mul",
-    "NotEqual": "not_equal",
-    "Power": "pow",
-    "SquaredDifference": "squared_difference",
-    "Subtract": "sub",
-}
+NARY = _named(
+    "Add BitwiseAnd BitwiseLeftShift BitwiseOr BitwiseRightShift BitwiseXor Equal Greater GreaterEqual Less LessEqual "
+    "LogicalAnd LogicalOr LogicalXor Maximum Minimum NotEqual SquaredDifference",
+    Divide="div",
+    FloorMod="mod",
+    Mod="fmod",
+    Multiply="mul",
+    Power="pow",
+    Subtract="sub",
+)
 """Functions of two operands."""
 
-REDUCTIONS: Mapping[str, str] = {
-    "ReduceL1": "reduce_l1",
-    "ReduceL2": "reduce_l2",
-    "ReduceLogicalAnd": "reduce_all",
-    "ReduceLogicalOr": "reduce_any",
-    "ReduceMax": "reduce_max",
-    "ReduceMean": "reduce_mean",
-    "ReduceMin": "reduce_min",
-    "ReduceProd": "reduce_prod",
-    "ReduceSum": "reduce_sum",
-}
+REDUCTIONS = _named(
+    "ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum",
+    ReduceLogicalAnd="reduce_all",
+    ReduceLogicalOr="reduce_any",
+)
 
-FREE: Mapping[str, str] = {"Reshape": "reshape", "ShapeOf": "shape", "Squeeze": "reshape", "Unsqueeze": "reshape"}
-
-MOVES: Mapping[str, str] = {
-    "Broadcast": "broadcast_to",
-    "DepthToSpace": "depth_to_space",
-    "ExtractImagePatches": "im2col",
-    "Pad": "pad",
-    "ReadValue": "copy",
-    "ReverseSequence": "reverse_sequence",
-    "Roll": "roll",
-    "ShuffleChannels": "channel_shuffle",
-    "Slice": "slice",
-    "SpaceToDepth": "space_to_depth",
-    "StridedSlice": "slice",
-    "Tile": "tile",
-    "Transpose": "transpose",
-}
-"""Operators that copy elements of their first operand."""
+OTHERS = _named(
+    "DepthToSpace Inverse OneHot Pad ReverseSequence Roll Slice SpaceToDepth Split Tile Transpose Unique",
+    Assign="copy",
+    Broadcast="broadcast_to",
+    Col2Im="col2im",
+    ExtractImagePatches="im2col",
+    NonZero="nonzero",
+    ReadValue="copy",
+    Reshape="reshape",
+    ShapeOf="shape",
+    ShuffleChannels="channel_shuffle",
+    Squeeze="reshape",
+    StridedSlice="slice",
+    Unsqueeze="reshape",
+    VariadicSplit="split",
+)
+"""Other operators whose cost follows from their first operand."""
 
 SIGNATURES: Mapping[str, tuple[int, ...]] = {
-    "AdaptiveAvgPool": (3,),
-    "AdaptiveMaxPool": (3,),
-    "AvgPool": (3,),
+    **dict.fromkeys(("AdaptiveAvgPool", "AdaptiveMaxPool", "AvgPool", "MaxPool"), (3,)),
+    **dict.fromkeys(("Convolution", "ConvolutionBackpropData"), (3, 3)),
+    **dict.fromkeys(("GroupConvolution", "GroupConvolutionBackpropData"), (3, 4)),
+    **dict.fromkeys(("GRUCell", "RNNCell"), (2, 2, 2, 2)),
+    **dict.fromkeys(("GRUSequence", "RNNSequence"), (3, 2, 1, 3, 3)),
+    **dict.fromkeys(("Eye", "RandomUniform", "Range"), ()),
     "Bucketize": (0, 1),
-    "Convolution": (3, 3),
-    "ConvolutionBackpropData": (3, 3),
     "DeformableConvolution": (3, 3, 3),
-    "Einsum": (0,),
-    "Eye": (),
-    "GRUCell": (2, 2, 2, 2),
-    "GRUSequence": (3, 2, 1, 3, 3),
     "Gather": (0, 0),
-    "GroupConvolution": (3, 4),
-    "GroupConvolutionBackpropData": (3, 4),
     "Inverse": (2,),
     "LSTMCell": (2, 2, 2, 2, 2),
     "LSTMSequence": (3, 2, 2, 1, 3, 3),
     "MatMul": (1, 1),
-    "MaxPool": (3,),
-    "RNNCell": (2, 2, 2, 2),
-    "RNNSequence": (3, 2, 1, 3, 3),
     "ROIAlign": (4, 2, 1),
-    "RandomUniform": (),
-    "Range": (),
     "ScaledDotProductAttention": (2, 2, 2),
     "SearchSorted": (1, 0),
     "Select": (0, 0, 0),
@@ -162,10 +129,6 @@ def _windows(kernel: Source) -> dict[str, Source]:
     }
 
 
-def _groups(a: Arguments) -> Any:
-    return a["inputs"][1].shape[0]
-
-
 def _grouped(a: Arguments) -> Any:
     """Return weights ``[G, O/G, I/G, k…]`` without the axis of groups; of transposed convolutions, I precedes O."""
     w = a["inputs"][1]
@@ -174,20 +137,16 @@ def _grouped(a: Arguments) -> Any:
 
 
 def _convolutions() -> tuple[Row, ...]:
-    plain = _windows(lambda a: a["inputs"][1].shape[2:])
-    grouped = {**_windows(lambda a: a["inputs"][1].shape[3:]), "groups": _groups}
-    plain = {**plain, "groups": lambda a: 1}
+    plain = {**_windows(lambda a: a["inputs"][1].shape[2:]), "groups": lambda a: 1}
+    grouped = {**_windows(lambda a: a["inputs"][1].shape[3:]), "groups": lambda a: a["inputs"][1].shape[0]}
+    deformed = {**_windows(lambda a: a["inputs"][2].shape[2:]), "groups": lambda a: _number(a, "group")}
+    taps = {"w": operand(2), "offset": operand(1), "mask": operand(3)}
     return (
         Row("openvino::Convolution", "conv", {**X, "w": operand(1)}, plain),
         Row("openvino::GroupConvolution", "conv", {**X, "w": _grouped}, grouped),
         Row("openvino::ConvolutionBackpropData", "conv_transpose", {**X, "w": operand(1)}, plain),
         Row("openvino::GroupConvolutionBackpropData", "conv_transpose", {**X, "w": _grouped}, grouped),
-        Row(
-            "openvino::DeformableConvolution",
-            "deform_conv",
-            {**X, "w": operand(2), "offset": operand(1), "mask": operand(3)},
-            {**_windows(lambda a: a["inputs"][2].shape[2:]), "groups": lambda a: _number(a, "group")},
-        ),
+        Row("openvino::DeformableConvolution", "deform_conv", {**X, **taps}, deformed),
     )
 
 
@@ -315,6 +274,11 @@ def row(native: str, op: str, inputs: Mapping[str, Source], **attrs: Source) -> 
     return Row(f"openvino::{native}", op, inputs, attrs)
 
 
+def _scatter(native: str, op: str) -> Row:
+    inputs = {**X, "indices": operand(1), "updates": operand(2)}
+    return row(native, op, inputs, reduction=lambda a: a["data"].get("reduction", "none"))
+
+
 ROWS: tuple[Row, ...] = (
     *_convolutions(),
     Row("openvino::MatMul", "linear", {**X, "w": _weight}, when=_is_linear),
@@ -330,25 +294,19 @@ ROWS: tuple[Row, ...] = (
     _pool("AvgPool", "avg_pool"),
     Row("openvino::AdaptiveAvgPool", "adaptive_avg_pool", X, outputs=_first),
     Row("openvino::AdaptiveMaxPool", "adaptive_max_pool", X, outputs=_first),
-    *(row(native, op, X) for native, op in UNARY.items()),
+    *(row(native, op, X) for native, op in {**UNARY, **OTHERS}.items()),
     *(row(native, op, PAIR) for native, op in NARY.items()),
     *(
         row(native, op, X, axis=_reduced, keepdims=lambda a: _is_true(a, "keep_dims"))
         for native, op in REDUCTIONS.items()
     ),
-    *(row(native, op, X) for native, op in FREE.items()),
-    *(row(native, op, X) for native, op in MOVES.items()),
     *(row(native, "softmax", X, axis=lambda a: _axis(a, 1)) for native in ("SoftMax", "Softmax")),
     row("LogSoftmax", "log_softmax", X, axis=lambda a: _axis(a, 1)),
     row("Elu", "elu", X, alpha=_bound("alpha")),
     row("Gelu", "gelu", X, approximate=lambda a: "tanh" if a["data"].get("approximation_mode") == "TANH" else None),
-    row("Selu", "selu", X),
-    row("HardSigmoid", "hard_sigmoid", X),
-    row("Swish", "silu", X),
     row("PReLU", "prelu", {**X, "w": operand(1)}),
     Row("openvino::Clamp", _clamp, X, {"lower": _bound("min"), "upper": _bound("max")}, ops=("clip", "relu6")),
     row("Select", "where", {"condition": operand(0), "x0": operand(1), "x1": operand(2)}),
-    row("FakeQuantize", "fake_quantize", X),
     row("Convert", "cast", X, dtype=lambda a: a["outputs"][0].dtype),
     row("ConvertLike", "cast", X, dtype=lambda a: a["outputs"][0].dtype),
     row(
@@ -369,32 +327,14 @@ ROWS: tuple[Row, ...] = (
     row("Interpolate", "resize", X, mode=_interpolation),
     row("GridSample", "grid_sample", {**X, "grid": operand(1)}, mode=lambda a: "linear"),
     row("Concat", "concat", XS, axis=_axis),
-    row("Split", "split", X),
-    row("VariadicSplit", "split", X),
     Row("openvino::Gather", "embedding", {"x": operand(1), "w": operand(0)}, when=_is_table),
     row("Gather", "gather", {**X, "indices": operand(1)}),
     row("GatherElements", "gather_elements", {**X, "indices": operand(1)}, axis=_axis),
     row("GatherND", "gather_nd", {**X, "indices": operand(1)}),
-    row(
-        "ScatterUpdate",
-        "scatter_elements",
-        {**X, "indices": operand(1), "updates": operand(2)},
-        reduction=lambda a: "none",
-    ),
-    row(
-        "ScatterElementsUpdate",
-        "scatter_elements",
-        {**X, "indices": operand(1), "updates": operand(2)},
-        reduction=lambda a: a["data"].get("reduction", "none"),
-    ),
-    row(
-        "ScatterNDUpdate", "scatter_nd", {**X, "indices": operand(1), "updates": operand(2)}, reduction=lambda a: "none"
-    ),
-    row("OneHot", "one_hot", X),
+    _scatter("ScatterUpdate", "scatter_elements"),
+    _scatter("ScatterElementsUpdate", "scatter_elements"),
+    _scatter("ScatterNDUpdate", "scatter_nd"),
     row("Eye", "eye", {}),
-    row("Unique", "unique", X),
-    row("Col2Im", "col2im", X),
-    row("Inverse", "inverse", X),
     row("SearchSorted", "search_sorted", {"x": operand(1), "sorted": operand(0)}),
     row("Bucketize", "search_sorted", {**X, "sorted": operand(1)}),
     row(
@@ -405,7 +345,6 @@ ROWS: tuple[Row, ...] = (
         sampling=lambda a: (_number(a, "sampling_ratio", 0),) * 2,
     ),
     row("TopK", "topk", X, axis=_axis, k=lambda a: a["outputs"][0].shape[_axis(a)] if a["outputs"][0].ndim else 1),
-    row("NonZero", "nonzero", X),
     row(
         "CumSum",
         "cumsum",
@@ -416,7 +355,6 @@ ROWS: tuple[Row, ...] = (
     row("Range", "arange", {}),
     row("RandomUniform", "random", {}),
     row("NonMaxSuppression", "non_max_suppression", {"x0": operand(0), "x1": operand(1)}),
-    row("Assign", "copy", X),
     _recurrent("LSTMSequence", "lstm", 2),
     _recurrent("GRUSequence", "gru", 1),
     _recurrent("RNNSequence", "rnn", 1),
