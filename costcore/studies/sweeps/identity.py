@@ -113,15 +113,14 @@ class Identity:
         if inspect.ismethod(function) and not inspect.isclass(function.__self__):
             raise NoIdentityError
         try:
-            source, file = inspect.getsource(function), inspect.getsourcefile(function)
+            source = inspect.getsource(function)
+            code_of_file = self._sources.of_source(Path(inspect.getsourcefile(function) or ""))
         except (OSError, TypeError) as error:
             raise NoIdentityError from error
-        if file is None or not Path(file).is_file():
-            raise NoIdentityError
         cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
         made_with = [cells, getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)]
         code = getattr(function, "__code__", None)  # differs between two functions on one line
-        parts = [function.__qualname__, source, self._sources.of_source(Path(file)), self._value(made_with)]
+        parts = [function.__qualname__, source, code_of_file, self._value(made_with)]
         return ["function", *parts, code.co_code.hex() if code else ""]
 
 

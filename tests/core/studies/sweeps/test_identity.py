@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import linecache
 import os
 import time
 
@@ -97,3 +99,17 @@ def test_the_key_changes_with_the_file_of_a_column(tmp_path, column):
         file.write_text(content)
         keys.append(Identity(Settings(("macs", column.format(file)))).key(named(f"{net}:make")))
     assert keys[0] == keys[2] != keys[1] and "" not in keys
+
+
+def test_a_function_of_a_notebook_has_no_key(tmp_path, monkeypatch):
+    """Its source is known while the notebook runs, but it is in no file."""
+    code = "def make(width): ...\n"
+    monkeypatch.setitem(linecache.cache, "<cell 3>", (len(code), None, [code], "<cell 3>"))
+    scope = {}
+    exec(compile(code, "<cell 3>", "exec"), scope)
+    assert inspect.getsource(scope["make"]) == code
+    net = tmp_path / "net.py"
+    net.write_text("def make(): ...\n")
+    assert Identity(Settings(("macs",))).key(NamedModel("net", scope["make"], None, {"width": 3})) == ""
+    assert Identity(Settings(("macs",))).key(named(f"{net}:make", width=scope["make"])) == ""
+    assert Identity(Settings(("macs",), options={"made_by": scope["make"]})).key(named(f"{net}:make")) == ""
