@@ -8,7 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from costcore.studies.sweeps import row as row_module
+from costcore.studies.sweeps import table as table_module
 from costcore.studies.sweeps.row import OUT_OF_MEMORY, NamedModel, Settings, failure
+from costcore.studies.sweeps.task import Plan
 from tests.core.html_reports import call, report
 
 NEEDS = {"peak": {"memory": True}, "seen": {"spelled": True}, "depth": {"layers": 3}}
@@ -59,3 +61,22 @@ def test_errors_that_cause_each_other_are_none_of_memory():
     first, second = ValueError("first"), ValueError("second")
     first.__cause__, second.__cause__ = second, first
     assert failure(first) == "ValueError: first"
+
+
+@pytest.mark.parametrize(
+    ("convention", "options", "expected"),
+    [
+        ("calflops", {}, {"spelled": True}),  # which counts by functions
+        ("calflops", {"spelled": False, "backward": True}, {"spelled": False, "backward": True}),
+        ("fvcore", {"backward": True}, {"backward": True}),  # which counts by operators
+        (None, {}, {}),
+    ],
+)
+def test_a_table_by_functions_records_them(monkeypatch, convention, options, expected):
+    asked = []
+    monkeypatch.setattr(table_module, "model_table", lambda *given: asked.append(given))
+    table_module.table(["net.onnx"], (1, 3), convention=convention, mode="train", timeout=3, **options)
+    ((models, settings, plan, output, resume),) = asked
+    assert models == [NamedModel("net.onnx", "net.onnx", (1, 3))]
+    assert (settings.convention, settings.options, settings.mode) == (convention, expected, "train")
+    assert (plan, output, resume) == (Plan(timeout=3), None, False)
