@@ -18,8 +18,7 @@ def _attention(site: Site) -> list[Dependence | None]:
             continue
         rank, kept = tensor.ndim, 1 if name in ("q", "mask") else 0  # of a mask too, the axis of the keys is combined
         dependence = site.contract(dependence, range(rank - 2 + kept, rank))
-        shape = (*tensor.shape[: rank - 2 + kept], *(1,) * (2 - kept))
-        parts.append(broadcast(dependence, shape, site.y.shape, site.node))
+        parts.append(broadcast(dependence, tensor.shape, site.y.shape, site.node))
     return site.all_outputs(site.unite(parts))
 
 

@@ -26,14 +26,14 @@ def _matmul(site: Site) -> list[Dependence | None]:
     left, right = site.operands.get("x0"), site.operands.get("x1")
     if left is not None:
         left = site.contract(left, [x0.ndim - 1])
-        shape = x0.shape[:-1] if x1.ndim == 1 else (*x0.shape[:-1], 1)
-        left = broadcast(left, shape, y.shape, site.node)
+        left = broadcast(left, x0.shape[:-1] if x1.ndim == 1 else x0.shape, y.shape, site.node)
     if right is not None:
         right = site.contract(right, [max(x1.ndim - 2, 0)])
-        lead = x1.shape[:-2] if x0.ndim == 1 else (*x1.shape[:-2], 1)
+        shape = () if x1.ndim == 1 else x1.shape
         if x0.ndim == 1 and x1.ndim > 1:
             right = moved(right, [*range(x1.ndim - 2), None, x1.ndim - 2])
-        right = broadcast(right, () if x1.ndim == 1 else (*lead, x1.shape[-1]), y.shape, site.node)
+            shape = (*x1.shape[:-2], x1.shape[-1])
+        right = broadcast(right, shape, y.shape, site.node)
     added = site.elementwise(y.shape, [name for name in site.operands if name not in ("x0", "x1")])
     return site.all_outputs(site.unite([left, right, added]))
 
