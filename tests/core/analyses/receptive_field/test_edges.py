@@ -360,3 +360,23 @@ def test_antialiasing_widens_the_kernel_of_a_reduction(op, antialias, region):
     """8 elements as 4: sample 1 is at 2.5, between 2 and 3; a kernel twice as wide reaches less than 2 from there."""
     made = call(op, [data(1, (8,))], (5,), shape=(4,), attrs={"mode": "linear", "antialias": antialias, "axes": (0,)})
     assert receptive_fields(trace(made, inputs=(1,)))[f"{op}-5"].region(1) == (region,)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "followed", "kept", "combined"),
+    [
+        (((4,), (2, 4, 5), (2, 5)), 1, (0, 2), 1),
+        (((2, 3, 4), (4,), (2, 3)), 0, (0, 1), 2),
+        (((3, 4), (2, 4, 5), (2, 3, 5)), 1, (0, 2), 1),
+        (((2, 3, 4), (4, 5), (2, 3, 5)), 0, (0, 1), 2),
+        (((6, 1, 3, 4), (2, 4, 5), (6, 2, 3, 5)), 0, (0, 2), 3),
+    ],
+)
+def test_products_of_vectors_and_of_batches_of_matrices(shapes, followed, kept, combined):
+    """An axis of 4 is combined; along the other two each position of the result sees one of the operand."""
+    *operands, shape = shapes
+    reads = [(i + 1, size, "data" if i == followed else "param") for i, size in enumerate(operands)]
+    run = trace(call("matmul", reads, (5,), shape=shape), inputs=(followed + 1,))
+    found = receptive_fields(run, axes=kept)["matmul-5"]
+    assert found.region(1, 2) == ((1, 1), (2, 2)) and found.global_by == ("", "")
+    assert receptive_fields(run, axes=(combined,))["matmul-5"].global_by == ("matmul-5",)
