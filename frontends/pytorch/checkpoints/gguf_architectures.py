@@ -61,6 +61,11 @@ class _Head:
             raise CostError(f"it has no tensor {tensor} with an axis {axis}")
         return found.shape[axis]
 
+    def is_zero(self, key: str) -> bool:
+        """Return whether the metadata states the integer 0."""
+        value = self._metadata.get(f"{self._name}.{key}")
+        return isinstance(value, int) and not isinstance(value, bool) and value == 0
+
     def number(self, key: str) -> int:
         """Return an integer of the metadata; of one for each layer, that of all.
 
@@ -206,7 +211,9 @@ def _rotary(head: _Head) -> Mapping[str, Any]:
 
 
 def _phi3(head: _Head) -> Mapping[str, Any]:
-    return {**_rotary(head), "sliding_window": head.optional("attention.sliding_window")}
+    """Return the window too, which llama.cpp writes as 0 for models without one, Phi-4 and others."""
+    window = None if head.is_zero("attention.sliding_window") else head.optional("attention.sliding_window")
+    return {**_rotary(head), "sliding_window": window}
 
 
 def _stablelm(head: _Head) -> Mapping[str, Any]:

@@ -78,7 +78,22 @@ class Walker:
         self._recording.finish(*ends)
 
     def _values(self, graph: Graph) -> list[Quantized]:
-        return [value_of(tensor, self._batch) for tensor in graph.tensors]
+        return [value_of(self._whole(graph, i), self._batch) for i in range(len(graph.tensors))]
+
+    def _whole(self, graph: Graph, index: int) -> TensorInfo:
+        """Return a tensor; a part of a fixed one whose size depends on data has its largest possible size."""
+        tensor = graph.tensors[index]
+        if not tensor.open_axes:
+            return tensor
+        source = next((o.inputs[0] for o in graph.operators if o.name == "SLICE" and o.outputs == (index,)), -1)
+        whole = graph.tensors[source] if source >= 0 else tensor
+        if whole.open_axes or len(whole.shape) != len(tensor.shape):
+            return tensor
+        shape = tuple(whole.shape[i] if i in tensor.open_axes else size for i, size in enumerate(tensor.shape))
+        self._recording.recorder.assume(
+            f"the size of a SLICE depends on data: the largest possible, {shape}, is counted", tensor.name
+        )
+        return tensor._replace(shape=shape, open_axes=())
 
     def _walk(self, graph: Graph, values: Sequence[Quantized], place: Place) -> None:
         for position, operator in enumerate(graph.operators):

@@ -110,6 +110,17 @@ def test_a_loop_that_counts_runs_as_often():
     assert report.status == "complete"
 
 
+def test_a_part_of_a_fixed_tensor_has_its_largest_size_not_that_of_a_batch():
+    """Of 9 x 1 x 14 numbers of 4 bytes, as many rows as a carried number says: results of bidirectional layers."""
+    tensors = [T((9, 1, 14)), T((3,), "int32"), T((3,), "int32"), T((None, None, None)), T((9, 1, 14))]
+    report = estimate(model(G(tensors, [Op("SLICE", (0, 1, 2), (3,)), Op("EXP", (0,), (4,))], [0, 1, 2], [3, 4])))
+    assert (report.status, report.layer_report["SLICE-1"]["mwrite"]) == ("assumed", 4 * 9 * 14)
+    assert "the largest possible, (9, 1, 14), is counted" in report.assumptions[0][0]
+    one = [T((9, 1, 14)), *tensors[1:3], T((None, 1, 14))]
+    report = estimate(model(G(one, [Op("SLICE", (0, 1, 2), (3,))], [0, 1, 2], [3])))
+    assert (report.status, report.layer_report["SLICE-1"]["mwrite"]) == ("assumed", 4 * 9 * 14)
+
+
 def both(limit, second="LESS"):
     """A condition of two comparisons, below 10 and below a limit, which both have to hold."""
     tensors = [SCALAR, T((), "int32", data=(10,)), T((), "bool"), T((2, 2)), limit, T((), "bool"), T((), "bool")]

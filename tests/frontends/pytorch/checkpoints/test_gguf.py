@@ -226,6 +226,17 @@ def test_a_decode_step_costs_what_the_published_model_costs(name, tmp_path):
     assert of_file.weight_bytes == sum(each.nbytes for each in tensors)
 
 
+def test_a_window_of_0_is_none(tmp_path):
+    """As llama.cpp writes Phi-4: 1,024 tokens more are 2 products of 3,072 features each in each of 2 layers."""
+    found = read_gguf(unpacked("phi-3-mini-4k", tmp_path))
+    found = found._replace(metadata={**found.metadata, "phi3.attention.sliding_window": 0})
+    path = tmp_path / "short.gguf"
+    path.write_bytes(shortened(found, 2))
+    report = ServingReport(str(path))
+    longer, shorter = (report.decode(batch=1, context=context).macs for context in (4000, 2976))
+    assert longer - shorter == 1024 * 2 * 3072 * 2
+
+
 def test_a_step_reads_every_byte_of_the_layers_and_the_row_of_a_token(tmp_path):
     # Llama 3.1: all but the embedding [128256, 4096] in Q4_K (144 bytes of 256), of which one row is read, and the 64
     # factors of 4 bytes
