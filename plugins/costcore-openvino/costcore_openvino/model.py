@@ -125,6 +125,8 @@ def read_model(path: str) -> tuple[Graph, str]:
             parser.Parse(b"", True)
         except expat.ExpatError as error:
             raise CostError(f"the file is not valid XML in UTF-8: {error}") from error
+        finally:  # reader and parser would keep each other, and the graph with them
+            parser.StartElementHandler = parser.EndElementHandler = parser.CharacterDataHandler = None
     if not reader.graph.layers:
         raise CostError("not an OpenVINO model: it has no layers")
     return reader.graph, reader.version
