@@ -215,10 +215,8 @@ def plain_digit(path: Path, axis: int, size: Dim) -> tuple[Path, Digit] | None:
     on_axis = [digit for digit in path.digits if digit.axis == axis]
     if not on_axis:
         return None
-    if len(on_axis) > 1 or on_axis[0].start != 0:
-        raise CannotFollowError("an axis with several parts of positions")
     digit = on_axis[0]
-    if digit.unit == 1 and digit.size == size:
+    if digit.unit == 1 and digit.size == size:  # which no other part and no start leaves room for
         return path, digit
     if exact_quotient(size, digit.size) != digit.unit or len(path.digits) > 1 or digit.weight != 1:
         raise CannotFollowError("an axis with positions and something else")
