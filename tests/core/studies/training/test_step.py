@@ -225,3 +225,14 @@ def test_the_largest_step_that_fits(monkeypatch, fits, accumulates):
         "inputs": "inputs (1, 2)",
         "options": {"given": given, **step},
     }
+
+
+def test_the_batch_is_that_of_the_first_data_of_the_forward_pass():
+    """Neither the weight nor a number beside it has a batch, and gradients are not looked at."""
+    recorder = Recorder()
+    operands = {"w": Tensor((16, 8), role="param"), "alpha": Tensor(()), "x": Tensor((4, 8))}
+    for phase, inputs in (("backward", {"x": Tensor((9, 8))}), ("forward", operands)):
+        layer = recorder.intern(Layer("linear", inputs, [Tensor((4, 16))]))
+        recorder.record(Call(layer, "linear", phase=phase), Cost(Operations(fma=512), 0, 0, {}, 512))
+    step = Step(make_report(recorder, CustomCalculators(), True, "framework"), Packing())
+    assert (step.unit, step.tokens) == ("sample", 4)
