@@ -42,6 +42,10 @@ def raises_exit():
     raise GeneratorExit("bye")
 def interrupts():
     raise KeyboardInterrupt
+def miscounts():
+    import builtins
+    builtins.len = lambda items: 3
+    raise ValueError("its answer has another length than it says")
 def moves():
     os.chdir("/")
     return small()
@@ -108,6 +112,13 @@ def test_programs_that_a_model_started_end_with_it(models, tmp_path, name):
     while is_alive(started) and time.monotonic() < last:
         time.sleep(0.05)
     assert not is_alive(started)
+
+
+def test_an_answer_that_is_no_row_is_the_row_of_its_model(models):
+    """The model changes the function by which the length of the answer is written."""
+    rows = rows_of(models, "small", "miscounts", "small")
+    assert rows[1].status == "the process of this model answered something that is no row"
+    assert [row.status for row in rows[::2]] == ["complete"] * 2
 
 
 def test_an_interrupt_that_a_model_raises_is_its_status(models):
