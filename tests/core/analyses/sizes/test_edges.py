@@ -14,8 +14,10 @@ from costcore.analyses.sizes.limits import Limits
 from costcore.analyses.sizes.linear import solve
 from costcore.analyses.sizes.profiles import ONE_TERM, Forms, profile_of
 from costcore.analyses.sizes.samples import Samples
+from costcore.analyses.sizes.symbolic_trace import _symbolic_run
 from costcore.analyses.sizes.terms import SIZE, Term, coefficients, without_constant
 from costcore.numbers.dims import ceil_div, ceil_log2, gcd, maximum, minimum
+from costcore.trace.call import ModuleCall
 from costcore.trace.input_shapes import Dim
 from costcore.trace.run import Run
 from costcore.trace.trace import Trace
@@ -215,3 +217,12 @@ def test_a_step_up_or_down_may_be_long(values, is_waiting):
     forms = Forms((2, 5, 9, 14)[: len(values)], values)
     forms._family = ONE_TERM + 1
     assert forms.is_waiting == is_waiting
+
+
+def test_what_a_run_returns_is_kept_unless_its_ids_have_formulas():
+    """Sizes of module calls come first; what follows are the ids that a folded run returns."""
+    run = Run().recording(module_calls=(ModuleCall("body", -1, ((4, 3),), ((8,),)),), returned=(7,))
+    for ids, returned in (((), (7,)), ((N + 9,), (N + 9,))):
+        found = _symbolic_run(run, (N, 3, 2 * N, *ids))
+        assert found.module_calls == (ModuleCall("body", -1, ((N, 3),), ((2 * N,),)),)
+        assert found.returned == returned
