@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import islice
 from math import gcd
 
-from costcore.analyses.sizes.terms import ONE_TERM, Form, coefficients, families, long_steps
+from costcore.analyses.sizes.terms import MOST_PERIOD, ONE_TERM, Form, coefficients, families, long_steps
 
 MOST_COMPARED = 200
 """The maximum number of forms of one profile among which the next size decides."""
@@ -60,13 +60,18 @@ class Forms:
     def _fit(self, forms: Iterable[Form]) -> None:
         """Keep those of the forms that fit; if none does, those of the next family of which some do."""
         self.forms = self.fitting(forms)
-        while not self.forms and self._family + 1 < len(families()):
+        while self._has_none and self._family + 1 < len(families()):
             self._family += 1
             self.forms = self.fitting(families()[self._family])
         if self._family > ONE_TERM:
             last, first = self.first_step
             self.forms = (self.fitting(long_steps(first)) if first - last == 1 else {}) or self.forms
         self.forms = {form: self.forms[form] for form in self.forms if form in self._known} or self.forms
+
+    @property
+    def _has_none(self) -> bool:
+        """Whether no form of the present family fits, but for those of a period that is not looked for in it."""
+        return all(self._family == ONE_TERM and form[0].period > MOST_PERIOD for form in self.forms)
 
     @property
     def is_waiting(self) -> bool:

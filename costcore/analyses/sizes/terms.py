@@ -96,11 +96,16 @@ ONE_TERM = 1
 
 @cache
 def families() -> tuple[Sequence[Form], ...]:
-    """Return the forms that are tried, the simplest first; forms of one sequence are as simple as each other."""
+    """Return the forms that are tried, the simplest first; forms of one sequence are as simple as each other.
+
+    Alone, quotients have one period more than are looked for: sizes at which it differs from the longest show whether
+    that one is meant or a longer one.
+    """
     rounded = [Term(period, offset) for period in range(2, MOST_PERIOD + 1) for offset in range(period)]
+    longer = (Term(MOST_PERIOD + 1, offset) for offset in range(MOST_PERIOD + 1))
     return (
         [(SIZE,)],
-        [(term,) for term in rounded],
+        [(term,) for term in (*rounded, *longer)],
         [(SIZE, Term(power=2))],
         [(SIZE, term) for term in rounded],
         [(term, term._replace(power=2)) for term in rounded],

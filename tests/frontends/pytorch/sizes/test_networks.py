@@ -224,6 +224,23 @@ class Capped(nn.Module):
         return x[:, :100] * 2
 
 
+class Steps(nn.Module):
+    """Doubles 1 + (a + 120) // period elements of each of two rows."""
+
+    def __init__(self, period: int) -> None:
+        super().__init__()
+        self.period = period
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[:, :1].expand(2, 1 + (x.shape[1] + 120) // self.period) * 2
+
+
+@pytest.mark.parametrize("period", [127, 128, 129, 130, 131])
+def test_long_periods_are_told_from_the_longest_that_others_are_looked_for(period):
+    elements = estimate(Steps(period), (2, "a"), ranges={"a": (16, 300)}).lambdify("flops")
+    assert [elements(a) for a in range(16, 301)] == [2 * (1 + (a + 120) // period) for a in range(16, 301)]
+
+
 def test_a_structure_that_changes_is_refused():
     with pytest.raises(CostError, match="runs other operators at other sizes: at batch=2, width=16 call 1 of 1 is add"):
         estimate(Windows(), ("batch", "width"))
