@@ -78,16 +78,15 @@ class Walker:
         self._recording.finish(*ends)
 
     def _values(self, graph: Graph) -> list[Quantized]:
-        return [value_of(self._whole(graph, i), self._batch) for i in range(len(graph.tensors))]
+        slices = {
+            o.outputs: o.inputs[0] for o in graph.operators if o.name == "SLICE" and o.inputs and o.inputs[0] >= 0
+        }
+        wholes = [graph.tensors[slices.get((i,), i)] for i in range(len(graph.tensors))]
+        return [value_of(self._largest(*pair), self._batch) for pair in zip(graph.tensors, wholes, strict=True)]
 
-    def _whole(self, graph: Graph, index: int) -> TensorInfo:
-        """Return a tensor; a part of a fixed one whose size depends on data has its largest possible size."""
-        tensor = graph.tensors[index]
-        if not tensor.open_axes:
-            return tensor
-        source = next((o.inputs[0] for o in graph.operators if o.name == "SLICE" and o.outputs == (index,)), -1)
-        whole = graph.tensors[source] if source >= 0 else tensor
-        if whole.open_axes or len(whole.shape) != len(tensor.shape):
+    def _largest(self, tensor: TensorInfo, whole: TensorInfo) -> TensorInfo:
+        """Return a tensor; one whose size depends on data, a part of a whole of known shape, at its largest size."""
+        if not tensor.open_axes or whole.open_axes or len(whole.shape) != len(tensor.shape):
             return tensor
         shape = tuple(whole.shape[i] if i in tensor.open_axes else size for i, size in enumerate(tensor.shape))
         self._recording.recorder.assume(
