@@ -123,6 +123,9 @@ class Walker:
                 f"{NPU} hides the part that was compiled for an NPU: count the file from before that compiler"
             )
         arguments = {**operator.options, "inputs": list(inputs), "outputs": dict(enumerate(outputs))}
+        if "UpdateComputationSubgraphIndex" in operator.options:
+            update = self._graph(operator.options["UpdateComputationSubgraphIndex"])
+            arguments["update"] = tuple(each.name for each in update.operators)
         name = outputs[0].name if outputs else ""
         scratch = scratch_of(operator.name, inputs, outputs)
         node = GraphNode(f"tflite::{operator.name}", operator.name, arguments, outputs, name, module_of(name), scratch)

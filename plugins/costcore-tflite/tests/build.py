@@ -141,6 +141,7 @@ def _operator(builder: Any, operator: Op, names: list[str]) -> int:
     }
     settings = {"CustomOptions": builder.CreateByteVector(bytes(operator.custom))} if operator.custom else {}
     if operator.kind:
-        kind = getattr(tflite.BuiltinOptions, operator.kind)
-        settings = {"BuiltinOptionsType": kind, "BuiltinOptions": table(builder, operator.kind, **operator.options)}
+        side = "BuiltinOptions" if hasattr(tflite.BuiltinOptions, operator.kind) else "BuiltinOptions2"
+        kind = getattr(getattr(tflite, side), operator.kind)
+        settings = {f"{side}Type": kind, side: table(builder, operator.kind, **operator.options)}
     return table(builder, "Operator", OpcodeIndex=names.index(operator.name), **lists, **settings)

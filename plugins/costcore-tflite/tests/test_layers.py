@@ -4,7 +4,7 @@ import pytest
 import tflite
 from build import G, Op, T, model
 
-from costcore import estimate
+from costcore import CostWarning, estimate
 from costcore_tflite.rows.table import NOT_PRICED, ROWS, WALKED
 
 RELU, RELU6 = tflite.ActivationFunctionType.RELU, tflite.ActivationFunctionType.RELU6
@@ -126,6 +126,46 @@ def test_lstm():
     products = 10 * (48 + 64)
     assert (found["macs"], found["flops"]) == (products, products + 10 * 4 * (9 + 2 + 3))
     assert found["n_params"] == 48 + 64 + 16
+
+
+def test_sort():
+    """5 rows of 6 in 2 tensors, by one of them: 6 * ceil(log2(6)) = 18 comparisons a row."""
+    tensors = [T((5, 6)), T((5, 6), "int32"), T((5, 6)), T((5, 6), "int32")]
+    operator = Op("STABLEHLO_SORT", (0, 1), (2, 3), "StablehloSortOptions", {"Dimension": 1})
+    (only,) = estimate(model(G(tensors, [operator], [0, 1], [2, 3]))).layer_report.values()
+    assert (only["op"], only["flops"], only["mread"], only["mwrite"]) == ("sort", 5 * 18, 240, 240)
+
+
+@pytest.mark.parametrize(("update", "flops"), [((), 0), (("STABLEHLO_ADD",), 6), (("MAXIMUM",), 6)])
+def test_scatter(update, flops):
+    """2 rows of 3 of 4 are updated: 6 elements, each joined once; x has 12, indices 2."""
+    tensors = [T((4, 3)), T((2, 1), "int32"), T((2, 3)), T((4, 3))]
+    operator = Op(
+        *("STABLEHLO_SCATTER", (0, 1, 2), (3,), "StablehloScatterOptions"), {"UpdateComputationSubgraphIndex": 1}
+    )
+    joins = G([T(())] * 3, [Op(name, (0, 1), (2,)) for name in update], [0, 1], [2 if update else 1])
+    (only,) = estimate(model(G(tensors, [operator], [0, 1, 2], [3]), joins)).layer_report.values()
+    assert (only["op"], only["flops"]) == ("scatter_nd", flops)
+    assert (only["mread"], only["mwrite"]) == (4 * (12 + 2 + 6), 48)
+
+
+def test_a_scatter_that_joins_otherwise_is_named():
+    tensors = [T((4, 3)), T((2, 1), "int32"), T((2, 3)), T((4, 3))]
+    options = {"UpdateComputationSubgraphIndex": 1}
+    operator = Op("STABLEHLO_SCATTER", (0, 1, 2), (3,), "StablehloScatterOptions", options)
+    joins = G([T(())] * 3, [Op("STABLEHLO_POWER", (0, 1), (2,))], [0, 1], [2])
+    with pytest.warns(CostWarning, match="no calculator for 'tflite::STABLEHLO_SCATTER'"):
+        report = estimate(model(G(tensors, [operator], [0, 1, 2], [3]), joins))
+    assert report.status == "partial"
+
+
+def test_dynamic_slices():
+    """A row of 3 of 4 is read, and replaced in a copy: 9 elements of x and 3 updates."""
+    part = entry(Op("STABLEHLO_DYNAMIC_SLICE", (0, 1), (2,)), [T((4, 3)), T((), "int32"), T((1, 3))], 2)
+    assert (part["op"], part["flops"], part["mwrite"]) == ("slice", 0, 12)
+    tensors = [T((4, 3)), T((1, 3)), T((), "int32"), T((4, 3))]
+    whole = entry(Op("STABLEHLO_DYNAMIC_UPDATE_SLICE", (0, 1, 2), (3,)), tensors, 3)
+    assert (whole["op"], whole["flops"], whole["mread"], whole["mwrite"]) == ("slice_scatter", 0, 48, 48)
 
 
 def test_singular_value_decomposition_filter():

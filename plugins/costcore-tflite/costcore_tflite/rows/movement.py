@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from costcore.graphs.operands import XS, X, given, operand
@@ -9,6 +10,15 @@ from costcore.translate import Arguments, Row
 
 from .arguments import activation, axis_of, has_activation, numbers, row
 from .products import is_learned_table
+
+REDUCTIONS: Mapping[tuple[str, ...], str] = {
+    (): "none",
+    **dict.fromkeys((("ADD",), ("STABLEHLO_ADD",)), "add"),
+    **dict.fromkeys((("MUL",), ("STABLEHLO_MULTIPLY",)), "mul"),
+    **dict.fromkeys((("MAXIMUM",), ("STABLEHLO_MAXIMUM",)), "max"),
+    **dict.fromkeys((("MINIMUM",), ("STABLEHLO_MINIMUM",)), "min"),
+}
+"""What joins an element and its update, by the operators of the graph that does; none replaces the element."""
 
 
 def _widths(a: Arguments) -> Any:
@@ -85,7 +95,11 @@ ROWS: tuple[Row, ...] = (
     Row("tflite::SLICE", "slice", X, SLICE),
     Row("tflite::STRIDED_SLICE", "slice", X, SLICE),
     row("STABLEHLO_SLICE", "slice", X),
-    row("DYNAMIC_UPDATE_SLICE", "slice_scatter", {"x": operand(0), "updates": operand(1)}),
+    row("STABLEHLO_DYNAMIC_SLICE", "slice", X),
+    *(
+        row(native, "slice_scatter", {"x": operand(0), "updates": operand(1)})
+        for native in ("DYNAMIC_UPDATE_SLICE", "STABLEHLO_DYNAMIC_UPDATE_SLICE")
+    ),
     Row(
         "tflite::CONCATENATION",
         "activated_concat",
@@ -118,6 +132,14 @@ ROWS: tuple[Row, ...] = (
         {"x": lambda a: None, "indices": operand(0), "updates": operand(1)},
         reduction=lambda a: "add",
     ),
+    Row(
+        "tflite::STABLEHLO_SCATTER",
+        "scatter_nd",
+        {"x": operand(0), "indices": operand(1), "updates": operand(2)},
+        {"reduction": lambda a: REDUCTIONS[a["update"]]},
+        when=lambda a: a.get("update") in REDUCTIONS,
+    ),
+    row("STABLEHLO_SORT", "sort", {"x": operand(0), "x*": lambda a: a["inputs"][1:]}, axis="Dimension"),
     row("SPARSE_TO_DENSE", "to_dense", {"x": operand(2)}),
     row("MATRIX_DIAG", "diag_embed", X),
     row("MATRIX_SET_DIAG", "diagonal_scatter", {"x": operand(0), "updates": operand(1)}),

@@ -24,7 +24,8 @@ SIGNATURES: Mapping[str, tuple[int | None, ...]] = {
     **dict.fromkeys(("BATCH_MATMUL", "DYNAMIC_UPDATE_SLICE", "EMBEDDING_LOOKUP", "GATHER", "GATHER_ND"), (None, None)),
     **dict.fromkeys(("SPLIT", "PRELU"), (None, None)),
     **dict.fromkeys(("ASSIGN_VARIABLE", "MATRIX_SET_DIAG", "REVERSE_SEQUENCE", "SCATTER_ND"), (None, None)),
-    **dict.fromkeys(("SELECT", "SELECT_V2", "SPARSE_TO_DENSE", "STABLEHLO_CLAMP"), (None, None, None)),
+    **dict.fromkeys(("STABLEHLO_DYNAMIC_SLICE", "STABLEHLO_DYNAMIC_UPDATE_SLICE"), (None, None)),
+    **dict.fromkeys(("SELECT", "SELECT_V2", "SPARSE_TO_DENSE", "STABLEHLO_CLAMP", "STABLEHLO_SCATTER"), (None,) * 3),
     **dict.fromkeys(("FILL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "RANGE", "STABLEHLO_IOTA", "VAR_HANDLE"), ()),
     **signal.SIGNATURES,
 }
@@ -61,14 +62,10 @@ NOT_PRICED = {
     "STABLEHLO_CONVOLUTION": "rewritten by converters",
     "STABLEHLO_CUSTOM_CALL": "each custom operator has a name of its own",
     "STABLEHLO_DOT_GENERAL": "rewritten by converters",
-    "STABLEHLO_DYNAMIC_SLICE": "rewritten by converters",
-    "STABLEHLO_DYNAMIC_UPDATE_SLICE": "rewritten by converters",
     "STABLEHLO_GATHER": "rewritten by converters",
     "STABLEHLO_REDUCE": "rewritten by converters",
-    "STABLEHLO_REDUCE_WINDOW": "rewritten by converters",
+    "STABLEHLO_REDUCE_WINDOW": "windows over any axes, joined by a graph",
     "STABLEHLO_RNG_BIT_GENERATOR": "rewritten by converters",
-    "STABLEHLO_SCATTER": "rewritten by converters",
-    "STABLEHLO_SORT": "rewritten by converters",
     "STABLEHLO_WHILE": "rewritten by converters",
 }
 """Builtin operators without a formula, and why. Their calls are named with their shapes, never counted as zero."""
