@@ -10,6 +10,7 @@ from costcore.graphs import GraphRecording
 from costcore.graphs.files import accepts, capture, in_file, names_of
 from costcore.trace.recorder import Recorder
 
+from .integers import Integers
 from .model import read_model
 from .rows import LEARNED_BY, ROWS
 from .walk import Walker
@@ -30,6 +31,7 @@ def estimate(recorder: Recorder, model: Any, inputs: Any = None, *, trips: int |
 
     Raises:
         CostError: if the file is not an IR file, is damaged, or has open sizes; the message includes the file.
+        OSError: if a file cannot be read.
         ValueError: for an invalid option.
     """
     recording = GraphRecording(recorder, "openvino", trips, LEARNED_BY)
@@ -38,4 +40,4 @@ def estimate(recorder: Recorder, model: Any, inputs: Any = None, *, trips: int |
             raise CostError("the file states the shapes of its inputs. Change them with model.reshape(…) of OpenVINO")
         graph, version = read_model(name)
         recorder.frameworks["openvino"] = f"IR {version}"
-        Walker(recording).run(graph)
+        Walker(recording, Integers.beside(name)).run(graph)

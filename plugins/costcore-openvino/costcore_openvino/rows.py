@@ -211,9 +211,18 @@ def _clamp(a: Arguments) -> str:
     return "relu6" if bounds in (("0", "6"), ("0.0", "6.0")) else "clip"
 
 
-def _normalized(a: Arguments) -> Any:
-    """Return the axes of MVN: the last ones, as many as the operand of axes has, or those of the first version."""
+def _stated_axes(a: Arguments) -> tuple[int, ...]:
+    """Return the axes that the second operand lists; none if they are not known."""
     x, axes = a["inputs"][0], given(a, 1)
+    known = () if axes is None or axes.data is None else axes.data
+    return tuple(sorted({axis % max(x.ndim, 1) for axis in known}))
+
+
+def _normalized(a: Arguments) -> Any:
+    """Return the axes of MVN: those of its operand, else the last ones, as many, or those of the first version."""
+    x, axes = a["inputs"][0], given(a, 1)
+    if stated := _stated_axes(a):
+        return stated
     first = x.ndim - axes.size if axes is not None else 1 if _is_true(a, "across_channels") else 2
     return tuple(range(max(first, 0), x.ndim))
 
@@ -322,7 +331,7 @@ ROWS: tuple[Row, ...] = (
         groups=lambda a: _number(a, "num_groups"),
     ),
     row("MVN", "mean_variance_norm", X, axis=_normalized),
-    row("NormalizeL2", "l2_normalize", X, axis=lambda a: (1,)),
+    row("NormalizeL2", "l2_normalize", X, axis=lambda a: _stated_axes(a) or (1,)),
     row("LRN", "local_response_norm", X, size=lambda a: _number(a, "size")),
     row("Interpolate", "resize", X, mode=_interpolation),
     row("GridSample", "grid_sample", {**X, "grid": operand(1)}, mode=lambda a: "linear"),
@@ -349,7 +358,7 @@ ROWS: tuple[Row, ...] = (
         "CumSum",
         "cumsum",
         X,
-        axis=lambda a: a["inputs"][0].ndim - 1,
+        axis=lambda a: (*_stated_axes(a), a["inputs"][0].ndim - 1)[0],
         exclusive=lambda a: _is_true(a, "exclusive") or None,
     ),
     row("Range", "arange", {}),

@@ -8,6 +8,7 @@ from functools import partial
 from costcore.errors import CostError
 from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place, in_order
 
+from .integers import Integers
 from .model import Graph, LayerInfo
 from .rows import SIGNATURES
 
@@ -25,10 +26,11 @@ class Walker:
 
     Args:
         recording: receives the calls.
+        integers: the small integers in the file of weights.
     """
 
-    def __init__(self, recording: GraphRecording) -> None:
-        self._recording = recording
+    def __init__(self, recording: GraphRecording, integers: Integers) -> None:
+        self._recording, self._integers = recording, integers
         self._matrices: dict[tuple[str | None, ...], GraphValue] = {}
 
     def run(self, graph: Graph) -> None:
@@ -74,7 +76,7 @@ class Walker:
 
         Vectors are not: the converter stores equal numbers once, and those of two norms may well be all 1.
         """
-        value.is_stored = True
+        value.is_stored, value.data = True, self._integers.of(layer)
         place = tuple(layer.data.get(name) for name in ("element_type", "offset", "size"))
         if None not in place and sum(size != 1 for size in value.shape) > 1:
             first = self._matrices.setdefault(place, value)
@@ -92,9 +94,9 @@ class Walker:
             self._unpack(given, outputs)
             return
         _check(layer, inputs, outputs)
-        if layer.type in AXES and len(given) > 1 and not axes_are_known(given[0], given[1]):
+        if layer.type in AXES and len(given) > 1 and not axes_decide_nothing(given[0], given[1]):
             taken = "axis 1" if layer.type == "NormalizeL2" else "the last"
-            what = f"the axes of {layer.type} are in the file of weights, which is not read: taken to be {taken}"
+            what = f"the axes of {layer.type} are in the file of weights, which is not there: taken to be {taken}"
             self._recording.recorder.assume(what, layer.name)
         arguments = {"inputs": list(inputs), "outputs": dict(enumerate(outputs)), "data": layer.data}
         node = GraphNode(f"openvino::{layer.type}", layer.type, arguments, outputs, layer.name, module_of(layer.name))
@@ -164,9 +166,9 @@ def sliced_trips(layer: LayerInfo, inputs: Sequence[GraphValue | None]) -> int |
     return None
 
 
-def axes_are_known(x: GraphValue, axes: GraphValue) -> bool:
-    """Return whether costs are the same whichever axes are meant: the operand has no others, or all sizes are equal."""
-    return axes.size == x.ndim or len(set(x.shape)) == 1
+def axes_decide_nothing(x: GraphValue, axes: GraphValue) -> bool:
+    """Return whether axes are known, or all cost the same: the operand has no others, or all its sizes are equal."""
+    return axes.data is not None or axes.size == x.ndim or len(set(x.shape)) == 1
 
 
 def _in_order(graph: Graph) -> list[LayerInfo]:

@@ -1,6 +1,7 @@
 """Costs of layers worked out by hand, weights in smaller types, control flow, and files that are no models."""
 
 import random
+import struct
 from math import prod
 from pathlib import Path
 
@@ -137,6 +138,34 @@ def test_axes_in_the_file_of_weights_are_assumed_where_they_decide(read, shape, 
     report = read(*operands, L("CumSum", (0, 1), shape), L("Result", (2,)))
     if n_axes == 1:
         assert (report.total_report["flops"], report.status) == (size - size // shape[-1], status)
+
+
+def axes_at(offset, n=1, kind="i64"):
+    data = {"element_type": kind, "offset": offset, "size": str(n * int(kind[1:]) // 8)}
+    return L("Const", (), (n,), kind.upper(), data)
+
+
+@pytest.mark.parametrize(("kind", "offset"), [("i64", "8"), ("i32", "4")])
+def test_axes_are_read_from_the_file_of_weights(read, tmp_path, kind, offset):
+    """Of 2 x 5 x 7 x 8, axes 1 and -3 are axis 1: 2 * 7 * 8 rows, as above; ``CumSum`` adds 4 to each first of 5."""
+    first = struct.pack(f"<4{kind.replace('i64', 'q').replace('i32', 'i')}", 9, 1, -3, 9)
+    (tmp_path / "net.bin").write_bytes(first)
+    x, shape = L("Parameter", (), (2, 5, 7, 8)), (2, 5, 7, 8)
+    found = only(read(x, axes_at(offset, 2, kind), L("MVN", (0, 1), shape), L("Result", (2,))))
+    assert (found["flops"], found["params"]["axis"]) == (4 * 560 + 3 * 112, (1,))
+    found = only(read(x, axes_at(offset, 1, kind), L("CumSum", (0, 1), shape), L("Result", (2,))))
+    assert (found["flops"], found["params"]["axis"]) == (4 * 112, 1)
+    found = only(read(x, axes_at(offset, 2, kind), L("NormalizeL2", (0, 1), shape), L("Result", (2,))))
+    assert found["params"]["axis"] == (1,)
+
+
+@pytest.mark.parametrize("offset", ["24", "x", "9" * 18, "9" * 40])
+def test_a_file_of_weights_without_the_axes_leaves_them_assumed(read, tmp_path, offset):
+    (tmp_path / "net.bin").write_bytes(bytes(30))
+    shape = (2, 5, 7, 8)
+    report = read(L("Parameter", (), shape), axes_at(offset), L("MVN", (0, 1), shape), L("Result", (2,)))
+    assert report.status == "assumed"
+    assert report.total_report["flops"] == 4 * 560 + 3 * 70
 
 
 @pytest.mark.parametrize(
