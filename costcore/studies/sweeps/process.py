@@ -28,7 +28,7 @@ SMALL = 1 << 15
 """The most bytes of a task that is sent while another is computed."""
 
 UNREADABLE = (ArithmeticError, AttributeError, EOFError, ImportError, LookupError, MemoryError, TypeError, ValueError)
-"""What reading an answer raises that is none, besides the error of pickle."""
+"""What reading an answer raises that is not a row, besides the error of pickle."""
 
 GRACE = 0.5
 """Seconds in which a process that answers no more may end by itself, so that its row says how."""
@@ -81,7 +81,7 @@ class ModelProcess:
             is_row = False
         if not is_row:  # the model changed what writes rows, such as built-in functions
             self.close()
-            return ModelRow("", {}, "the process of this model answered something that is no row", failed=True)
+            return ModelRow("", {}, "the process of this model answered something that is not a row", failed=True)
         if row.is_out_of_memory:  # its process ends, so that the next model starts with empty memory
             self.close()
             row = row._replace(status=row.status + self._limit_text())

@@ -20,7 +20,7 @@ _BETWEEN = ("torch._tensor", "torch.overrides", "torch.utils._device")
 def passing_value() -> bool | None:
     """Return the value, with which no error is raised, of the condition that is read from a tensor now.
 
-    None if the line that reads it is no check: neither an ``assert`` nor an ``if`` with a branch that raises.
+    None if the line that reads it is not a check: an ``assert``, or an ``if`` with a branch that raises.
     """
     frames = ((frame, line) for frame, line in user_frames() if frame.f_globals.get("__name__") not in _BETWEEN)
     found = next(frames, None)

@@ -37,7 +37,7 @@ class Integers(NamedTuple):
         return cls(path, path.stat().st_size if is_file(path) else 0)
 
     def of(self, layer: LayerInfo) -> tuple[int, ...] | None:
-        """Return the elements of a constant; None if it is no small one of integers, or the file does not have it.
+        """Return the elements of a constant; None if it is not small, has no integers, or is not in the file.
 
         Raises:
             OSError: if the file cannot be read.
