@@ -222,7 +222,7 @@ class Translator:
     def _operands(self, row: Row, args: Arguments) -> list[tuple[str, Any]]:
         found = []
         for name, source in row.inputs.items():
-            value = args.get(source) if isinstance(source, str) else source(args)
+            value = pull(source, args)
             if value is None and id(row) not in self._checked and source not in args:
                 self._check(row, args)
             if "*" in name:

@@ -9,6 +9,7 @@ import ast
 import inspect
 from functools import lru_cache
 from textwrap import dedent
+from tokenize import TokenError
 from types import CodeType
 
 from costcore.trace.source import user_frames
@@ -32,7 +33,7 @@ def _passing_value(code: CodeType, line: int) -> bool | None:
     try:
         lines, first = inspect.getsourcelines(code)
         tree = ast.parse(dedent("".join(lines)))
-    except (OSError, SyntaxError):  # typed at a prompt, or a lambda inside an expression
+    except (OSError, SyntaxError, TokenError):  # typed at a prompt, inside an expression, or changed since
         return None
     line -= max(first, 1) - 1
     for node in ast.walk(tree):

@@ -55,6 +55,9 @@ REDUCTIONS = _named(
     ReduceLogicalOr="reduce_any",
 )
 
+JOINS = {name: name for name in ("none", "max", "mean", "min")} | {"prod": "mul", "sub": "add", "sum": "add"}
+"""What joins an element and its update, as formulas name it: a subtraction costs what an addition does."""
+
 OTHERS = _named(
     "DepthToSpace Inverse OneHot Pad ReverseSequence Roll Slice SpaceToDepth Split Tile Transpose Unique",
     Assign="copy",
@@ -285,7 +288,8 @@ def row(native: str, op: str, inputs: Mapping[str, Source], **attrs: Source) -> 
 
 def _scatter(native: str, op: str) -> Row:
     inputs = {**X, "indices": operand(1), "updates": operand(2)}
-    return row(native, op, inputs, reduction=lambda a: a["data"].get("reduction", "none"))
+    attrs: Mapping[str, Source] = {"reduction": lambda a: JOINS[a["data"].get("reduction", "none")]}
+    return Row(f"openvino::{native}", op, inputs, attrs, when=lambda a: a["data"].get("reduction", "none") in JOINS)
 
 
 ROWS: tuple[Row, ...] = (
@@ -358,7 +362,7 @@ ROWS: tuple[Row, ...] = (
         "CumSum",
         "cumsum",
         X,
-        axis=lambda a: (*_stated_axes(a), a["inputs"][0].ndim - 1)[0],
+        axis=lambda a: (_stated_axes(a) or (a["inputs"][0].ndim - 1,))[0],
         exclusive=lambda a: _is_true(a, "exclusive") or None,
     ),
     row("Range", "arange", {}),

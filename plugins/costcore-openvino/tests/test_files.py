@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from ir import L, graph, ir
 
-from costcore import CostError, estimate
+from costcore import CostError, CostWarning, estimate
 from costcore.cli.main import main
 
 DATA = Path(__file__).parent / "data"
@@ -138,6 +138,26 @@ def test_axes_in_the_file_of_weights_are_assumed_where_they_decide(read, shape, 
     report = read(*operands, L("CumSum", (0, 1), shape), L("Result", (2,)))
     if n_axes == 1:
         assert (report.total_report["flops"], report.status) == (size - size // shape[-1], status)
+
+
+@pytest.mark.parametrize(
+    ("reduction", "flops"), [("none", 0), ("sum", 6), ("sub", 6), ("prod", 6), ("max", 6), ("mean", 6 + 12)]
+)
+def test_scatter(read, reduction, flops):
+    """6 updates of 12 elements, each joined once; a mean divides every element. All of x is read: 12 + 6 + 6 values."""
+    operands = L("Parameter", (), (4, 3)), L("Parameter", (), (2, 3), "I32"), L("Parameter", (), (2, 3))
+    scatter = L("ScatterElementsUpdate", (0, 1, 2), (4, 3), data={"reduction": reduction})
+    found = only(read(*operands, scatter, L("Result", (3,))))
+    assert (found["op"], found["flops"]) == ("scatter_elements", flops)
+    assert (found["mread"], found["mwrite"]) == (4 * 24, 48)
+
+
+def test_a_scatter_that_joins_otherwise_is_named(read):
+    operands = L("Parameter", (), (4, 3)), L("Parameter", (), (2, 1), "I32"), L("Parameter", (), (2, 3))
+    scatter = L("ScatterNDUpdate", (0, 1, 2), (4, 3), data={"reduction": "xor"})
+    with pytest.warns(CostWarning, match="no calculator for 'openvino::ScatterNDUpdate'"):
+        report = read(*operands, scatter, L("Result", (3,)))
+    assert report.status == "partial"
 
 
 def axes_at(offset, n=1, kind="i64"):

@@ -224,6 +224,16 @@ def test_other_conditions_are_branches(check):
     assert len(messages) == 1
 
 
+def test_a_check_whose_source_has_changed_since_is_a_branch(tmp_path):
+    file, namespace = tmp_path / "checks.py", {}
+    text = "def check(x):\n    if (x > 0).all():\n        return\n    else:\n        raise ValueError\n"
+    exec(compile(text, file, "exec"), namespace)
+    file.write_text("def check(x: (\n")
+    report, messages = warned(Checked(namespace["check"]), (2, 4))
+    assert "condition assumed True" in report.assumptions[0].what
+    assert len(messages) == 1
+
+
 def test_a_loss_that_checks_its_variance_is_counted_as_in_a_run():
     loss, x, variance = torch.nn.GaussianNLLLoss(), torch.zeros(4, 8), torch.ones(4, 8)
     with ComputationalCostHook() as hook:
