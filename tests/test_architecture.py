@@ -12,11 +12,6 @@ from pathlib import Path
 
 import pytest
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 ROOT = Path(__file__).parents[1]
 
 FRAMEWORKS = {"chainer", "numpy", "onnx", "sympy", "torch"}
@@ -357,18 +352,3 @@ def test_private_names_are_used_in_their_own_file_only(file):
         attributes = [node for node in nodes if isinstance(node, ast.Attribute) and is_private(node.attr)]
         used = {node.attr for node in attributes if ast.unparse(node.value) not in ("self", "cls")}
         assert used <= defined
-
-
-LINES = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["costcore"]["lines"]
-
-
-@pytest.mark.parametrize("room", LINES)
-def test_a_room_keeps_to_its_lines(room):
-    files = (ROOT / room).rglob("*.py")
-    lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
-    assert lines <= LINES[room], f"{room} has {lines} lines: remove some, or raise its number in pyproject.toml"
-
-
-def test_every_folder_of_the_engine_has_a_number_of_lines():
-    folders = {f"costcore/{file.parent.name}" for file in (ROOT / "costcore").glob("*/__init__.py")}
-    assert folders == {room for room in LINES if room.startswith("costcore/")}
