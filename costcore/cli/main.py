@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import Any
 
 from costcore.cli.commands import named
-from costcore.cli.encoding import never_fail
 from costcore.cli.exit_codes import FAILURE, INTERRUPTED
 from costcore.errors import CostError, CostWarning
+from costcore.text.encoding import never_fail
 
 REPORT = "costcore.cli.report:main"
 """The function that runs ``costcore MODEL``."""

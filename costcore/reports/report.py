@@ -478,4 +478,5 @@ class Report(ReportFiles, Result):
             unit=unit,
             is_tree=is_tree,
             dropped_first=dropped_first(shown, labels=labels),
+            labels=labels,
         )

@@ -10,6 +10,9 @@ from costcore.tables.columns import is_default, matches
 from costcore.text.screen import Screen
 from costcore.text.table import Column, TextTable
 
+AMOUNTS = ("flops", "bytes", "seconds", "duration")
+"""The kinds of columns of which one is always shown: a table of names alone says nothing."""
+
 DROPPED_FIRST = (
     *("n_buffers", "n_shared", "n_frozen", "mwrite%", "mread%", "mrw%", "activations", "dtype"),
     *("output_shape", "input_shape", "shape", "kind", "mwrite", "mread", "mcomm", "n_trainable", "memory", "madd"),
@@ -24,8 +27,8 @@ BETWEEN_CELLS = 3
 NOTEBOOK_WIDTH = 100
 """The width of the output of a cell, which wraps longer lines; notebooks do not report theirs (characters)."""
 
-SHORTEST = 24
-"""Text is not shortened to less (characters)."""
+SHORTEST, TIGHTEST = 24, 10
+"""Text is not shortened to less (characters); to the second if the columns that are always shown do not fit."""
 
 MOST_WRAPPED = 8
 """The most rows of a table whose first column, if it has sentences, goes on in the next line."""
@@ -70,13 +73,19 @@ def fitted(table: TextTable, width: int, order: Iterable[int]) -> Fitted:
         if _line([least[j] for j in shown]) <= width:
             break
         shown.remove(i)
+    if _line([least[j] for j in shown]) > width:  # formulas go on in the next line, after a term
+        least = [_longest_term(table, i) if table.numeric[i] else w for i, w in enumerate(least)]
+    if _line([least[j] for j in shown]) > width:
+        least = [w if numeric else min(w, TIGHTEST) for w, numeric in zip(least, table.numeric, strict=True)]
     new = _narrowed({i: widths[i] for i in shown}, least, width)
     wrap = new[0] if new[0] < widths[0] and _has_sentences(table, new[0]) else None
-    cut = [i for i in shown if new[i] < widths[i] and (i or wrap is None)]
+    wraps = {shown.index(i): new[i] for i in shown if new[i] < widths[i] and table.numeric[i]}
+    cut = [i for i in shown if new[i] < widths[i] and (i or wrap is None) and not table.numeric[i]]
     rows = [[_short(row[i], new[i]) if i in cut else row[i] for i in shown] for row in table.rows]
     titles, numeric = [table.titles[i] for i in shown], [table.numeric[i] for i in shown]
     dropped = [i for i in range(len(widths)) if i not in shown]
-    return Fitted(table._replace(titles=titles, rows=rows, numeric=numeric, width=width, wrap=wrap), dropped)
+    fits = table._replace(titles=titles, rows=rows, numeric=numeric, width=width, wrap=wrap, wraps=wraps)
+    return Fitted(fits, dropped)
 
 
 def dropped_first(
@@ -104,6 +113,33 @@ def order_of(names: Sequence[str], dropped_first: Iterable[str]) -> list[int]:
     return [names.index(name) for name in dropped_first if name in names[1:]]
 
 
+def always_shown(columns: Sequence[Column], rows: Sequence[Sequence[str]], labels: int = 1) -> set[int]:
+    """Return the indices of the columns without which a table says nothing.
+
+    These are the labels, columns of text that tell apart rows with equal labels, and the first amount.
+
+    Args:
+        columns: the columns.
+        rows: the cells.
+        labels: how many columns at the beginning say what a row is.
+    """
+    shown = [*range(min(labels, len(columns)))]
+    kinds = ("text", "count") if columns[0].kind == "count" else ("text",)
+    texts = [i for i, column in enumerate(columns) if i not in shown and column.kind in kinds]
+
+    def n_distinct(indices: Sequence[int]) -> int:
+        return len({tuple(row[i] for i in indices) for row in rows})
+
+    apart = n_distinct([*shown, *texts])
+    for i in texts:
+        if n_distinct(shown) == apart:
+            break
+        if n_distinct([*shown, i]) > n_distinct(shown):
+            shown.append(i)
+    amounts = [i for i, column in enumerate(columns) if column.kind in AMOUNTS]
+    return {*shown, *amounts[:1]}
+
+
 def remark_on(dropped: Iterable[str], width: int) -> list[str]:
     """Return the line that names the columns that were left out of lines of some width; empty if there are none."""
     names = ", ".join(dropped)
@@ -129,7 +165,14 @@ def _narrowed(widths: dict[int, int], least: Sequence[int], width: int) -> dict[
 
 def _has_sentences(table: TextTable, width: int) -> bool:
     """Return whether what is too long in the first column of a small table are sentences, and no paths."""
-    return len(table.rows) <= MOST_WRAPPED and all(" " in row[0] for row in table.rows if len(row[0]) > width)
+    long = [row[0] for row in table.rows if len(row[0]) > width]
+    return len(table.rows) <= MOST_WRAPPED and not table.is_tree and all(" " in cell for cell in long)
+
+
+def _longest_term(table: TextTable, i: int) -> int:
+    cells = [row[i] for row in table.rows]
+    parts = (part for cell in cells for part in (cell.split(" ") if "*" in cell else [cell]))
+    return max(map(len, (*table.titles[i], *parts)))
 
 
 def _short(cell: str, width: int) -> str:

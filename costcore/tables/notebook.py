@@ -22,4 +22,4 @@ def display_table(table: TextTable, remarks: Sequence[str]) -> None:
     from costcore.tables.html_table import table_of
 
     lines = "".join(f"<p>{escape(remark)}</p>" for remark in remarks)
-    display(HTML(f"{table_of(table)}{lines}"))
+    display(HTML(f"{table_of(table, is_styled=False)}{lines}"))

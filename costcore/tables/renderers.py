@@ -124,7 +124,10 @@ def to_boxes(table: TextTable) -> str:
 def _cells(table: TextTable) -> list[list[str]]:
     """Return the cells of boxes, without unprintable characters."""
     rows = [[shortened(printable(cell)) for cell in row] for row in table.rows]
-    return [["\n".join(textwrap.wrap(row[0], table.wrap)), *row[1:]] for row in rows] if table.wrap else rows
+    wraps = {**({0: table.wrap} if table.wrap else {}), **table.wraps}
+    for i, width in wraps.items():
+        rows = [[*row[:i], "\n".join(textwrap.wrap(row[i], width)), *row[i + 1 :]] for row in rows]
+    return rows
 
 
 def _escape_formula(text: str) -> str:

@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from costcore.text.encoding import encodable
 from costcore.text.screen import Screen
 from costcore.text.targets import Target, save, writable
 
@@ -30,7 +31,7 @@ class Result(ABC):
         """Return the figures and tables."""
 
     def __str__(self) -> str:
-        return self._text(is_whole=False)
+        return encodable(self._text(is_whole=False))
 
     def _repr_html_(self) -> str:
         """Return HTML for a notebook: no script and no style sheet, and names only as text."""
@@ -81,7 +82,8 @@ class Result(ABC):
             write_answer(self._answer(), stream, mode, unit, n_digits)
             return
         writers = {"md": self.to_markdown, "csv": self.to_csv, "json": self.to_json, "html": self.to_html}
-        stream.write(writers[mode]() if mode in writers else f"{self._text(mode, unit, n_digits)}\n")
+        text = writers[mode]() if mode in writers else f"{self._text(mode, unit, n_digits)}\n"
+        stream.write(encodable(text, stream))
 
     def to_dict(self) -> dict[str, Any]:
         """Return title, figures, tables and remarks in plain JSON types; symbolic expressions as text.

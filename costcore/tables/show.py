@@ -6,28 +6,35 @@ import os
 from collections.abc import Sequence
 from typing import IO
 
-from costcore.tables.fit import fitted, order_of, remark_on
-from costcore.text.table import TextTable
+from costcore.tables.fit import always_shown, fitted, order_of, remark_on
+from costcore.text.table import Column, TextTable
 
 DRAWN = ("table", "color")
 """The modes of terminals."""
 
 
 def in_terminal(
-    table: TextTable, keys: Sequence[str], mode: str, width: int | None, dropped_first: Sequence[str]
+    table: TextTable,
+    columns: Sequence[Column],
+    mode: str,
+    width: int | None,
+    dropped_first: Sequence[str],
+    labels: int = 1,
 ) -> tuple[TextTable, list[str]]:
     """Return a table as a terminal of some width shows it, and the line that names the columns that were left out.
 
     Args:
         table: the table.
-        keys: the keys of its columns.
+        columns: its columns.
         mode: name of the renderer.
         width: the width of the terminal; None if there is none.
         dropped_first: keys of the columns that may be left out, in this order.
+        labels: how many columns at the beginning are always shown.
     """
     if mode not in DRAWN or width is None:
         return table, []
-    shown, dropped = fitted(table, width, order_of(keys, dropped_first))
+    keys, always = [column.key for column in columns], always_shown(columns, table.rows, labels)
+    shown, dropped = fitted(table, width, [i for i in order_of(keys, dropped_first) if i not in always])
     return shown, remark_on((keys[i] for i in dropped), width)
 
 

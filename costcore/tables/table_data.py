@@ -10,8 +10,9 @@ from typing import IO, Any, TypeAlias, TypeVar
 from costcore.numbers.dims import is_symbolic
 from costcore.tables.arrange import in_order, limited
 from costcore.tables.columns import choose
-from costcore.tables.fit import DROPPED_FIRST, fitted, order_of, remark_on, terminal_width
+from costcore.tables.fit import DROPPED_FIRST, always_shown, fitted, order_of, remark_on, terminal_width
 from costcore.tables.quantity import NUMERIC
+from costcore.text.encoding import encodable, encodable_table
 from costcore.text.screen import Screen, wrapped
 from costcore.text.table import Column, TextTable
 from costcore.text.targets import writable
@@ -56,6 +57,7 @@ class TableData:
         whole: the table from which this one has some of the rows.
         dropped_first: keys of the columns that a narrow terminal does without, in this order; all others are shown.
             None to write the table as wide as it is.
+        labels: how many columns at the beginning say what a row is, and are always shown.
     """
 
     def __init__(
@@ -74,11 +76,12 @@ class TableData:
         others: Callable[[Sequence[Row]], Row] | None = None,
         most: int | None = None,
         dropped_first: Sequence[str] | None = DROPPED_FIRST,
+        labels: int = 1,
     ) -> None:
         self.title, self.columns, self.rows, self.total = title, list(columns), list(rows), total
         self.remarks, self.unit, self.is_tree, self.is_open = list(remarks), unit, is_tree, is_open
         self.prefix, self.n_digits, self.others = prefix, n_digits, others or self._sums
-        self.most, self.whole, self.dropped_first = most, self, dropped_first
+        self.most, self.whole, self.dropped_first, self.labels = most, self, dropped_first, labels
 
     def __repr__(self) -> str:
         keys = ", ".join(column.key for column in self.columns)
@@ -101,7 +104,9 @@ class TableData:
         """Return the table with those of its columns that are named, in their order; as it is if none is."""
         by_name = {column.key: column for column in self.columns}
         shown = self._with(self.rows)
-        shown.columns = [by_name[name] for name in names if name in by_name] or self.columns
+        chosen = [by_name[name] for name in names if name in by_name]
+        if chosen:
+            shown.columns, shown.dropped_first, shown.labels = chosen, None, 1
         return shown
 
     def top(self: AnyTable, n: int | None, title: str = "") -> AnyTable:
@@ -189,9 +194,11 @@ class TableData:
             display_table(table, self.remarks)
             return
         if self.dropped_first is not None:
-            keys = [column.key for column in self.columns]
-            table, left_out = in_terminal(table, keys, mode, terminal_width(stream), self.dropped_first)
-        stream.write(rendered(table, mode) + footer([*left_out, *self.remarks], mode))
+            width = terminal_width(stream)
+            table, left_out = in_terminal(table, self.columns, mode, width, self.dropped_first, self.labels)
+        if mode == "md":
+            table = encodable_table(table, stream)
+        stream.write(encodable(rendered(table, mode) + footer([*left_out, *self.remarks], mode), stream))
 
     def in_lines(self: AnyTable, n: int) -> AnyTable:
         """Return the first rows, in ``n`` lines with the frame; of a tree, the upper levels that fit, if one does.
@@ -219,7 +226,8 @@ class TableData:
         keys = [column.key for column in self.columns]
         first = order_of(keys, dict.fromkeys((*self.dropped_first, *DROPPED_FIRST)))
         last = [i for i in range(len(keys) - 1, 0, -1) if i not in first]
-        shown, dropped = fitted(text, width, [*first, *last])
+        always = always_shown(self.columns, text.rows, self.labels)
+        shown, dropped = fitted(text, width, [i for i in (*first, *last) if i not in always])
         return shown, remark_on((keys[i] for i in dropped), width)
 
     def _write_on(self, screen: Screen, mode: str, unit: str | None, n_digits: int | None) -> None:

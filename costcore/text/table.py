@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 
@@ -40,6 +40,7 @@ class TextTable(NamedTuple):
         unit: what the shares are of: FLOPs, or what another convention counts.
         has_lines: whether lines are drawn between the rows of boxes.
         wrap: the width at which sentences in the first column of boxes go on in the next line; None if they do not.
+        wraps: the same of formulas, by the index of their column.
     """
 
     titles: list[tuple[str, str]]
@@ -52,6 +53,7 @@ class TextTable(NamedTuple):
     unit: str = "FLOPs"
     has_lines: bool = False
     wrap: int | None = None
+    wraps: Mapping[int, int] = {}
 
 
 Table = TextTable

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, TypeAlias
 
 from costcore.messages import error_text
+from costcore.text.encoding import encodable
 
 Target: TypeAlias = "str | PathLike[str] | IO[str] | None"
 
@@ -26,7 +27,8 @@ def save(text: str, target: Target) -> str:
     if isinstance(target, (str, PathLike)):
         _replace(Path(target).resolve(), text)
     elif target is not None:
-        writable(target).write(text)
+        stream = writable(target)
+        stream.write(encodable(text, stream))
     return text
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 from shlex import quote
-from typing import Any, NamedTuple
+from typing import Any
 
 from costcore.analyses.analysis import Analyzed
 from costcore.analyses.memory.arena import Life, Plan, plan
-from costcore.analyses.memory.arena_rows import ARENA, others_of
+from costcore.analyses.memory.arena_rows import ARENA, Slot, others_of
 from costcore.analyses.memory.liveness import lives_of
 from costcore.analyses.memory.lives import Block, Lives, in_order
 from costcore.analyses.memory.merging import merged
@@ -24,6 +24,7 @@ from costcore.tables.answer import Answer, Figure
 from costcore.tables.columns import choose
 from costcore.tables.result import Result
 from costcore.tables.table import Table
+from costcore.text.targets import Target, save
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.trace import Trace
 
@@ -35,32 +36,6 @@ COLUMNS = ("name", "nbytes", "offset", "born", "dies", "at_peak", "shape")
 
 MAX_NAMES = 8
 """The maximum number of symbols in a message."""
-
-
-class Slot(NamedTuple):
-    """The place of a value in the arena.
-
-    Attributes:
-        name: the call that makes the value, or the input; of a value that takes over the memory of others, the first.
-        offset: the first byte.
-        nbytes: its size, before alignment.
-        born: index of the first step that needs it.
-        dies: index of the last step that needs it.
-        kind: ``input``, ``value`` or ``output``.
-        module: path of the module of the call that makes it.
-        shape: its shape; None if it is not one tensor.
-        dtype: its dtype.
-    """
-
-    name: str
-    offset: int
-    nbytes: int
-    born: int
-    dies: int
-    kind: str
-    module: str
-    shape: tuple[Dim, ...] | None
-    dtype: str
 
 
 class Arena(Result):
@@ -280,6 +255,16 @@ class Arena(Result):
             }
             for block, offset in zip(self._counted, offsets, strict=True)
         ]
+
+    def to_html(self, target: Target = None, title: str = "") -> str:
+        """Return one self-contained HTML page, with the layout as a picture, and write it to ``target`` if given."""
+        from costcore.analyses.memory.arena_picture import MOST_CALLS, picture
+        from costcore.tables.html import page
+
+        is_drawn = not self.symbols and self.peak and len(self._lives.moments) <= MOST_CALLS
+        drawn = picture(self.timeline, self.slots, self.size, set()) if is_drawn else ""
+        drawn = f"<section id='arena'><h2>Layout</h2>{drawn}</section>" if drawn else ""
+        return save(page(self._answer(), title, picture=drawn, styles=("arena.css",)), target)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures in plain JSON types; expressions as text.

@@ -3,11 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from costcore.numbers.dims import Dim
 from costcore.tables.arrange import in_order, limited
 from costcore.tables.columns import by_key
 from costcore.text.table import Column
+
+
+class Slot(NamedTuple):
+    """The place of a value in the arena.
+
+    Attributes:
+        name: the call that makes the value, or the input; of a value that takes over the memory of others, the first.
+        offset: the first byte.
+        nbytes: its size, before alignment.
+        born: index of the first step that needs it.
+        dies: index of the last step that needs it.
+        kind: ``input``, ``value`` or ``output``.
+        module: path of the module of the call that makes it.
+        shape: its shape; None if it is not one tensor.
+        dtype: its dtype.
+    """
+
+    name: str
+    offset: int
+    nbytes: int
+    born: int
+    dies: int
+    kind: str
+    module: str
+    shape: tuple[Dim, ...] | None
+    dtype: str
 
 
 def arena_rows(

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from costcore.analyses.memory.report import Memory
+from costcore.ledger.memory_data import MemoryData
 from costcore.tables.html import text
-from costcore.text.amounts import readable
+from costcore.text.amounts import exact, readable
 from costcore.trace.call import Call
 
 STACK = ("parameter", "buffer", "input", "optimizer", "gradient", "output", "saved", "temporary")
@@ -47,7 +47,7 @@ class Moment(NamedTuple):
     by_kind: dict[str, int]
 
 
-def columns_of(memory: Memory, calls: Sequence[Call]) -> list[Moment]:
+def columns_of(memory: MemoryData, calls: Sequence[Call]) -> list[Moment]:
     """Return the highest moment of every column, at most about :data:`MOST_COLUMNS`; the peak is one of them.
 
     The many small calls of an optimizer take at most a third of the width.
@@ -71,7 +71,7 @@ def columns_of(memory: Memory, calls: Sequence[Call]) -> list[Moment]:
     return columns
 
 
-def _moments(memory: Memory) -> list[Moment]:
+def _moments(memory: MemoryData) -> list[Moment]:
     """Return the highest moment of every call, and the peak if it is before or after all calls."""
     moments = [Moment(*entry) for entry in memory.timeline]
     if memory.peak == max((moment.live for moment in moments), default=0):
@@ -83,6 +83,26 @@ def _moments(memory: Memory) -> list[Moment]:
 
 def _phase(moment: Moment, calls: Sequence[Call]) -> str:
     return calls[min(max(moment.call, 0), len(calls) - 1)].phase if calls else ""
+
+
+def figure(memory: MemoryData, columns: Sequence[Moment], calls: Sequence[Call]) -> str:
+    """Return the picture of live memory over the calls of a run."""
+    keys = "".join(
+        f"<span><svg class='key' viewBox='0 0 1 1' aria-hidden='true'><rect class='{kind}' width='1' height='1'/></svg>"
+        f"{kind} {readable(memory.by_kind[kind], 'bytes')}</span>"
+        for kind in reversed(STACK)
+        if kind in memory.by_kind
+    )
+    several = " A column shows the highest moment of several calls." if len(columns) < len(calls) else ""
+    phases = ", ".join(f"{phase} {readable(nbytes, 'bytes')}" for phase, nbytes in memory.phases.items())
+    most = f"; most in {phases}" if len(memory.phases) > 1 else ""
+    note = f"Live bytes over {exact(len(calls))} calls{most}.{several} At the peak:"
+    label = f"Live bytes over {exact(len(calls))} calls, by kind; arrow keys move between calls"
+    return (
+        f"<svg id='memory-map' tabindex='0' role='img' aria-label='{label}'>{picture(columns, calls, memory.peak)}"
+        "<line class='cursor' y1='0' y2='90%' visibility='hidden'/></svg>"
+        f"<p class='note memory-key'>{note}{keys}</p>"
+    )
 
 
 def picture(columns: Sequence[Moment], calls: Sequence[Call], peak: int) -> str:

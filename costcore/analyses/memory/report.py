@@ -16,7 +16,7 @@ from costcore.tables.columns import BLOCKS, choose
 from costcore.tables.result import Result
 from costcore.tables.table import Table
 from costcore.text.table import Column
-from costcore.text.targets import Target
+from costcore.text.targets import Target, save
 from costcore.trace.memory_ledger import KINDS
 
 MOST_BLOCKS = 5
@@ -75,6 +75,16 @@ class Memory(Result, MemoryData):
         blocks = Table("Alive at the peak", choose(BLOCKS, COLUMNS), rows[: len(self.blocks())])
         tables = [blocks.part(shown), self._by_call().part([])]
         return Answer(f"Memory of a run, {'exact' if self.is_exact else 'approximate'}", figures, tables, self.notes)
+
+    def to_html(self, target: Target = None, title: str = "") -> str:
+        """Return one self-contained HTML page, with live memory as a picture, and write it to ``target`` if given."""
+        from costcore.analyses.memory.picture import columns_of, figure
+        from costcore.tables.html import page
+
+        columns = columns_of(self, self._calls)
+        drawn = figure(self, columns, self._calls) if columns and self.peak else ""
+        picture = f"<section id='memory'><h2>Live memory</h2>{drawn}</section>" if drawn else ""
+        return save(page(self._answer(), title, picture=picture, styles=("memory.css",)), target)
 
     def _by_call(self) -> Table:
         none = dict.fromkeys(KINDS, 0)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from costcore.analyses.analysis import Analyzed
-from costcore.analyses.memory.picture import STACK, Moment, columns_of, picture
+from costcore.analyses.memory.picture import STACK, columns_of, figure
 from costcore.analyses.memory.report import Memory, memory_of
 from costcore.analyses.memory.rows import memory_rows
 from costcore.tables.columns import BLOCKS, MemoryColumns, choose
 from costcore.tables.html import bytes_card, text
 from costcore.tables.html_table import table_of
 from costcore.tables.tabulate import tabulate
-from costcore.text.amounts import exact, readable
 from costcore.text.table import Column
 
 UNFUSED = "The memory is that of a run without fusion."
@@ -28,7 +26,7 @@ def memory_section(report: Analyzed) -> str:
         return ""
     memory = memory_of(report)
     columns = columns_of(memory, report.trace.calls)
-    drawn = _figure(memory, columns, report) if columns and memory.peak else ""
+    drawn = figure(memory, columns, report.trace.calls) if columns and memory.peak else ""
     unfused = [] if report.trace.run.fusion is None else [UNFUSED]
     notes = "".join(f"<p class='note'>{text(note)}</p>" for note in (*unfused, *memory.notes))
     title = "<h2 id='memory-title'>Memory of the run</h2>"
@@ -57,26 +55,6 @@ def _cards(memory: Memory) -> str:
         bytes_card("After the run", memory.end, "what the caller holds"),
     ]
     return "\n".join(cards)
-
-
-def _figure(memory: Memory, columns: Sequence[Moment], report: Analyzed) -> str:
-    calls = report.trace.calls
-    keys = "".join(
-        f"<span><svg class='key' viewBox='0 0 1 1' aria-hidden='true'><rect class='{kind}' width='1' height='1'/></svg>"
-        f"{kind} {readable(memory.by_kind[kind], 'bytes')}</span>"
-        for kind in reversed(STACK)
-        if kind in memory.by_kind
-    )
-    several = " A column shows the highest moment of several calls." if len(columns) < len(calls) else ""
-    phases = ", ".join(f"{phase} {readable(nbytes, 'bytes')}" for phase, nbytes in memory.phases.items())
-    most = f"; most in {phases}" if len(memory.phases) > 1 else ""
-    note = f"Live bytes over {exact(len(calls))} calls{most}.{several} At the peak:"
-    label = f"Live bytes over {exact(len(calls))} calls, by kind; arrow keys move between calls"
-    return (
-        f"<svg id='memory-map' tabindex='0' role='img' aria-label='{label}'>{picture(columns, calls, memory.peak)}"
-        "<line class='cursor' y1='0' y2='90%' visibility='hidden'/></svg>"
-        f"<p class='note memory-key'>{note}{keys}</p>"
-    )
 
 
 def _blocks(memory: Memory) -> str:

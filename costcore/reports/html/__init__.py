@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["to_html"]
 
-STYLES = ("charts.css", "panels.css", "memory.css", "arena.css")
+STYLES = ("charts.css", "panels.css")
 """The files that form the page's style sheet, after those of every page."""
 
 SCRIPTS = (
@@ -68,7 +68,8 @@ def to_html(
     """
     data = page_data(report, columns)
     own = map(file_text, (*STYLES, "roofline.css") if time else STYLES)
-    style = "\n".join((html.file_text("page.css"), html.file_text("tables.css"), *own, *page_texts("style")))
+    shared = map(html.file_text, ("page.css", "tables.css", "memory.css", "arena.css"))
+    style = "\n".join((*shared, *own, *page_texts("style")))
     further = [f"{{\n{text}\n}}" for text in page_texts("script")]
     script = "(() => {\n'use strict';\n" + "\n".join([*map(file_text, SCRIPTS), *further]) + "\n})();"
     if re.search("</?(script|style)", style + "".join(further), re.IGNORECASE):

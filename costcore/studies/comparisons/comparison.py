@@ -21,6 +21,7 @@ from costcore.tables.fit import terminal_width
 from costcore.tables.quantities import numeric
 from costcore.tables.result import Result
 from costcore.tables.table_data import MOST_ROWS
+from costcore.text.encoding import encodable
 from costcore.text.targets import Target, save, writable
 
 MATCHINGS = ("module", "order")
@@ -41,7 +42,7 @@ class Comparison(Result, ComparisonData):
     """
 
     def _answer(self) -> Answer:
-        return Answer(" → ".join(self.names), (), sections_of(self), [*self.verdict, *self.notes])
+        return Answer(" → ".join(self.names), (), sections_of(self), [*self.sentences, *self.notes])
 
     def _text(
         self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None, *, is_whole: bool = True
@@ -102,7 +103,7 @@ class Comparison(Result, ComparisonData):
         without_top: Any = {"json": self.to_json, "html": self.to_html, "comment": self.to_comment}.get(mode)
         stream = writable(ost or sys.stdout)
         text = without_top() if without_top else to_text(self, mode, top, terminal_width(stream))
-        stream.write(text)
+        stream.write(encodable(text, stream))
 
 
 def compare(

@@ -20,6 +20,7 @@ from costcore.tables.costs import AMOUNTS
 from costcore.tables.quantities import quantity
 from costcore.tables.quantity import Quantity
 from costcore.text.amounts import exact, readable
+from costcore.text.encoding import encodable
 from costcore.trace.call import Call
 
 
@@ -46,7 +47,7 @@ class ComparisonData:
 
     def __repr__(self) -> str:
         counts = [f"{len(getattr(self, change))} {change}" for change in ("added", "removed", "changed")]
-        return f"<Comparison: {' → '.join(self.names)}, calls: {', '.join(counts)}>"
+        return encodable(f"<Comparison: {' → '.join(self.names)}, calls: {', '.join(counts)}>")
 
     @cached_property
     def differences(self) -> list[Difference]:
@@ -154,8 +155,14 @@ class ComparisonData:
     def verdict(self) -> list[str]:
         """The summary: one sentence each on MACs, FLOPs, parameters, bytes, memory, and calls that are not counted.
 
-        The first one says what a tool did to a graph, if it has other operators now.
+        The first one says what a tool did to a graph, if it has other operators now. They are for ``print``, which
+        finds ASCII characters where standard output has no arrows.
         """
+        return [encodable(line) for line in self.sentences]
+
+    @property
+    def sentences(self) -> list[str]:
+        """The sentences of :attr:`verdict` in Unicode."""
         totals, titles = self.totals, self.titles
         traffic = Delta(*(totals["mread"][side] + totals["mwrite"][side] for side in (0, 1)))
         lines = [

@@ -28,7 +28,7 @@ def to_html(comparison: ComparisonData, title: str = "") -> str:
         comparison: the comparison.
         title: heading of the page; default: the names of the two reports.
     """
-    lines = [*comparison.verdict, *comparison.notes]
+    lines = [*comparison.sentences, *comparison.notes]
     names = " → ".join(comparison.names)
     answer = Answer(names, [*_cards(comparison)], difference_sections(comparison), lines)
     return page(

@@ -12,6 +12,7 @@ from costcore.studies.comparisons.memory_sections import memory_sections
 from costcore.tables.answer import Answer
 from costcore.tables.result import Result
 from costcore.text.amounts import exact
+from costcore.text.encoding import encodable
 from costcore.trace.memory_ledger import KINDS
 
 Group: TypeAlias = "tuple[str, str, str]"
@@ -32,7 +33,7 @@ class MemoryComparison(Result):
 
     def __repr__(self) -> str:
         peak = self.figures["peak"]
-        return f"<MemoryComparison: peak {exact(peak.old)} → {exact(peak.new)} bytes>"
+        return encodable(f"<MemoryComparison: peak {exact(peak.old)} → {exact(peak.new)} bytes>")
 
     def _answer(self) -> Answer:
         peak = self.figures["peak"]

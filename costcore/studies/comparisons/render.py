@@ -38,7 +38,7 @@ def to_text(comparison: ComparisonData, mode: str, limit: int | None, width: int
     old, new = comparison.names
     is_markdown = mode == "md"
     blocks = [f"**{code(old)} → {code(new)}**" if is_markdown else f"{old} → {new}"]
-    lines = [escaped(line) if is_markdown else printable(line) for line in (*comparison.verdict, *comparison.notes)]
+    lines = [escaped(line) if is_markdown else printable(line) for line in (*comparison.sentences, *comparison.notes)]
     blocks.append("".join(f"- {line}\n" for line in lines))
     if comparison.equal:
         moved = f" {len(comparison.moved)} modules were renamed or moved." if comparison.moved else ""
@@ -100,8 +100,8 @@ def weight(costs: Mapping[str, Delta]) -> tuple[int, ...]:
 
 def _section(section: Table, mode: str, limit: int | None, width: int | None) -> str:
     title, omitted = section.title, 0 if limit is None else max(len(section) - limit, 0)
-    keys, text = [column.key for column in section.columns], section.part(section.rows[:limit]).text()
-    shown, remarks = in_terminal(text, keys, mode, width, DROPPED_FIRST)
+    text = section.part(section.rows[:limit]).text()
+    shown, remarks = in_terminal(text, section.columns, mode, width, DROPPED_FIRST)
     written = rendered(shown, mode) + footer(remarks, mode)
     if omitted:
         written += f"\n… and {omitted} more rows; JSON has all of them\n"

@@ -26,7 +26,7 @@ def to_dict(comparison: ComparisonData) -> dict[str, Any]:
         "versions": {"old": comparison.old.versions, "new": comparison.new.versions},
         "matched_by": comparison.by,
         "equal": comparison.equal,
-        "verdict": comparison.verdict,
+        "verdict": comparison.sentences,
         "notes": comparison.notes,
         "totals": _deltas(comparison.totals),
         "data_movement": _delta(comparison.data_movement),

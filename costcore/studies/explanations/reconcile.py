@@ -17,6 +17,7 @@ from costcore.tables.answer import Answer, Figure
 from costcore.tables.renderers import rendered
 from costcore.tables.result import Result
 from costcore.tables.table import Table
+from costcore.text.encoding import encodable
 from costcore.text.table import Column
 from costcore.text.targets import Target, save
 from costcore.text.values import Shown
@@ -74,6 +75,10 @@ class Reconciliation(Result):
     @property
     def summary(self) -> str:
         """The difference and the operator with the largest part of it, in one sentence."""
+        return encodable(self._summary)
+
+    @property
+    def _summary(self) -> str:
         old, new = self.names
         if not self.lines:
             return f"{old} and {new} count the same."
@@ -85,7 +90,7 @@ class Reconciliation(Result):
 
     def __repr__(self) -> str:
         operators = f"{len(self.lines)} operator{'s' * (len(self.lines) != 1)}"
-        return f"<Reconciliation: {' → '.join(self.names)}, {_grouped(self.difference, '+')} in {operators}>"
+        return encodable(f"<Reconciliation: {' → '.join(self.names)}, {_grouped(self.difference, '+')} in {operators}>")
 
     def _text(
         self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None, *, is_whole: bool = True
@@ -98,7 +103,7 @@ class Reconciliation(Result):
         figures.append(
             Figure("difference", "Difference", Shown(self.difference, _grouped(self.difference, "+")), "count")
         )
-        return Answer(" → ".join(self.names), figures, [self._table()], [self.summary, *self.notes])
+        return Answer(" → ".join(self.names), figures, [self._table()], [self._summary, *self.notes])
 
     def to_markdown(self, target: Target = None) -> str:
         """Return the lines as a Markdown table, and write it to ``target`` if given."""

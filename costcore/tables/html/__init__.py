@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -20,6 +21,9 @@ from costcore.text.escape import printable
 STYLES = ("page.css", "tables.css", "result.css")
 """The files that form the style sheet of the page."""
 
+MOST_ROWS = 1000
+"""The maximum number of rows of a table of which ``print`` shows a part."""
+
 MAX_LARGE_VALUE = 24
 """The maximum length of a value in the large font (characters); symbolic expressions are always printed smaller."""
 
@@ -31,6 +35,7 @@ def page(
     settings: str = "",
     version: str = __version__,
     picture: str = "",
+    styles: Sequence[str] = (),
 ) -> str:
     """Return a result as an HTML page, the same text for equal results. The page loads nothing from outside.
 
@@ -43,8 +48,9 @@ def page(
         settings: HTML below the heading.
         version: the version of costcore that counted.
         picture: HTML between the summary and the tables.
+        styles: files of this package with the style sheet of the picture.
     """
-    style = "\n".join(map(file_text, STYLES))
+    style = "\n".join(map(file_text, (*STYLES, *styles)))
     cards = "\n".join(card(text(title), value, note) for title, value, note in figures_of(answer))
     remarks = "".join(f"<li>{text(line)}</li>" for line in answer.remarks)
     return Template(file_text("result.html")).substitute(
@@ -57,7 +63,7 @@ def page(
         totals=f'<section aria-label="Totals"><dl class="cards">{cards}</dl></section>' if cards else "",
         verdict=f'<section><h2>Summary</h2><ul class="verdict">{remarks}</ul></section>' if remarks else "",
         picture=picture,
-        tables="\n".join(map(_section, answer.tables)),
+        tables="\n".join(_section(part) for each in answer.tables for part in _parts(each)),
     )
 
 
@@ -97,6 +103,18 @@ def card(title: str, value: str, note: str, is_expression: bool = False) -> str:
 def bytes_card(title: str, value: Dim, note: str) -> str:
     """Return a card of an amount of memory; the note begins with the exact bytes."""
     return card(title, readable(value, "bytes"), f"{exact(value)} B, {note}")
+
+
+def _parts(table: TableData) -> Iterator[TableData]:
+    """Yield a table, and folded below it the table of which it shows some rows; neither if it is empty."""
+    if table.rows:
+        yield table
+    if table.whole is not table and table.whole.rows:
+        n = len(table.whole)
+        title = f"{table.whole.title}: the first {MOST_ROWS:,} of {n:,} rows" if n > MOST_ROWS else table.whole.title
+        part = table.whole.top(MOST_ROWS).part(table.whole.top(MOST_ROWS).rows, title)
+        part.is_open = False
+        yield part
 
 
 def _section(part: TableData) -> str:

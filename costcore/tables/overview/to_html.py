@@ -8,6 +8,7 @@ from typing import Any
 
 from costcore.ledger.module_tree import walk
 from costcore.tables.answer import Answer
+from costcore.tables.html_table import looks_of
 from costcore.tables.overview.figures import figures_of
 from costcore.tables.table_data import TableData
 from costcore.tables.tree_rows import tree_rows
@@ -61,16 +62,14 @@ def _part(table: TableData) -> str:
 
 
 def _table(table: TextTable) -> str:
-    ends = ["right" if is_number else "left" for is_number in table.numeric]
+    looks = looks_of(table, is_styled=False)
     titles = [" ".join(filter(None, title)) for title in table.titles]
-    body = "".join(f"<tr>{_cells('td', row, ends)}</tr>" for row in table.rows)
-    return f"<table><thead><tr>{_cells('th', titles, ends)}</tr></thead><tbody>{body}</tbody></table>"
+    body = "".join(f"<tr>{_cells('td', row, looks)}</tr>" for row in table.rows)
+    return f"<table><thead><tr>{_cells('th', titles, looks)}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _cells(tag: str, cells: Sequence[str], ends: Sequence[str]) -> str:
-    return "".join(
-        f"<{tag} style='text-align:{end}'>{_text(cell)}</{tag}>" for cell, end in zip(cells, ends, strict=True)
-    )
+def _cells(tag: str, cells: Sequence[str], looks: Sequence[str]) -> str:
+    return "".join(f"<{tag}{look}>{_text(cell)}</{tag}>" for cell, look in zip(cells, looks, strict=True))
 
 
 def _remarks(lines: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """Without a mode, a table suits its stream: boxes in a terminal, HTML in a notebook, CSV of two tables elsewhere."""
 
 import io
+import re
 import sys
 from types import ModuleType, SimpleNamespace
 
@@ -84,3 +85,13 @@ def test_a_terminal_of_ipython_is_no_notebook(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "IPython", python)
     REPORT.show_report()
     assert capsys.readouterr().out.startswith("Layer name,")
+
+
+def test_a_notebook_keeps_the_indentation_of_a_tree(shown):
+    """Notebooks align cells to the right and collapse spaces unless the cells say otherwise."""
+    REPORT.show_tree()
+    (html,) = shown
+    rows = re.findall(r"<td style='([^']*)'>([^<]*)</td>", html)
+    names = [(style, text) for style, text in rows if text in ("total", "├─ a", "└─ b")]
+    assert names == [("text-align:left;white-space:pre", text) for text in ("total", "├─ a", "└─ b")]
+    assert all(style == "text-align:right" for style, text in rows if text.isdigit())

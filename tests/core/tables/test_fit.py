@@ -5,12 +5,16 @@ import re
 import textwrap
 
 import pytest
+import sympy
 
 from costcore import TreeColumns, compare, reconcile
 from costcore.cli.main import main
 from costcore.tables.fit import fitted, line_length, order_of
 from costcore.tables.renderers import to_boxes
-from costcore.text.table import Table
+from costcore.tables.result import arranged
+from costcore.tables.table import Table as ReportTable
+from costcore.text.screen import Screen
+from costcore.text.table import Column, Table
 from tests.core import html_reports
 from tests.core.analyses.timing.toy_calibration import calibrated_device
 from tests.core.given_costs import dense, net, relu
@@ -191,3 +195,52 @@ def test_a_share_of_nothing_is_aligned_too():
     assert [line.split("|")[2] for line in out.getvalue().splitlines()[4::2]] == [
         f"{share:>14} " for share in ("100.000%", "0.000%", "100.000%")
     ]
+
+
+LONG = "864*batch*height*width - 1728*batch*height - 1728*batch*width + 3456*batch"
+
+
+def on_screen(rows, columns, width=80, **options):
+    """Return the lines of a table that a command prints into a pipe."""
+    out = io.StringIO()
+    screen = Screen(out, "--format table")
+    ReportTable("Rows", columns, rows, **options).show(screen)
+    screen.finish()
+    return out.getvalue().splitlines()
+
+
+def test_a_column_that_tells_rows_apart_is_shown():
+    """Both rows are attention of float32: only the module, which is left out first elsewhere, tells them apart."""
+    columns = [Column("op", "Operator"), Column("dtype", "Element type"), Column("module", "Module")]
+    columns += [Column(f"n{i}", f"Amount {i}", "bytes") for i in range(9)]
+    rows = [
+        {"op": "attention", "dtype": "float32", "module": path, **{f"n{i}": 2**40 + 5 for i in range(9)}}
+        for path in ("encoder.layers.0.self_attention.core", "encoder.layers.1.self_attention.core")
+    ]
+    lines = on_screen(rows, columns)
+    drawn = [line for line in lines if line[:1] in "+|"]
+    assert max(map(len, drawn)) <= 80
+    assert "| Module" in drawn[1] and "Amount 0" in drawn[1] and "Element type" not in drawn[1]
+    assert any("layers.0." in line for line in drawn) and any("layers.1." in line for line in drawn)
+
+
+def test_columns_that_were_chosen_are_shown():
+    columns = [Column("op", "Operator"), *(Column(f"n{i}", f"Amount {i}", "bytes") for i in range(9))]
+    table = ReportTable("Rows", columns, [{"op": "conv", **{f"n{i}": 2**40 + 5 for i in range(9)}}])
+    out = io.StringIO()
+    screen = Screen(out, "--format table")
+    arranged(table, [column.key for column in columns], None, None).show(screen)
+    screen.finish()
+    assert all(f"Amount {i}" in out.getvalue() for i in range(9))
+
+
+def test_a_table_of_formulas_has_an_amount():
+    """A formula of 74 characters does not fit besides a name; it goes on in the next line, after a term."""
+    columns = [Column("name", "Name"), Column("flops", "FLOPs", "flops"), Column("mread", "MemRead", "bytes")]
+    batch, height, width = sympy.symbols("batch height width", integer=True, positive=True)
+    formula = sympy.expand(864 * batch * (height - 2) * (width - 2))
+    lines = on_screen([{"name": "Conv-1", "flops": formula, "mread": formula}], columns, dropped_first=("mread",))
+    drawn = [line for line in lines if line[:1] in "+|"]
+    assert max(map(len, drawn)) <= 80
+    cells = " ".join(line.split("|")[2].strip() for line in drawn if line.startswith("|"))
+    assert LONG in cells

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from importlib.resources import files
 from xml.etree import ElementTree
 
 import pytest
 
 from costcore import CostError
 from costcore.reports.exports.memory_svg import FILLS
-from costcore.reports.html import file_text
 from costcore.trace.memory_ledger import KINDS, Block, MemoryLedger
 from tests.core import html_reports
 
@@ -29,7 +29,12 @@ def test_the_file_has_the_areas_and_names_of_the_kinds(tmp_path):
 
 def test_the_colors_are_those_of_the_page():
     """Every kind has another color."""
-    on_the_page = dict(re.findall(r"#memory \.(\w+) \{\s*fill: var\(--(\w+)\)", file_text("memory.css")))
+    on_the_page = dict(
+        re.findall(
+            r"#memory \.(\w+) \{\s*fill: var\(--(\w+)\)",
+            files("costcore.tables.html").joinpath("memory.css").read_text("utf-8"),
+        )
+    )
     assert on_the_page == FILLS
     assert FILLS.keys() == set(KINDS) and len(set(FILLS.values())) == len(KINDS)
     text = html_reports.step().to_memory_svg()

@@ -6,8 +6,9 @@ import re
 from xml.etree import ElementTree
 
 from costcore import Report
+from costcore.analyses.memory.arena_picture import MOST_DRAWN
 from costcore.analyses.memory.arena_report import Arena
-from costcore.analyses.memory.arena_section import MOST_DRAWN, arena_section
+from costcore.analyses.memory.arena_section import arena_section
 from tests.core.analyses.memory.graphs import Node, trace
 
 

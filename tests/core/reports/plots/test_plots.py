@@ -112,7 +112,7 @@ def test_memory_is_stacked_by_kind():
 
 
 def test_kinds_of_memory_have_the_colors_of_the_page():
-    style = files("costcore.reports.html").joinpath("memory.css").read_text(encoding="utf-8")
+    style = files("costcore.tables.html").joinpath("memory.css").read_text(encoding="utf-8")
     on_the_page = dict(re.findall(r"#memory \.(\w+) \{\s*fill: var\(--c(\d)\)", style))
     assert set(on_the_page) == set(STACK)
     assert on_the_page.pop("input") == "7"  # gray
