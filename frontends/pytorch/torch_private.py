@@ -166,6 +166,7 @@ _is_in_any_mode_without_ignore_compile_internals | restores what it was | looked
 [torch.utils.backend_registration]
 _privateuse1_backend_name | takes the fast path of transformers under autocast | needed | | capture/autocast
 [torch.utils.checkpoint]
+_infer_device_type | recomputes under the same autocast | needed | | capture/device_autocast
 _get_device_module | checkpoints meta tensors | looked for | | memory/checkpoints
 [Tensor]
 _base | finds the parameter of a view | needed | | recording/identity

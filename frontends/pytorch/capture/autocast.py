@@ -48,8 +48,9 @@ _CELLS = "lstm gru rnn_relu rnn_tanh lstm_cell gru_cell rnn_relu_cell rnn_tanh_c
 CASTS_INSIDE = frozenset(f"aten::{name}" for name in ("einsum", "bilinear", *_CELLS.split()))
 """Composite operators without a rule on some devices; the products inside them have one and determine the result."""
 
-KEYS = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA", "xpu": "AutocastXPU", "mps": "AutocastMPS"}
-"""The name of the dispatch key at which a device has its autocast kernels."""
+KEYS = {"cuda": "AutocastCUDA", "xpu": "AutocastXPU", "mps": "AutocastMPS", "cpu": "AutocastCPU"}
+"""The name of the dispatch key at which a device has its autocast kernels; of several enabled devices the first counts.
+"""
 
 _DISPATCH_KEYS = tuple(
     (name, getattr(torch._C.DispatchKey, name)) for name in KEYS.values() if hasattr(torch._C.DispatchKey, name)
@@ -71,7 +72,7 @@ def casts_first(operator: OpOverload, keyset: Any) -> bool:
 
 def has_rule(operator: OpOverload, tensors: Iterable[Tensor]) -> bool:
     """Return whether autocast decides how an operator runs on meta tensors, of which there are any."""
-    device = _device()
+    device = enabled_device()
     if device is None or not torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), KEYS[device]):
         return False
     return any(tensor.is_meta for tensor in tensors)
@@ -79,12 +80,18 @@ def has_rule(operator: OpOverload, tensors: Iterable[Tensor]) -> bool:
 
 def lower_dtype() -> torch.dtype:
     """Return the lower precision of the device that autocast is enabled for; float32 if it has no rules."""
-    device = _device()
+    device = enabled_device()
     return torch.float32 if device is None else torch.get_autocast_dtype(device)
 
 
-def _device() -> str | None:
+def enabled_device() -> str | None:
+    """Return the device whose autocast is enabled."""
     return next((name for name in _DEVICES if torch.is_autocast_enabled(name)), None)
+
+
+def _is_operand(tensor: Tensor) -> bool:
+    """Return whether a tensor is on the device of the meta tensors beside it: a scalar on the CPU need not be."""
+    return tensor.is_meta or tensor.dim() > 0
 
 
 def is_castable(tensor: Tensor) -> bool:
@@ -104,17 +111,17 @@ class Casts:
 
     def run(self, operator: OpOverload, args: Any, kwargs: Any) -> Any:
         """Run an operator that has a rule: on operands of the dtype that is wanted, and without autocast inside it."""
-        dtypes = {x.dtype for x in tensors_of(args, kwargs) if x.is_meta and is_castable(x)}
+        dtypes = {x.dtype for x in tensors_of(args, kwargs) if _is_operand(x) and is_castable(x)}
         wanted = _wanted(operator._schema.name.removeprefix("aten::"), dtypes)
         if wanted is not None and dtypes - {wanted}:
             args, kwargs = self(args, wanted), self(kwargs, wanted)
-        with torch._C._ExcludeDispatchKeyGuard(_keys_of(_device() or "cpu")):
+        with torch._C._ExcludeDispatchKeyGuard(_keys_of(enabled_device() or "cpu")):
             return operator(*args, **kwargs)
 
     def __call__(self, value: Any, dtype: torch.dtype) -> Any:
-        """Return arguments with every meta operand cast to ``dtype``, the last one first as in PyTorch."""
+        """Return arguments with every operand cast to ``dtype``, the last one first as in PyTorch."""
         if isinstance(value, Tensor):
-            is_cast = value.is_meta and is_castable(value) and value.dtype is not dtype
+            is_cast = _is_operand(value) and is_castable(value) and value.dtype is not dtype
             return self._cast(value, dtype) if is_cast else value
         if isinstance(value, dict):
             return {name: self(item, dtype) for name, item in value.items()}
@@ -189,7 +196,7 @@ def patch_autocast(stack: ExitStack, active_casts: Callable[[], Casts | None]) -
     @wraps(init)
     def __init__(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - replaces it
         is_meta = device_type == "meta" and active_casts() is not None
-        init(self, _device() or "cpu" if is_meta else device_type, *args, **kwargs)
+        init(self, enabled_device() or "cpu" if is_meta else device_type, *args, **kwargs)
 
     @wraps(clear)
     def clear_autocast_cache() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from .autocast import enabled_device
 from .replacement import replace
 
 
@@ -27,7 +28,10 @@ def patch_checkpoint(stack: ExitStack, is_capturing: Callable[[], bool]) -> None
     """
     _patch_fork(stack, is_capturing)
     checkpoint: Any = sys.modules.get("torch.utils.checkpoint")  # which imports sympy until PyTorch 2.8
-    if checkpoint is None or _knows_meta(checkpoint._get_device_module):
+    if checkpoint is None:
+        return
+    _patch_device_type(stack, checkpoint, is_capturing)
+    if _knows_meta(checkpoint._get_device_module):
         return
     original: Callable[..., Any] = checkpoint._get_device_module
 
@@ -36,6 +40,18 @@ def patch_checkpoint(stack: ExitStack, is_capturing: Callable[[], bool]) -> None
         return torch.device(device) if device == "meta" and is_capturing() else original(device)
 
     replace(stack, checkpoint, "_get_device_module", get_device_module)
+
+
+def _patch_device_type(stack: ExitStack, checkpoint: Any, is_capturing: Callable[[], bool]) -> None:
+    """Let a recomputation run under the same autocast: PyTorch keeps that of the device of the inputs and of the CPU."""
+    original: Callable[..., str] = checkpoint._infer_device_type
+
+    @wraps(original)
+    def infer_device_type(*args: Any) -> str:
+        device = original(*args)
+        return enabled_device() or device if device == "meta" and is_capturing() else device
+
+    replace(stack, checkpoint, "_infer_device_type", infer_device_type)
 
 
 def _patch_fork(stack: ExitStack, is_capturing: Callable[[], bool]) -> None:

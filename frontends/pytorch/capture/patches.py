@@ -24,6 +24,7 @@ from . import (
     compiled_models,
     composite_patches,
     composites,
+    device_autocast,
     dtensor,
     fast_path,
     higher_order,
@@ -79,6 +80,7 @@ def _patch(stack: ExitStack, has_composites: bool) -> None:
     nested_tensors.patch_attention(stack, _active_mode)
     dtensor.patch_shape_propagation(stack, _active_mode)
     autocast.patch_autocast(stack, active_casts)
+    device_autocast.patch_device_autocast(stack, _estimating)
     checkpoints.patch_checkpoint(stack, _is_capturing)
     python_values.patch_functions(stack, _active_mode)
     storage_sizes.patch_resizing(stack, _active_mode)
@@ -119,6 +121,12 @@ def _is_capturing() -> bool:
 def active_casts() -> autocast.Casts | None:
     """Return what casts meta operands under autocast in the running thread; None if it does not capture."""
     return None if THREAD.mode is None else THREAD.mode.casts
+
+
+def _estimating() -> Callable[[str], None] | None:
+    """Return what notes an assumption of the estimate of the running thread; None if it runs none."""
+    mode = THREAD.mode
+    return mode.assume if mode is not None and mode.is_estimate else None
 
 
 _unseen_threads: dict[int, None] = {}
