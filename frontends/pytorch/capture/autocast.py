@@ -91,7 +91,7 @@ def enabled_device() -> str | None:
 
 def _is_operand(tensor: Tensor) -> bool:
     """Return whether a tensor is on the device of the meta tensors beside it: a scalar on the CPU need not be."""
-    return tensor.is_meta or tensor.dim() > 0
+    return bool(tensor.is_meta or tensor.dim() > 0)
 
 
 def is_castable(tensor: Tensor) -> bool:

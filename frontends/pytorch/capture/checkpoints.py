@@ -43,7 +43,7 @@ def patch_checkpoint(stack: ExitStack, is_capturing: Callable[[], bool]) -> None
 
 
 def _patch_device_type(stack: ExitStack, checkpoint: Any, is_capturing: Callable[[], bool]) -> None:
-    """Let a recomputation run under the same autocast: PyTorch keeps that of the device of the inputs and of the CPU."""
+    """Recompute under the same autocast: PyTorch keeps that of the device of the inputs and of the CPU."""
     original: Callable[..., str] = checkpoint._infer_device_type
 
     @wraps(original)

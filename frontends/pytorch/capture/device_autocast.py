@@ -67,9 +67,9 @@ def patch_device_autocast(stack: ExitStack, estimating: Callable[[], Assume | No
     def __enter__(self: Any) -> Any:  # noqa: N807 - replaces it
         entered = enter(self)
         assume = estimating()
-        if assume is not None and self.device == "cuda" and not self._enabled and self not in made_here:
-            if is_unavailable() and _was_enabled(self, assume):
-                torch.set_autocast_enabled("cuda", True)
+        may_be_lost = self.device == "cuda" and not self._enabled and self not in made_here and is_unavailable()
+        if assume is not None and may_be_lost and _was_enabled(assume):
+            torch.set_autocast_enabled("cuda", True)
         was_enabled = torch.is_autocast_enabled(CPU)
         if assume is not None and self.device != CPU:
             disabled_on_cpu.setdefault(self, []).append(was_enabled)
@@ -91,7 +91,7 @@ def patch_device_autocast(stack: ExitStack, estimating: Callable[[], Assume | No
     replace(stack, autocast, "__exit__", __exit__)
 
 
-def _was_enabled(context: Any, assume: Assume) -> bool:
+def _was_enabled(assume: Assume) -> bool:
     """Return whether the code asks for an autocast that PyTorch disabled when it was made.
 
     The object does not tell. Of a decorator the source does; otherwise it is assumed.
@@ -122,5 +122,5 @@ def _enabled_in_source(function: Callable[..., Any]) -> bool | None:
             given += decorator.args[position : position + 1]
             if not given:
                 return True
-            return given[0].value if isinstance(given[0], ast.Constant) else None
+            return bool(given[0].value) if isinstance(given[0], ast.Constant) else None
     return None
