@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from costcore.tables.columns import TreeColumns as TreeColumns
     from costcore.tables.quantity_table import quantities as quantities
     from costcore.trace.input_shapes import Dim as Dim
+    from costcore.trace.input_shapes import Value as Value
     from costcore.trace.trace import Trace as Trace
 
 
@@ -72,6 +73,7 @@ _MODULES = {
     "Trace": "trace.trace",
     "TrainingLedger": "studies.training.ledger",
     "TreeColumns": "tables.columns",
+    "Value": "trace.input_shapes",
     "accumulation": "studies.batch_size.fit",
     "check": "studies.budgets.check",
     "compare": "studies.comparisons.comparison",
@@ -108,6 +110,7 @@ __all__ = [
     "Trace",
     "TrainingLedger",
     "TreeColumns",
+    "Value",
     "accumulation",
     "check",
     "compare",

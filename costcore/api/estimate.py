@@ -12,7 +12,7 @@ from costcore.registry.custom import CustomCalculators
 from costcore.registry.frontends import check_options, frontend_of, load
 from costcore.reports.report import Report
 from costcore.trace.gc_paused import collector_off
-from costcore.trace.input_shapes import has_names, with_tensors
+from costcore.trace.input_shapes import has_names, with_tensors, without_marks
 from costcore.trace.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ def estimate(
         inputs: a shape (tuple of ints), a shape with a dtype, which is a pair ``((2, 128), "int64")`` or a
             :class:`costcore.Tensor`, a tensor or array, or a tuple, list or dict of these. An ONNX model declares the
             shapes of its inputs; shapes by name replace them.
+            A list of integers is a shape unless the model takes it for numbers, as its signature or code says;
+            ``Value([64, 64])`` always is a list of numbers.
             A size may be a name, ``("batch", 3, "height", "width")``, or a sum or product of names and integers,
             ``"16*h"``: all dimensions and costs of the report are then formulas in these names, for
             :meth:`Report.subs`. They are exact: they are found from about twenty captures, and checked at others.
@@ -153,8 +155,9 @@ def estimate(
         load(spec.name).estimate(recorder, model, inputs, **options)
         return make_report(recorder, custom, fma_1flop, layout)
 
-    inputs = with_tensors(inputs)
-    if (spec.is_run or not spec.suffixes) and has_names(inputs):
+    is_run = spec.is_run or not spec.suffixes
+    inputs = with_tensors(inputs) if is_run else without_marks(with_tensors(inputs))
+    if is_run and has_names(inputs):
         from costcore.api.report_in_sizes import report_in_sizes
 
         report = report_in_sizes(

@@ -10,6 +10,7 @@ from typing import Any
 from costcore.ir import BITS, Tensor
 from costcore.messages import short_repr, unknown
 from costcore.numbers.dims import whole_number
+from costcore.trace.input_shapes import Value
 
 INPUT_FORMS = (
     "1x3x224x224, 1x128:int64, batch,3,16*h,16*w for formulas in sizes, scalar, NAME=1x3x224x224, or [2,3], NAME:=9 "
@@ -118,7 +119,8 @@ def _named_shape(text: str, value: str) -> tuple[Any, ...]:
 
 def _parse_json(text: str, value: str) -> Any:
     try:
-        return json.loads(value, parse_int=lambda digits: _number("--input", text, digits))
+        parsed = json.loads(value, parse_int=lambda digits: _number("--input", text, digits))
+        return Value(parsed) if isinstance(parsed, (list, dict)) else parsed
     except json.JSONDecodeError as error:
         raise ValueError(f"--input {short_repr(text)}: {error} (expected {INPUT_FORMS})") from error
     except RecursionError as error:
@@ -138,7 +140,7 @@ def input_arguments(inputs: Any) -> str:
     Inputs that have no such notation, a list of images, are written as in Python.
     """
     if isinstance(inputs, Mapping):
-        named = [f"{name}={text}" if (text := _text(value)) else "" for name, value in inputs.items()]
+        named = [_named_text(name, value) for name, value in inputs.items()]
     else:
         named = [_text(value) for value in (inputs if _are_several(inputs) else [inputs])]
     return " ".join(f"--input {text}" for text in named) if all(named) else repr(inputs)
@@ -146,6 +148,13 @@ def input_arguments(inputs: Any) -> str:
 
 def _are_several(inputs: Any) -> bool:
     return isinstance(inputs, (list, tuple)) and not all(isinstance(size, int) for size in inputs)
+
+
+def _named_text(name: str, value: Any) -> str:
+    """Return the text of one input with a name; empty if it has none."""
+    if isinstance(value, Value):
+        return f"{name}:={json.dumps(value.value, separators=(',', ':'), default=repr)}"
+    return f"{name}={text}" if (text := _text(value)) else ""
 
 
 def _text(value: Any) -> str:

@@ -1,8 +1,12 @@
-"""The shapes of inputs: sizes with names, and shapes with the name of a dtype, ``((2, 128), "int64")``."""
+"""The shapes of inputs: sizes with names, and shapes with the name of a dtype, ``((2, 128), "int64")``.
+
+Values are marked as such: the list ``[64, 64]`` may be a shape as well.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
@@ -23,6 +27,28 @@ class Dim(NamedTuple):
     name: str
     low: int | None = None
     high: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An argument that the model gets as it is: ``Value([64, 64])`` is a list of two integers, and not a shape.
+
+    Attributes:
+        value: the argument; tensors in it are treated as outside of it.
+    """
+
+    value: Any
+
+
+def without_marks(inputs: Any) -> Any:
+    """Return inputs with a list or number in place of each :class:`Value`."""
+    if isinstance(inputs, Value):
+        return [*inputs.value] if isinstance(inputs.value, tuple) else inputs.value
+    if type(inputs) is dict:
+        return {name: without_marks(value) for name, value in inputs.items()}
+    if type(inputs) in (list, tuple):
+        return type(inputs)(map(without_marks, inputs))
+    return inputs
 
 
 def has_names(inputs: Any) -> bool:

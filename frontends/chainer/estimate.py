@@ -14,6 +14,7 @@ import numpy
 from costcore.errors import CostError
 from costcore.ir import Tensor
 from costcore.trace.call import Module, qualified_bases
+from costcore.trace.input_shapes import Value
 from costcore.trace.recorder import Recorder
 
 from .arrays import ArrayIds, is_array
@@ -94,6 +95,8 @@ def _is_shape(value: Any) -> bool:
 def _argument(value: Any, link: Any, label: str) -> Any:
     if isinstance(value, chainer.Variable) or is_array(value):
         return value
+    if isinstance(value, Value):
+        return value.value
     if isinstance(value, Tensor):
         return _zeros(link, value.shape, value.dtype)
     if _is_shape(value):

@@ -91,7 +91,8 @@ def estimate(
             :class:`costcore.Tensor`), a tensor or array (of floats only shape, dtype and ``requires_grad`` are used;
             integers and bools, up to 2**20 of them, keep their values), a list or tuple of these for several arguments,
             a dict for keyword arguments, nested as the module takes them; None for no arguments, or for those that a
-            program was exported with.
+            program was exported with. :class:`costcore.Value` passes integers as they are; so does a list or tuple of
+            them for a parameter that is annotated as one, or that the code uses as sizes, and a list in a dict inside.
         backward: whether the backward pass of the sum of all floating-point outputs is recorded as well.
         dtype: dtype of the inputs given as shapes alone, ``torch.int64`` or ``"int64"``; None: that of the first
             floating-point parameter.
@@ -202,7 +203,8 @@ def _record(
         shapes = ", ".join(str(tuple(x.shape)) for x in tensors_of(args, kwargs))
         recorder.notes.append(f"no inputs were passed: the program ran on those it was exported with, {shapes}")
     else:
-        args, kwargs = model_arguments(inputs, dtype or _parameter_dtype(meta_model), values)
+        default = dtype or _parameter_dtype(meta_model)
+        args, kwargs = model_arguments(inputs, default, values, model.forward, recorder.notes)
     parallel = _parallel(meta_model, mesh, plan, rank, recorder)
     with WholeEnds(_keep_state(parallel, model, checkpointed(meta_model, checkpoint))) as distribute:
         meta_model = distribute()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import index
 from typing import Any
 
@@ -11,38 +11,68 @@ from torch import Tensor
 
 from costcore.errors import CostError
 from costcore.ir import Tensor as Operand
+from costcore.messages import short_repr
 from costcore.numbers.dims import is_symbolic
+from costcore.trace.input_shapes import Value
 
+from .argument_kinds import Kind, is_metadata, is_name_of_sizes, kinds_of_arguments, takes_integers
 from .meta.operands import META
 from .meta.values import Values, is_small_integer
 
-EXPECTED = "a shape (a tuple of ints), a costcore.Tensor, a tensor or array, or a tuple, list or dict of these"
+EXPECTED = (
+    "a shape (a tuple of ints), a costcore.Tensor, a costcore.Value, a tensor or array, or a tuple, list or dict of "
+    "these"
+)
 
 
-def model_arguments(inputs: Any, dtype: torch.dtype, values: Values) -> tuple[Sequence[Any], Mapping[str, Any]]:
+def model_arguments(
+    inputs: Any,
+    dtype: torch.dtype,
+    values: Values,
+    forward: Callable[..., Any] | None = None,
+    notes: list[str] | None = None,
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
     """Return the positional and the keyword arguments of a module, with tensors on the meta device.
 
     Args:
         inputs: the inputs in any form that :func:`~costcore.frontends.pytorch.estimate.estimate` takes.
         dtype: the dtype of inputs given as shapes alone.
         values: receives the values of inputs of integers or bools that have data.
+        forward: the function that is called with them, whose signature and code tell shapes from lists of integers.
+        notes: receives a note if a list inside of other inputs is taken for a shape.
 
     Raises:
         TypeError: for an input in any other form.
         ValueError: for a negative size.
     """
-    made: dict[int, Tensor] = {}
+    reader = _Reader(dtype, values)
     if inputs is None:
         return (), {}
-    if isinstance(inputs, Mapping):
-        return (), {name: _argument(value, dtype, name, made, values) for name, value in inputs.items()}
-    if _is_shape(inputs) or _is_shape_with_dtype(inputs) or not isinstance(inputs, (list, tuple)):
+    is_by_name = isinstance(inputs, Mapping)
+    kind_of = kinds_of_arguments(forward, inputs, is_by_name)
+    args: Sequence[Any] = ()
+    kwargs: Mapping[str, Any] = {}
+    if is_by_name:
+        kwargs = {name: reader.read(value, name, kind_of(name)) for name, value in inputs.items()}
+    elif _is_shape(inputs) or _is_shape_with_dtype(inputs) or not isinstance(inputs, (list, tuple)):
         if isinstance(inputs, (bool, int, float, str)):
             raise TypeError(f"inputs: expected {EXPECTED}, got {inputs!r}")
-        return (_argument(inputs, dtype, "inputs", made, values),), {}
-    if any(type(item) is int for item in inputs) and all(map(_is_scalar, inputs)):  # meant as a shape
-        _sizes(inputs, "inputs")
-    return [_argument(value, dtype, f"inputs[{i}]", made, values) for i, value in enumerate(inputs)], {}
+        is_numbers = forward is not None and _is_shape(inputs) and takes_integers(forward, inputs)
+        args = (reader.read(inputs, "inputs", Kind.NUMBERS if is_numbers else Kind.SHAPE),)
+    else:
+        if any(type(item) is int for item in inputs) and all(map(_is_scalar, inputs)):  # meant as a shape
+            _sizes(inputs, "inputs")
+        args = [reader.read(value, f"inputs[{i}]", kind_of(i)) for i, value in enumerate(inputs)]
+    if notes is not None and reader.guessed:
+        notes.append(_note_on(reader.guessed))
+    return args, kwargs
+
+
+def _note_on(guessed: Mapping[str, Sequence[int]]) -> str:
+    (name, value), *rest = guessed.items()
+    others = f", and {len(rest)} other list{'s' * (len(rest) > 1)} likewise" if rest else ""
+    text = short_repr([*value])
+    return f"{name}: {text} was taken for the shape of a tensor{others}; costcore.Value({text}) passes the numbers"
 
 
 def torch_dtype(name: str, place: str) -> torch.dtype:
@@ -57,37 +87,79 @@ def torch_dtype(name: str, place: str) -> torch.dtype:
     return dtype
 
 
-def _argument(value: Any, dtype: torch.dtype, name: str, made: dict[int, Tensor], values: Values) -> Any:
-    """Return an argument of the model, with meta tensors in place of shapes, tensors and arrays.
+class _Reader:
+    """Reads inputs; a tensor that is passed twice stays one tensor: some models compare their inputs by identity.
 
-    A tensor that is passed twice stays one tensor: some models compare their inputs by identity.
+    Args:
+        dtype: the dtype of shapes.
+        values: receives the values of integers and bools.
+
+    Attributes:
+        guessed: lists of integers that were taken for shapes, though nothing says so, by name.
     """
-    if isinstance(value, Tensor):
-        if value.is_quantized:
+
+    def __init__(self, dtype: torch.dtype, values: Values) -> None:
+        self._dtype = dtype
+        self._values = values
+        self._made: dict[int, Tensor] = {}
+        self.guessed: dict[str, Sequence[int]] = {}
+
+    def read(self, value: Any, name: str, kind: Kind) -> Any:
+        """Return an argument of the model, with meta tensors in place of shapes, tensors and arrays.
+
+        Args:
+            value: the argument.
+            name: its name, for messages.
+            kind: what its lists and tuples of integers are.
+        """
+        if isinstance(value, Value):
+            return self.read(value.value, name, Kind.NUMBERS)
+        if isinstance(value, Tensor):
+            return self._like(value, name)
+        if isinstance(value, Operand):
+            return _empty(value.shape, torch_dtype(value.dtype, name), name)
+        if _is_shape_with_dtype(value):
+            shape, dtype = value
+            return _empty(shape, dtype, name)
+        if _is_shape(value):
+            return self._integers(value, name, kind)
+        if isinstance(value, Mapping):
+            return {key: self.read(item, f"{name}[{key!r}]", _kind_in(value, key, kind)) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            items = [self.read(item, f"{name}[{i}]", kind) for i, item in enumerate(value)]
+            return type(value)(items) if type(value) in (list, tuple) else type(value)(*items)
+        if hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
+            return _like(torch.as_tensor(value), self._values)
+        if isinstance(value, (bool, int, float, str)) or value is None:
+            return value
+        raise TypeError(f"{name}: expected {EXPECTED}, got {value!r} ({type(value).__name__})")
+
+    def _like(self, tensor: Tensor, name: str) -> Tensor:
+        if tensor.is_quantized:
             raise CostError(
                 f"{name}: PyTorch has no kernels for quantized tensors without data; count a real run inside "
                 "ComputationalCostHook instead"
             )
-        if id(value) not in made:
-            made[id(value)] = _like(value, values)
-        return made[id(value)]
-    if isinstance(value, Operand):
-        return _empty(value.shape, torch_dtype(value.dtype, name), name)
-    if _is_shape_with_dtype(value):
-        shape, dtype = value
-        return _empty(shape, dtype, name)
-    if _is_shape(value):
-        return _empty(value, dtype, name)
-    if isinstance(value, Mapping):
-        return {key: _argument(item, dtype, f"{name}[{key!r}]", made, values) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        items = [_argument(item, dtype, f"{name}[{i}]", made, values) for i, item in enumerate(value)]
-        return type(value)(items) if type(value) in (list, tuple) else type(value)(*items)
-    if hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
-        return _like(torch.as_tensor(value), values)
-    if isinstance(value, (bool, int, float, str)) or value is None:
-        return value
-    raise TypeError(f"{name}: expected {EXPECTED}, got {value!r} ({type(value).__name__})")
+        if id(tensor) not in self._made:
+            self._made[id(tensor)] = _like(tensor, self._values)
+        return self._made[id(tensor)]
+
+    def _integers(self, value: Sequence[int], name: str, kind: Kind) -> Any:
+        if kind is Kind.NUMBERS or (kind is Kind.LIST_IS_NUMBERS and isinstance(value, list)):
+            return value
+        if kind is Kind.UNKNOWN and isinstance(value, list):
+            self.guessed[name] = value
+        return _empty(value, self._dtype, name)
+
+
+def _kind_in(holder: Mapping[Any, Any], key: Any, kind: Kind) -> Kind:
+    """Return what the integers of an item of a dict are: numbers if it describes data, ``{"img_shape": (480, 640)}``.
+
+    Lists in a dict are numbers too: shapes of tensors are tuples.
+    """
+    if kind is Kind.NUMBERS or is_metadata(holder) or is_name_of_sizes(key):
+        return Kind.NUMBERS
+    return Kind.LIST_IS_NUMBERS
 
 
 def _like(tensor: Tensor, values: Values) -> Tensor:

@@ -13,6 +13,7 @@ from torch.nn import Module
 from costcore.errors import CostError
 from costcore.messages import short_repr
 from costcore.studies.meter.passes import Seen, Sizes
+from costcore.trace.input_shapes import Value
 
 from .module_walk import not_compiled
 from .tensors import nested_tensors
@@ -77,9 +78,7 @@ class ModulePasses:
 
     def on_a_copy(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, list[Any], Callable[[Any], Any]]:
         """Return module, inputs and loss with which ``estimate`` counts a pass on these arguments."""
-        inputs = [*args, *kwargs.values()]
-        if any(map(_has_plain_sizes, inputs)):
-            raise TypeError("an argument is a sequence of integers, which an estimate takes for a shape")
+        inputs = [_with_values(value) for value in (*args, *kwargs.values())]
         return _Called(self._original, len(args), tuple(kwargs)), inputs, _loss_of
 
 
@@ -117,10 +116,16 @@ def _loss_of(output: Any) -> Tensor:
     return torch.stack([x.sum() for x in outputs]).sum()
 
 
-def _has_plain_sizes(value: Any) -> bool:
-    if isinstance(value, (list, tuple)):
-        return bool(value) and (all(isinstance(item, int) for item in value) or any(map(_has_plain_sizes, value)))
-    return isinstance(value, Mapping) and any(map(_has_plain_sizes, value.values()))
+def _with_values(value: Any) -> Any:
+    """Return an argument with every list of integers marked: an estimate may take it for a shape."""
+    if isinstance(value, Mapping):
+        return {name: _with_values(item) for name, item in value.items()}
+    if not isinstance(value, (list, tuple)) or not value:
+        return value
+    if all(isinstance(item, int) for item in value):
+        return Value(value)
+    items = [_with_values(item) for item in value]
+    return type(value)(items) if type(value) in (list, tuple) else type(value)(*items)
 
 
 def _key_of_call(is_training: bool, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Hashable:

@@ -65,7 +65,7 @@ def schedule(model: Module, inputs: Any) -> Schedule:
     device = next((x.device.type for x in model.parameters() if not x.is_meta), "cpu")
     copy = meta_copy(model, values)
     dtype = next((x.dtype for x in copy.parameters() if x.is_floating_point()), torch.get_default_dtype())
-    arguments = model_arguments(inputs, dtype, values)
+    arguments = model_arguments(inputs, dtype, values, model.forward)
     reader = _Reader({str(id(module)): path for path, module in copy.named_modules()})
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())

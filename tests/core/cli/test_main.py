@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from costcore import Report, hookimpl, plugins
+from costcore import Report, Value, hookimpl, plugins
 from costcore.api.input_notation import parse_inputs, parse_shapes
 from costcore.cli.commands import Command, description, own_commands
 from costcore.cli.main import main
@@ -169,11 +169,11 @@ def test_inputs_are_shapes_typed_shapes_or_values():
     assert parse_inputs(["2x3", "4"]) == ((2, 3), (4,))
     assert parse_inputs(["ids=1x128:int64", "n=[2,3]", "s=scalar", "m:=9", "c:=false", "x:0:=[1]"]) == {
         "ids": Tensor((1, 128), "int64"),
-        "n": [2, 3],
+        "n": Value([2, 3]),
         "s": (),
         "m": 9,
         "c": False,
-        "x:0": [1],
+        "x:0": Value([1]),
     }
 
 

@@ -225,10 +225,10 @@ def test_arguments_of_all_kinds():
         for scale in (1.0, 2.0):
             net(torch.ones(8, 16), scale=scale).sum().backward()
             meter.step()
-        net(torch.ones(8, 16), size=(4, 4)).sum().backward()  # an estimate would take it for the shape of a tensor
+        net(torch.ones(8, 16), size=(4, 4)).sum().backward()  # no shape of a tensor
         meter.step()
     assert meter.model_flops == 3 * 2 * (FORWARD + BACKWARD)
-    assert "an argument is a sequence of integers" in meter.notes[-1]
+    assert not any("could not" in note or "integers" in note for note in meter.notes)
 
 
 def test_compiled_models():

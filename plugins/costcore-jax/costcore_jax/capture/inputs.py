@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from costcore.errors import CostError
 from costcore.ir import Tensor
 from costcore.messages import short_repr
+from costcore.trace.input_shapes import Value
 
 JAX_NAMES = {"float8_e8m0": "float8_e8m0fnu", "float4_e2m1": "float4_e2m1fn"}
 """Dtypes that JAX names otherwise."""
@@ -59,6 +60,8 @@ def abstract(argument: Any, dtype: Any = None, label: str = "") -> Any:
 
 
 def _leaf(leaf: Any, dtype: Any, label: str) -> Any:
+    if isinstance(leaf, Value):
+        return leaf.value
     if is_shape(leaf):
         if any(isinstance(size, int) and size < 0 for size in leaf):
             raise CostError(f"argument {label} has a negative size: {leaf}")
