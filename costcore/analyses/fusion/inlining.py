@@ -33,10 +33,13 @@ def inline(graph: Graph, places: Sequence[object]) -> None:
         if node.work.pattern != "map" and not node.work.blends:
             loads.update(dict.fromkeys(node.results, count))
             continue
-        readers = [graph.nodes[each] for each in _readers(graph, node)]
+        positions = _readers(graph, node)
+        readers = [graph.nodes[each] for each in positions]
         is_inlined = count <= (1 if any(each.work.pattern == "window" for each in readers) else MOST_LOADS)
         loads.update(dict.fromkeys(node.results, count if is_inlined or len(readers) == 1 else 1))
-        if node.work.blends and sum(loads.get(operand.value, 1) for operand in node.operands) > 1:
+        # A concatenation in place holds the finished interpolation, so that other loops read it there.
+        is_stored = not graph.placed.isdisjoint(positions)
+        if node.work.blends and not is_stored and sum(loads.get(each.value, 1) for each in node.operands) > 1:
             _keep_blends(graph, position, readers)
         if is_inlined and _is_free_to_move(graph, position, places) and _saves(node, readers):
             inlined.append(position)

@@ -158,6 +158,20 @@ def test_loops_of_other_sizes_finish_an_interpolation_of_a_product_with_a_bias()
     assert (pad.read, pad.written) == (2 * 4 * 256 + 4 * 128, 4 * 272)
 
 
+def test_an_interpolation_is_finished_inside_a_concatenation():
+    """As in a U-Net: the skip of 2 * 4 * 32 elements is also pooled, so that each loop writes its half of the result."""
+    calls = Calls()
+    w, b = calls.given(4, 4, 1, role="param"), calls.given(4, role="param")
+    skip = calls("relu", calls.given(2, 4, 32))
+    pooled = calls("max_pool", skip, kernel=(2,), stride=(2,), padding=(0,))
+    product = calls("conv", pooled, w, b, shape=(2, 4, 16))
+    larger = calls("resize", product, shape=(2, 4, 32), mode="linear")
+    trace = calls.trace(calls("concat", skip, larger, shape=(2, 8, 32), axis=1))
+    by_name = {trace.records[group.calls[-1]].call.layer.op: group for group in groups_of(trace, "pointwise")}
+    assert (by_name["resize"].read, by_name["resize"].written) == (4 * 2 * 4 * 16, 0)
+    assert (by_name["concat"].read, by_name["concat"].written) == (0, 4 * 2 * 8 * 32)
+
+
 def test_loops_of_other_sizes_read_an_interpolated_input_once():
     """Nothing computes the input of 2 * 4 * 16 elements: a loop writes 2 * 4 * 32, and the next reads these."""
     calls = Calls()

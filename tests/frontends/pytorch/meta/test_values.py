@@ -133,8 +133,26 @@ KNOWN = {
     "as_tensor": (lambda x: torch.ones(torch.as_tensor([[1, 2]], device=x.device)[0].tolist()), (1, 2)),
     "full_like": (lambda x: torch.ones(torch.full_like(x, 2).tolist()), (2, 2, 2, 2)),
     "zeros_like": (lambda x: torch.ones(torch.zeros_like(torch.rand(2, device=x.device)).int().tolist()), (0, 0)),
+    "index by a list": (lambda x: torch.ones(x[[-1, 0]].tolist()), (3, 3)),
+    "index by a list in a tuple": (lambda x: torch.ones(x[None, [2]][0].tolist()), (5,)),
+    "index by bools": (lambda x: torch.ones(x[[True, False, True, False]].tolist()), (3, 5)),
+    "index by an empty list": (lambda x: torch.ones(2 + len(x[[]].tolist())), (2,)),
+    "index by a range": (lambda x: torch.ones(x[range(2, 4)].tolist()), (5, 3)),
+    "index by an array": (lambda x: torch.ones(x[numpy.array([2])].tolist()), (5,)),
+    "index by numbers of numpy": (lambda x: torch.ones(x[[numpy.int64(2)]].tolist()), (5,)),
+    "index by a list of tensors": (lambda x: torch.ones(x[..., [x[1], torch.tensor(2)]].tolist()), (3, 5)),
+    "index by nested lists": (lambda x: torch.ones(x[..., [[0], [2]]].flatten().tolist()), (3, 5)),
+    "assignment to a list": (lambda x: torch.ones(assign(x, [1, 2], 4).tolist()), (3, 4, 4, 3)),
+    "assignment of values": (lambda x: torch.ones(assign(x, [1], x[[2]]).tolist()), (3, 5, 5, 3)),
+    "tensor of an array": (lambda x: torch.ones(torch.tensor(numpy.array([3, 2]), device=x.device).tolist()), (3, 2)),
     "a function without a device": (lambda x: torch.ones(int((x + torch.tensor(1))[0])), (4,)),
 }
+
+
+def assign(x, index, value):
+    x = x.clone()
+    x[index] = value
+    return x
 
 
 def count_down(x):
