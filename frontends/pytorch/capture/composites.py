@@ -34,6 +34,7 @@ _NO_CONTEXT = nullcontext()
 _grad_enabled = torch.is_grad_enabled
 _functorch_level = torch._C._functorch.maybe_current_level
 _mode_count = torch._C._len_torch_dispatch_stack
+_current_node = torch._C._current_autograd_node
 
 
 @cache
@@ -104,11 +105,13 @@ def _call(
             key = cached = None  # what it returns depends on more than its operands
     call = CompositeCall(mode, plan, cached, tensors, redispatch, keyset, args, kwargs)
     run = _choose_run(call)
-    ledger = mode.ledgers[0] if mode.ledgers and run is _run_inside else None
+    ledger = mode.ledgers[0] if mode.ledgers and run is not _replay and run is not _run_outside else None
     mark = 0 if ledger is None else ledger.begin_frame()
     timed = mode.recording.measures_time and run is not _replay
     result = mode.recording.timed(tensors, kwargs, run, call) if timed else run(call)
-    if cached is None:
+    if cached is None or type(result) is _Partial:
+        if type(result) is _Partial:
+            return result.value
         cached = mode.add_call(plan, key, args, kwargs, tensors, result)
     mode.observe(cached, tensors, args, kwargs, result)
     if ledger is not None and cached.replay is not None and cached.frame is None:
@@ -140,6 +143,37 @@ class CompositeCall(NamedTuple):
     kwargs: Any
 
 
+class _Partial(NamedTuple):
+    """The result of a composite operator of which only a part ran, which is recorded instead."""
+
+    value: Any
+
+
+def _run_below_modes(call: CompositeCall) -> Any:
+    """Run an operator below other modes, which need not run all of it.
+
+    The mode of selective checkpointing returns what it saved instead of recomputing it. In a backward pass the inner
+    operators are therefore recorded, and replace the operator if they are fewer than in the forward pass.
+    """
+    mode, recording = call.mode, call.mode.recording
+    key = (id(call.plan), *(x.shape for x in call.tensors))
+    known = mode.inner_operators.get(key) if _current_node() is not None else None
+    mode.n_arrived, is_partial = 0, False
+    ends = [] if known is None else [log.begin_inner() for log in recording.logs]
+    recording.records_inside = known is not None
+    try:
+        result = _run_inside(call)
+        if known is None:
+            mode.inner_operators[key] = mode.n_arrived
+        else:
+            is_partial = mode.n_arrived < known
+    finally:  # a recomputation ends by an exception before its last product
+        mode.n_arrived, recording.records_inside = -1, False
+        for end in ends:
+            end(is_partial)
+    return _Partial(result) if is_partial else result
+
+
 def _choose_run(call: CompositeCall) -> Callable[[CompositeCall], Any]:
     """Return how to run a call.
 
@@ -148,7 +182,7 @@ def _choose_run(call: CompositeCall) -> Callable[[CompositeCall], Any]:
     """
     cached, ledgers = call.cached, call.mode.ledgers
     if _mode_count() != 1:
-        return _run_inside
+        return _run_below_modes
     if cached and cached.replay and not _grad_enabled() and (not ledgers or cached.frame is not None):
         return _replay
     if ledgers and _name(call.plan) not in WITHOUT_GRADIENT:

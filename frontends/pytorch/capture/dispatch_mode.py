@@ -77,6 +77,8 @@ class CaptureMode(TorchDispatchMode):
         is_over: whether the last capture of the thread ended in another thread, so that operators just run.
         end_in_thread: restores the state of the thread, in that thread.
         casts: casts meta operands under autocast.
+        n_arrived: how many operators arrived since a composite operator began below other modes; -1: none runs.
+        inner_operators: how many operators a composite operator consists of below other modes, by operator and shapes.
         without_capture: a context in which operators run as if nothing was captured; it does not nest.
         observe: shows a call that ran to all observers.
     """
@@ -91,6 +93,8 @@ class CaptureMode(TorchDispatchMode):
         self.meta_modules: WeakKeyDictionary[Module, Module] = WeakKeyDictionary()
         self.is_over = False
         self.casts = Casts()
+        self.n_arrived = -1
+        self.inner_operators: dict[tuple[Any, ...], int] = {}
         self.end_in_thread: Callable[[], None] | None = None
         self.spellings: Spellings | None = None
         self.without_capture = torch._C._ExcludeDispatchKeyGuard(CAPTURED)
@@ -155,6 +159,8 @@ class CaptureMode(TorchDispatchMode):
         if types and any(kind not in PLAIN and kind.__name__ == "DTensor" for kind in types):
             self._register_shards(args)
             return NotImplemented  # it comes again as operators on the local tensors
+        if self.n_arrived >= 0 and plan.is_recorded:
+            self.n_arrived += 1
         if plan.is_plain and not self.paused.is_set:
             return self._call(plan, args, kwargs)
         kwargs = kwargs or {}
@@ -182,7 +188,11 @@ class CaptureMode(TorchDispatchMode):
 
     def _call(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         """Find a call in the cache, replay or run it, and show it to the observers."""
-        if self.recording.inside.is_set and not (self.has_replay and any(x.is_meta for x in all_tensors(args))):
+        if (
+            self.recording.inside.is_set
+            and not (self.has_replay and any(x.is_meta for x in all_tensors(args)))
+            and not self.recording.records_inside
+        ):
             return self._run_uncached(plan, args, kwargs or {})
         key, cached, tensors = self.find_call(plan, args, kwargs)
         if cached is not None and cached.replay is not None:

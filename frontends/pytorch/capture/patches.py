@@ -81,7 +81,7 @@ def _patch(stack: ExitStack, has_composites: bool) -> None:
     dtensor.patch_shape_propagation(stack, _active_mode)
     autocast.patch_autocast(stack, active_casts)
     device_autocast.patch_device_autocast(stack, _estimating)
-    checkpoints.patch_checkpoint(stack, _is_capturing)
+    checkpoints.patch_checkpoint(stack, _active_mode)
     python_values.patch_functions(stack, _active_mode)
     storage_sizes.patch_resizing(stack, _active_mode)
     subclasses.patch_conversion(stack, _active_mode)

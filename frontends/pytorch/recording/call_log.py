@@ -69,6 +69,8 @@ class CallLog:
         self.module_calls = None if spellings is None else ModuleCalls(recorder.module_calls)
         self._annotates_all = recorder.tracebacks or spellings is not None
         self._annotations: dict[int, Annotation] = {}
+        self._outer: tuple[list[tuple[Any, ...]], dict[int, Annotation]] | None = None
+        """The rows and annotations of the log, while those of inner calls are kept apart."""
         self._numbers: dict[CallTemplate, int] = {}
         self._templates: list[tuple[Layer, str, str, str, tuple[int, ...], Sequence[int], Picker, int]] = []
         """For every template its layer, the names of its operator and overload, the positions of operands that are not
@@ -89,7 +91,24 @@ class CallLog:
 
     def n_calls(self) -> int:
         """Return how many calls were recorded so far."""
-        return len(self.recorder.calls) + len(self._rows)
+        return len(self.recorder.calls) + len(self._rows if self._outer is None else self._outer[0])
+
+    def begin_inner(self) -> Callable[[bool], None]:
+        """Keep the calls that follow apart; return a function that ends this, and adds them to the log or drops them.
+
+        Such pairs nest.
+        """
+        outer, rows, annotations = self._outer, self._rows, self._annotations
+        self._outer = (rows, annotations) if outer is None else outer
+        self._rows, self._annotations = [], {}
+
+        def end(adds: bool) -> None:
+            if adds:
+                annotations.update({len(rows) + i: each for i, each in self._annotations.items()})
+                rows.extend(self._rows)
+            self._outer, self._rows, self._annotations = outer, rows, annotations
+
+        return end
 
     def append(
         self,
@@ -152,7 +171,7 @@ class CallLog:
     def flush(self) -> None:
         """Append the calls to those of the recorder."""
         rows, annotations = self._rows, self._annotations
-        if not rows:
+        if not rows or self._outer is not None:
             return
         self._rows, self._annotations = [], {}
         calls = self.recorder.calls

@@ -49,6 +49,7 @@ class Recording:
     Attributes:
         logs: one for every active capture of the thread; captures nest.
         inside: whether a composite operator is running, whose inner operators are not recorded.
+        records_inside: whether the inner operators are recorded all the same.
         has_module_calls: whether any log records the calls of modules.
         ledgers: the memory ledgers of the captures that have one.
         locator: finds module and phase of a call.
@@ -63,6 +64,7 @@ class Recording:
         self.logs: list[CallLog] = []
         self.ledgers = Ledgers(is_estimate)
         self.inside = Flag()
+        self.records_inside = False
         self._values = values
         self._observers: list[Observer] = []
         self.locator = Locator(self.logs, _sequence_number())
@@ -158,7 +160,7 @@ class Recording:
 
     def _record(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
         """Append a call to the logs, unless it is inside a composite operator."""
-        if self.inside.is_set:
+        if self.inside.is_set and not self.records_inside:
             return
         plan = call.plan
         if self._fills.number is not None:

@@ -159,7 +159,7 @@ def test_loops_of_other_sizes_finish_an_interpolation_of_a_product_with_a_bias()
 
 
 def test_an_interpolation_is_finished_inside_a_concatenation():
-    """As in a U-Net: the skip of 2 * 4 * 32 elements is also pooled, so that each loop writes its half of the result."""
+    """As in a U-Net: the skip of 2 * 4 * 32 elements is pooled too, so that each loop writes its half."""
     calls = Calls()
     w, b = calls.given(4, 4, 1, role="param"), calls.given(4, role="param")
     skip = calls("relu", calls.given(2, 4, 32))
