@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from costcore import explain
 from tests.core import html_reports
 from tests.core.given_costs import dense, net
 
@@ -13,7 +14,7 @@ LAYERS = [dense(f"layer{i}", 8) for i in range(12)]
 RESULTS = {
     "memory": lambda: html_reports.step().memory,
     "arena": lambda: net(*LAYERS).arena(),
-    "explanation": lambda: net(*LAYERS).explain(768),
+    "explanation": lambda: explain(net(*LAYERS), 768),
 }
 
 
