@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from math import ceil, floor, log10, sqrt
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil, floor, fsum, inf, log10, sqrt
 from typing import NamedTuple
 
 from costcore.analyses.devices.device import TF32
+from costcore.analyses.devices.runtime_names import device_named
 from costcore.analyses.timing.group_time import GroupTime
 from costcore.analyses.timing.times import Times
-from costcore.analyses.timing.work import arithmetic_dtype, may_round, product_dtype
-from costcore.ledger.intensity import MULTIPLY_ADD, intensity, peak_flops
+from costcore.analyses.timing.work import (
+    Work,
+    arithmetic_dtype,
+    engine_of_products,
+    highest_rate,
+    may_round,
+    product_dtype,
+)
+from costcore.ledger.intensity import MULTIPLY_ADD, peak_flops
 from costcore.ledger.ledger import flops_of
 from costcore.tables.html import text
 from costcore.text.durations import duration
@@ -22,24 +30,41 @@ MOST_DRAWN = 1000
 LEAST_SHARE = 1e-4
 """Groups with less of the time have no dot, as they would stretch the axes, but those near the largest always have."""
 
+LEAST_OPERATIONS = 0.01
+"""Dtypes with less of the operations of an engine have no roof, as counters of type int64, unless a dot needs it."""
+
 SMALLEST, LARGEST = 3.0, 14.0
 """Radius of a dot with nearly no share of the time, and of one with all of it, in pixels."""
 
 BOTTOM = 92.0
 """Height of the plot in percent of the picture; the rest is for the labels of the axis."""
 
-AXES = f"Across: FLOP per byte. Upwards: FLOP per second of the bound; {MULTIPLY_ADD}."
-"""What the axes show."""
+BOUND, MEASURED = "FLOP per second of the bound", "measured FLOP per second"
+"""What the axis upwards shows."""
 
 PREFIXES = (("", 0), ("K", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15))
 
 
 class Dot(NamedTuple):
-    """A group with operations and bytes: FLOP per byte, FLOP per second of its bound; a multiply-add is two FLOP."""
+    """A group with operations and bytes, placed by what its time allows, so that it lies on or below every roof.
+
+    Attributes:
+        group: the group.
+        intensity: FLOP per byte from memory. In its time memory delivers so many bytes at most; the others are in a
+            cache.
+        rate: FLOP per second; a multiply-add is two FLOP, and products that a fast algorithm saves do not count.
+        measured: the measured seconds of the group; None if the time is the bound.
+    """
 
     group: GroupTime
     intensity: float
     rate: float
+    measured: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """The time of the dot."""
+        return self.group.bound_seconds if self.measured is None else self.measured
 
 
 class Roof(NamedTuple):
@@ -69,51 +94,88 @@ class Frame(NamedTuple):
 
 
 def dots_of(times: Times) -> list[Dot]:
-    """Return the dots of groups with operations, bytes and a share of the time, those with the largest bounds last."""
-    largest = max([0.0, *(group.bound_seconds for group in times.groups)])
-    found, least = [], min(LEAST_SHARE * times.least_seconds, largest / 10)
-    for group in times.groups:
-        flops = sum(peak_flops(call, cost) for call, cost, *_ in group.records if cost is not None)
-        ratio = intensity(flops, group.read + group.written)
-        if ratio and group.bound_seconds > least:
-            found.append(Dot(group, float(ratio), flops / group.bound_seconds))
-    return sorted(found, key=lambda dot: dot.group.bound_seconds)
+    """Return the dots of groups with operations, bytes and a share of the time, those with the longest times last.
+
+    The FLOPs of a dot are those that the bound counts: of the definition, but no more than the busiest engine executes
+    in its seconds, as Winograd's algorithm, a causal mask or padding save some, and engines work at the same time.
+    """
+    measured, slowest = _measured_seconds(times), min((rate for *_, rate in times.device.levels()), default=inf)
+    seconds = [measured[group.name] if measured else group.bound_seconds for group in times.groups]
+    total = fsum(seconds) if measured else times.least_seconds
+    least = min(LEAST_SHARE * total, max([0.0, *seconds]) / 10)
+    found = []
+    for group, took in zip(times.groups, seconds, strict=True):
+        flops = _flops_needed(group, times)
+        nbytes = min(group.read + group.written, slowest * took)
+        if flops and nbytes and took > least:
+            found.append(Dot(group, flops / nbytes, flops / took, took if measured else None))
+    return sorted(found, key=lambda dot: dot.seconds)
+
+
+def _measured_seconds(times: Times) -> Mapping[str, float]:
+    """Return the seconds that every group took, by name; empty unless its kernels were measured on this device."""
+    profile = times.trace.run.profile
+    is_this = profile is not None and device_named(profile.device) == times.device.name and times.dtype is None
+    if profile is None or profile.clock != "device" or not is_this:
+        return {}
+    by_call = {times.trace.calls[position].name: each.device / 1e9 for position, each in profile.calls.items()}
+    return {group.name: fsum(by_call.get(call.name, 0.0) for call in group.calls) for group in times.groups}
+
+
+def _flops_needed(group: GroupTime, times: Times) -> float:
+    flops = float(sum(peak_flops(call, cost) for call, cost, *_ in group.records if cost is not None))
+    seconds = Work.sum(group.work).by_engine()
+    busiest = max(seconds, key=seconds.__getitem__)
+    if group.missing and not seconds[busiest]:
+        return flops  # no rate of its engines is known, and there is no roof of theirs
+    rate = max(highest_rate(busiest, call.layer, times.device, times.tf32) for call in group.calls)
+    return min(flops, group.times * seconds[busiest] * rate)
 
 
 def roofs_of(times: Times) -> list[Roof]:
-    """Return the roofs of the engines at the dtypes with the most operations, and of the memories.
+    """Return the roofs of the engines at the dtypes of the run, that of the most operations first, and of the memories.
 
     Of several caches it is the slowest.
     """
     device = times.device
-    products: Counter[str] = Counter()
-    others: Counter[str] = Counter()
-    matrix = device.peak.get("matrix", {})
+    products: Counter[tuple[str, float]] = Counter()
+    others: Counter[tuple[str, float]] = Counter()
     for group in times.groups:
         for call, cost in zip(group.calls, group.costs(), strict=True):
             dtype = product_dtype(call.layer)
-            is_rounded = dtype == "float32" and may_round(call.layer, times.tf32) and TF32 in matrix
-            products[TF32 if is_rounded else dtype] += int(cost.macs) * group.times
-            others[arithmetic_dtype(call.layer)] += int(flops_of(cost, True)) * group.times
+            engine, rate = engine_of_products(call.layer, device, times.tf32)
+            macs, flops = int(cost.macs) * group.times, int(flops_of(cost, True)) * group.times
+            if engine == "matrix":
+                is_rounded = dtype == "float32" and may_round(call.layer, times.tf32)
+                has_tf32 = TF32 in device.peak.get("matrix", {})
+                products[TF32 if is_rounded and has_tf32 else dtype, rate or 0.0] += macs
+            else:
+                others[dtype, rate or 0.0] += macs
+            dtype = arithmetic_dtype(call.layer)
+            others[dtype, device.vector_rate(dtype) or 0.0] += flops
     memories: dict[str, float] = {}
     for name, _, rate in device.levels():
         memories[name] = min(rate, memories.get(name, rate))
-
-    def product_rate(dtype: str) -> float | None:
-        return device.matrix_rate("float32", tf32=True) if dtype == TF32 else device.matrix_rate(dtype)
-
     return [
-        *_engine("matrix", products, product_rate),
-        *_engine("vector", others, device.vector_rate),
+        *_engine("matrix", products, times),
+        *_engine("vector", others, times),
         *(Roof(name, f"{amount(rate)}B/s", rate, True) for name, rate in memories.items()),
     ]
 
 
-def _engine(name: str, operations: Counter[str], rate_at: Callable[[str], float | None]) -> Iterator[Roof]:
-    for dtype, n in operations.most_common():
-        if n and (rate := rate_at(dtype)):
+def _engine(name: str, operations: Counter[tuple[str, float]], times: Times) -> Iterator[Roof]:
+    """Yield the roofs of the dtypes with a share of the operations, and of others only if a dot lies that high."""
+    drawn: set[float] = set()
+    known = [(dtype, rate) for (dtype, rate), n in operations.items() if n > 0 and rate]
+    for (dtype, rate), n in operations.most_common():
+        if n > 0 and rate and (not drawn or (n >= LEAST_OPERATIONS * operations.total() and rate not in drawn)):
+            drawn.add(rate)
             yield Roof(name, f"{amount(rate)}FLOP/s, {dtype}", rate, False)
-            return
+    above = sorted({(rate, dtype) for dtype, rate in known if rate > max(drawn)})
+    highest = max((dot.rate for dot in dots_of(times) if dot.group.binds == name), default=0.0) if above else 0.0
+    for lower, (rate, dtype) in zip([max(drawn, default=0.0), *(rate for rate, _ in above)], above, strict=False):
+        if highest > lower:
+            yield Roof(name, f"{amount(rate)}FLOP/s, {dtype}", rate, False)
 
 
 def amount(value: float) -> str:
@@ -137,13 +199,23 @@ def picture(times: Times) -> str:
 
 def label_of(dots: Sequence[Dot]) -> str:
     """Return what the plot shows, as text."""
-    return f"Roofline of {len(dots)} groups: FLOP per second of the bound against FLOP per byte, both logarithmic"
+    return f"Roofline of {len(dots)} groups: {rate_of(dots)} against FLOP per byte, both logarithmic"
+
+
+def rate_of(dots: Sequence[Dot]) -> str:
+    """Return what the axis upwards shows."""
+    return BOUND if dots[0].measured is None else MEASURED
+
+
+def axes_of(dots: Sequence[Dot]) -> str:
+    """Return what the axes show, as a sentence."""
+    return f"Across: FLOP per byte from memory. Upwards: {rate_of(dots)}; {MULTIPLY_ADD}."
 
 
 def shapes(dots: Sequence[Dot], roofs: Sequence[Roof]) -> str:
     """Return the content of the plot; all places are percentages, so that it fits into a picture of any size."""
     frame = _frame(dots, roofs)
-    largest = dots[-1].group.bound_seconds
+    largest = dots[-1].seconds
     grid, labels = _grid(frame)
     circles = "".join(_circle(dot, frame, largest) for dot in reversed(dots))  # small dots lie above large ones
     return grid + "".join(_roof(roof, frame) for roof in roofs) + labels + circles
@@ -195,11 +267,11 @@ def _inside(rate: float, bandwidth: float, frame: Frame) -> tuple[float, float]:
 
 def _circle(dot: Dot, frame: Frame, largest: float) -> str:
     group = dot.group
-    radius = SMALLEST + (LARGEST - SMALLEST) * sqrt(group.bound_seconds / largest)
+    radius = SMALLEST + (LARGEST - SMALLEST) * sqrt(dot.seconds / largest)
     names = " + ".join(call.name for call in group.calls)
-    label = (
-        f"{names}: at least {duration(group.bound_seconds)}, bound by {group.binds}, {dot.intensity:.3g} FLOP per byte"
-    )
+    took = "" if dot.measured is None else f"measured {duration(dot.measured)}, "
+    least = f"at least {duration(group.bound_seconds)}, bound by {group.binds or 'nothing'}"
+    label = f"{names}: {took}{least}, {dot.intensity:.3g} FLOP per byte"
     return (
         f"<circle class='{group.binds}' cx='{_percent(frame.x(dot.intensity))}' cy='{_percent(frame.y(dot.rate))}' "
         f"r='{radius:.1f}'><title>{text(label)}</title></circle>"
@@ -240,9 +312,8 @@ def _note(times: Times, dots: Sequence[Dot], drawn: Sequence[Dot]) -> str:
     groups = f"{omitted} group{'s' * (omitted != 1)}"
     without = f" No dot: {groups} without operations or bytes, or with hardly any time." if omitted else ""
     return (
-        f"{AXES} Area: share of the time. "
-        f"{shown}A dot lies above a roof if fewer operations or bytes suffice (fast convolutions, values in a cache), "
-        f"or if engines work side by side.{without}"
+        f"{axes_of(drawn)} Area: share of the time. {shown}Operations that a fast algorithm saves do not count, nor do "
+        f"bytes that memory cannot deliver in the time: they are in a cache.{without}"
     )
 
 

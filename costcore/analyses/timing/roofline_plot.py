@@ -7,7 +7,7 @@ from typing import Any
 
 from costcore.analyses.analysis import Analyzed
 from costcore.analyses.timing.request import times_of
-from costcore.analyses.timing.roofline import Dot, dots_of, roofs_of
+from costcore.analyses.timing.roofline import Dot, dots_of, rate_of, roofs_of
 from costcore.analyses.timing.times import Times
 from costcore.ledger.intensity import MULTIPLY_ADD
 from costcore.tables.pictures.picture import Picture
@@ -29,7 +29,10 @@ def roofline(times: Times, theme: Theme) -> Picture:
     """Return the dots, the largest first; rows are name, FLOP per byte, FLOP per second, what binds, and seconds."""
     dots = dots_of(times)[::-1]
     rows = [(dot.group.name, dot.intensity, dot.rate, dot.group.binds, dot.group.bound_seconds) for dot in dots]
-    columns = ("name", "flop_per_byte", "flop_per_second", "binds", "bound_seconds")
+    columns = ["name", "flop_per_byte", "flop_per_second", "binds", "bound_seconds"]
+    if dots and dots[0].measured is not None:
+        rows = [(*row, dot.measured) for row, dot in zip(rows, dots, strict=True)]
+        columns.append("measured_seconds")
     return Picture(columns, rows, lambda: _drawn(times, dots, theme))
 
 
@@ -37,13 +40,11 @@ def _drawn(times: Times, dots: list[Dot], theme: Theme) -> Any:
     from matplotlib.ticker import EngFormatter
 
     axes = axes_of(theme)
-    axes.set(
-        xscale="log", yscale="log", xlabel=f"FLOP per byte ({MULTIPLY_ADD})", ylabel="FLOP per second of the bound"
-    )
-    longest = dots[0].group.bound_seconds
+    axes.set(xscale="log", yscale="log", xlabel=f"FLOP per byte from memory ({MULTIPLY_ADD})", ylabel=rate_of(dots))
+    longest = dots[0].seconds
     for binds in dict.fromkeys(dot.group.binds for dot in dots):
         some = [dot for dot in dots if dot.group.binds == binds]
-        sizes = [12 + 240 * sqrt(dot.group.bound_seconds / longest) for dot in some]
+        sizes = [12 + 240 * sqrt(dot.seconds / longest) for dot in some]
         xs, ys = [dot.intensity for dot in some], [dot.rate for dot in some]
         axes.scatter(xs, ys, s=sizes, color=_color(binds, theme), alpha=0.7, linewidths=0, label=f"bound by {binds}")
     axes.margins(0.1)

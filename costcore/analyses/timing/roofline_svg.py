@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.analyses.timing.roofline import AXES, MOST_DRAWN, dots_of, label_of, legend, roofs_of, shapes
+from costcore.analyses.timing.roofline import MOST_DRAWN, axes_of, dots_of, label_of, legend, roofs_of, shapes
 from costcore.analyses.timing.times import Times
 from costcore.errors import CostError
 from costcore.tables.html import text
@@ -35,7 +35,7 @@ def roofline_svg(times: Times) -> str:
     roofs = roofs_of(times)
     items = legend(times, roofs)
     top, label = LINE * (len(items) + 1) + 8, label_of(dots)
-    key = f"<text x='6' y='{LINE * len(items) + 18}'>{AXES}</text>" + "".join(
+    key = f"<text x='6' y='{LINE * len(items) + 18}'>{axes_of(dots)}</text>" + "".join(
         f"<circle class='{name}' cx='12' cy='{LINE * i + 14}' r='5'/><text class='key' x='24' y='{LINE * i + 18}'>"
         f"{text(line)}</text>"
         for i, (name, line) in enumerate(items)

@@ -78,16 +78,15 @@ def needs_of(layer: Layer, cost: Cost, device: Device, tf32: Collection[str] = (
         tf32: the operators whose float32 products may be rounded to TF32: ``conv``, ``matmul`` (all others).
     """
     amounts, product, dtype = _amounts(layer, cost, device), product_dtype(layer), arithmetic_dtype(layer)
-    matrix = device.matrix_rate(product, may_round(layer, tf32)) if amounts.matrix else None
     vector, special_unit = device.vector_rate(dtype), device.special_rate(dtype)
-    product_vector = device.vector_rate(product)
-    missing = [product] if amounts.matrix and not (device.matrix_rate(product) or product_vector) else []
+    engine, product_rate = engine_of_products(layer, device, tf32)
+    missing = [product] if amounts.matrix and not (device.matrix_rate(product) or device.vector_rate(product)) else []
     is_arithmetic = amounts.multiply or amounts.add or amounts.compare
     if (is_arithmetic or (amounts.special and not special_unit)) and not device.computes(dtype):
         missing.append(dtype)
-    on_matrix = matrix is not None and (product_vector is None or matrix > product_vector)
+    on_matrix = engine == "matrix"
     slots = (vector or 0.0) / 2
-    products = _seconds(2 * amounts.matrix, matrix if on_matrix else product_vector)
+    products = _seconds(2 * amounts.matrix, product_rate)
     work = Work(
         matrix=products if on_matrix else 0.0,
         multiply=_seconds(amounts.multiply, slots) + (0.0 if on_matrix else products),
@@ -96,6 +95,24 @@ def needs_of(layer: Layer, cost: Cost, device: Device, tf32: Collection[str] = (
         special=_seconds(amounts.special, special_unit + slots / POLYNOMIAL_SLOTS),
     )
     return work, missing
+
+
+def engine_of_products(layer: Layer, device: Device, tf32: Collection[str] = ()) -> tuple[str, float | None]:
+    """Return the faster engine for the products of a layer, ``matrix`` or ``vector``, and its FLOP/s."""
+    dtype = product_dtype(layer)
+    matrix, vector = device.matrix_rate(dtype, may_round(layer, tf32)), device.vector_rate(dtype)
+    return ("vector", vector) if matrix is None or (vector is not None and matrix <= vector) else ("matrix", matrix)
+
+
+def highest_rate(engine: str, layer: Layer, device: Device, tf32: Collection[str] = ()) -> float:
+    """Return the FLOP/s at which an engine can work for a layer; 0 if it is unknown."""
+    dtype = arithmetic_dtype(layer)
+    vector = device.vector_rate(dtype) or 0.0
+    if engine == "special":
+        return device.special_rate(dtype) + vector / 2 / POLYNOMIAL_SLOTS
+    name, rate = engine_of_products(layer, device, tf32)
+    rates = {"matrix": 0.0, "vector": vector}
+    return max(rates[engine], rate or 0.0) if name == engine else rates[engine]
 
 
 def _seconds(amount: float, rate: float | None) -> float:

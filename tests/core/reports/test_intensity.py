@@ -6,15 +6,19 @@ import re
 import pytest
 import sympy
 
+from costcore.analyses.devices.device import Memory
 from costcore.analyses.timing.roofline import dots_of
 from costcore.reports.html.data import page_data
 from tests.core import html_reports
 from tests.core.analyses.conventions.test_words import view_of
-from tests.core.analyses.timing.toy_device import TOY
+from tests.core.analyses.timing.toy_device import TOY, device
 from tests.core.given_costs import dense, net
 from tests.frameworks import optional
 
 PRODUCTS, BYTES = 1000**2, 4 * (1000**2 + 2 * 1000)
+UNCACHED = device(memory=Memory(1000.0))
+"""A device without a cache: all bytes come from memory."""
+
 INTENSITY = 2 * PRODUCTS / BYTES
 """Of a square product of width 1000 on one row."""
 
@@ -23,11 +27,11 @@ INTENSITY = 2 * PRODUCTS / BYTES
 def test_every_view_has_the_same_intensity(fma_1flop):
     report = net(dense("a", 1000), framework="torch", fma_1flop=fma_1flop)
     assert report.total_report["flops"] == (1 if fma_1flop else 2) * PRODUCTS
-    time = report.time(TOY)
+    time = report.time(UNCACHED)
     (dot,) = dots_of(time)
     assert dot.intensity == pytest.approx(INTENSITY)
     assert report.plot("intensity") == [("linear-1", "linear", 2 * PRODUCTS, BYTES)]
-    (point,) = report.plot("roofline", device=TOY)
+    (point,) = report.plot("roofline", device=UNCACHED)
     assert point[1] == pytest.approx(INTENSITY)
     data = page_data(report)
     for table in ("nodes", "layers"):
@@ -48,7 +52,7 @@ def test_an_axis_says_how_a_multiply_add_counts():
     (axes,) = net(dense("a", 1000)).plot("intensity").figure().axes
     assert axes.get_ylabel() == "FLOPs (a multiply-add is two FLOPs)"
     (axes,) = net(dense("a", 1000)).plot("roofline", device=TOY).figure().axes
-    assert axes.get_xlabel() == "FLOP per byte (a multiply-add is two FLOPs)"
+    assert axes.get_xlabel() == "FLOP per byte from memory (a multiply-add is two FLOPs)"
 
 
 def test_another_convention_has_its_own_amounts():
