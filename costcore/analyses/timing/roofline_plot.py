@@ -28,7 +28,9 @@ def roofline_of(report: Analyzed, theme: Theme, device: Any, **options: Any) -> 
 def roofline(times: Times, theme: Theme) -> Picture:
     """Return the dots, the largest first; rows are name, FLOP per byte, FLOP per second, what binds, and seconds."""
     dots = dots_of(times)[::-1]
-    rows = [(dot.group.name, dot.intensity, dot.rate, dot.group.binds, dot.group.bound_seconds) for dot in dots]
+    rows: list[tuple[Any, ...]] = [
+        (dot.group.name, dot.intensity, dot.rate, dot.group.binds, dot.group.bound_seconds) for dot in dots
+    ]
     columns = ["name", "flop_per_byte", "flop_per_second", "binds", "bound_seconds"]
     if dots and dots[0].measured is not None:
         rows = [(*row, dot.measured) for row, dot in zip(rows, dots, strict=True)]
