@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, PerElement, covers, pattern
+from costcore.ir import Cost, Dim, Layer, Operations, PerElement, covers, pattern
 
 from .layers import sequence_sizes
 
@@ -37,7 +37,9 @@ def calc_recurrent_backward(layer: Layer) -> Cost:
     product of the forward pass (MACs are twice its), and 1 add per gate for the bias. In the definitions dy comes from
     the layer above, dh and dc come from the next step; i, f, o, z, r are gates, a and c candidates, k the tanh of the
     cell, m the candidate's product with the state. ``rnn`` with ``activation`` "relu" is 1 add and 1 cmp. The products
-    of the attribute ``projection`` are doubled too.
+    of the attribute ``projection`` are doubled too. Gradients that the attribute ``needs`` does not name cost no
+    products: of the input, of the initial state (the product of the first step alone) and of the weights; for an
+    initial cell state the first step has one mul less. Fused kernels write these gradients all the same.
 
     Shapes of rnn_backward: dy[T, N, H], x[T, N, I], h0[N, H], w0[H, I], w1[H, H], b0[H]
         -> dx[T, N, I], dh0[N, H], dw0[H, I], dw1[H, H], db0[H]
@@ -54,7 +56,26 @@ def calc_recurrent_backward(layer: Layer) -> Cost:
         unit = Operations(add=1, cmp=1)
     if "b0" in layer or "b" in layer:
         unit += Operations(add=gates)
-    macs = 2 * gates * products
-    if layer.attrs.get("projection"):
-        macs += 2 * outputs * layer.attrs["hidden"]
-    return Cost(units * unit + Operations(fma=macs), layer.read, layer.written, layer.attrs, macs)
+    projections = outputs * layer.attrs["hidden"] if layer.attrs.get("projection") else 0
+    macs = 2 * gates * products + 2 * projections
+    operations = units * unit
+    if "needs" in layer.attrs:
+        macs -= _unneeded_products(layer, gates, products, projections)
+        if "c0" in layer and "c0" not in layer.attrs["needs"]:
+            operations += Operations(mul=-layer["c0"].size)
+    return Cost(operations + Operations(fma=macs), layer.read, layer.written, layer.attrs, macs)
+
+
+def _unneeded_products(layer: Layer, gates: int, products: Dim, projections: Dim) -> Dim:
+    """Return the multiply-adds of gradients that nothing needs; weights are ``w`` together, or ``w0`` and ``w1``."""
+    needs, attrs = layer.attrs["needs"], layer.attrs
+    of_input = gates * layer["x"].size * attrs["hidden"] * (2 if attrs.get("bidirectional") else 1)
+    unneeded: Dim = 0
+    if "x" not in needs:
+        unneeded += of_input
+    if "h0" not in needs:
+        unneeded += gates * layer["h0"].size * attrs["hidden"]
+    if "w" not in needs:
+        unneeded += 0 if "w0" in needs else of_input
+        unneeded += 0 if "w1" in needs else gates * products + projections - of_input
+    return unneeded

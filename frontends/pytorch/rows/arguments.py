@@ -134,10 +134,7 @@ def needed_gradients(*operands: str, mask: str = "output_mask") -> Reader:
 
 
 def differentiated(**operands: str) -> Reader:
-    """Read which operands need a gradient, by the names of their arguments; None if all do.
-
-    A fused kernel computes all gradients, those that nothing needs too.
-    """
+    """Read which operands need a gradient, by the names of their arguments; None if all do."""
 
     def read(args: Arguments) -> tuple[str, ...] | None:
         found = tuple(name for name, argument in operands.items() if args[argument].requires_grad)

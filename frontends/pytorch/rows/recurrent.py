@@ -145,7 +145,7 @@ GRADIENTS = (
             **_LAYER_ATTRIBUTES,
             "layers": constant(1),
             "bidirectional": constant(False),
-            "needs": differentiated(x="input", h0="hx_", w0="weight1", w1="weight2"),
+            "needs": differentiated(x="input", h0="hx_", c0="cx_tmp", w0="weight1", w1="weight2"),
         },
         ops=_GRADIENT_OPS,
     ),

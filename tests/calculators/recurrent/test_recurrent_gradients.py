@@ -37,3 +37,23 @@ def test_gradients_of_a_rectified_layer_and_of_a_projection():
 
 
 # 2 layers of 3 units over 4 features, 5 steps of 2 sequences: for each layer its inputs and its state
+
+
+# 1 layer of 3 units over 4 features, 5 steps of 2 sequences, one gate: dx and dw0 have 5·2·3·4 = 120 products each,
+# dw1 has 5·2·3·3 = 90, the state of every step but the first 4·2·3·3 = 72, and dh0, of the first step, 2·3·3 = 18
+@pytest.mark.parametrize(
+    ("needs", "products"),
+    [
+        (("x", "h0", "c0", "w0", "w1"), 120 + 90 + 72 + 18 + 120),
+        (("w0", "w1"), 120 + 90 + 72),
+        (("x", "w0", "w1"), 120 + 120 + 90 + 72),
+        (("x",), 120 + 72),
+        (("x", "h0", "w"), 120 + 120 + 90 + 72 + 18),
+    ],
+)
+def test_gradients_that_nothing_needs(needs, products):
+    shapes = {"dy": (5, 2, 3), "x": (5, 2, 4), "h0": (1, 2, 3), "c0": (1, 2, 3), "w0": (12, 4), "w1": (12, 3)}
+    result = layer_cost("lstm_backward", shapes, (5, 2, 4), hidden=3, layers=1, needs=needs)
+    assert result.macs == 4 * products
+    muls = 16 * 30 - (0 if "c0" in needs else 6)
+    assert result.flops == Operations(fma=4 * products, mul=muls, add=7 * 30)

@@ -231,3 +231,38 @@ def test_products_of_activations_without_a_softmax_are_not_attention():
     assert step.macs("forward", ATTENTION) == 0
     assert step.macs("forward", "activations") == 2 * 6 * 6 * 4
     assert step.macs("backward", "activations") == 2 * 2 * 6 * 6 * 4
+
+
+class Cells(nn.Module):
+    """An LSTM as its definition: one product of all inputs, one product of the state a step."""
+
+    def __init__(self, lstm: nn.LSTM) -> None:
+        super().__init__()
+        self.lstm = lstm
+
+    def forward(self, x, h, c):
+        states = []
+        for gates in (x @ self.lstm.weight_ih_l0.T + self.lstm.bias_ih_l0).unbind():
+            i, f, g, o = (gates + h @ self.lstm.weight_hh_l0.T).chunk(4, -1)
+            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            h = o.sigmoid() * c.tanh()
+            states.append(h)
+        return torch.stack(states)
+
+
+class Whole(Cells):
+    def forward(self, x, h, c):
+        return self.lstm(x, (h[None], c[None]))[0]
+
+
+@pytest.mark.parametrize("frozen", [(), ("weight_ih_l0",), ("weight_hh_l0",), ("weight_ih_l0", "weight_hh_l0")])
+@pytest.mark.parametrize("state_needs", [False, True])
+@pytest.mark.parametrize("input_needs", [False, True])
+def test_an_lstm_has_the_gradients_of_its_cells(input_needs, state_needs, frozen):
+    lstm = nn.LSTM(4, 16)
+    for name in frozen:
+        getattr(lstm, name).requires_grad_(False)
+    inputs = (torch.ones(5, 4, 4, requires_grad=input_needs),)
+    inputs += (torch.ones(4, 16, requires_grad=state_needs), torch.ones(4, 16, requires_grad=state_needs))
+    whole, cells = (estimate(net, inputs, backward=True).by("phase") for net in (Whole(lstm), Cells(lstm)))
+    assert whole["backward"]["macs"] == cells["backward"]["macs"]
