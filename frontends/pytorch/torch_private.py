@@ -99,6 +99,10 @@ _set_stance | restores how compiled models run | looked for | 2.6- | capture/com
 _is_compiling_flag | runs functions that compile themselves | looked for | | branches
 [torch.amp.autocast_mode]
 _cast | casts the inputs of custom functions | needed | | capture/autocast
+[torch.autograd.forward_ad]
+_current_level | finds tangents of operands, whose operators run beside | needed | | capture/execution_modes
+[torch._VF]
+_unpack_dual | finds tangents of operands | needed | | capture/execution_modes
 [torch.autograd]
 _get_sequence_nr | finds the module of a gradient | needed | | capture/backward
 [torch.autograd.graph]
@@ -166,6 +170,8 @@ _is_in_any_mode_without_ignore_compile_internals | restores what it was | looked
 [torch.utils.backend_registration]
 _privateuse1_backend_name | takes the fast path of transformers under autocast | needed | | capture/autocast
 [torch.utils.checkpoint]
+_CachingTorchDispatchMode | saves attention in selective checkpointing | needed | | selective_checkpointing
+_CachedTorchDispatchMode | saves attention in selective checkpointing | needed | | selective_checkpointing
 _infer_device_type | recomputes under the same autocast | needed | | capture/device_autocast
 _get_device_module | checkpoints meta tensors | looked for | | memory/checkpoints
 [Tensor]

@@ -40,8 +40,8 @@ def patch_checkpoint(stack: ExitStack, active_mode: Callable[[], CaptureMode | N
     if checkpoint is None:
         return
     _patch_device_type(stack, checkpoint, is_capturing)
-    for name in ("_CachingTorchDispatchMode", "_CachedTorchDispatchMode"):
-        _patch_policy(stack, getattr(checkpoint, name), active_mode)
+    for selective in (checkpoint._CachingTorchDispatchMode, checkpoint._CachedTorchDispatchMode):
+        _patch_policy(stack, selective, active_mode)
     if _knows_meta(checkpoint._get_device_module):
         return
     original: Callable[..., Any] = checkpoint._get_device_module

@@ -19,13 +19,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
+from torch.autograd import forward_ad
 
 from ..meta.operands import PLAIN, are_distributed, have_data, is_mixed, tensors_of, without_data
 from ..operators.call_cache import CachedCall
 from ..operators.composite_ops import ADDS_IN_PLACE, COMPOSITES, KERNELS_OF_CPU, WITHOUT_GRADIENT, exists, overload
 from ..operators.plan import OperatorPlan
 from . import autocast
-from .dispatch_keys import AFTER, AFTER_CAPTURE
+from .dispatch_keys import AFTER, AFTER_CAPTURE, CAPTURED
 from .dispatch_mode import CaptureMode
 from .libraries import kernels_of_aten
 from .stand_ins import run_stand_in
@@ -67,6 +68,8 @@ def _kernel(name: str, active_mode: Callable[[], CaptureMode | None]) -> Callabl
             if mode is not None and autocast.is_any_enabled() and autocast.has_rule(operator, tensors_of(args, kwargs)):
                 return mode.casts.run(operator, args, kwargs)
             return redispatch(keyset & AFTER, *args, **kwargs)
+        if forward_ad._current_level >= 0 and _have_tangents(args, kwargs):
+            return redispatch(keyset & AFTER, *args, **kwargs)
         if mode.is_over and mode.end_in_thread is not None:
             mode.end_in_thread()
             return operator(*args, **kwargs)
@@ -76,6 +79,13 @@ def _kernel(name: str, active_mode: Callable[[], CaptureMode | None]) -> Callabl
         return _call(mode, operator, redispatch, keyset, args, kwargs)
 
     return kernel
+
+
+def _have_tangents(args: Any, kwargs: Any) -> bool:
+    """Return whether an operand has a tangent, for which other operators run beside those of an operator."""
+    with torch._C._ExcludeDispatchKeyGuard(CAPTURED):
+        duals = (torch._VF._unpack_dual(x, level=forward_ad._current_level) for x in tensors_of(args, kwargs))
+        return any(tangent is not None for _, tangent in duals)
 
 
 def _unless_a_gradient_is_needed(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
@@ -91,8 +101,7 @@ def _call(
     mode: CaptureMode, operator: OpOverload, redispatch: Callable[..., Any], keyset: Any, args: Any, kwargs: Any
 ) -> Any:
     """Find a call in the cache, replay or run it, and show it to the observers."""
-    plans = mode.cache.plans
-    plan = plans.by_id.get(id(operator)) or plans.of(operator)
+    plan = mode.cache.plans.by_id.get(id(operator)) or mode.cache.plans.of(operator)
     key, cached, tensors = mode.find_call(plan, args, kwargs)
     if cached is None and not all(type(tensor) in PLAIN for tensor in tensors) and are_distributed(tensors):
         return redispatch(keyset & AFTER, *args, **kwargs)

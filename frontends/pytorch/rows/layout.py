@@ -170,6 +170,7 @@ REARRANGEMENTS = (
 
 _FILLS = """
 zeros ones full zeros_like ones_like full_like new_zeros new_ones new_full fill zero scalar_tensor _foreach_zero
+_new_zeros_with_same_feature_meta
 """
 
 FILLS = (

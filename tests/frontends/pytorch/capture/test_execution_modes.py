@@ -6,6 +6,7 @@ import inspect
 import subprocess
 import sys
 import textwrap
+from copy import deepcopy
 from inspect import signature
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from torch import nn
 from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.map import map as map_over
 from torch._higher_order_ops.while_loop import while_loop
+from torch.autograd import forward_ad
 from torch.func import functional_call, grad, jacrev
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -331,3 +333,54 @@ def test_p33_a_call_with_other_parameters_knows_its_modules():
     state = {name: torch.zeros_like(value) for name, value in model.named_parameters()}
     recorder = record(lambda: functional_call(model, state, (X,)))
     assert [(call.type, call.module) for call in recorder.calls] == [("linear", "0"), ("relu", "1"), ("linear", "2")]
+
+
+def tangent_of(function, *operands):
+    def run():
+        with forward_ad.dual_level():
+            return function(*(forward_ad.make_dual(x, torch.ones_like(x)) for x in operands))
+
+    return run
+
+
+# the primal, and a product for the tangent of each operand; that of a parameter is zero, and multiplied all the same
+DUAL = {
+    "linear": (nn.Linear(16, 16), (4, 16), 3 * 4 * 16 * 16),
+    "convolution": (nn.Conv2d(3, 4, 3), (2, 3, 8, 8), 3 * (2 * 4 * 6 * 6) * (3 * 3 * 3)),
+    "two layers": (nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 8)), (4, 16), 3 * 4 * 16 * (16 + 8)),
+}
+
+
+scripts_formulas = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # PyTorch does, for tangents
+
+
+@scripts_formulas
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", DUAL)
+def test_tangents_are_counted(name, device):
+    model, shape, expected = DUAL[name]
+    model, x = deepcopy(model).to(device), torch.ones(shape, device=device)
+    recorder = record(tangent_of(model, x))
+    assert macs(recorder.calls) == expected
+    assert macs(record(lambda: torch.func.jvp(model, (x,), (x,))).calls) == expected
+
+
+@scripts_formulas
+def test_tangents_of_attention_and_of_recurrent_layers():
+    """Two products of 3 x 8 x 8 per batch and head; two operands of each have a tangent. Then three gates of a GRU,
+    whose first state has no tangent.
+    """
+    with sdpa_kernel(SDPBackend.MATH):
+        x = torch.ones(2, 3, 8, 8)
+        recorder = record(tangent_of(lambda x: functional.scaled_dot_product_attention(x, x, x), x))
+    assert macs(recorder.calls) == 3 * 2 * (2 * 3 * 8 * 8 * 8)
+    recorder = record(tangent_of(nn.GRU(4, 3), torch.ones(5, 2, 4)))
+    assert macs(recorder.calls) == 3 * 3 * (5 * 2) * 3 * (4 + 3) - 2 * 3 * 2 * 3 * 3
+    assert not any(call.uncounted for call in recorder.calls)
+
+
+def test_a_module_without_tangents_is_one_call_beside_those_with():
+    x, w = torch.ones(4, 16), torch.ones(8, 16)
+    with forward_ad.dual_level():
+        recorder = record(lambda: functional.linear(x, w))
+    assert types(recorder) == ["linear"]
