@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from onnx import GraphProto, ModelProto, TensorProto, helper
+
+from costcore.isolated import python_command
 
 WIDTH = 2500
 LAYER = 4 * WIDTH * WIDTH
@@ -123,7 +124,7 @@ def measured(path: Path, action: str, rounds: int) -> tuple[float, float]:
     """Return the least seconds and the least MiB of several processes."""
     runs = []
     for _ in range(rounds):
-        command = [sys.executable, "-c", MEASURE.replace("ACTION", action), str(path)]
+        command = python_command(MEASURE.replace("ACTION", action), str(path), keep_environment=True)
         runs.append(json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
     return min(seconds for seconds, _ in runs), min(mebibytes for _, mebibytes in runs)
 

@@ -2,7 +2,12 @@
 
 import gc
 import sys
-from collections.abc import Sequence
+
+from costcore.isolated import isolated_path
+
+TYPE_CHECKING = False  # importing `typing` could import it from the current folder
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 NEW_OBJECTS = 200_000
 """New objects before the garbage collector looks for cycles among them; Python's 700 would scan imports repeatedly."""
@@ -11,7 +16,7 @@ REPORTS_LEAKS = "triton"
 """A module that prints a warning of every object of its own that is left when the process ends."""
 
 
-def run(argv: Sequence[str] | None = None) -> int:
+def run(argv: "Sequence[str] | None" = None) -> int:
     """Run the command of this process, whose arguments are ``argv``, and return its exit code."""
     gc.set_threshold(NEW_OBJECTS)
     from costcore.cli.main import main  # its imports make many objects
@@ -24,4 +29,6 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    # `python -m` searches the current folder first, where files of other people may be. A target of code adds it again.
+    sys.path[:] = isolated_path()
     sys.exit(run())

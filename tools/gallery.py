@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from costcore.isolated import python_command
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -18,6 +20,9 @@ else:
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = "gallery"
 """The folder of the pictures in the site."""
+
+
+RUN = "from costcore.__main__ import run; sys.exit(run())"
 
 
 class Shown(NamedTuple):
@@ -46,7 +51,7 @@ def draw(shown: Iterable[Shown], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     for each in shown:
-        words = [sys.executable, "-m", *shlex.split(each.command)]
+        words = python_command(RUN, *shlex.split(each.command)[1:], keep_environment=True)
         done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         if done.returncode or not (folder / each.file).is_file():
             raise ValueError(f"{each.command}: {done.stderr or done.stdout or 'no file'}")

@@ -81,7 +81,7 @@ def wanted(names: Sequence[str]) -> list[Pair]:
 def interpreter(python: str) -> str | None:
     """Return the path of a Python, of a pyenv if none is on the search path; None if there is none."""
     found = shutil.which(f"python{python}")
-    if found and subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0:
+    if found and subprocess.run([found, "-I", "-c", ""], capture_output=True, check=False).returncode == 0:
         return found
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     made = sorted(versions.glob(f"{python}.*/bin/python"))
@@ -96,11 +96,11 @@ def environment(pair: Pair, base: str) -> Iterator[Path]:
         Its interpreter.
     """
     with tempfile.TemporaryDirectory(prefix="costcore-matrix-") as folder:
-        subprocess.run([base, "-m", "venv", folder], check=True)
+        subprocess.run([base, "-I", "-m", "venv", folder], check=True)
         python = Path(folder) / "bin" / "python"
 
         def install(*packages: str) -> None:
-            command = [python, "-m", "pip", "install", "-q", "--no-cache-dir", "--disable-pip-version-check"]
+            command = [python, "-I", "-m", "pip", "install", "-q", "--no-cache-dir", "--disable-pip-version-check"]
             subprocess.run([*command, *packages], check=True)
 
         install(f"torch=={pair.torch}", *pair.others.split(), *developer_packages(), *TESTERS.split(), "setuptools<81")
@@ -137,7 +137,7 @@ def result_of(pair: Pair, arguments: Sequence[str]) -> str:
         with environment(pair, base) as python:
             return run_tests(python, arguments)
     except subprocess.CalledProcessError as error:
-        return f"not tested: {Path(error.cmd[0]).name} {' '.join(map(str, error.cmd[1:4]))} … failed"
+        return f"not tested: {Path(error.cmd[0]).name} {' '.join(map(str, error.cmd[2:5]))} … failed"
 
 
 def has_passed(result: str, *, is_named: bool) -> bool:

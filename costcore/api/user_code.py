@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -14,18 +15,24 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.registry.frontends import reader_of
-from costcore.registry.libraries import is_saved_report
+from costcore.registry.libraries import is_saved_report, library_target
+
+
+def runs_code(model: object) -> bool:
+    """Return whether a model is code of the user, an object or ``module:factory``, and not a file or a library's."""
+    if not isinstance(model, str):
+        return not isinstance(model, os.PathLike)
+    return not (library_target(model) or is_saved_report(model) or reader_of(model))
 
 
 @contextmanager
 def module_search_path(folders: Sequence[str], target: object) -> Iterator[None]:
     """Add ``folders`` to the module search path, and the current folder too if ``target`` names Python code.
 
-    If ``target`` is a model file, the current folder is not added, because a model file must not import code.
+    For a file, or a model that a library makes of its configuration, the current folder is not added.
     """
     path = sys.path
-    is_code = isinstance(target, str) and not is_saved_report(target) and not reader_of(target)
-    sys.path = [*folders, *([""] if is_code else []), *path]
+    sys.path = [*folders, *([""] if isinstance(target, str) and runs_code(target) else []), *path]
     try:
         yield
     finally:

@@ -18,6 +18,9 @@ __all__ = ["ask"]
 PACKAGES = str(Path(__file__).parents[1])
 """The folder of this package: the environment of a tool need not have it installed."""
 
+WORKER = f"import sys; sys.path[0] = {PACKAGES!r}; from costcore_probes.worker import main; main(*sys.argv[1:])"
+"""Runs the worker. In place of the current folder, from which nothing is imported, modules are searched here."""
+
 
 def ask(tool: str, probes: Iterable[Probe], python: str = sys.executable, timeout: float = 30) -> dict[str, Any]:
     """Ask a tool every probe that it accepts.
@@ -30,7 +33,7 @@ def ask(tool: str, probes: Iterable[Probe], python: str = sys.executable, timeou
     lines = "".join(json.dumps({"probe": id, "format": format}) + "\n" for id, format in questions)
     try:
         done = subprocess.run(
-            [python, "-m", "costcore_probes.worker", tool, str(timeout)],
+            [python, "-c", WORKER, tool, str(timeout)],
             input=lines,
             capture_output=True,
             text=True,

@@ -6,6 +6,7 @@ import gc
 import os
 import pickle
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Sequence
@@ -26,14 +27,17 @@ IDLE_SECONDS = 60
 """How long a process without a task waits for one before it ends."""
 
 
-def main(memory_limit: int | None) -> None:
+def main(memory_limit: int | None, code_path: Sequence[str]) -> None:
     """Compute the rows of the tasks in standard input, until it ends or no task comes for :data:`IDLE_SECONDS`.
 
     A model that changed what later ones may depend on, or for which there was too little memory, is the last one.
 
     Args:
         memory_limit: the bytes of memory that this process may allocate; None for no limit.
+        code_path: where modules are searched for a task that is Python code. For a file, as this process started:
+            without the current folder.
     """
+    file_path = list(sys.path)
     tasks, replies = _own_streams()
     process = os.getpid()
     if hasattr(os, "register_at_fork"):
@@ -47,14 +51,16 @@ def main(memory_limit: int | None) -> None:
     loaded: set[str] = set()
     with suppress(Empty):
         while True:
-            frontends, task = pickle.loads(queue.get(timeout=IDLE_SECONDS))
+            frontends, is_code, task = pickle.loads(queue.get(timeout=IDLE_SECONDS))
+            sys.path[:] = file_path
             if not set(frontends) <= loaded:
                 _load(frontends)
                 loaded.update(frontends)
                 gc.freeze()  # what is imported is never garbage, and takes long to scan
             write_frame(replies, STARTED)
+            sys.path[:] = code_path if is_code else file_path
             before = ProcessState.now()
-            row = _row(task)
+            row = _row(task, code_path)
             reply = pickle.dumps(row)
             if os.getpid() != process:  # a process that the model forked, and which returned here
                 _exit(0)
@@ -63,11 +69,14 @@ def main(memory_limit: int | None) -> None:
                 _exit(0)
 
 
-def _row(task: bytes) -> ModelRow:
+def _row(task: bytes, code_path: Sequence[str]) -> ModelRow:
     from costcore.studies.sweeps.row import ModelRow, failure, row_of
 
+    path = list(sys.path)
+    sys.path += code_path  # a calculator that was passed with a file is code of the user
     try:
         named, settings = pickle.loads(task)
+        sys.path[:] = path
     except Exception as error:  # unpickling runs code of the user
         return ModelRow("", {}, f"the model cannot be unpickled: {failure(error)}", failed=True)
     try:

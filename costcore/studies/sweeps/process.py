@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import IO, NamedTuple, cast
 
+from costcore.isolated import python_command
 from costcore.studies.sweeps.frames import read_frame, write_frame
 from costcore.studies.sweeps.row import ModelRow
 from costcore.studies.sweeps.task import Task
 
-_CODE = "import sys; sys.path[:] = {path!r}; from costcore.studies.sweeps.child import main; main({limit!r})"
-
+_CODE = "from costcore.studies.sweeps.child import main; main({limit!r}, {path!r})"
+"""The code of a child. It finds modules as this process does once a task is Python code."""
 
 QUICK = 0.05
 """How many seconds a row takes at most if the next task is sent while it is computed: no other process would be idle
@@ -135,7 +136,8 @@ class _Child(NamedTuple):
 
     @classmethod
     def start(cls, memory_limit: int | None) -> _Child:
-        command = [sys.executable, "-c", _CODE.format(path=sys.path, limit=memory_limit)]
+        code = _CODE.format(path=[folder for folder in sys.path if isinstance(folder, str)], limit=memory_limit)
+        command = python_command(code, keep_environment=True)
         # A session of its own: Ctrl-C is for the process that starts it, which then ends it, and all that it started.
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         return cls(process, cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout))
@@ -146,7 +148,7 @@ class _Child(NamedTuple):
         Raises:
             OSError: if the process has ended.
         """
-        write_frame(self.tasks, pickle.dumps((task.frontends, task.content)))
+        write_frame(self.tasks, pickle.dumps((task.frontends, task.is_code, task.content)))
 
     def takes_ahead(self, task: Task) -> bool:
         """Send a task while another is computed, and return True; False if it could fill the stream or the memory."""

@@ -31,6 +31,7 @@ class Task(NamedTuple):
         frontends: the frontends that it probably needs; the time to import them is not part of its own.
         plan: the limits.
         run: identifies the call of ``table``; processes are not shared between calls, because code may have changed.
+        is_code: whether the model is Python code, which may import from the current folder. A file never does.
     """
 
     position: int
@@ -39,3 +40,4 @@ class Task(NamedTuple):
     frontends: tuple[str, ...]
     plan: Plan
     run: str
+    is_code: bool = True

@@ -8,6 +8,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
+from costcore.api.user_code import runs_code
 from costcore.errors import CostError
 from costcore.registry.frontends import loaded, reader_of, specs
 from costcore.studies.sweeps.process_pool import pool_of
@@ -28,6 +29,7 @@ class TaskMaker:
         self._settings, self._plan, self._run = settings, plan, secrets.token_hex(8)
         self._sources = Sources([*settings.python_path, ""])
         self._frontends: dict[str, tuple[str, ...]] = {}
+        self._code: dict[str, bool] = {}
 
     def __call__(self, position: int, named: NamedModel) -> Task:
         """Return a model as a task."""
@@ -36,7 +38,8 @@ class TaskMaker:
             content = _pickled((named, self._settings))
         except Exception as error:  # pickling runs code of the user
             content = ModelRow(named.name, {}, f"the model cannot be pickled: {failure(error)}", True, named.arguments)
-        return Task(position, named.name, content, self._frontends_of(named.model), self._plan, self._run)
+        frontends, is_code = self._frontends_of(named.model), self._is_code(named.model)
+        return Task(position, named.name, content, frontends, self._plan, self._run, is_code)
 
     def _frontends_of(self, model: Any) -> tuple[str, ...]:
         """Return the frontends whose frameworks a model probably needs, as far as its code says without being run."""
@@ -52,6 +55,13 @@ class TaskMaker:
             names = [spec.name for spec in specs().values() if spec.name == reader or spec.framework in packages]
             self._frontends[model] = tuple(names)
         return self._frontends[model]
+
+    def _is_code(self, model: Any) -> bool:
+        if not isinstance(model, str):
+            return runs_code(model)
+        if model not in self._code:
+            self._code[model] = runs_code(model)
+        return self._code[model]
 
 
 def compute(task: Task) -> tuple[int, ModelRow]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from costcore.ir import prod
+from costcore.isolated import python_command
 from costcore.numbers.dims import Dim
 
 from ..values.value import MOST_FOLDED, Shape, Value
@@ -19,7 +19,6 @@ SECONDS, BYTES = 60, 4 << 30
 """Limits of onnx's inference: time and memory."""
 
 CHILD = f"""
-import sys
 try:
     import resource
     resource.setrlimit(resource.RLIMIT_AS, ({BYTES}, {BYTES}))
@@ -64,9 +63,10 @@ def compare_with_onnx(proto: Any, values: Mapping[str, Value], note: Note) -> No
         note: takes the remarks.
     """
     stripped = without_weights(proto, values)
-    command = [sys.executable, "-I", "-c", CHILD]
     try:
-        done = subprocess.run(command, input=stripped.SerializeToString(), capture_output=True, timeout=SECONDS)
+        done = subprocess.run(
+            python_command(CHILD), input=stripped.SerializeToString(), capture_output=True, timeout=SECONDS
+        )
     except subprocess.TimeoutExpired:
         note(f"onnx's own inference of shapes was stopped after {SECONDS} seconds")
         return

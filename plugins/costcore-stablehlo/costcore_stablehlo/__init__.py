@@ -9,6 +9,7 @@ from costcore.plugins import hookimpl
 from costcore.translate import Row
 
 OPTIONS = {
+    "function": "which function of the program is counted",
     "params": "arguments that are learned parameters: positions, or beginnings of their names",
     "trips": "how often loops run whose number of runs depends on data",
     "regroup": "count decomposed layers as one operator",
@@ -38,7 +39,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             "costcore_stablehlo.estimate",
             suffixes=(".mlir", ".stablehlo", ".mlirbc"),
             options=OPTIONS,
-            values={"params": positions_or_names, "trips": int},
+            values={"function": str, "params": positions_or_names, "trips": int},
             models=("a StableHLO program (.mlir, .stablehlo, .mlirbc)",),
             reads=reads,
         ),

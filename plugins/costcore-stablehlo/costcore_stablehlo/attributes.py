@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -52,18 +52,36 @@ def aval_of(kind: Any) -> jax.ShapeDtypeStruct | None:
     Raises:
         CostError: for an open size, and for a type that JAX has not.
     """
+    if not isinstance(kind, ir.RankedTensorType) and str(kind) == "!stablehlo.token":
+        return None
+    dtype = dtype_of(kind)
+    if not kind.has_static_shape:
+        raise CostError(f"the program has values of open sizes ({kind!s:.100}). Give the shapes of its inputs")
+    return jax.ShapeDtypeStruct(tuple(kind.shape), dtype)
+
+
+def dtype_of(kind: Any) -> np.dtype[Any]:
+    """Return the dtype of the elements of a type, whose sizes may be open.
+
+    Raises:
+        CostError: for a type that JAX has not.
+    """
     if not isinstance(kind, ir.RankedTensorType):
-        if str(kind) == "!stablehlo.token":
-            return None
-        raise CostError(f"values of type {kind} are not supported")
+        raise CostError(f"values of type {kind!s:.100} are not supported")
     name = str(kind.element_type)
     if name.startswith("!quant."):
         name = re.split("[<:]", name)[1]
     if name not in DTYPES:
-        raise CostError(f"elements of type {name} are not supported")
-    if not kind.has_static_shape:
-        raise CostError(f"the program has values of open sizes ({kind}). Give the shapes of its inputs")
-    return jax.ShapeDtypeStruct(tuple(kind.shape), DTYPES[name])
+        raise CostError(f"elements of type {name:.100} are not supported")
+    return DTYPES[name]
+
+
+def has_shape(kind: Any, shape: Sequence[int]) -> bool:
+    """Return whether a type has a shape; an open size is any. Types without a shape have every one."""
+    if not isinstance(kind, ir.RankedTensorType):
+        return True
+    axes = range(kind.rank)
+    return len(shape) == kind.rank and all(kind.is_dynamic_dim(i) or kind.get_dim_size(i) == shape[i] for i in axes)
 
 
 def constant_of(op: Any) -> tuple[Any, bool]:

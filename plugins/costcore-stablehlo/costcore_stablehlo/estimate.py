@@ -40,6 +40,7 @@ def estimate(
     model: Any,
     inputs: Any = None,
     *,
+    function: str | None = None,
     params: int | str | Sequence[int | str] | None = None,
     trips: int | None = None,
     regroup: bool | Collection[str] = False,
@@ -52,6 +53,7 @@ def estimate(
         recorder: receives the calls.
         model: the path of a text of StableHLO, or of a portable artifact.
         inputs: shapes for the arguments that are not learned, if the program has open sizes: as for a function on JAX.
+        function: the function that is counted; default: ``main``, or the only public one.
         params: arguments that are learned parameters: positions, or beginnings of their names; default: those whose
             names begin with ``params``, ``variables`` or ``weights``.
         trips: how often loops run whose number of runs depends on data; default: a symbol for each.
@@ -63,11 +65,14 @@ def estimate(
     """
     with in_file(name := fspath(model)), quiet_context() as said, jax.enable_x64(True):
         module = read_module(name, said)
-        program = FileProgram(module)
+        program = FileProgram(module, function)
         learned = learned_positions(program, params)
         if inputs is not None:
-            refine(module, given_types(program, learned, inputs), said)
+            types, title = given_types(program, learned, inputs), program.name
+            program.make_main()
+            refine(module, types, said)
             program = FileProgram(module)
+            program.title = title
         program.find_stored()
         as_function, given = as_program(program, learned)
         recorder.frameworks["stablehlo"] = stablehlo.get_current_version()
@@ -146,7 +151,7 @@ def as_program(program: FileProgram, learned: Sequence[int]) -> tuple[Program, l
 
     variables = [*(avals[i] for i in learned), *program.stored.values()]
     free = [aval for i, aval in enumerate(avals) if i not in learned and aval is not None]
-    return Program(function, variables, owner_of, types={"": program.name}), free
+    return Program(function, variables, owner_of, types={"": program.title}), free
 
 
 def owner_by_name(name: str) -> Owner:

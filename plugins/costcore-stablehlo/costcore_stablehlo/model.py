@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from jax.interpreters.mlir import make_ir_context
@@ -15,17 +15,19 @@ from jaxlib.mlir.dialects import mhlo, stablehlo
 
 from costcore.errors import CostError
 from costcore.files import read_file
+from costcore.isolated import python_command
 
 from . import PORTABLE
+from .aliases import check_expansion
 
 LARGEST = 2**31
 """The most bytes of a file that are read."""
 
-DEEPEST_TEXT = 200
-"""The most brackets inside each other that a text may have; MLIR reads nested regions and types by recursion."""
+TO_TEXT = str(Path(__file__).with_name("to_text.py"))
+"""The program that reads a portable artifact. As a file it imports nothing of this package, which would take longer."""
 
-BRACKET = re.compile(r"[(\[{<)\]}]|(?<!-)>")
-"""A bracket of a text; not the head of an arrow."""
+SECONDS = 30
+"""The most seconds in which a portable artifact is read, whose process is limited by itself to fewer."""
 
 ESCAPED = re.compile(r"(?:\\[89A-Fa-f][0-9A-Fa-f])+")
 """Bytes of a name that are not ASCII, as a text has them."""
@@ -64,8 +66,9 @@ def read_module(path: str, said: Sequence[str]) -> Any:
     data = read_file(path, LARGEST)
     if data.startswith(PORTABLE):
         data = _text_of_artifact(path)
+    text = _text(path, data)
     try:
-        return ir.Module.parse(_text(path, data))
+        return ir.Module.parse(text)
     except (ir.MLIRError, ValueError) as error:
         raise CostError(f"{path} is not a StableHLO program: {_first(said) or _first([str(error)])}") from error
 
@@ -91,8 +94,11 @@ def _text_of_artifact(path: str) -> bytes:
     Raises:
         CostError: if it holds something else, or takes more time or memory than a file of its size needs.
     """
-    command = [sys.executable, "-m", "costcore_stablehlo.to_text", path]
-    found = subprocess.run(command, capture_output=True, check=False)
+    command = python_command(f"import runpy; runpy.run_path({TO_TEXT!r}, run_name='__main__')", path)
+    try:
+        found = subprocess.run(command, capture_output=True, check=False, timeout=SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise CostError(f"{path} is not a StableHLO program: reading it takes more than {SECONDS} seconds") from error
     if found.returncode:
         said = _first([line.partition("error: ")[2] for line in found.stderr.decode(errors="replace").splitlines()])
         raise CostError(f"{path} is not a StableHLO program: {said or 'it is damaged'}")
@@ -100,21 +106,20 @@ def _text_of_artifact(path: str) -> bytes:
 
 
 def _text(path: str, data: bytes) -> str:
-    """Return the text of a file that nests no deeper than MLIR can follow.
+    """Return the text of a file that nests no deeper than MLIR can follow, and expands to no more than can be printed.
 
     Raises:
-        CostError: if it cannot be decoded, or nests deeper.
+        CostError: if it cannot be decoded, or is beyond these bounds.
     """
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise CostError(f"{path} is not a StableHLO program: it is neither a text nor a portable artifact") from error
     text = ESCAPED.sub(_escaped, text)
-    depth = 0
-    for bracket in BRACKET.finditer(text):
-        depth = depth + 1 if bracket.group() in "([{<" else max(depth - 1, 0)
-        if depth > DEEPEST_TEXT:
-            raise CostError(f"{path} nests brackets more than {DEEPEST_TEXT} deep")
+    try:
+        check_expansion(text)
+    except CostError as error:
+        raise CostError(f"{path} is not read: {error}") from error
     return text
 
 

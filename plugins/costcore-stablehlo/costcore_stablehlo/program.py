@@ -13,9 +13,11 @@ import numpy as np
 from jax import lax
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
+from jaxlib.mlir import ir
 
 from costcore.errors import CostError
 from costcore.graphs import DEEPEST, MOST_NODES
+from costcore.messages import unknown
 
 from .attributes import aval_of, constant_of, get, is_real, name_of
 from .operators import BINARY, RULES, check_results, custom_call, direction
@@ -37,6 +39,10 @@ WRAPPED = re.compile(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_
 
 UNNAMED = re.compile(r"\w+\(.*\)|while|body|cond|branch_\d+_fun|closed_call|checkpoint|remat|rematted_computation|")
 """Parts of a name that stand for functions and loops of JAX, not for modules."""
+
+
+FEW = 10
+"""The most names in a message."""
 
 
 class Argument(NamedTuple):
@@ -69,26 +75,25 @@ class FileProgram:
 
     Args:
         module: the module. Sizes may still be open; they are read when the program runs.
+        function: the function that runs; default: ``main``, or the only public one.
 
     Attributes:
         arguments: the arguments of the function that runs.
         name: its name.
+        title: its name in the file, if it was renamed.
         stored: the learned constants: the value of MLIR and its abstract array.
 
     Raises:
-        CostError: if no function is public.
+        CostError: if there is no such function, or if several are public and none is ``main``; the message names them.
     """
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, function: str | None = None) -> None:
         self._functions = {
             get(op.operation, "sym_name"): op.operation
             for op in module.body.operations
             if op.operation.name == "func.func" and op.operation.regions[0].blocks
         }
-        public = [name for name, op in self._functions.items() if get(op, "sym_visibility", "public") == "public"]
-        if not public:
-            raise CostError("the program has no public function")
-        self.name = "main" if "main" in public else public[0]
+        self.name = self.title = self._chosen(function)
         block = self._functions[self.name].regions[0].blocks[0]
         names = [name_of(value.location) or self._name_inside(block, value) for value in block.arguments]
         self.arguments = [
@@ -99,6 +104,40 @@ class FileProgram:
         self._given: Mapping[Any, Any] = {}
         self._n_operations = self._depth = 0
         self._scope = ""
+
+    def _chosen(self, function: str | None) -> str:
+        if function is not None:
+            if function not in self._functions:
+                raise CostError(unknown("function", function, self._functions))
+            return function
+        public = [name for name, op in self._functions.items() if get(op, "sym_visibility", "public") == "public"]
+        if not public:
+            raise CostError("the program has no public function")
+        if "main" in public or len(public) == 1:
+            return "main" if "main" in public else public[0]
+        listed = ", ".join([*public[:FEW], *(["…"] if len(public) > FEW else [])])
+        raise CostError(
+            f"the program has {len(public)} public functions and no main ({listed}). "
+            f"Choose one with function={public[0]!r} (--function {public[0]})"
+        )
+
+    def make_main(self) -> None:
+        """Make the function that runs the only entry, ``main``, as the passes of StableHLO that refine sizes need it.
+
+        Functions that it does not call are removed.
+        """
+        if self.name == "main":
+            return
+        kept, waiting = set(), [self.name]
+        while waiting:
+            name = waiting.pop()
+            if name in self._functions and name not in kept:
+                kept.add(name)
+                waiting += [get(op, "callee", "") for op in _operations(self._functions[name]) if _short(op) == "call"]
+        for name, op in self._functions.items():
+            if name not in kept:
+                op.erase()
+        self._functions[self.name].attributes["sym_name"] = ir.StringAttr.get("main")
 
     def _name_inside(self, block: Any, value: Any) -> str:
         """Return the name of an argument in a function that the block calls with it, as JAX wraps open sizes."""

@@ -1,4 +1,4 @@
-"""Write a portable artifact, or other MLIR bytecode, as text: ``python -m costcore_stablehlo.to_text FILE``.
+"""Write a portable artifact, or other MLIR bytecode, as text: ``python -I to_text.py FILE``.
 
 The reader of MLIR's bytecode can end the process that reads a damaged file, so :mod:`costcore_stablehlo.model` runs it
 in one of its own. It imports no more than jaxlib.
@@ -6,8 +6,8 @@ in one of its own. It imports no more than jaxlib.
 
 from __future__ import annotations
 
-import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from jaxlib.mlir import ir
@@ -26,18 +26,26 @@ TIMES = 16
 """How much memory a file may take."""
 
 
-def limit(kind: int, most: int) -> None:
-    """Limit what this process may use from now on, if its own limit is not lower."""
-    lower, upper = resource.getrlimit(kind)
-    if lower == resource.RLIM_INFINITY or lower > most:
-        resource.setrlimit(kind, (most if upper == resource.RLIM_INFINITY else min(most, upper), upper))
+LONGEST, CHARACTERS_PER_BYTE = 2**26, 64
+"""How many characters a text may have: more if the file is large. Types that a file shares are printed in full."""
+
+
+def limit(name: str, most: int) -> None:
+    """Limit what this process may use from now on, if its own limit is not lower and the system knows limits."""
+    with suppress(ImportError):
+        import resource
+
+        kind = getattr(resource, name)
+        lower, upper = resource.getrlimit(kind)
+        if lower == resource.RLIM_INFINITY or lower > most:
+            resource.setrlimit(kind, (most if upper == resource.RLIM_INFINITY else min(most, upper), upper))
 
 
 def main(path: str) -> int:
     """Print the program in a file; return 1 if it has none, with what is wrong on standard error."""
     data = Path(path).read_bytes()
-    limit(resource.RLIMIT_CPU, SECONDS + len(data) // BYTES_PER_SECOND)
-    limit(resource.RLIMIT_AS, MEMORY + TIMES * len(data))
+    limit("RLIMIT_CPU", SECONDS + len(data) // BYTES_PER_SECOND)
+    limit("RLIMIT_AS", MEMORY + TIMES * len(data))
     with ir.Context() as context, ir.Location.unknown():
         registry = ir.DialectRegistry()
         _jax_mlir_ext.register_dialects(registry)  # those around operators: func and others
@@ -54,7 +62,11 @@ def main(path: str) -> int:
         except (ir.MLIRError, ValueError) as error:
             print(error, file=sys.stderr)
             return 1
-        module.operation.print(file=sys.stdout, enable_debug_info=True)
+        text = module.operation.get_asm(binary=True, enable_debug_info=True)
+    if len(text) > (most := LONGEST + CHARACTERS_PER_BYTE * len(data)):
+        print(f"error: it expands to more than {most:,} characters", file=sys.stderr)
+        return 1
+    sys.stdout.buffer.write(text)
     return 0
 
 

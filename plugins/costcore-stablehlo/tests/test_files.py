@@ -174,6 +174,65 @@ def test_functions_that_expand_without_end_are_an_error(write):
         estimate(write(text))
 
 
+TWO = "".join(
+    f"""func.func @{name}(%a: tensor<{rows}x{n}xf32>, %b: tensor<{n}x{n}xf32>) -> tensor<{rows}x{n}xf32> {{
+      %y = call @product{name}(%a, %b) : (tensor<{rows}x{n}xf32>, tensor<{n}x{n}xf32>) -> tensor<{rows}x{n}xf32>
+      return %y : tensor<{rows}x{n}xf32>
+    }}
+    func.func private @product{name}(%a: tensor<{rows}x{n}xf32>, %b: tensor<{n}x{n}xf32>) -> tensor<{rows}x{n}xf32> {{
+      %y = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+        : (tensor<{rows}x{n}xf32>, tensor<{n}x{n}xf32>) -> tensor<{rows}x{n}xf32>
+      return %y : tensor<{rows}x{n}xf32>
+    }}
+    """
+    for name, rows, n in (("small", 2, 2), ("large", 200, 200), ("open", "?", 8))
+)
+"""A program with three public functions and no ``main``."""
+
+
+def test_of_several_public_functions_one_is_chosen(write, capsys):
+    path = write(TWO)
+    for arguments in ([], ["--tree"]):
+        assert main([str(path), *arguments]) == 1
+        assert capsys.readouterr().err == (
+            f"costcore: {path}: the program has 3 public functions and no main (small, large, open). "
+            "Choose one with function='small' (--function small)\n"
+        )
+    macs = {"small": 2**3, "large": 200**3, "productlarge": 200**3}
+    for name, n in macs.items():
+        assert estimate(path, function=name).total_report["macs"] == n
+        assert main([str(path), "--function", name, "--format", "csv", "--columns", "macs", "--unit", "none"]) == 0
+        assert capsys.readouterr().out.split()[-1] == str(n)
+    assert estimate(path, [(5, 8), (8, 8)], function="open").total_report["macs"] == 5 * 8 * 8
+    with pytest.raises(CostError, match=r"unknown function 'smal' \(expected .*\). Did you mean 'small'\?"):
+        estimate(path, function="smal")
+    assert estimate(write(TWO.replace("@small", "@main"))).total_report["macs"] == 2**3
+
+
+@pytest.mark.parametrize(
+    ("config", "operands", "result", "macs"),
+    [
+        ("bxy,bijy->bijx", [(8, 2, 6), (8, 5, 3, 6)], (8, 5, 3, 2), 8 * 5 * 3 * 2 * 6),
+        ("ij,jk->ik", [(4, 5), (5, 6)], (4, 6), 4 * 5 * 6),
+        ("ij,jk->ik", [(4, 5), (5, 6)], ("?", "?"), 4 * 5 * 6),
+        ("ij,j->i", [(4, 5), (5,)], (4,), 4 * 5),
+        (",ii->i", [(), (6, 6)], (6,), 0),
+        ("ij->i", [(4, 5)], (4,), 0),
+    ],
+)
+def test_einsum_is_counted_as_its_equation_says(write, config, operands, result, macs):
+    def tensor(shape):
+        return f"tensor<{'x'.join(map(str, [*shape, 'f32']))}>"
+
+    names = ", ".join(f"%x{i}" for i in range(len(operands)))
+    arguments = ", ".join(f"%x{i}: {tensor(shape)}" for i, shape in enumerate(operands))
+    name = "einsum" if len(operands) == 2 else "unary_einsum"
+    of = f"({', '.join(map(tensor, operands))}) -> {tensor(result)}"
+    body = f'%y = "stablehlo.{name}"({names}) {{einsum_config = "{config}"}} : {of}\nreturn %y : {tensor(result)}'
+    report = estimate(write(function(body, arguments, tensor(result))))
+    assert (report.total_report["macs"], report.status) == (macs, "complete")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
