@@ -80,7 +80,8 @@ def library_model(target: LibraryTarget) -> Any:
     except CostError:
         raise
     except Exception as error:  # code of a library can raise anything
-        raise CostError(f"{target.prefix}:{target.name} failed: {type(error).__name__}: {error}") from error
+        reason = str(error).partition("\n")[0]  # the rest are frames of C++, or the names of all classes
+        raise CostError(f"{target.prefix}:{target.name} failed: {type(error).__name__}: {reason:.300}") from error
     if remark:
         warnings.warn(remark, CostWarning, stacklevel=2)
     return model

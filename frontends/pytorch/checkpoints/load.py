@@ -13,6 +13,7 @@ from costcore.errors import CostError
 from costcore.files import is_folder
 from costcore.studies.serving.cached_model import StoredFile
 
+from ..libraries.bounded import bounded
 from ..libraries.make import library_model
 from ..libraries.without_weights import without_weights
 from ..serving.cached_model import MetaCachedModel
@@ -77,7 +78,9 @@ def _made(kind: str, settings: dict[str, Any]) -> Module:
     try:
         with without_weights(), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
-            model: Module = make.from_config(AutoConfig.for_model(kind, **settings))
+            config = AutoConfig.for_model(kind, **settings)
+            with bounded():
+                model: Module = make.from_config(config, trust_remote_code=False)
     except Exception as error:  # code of a library can raise anything
         text = str(error).partition("\n")[0]
         raise CostError(f"transformers makes no {kind} of its metadata: {type(error).__name__}: {text}") from error

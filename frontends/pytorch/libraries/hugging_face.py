@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from torch.nn import Module
@@ -15,6 +17,8 @@ from costcore.ir import Tensor
 from costcore.messages import did_you_mean
 
 from ..tensors import dtype_name
+from .bounded import bounded
+from .config_file import CONFIG, PRETRAINED, needs_code, read_config
 
 SOURCE = "dummy_inputs and configuration of transformers"
 
@@ -43,39 +47,64 @@ def make(name: str) -> tuple[Module, str]:
 
 
 def _config(name: str) -> tuple[Any, bool]:
-    """Return a configuration, and whether it is the default one of a type. Nothing is downloaded."""
+    """Return a configuration, and whether it is the default one of a type. Nothing is downloaded, no code is run."""
     from transformers import AutoConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     if not exists(name) and name in CONFIG_MAPPING:
         return CONFIG_MAPPING[name](), True
+    path = name if exists(name) else _cached(name, [str(kind) for kind in CONFIG_MAPPING])
+    settings = read_config(path)
+    kind = settings.get("model_type")
+    if "model_type" in settings and kind not in CONFIG_MAPPING and needs_code(path):
+        raise CostError(
+            f"the configuration {name} needs code of its own (auto_map), which is not run. Pass code that makes the "
+            f"model, as file.py:factory"
+        )
     try:
-        return AutoConfig.from_pretrained(name, local_files_only=True), False
+        with TemporaryDirectory() as folder:  # of what remains of the file without the names of code
+            Path(folder, CONFIG).write_text(json.dumps(settings), encoding="utf-8")
+            config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError) as error:
-        reason = str(error).partition("\n")[0]
-        if exists(name):
-            raise CostError(f"the configuration {name} cannot be read: {reason}") from error
+        reason = str(error).partition("\n")[0].replace(folder, name)
+        raise CostError(f"the configuration {name} cannot be read: {reason}") from error
+    config._name_or_path = name
+    return config, False
+
+
+def _cached(name: str, types: Sequence[str]) -> str:
+    """Return the configuration of a repository in the local cache.
+
+    Raises:
+        CostError: if there is none; the message suggests near matches.
+    """
+    from transformers.utils import cached_file
+
+    try:
+        if found := cached_file(name, CONFIG, local_files_only=True):
+            return str(found)
+    except (OSError, ValueError) as error:
         if name.endswith(".json") or Path(name).is_absolute():
             raise CostError(f"the configuration {name} does not exist") from error
-        types = [str(kind) for kind in CONFIG_MAPPING]
-        raise CostError(
-            f"there is no configuration of {name!r} in the local cache, and nothing is downloaded. Pass the path of "
-            f"its config.json, hf:path/config.json, or a type of models for its default configuration, such as hf:bert"
-            f"{did_you_mean([name.rpartition('/')[2].partition('-')[0]], types)}"
-        ) from error
+    raise CostError(
+        f"there is no configuration of {name!r} in the local cache, and nothing is downloaded. Pass the path of "
+        f"its config.json, hf:path/config.json, or a type of models for its default configuration, such as hf:bert"
+        f"{did_you_mean([name.rpartition('/')[2].partition('-')[0]], types)}"
+    )
 
 
 def _model(config: Any) -> Module:
     """Return a model of the class that a configuration names, else of the base class of its type."""
     import transformers
 
-    for name in config.architectures or ():
-        if hasattr(transformers, name):
-            model: Module = getattr(transformers, name)(config)
-            return model
+    if hasattr(config, PRETRAINED):
+        setattr(config, PRETRAINED, False)
+    found = (getattr(transformers, name, None) for name in config.architectures or ())
+    kinds = [each for each in found if isinstance(each, type) and issubclass(each, transformers.PreTrainedModel)]
     automatic: Any = transformers.AutoModel
-    base: Module = automatic.from_config(config)
-    return base
+    with bounded():
+        model: Module = kinds[0](config) if kinds else automatic.from_config(config, trust_remote_code=False)
+    return model
 
 
 def usual_inputs(model: Module, name: str) -> Any:

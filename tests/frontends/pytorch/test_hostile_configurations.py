@@ -1,0 +1,189 @@
+"""A ``config.json`` is a file of other people: nothing of its folder runs, and what it asks for is bounded."""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from costcore import CostError, estimate
+from costcore.api.load_model import load_model
+from costcore.cli.main import main
+from costcore.registry.libraries import usual_inputs
+
+transformers = pytest.importorskip("transformers")
+
+ALL_CODE = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model", "AutoModelForCausalLM": "evil.Model"}
+
+TINY = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 50}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return a function that writes a configuration beside code; neither net nor standard input may be used."""
+    pytest.importorskip("transformers")
+    for name in ("evil", "numpy", "resource", "torch", "transformers"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n", encoding="utf-8")
+    for name in ("connect", "connect_ex", "sendto"):
+        monkeypatch.setattr(socket.socket, name, lambda *_: pytest.fail("a connection was opened"))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: pytest.fail("a name was looked up"))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\ny\ny\n"))
+
+    def write(settings):
+        text = settings if isinstance(settings, str) else json.dumps(settings)
+        (tmp_path / "config.json").write_text(text, encoding="utf-8")
+        return tmp_path
+
+    yield write
+    assert not (tmp_path / "ran").exists()
+    assert sys.stdin.read() == "y\ny\ny\n"
+
+
+def targets(folder):
+    return f"hf:{folder}", f"hf:{folder / 'config.json'}"
+
+
+@pytest.mark.parametrize("settings", [{"model_type": "evil"}, {"model_type": "evil", "architectures": ["EvilModel"]}])
+def test_code_of_the_folder_is_refused_without_a_question(folder, monkeypatch, capsys, settings):
+    path = folder({**settings, "auto_map": ALL_CODE})
+    monkeypatch.chdir(path)
+    for target in (*targets(path), "hf:.", "hf:config.json"):
+        assert main([target]) == 1
+        assert "needs code of its own (auto_map), which is not run. Pass code" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {**TINY, "auto_map": ALL_CODE},
+        {**TINY, "auto_map": {key: f"someone/repository--{value}" for key, value in ALL_CODE.items()}},
+        {**TINY, "attn_implementation": "someone/kernels", "_attn_implementation": "someone/kernels"},
+        {**TINY, "architectures": ["pipeline", "AutoModel", "Trainer", "no such", "BertModel"]},
+        {**TINY, "configuration_files": ["../../../config.4.0.0.json"]},
+    ],
+)
+def test_a_type_of_transformers_is_made_by_transformers(folder, settings):
+    for target in targets(folder(settings)):
+        model = load_model(target)
+        assert type(model).__module__ == "transformers.models.bert.modeling_bert"
+        assert model.config._attn_implementation in ("eager", "sdpa")
+
+
+def test_code_of_a_part_of_a_model_is_not_run(folder):
+    part = {"model_type": "bert", "auto_map": ALL_CODE, **TINY}
+    decoder = {**part, "is_decoder": True, "add_cross_attention": True}
+    whole = {"model_type": "encoder-decoder", "architectures": ["EncoderDecoderModel"], "is_encoder_decoder": True}
+    path = folder({**whole, "encoder": part, "decoder": decoder})
+    for target in targets(path):
+        assert type(load_model(target)).__name__ == "EncoderDecoderModel"
+
+
+@pytest.mark.parametrize("name", ["hf-hub:someone/net", "hf_hub:someone/net", "local-dir:/etc"])
+def test_a_name_of_timm_that_says_where_is_refused(folder, name):
+    path = folder({"model_type": "timm_wrapper", "architecture": name})
+    with pytest.raises(CostError, match=r"config.json: architecture is '.*', which is not looked for"):
+        load_model(f"hf:{path}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"model_type": "bert", "num_hidden_layers": 10**9},
+            "num_hidden_layers is 1000000000 (expected at most 1,000)",
+        ),
+        ({"model_type": "gpt2", "n_layer": 10**5}, "n_layer is 100000 (expected at most 1,000)"),
+        ({"model_type": "swin", "depths": [2, 2, 10**7, 2]}, "depths is 10000000 (expected at most 1,000)"),
+        ({"model_type": "bert", "num_labels": 10**8}, "num_labels is 100000000 (expected at most 1,000,000)"),
+        ({"model_type": "llava", "text_config": {"model_type": "llama", "num_hidden_layers": 10**9}}, "num_hidden"),
+        ({"model_type": "llama", "vocab_size": 10**30}, "vocab_size is 1000000000000000000000000000000 (expected at"),
+        ({"model_type": "llama", "hidden_size": -(10**30)}, "hidden_size is -1000000000000000000000000000000 (expec"),
+        ({"model_type": "whisper", "max_source_positions": 10**9}, "max_source_positions is 1000000000 (expected at"),
+        (
+            {"model_type": "bert", "architectures": "BertModel"},
+            "architectures is 'BertModel' (expected a list of names",
+        ),
+        ({"model_type": "bert", "architectures": [["BertModel"]]}, "architectures is [['BertModel']] (expected a list"),
+        ({"model_type": "bert", "x": [0] * 1_000_001}, "has more than 1,000,000 values"),
+        ({"model_type": 10**9}, "cannot be read"),
+        ({}, "cannot be read"),
+        ("[" * 100_000, "nests its values too deeply"),
+        ('{"model_type": "bert", "hidden_size": ' + "9" * 5000 + "}", "is not in JSON"),
+        ("[1]", "is not a configuration (expected an object in JSON)"),
+        ("hello", "is not in JSON"),
+    ],
+)
+def test_what_is_beyond_all_models_is_refused_at_once(folder, settings, message):
+    path = folder(settings)
+    for target in targets(path):
+        start = time.monotonic()
+        with pytest.raises(CostError) as error:
+            load_model(target)
+        assert time.monotonic() - start < 2
+        assert message in str(error.value) and str(path) in str(error.value)
+        assert len(str(error.value)) < 500 + len(str(path))
+
+
+def peak_mib():
+    resource = pytest.importorskip("resource")
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model_type": "gpt2", "n_positions": 2**24, "n_embd": 2**20, "n_head": 1, "n_layer": 1},
+        {"model_type": "whisper", "max_source_positions": 2**24, "d_model": 2**20, "encoder_layers": 1},
+        {"model_type": "llama", "vocab_size": 2**31, "hidden_size": 2**31, "num_hidden_layers": 1},
+        {"model_type": "vit", "image_size": 2**30, "num_hidden_layers": 1},
+    ],
+)
+def test_large_tables_take_no_memory(folder, settings):
+    before, start = peak_mib(), time.monotonic()
+    try:
+        model = load_model(targets(folder(settings))[0])
+        estimate(model, usual_inputs(model, "").inputs)
+    except CostError as error:
+        assert len(str(error)) < 2000
+    assert time.monotonic() - start < 5
+    assert peak_mib() - before < 1024
+
+
+def test_a_model_that_takes_hours_to_initialize_is_stopped(folder, monkeypatch):
+    """The table of sines of DistilBERT is computed in Python, for every position and feature."""
+    monkeypatch.setattr("costcore.frontends.pytorch.libraries.bounded.MOST_SECONDS", 0.5)
+    path = folder({"model_type": "distilbert", "sinusoidal_pos_embds": True, "max_position_embeddings": 2**24})
+    start, threads = time.monotonic(), threading.active_count()
+    with pytest.raises(CostError, match=r"the model takes more than 0.5 seconds to make one of its parts"):
+        load_model(f"hf:{path}")
+    assert time.monotonic() - start < 5
+    time.sleep(0.6)  # the exception does not come again
+    assert threading.active_count() <= threads
+
+
+def test_a_model_of_too_many_parts_is_stopped(folder, monkeypatch):
+    monkeypatch.setattr("costcore.frontends.pytorch.libraries.bounded.MOST_PARTS", 50)
+    with pytest.raises(CostError, match="the model has more than 50 modules and parameters"):
+        load_model(f"hf:{folder(TINY)}")
+
+
+def test_settings_that_are_no_sizes_may_be_large(folder):
+    settings = {**TINY, "model_type": "llama", "rope_theta": 10**11, "num_key_value_heads": 2, "pad_token_id": None}
+    assert load_model(f"hf:{folder(settings)}").config.hidden_size == 16
+
+
+def test_nothing_is_left_behind(folder, monkeypatch):
+    import tempfile
+
+    path = folder(TINY)
+    monkeypatch.setattr(tempfile, "tempdir", str(path / "temporary"))
+    Path(tempfile.gettempdir()).mkdir()
+    before = sorted(path.rglob("*"))
+    load_model(f"hf:{path}")
+    assert sorted(path.rglob("*")) == before
