@@ -213,7 +213,7 @@ def test_no_folders_import_each_other_in_a_circle(depth):
 
 
 FLOORS = (
-    {"_version", "command", "errors", "import_paths", "messages", "numbers"},
+    {"_version", "command", "errors", "import_paths", "isolated", "messages", "numbers"},
     {"files", "ir", "moved", "renamed", "text"},
     {"toml_files", "trace", "translate"},
     {"frontend", "ledger"},
@@ -241,6 +241,7 @@ FOR_FRONTENDS = {
         "graphs",
         "import_paths",
         "ir",
+        "isolated",
         "messages",
         "numbers",
         "plugins",

@@ -148,11 +148,12 @@ class _SmallTensors(TorchFunctionMode):
 def _bound(value: Any) -> int:
     """Return an upper bound of the elements of a result: those of all tensors multiplied, and all numbers."""
     if isinstance(value, torch.Tensor):
-        return max(value.numel(), 1)
+        return int(max(value.numel(), 1))
     if isinstance(value, (int, float)):
-        return max(int(min(abs(value), 2.0**62)), 1) if value == value else 1
+        return int(max(min(abs(value), 2.0**62), 1)) if value == value else 1
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
-    return prod(map(_bound, inner))
+    bound: int = prod(map(_bound, inner))
+    return bound
 
 
 def _on_meta(value: Any) -> Any:

@@ -66,7 +66,7 @@ def read_config(path: str) -> dict[str, Any]:
     except ValueError as error:
         if isinstance(error, CostError):
             raise
-        raise CostError(f"{file} is not in JSON: {str(error):.100}") from error
+        raise CostError(f"{file} is not in JSON: {error!s:.100}") from error
     if not isinstance(found, dict):
         raise CostError(f"{file} is not a configuration (expected an object in JSON)")
     _check(found, file)
