@@ -27,6 +27,7 @@ from costcore.studies.explanations.sizes import other_sizes
 
 EPILOG = """examples:
   costcore explain torchvision:resnet50 4.14G --input 1x3x224x224
+  costcore explain timm:vit_base_patch16_224 17.6G --input 1x3x224x224 --source timm --year 2021
   costcore explain net.onnx "8.2 GOPS" --format json
 
 exit codes: 0 the number is explained, 1 model error, or nothing gives this number, 2 usage error"""
@@ -45,6 +46,10 @@ def build_parser() -> argparse.ArgumentParser:
         "number", metavar="NUMBER", help="the number with its prefix and unit: 4.14G, '8.2 GOPS', 4.1e9"
     )
     parser.add_argument("--significant", type=int, metavar="N", help="its significant digits; default: those written")
+    parser.add_argument(
+        "--source", metavar="TOOL", help="the tool or library whose table has the number; default: that of the network"
+    )
+    parser.add_argument("--year", type=int, metavar="YEAR", help="of the number: younger tools cannot have printed it")
     add_result_output(parser)
     add_model_options(parser)
     add_frontend_switches(parser)
@@ -59,7 +64,7 @@ def main(args: argparse.Namespace) -> int:
     read_number(args.number, args.significant)
     format_of(args, "table", RESULT_FILES)
     report = report_of(args.model, args, is_alone=True)
-    explanation = explain(report, args.number, args.significant, sizes=_sizes(args))
+    explanation = explain(report, args.number, args.significant, sizes=_sizes(args), source=args.source, year=args.year)
     write_result(explanation, args)
     return FAILURE if explanation.best is None else SUCCESS
 

@@ -91,6 +91,7 @@ class Convention:
         frameworks: the frameworks whose models the tool counts; explanations try it for these only. Empty for all.
         since: the first release of the tool with these rules; empty if they are the oldest that are known.
         releases: the same convention by the rules of later releases of the tool, in their order.
+        year: the year of the first release that counted so; 0 if it is unknown.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Convention:
     frameworks: tuple[str, ...] = ()
     since: str = ""
     releases: tuple[Convention, ...] = ()
+    year: int = 0
 
     def __repr__(self) -> str:
         return f"<Convention {self.name}: {self.unit}, {self.n_rules} rule{'s' * (self.n_rules != 1)}>"

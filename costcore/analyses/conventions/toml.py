@@ -39,6 +39,7 @@ def read_convention(path: str | PathLike[str], base: Callable[[str], Convention]
         version = "0.1.5"
         unit = "MAC"                       # MAC, FLOP, MULT, BOP or OP
         calls_it = "flops"
+        year = 2019                        # of the first release that counted so
         [[count]]                          # passes add up
         by = "op"                          # op, module, function, module call or whole
         live = true                        # only what the returned values depend on
@@ -70,7 +71,7 @@ class _Reader:
         self._base = base
 
     def convention(self, content: Mapping[str, Any]) -> Convention:
-        expected = (*TEXTS, *LISTS, "is_printed", "count", "release")
+        expected = (*TEXTS, *LISTS, "is_printed", "year", "count", "release")
         if missing := [key for key in content if key not in expected]:
             raise self._error(unknown("key", missing, expected))
         texts = {key: self._text(content, key) for key in TEXTS}
@@ -89,7 +90,8 @@ class _Reader:
             raise self._error(f"extends: {error}") from error
         counts = self._counts(content.get("count", []), base.counts if base else ())
         is_printed = self._of_type(content.get("is_printed", True), bool, "is_printed")
-        made = Convention(counts=counts, is_printed=is_printed, **texts, **lists)  # type: ignore[arg-type]
+        year = self._of_type(content.get("year", 0), int, "year")
+        made = Convention(counts=counts, is_printed=is_printed, year=year, **texts, **lists)  # type: ignore[arg-type]
         return replace(made, releases=tuple(self._releases(content, made, base)))
 
     def _releases(self, content: Mapping[str, Any], first: Convention, base: Convention | None) -> Iterator[Convention]:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
 from costcore.analyses.conventions.catalog import conventions
 from costcore.errors import CostError
+from costcore.messages import unknown
 from costcore.numbers.dims import is_symbolic
 from costcore.renamed import renamed
 from costcore.reports.report import Report
 from costcore.studies.explanations import sentences
 from costcore.studies.explanations.answers import Answer, ExplanationData
+from costcore.studies.explanations.coincidence import coincidence
 from costcore.studies.explanations.known import hints
 from costcore.studies.explanations.number import PrintedNumber, read_number
-from costcore.studies.explanations.readings import ANOTHER_NETWORK, CUT, Base, Reading, bases, other_amounts
+from costcore.studies.explanations.readings import ANOTHER_NETWORK, CUT, OWNERS, Base, Reading, bases, other_amounts
 from costcore.tables import answer as results
 from costcore.tables.result import Result
 from costcore.tables.table import Table
@@ -55,6 +57,9 @@ class Explanation(Result, ExplanationData):
             "macs": self.macs,
             "another_network": self.is_another_network,
             "ambiguous": self.is_ambiguous,
+            "decides": self.decides,
+            "coincidence": self.coincidence,
+            "digits_needed": self.digits_needed,
             "answers": [[_plain(reading) for reading in answer.readings] for answer in self.answers],
             "nearest": [_plain(reading) for reading in self.nearest],
             "hints": [hint.text for hint in self.hints],
@@ -68,6 +73,8 @@ def explain(
     significant: int | None = None,
     *,
     sizes: Mapping[str, Callable[[], Report]] | None = None,
+    source: str | None = None,
+    year: int | None = None,
 ) -> Explanation:
     """Return the explanation of a number that somebody printed for this network.
 
@@ -77,7 +84,9 @@ def explain(
         print(costcore.explain(report, "4.14G"))
 
     Every convention is tried, with changes that people make: MACs counted twice, one operator left out, without the
-    head, a batch, cut digits. Each has a price, and the cheapest reading comes first.
+    head, a batch, cut digits. Each has a price, and the cheapest reading comes first. Few digits fit many readings:
+    ``coincidence`` says how many numbers near this one have a reading as plausible, ``digits_needed`` how many digits
+    would decide.
 
     Args:
         report: the network, best captured with ``spelled=True``: some conventions depend on how code calls functions.
@@ -85,9 +94,12 @@ def explain(
         significant: its significant digits; default: those that are written.
         sizes: reports of the same network at other input sizes, as functions by name of the size. They are tried if
             nothing cheaper fits.
+        source: the tool or library whose table has the number, ``"timm"``; default: the library of the network.
+        year: the year of the number. Tools that are younger cannot have printed it.
 
     Raises:
-        TypeError, ValueError: if ``report`` is not a report, or ``number`` cannot be read.
+        TypeError, ValueError: if ``report`` is not a report, ``number`` cannot be read, or nothing is known of
+            ``source``.
         CostError: if the report has symbolic dimensions; bind them with ``subs`` first.
     """
     if not isinstance(report, Report):
@@ -96,14 +108,21 @@ def explain(
     macs = report.total_report["macs"]
     if is_symbolic(macs):
         raise CostError("a report with symbolic dimensions has no number to explain. Bind them first: report.subs(…).")
-    tried = bases(report)
+    if source is not None:
+        known = dict.fromkeys(name for each in conventions().values() for name in (each.name, each.tool, *each.aliases))
+        if source not in known and source not in OWNERS:
+            raise ValueError(unknown("source", source, known))
+    tried, others = bases(report, "", source, year), [*other_amounts(report)]
     found = [reading for base in tried for reading in base.readings(printed)]
-    found += other_amounts(report, printed)
+    found += [reading for reading in others if printed.rounds(reading.value)]
     if not found or min(reading.price for reading in found) >= ANOTHER_NETWORK:
-        found += _at_other_sizes(printed, sizes or {})
+        at_sizes = [*_at_other_sizes(sizes or {}, source, year)]
+        found += [reading for base in at_sizes for reading in base.readings(printed)]
+        tried += at_sizes
     answers = _answers(found, printed)
-    nearest = () if answers else _nearest(tried, printed)
-    return Explanation(printed, int(macs), answers, nearest, tuple(hints(int(macs), printed)))
+    nearest = () if answers else _nearest([base for base in tried if not base.size], printed)
+    chance, needed = coincidence(tried, others, printed, answers[0].price) if answers else (0.0, None)
+    return Explanation(printed, int(macs), answers, nearest, tuple(hints(int(macs), printed)), chance, needed)
 
 
 _KINDS = {
@@ -129,14 +148,13 @@ def _plain(reading: Reading) -> dict[str, Any]:
     }
 
 
-def _at_other_sizes(number: PrintedNumber, sizes: Mapping[str, Callable[[], Report]]) -> Iterable[Reading]:
+def _at_other_sizes(sizes: Mapping[str, Callable[[], Report]], source: str | None, year: int | None) -> Iterator[Base]:
     for size, estimate in sizes.items():
         try:
             report = estimate()
         except CostError:  # the network does not take this size
             continue
-        for base in bases(report, size):
-            yield from base.readings(number)
+        yield from bases(report, size, source, year)
 
 
 def _answers(found: list[Reading], number: PrintedNumber) -> tuple[Answer, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -17,8 +17,10 @@ from costcore.trace.call import Call
 
 PRICES: Mapping[str, int] = {
     "macs": 0,
+    "owner": 0,
     "tool": 1,
     "unprinted": 2,
+    "costcore": 3,
     "other amount": 3,
     "doubled": 1,
     "halved": 1,
@@ -28,6 +30,7 @@ PRICES: Mapping[str, int] = {
     "without a module": 2,
     "batch": 2,
     "other size": 3,
+    "MACs cut off": 2,
     "cut off": 3,
     "training": 4,
     "binary prefix": 4,
@@ -44,6 +47,12 @@ MOST_COINCIDENCE = Fraction(1, 20)
 """How much of the total all values may cover together that are printed as the number without one part or another."""
 
 CUT = "cut, not rounded"
+
+OWNERS = {
+    "ultralytics": "ultralytics-thop",
+    **dict.fromkeys(("mmcls", "mmdet", "mmpose", "mmpretrain", "mmseg", "mmaction", "mmcv"), "mmengine"),
+}
+"""The tools with which libraries make the tables of their networks, if they have other names than the libraries."""
 
 
 @dataclass(frozen=True)
@@ -76,31 +85,46 @@ class Base:
         name: the convention.
         view: the report under it.
         size: the input size, if it is not that of the report.
+        is_owner: whether it is the convention of the library that has the network, or of the table with the number.
     """
 
-    def __init__(self, name: str, view: View, size: str = "") -> None:
+    def __init__(self, name: str, view: View, size: str = "", is_owner: bool = False) -> None:
         self.name = name
         self.view = view
         self.size = size
+        self.is_owner = is_owner
         self.total = int(view.total)
-        kind = "macs" if name == "macs" else "tool" if view.counts.convention.is_printed else "unprinted"
+        convention = view.counts.convention
+        kind = "macs" if name == "macs" else "owner" if is_owner else convention.tool
+        if kind not in PRICES:  # costcore is younger than the numbers that people ask about
+            kind = "tool" if convention.is_printed else "unprinted"
         self.price = PRICES[kind] + (PRICES["other size"] if size else 0)
+        self.price_of_cut = PRICES["MACs cut off" if name == "macs" else "cut off"]
 
     def readings(self, number: PrintedNumber) -> Iterator[Reading]:
         """Yield all readings whose value is printed as the number."""
+        for reading in self.candidates(number):
+            if number.rounds(reading.value):
+                yield reading
+            elif number.cuts(reading.value):
+                yield replace(reading, price=reading.price + self.price_of_cut, changes=(*reading.changes, CUT))
+
+    def candidates(self, number: PrintedNumber, within: Fraction = Fraction(0)) -> Iterator[Reading]:
+        """Yield all readings, whatever their values; of other batches those that may give about the number.
+
+        Args:
+            number: the number.
+            within: the largest distance from it, as a part of it.
+        """
         for amount, price, changes in self._parts(number):
-            for factor, more, words in self._factors(number, amount, is_whole=not changes):
-                value = amount * factor
-                if number.rounds(value):
-                    yield self._reading(value, price + more, (*changes, *words))
-                elif number.cuts(value):
-                    yield self._reading(value, price + more + PRICES["cut off"], (*changes, *words, CUT))
+            for factor, more, words in self._factors(number, amount, within, is_whole=not changes):
+                yield self._reading(amount * factor, price + more, (*changes, *words))
 
     def _reading(self, value: Fraction, price: int, changes: tuple[str, ...]) -> Reading:
         return Reading(value, self.price + price, self.name, self.view.unit, changes, self.view, self.size)
 
     def _factors(
-        self, number: PrintedNumber, amount: int, is_whole: bool
+        self, number: PrintedNumber, amount: int, within: Fraction, is_whole: bool
     ) -> Iterator[tuple[Fraction, int, tuple[str, ...]]]:
         """Yield what an amount can be multiplied by; a part of the total only by what the unit suggests."""
         yield Fraction(1), 0, ()
@@ -112,9 +136,10 @@ class Base:
             return
         yield Fraction(3), PRICES["training"], ("times 3, for a training step",)
         yield Fraction(10**9, 2**30), PRICES["binary prefix"], ("divided by 2^30, not 10^9",)
-        items = round(number.value / amount)
-        if 2 <= items <= MAX_BATCH and 2 * number.half < amount / 2:
-            yield Fraction(items), PRICES["batch"], (f"batch of {items}",)
+        nearest, fewest, most = (round(number.value * (1 + part) / amount) for part in (0, -within, within))
+        if 2 * number.half < amount / 2:
+            for items in range(max(2, min(nearest, fewest)), min(MAX_BATCH, max(nearest, most)) + 1):
+                yield Fraction(items), PRICES["batch"], (f"batch of {items}",)
 
     def _parts(self, number: PrintedNumber) -> Iterator[tuple[int, int, tuple[str, ...]]]:
         """Yield the total, and parts of it that differ from it by more than the number says."""
@@ -165,32 +190,46 @@ class Base:
         return sum(int(self.view.by_call.get(call.name, 0)) for call in calls)
 
 
-def bases(report: Report, size: str = "") -> list[Base]:
+def owners(report: Report, source: str | None) -> frozenset[str]:
+    """Return the tools of a table: that of ``source`` if it is given, else of the library that defines the network."""
+    root = report.trace.run.modules.get("")
+    packages = [name.partition(".")[0] for name in root.bases[:1]] if root is not None else []
+    # modules of torch itself, as nn.Sequential, are in everybody's networks
+    named = [source] if source is not None else [name for name in packages if name != "torch"]
+    return frozenset(OWNERS.get(name, name) for name in named)
+
+
+def bases(report: Report, size: str = "", source: str | None = None, year: int | None = None) -> list[Base]:
     """Return all conventions that can be applied to a report.
 
     Args:
         report: a report without symbols.
         size: the input size to state, if it is not the one that was asked for.
+        source: the tool or library whose table has the number; default: that of the network.
+        year: the year of the number; tools that are younger cannot have printed it.
     """
     found = []
     frameworks = report.trace.run.frameworks.keys()
+    tools = owners(report, source)
     for name, convention in conventions().items():
         if convention.frameworks and frameworks.isdisjoint(convention.frameworks):
+            continue
+        if year is not None and convention.year > year:
             continue
         try:
             view = report.under(name)
         except CostError:  # such as conventions of modules for an ONNX model
             continue
         if not is_symbolic(view.total) and view.total > 0:
-            found.append(Base(name, view, size))
+            found.append(Base(name, view, size, bool(tools & {name, convention.tool, *convention.aliases})))
     return found
 
 
-def other_amounts(report: Report, number: PrintedNumber) -> Iterator[Reading]:
+def other_amounts(report: Report) -> Iterator[Reading]:
     """Yield amounts that people take for FLOPs by mistake."""
     total = report.total_report
     activations = sum(out.size for call in report.trace.calls for out in call.layer.outputs if call.phase == "forward")
     amounts = {"parameters": total.get("n_params_model", total["n_params"]), "elements of all outputs": activations}
     for name, amount in amounts.items():
-        if not is_symbolic(amount) and amount and number.rounds(int(amount)):
+        if not is_symbolic(amount) and amount:
             yield Reading(Fraction(int(amount)), PRICES["other amount"], name, "")

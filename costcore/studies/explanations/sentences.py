@@ -29,18 +29,33 @@ def lines(explanation: ExplanationData) -> Iterator[str]:
         yield from (f"{hint.text} ({hint.source})" for hint in explanation.hints)
         yield from (f"Far-fetched: {_sentence(answer)}" for answer in answers[:MOST_FAR_FETCHED])
     else:
-        yield f"{number} is {_sentence(answers[0])}"
+        yield f"{number} {'is' if explanation.decides else 'may be'} {_sentence(answers[0])}"
         yield from _breakdown(answers[0].readings[0])
         yield from (f"{hint.text} ({hint.source})" for hint in explanation.hints)
-        if explanation.is_ambiguous:
-            values = [answer.value for answer in explanation.likely]
-            yield f"These digits do not decide: {_amount(min(values))} to {_amount(max(values))} are all printed so."
+        yield from _doubts(explanation)
         yield from (f"Also {_sentence(answer)}" for answer in answers[1:MOST_SHOWN] if answer.price < ANOTHER_NETWORK)
     for reading in explanation.nearest:
         away = float(reading.value / explanation.number.value - 1)
         gap = _nearest_operator(reading, explanation)
         yield f"Near: {_described(reading)}: {_amount(reading.value)}, {away:+.1%}. {gap}".rstrip()
     yield f"In MACs alone: {_amount(Fraction(explanation.macs))}."
+
+
+def _doubts(explanation: ExplanationData) -> Iterator[str]:
+    """Yield whether the digits decide, and how likely a coincidence is."""
+    values, digits = [answer.value for answer in explanation.likely], explanation.number.digits
+    if len(values) > 1:
+        between = f"{_amount(min(values))} to {_amount(max(values))} are all printed so."
+        yield f"Several rules give this. These digits do not decide: {between}"
+    elif not explanation.decides:
+        yield "It does not decide: other numbers near it have rules as plausible."
+    chance, needed = explanation.coincidence, explanation.digits_needed
+    share = "less than 0.1%" if chance < 0.001 else f"{chance:.{1 if chance < 0.1 else 0}%}"
+    more = "" if needed == digits else f"; {needed} digits would decide" if needed else "; more digits do not decide"
+    yield (
+        f"Chance: of the numbers with {digits} digit{'s' * (digits != 1)} within 2% of it, {share} have a reading as "
+        f"plausible{more}."
+    )
 
 
 def _sentence(answer: Answer) -> str:
