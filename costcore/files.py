@@ -15,6 +15,11 @@ from costcore.messages import error_text
 MOST_BYTES = 2**30
 """The largest file that is read into memory."""
 
+MOST_VALUES = 5_000_000
+"""The most values of a file in JSON."""
+
+_MARKS = (b",", b"[", b"{")
+
 PIECE = 2**20
 """The least bytes that a read asks for; the size of a pipe is not known."""
 
@@ -109,6 +114,17 @@ def read_text(path: str | PathLike[str], error: type[CostError] = FileError, lim
         return read_file(path, limit).decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as problem:
         raise error(f"{_shown(path)} is not a text in UTF-8: {problem}") from problem
+
+
+def check_values(text: str | bytes, path: str | PathLike[str], most: int = MOST_VALUES) -> None:
+    """Check that a text in JSON has a bounded number of values, which take a hundred bytes of memory each.
+
+    Raises:
+        FileError: if it has more.
+    """
+    n = sum(text.count(mark) for mark in (",", "[", "{")) if isinstance(text, str) else sum(map(text.count, _MARKS))
+    if n > most:
+        raise FileError(f"{_shown(path)} cannot be read: it has more than {most:,} values")
 
 
 def unreadable(path: str | PathLike[str], error: OSError | ValueError) -> FileError:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import sys
 import threading
+import time
 
 import pytest
 
 from costcore import CostError, Report, check, estimate, table
+from costcore.analyses.measured.runtime_profile import read_runtime_profile
 from costcore.errors import FileError
 from costcore.files import exists, is_file, is_folder, open_file, read_file, read_text
 from costcore.studies.sweeps.row_file import RowFile
 from tests.core import toy_framework
+from tests.frameworks import optional
 
 needs_unix = pytest.mark.skipif(sys.platform == "win32", reason="this system has no such files")
 
@@ -176,3 +180,35 @@ def test_what_a_path_is(tmp_path):
     assert [*map(exists, asked)] == [True, True, False, False, False]
     assert [*map(is_file, asked)] == [False, True, False, False, False]
     assert [*map(is_folder, asked)] == [True, False, False, False, False]
+
+
+def test_a_profile_that_expands_without_end_is_refused(tmp_path):
+    path = tmp_path / "profile.json.gz"
+    path.write_bytes(gzip.compress(b"[" + b"{}," * 20_000_000 + b"{}]", 6))
+    with pytest.raises(CostError, match=r"profile\.json\.gz has more than [\d,]+ bytes after decompression"):
+        read_runtime_profile(path)
+
+
+@pytest.mark.parametrize("read", [read_runtime_profile, Report.from_json])
+def test_a_file_of_millions_of_values_is_refused_at_once(tmp_path, read):
+    """Each takes up to a hundred times its bytes in memory."""
+    path = tmp_path / "values.json"
+    path.write_bytes(b'{"a": [' + b"[]," * 6_000_000 + b"1]}")
+    start = time.monotonic()
+    with pytest.raises(CostError, match=r"values\.json cannot be read: it has more than [15]0?,000,000 values"):
+        read(path)
+    assert time.monotonic() - start < 3
+
+
+@pytest.mark.parametrize("shape", [[10**17] * 60, [2**33, 2**33]])
+def test_a_file_with_a_tensor_beyond_all_memory_is_refused(tmp_path, shape):
+    """The shape is named, not the calculator that multiplies its sizes."""
+    optional("onnx")
+    from onnx import TensorProto, helper
+
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"], "net/relu")], "g", [x], [y])
+    path = tmp_path / "huge.onnx"
+    path.write_bytes(helper.make_model(graph).SerializeToString())
+    with pytest.raises(CostError, match=r"huge\.onnx.*relu.* a tensor of shape \(\d+, \d+.*…\) has more than 2\*\*64"):
+        estimate(path)

@@ -16,10 +16,13 @@ from os import PathLike, fsdecode
 from typing import Any, NamedTuple
 
 from costcore.errors import CostError
-from costcore.files import read_file
+from costcore.files import check_values, read_file
 
 MOST = 2**29
 """The most bytes of a file after decompression."""
+
+MOST_RATIO, UNPACKED = 64, 2**23
+"""How much larger a file may be after decompression than before, beyond a size."""
 
 KERNEL = "_kernel_time"
 """How the names of kernels of ONNX Runtime end."""
@@ -90,15 +93,17 @@ def _text(name: str) -> str:
     content = read_file(name, MOST)
     if content.startswith(b"\x1f\x8b"):
         try:
-            content = zlib.decompressobj(wbits=31).decompress(content, MOST + 1)
+            most = min(MOST, UNPACKED + MOST_RATIO * len(content))
+            content = zlib.decompressobj(wbits=31).decompress(content, most + 1)
         except zlib.error as error:
             raise CostError(f"{name} cannot be read: {error}") from error
-        if len(content) > MOST:
-            raise CostError(f"{name} has more than {MOST} bytes after decompression. Record fewer runs.")
+        if len(content) > most:
+            raise CostError(f"{name} has more than {most:,} bytes after decompression. Record fewer runs.")
     return content.decode("utf-8", errors="replace")
 
 
 def _of_json(text: str, name: str) -> RuntimeProfile | None:
+    check_values(text, name)
     try:
         content = json.loads(text, strict=False)
     except (ValueError, RecursionError) as error:

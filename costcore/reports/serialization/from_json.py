@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 from costcore.errors import CostError
-from costcore.files import read_file
+from costcore.files import check_values, read_file
 from costcore.ledger.ledger import Ledger, flops_of, multiplied
 from costcore.numbers.dims import Dim
 from costcore.numbers.symbolic import expanded_sum
@@ -45,6 +45,9 @@ from costcore.reports.serialization.to_json import total_entry
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.run import Regrouping, Run
 from costcore.trace.trace import Trace
+
+MOST_VALUES = 10_000_000
+"""The most values of a report; a call has twenty."""
 
 MOST_DIGITS = len(str(1 << MOST_BITS))
 """The maximum number of digits of a number."""
@@ -112,6 +115,7 @@ def read(source: str | bytes | PathLike[str]) -> Contents:
     if isinstance(source, PathLike) or (isinstance(source, str) and not source.lstrip().startswith("{")):
         name = str(source)
         text = read_file(source)
+        check_values(text, source, MOST_VALUES)
     if not isinstance(text, (str, bytes)):
         raise TypeError(f"expected a report as JSON text or as a path (got {source!r})")
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from costcore.errors import CostError
-from costcore.files import is_file, open_file, read_text, unreadable
+from costcore.files import check_values, is_file, open_file, read_text, unreadable
 from costcore.ir import BITS
 
 from .stored_tensor import StoredTensor
@@ -22,6 +22,7 @@ MOST_HEADER = 100_000_000
 """The most bytes of a header, as the format has it."""
 
 MOST_FILES = 2000
+MOST_TENSORS = 200_000
 MOST_AXES = 16
 MOST_ELEMENTS = 2**50
 
@@ -84,6 +85,8 @@ def read_safetensors(path: str) -> tuple[StoredTensor, ...]:
     if len(text) < size:
         raise CostError(f"{path} ends inside of its header")
     header = _object(text, path)
+    if len(header) > MOST_TENSORS:
+        raise CostError(f"{path} has more than {MOST_TENSORS:,} tensors")
     return tuple(_tensor(name, entry, path) for name, entry in header.items() if name != "__metadata__")
 
 
@@ -133,6 +136,7 @@ def _object(text: bytes, path: str) -> dict[str, Any]:
     Raises:
         CostError: if it holds none.
     """
+    check_values(text, path)
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:

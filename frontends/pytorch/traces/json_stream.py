@@ -14,16 +14,28 @@ from pathlib import Path
 from typing import IO, Any
 
 from costcore.errors import CostError
-from costcore.files import open_file
+from costcore.files import check_values, open_file
 
 CHUNK = 2**20
 """Bytes that are read at once."""
 
-LONGEST = 2**26
+LONGEST = 2**25
 """The most characters of one item. An event of a trace has a few thousand."""
 
 MOST = 2**33
 """The most characters of a file after decompression."""
+
+MOST_RATIO, UNPACKED = 64, 2**23
+"""How much larger a file may be after decompression than before, beyond a size; traces have ratios of 10 to 30."""
+
+MOST_PARTS = 2 * 10**6
+"""The most values inside one item."""
+
+LONGEST_GAP = 2**22
+"""The most white space between two values."""
+
+SHORTEST, FEW = 20, 10**5
+"""The least characters of an item on average, if there are more than a few; an event has a hundred."""
 
 _GZIP = b"\x1f\x8b"
 _GAP = re.compile(r"[\s,]*")
@@ -53,7 +65,7 @@ class JsonStream:
         self._held = ""
         self._text = ""
         self._at = 0
-        self._n_read = 0
+        self._n_read = self._n_items = self._n_packed = self._n_unpacked = 0
         self._is_over = False
         self._repairs = False
         self.is_cut = False
@@ -69,6 +81,8 @@ class JsonStream:
             with ExitStack() as stack:
                 self._open(stack)
                 yield from self._top()
+        except CostError:
+            raise
         except OSError as error:
             raise CostError(f"{self._name} cannot be read: {error.strerror or error}") from error
 
@@ -82,10 +96,14 @@ class JsonStream:
         """Yield what gzip compressed, as far as the file goes."""
         inflate = zlib.decompressobj(wbits=31)
         while data := file.read(CHUNK):
+            self._n_packed += len(data)
             while data:
                 if inflate.eof:
                     inflate = zlib.decompressobj(wbits=31)
                 piece = inflate.decompress(data, CHUNK)
+                self._n_unpacked += len(piece)
+                if self._n_unpacked > UNPACKED + MOST_RATIO * self._n_packed:
+                    raise CostError(f"{self._name} is not a trace: it expands to more than {MOST_RATIO} times its size")
                 if piece:
                     yield piece
                 data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
@@ -127,14 +145,24 @@ class JsonStream:
                 self.is_cut = True
                 self._at = len(self._text)
                 return
+            self._n_items += 1
+            if self._n_items * SHORTEST > FEW * SHORTEST + self._n_read:
+                raise CostError(
+                    f"{self._name} is not a trace: it has {self._n_items:,} events in {self._n_read:,} characters"
+                )
             yield item
         self._at += 1
 
     def _peek(self) -> str:
         """Return the next character that is neither white space nor a comma; ``""`` at the end of the file."""
+        gap = 0
         while True:
             found = _GAP.match(self._text, self._at)
-            self._at = self._at if found is None else found.end()
+            end = self._at if found is None else found.end()
+            gap += end - self._at
+            self._at = end
+            if gap > LONGEST_GAP:
+                raise CostError(f"{self._name} is not a trace: it has more than {LONGEST_GAP:,} spaces in a row")
             if self._at < len(self._text):
                 return self._text[self._at]
             if not self._read_more():
@@ -168,10 +196,14 @@ class JsonStream:
                     self._at = end
                     return True, value
                 continue
-            if len(self._text) - self._at > LONGEST:
+            length = len(self._text) - self._at
+            if length > LONGEST:
                 raise CostError(f"{self._name} is not a trace: a value is longer than {LONGEST:,} characters")
+            check_values(self._text[self._at :], self._name, MOST_PARTS)
             if not self._read_more():
                 return False, None
+            while len(self._text) - self._at < 2 * length and self._read_more():
+                pass  # a value that is read again whenever it has doubled is read twice at most
 
     def _read_more(self) -> bool:
         """Append the next piece of the file to the text that is not read yet; return whether there was any."""

@@ -46,11 +46,16 @@ _NUMBERS = frozenset(("Scalar", "ScalarList"))
 _NOTHING = frozenset(("", "None"))
 
 
+MOST_BAD = 10**5
+"""The most events without a valid time, besides as many as are valid."""
+
+
 class KinetoReader:
     """Takes the events of a file one at a time.
 
     Attributes:
         recorded: what was read.
+        is_no_trace: whether most of many events have no valid time.
     """
 
     def __init__(self) -> None:
@@ -59,6 +64,7 @@ class KinetoReader:
         self._places: dict[Thread, Thread] = {}
         self._lines: dict[str, str] = {}
         self._n_bad = 0
+        self.is_no_trace = False
 
     def add_head(self, key: str, value: Any) -> None:
         """Take a value of the file beside its events."""
@@ -76,6 +82,7 @@ class KinetoReader:
         start, length = nanoseconds(event.get("ts")), nanoseconds(event.get("dur", 0))
         if start is None or length is None or length < 0:
             self._n_bad += 1
+            self.is_no_trace = self._n_bad > MOST_BAD + len(self.recorded.ops) + len(self.recorded.kernels)
             return
         args = event.get("args")
         if not isinstance(args, dict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from os import PathLike
+from os import PathLike, fsdecode
 
 from costcore.errors import CostError
 
@@ -27,6 +27,8 @@ def read(path: str | PathLike[str]) -> Recorded:
             execution.add(value)
         elif key in ("traceEvents", ""):
             kineto.add(value)
+            if kineto.is_no_trace:
+                raise CostError(f"{fsdecode(path)} is not a trace: most of its events have no valid time")
         else:
             kineto.add_head(key, value)
     recorded = execution.finish() if has_nodes else kineto.finish()

@@ -6,15 +6,13 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
-from costcore.files import is_file
+from costcore.errors import CostError
+from costcore.files import is_file, open_file, unreadable
 
-from .model import LayerInfo
+from .model import LayerInfo, integer
 
 MOST_BYTES = 64
 """The largest constant that is read."""
-
-MOST_DIGITS = 18
-"""The most digits of a place in the file."""
 
 FORMATS = {"i32": "<i", "i64": "<q"}
 
@@ -40,15 +38,20 @@ class Integers(NamedTuple):
         """Return the elements of a constant; None if it is not small, has no integers, or is not in the file.
 
         Raises:
-            OSError: if the file cannot be read.
+            CostError: if the file cannot be read, or became shorter since it was opened.
         """
-        numbers = [layer.data.get(name, "") for name in ("offset", "size")]
+        offset, size = (integer(layer.data.get(name, "")) for name in ("offset", "size"))
         form = FORMATS.get(layer.data.get("element_type", ""))
-        if form is None or not all(each.isdecimal() and len(each) <= MOST_DIGITS for each in numbers):
+        if form is None or offset is None or size is None or offset < 0 or not 0 <= size <= MOST_BYTES:
             return None
-        offset, size = map(int, numbers)
-        if size > MOST_BYTES or size % struct.calcsize(form) or offset + size > self.nbytes:
+        if size % struct.calcsize(form) or offset + size > self.nbytes:
             return None
-        with self.path.open("rb") as file:
-            file.seek(offset)
-            return tuple(each for (each,) in struct.iter_unpack(form, file.read(size)))
+        with open_file(self.path) as file:
+            try:
+                file.seek(offset)
+                content = file.read(size)
+            except OSError as error:  # a pipe took its place
+                raise unreadable(self.path, error) from error
+        if len(content) < size:
+            raise CostError(f"{self.path} became shorter while it was read")
+        return tuple(each for (each,) in struct.iter_unpack(form, content))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -22,8 +23,15 @@ DEEPEST = 25
 BODIES = ("body", "then_body", "else_body")
 """The elements of a layer that are graphs."""
 
+BODIES_OF: Mapping[str, tuple[str, ...]] = {"Loop": BODIES[:1], "TensorIterator": BODIES[:1], "If": BODIES[1:]}
+"""The graphs that layers have, by their type."""
+
+ONCE = frozenset(("graph", "layers", "edges", "data", "operands", "results", "map"))
+"""Elements that another has once; OpenVINO reads the first."""
+
 MOST_AXES = 64
 MOST_DIGITS = 18
+INTEGER = re.compile(rf"-?[0-9]{{1,{MOST_DIGITS}}}")
 
 DTYPES: Mapping[str, str] = {
     "FP64": "float64",
@@ -149,6 +157,8 @@ class Reader:
         self._parser = parser
         self._places = ["file"]
         """What the open tags are, from outside to inside, as :data:`INSIDE` names them."""
+        self._seen: list[set[str]] = [set()]
+        """The elements of :data:`ONCE` that each open tag has had."""
         self._graphs: list[Graph] = []
         """The open graphs, from outside to inside; the last layer of the last one is open."""
         self._port: Mapping[str, str] = {}
@@ -162,6 +172,11 @@ class Reader:
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         place = INSIDE[self._places[-1]].get(tag, "skipped")
         self._places.append(place)
+        if place in ONCE:
+            if tag in self._seen[-1]:
+                raise CostError(f"{self._shown()} has two elements <{tag}>")
+            self._seen[-1].add(tag)
+        self._seen.append(set())
         if place == "skipped":
             if len(self._places) == 2:
                 raise CostError(f"not an OpenVINO model: its outermost element is <{tag[:80]}> (expected <net>)")
@@ -194,13 +209,22 @@ class Reader:
             raise CostError(f"graphs are inside each other deeper than is read ({DEEPEST} levels)")
         graph = Graph([], {})
         if self._graphs:
-            self._graphs[-1].layers[-1].bodies[tag] = graph
+            layer = self._graphs[-1].layers[-1]
+            if tag not in BODIES_OF.get(layer.type, ()):
+                raise CostError(f"{self._shown()} is a {layer.type[:80]}, which has no <{tag}>")
+            layer.bodies[tag] = graph
         else:
             self.graph, self.version = graph, attributes.get("version", "?")
         self._graphs.append(graph)
 
+    def _shown(self) -> str:
+        """Return the open layer for a message, or what is open outside of layers."""
+        is_layer = "layer" in self._places and self._graphs and self._graphs[-1].layers
+        return f"layer {self._graphs[-1].layers[-1].name[:80]!r}" if is_layer else "the file"
+
     def _end(self, _: str) -> None:
         place = self._places.pop()
+        self._seen.pop()
         if place == "size":
             self._sizes.append(self._text)
         elif place == "result":
@@ -245,5 +269,10 @@ def _port(attributes: Mapping[str, str], sizes: Sequence[str], layer: str) -> Po
 
 def numbers(text: str | None) -> tuple[int, ...]:
     """Return the integers of an attribute, ``"1, 1"``; other parts are left out."""
-    parts = (part.strip() for part in (text or "").split(","))
-    return tuple(int(part) for part in parts if part.lstrip("-").isdecimal() and len(part) <= MOST_DIGITS)
+    return tuple(number for part in (text or "").split(",") if (number := integer(part)) is not None)
+
+
+def integer(text: str) -> int | None:
+    """Return the integer that a text is; None for any other text, and for more digits than a size has."""
+    text = text.strip()
+    return int(text) if INTEGER.fullmatch(text) else None

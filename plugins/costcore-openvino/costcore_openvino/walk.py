@@ -9,7 +9,7 @@ from costcore.errors import CostError
 from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place, in_order
 
 from .integers import Integers
-from .model import Graph, LayerInfo
+from .model import Graph, LayerInfo, integer
 from .rows import SIGNATURES
 
 UNPACKING = frozenset(("Convert", "Multiply", "Reshape", "Subtract", "Transpose", "Unsqueeze", "Squeeze"))
@@ -157,11 +157,10 @@ def sliced_trips(layer: LayerInfo, inputs: Sequence[GraphValue | None]) -> int |
     """Return how often a loop runs that takes an input apart along an axis; None if it takes none apart."""
     ports = dict(zip(layer.inputs, inputs, strict=True))
     for kind, entry in layer.maps.get("port_map", ()):
-        value, axis = ports.get(entry.get("external_port_id", "")), entry.get("axis", "")
-        if kind == "input" and value is not None and axis.isdecimal() and int(axis) < value.ndim:
-            step = entry.get("part_size", "1")
-            size = value.shape[int(axis)]
-            part = max(int(step), 1) if step.isdecimal() else 1
+        value, axis = ports.get(entry.get("external_port_id", "")), integer(entry.get("axis", ""))
+        if kind == "input" and value is not None and axis is not None and 0 <= axis < value.ndim:
+            size = value.shape[axis]
+            part = max(integer(entry.get("part_size", "1")) or 1, 1)
             return -(-size // part) if isinstance(size, int) else None
     return None
 

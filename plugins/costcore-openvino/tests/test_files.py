@@ -31,7 +31,7 @@ def nested(depth):
     """Graphs inside each other."""
     inner = ""
     for _ in range(depth + 1):
-        inner = f"<layers><layer>{inner and f'<body>{inner}</body>'}</layer></layers>"
+        inner = f"<layers><layer type='Loop'>{inner and f'<body>{inner}</body>'}</layer></layers>"
     return inner
 
 
@@ -311,11 +311,37 @@ def test_an_unknown_operator_is_named(read):
             "the graph has a cycle: layer 'l1' -> layer 'l0' -> layer 'l1'",
         ),
         (ir(L("Parameter", (), (2,)), L("Convolution", (0,), (2,))), "operand 0 of Convolution has 1 axes"),
+        (ir(L("ReLU", (), (2,), inside=f"<body>{BODY}</body>")), "layer 'l0' is a ReLU, which has no <body>"),
+        (ir(L("Loop", (), (2,), inside=f"<then_body>{BODY}</then_body>")), "is a Loop, which has no <then_body>"),
+        (ir(L("Parameter", (), (2,)), L("If", (0,), (2,), inside=f"<body>{BODY}</body>")), "If, which has no <body>"),
+        (ir(L("Loop", (), (2,), inside=f"<body>{BODY}</body>" * 2)), "layer 'l0' has two elements <body>"),
+        (ir(L("ReLU", (), (2,), inside="<data/>")), "layer 'l0' has two elements <data>"),
+        (ir(L("ReLU", (), (2,))).replace("</net>", "<layers/></net>"), "the file has two elements <layers>"),
+        (
+            ir(L("Parameter", (), [10**17] * 60), L("ReLU", (0,), [10**17] * 60), L("Result", (1,))),
+            r"layer 'l1': relu: a tensor of shape \(100000000000000000, .*…\) has more than 2\*\*64 elements",
+        ),
     ],
 )
 def test_what_is_no_model_is_an_error(read, content, message):
     with pytest.raises(CostError, match=rf"net\.xml.*{message}"):
         read(content)
+
+
+@pytest.mark.parametrize("text", ["--5,1", "-,1", "5-,1", "1e3", "٣,1", "9" * 5000, "", "1,,1"])
+def test_integers_that_are_none_are_left_out(read, text):
+    """A convolution of 2 x 3 x 3 weights over one channel; the file states the result, which decides its costs."""
+    x, w = L("Parameter", (), (1, 1, 8, 8)), L("Const", (), (2, 1, 3, 3))
+    data = dict.fromkeys(("strides", "pads_begin", "pads_end", "dilations"), text)
+    report = read(x, w, L("Convolution", (0, 1), (1, 2, 6, 6), data=data), L("Result", (2,)))
+    assert report.total_report["macs"] == 2 * 6 * 6 * 9
+
+
+@pytest.mark.parametrize("axis", ["9" * 5000, "-" * 9, "²", "7"])
+def test_an_axis_that_is_none_takes_nothing_apart(read, axis):
+    inside = MAP.format(f'axis="{axis}" part_size="{axis}"') + f"<body>{BODY}</body>"
+    report = read(L("Parameter", (), (1, 4)), L("TensorIterator", (0,), (1, 4), inside=inside), L("Result", (1,)))
+    assert str(report.total_report["flops"]) == "4*trips_1"
 
 
 def test_shapes_cannot_be_given(read):

@@ -6,7 +6,9 @@ import gzip
 import json
 import random
 import resource
+import time
 import warnings
+import zlib
 from pathlib import Path
 
 import pytest
@@ -124,16 +126,58 @@ def test_random_damage_raises_no_other_exception(tmp_path):
 
 
 def test_long_files_are_read_event_by_event(tmp_path):
-    """A hundred megabytes of white space and comments of one event need no memory."""
-    path = tmp_path / "trace.json.gz"
-    with gzip.open(path, "wb", compresslevel=1) as file:
+    """A hundred megabytes of white space between fifty events need no memory."""
+    path = tmp_path / "trace.json"
+    with path.open("wb") as file:
         file.write(b'{"traceEvents": [')
-        for _ in range(200):
-            file.write(b" " * 2**20)
-        file.write(json.dumps(ADD).encode() + b"]}")
+        for i in range(50):
+            event = {**ADD, "ts": ADD["ts"] + 10 * i}
+            file.write(b" " * 2**21 + b"," * (i > 0) + json.dumps(event).encode())
+        file.write(b"]}")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert len(estimate(path).trace) == 1
+    assert len(estimate(path).trace) == 50
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+
+
+def packed(path, *pieces):
+    """Write what gzip makes of pieces, each given with how often it is repeated."""
+    pack = zlib.compressobj(9, zlib.DEFLATED, 31)
+    with path.open("wb") as file:
+        for piece, n in pieces:
+            for _ in range(n):
+                file.write(pack.compress(piece))
+        file.write(pack.flush())
+
+
+HEAD = b'{"deviceProperties": [], "traceEvents": ['
+EVENT = b'{"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": "x"},'
+
+
+@pytest.mark.parametrize(
+    ("pieces", "message"),
+    [
+        ([(HEAD, 1), (b"{}," * 10**5, 100), (b"{}]}", 1)], r"it has \d+,\d+ events in [\d,]+ characters"),
+        ([(HEAD, 1), (b" " * 2**20, 400), (b"{}]}", 1)], "more than 4,194,304 spaces in a row"),
+        ([(b'{"deviceProperties":', 1), (b" " * 2**20, 400), (b"[]}", 1)], "more than 4,194,304 spaces in a row"),
+        ([(HEAD + b'{"a":', 1), (b" " * 2**20, 400), (b"1}]}", 1)], "a value is longer than 33,554,432 characters"),
+        ([(HEAD + b'{"a":"', 1), (b"a" * 2**20, 400), (b'"}]}', 1)], "a value is longer than 33,554,432 characters"),
+        ([(HEAD + b"[", 1), (b"[]," * 10**6, 100), (b"1]]}", 1)], "it has more than 2,000,000 values"),
+        ([(HEAD + b"[" + b"0," * 2000, 1), (b"[" * 10**6, 100)], "nested too deeply|more than 2,000,000 values"),
+        ([(HEAD, 1), (EVENT * 10**5, 20), (b"{}]}", 1)], "most of its events have no valid time"),
+        ([(HEAD, 1), (EVENT.replace(b'"x"', b"1") * 10**5, 3), (b"{}]}", 1)], "expands to more than 64 times its size"),
+    ],
+)
+def test_a_small_file_that_expands_without_end_is_refused(tmp_path, monkeypatch, pieces, message):
+    monkeypatch.setattr(
+        "costcore.frontends.pytorch.traces.json_stream.UNPACKED", 2**29 if "64" not in message else 2**20
+    )
+    path = tmp_path / "bomb.json.gz"
+    packed(path, *pieces)
+    start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(CostError, match=rf"bomb\.json\.gz .*({message})"):
+        estimate(path)
+    assert time.monotonic() - start < 10
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**20
 
 
 def test_options_are_checked(tmp_path):
