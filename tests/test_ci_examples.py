@@ -5,6 +5,7 @@ GitHub's own actions and `pip install` are not run; `gh`, which talks to GitHub,
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -124,6 +125,40 @@ def test_a_pull_request_over_its_budget_fails_at_the_line_of_its_model(project):
     assert "| MACs | 3.54 M | 7.08 M | +3.54 M ×2.0000 |" in (project / "summary.md").read_text()
     changed = (project / "gh.txt").read_text().splitlines()[-1]
     assert changed == "api --method PATCH repos/me/net/issues/comments/41 --field body=@costcore-comment.md"
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="gh has its own jq")
+def test_a_comment_of_somebody_else_is_never_changed(project):
+    """Anybody can write a comment that begins as that of costcore; gh filters the pages that GitHub sends with jq."""
+    written = [("mallory", "<!-- costcore diff -->"), ("github-actions[bot]", "hello"), ("github-actions[bot]", None)]
+    ours = ("github-actions[bot]", "<!-- costcore diff -->\n**a**")
+    for pages, change in (
+        ([written[:2]], "POST repos/me/net/issues/7/comments"),
+        ([written[:2], [ours]], "PATCH repos/me/net/issues/comments/3"),
+    ):
+        at = 0
+        with (project / "comments.json").open("w") as file:
+            for page in pages:
+                comments = [{"id": (at := at + 1), "user": {"login": who}, "body": body} for who, body in page]
+                file.write(json.dumps(comments) + "\n")
+        filtering = GH.replace("cat comments.txt 2>/dev/null || true", 'jq -r "${@: -1}" comments.json')
+        (project / "bin" / "gh").write_text(filtering)
+        done = run_workflow(project)
+        assert done["Comment on the pull request"].returncode == 0, done["Comment on the pull request"].stderr
+        changed = (project / "gh.txt").read_text().splitlines()[-1]
+        assert changed == f"api --method {change} --field body=@costcore-comment.md"
+
+
+def test_actions_are_pinned_and_keep_no_credentials():
+    """A tag can be moved; a token in .git/config is read by whatever the pull request runs."""
+    for path in (ROOT / ".github" / "workflows" / "ci.yml", EXAMPLES / "github.yml"):
+        (job,) = yaml.safe_load(path.read_text())["jobs"].values()
+        used = [step for step in job["steps"] if "uses" in step and not step["uses"].startswith("./")]
+        assert used
+        for step in used:
+            assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", step["uses"]), step["uses"]
+            if "checkout" in step["uses"]:
+                assert step["with"]["persist-credentials"] is False
 
 
 def test_comments_of_this_repository_alone_are_written():

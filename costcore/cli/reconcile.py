@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from costcore.analyses.conventions.catalog import named
@@ -19,6 +18,7 @@ from costcore.cli.options import (
 )
 from costcore.cli.running import command, write_output, write_text
 from costcore.studies.explanations.reconcile import reconcile
+from costcore.text.escape import json_text
 
 EPILOG = """examples:
   costcore reconcile torchvision:resnet50 timm torchvision --input 1x3x224x224
@@ -66,7 +66,7 @@ def main(args: argparse.Namespace) -> int:
     if mode == "html":
         result.to_html(args.output)
     elif mode == "json":
-        write_text(json.dumps(result.to_dict(), indent=2) + "\n", args.output)
+        write_text(json_text(result.to_dict()) + "\n", args.output)
     else:
         write_output(lambda out: result.show(out, mode), args.output)
     for note in result.notes:

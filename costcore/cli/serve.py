@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from costcore.analyses.devices.catalog import named
 from costcore.api.load_model import load_model
@@ -16,6 +15,7 @@ from costcore.studies.serving.report import ServingReport
 from costcore.studies.serving.table import remarks, serving_rows, serving_table
 from costcore.tables.renderers import renderers
 from costcore.text.amounts import parse_bytes, parse_rate
+from costcore.text.escape import json_text
 
 EPILOG = """examples:
   costcore serve hf:config.json --device h100 --context 4096
@@ -100,7 +100,7 @@ def main(args: argparse.Namespace) -> int:
         )
         phases = [serving.decode(batch=batch, context=args.context) for batch in sorted({min(batches), max(batches)})]
     if mode == "json":
-        write_text(json.dumps([row._asdict() for row in rows], indent=2) + "\n", args.output)
+        write_text(json_text([row._asdict() for row in rows]) + "\n", args.output)
     else:
         write_output(lambda out: serving_table(rows).show(out, mode), args.output)
     for remark in remarks(serving, phases, devices):

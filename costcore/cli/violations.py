@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import NamedTuple
 
 from costcore.studies.budgets.violations import Violations
 from costcore.tables.renderers import to_markdown
-from costcore.text.escape import printable
+from costcore.text.escape import json_text, printable
 
 SCHEMA = "costcore-check-1"
 """The schema of the JSON."""
@@ -74,7 +73,7 @@ def to_json(verdict: Verdict) -> list[str]:
         "status": verdict.status,
         "violations": violations,
     }
-    return [json.dumps(content, indent=2)]
+    return [json_text(content)]
 
 
 FORMATS: Mapping[str, Callable[[Verdict], list[str]]] = {
@@ -98,7 +97,8 @@ def _source(model: str) -> tuple[str, int]:
 
 def _message(text: str) -> str:
     """Return a text as the message of a command of GitHub Actions, which is one line."""
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    lines = map(printable, text.replace("\r", "\n").split("\n"))
+    return "\n".join(lines).replace("%", "%25").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

@@ -74,7 +74,7 @@ def to_csv(table: TextTable) -> str:
     """Return comma-separated values.
 
     An apostrophe precedes text that a spreadsheet would evaluate as a formula. Control characters and bidirectional
-    marks are escaped, except tabs, and line breaks, which the format quotes.
+    marks are escaped, line breaks too, so that every row is one line; tabs are kept.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -85,7 +85,7 @@ def to_csv(table: TextTable) -> str:
 
 
 def _plain(cell: str) -> str:
-    return cell if cell.isprintable() else "".join(c if c in "\n\t" else printable(c) for c in cell)
+    return "\t".join(map(printable, cell.split("\t")))
 
 
 def to_markdown(table: TextTable) -> str:

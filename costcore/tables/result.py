@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from costcore.text.encoding import encodable
+from costcore.text.escape import json_text
 from costcore.text.screen import Screen
 from costcore.text.targets import Target, save, writable
 
@@ -104,9 +105,7 @@ class Result(ABC):
         Raises:
             OSError: if the path cannot be written.
         """
-        import json
-
-        return save(json.dumps(self.to_dict(), indent=indent, ensure_ascii=False) + "\n", target)
+        return save(json_text(self.to_dict(), indent) + "\n", target)
 
     def to_csv(self, target: Target = None, table: int = 0) -> str:
         """Return the exact values of one table as CSV, or those of the figures if there is no table.

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 MAX_CELL_LENGTH = 400
 """The maximum number of characters of a cell of a boxed table, so that all columns stay on the screen."""
 
 _MARKUP = re.compile(r"[|`*$]|(?<=\])\(|(?<=~)~|(?<!\w)_(?=\w)")
 """What Markdown reads as the end of a cell, code, emphasis, mathematics, a link or struck text."""
+
+_COMMAND = re.compile(r"##(?=\[|vso\[)")
+"""The beginning of a command, anywhere in a line."""
 
 _LATEX = {
     **{c: "\\" + c for c in "_{}$%#& "},
@@ -18,10 +22,28 @@ _LATEX = {
 
 
 def printable(text: str) -> str:
-    """Return ``text`` with control characters, bidirectional marks and other unprintable characters escaped."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    r"""Return ``text`` with control characters, bidirectional marks and other unprintable characters escaped.
+
+    What a line of output would tell a runner of GitHub Actions or Azure Pipelines to do is escaped too.
+
+    >>> print(printable("::error::a\n::error::b ##[add-mask]c"))
+    \x3a:error::a\n::error::b \x23#[add-mask]c
+    """
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    if "##" in text:
+        text = _COMMAND.sub(r"\\x23#", text)
+    return text.replace("::", r"\x3a:", 1) if text.lstrip().startswith("::") else text
+
+
+def json_text(content: Any, indent: int | None = 2) -> str:
+    """Return a value as JSON for a stream: what no encoding has, and what a runner reads as a command, is escaped."""
+    import json
+
+    text = json.dumps(content, indent=indent, ensure_ascii=False)
+    if "##" in text:
+        text = _COMMAND.sub(r"\\u0023#", text)
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def shortened(text: str) -> str:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
+import re
 import stat
+from pathlib import Path
 
 import pytest
 
 from costcore import CostError, Report
 from costcore.api.input_notation import parse_dims, parse_inputs, parse_shapes
+from costcore.cli.main import main
 from costcore.tables.renderers import to_csv
 from costcore.text.amounts import parse_amount
 from costcore.text.table import Table
 from costcore.text.targets import save
+from tests.core.given_costs import dense, net, relu
 
 
 def test_brackets_inside_one_another_are_a_short_message():
@@ -55,7 +60,7 @@ def test_a_table_in_a_file_has_no_control_characters():
     text = to_csv(Table([("name", "")], [[name] for name in names], [False], [None] * len(names), -1))
     assert not set("\x1b\x07\u202e\r") & set(text)
     rows = [row[0] for row in csv.reader(io.StringIO(text))][1:]
-    assert rows == ["a\\x1b[2Jb", "bell\\x07", "user\\u202egnp.exe", "two\nlines", "tab\there", "'=1+1", "'\n=1"]
+    assert rows == ["a\\x1b[2Jb", "bell\\x07", "user\\u202egnp.exe", "two\\nlines", "tab\there", "'=1+1", "'\\n=1"]
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
@@ -68,3 +73,55 @@ def test_a_file_that_is_replaced_keeps_its_mode(tmp_path, mode):
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("newer", mode)
     save("another", tmp_path / "other.json")
     assert stat.S_IMODE((tmp_path / "other.json").stat().st_mode) == usual
+
+
+HOSTILE_NAMES = [
+    "x\n::error::pwned",
+    "x\r::error::pwned",
+    "\u2028::error::pwned",
+    "::error file=net.py::pwned",
+    " \t::stop-commands::pwned",
+    "x ##[add-mask]pwned",
+    "x##vso[task.setvariable variable=PATH]pwned",
+    "x\ud800",
+]
+"""Names of modules that a runner of GitHub Actions or Azure Pipelines would read as commands, and one of no text."""
+
+IN_FORMATS = [
+    *(
+        ["REPORT", *view, "--format", each]
+        for view in ([], ["--by", "module"], ["--tree"])
+        for each in ("csv", "md", "table")
+    ),
+    ["REPORT", "--by", "module"],
+    *(["check", "REPORT", "--budget", "budget.toml", "--format", each] for each in ("text", "md", "json", "github")),
+    *(["diff", "base.json", "REPORT", "--format", each] for each in ("comment", "json", "md", "table")),
+    ["diff", "REPORT", "base.json"],
+    ["table", "REPORT", "--format", "csv"],
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_no_name_is_a_command_of_a_runner(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    net(dense("a.b"), relu("c")).to_json("base.json")
+    Path("budget.toml").write_text('[total]\nflops = "1"\n[module."*"]\nflops = "1"\n', encoding="utf-8")
+    in_json = json.dumps(name)[1:-1]
+    text = Path("base.json").read_text(encoding="utf-8")
+    assert "a.b" in text
+    Path("report.json").write_text(text.replace("a.b", in_json).replace('"c"', f'"{in_json}"'), encoding="utf-8")
+    for arguments in IN_FORMATS:
+        words = ["report.json" if each == "REPORT" else each for each in arguments]
+        out = io.TextIOWrapper(io.BytesIO(), "utf-8", "strict", newline="\n")
+        err = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            assert main(words) == (1 if words[0] == "check" else 0), (words, err.getvalue())
+        out.flush()
+        said = out.buffer.getvalue().decode("utf-8")
+        ours = "github" in words
+        for line in re.split("[\r\n]", said + "\n" + err.getvalue()):
+            command = re.match(r"\s*::(\S+)", line)
+            assert command is None or (ours and line.startswith("::error file=report.json,title=costcore::")), line
+            assert not re.search(r"##(vso)?\[", line), line
+        if words[-1] == "json":
+            json.loads(said)
