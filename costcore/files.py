@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from os import PathLike
-from typing import IO
+from typing import IO, Any
 
 from costcore.errors import CostError, FileError
 from costcore.messages import error_text
@@ -19,6 +19,9 @@ MOST_VALUES = 5_000_000
 """The most values of a file in JSON."""
 
 _MARKS = (b",", b"[", b"{")
+
+SMALL_FILE, BLOCK = 2**22, 2**16
+"""The largest file that :func:`content_of` reads at once, and how much it reads of others for a byte."""
 
 PIECE = 2**20
 """The least bytes that a read asks for; the size of a pipe is not known."""
@@ -114,6 +117,75 @@ def read_text(path: str | PathLike[str], error: type[CostError] = FileError, lim
         return read_file(path, limit).decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as problem:
         raise error(f"{_shown(path)} is not a text in UTF-8: {problem}") from problem
+
+
+class FileBytes:
+    """The bytes of a regular file, read piece by piece when they are asked for.
+
+    A file that is mapped into memory instead ends the process if it becomes shorter meanwhile.
+
+    Args:
+        file: the open file.
+        path: its path, for messages.
+
+    Raises:
+        FileError: by an index or a slice, if the file became shorter, or cannot be read.
+    """
+
+    __slots__ = ("_block", "_file", "_path", "_size", "_start")
+
+    def __init__(self, file: IO[bytes], path: str | PathLike[str]) -> None:
+        self._file, self._path = file, path
+        self._size = os.fstat(file.fileno()).st_size
+        self._start, self._block = 0, b""
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, where: Any) -> Any:
+        if isinstance(where, slice):
+            start, stop, _ = where.indices(self._size)
+            return self._read(start, max(stop - start, 0))
+        offset = where - self._start
+        if 0 <= offset < len(self._block):
+            return self._block[offset]
+        if not 0 <= where < self._size:
+            raise IndexError(where)
+        self._start, self._block = where, self._read(where, min(BLOCK, self._size - where))
+        return self._block[0]
+
+    def _read(self, start: int, length: int) -> bytes:
+        try:
+            self._file.seek(start)
+            found = self._file.read(length)
+        except OSError as error:
+            raise unreadable(self._path, error) from error
+        if len(found) < length:
+            raise FileError(f"{_shown(self._path)} cannot be read: it became shorter while it was read")
+        return found
+
+
+def content_of(file: IO[bytes], path: str | PathLike[str], limit: int = MOST_BYTES) -> bytes | FileBytes:
+    """Return the bytes of an open file: those of a small file, and of a pipe, are in memory.
+
+    Args:
+        file: the open file.
+        path: its path, for messages.
+        limit: the most bytes of a pipe.
+
+    Raises:
+        FileError: if it cannot be read, or a pipe has more.
+    """
+    size = os.fstat(file.fileno()).st_size
+    if file.seekable() and size > SMALL_FILE:
+        return FileBytes(file, path)
+    try:
+        content = b"".join(_pieces(file, size, limit + 1))
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if len(content) > limit:
+        raise FileError(f"{_shown(path)} cannot be read: it has more than {limit:,} bytes")
+    return content
 
 
 def check_values(text: str | bytes, path: str | PathLike[str], most: int = MOST_VALUES) -> None:

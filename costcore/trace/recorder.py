@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from costcore.trace.memory_ledger import RawLedger
     from costcore.trace.profile import Profile
 
-MOST_ELEMENTS = 2**64
-"""The most elements of a tensor: memory has no more addresses. Costs of what a file states beyond are no numbers."""
+MOST_ELEMENTS = 2**256
+"""The most elements of a tensor of a file: products of three such sizes are costs that floats can hold."""
 
 CPU_TIME = "cpu_time"
 """The value of ``measure_time`` that measures CPU time of the thread."""
@@ -31,7 +31,7 @@ def _check_sizes(layer: Layer) -> None:
         size = tensor.size
         if isinstance(size, int) and size > MOST_ELEMENTS:
             shape = f"{', '.join(map(str, tensor.shape)):.60}"
-            raise CostError(f"{layer.op}: a tensor of shape ({shape}…) has more than 2**64 elements, as none can have")
+            raise CostError(f"{layer.op}: a tensor of shape ({shape}…) has more than 2**256 elements")
 
 
 class Checkpoint(NamedTuple):

@@ -200,7 +200,7 @@ def test_a_file_of_millions_of_values_is_refused_at_once(tmp_path, read):
     assert time.monotonic() - start < 3
 
 
-@pytest.mark.parametrize("shape", [[10**17] * 60, [2**33, 2**33]])
+@pytest.mark.parametrize("shape", [[10**17] * 60, [2**62] * 5])
 def test_a_file_with_a_tensor_beyond_all_memory_is_refused(tmp_path, shape):
     """The shape is named, not the calculator that multiplies its sizes."""
     optional("onnx")
@@ -210,5 +210,5 @@ def test_a_file_with_a_tensor_beyond_all_memory_is_refused(tmp_path, shape):
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"], "net/relu")], "g", [x], [y])
     path = tmp_path / "huge.onnx"
     path.write_bytes(helper.make_model(graph).SerializeToString())
-    with pytest.raises(CostError, match=r"huge\.onnx.*relu.* a tensor of shape \(\d+, \d+.*…\) has more than 2\*\*64"):
+    with pytest.raises(CostError, match=r"huge\.onnx.*relu.* a tensor of shape \(\d+, \d+.*…\) has more than 2\*\*256"):
         estimate(path)

@@ -33,15 +33,22 @@ class LineFormat(NamedTuple):
         header: returns the line above the rows of these columns, which may be empty.
         line: returns the line of a row; all rows have the same columns.
         records: returns the rows in the lines of a file. Raises a ``ValueError`` if these are not rows.
+        is_begun: returns whether a file that ends before its first line does is one of these columns.
     """
 
     header: Callable[[Sequence[str]], str]
     line: Callable[[Record], str]
     records: Callable[[list[str]], Iterable[Record]]
+    is_begun: Callable[[str, Sequence[str]], bool]
 
 
-def read_lines(path: Path, form: LineFormat) -> list[Record]:
+def read_lines(path: Path, form: LineFormat, names: Sequence[str] = ()) -> list[Record]:
     """Return the rows of a file; a last line that was not finished is left out. No file has no rows.
+
+    Args:
+        path: the file.
+        form: its format.
+        names: the columns, by which a file is recognized whose only line was not finished.
 
     Raises:
         CostError: if it is not a file of rows.
@@ -49,10 +56,12 @@ def read_lines(path: Path, form: LineFormat) -> list[Record]:
     """
     if not exists(path):
         return []
-    *lines, _unfinished = read_text(path, limit=MOST_BYTES).split("\n")
+    *lines, unfinished = read_text(path, limit=MOST_BYTES).split("\n")
+    if not lines and not form.is_begun(unfinished, names):
+        raise CostError(f"{path} does not contain rows that costcore wrote: its only line is not the beginning of one")
     try:
         records = [*form.records(lines)]
-    except ValueError as error:
+    except (ValueError, RecursionError, csv.Error) as error:
         raise CostError(f"{path} does not contain rows that costcore wrote: {error}") from error
     return records
 
@@ -67,6 +76,25 @@ def _json_records(lines: list[str]) -> Iterator[Record]:
         if not isinstance(record, dict) or not record.keys() >= set(ALWAYS):
             raise ValueError(f"line {number} is not a row")
         yield record
+
+
+def _is_begun_json(text: str, names: Sequence[str]) -> bool:
+    """Return whether a text is the beginning of a row: names in order, each with a value, the last of which may end."""
+    scan, at = json.JSONDecoder().raw_decode, 0
+    for i, name in enumerate(names):
+        key = f"{', ' if i else '{'}{json.dumps(name, ensure_ascii=False)}: "
+        if not text.startswith(key, at):
+            return key.startswith(text[at:])
+        try:
+            _, at = scan(text, at + len(key))
+        except (ValueError, RecursionError):
+            return _is_cut(text[at + len(key) :])
+    return text[at:] in ("", "}")
+
+
+def _is_cut(value: str) -> bool:
+    """Return whether a text begins as a value in JSON does, but does not end."""
+    return value == "" or value[0] in '"[{' or any(each.startswith(value) for each in ("null", "true", "false", "-"))
 
 
 def _csv_line(values: Iterable[Any]) -> str:
@@ -86,8 +114,13 @@ def _csv_records(lines: list[str]) -> Iterator[Record]:
         yield dict(zip(names, row, strict=False))
 
 
-JSON_LINES = LineFormat(lambda names: "", _json_line, _json_records)
-CSV = LineFormat(_csv_line, lambda record: _csv_line(record.values()), _csv_records)
+JSON_LINES = LineFormat(lambda names: "", _json_line, _json_records, _is_begun_json)
+CSV = LineFormat(
+    _csv_line,
+    lambda record: _csv_line(record.values()),
+    _csv_records,
+    lambda text, names: _csv_line(names).startswith(text),
+)
 
 
 def amount(value: Any) -> Any:

@@ -86,7 +86,7 @@ class RowFile:
             OSError: if it cannot be read.
         """
         records = read_parquet(self.path) if self._is_parquet else []
-        records += read_lines(self._lines, self._format)
+        records += read_lines(self._lines, self._format, self._names)
         return {
             record["key"]: ModelRow(
                 record["name"], {name: amount(record[name]) for name in self._figures}, record["status"]

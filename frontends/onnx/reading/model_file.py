@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from os import PathLike, fsdecode
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from costcore.errors import CostError
-from costcore.files import open_file, unreadable
+from costcore.files import content_of, open_file, unreadable
 
 from .protobuf_wire import Buffer, without_weights
 
@@ -38,13 +37,13 @@ def read_model(source: Any) -> tuple[Any, str]:
 def _from_file(path: Path) -> Any:
     try:
         with open_file(path) as file:
-            if path.stat().st_size == 0:
+            content = content_of(file, path)
+            if not len(content):
                 raise CostError(f"{path} is not an ONNX model: it is empty")
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-                return _parsed(mapped, str(path))
+            return _parsed(content, str(path))
     except CostError:
         raise
-    except (OSError, ValueError) as error:  # of a pipe, which cannot be mapped into memory
+    except (OSError, ValueError) as error:
         raise unreadable(path, error) from error
 
 

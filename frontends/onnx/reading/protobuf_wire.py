@@ -25,7 +25,7 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
 class Buffer(Protocol):
-    """Bytes, or a file mapped into memory."""
+    """Bytes, or a file that is read piece by piece."""
 
     def __getitem__(self, where: Any, /) -> Any: ...
 

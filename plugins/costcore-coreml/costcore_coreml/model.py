@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from mmap import ACCESS_READ, mmap
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from costcore.errors import CostError
-from costcore.files import is_folder, open_file
+from costcore.files import content_of, is_folder, open_file
 from costcore.graphs import DEEPEST, GraphValue
 from costcore.graphs.files import damaged
 
@@ -129,8 +128,8 @@ def opened_model(path: str) -> Iterator[Model]:
         CostError: if it has another format, or is damaged.
         OSError: if it cannot be read.
     """
-    with open_file(_specification(path)) as file, damaged():
-        content: Any = mmap(file.fileno(), 0, access=ACCESS_READ) if file.seekable() else file.read()
+    with open_file(place := _specification(path)) as file, damaged():
+        content = content_of(file, place)
         root = Message(File(content), 0, len(content))
         yield _model(root)
 
@@ -140,7 +139,10 @@ def _specification(path: str) -> Path:
     folder = Path(path)
     if not is_folder(folder):
         return folder
-    with open_file(folder / "Manifest.json") as file:
+    manifest_file = folder / "Manifest.json"
+    if manifest_file.is_symlink():
+        raise CostError("Manifest.json is a link to a file outside the package")
+    with open_file(manifest_file) as file:
         text = file.read(1 << 20)
     try:
         manifest = json.loads(text)
@@ -148,9 +150,10 @@ def _specification(path: str) -> Path:
         place = PurePosixPath(item["path"])
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise CostError("Manifest.json does not name a model") from error
-    if place.is_absolute() or ".." in place.parts:
+    found = folder / "Data" / place
+    if place.is_absolute() or ".." in place.parts or not found.resolve().is_relative_to(folder.resolve()):
         raise CostError("Manifest.json names a file outside the package")
-    return folder / "Data" / place
+    return found
 
 
 def _model(root: Message) -> Model:

@@ -14,6 +14,7 @@ import pytest
 from costcore import CostError, estimate, sweep, table
 from costcore.studies.sweeps import formats
 from costcore.studies.sweeps.model_table import ModelTable
+from costcore.studies.sweeps.row_file import RowFile
 from costcore.studies.sweeps.run import TableInterrupted
 from tests.frameworks import optional
 
@@ -159,13 +160,45 @@ def test_expressions_are_read_back(tmp_path, suffix):
     assert first == again
 
 
-@pytest.mark.parametrize("content", ['{"a": 1}\n', "no json\n", "[1]\n"])
-def test_a_file_of_something_else_is_not_replaced_by_resume(nets, tmp_path, content):
-    output = tmp_path / "rows.jsonl"
-    output.write_text(content)
+FOREIGN = [
+    *(
+        '{"a": 1}\n',
+        "no json\n",
+        "[1]\n",
+        '{"a": 1}',
+        "no json",
+        "[1]",
+        " ",
+        "my only note",
+        "[" * 5000,
+        "[" * 5000 + "\n",
+    ),
+    *('{"name": "package", "version": "1.0"}', '{"name":"package"', '{"name": "package"}', '{"name": nothing', "name"),
+    "\ufeffname,status",
+]
+
+
+@pytest.mark.parametrize("content", FOREIGN)
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_a_file_of_something_else_is_not_replaced_by_resume(nets, tmp_path, suffix, content):
+    if suffix == "csv" and content == "name":
+        content = "a,b"
+    output = tmp_path / f"rows.{suffix}"
+    output.write_text(content, encoding="utf-8")
     with pytest.raises(CostError, match="does not contain rows that costcore wrote"):
         run(nets, output, resume=True)
     assert output.read_text() == content
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_a_run_that_ended_in_its_first_line_goes_on(nets, tmp_path, suffix):
+    output = tmp_path / f"rows.{suffix}"
+    run(nets, output)
+    first = output.read_text(encoding="utf-8").splitlines()[0]
+    for end in range(len(first) + 1):
+        output.write_text(first[:end], encoding="utf-8")
+        with RowFile(output, [*GRID], FIGURES) as file:
+            assert file.earlier() == {}
 
 
 def test_a_csv_file_of_something_else_is_not_replaced_by_resume(nets, tmp_path):
