@@ -48,5 +48,6 @@ def user_line(*frameworks: str) -> str:
 def user_frames() -> Iterator[tuple[FrameType, int]]:
     """Yield the frames outside of this package with their lines, the innermost first."""
     for frame, line in traceback.walk_stack(currentframe()):
-        if not frame.f_code.co_filename.startswith(_OWN):
+        # the decorators of this package run inside contextlib, which no user writes
+        if not frame.f_code.co_filename.startswith(_OWN) and frame.f_globals.get("__name__") != "contextlib":
             yield frame, line

@@ -43,6 +43,7 @@ SAMPLES: dict[str, Callable[[], Any]] = {
     "OpOverload": lambda: torch.ops.aten.add.Tensor,
     "OpOverloadPacket": lambda: torch.ops.aten.add,
     "Node": lambda: torch.ones(1, requires_grad=True).sin().grad_fn,
+    "a node of a product": lambda: torch.ones(2, 2, requires_grad=True).prod(0).grad_fn,
     "Library": lambda: torch.library.Library("costcore_register", "FRAGMENT"),
     "MultiheadAttention": lambda: torch.nn.MultiheadAttention(2, 1),
 }
@@ -70,6 +71,7 @@ _get_function_stack_at | follows functions | needed | | spelling
 _pop_torch_function_stack | follows functions below other modes | needed | | spelling
 _push_on_torch_function_stack | follows functions below other modes | needed | | spelling
 _dispatch_get_registrations_for_dispatch_key | lists operators with a rule of autocast | needed | | capture/autocast
+_dispatch_key_parse | finds a key that nothing else uses | needed | | memory/derivatives
 _dispatch_has_kernel | asks whether an operator exists | needed | | operators/composite_ops
 _dispatch_has_kernel_for_dispatch_key | asks how an operator runs on a device | needed | | operators/plan
 _dispatch_keyset_full_after | passes a composite operator on | needed | | capture/composite_patches
@@ -203,6 +205,9 @@ _handle | passes a composite operator on | needed | | capture/overhead
 _qualified_op_name | full name of an operator | needed | | naming
 [Node]
 _sequence_nr | finds the module of a gradient | needed | | capture/backward
+[a node of a product]
+_saved_dim | computes gradients as on data | needed | | memory/derivatives
+_saved_keepdim | computes gradients as on data | needed | | memory/derivatives
 [Library]
 _destroy | unregisters kernels | needed | | capture/failures
 [a method of TorchScript]
@@ -245,6 +250,7 @@ _set_group_desc | name of a dimension of a mesh | needed | | parallel/mesh
 _rng_tracker | holds the random state of a mesh | looked for | | parallel/mesh
 [transformers]
 _experts_implementation | how experts run | looked for | | experts
+_name_or_path | names a configuration | looked for | | libraries
 """
 
 

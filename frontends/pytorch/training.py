@@ -19,8 +19,6 @@ from .meta.optimizer_devices import supported_on_meta
 from .precision import MasterWeights
 from .tensors import nested_tensors
 
-_run_engine: Callable[..., Any] | None = getattr(torch.autograd.graph, "_engine_run_backward", None)
-
 OptimizerFactory: TypeAlias = "Callable[[Iterable[Parameter]], Optimizer]"
 
 OPTIMIZERS: Mapping[str, OptimizerFactory] = {
@@ -154,10 +152,11 @@ def _run_backward(outputs: Sequence[Any], gradients: Sequence[Any]) -> None:
 
     ``torch.autograd.backward`` imports sympy to compare the shapes of outputs and gradients.
     """
-    if _run_engine is None:
+    run: Callable[..., Any] | None = getattr(torch.autograd, "_engine_run_backward", None)
+    if run is None:
         torch.autograd.backward(outputs, gradients)
     else:
-        _run_engine(tuple(outputs), tuple(gradients), False, False, (), allow_unreachable=True, accumulate_grad=True)
+        run(tuple(outputs), tuple(gradients), False, False, (), allow_unreachable=True, accumulate_grad=True)
 
 
 class _Sum(torch.autograd.Function):

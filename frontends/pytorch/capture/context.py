@@ -46,9 +46,9 @@ def capture(
     captures of several coroutines each record what their own coroutine runs, and those it starts. Afterwards PyTorch is
     as it was before, also after an exception.
 
-    Results and gradients are those of a run without a capture, bit by bit, with four exceptions. Inside any dispatch
-    mode PyTorch computes the gradients of ``prod``, ``ormqr``, complex ``cumprod``, and of a tensor whose value
-    ``masked_fill`` fills in, by other formulas: they are equal up to rounding, and those formulas are counted.
+    Results and gradients are those of a run without a capture, bit by bit, but for ``ormqr`` and ``matrix_exp``, and
+    for gradients of gradients of ``prod`` and ``cumprod``: inside any dispatch mode PyTorch computes these by other
+    formulas, which are equal up to rounding, and counted.
 
     Args:
         recorder: receives the calls.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from torch.library import Library
 
@@ -21,3 +22,13 @@ def kernels_of_aten() -> Iterator[Library]:
         library._destroy()
         raise
     _libraries.append(library)
+
+
+def fallback_of_all(kernel: Callable[..., Any], key: str) -> bool:
+    """Register the kernel of every operator at a dispatch key; return whether this PyTorch can."""
+    library = Library("_", "IMPL")
+    if not hasattr(library, "fallback"):
+        return False
+    library.fallback(kernel, key, with_keyset=True)
+    _libraries.append(library)
+    return True

@@ -24,6 +24,7 @@ from . import (
     compiled_models,
     composite_patches,
     composites,
+    derivatives,
     device_autocast,
     dtensor,
     fast_path,
@@ -83,6 +84,7 @@ def _patch(stack: ExitStack, has_composites: bool) -> None:
     device_autocast.patch_device_autocast(stack, _estimating)
     checkpoints.patch_checkpoint(stack, _active_mode)
     python_values.patch_functions(stack, _active_mode)
+    derivatives.patch_backward(stack, _active_mode)
     storage_sizes.patch_resizing(stack, _active_mode)
     subclasses.patch_conversion(stack, _active_mode)
     higher_order.patch_modes(stack, _active_mode)
