@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from costcore.counting.pricing import Pricer
+from costcore.counting.pricing import TOO_LARGE, Pricer
 from costcore.errors import AssumedReportError, CostError, CostWarning, IncompleteReportError, PartialReportError
 from costcore.ir import Pattern
 from costcore.ledger.caveats import uncounted_operators
@@ -133,7 +133,7 @@ def _patterns(calls: Sequence[Call], custom: CustomCalculators) -> dict[int, Pat
 
 
 def warn_about(
-    report: Report, custom: CustomCalculators | None = None, stacklevel: int = 3, strict: bool = False
+    report: Report, custom: CustomCalculators | None = None, stacklevel: int = 3, strict: bool = False, source: str = ""
 ) -> None:
     """Warn of calls that are not counted, branches that were assumed, and unused calculators of custom operators.
 
@@ -155,14 +155,19 @@ def warn_about(
         if uncounted is not None:
             calls_by_reason.setdefault((uncounted, reason), []).append(call)
     failures: list[str] = []
+    too_large: list[str] = []
     for (uncounted, reason), calls in calls_by_reason.items():
         affected = f"{len(calls)} call{'s' * (len(calls) > 1)} of {calls[0].type!r}"
         location = f", first in module {calls[0].module!r}" if calls[0].module else ""
         if uncounted is Uncounted.CALCULATOR_FAILED:
-            failures.append(f"{reason} ({affected}{location})")
+            (too_large if reason.startswith(TOO_LARGE) else failures).append(f"{reason} ({affected}{location})")
         else:
             message = with_left_out(f"{reason}: {affected} not counted{location}; {uncounted.hint}")
             warnings.warn(message, CostWarning, stacklevel=stacklevel)
+    if too_large:
+        raise CostError(
+            f"{source}{': ' * bool(source)}{too_large[0]}. No such tensor fits any memory: correct the sizes."
+        )
     if failures:
         raise CostError(
             f"{'; '.join(failures)}. Correct it; the report of a ComputationalCostHook has all other "

@@ -167,5 +167,5 @@ def estimate(
         raise ValueError("ranges needs names among the sizes of the inputs of a model that is run, such as 'batch'")
     else:
         report = captured(inputs)
-    warn_about(report, custom, strict=strict)
+    warn_about(report, custom, strict=strict, source=str(model) if isinstance(model, (str, PathLike)) else "")
     return report

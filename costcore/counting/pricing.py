@@ -25,6 +25,12 @@ MOST_BITS = 960
 
 _MOST = (1 << MOST_BITS) - 1
 
+MOST_ELEMENTS = 2**256
+"""The most elements of a tensor: products of three such sizes are costs."""
+
+TOO_LARGE = "a tensor of shape "
+"""How the reason begins if sizes, and not the calculator, make a cost that is no number."""
+
 
 class _Result(NamedTuple):
     """The cost of a layer, or the reason why it could not be counted."""
@@ -71,7 +77,7 @@ class Pricer:
         try:
             return _Result(cost_of(layer, calculator))
         except CostError as error:
-            return _Result(None, Uncounted.CALCULATOR_FAILED, str(error))
+            return _Result(None, Uncounted.CALCULATOR_FAILED, _too_large(layer) or str(error))
 
 
 def cost_of(layer: Layer, calculator: Calculator) -> Cost:
@@ -100,6 +106,15 @@ def cost_of(layer: Layer, calculator: Calculator) -> Cost:
         return Cost(flops, mread, mwrite, dict(cost.params), macs, mcomm)
     except (TypeError, ValueError) as error:
         raise CostError(f"{_name(calculator, layer)} returned {short_repr(result)}: {error}") from error
+
+
+def _too_large(layer: Layer) -> str:
+    """Return which tensor of a layer has more than :data:`MOST_ELEMENTS` elements; empty if none has."""
+    for tensor in (*layer.inputs.values(), *layer.outputs):
+        if isinstance(size := tensor.size, int) and size > MOST_ELEMENTS:
+            shape = f"{', '.join(map(str, tensor.shape)):.60}"
+            return f"{TOO_LARGE}({shape}…) of {layer.op!r} has more than 2**256 elements"
+    return ""
 
 
 def _amount(value: object) -> Dim:

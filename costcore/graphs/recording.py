@@ -93,17 +93,13 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
                 if value.is_stored and value.is_real and value.size != 1:
                     (value.base or value).is_parameter = True
         layer, inputs, outputs, has_row = self._translate(node, are_stored=0 < len(stored) == len(read))
-        try:
-            layer = self.recorder.intern_of_file(layer)
-        except CostError as error:
-            raise CostError(f"{where or node.name or node.type}: {error}") from error
         module = self.modules.enter_within(node.module)
         self.modules.read(module, stored)
         return self.write(
             node.type,
             node.native,
             self.nodes_key(node.name, tuple([value.name for value in node.outputs])),
-            Translation(layer, inputs, outputs, has_row),
+            Translation(self.recorder.intern(layer), inputs, outputs, has_row),
             place,
             module=module,
             where=where if self.recorder.tracebacks or not has_row else "",

@@ -8,7 +8,6 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from costcore.errors import CostError
 from costcore.ir import Calculator, Cost, Layer
 from costcore.numbers.dims import Dim
 from costcore.trace.call import Assumption, Call, Module, ModuleCall
@@ -19,19 +18,8 @@ if TYPE_CHECKING:
     from costcore.trace.memory_ledger import RawLedger
     from costcore.trace.profile import Profile
 
-MOST_ELEMENTS = 2**256
-"""The most elements of a tensor of a file: products of three such sizes are costs that floats can hold."""
-
 CPU_TIME = "cpu_time"
 """The value of ``measure_time`` that measures CPU time of the thread."""
-
-
-def _check_sizes(layer: Layer) -> None:
-    for tensor in (*layer.inputs.values(), *layer.outputs):
-        size = tensor.size
-        if isinstance(size, int) and size > MOST_ELEMENTS:
-            shape = f"{', '.join(map(str, tensor.shape)):.60}"
-            raise CostError(f"{layer.op}: a tensor of shape ({shape}…) has more than 2**256 elements")
 
 
 class Checkpoint(NamedTuple):
@@ -132,18 +120,6 @@ class Recorder:
     def intern(self, layer: Layer) -> Layer:
         """Return the one object that represents all layers equal to ``layer``."""
         return self._layers.setdefault(layer, layer)
-
-    def intern_of_file(self, layer: Layer) -> Layer:
-        """Return the one object that represents all layers equal to one whose sizes a file states.
-
-        Raises:
-            CostError: if one of its tensors has more than :data:`MOST_ELEMENTS` elements.
-        """
-        before = len(self._layers)
-        found = self._layers.setdefault(layer, layer)
-        if len(self._layers) != before:
-            _check_sizes(layer)
-        return found
 
     def record(self, call: Call, cost: Cost | None = None, failure: str = "", seconds: float | None = None) -> None:
         """Append a call, after those that frontends held back.

@@ -55,7 +55,7 @@ class Recording(GraphWriter[Value, StoredTensor]):
         """Record a node as a call."""
         self.dataflow.ids(node.inputs)  # an operand that is a view of an input has the id of the input
         translation, uncounted = self.translate(node, context.prefix)
-        translation = translation._replace(layer=self.recorder.intern_of_file(translation.layer))
+        translation = translation._replace(layer=self.recorder.intern(translation.layer))
         produced = tuple(node.proto.output)
         call = self.write_node(
             node.proto, node.key, produced, translation, node.inputs, node.outputs, context, uncounted

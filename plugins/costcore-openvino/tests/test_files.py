@@ -319,7 +319,7 @@ def test_an_unknown_operator_is_named(read):
         (ir(L("ReLU", (), (2,))).replace("</net>", "<layers/></net>"), "the file has two elements <layers>"),
         (
             ir(L("Parameter", (), [10**17] * 60), L("ReLU", (0,), [10**17] * 60), L("Result", (1,))),
-            r"layer 'l1': relu: a tensor of shape \(100000000000000000, .*…\) has more than 2\*\*256 elements",
+            r"a tensor of shape \(100000000000000000, .*…\) of 'relu' has more than 2\*\*256 elements",
         ),
     ],
 )

@@ -110,7 +110,7 @@ class Recording:
             arguments = {**equation.params, "inputs": list(inputs), "outputs": list(outputs)}
             arguments["device_axes"] = place.axes
             translation = self._translate(Native(f"jax::{name}", arguments, outputs))
-        layer = self.recorder.intern_of_file(translation.layer)
+        layer = self.recorder.intern(translation.layer)
         call = Call(
             layer=layer,
             type=name,
