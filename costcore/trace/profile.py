@@ -80,6 +80,8 @@ class Profile(NamedTuple):
         streams: the streams of the device.
         tf32: whether the names of kernels say that products of float32 were rounded to TF32.
         inside: calls that have no kernel of their own: the position of the call whose kernel computes them, by theirs.
+        no_bound: why the times say nothing about the speed of the device, as a sentence on the file; empty if they do.
+        remarks: what is wrong with the file, as sentences.
     """
 
     device: str
@@ -91,6 +93,8 @@ class Profile(NamedTuple):
     streams: tuple[Stream, ...] = ()
     tf32: bool = False
     inside: Mapping[int, int] = MappingProxyType({})
+    no_bound: str = ""
+    remarks: tuple[str, ...] = ()
 
 
 class Interval(NamedTuple):

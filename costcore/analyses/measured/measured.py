@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 
 IDLE = "idle"
 
+LOST = (
+    "lost: above the bound, and above the time in which main memory moves all bytes of a call; a cache may hold some, "
+    "so what memory explains is not lost"
+)
+
 COLUMNS = (
     Column("n_layers", "# Calls", "count"),
     Column("seconds", "Measured", "duration"),
@@ -40,7 +45,7 @@ COLUMNS = (
     Column("span_seconds%", "Of span", "percent"),
     Column("bound_seconds", "Bound", "duration"),
     Column("lost_seconds", "Lost", "duration"),
-    Column("of_bound", "Of bound", "percent"),
+    Column("of_bound", "At limit", "percent"),
     Column("achieved_flops", "FLOP/s", "flops"),
     Column("achieved_bandwidth", "B/s", "flops"),
 )
@@ -134,8 +139,8 @@ class Measured(Result):
         }
         if self.profile.span:
             row["span_seconds%"] = 100 * group.alone * 1e9 / self.profile.span
-        if group.bound is not None and group.lost is not None and group.bound + group.lost > 0:
-            row["of_bound"] = 100 * group.bound / (group.bound + group.lost)
+        if group.of_bound is not None:
+            row["of_bound"] = group.of_bound
         if group.seconds:
             row["achieved_flops"] = round(group.flops / group.seconds)
             row["achieved_bandwidth"] = round(group.n_bytes / group.seconds)
@@ -161,13 +166,19 @@ class Measured(Result):
             Figure("idle", "Idle", profile.idle / 1e9, "duration", self._idle_note(), "measured"),
         ]
         if self.times is not None and total.bound is not None:
-            of = f"{total.bound / total.seconds:.0%} of what calls took, on {self.times.device.name}"
-            figures.append(Figure("bound", "At least", total.bound, "duration", of if total.seconds else "", "bound"))
+            least = self._least(self.times, total.bound)
+            of = f"{least / total.seconds:.0%} of what calls took, on {self.times.device.name}"
+            figures.append(Figure("bound", "At least", least, "duration", of if total.seconds else "", "bound"))
             worst = max(self.by("class"), key=lambda group: group.lost or 0.0)
             note = f"most in {worst.name or 'calls outside of modules'}: {duration(worst.lost)}"
             figures.append(Figure("lost", "Lost", total.lost, "duration", note, "bound"))
         by = "class" if any(group.name for group in self.by("class")) else "op"
         return Answer("Where the time goes", figures, [self.table(by, MOST_ROWS)], self.remarks)
+
+    def _least(self, times: Times, bound: float) -> float:
+        """Return the least time of the calls: that of the run if all of it was measured."""
+        is_whole = not self.n_missed and all(each.bound is not None for each in self.calls)
+        return max(bound, times.least_seconds) if is_whole else bound
 
     def _share(self, seconds: float) -> str:
         return f"{seconds * 1e9 / self.profile.span:.1%} of the span" if self.profile.span else ""
@@ -198,7 +209,11 @@ class Measured(Result):
     @property
     def remarks(self) -> list[str]:
         """The lines below a table: calls below their bound, what was not counted or matched, and TF32."""
-        lines = [
+        profile = self.profile
+        lines = [*profile.remarks, *([f"no bound: {profile.no_bound}"] if profile.no_bound else [])]
+        if self.times is not None:
+            lines.append(LOST)
+        lines += [
             f"below the bound: {each.call.name} took {duration(each.time / 1e9)}, the bound is {duration(each.bound)}"
             for each in self.below_bound[:5]
         ]
@@ -209,13 +224,11 @@ class Measured(Result):
         whole = sum(each.time for each in self.calls)
         for native, time in uncounted.most_common(5):
             lines.append(f"not counted: {native}, {time / whole:.1%} of the time of calls" if whole else native)
-        if self.profile.inside:
-            lines.append(
-                f"{len(self.profile.inside)} calls have no kernel of their own: computed by another, or before"
-            )
+        if profile.inside:
+            lines.append(f"{len(profile.inside)} calls have no kernel of their own: computed by another, or before")
         if self.n_missed:
             lines.append(f"{self.n_missed} calls of the run are not in the profile")
-        if self.profile.tf32:
+        if profile.tf32:
             lines.append("names of kernels say that products of float32 were rounded to TF32")
         return lines
 

@@ -46,6 +46,12 @@ def _bound(device: str) -> Quantity:
     return quantity(f"bound_seconds@{device}")
 
 
+def _limits(device: str) -> Callable[[Ledger], Sequence[Any]]:
+    from costcore.analyses.timing.quantities import limits
+
+    return limits(device)
+
+
 def _unknown(bound: Quantity) -> Callable[[Ledger], Sequence[str]]:
     return lambda ledger: (*time_of_uncounted(ledger), *bound.missing(ledger))
 
@@ -75,35 +81,35 @@ def _rate(name: str, title: str, doc: str, amounts: Callable[[Ledger], Sequence[
 
 
 def _lost(device: str) -> Quantity:
-    bound = _bound(device)
+    bound, limit = _bound(device), _limits(device)
 
     def of_calls(ledger: Ledger) -> Sequence[Any]:
-        pairs = zip(measured_seconds(ledger), bound.by_call(ledger), strict=True)
-        return [None if time is None or least is None else time - least for time, least in pairs]
+        pairs = zip(measured_seconds(ledger), limit(ledger), strict=True)
+        return [None if time is None or least is None else max(0.0, time - least) for time, least in pairs]
 
     return Quantity(
-        *(f"lost_seconds@{device}", f"Lost ({device})", "duration", f"measured time above the least on {device}"),
+        *(f"lost_seconds@{device}", f"Lost ({device})", "duration", f"measured time above the limit on {device}"),
         of_calls,
         certainty="bound",
-        words=f"above the least on {device}",
+        words=f"above the limit on {device}",
         remarks=bound.remarks,
         missing=_unknown(bound),
     )
 
 
 def _of_bound(device: str) -> Quantity:
-    bound = _bound(device)
+    bound, limit = _bound(device), _limits(device)
 
     def of_group(ledger: Ledger, calls: Sequence[Call]) -> float | None:
-        parts = _parts(ledger, bound.by_call(ledger), calls)
+        parts = _parts(ledger, limit(ledger), calls)
         seconds = fsum(part.seconds for part in parts)
-        return 100 * fsum(part.amount for part in parts) / seconds if seconds else None
+        return 100 * fsum(min(part) for part in parts) / seconds if seconds else None
 
     return Quantity(
         f"of_bound@{device}",
-        f"Of bound ({device})",
+        f"At limit ({device})",
         "percent",
-        f"share of the measured time that {device} needs at least",
+        f"share of the measured time that the bound or the memory of {device} explains",
         lambda ledger: [of_group(ledger, [call]) for call in ledger.calls],
         of_group,
         certainty="bound",
@@ -135,13 +141,13 @@ QUANTITIES = (
     _rate("achieved_bandwidth", "B/s", "bytes read and written per measured second", _bytes),
     Quantity(
         f"lost_seconds@{PARAMETER}",
-        *("Lost", "duration", "measured time above the least on a device, in seconds"),
+        *("Lost", "duration", "measured time above the bound and above that of main memory, in seconds"),
         at=_lost,
         certainty="bound",
     ),
     Quantity(
         f"of_bound@{PARAMETER}",
-        *("Of bound", "percent", "share of the measured time that a device needs at least"),
+        *("At limit", "percent", "share of the measured time that bound or main memory explain"),
         at=_of_bound,
         certainty="bound",
     ),

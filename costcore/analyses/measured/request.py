@@ -48,5 +48,5 @@ def measured_of(
             "report.measured(estimate('step.pt.trace.json.gz'))"
         )
     chosen = device if device is not None else device_named(recorded.device) or None
-    times = None if chosen is None else times_of(Times, run, chosen, bound=bound)
+    times = None if chosen is None or recorded.no_bound else times_of(Times, run, chosen, bound=bound)
     return Measured(run, recorded, times, len(run) - len(recorded.calls) - len(recorded.inside))

@@ -39,6 +39,8 @@ class MeasuredCall(NamedTuple):
         bound: the least seconds on the device; None if it is unknown.
         flops: its operations, a fused multiply-add as two.
         n_bytes: bytes that it reads and writes.
+        limit: the bound, or the seconds in which main memory moves all of these bytes if that is longer. A cache may
+            have some of them, so that a call can be faster, but what is slower than this is lost.
     """
 
     call: Call
@@ -48,6 +50,12 @@ class MeasuredCall(NamedTuple):
     bound: float | None
     flops: int
     n_bytes: int
+    limit: float | None = None
+
+    @property
+    def lost(self) -> float:
+        """The seconds above the limit."""
+        return 0.0 if self.limit is None else max(0.0, self.time / 1e9 - self.limit)
 
 
 class MeasuredGroup(NamedTuple):
@@ -60,9 +68,10 @@ class MeasuredGroup(NamedTuple):
         alone: their part of the span.
         host: how long the host was in them.
         bound: their least time, of those whose bound is known.
-        lost: the time above the bound, of the same.
+        lost: the time above the limit of each call, of the same; see :attr:`MeasuredCall.limit`.
         flops: operations of counted calls, a fused multiply-add as two.
         n_bytes: bytes that counted calls read and write.
+        at_limit: the time that is not lost, of calls whose bound is known.
     """
 
     name: str
@@ -74,6 +83,13 @@ class MeasuredGroup(NamedTuple):
     lost: float | None
     flops: int
     n_bytes: int
+    at_limit: float | None = None
+
+    @property
+    def of_bound(self) -> float | None:
+        """The part of the measured time that is not lost, in percent, of calls whose bound is known."""
+        whole = (self.at_limit or 0.0) + (self.lost or 0.0)
+        return None if self.at_limit is None or not whole else 100 * self.at_limit / whole
 
 
 def measured_calls(trace: Trace, profile: Profile, times: Times | None) -> list[MeasuredCall]:
@@ -82,7 +98,7 @@ def measured_calls(trace: Trace, profile: Profile, times: Times | None) -> list[
     Raises:
         CostError: if the run has symbolic sizes.
     """
-    bounds = bounds_of(times)
+    bounds, limits = bounds_of(times), limits_of(times)
     found = []
     for position, record in enumerate(trace):
         time = profile.calls.get(position)
@@ -91,7 +107,10 @@ def measured_calls(trace: Trace, profile: Profile, times: Times | None) -> list[
         flops, n_bytes = work_of(record.cost, record.call)
         length = time.device if profile.clock == "device" else time.host
         bound = bounds.get(record.call.name)
-        found.append(MeasuredCall(record.call, length, time.alone, time.host, bound, flops, n_bytes))
+        if bound and not length:  # its kernels are not in the file, as of a graph that is captured
+            bound = None
+        limit = None if bound is None else limits[record.call.name]
+        found.append(MeasuredCall(record.call, length, time.alone, time.host, bound, flops, n_bytes, limit))
     return found
 
 
@@ -100,6 +119,13 @@ def bounds_of(times: Times | None) -> Mapping[str, float]:
     if times is None:
         return {}
     return {group.name: group.bound_seconds for group in times.groups if group.is_bounded and len(group.calls) == 1}
+
+
+def limits_of(times: Times | None) -> Mapping[str, float | None]:
+    """Return what :meth:`Times.limit` says of every call, by name."""
+    if times is None:
+        return {}
+    return {group.name: times.limit(group) for group in times.groups if len(group.calls) == 1}
 
 
 def work_of(cost: Cost | None, call: Call) -> tuple[int, int]:
@@ -165,7 +191,8 @@ def summed(name: str, calls: Iterable[MeasuredCall]) -> MeasuredGroup:
         sum(each.alone for each in calls) / 1e9,
         sum(each.host for each in calls) / 1e9,
         bound,
-        None if bound is None else sum(each.time for each in known) / 1e9 - bound,
+        None if bound is None else fsum(each.lost for each in known),
         sum(each.flops for each in calls),
         sum(each.n_bytes for each in calls),
+        None if bound is None else fsum(each.time / 1e9 - each.lost for each in known),
     )

@@ -119,6 +119,21 @@ def _bound(parameter: str) -> Quantity:
     )
 
 
+def limits(parameter: str) -> Callable[[Ledger], Sequence[float | None]]:
+    """Return a function of the time in which a device can do each call, whatever a cache holds.
+
+    That is the bound, or the time in which main memory moves all bytes of the call if it is longer; None if the bound
+    is unknown.
+    """
+    on = _OnDevice(parameter)
+
+    def of_calls(ledger: Ledger) -> Sequence[float | None]:
+        groups = {group.name: group for group in on.times(ledger).groups}
+        return [on.times(ledger).limit(groups[call.name]) for call in ledger.calls]
+
+    return of_calls
+
+
 def _binds(parameter: str) -> Quantity:
     on = _OnDevice(parameter)
     return on.quantity(

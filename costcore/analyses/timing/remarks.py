@@ -14,7 +14,10 @@ MEANING = (
     "2.2 to 10 times their bounds"
 )
 FUSIONS = {"none": "one kernel per call", "pointwise": "pointwise fusion", "compiler": "the fusion of a compiler"}
-WHOLE_RUN_MEANING = "whole run: weights and inputs come from memory once; only what fits may already be in a cache"
+WHOLE_RUN_MEANING = (
+    "whole run: weights and inputs come from memory once, and other values again once more than a cache was read "
+    "meanwhile; only what fits may be in a cache"
+)
 UNCALIBRATED = "no estimate of the usual time: this device was not calibrated (costcore calibrate)"
 
 

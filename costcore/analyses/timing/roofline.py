@@ -116,7 +116,7 @@ def _measured_seconds(times: Times) -> Mapping[str, float]:
     """Return the seconds that every group took, by name; empty unless its kernels were measured on this device."""
     profile = times.trace.run.profile
     is_this = profile is not None and device_named(profile.device) == times.device.name and times.dtype is None
-    if profile is None or profile.clock != "device" or not is_this:
+    if profile is None or profile.clock != "device" or profile.no_bound or not is_this:
         return {}
     by_call = {times.trace.calls[position].name: each.device / 1e9 for position, each in profile.calls.items()}
     return {group.name: fsum(by_call.get(call.name, 0.0) for call in group.calls) for group in times.groups}

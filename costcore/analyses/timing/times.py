@@ -11,11 +11,11 @@ from costcore.analyses.devices.device import Device
 from costcore.analyses.timing.bound import LEAST, OBSERVED, Bound, bound_of
 from costcore.analyses.timing.calibrated import Calibrated, estimate_groups, plus_minus
 from costcore.analyses.timing.group_time import GroupTime, timed
+from costcore.analyses.timing.residency import bytes_from_outside, least_seconds
 from costcore.analyses.timing.retyped import retyped
 from costcore.analyses.timing.work import Work
 from costcore.analyses.topology.communication import communications
 from costcore.analyses.topology.link import Link
-from costcore.ir import Cost, Layer
 from costcore.trace.trace import Trace
 
 
@@ -37,7 +37,8 @@ class Times:
         missing: what groups need and the device file does not state; see :attr:`GroupTime.missing`.
         whole_run: the least time in which weights and inputs come from memory, each once. A group alone may find its
             weights in a cache; not all groups of a run can.
-        least_seconds: the least time of the run as far as it is known: 0 if nothing of the device is.
+        least_seconds: the least time of the run as far as it is known, by what caches can hold in the course of it; see
+            :mod:`costcore.analyses.timing.residency`. 0 if nothing of the device is known.
         beyond_groups: how much longer the whole run takes at least than its groups; 0 if their bounds add up to more.
         calibrated: how sure the calibrated time is; None if the device was never calibrated.
         communications: what each group of processes communicates, and how long that takes over its link. It is not part
@@ -64,7 +65,8 @@ class Times:
         self.missing = frozenset(chain.from_iterable(group.missing for group in self.groups))
         self.whole_run: Bound = bound_of(Work(), bytes_from_outside(self.trace), 0, device)
         in_groups = fsum(group.bound_seconds for group in self.groups)
-        self.least_seconds = max(in_groups, self.whole_run.seconds)
+        by_residency = least_seconds(self.trace, self.groups, fusion, device)
+        self.least_seconds = max(in_groups, self.whole_run.seconds, by_residency)
         self.beyond_groups = self.least_seconds - in_groups
         self.communications = communications(self.trace, links or {})
         self.calibrated: Calibrated | None = None
@@ -87,6 +89,17 @@ class Times:
         if self.least_seconds or not (self.missing or self.device.unbounded):
             return self.least_seconds
         return None if self.missing or any(group.read + group.written for group in self.groups) else 0.0
+
+    def limit(self, group: GroupTime) -> float | None:
+        """Return the bound of a group, or the time in which main memory moves all of its bytes if that is longer.
+
+        A cache may hold some of them, so a group can be faster. None if the bound is unknown.
+        """
+        if not group.is_bounded:
+            return None
+        rate = self.device.memory.dram_gbs
+        moved = 0.0 if rate is None else (group.read + group.written) / (1e9 * rate)
+        return max(group.bound_seconds, moved)
 
     @property
     def communication_seconds(self) -> float | None:
@@ -116,43 +129,3 @@ class Times:
         """
         is_unknown = self.missing or self.bound_seconds is None
         return "partial" if is_unknown and self.seconds is None else self.trace.status
-
-
-def bytes_from_outside(trace: Trace) -> int:
-    """Return the bytes of the values that calls read and no call produced, each once: weights, inputs, states.
-
-    Of a value that is read in part, as the table of an embedding, the largest part that one call reads counts. Values
-    without an operand id do not count.
-    """
-    produced: set[int] = set()
-    same_as: dict[int, int] = {}
-    needed: dict[int, int] = {}
-    parts: dict[tuple[int, int], list[int]] = {}
-    for call, cost, *_ in trace.records:
-        if cost is None:
-            produced.update(call.outputs)
-            continue
-        key = id(call.layer), id(cost)
-        if key not in parts:
-            parts[key] = _parts_read(call.layer, cost)
-        for identity, nbytes in zip(call.inputs, parts[key], strict=False):
-            value = same_as.get(identity, identity)
-            if identity and value not in produced:
-                needed[value] = max(nbytes, needed.get(value, 0))
-        if call.inputs and cost.mread == cost.mwrite == 0:
-            source = same_as.get(call.inputs[0], call.inputs[0])
-            same_as.update(dict.fromkeys(call.outputs, source))  # a view
-        else:
-            produced.update(call.outputs)
-    return sum(needed.values())
-
-
-def _parts_read(layer: Layer, cost: Cost) -> list[int]:
-    """Return the bytes that one execution needs of every operand; what is not read is taken off the largest ones."""
-    parts = [int(tensor.nbytes) for tensor in layer.inputs.values()]
-    unread = max(0, sum(parts) - int(cost.mread))
-    for i in sorted(range(len(parts)), key=parts.__getitem__, reverse=True):
-        taken = min(unread, parts[i])
-        parts[i] -= taken
-        unread -= taken
-    return parts

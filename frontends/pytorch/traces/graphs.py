@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from .nesting import innermost, is_graph, nest
 from .places import place
-from .records import Kernel, Op, Recorded
+from .records import Kernel, Launch, Op, Recorded
 
 GRAPH = "graph::"
 """The beginning of the names of operators that stand for the launch of a graph."""
@@ -47,9 +47,9 @@ class Captures:
         self._captures: list[list[Captured]] = [[]]
         self._at = 0
         for number, launch in sorted(recorded.launches.items(), key=lambda item: (item[1].start, item[0])):
-            if _ENDS_CAPTURE.search(launch.name):
+            if ends_capture(launch):
                 self._captures.append([])
-            elif number not in ran and _STARTS_WORK.search(launch.name) and not is_graph(launch):
+            elif number not in ran and is_start(launch):
                 op = innermost(threads.get(launch.thread, ()), starts.get(launch.thread, ()), launch.start)
                 self._captures[-1].append(Captured(_plain(launch.kernel), op))
         self._captures = [each for each in self._captures if each]
@@ -67,6 +67,16 @@ class Captures:
                 self._at = i
                 return found
         return None
+
+
+def ends_capture(launch: Launch) -> bool:
+    """Return whether a call of the host ends the capture of a graph."""
+    return _ENDS_CAPTURE.search(launch.name) is not None
+
+
+def is_start(launch: Launch) -> bool:
+    """Return whether a call of the host starts one piece of work, and not a whole graph."""
+    return _STARTS_WORK.search(launch.name) is not None and not is_graph(launch)
 
 
 def _fitting(names: Sequence[str], captured: Sequence[Captured]) -> Sequence[Captured] | None:

@@ -81,6 +81,8 @@ class JsonStream:
             with ExitStack() as stack:
                 self._open(stack)
                 yield from self._top()
+                for _ in self._pieces:  # the end of the compressed data, which is checked
+                    pass
         except CostError:
             raise
         except OSError as error:

@@ -16,7 +16,7 @@ from costcore.trace.recorder import Recorder
 
 from ..capture.context import capture
 from ..naming import full_name
-from .graphs import GRAPH, Captures, expanded
+from .graphs import GRAPH, Captures, ends_capture, expanded, is_start
 from .lists import Neighbors
 from .nesting import add_launches, device_time, join_kernels, nest
 from .places import Step, name_modules, place, place_backward, steps_of
@@ -27,6 +27,8 @@ from .stopped import stopped
 from .timeline import profile_of
 
 HOW_TO_RECORD = "record with torch.profiler.profile(record_shapes=True, with_stack=True)"
+
+CUT = "the file ends early; what follows is missing"
 
 MAX_NAMES = 8
 """The most operators that a note names."""
@@ -129,13 +131,18 @@ def _record(recorder: Recorder, recorded: Recorded, step: Step | None, captures:
         )
         replay.run(roots)
     _set_lines(recorder, replay, has_tracebacks)
+    if not any(op.outputs for op in recorded.ops):
+        _forget_operands(recorder)
     recorder.inputs.clear()
     recorder.buffers.clear()
     if modules:
         recorder.modules = modules
     if recorded.has_times:
         profile = profile_of(recorded, ops, _owners(recorder, replay), step)
-        _set_times(recorder, replay, profile)
+        no_bound = _without_bound(recorded, profile)
+        cut = (CUT,) if recorded.is_cut else ()
+        _set_times(recorder, replay, profile._replace(no_bound=no_bound, remarks=cut))
+        recorder.notes += [no_bound] if no_bound else []
     _remark(recorder, recorded, replay)
     if captures is None:
         _remark_graphs(recorder, recorded, ops)
@@ -152,6 +159,35 @@ def _set_lines(recorder: Recorder, replay: Replay, has_tracebacks: bool) -> None
             call = recorder.calls[position]
             if has_tracebacks or call.where or call.layer.op == call.native:
                 recorder.calls[position] = call._replace(where="".join(op.lines))
+
+
+def _forget_operands(recorder: Recorder) -> None:
+    """Remove the ids of operands that no earlier call produced.
+
+    A trace without ids of tensors gives every call tensors of its own. Whether two calls read the same weight or
+    activation is unknown, and not that all of them are different ones.
+    """
+    produced: set[int] = set()
+    for i, call in enumerate(recorder.calls):
+        inputs = tuple(identity if identity in produced else 0 for identity in call.inputs)
+        produced.update(call.outputs)
+        if inputs != call.inputs:
+            recorder.calls[i] = call._replace(inputs=inputs)
+
+
+def _without_bound(recorded: Recorded, profile: Profile) -> str:
+    """Return what the file is if its times are not those of the work that it lists; empty if they are."""
+    ran = {kernel.correlation for kernel in recorded.kernels}
+    n_waiting = sum(number not in ran and is_start(launch) for number, launch in recorded.launches.items())
+    if profile.clock == "host" and (recorded.device or n_waiting):
+        device = recorded.device or "a device"
+        return f"the trace has no kernels: its times are those of the host, which launches work, and not of {device}"
+    if n_waiting > len(recorded.kernels) and any(ends_capture(launch) for launch in recorded.launches.values()):
+        return (
+            f"the trace is of the capture of a graph: {n_waiting:,} launches were recorded into it, and ran no kernel. "
+            "Pass it as graphs=… with the trace of a replay"
+        )
+    return ""
 
 
 def _owners(recorder: Recorder, replay: Replay) -> dict[Op, int]:
@@ -199,7 +235,7 @@ def _remark(recorder: Recorder, recorded: Recorded, replay: Replay) -> None:
         recorder.notes.append(f"recorded on {recorded.device}")
     recorder.notes += recorded.remarks
     if recorded.is_cut:
-        recorder.assume("trace: the file ends early; what follows is missing")
+        recorder.assume(f"trace: {CUT}")
     if not recorded.has_shapes:
         recorder.notes.append(f"the trace has no shapes, so that only times are known: {HOW_TO_RECORD}")
     total = sum(kernel.end - kernel.start for kernel in recorded.kernels)

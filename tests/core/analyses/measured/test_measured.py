@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -42,8 +43,9 @@ def test_groups_have_rates_bounds_and_lost_time():
     assert row["achieved_bandwidth"] == round(block.n_bytes / 50e-6)
     bounds = [group.bound_seconds for group in step().time("h100-sxm5-80gb").groups]
     assert block.bound == pytest.approx(bounds[0] + bounds[1]) and block.bound > 0
-    assert block.lost == pytest.approx(50e-6 - block.bound)
-    assert row["of_bound"] == pytest.approx(100 * block.bound / 50e-6)
+    in_memory = block.n_bytes / 3.35e12  # longer than their products take
+    assert block.lost == pytest.approx(50e-6 - in_memory) and block.bound < in_memory
+    assert row["of_bound"] == pytest.approx(100 * in_memory / 50e-6)
     assert head.bound == pytest.approx(bounds[2])
 
 
@@ -67,6 +69,39 @@ def test_a_top_sums_the_other_groups_and_keeps_what_is_no_call():
     rows = step().measured().table("module", 1).rows
     assert [row["name"] for row in rows] == ["b", "others", "launched before the window", "idle"]
     assert rows[1]["seconds"] == pytest.approx(30e-6)
+
+
+def test_what_memory_explains_is_not_lost():
+    """8 MiB fit the cache of an H100: the bound is that of products, 2 µs, but memory takes 2.5 µs for them.
+
+    At 66 % of the bandwidth of memory a third of the time is lost, and nothing of a call that is faster than memory.
+    """
+    run = trace_of(linear(BIG, "norm"), linear(BIG, "cached"))
+    least = run.records[0].cost.mread + run.records[0].cost.mwrite
+    in_memory = least / 3.35e12
+    slow, fast = round(1e9 * in_memory / 0.66), round(1e9 * in_memory * 0.9)
+    view = profiled(run, [slow, fast]).measured()
+    by = {group.name: group for group in view.by("module")}
+    assert by["norm"].lost == pytest.approx(in_memory / 0.66 - in_memory, rel=1e-3)
+    assert by["norm"].of_bound == pytest.approx(66, rel=1e-3)
+    assert by["cached"].bound < fast / 1e9 and by["cached"].lost == 0 and by["cached"].of_bound == pytest.approx(100)
+    assert any(line.startswith("lost: above the bound, and above the time in which main") for line in view.remarks)
+
+
+def test_a_call_without_kernels_has_no_bound():
+    """As while a graph is captured: 20 µs of the other one are more than its bound, but less than that of both."""
+    report = profiled(trace_of(linear(BIG, "a"), linear(1000 * BIG, "b")), [20 * MICROSECOND, 0])
+    view = report.measured()
+    assert view.calls[1].bound is None and view.total.bound == view.calls[0].bound < 20e-6
+    assert 0 < view.total.lost < 20e-6
+
+
+def test_a_file_that_says_nothing_of_the_speed_has_no_bound():
+    report = step()
+    profile = report.trace.run.profile._replace(no_bound="the trace has no kernels", remarks=("the file ends early",))
+    view = type(report)(replace(report.trace, run=report.trace.run.recording(profile=profile))).measured()
+    assert view.times is None and "At least" not in str(view) and "Lost" not in str(view)
+    assert view.remarks[:2] == ["the file ends early", "no bound: the trace has no kernels"]
 
 
 def test_a_call_below_its_bound_is_named():

@@ -26,11 +26,12 @@ from costcore.analyses.timing.least_read import _beyond_operands
 from costcore.analyses.timing.left_out import _estimates
 from costcore.analyses.timing.measured import TimedGroup
 from costcore.analyses.timing.remarks import unknown_rates
+from costcore.analyses.timing.residency import bytes_from_outside
 from costcore.analyses.timing.retyped import layer_at, retyped
 from costcore.analyses.timing.roofline import Dot, Roof, _frame, amount, dots_of, legend, roofs_of, shapes
 from costcore.analyses.timing.section import time_section
 from costcore.analyses.timing.time_rows import entries, others_of, shares_of, summary
-from costcore.analyses.timing.times import Times, bytes_from_outside
+from costcore.analyses.timing.times import Times
 from costcore.analyses.timing.upper_bounds import needed_part
 from costcore.analyses.timing.work import Work, needs_of, product_dtype
 from costcore.analyses.topology.link import Link

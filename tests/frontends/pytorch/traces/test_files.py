@@ -75,6 +75,11 @@ def test_a_file_that_ends_early_is_counted_as_far_as_it_goes(tmp_path):
     packed = gzip.compress(json.dumps({"traceEvents": [ADD] * 5000}).encode())
     path.write_bytes(packed[: len(packed) // 2])
     assert 0 < len(estimate(path).trace) < 5000
+    path.write_bytes(packed[:-8])  # without checksum and length, behind the end of the text
+    assert estimate(path).status == "assumed"
+    assert "the file ends early; what follows is missing" in estimate(path).measured().remarks
+    path.write_bytes(packed)
+    assert estimate(path).status == "complete"
 
 
 def test_single_backslashes_and_control_characters_are_accepted(tmp_path):

@@ -100,6 +100,43 @@ def test_a_trace_of_the_host_has_the_time_of_operators(tmp_path):
     assert (found.clock, found.span, found.idle) == ("host", 35_000, 20_000)
 
 
+H100 = {"deviceProperties": [{"name": "NVIDIA H100 80GB HBM3"}]}
+PRODUCT = (tensor(4096, 4096), tensor(4096, 4096))
+
+
+def test_launches_are_not_compared_with_the_bound_of_the_device(tmp_path):
+    """The file names an H100, but the times are those of the host."""
+    events = [op("aten::mm", 0, 10, *PRODUCT), launch(5, 1)]
+    report = estimate(write(tmp_path / "trace.json", events, **H100))
+    view = report.measured()
+    assert view.times is None and not {"bound", "lost"} & {*view.to_dict()["figures"]}
+    said = "the trace has no kernels: its times are those of the host, which launches work, and not of NVIDIA H100"
+    assert any(said in line for line in view.remarks) and any(said in note for note in report.notes)
+    with_kernel = estimate(write(tmp_path / "trace.json", [*events, kernel("gemm", 20, 300, 1)], **H100)).measured()
+    assert {"bound", "lost"} <= {*with_kernel.to_dict()["figures"]}
+
+
+def test_the_capture_of_a_graph_is_told_from_a_run(tmp_path):
+    """Two products are captured and do not run; a copy does, in 11 µs."""
+    events = [launch(0, 1, "cudaStreamBeginCapture"), launch(90, 4, "cudaStreamEndCapture")]
+    events += [op("aten::mm", 10, 10, *PRODUCT), launch(15, 2), op("aten::mm", 30, 10, *PRODUCT), launch(35, 3)]
+    events += [op("aten::relu", 100, 10, RELU), launch(105, 5), kernel("relu", 200, 11, 5)]
+    view = estimate(write(tmp_path / "trace.json", events, **H100)).measured()
+    assert view.times is None and not {"bound", "lost"} & {*view.to_dict()["figures"]}
+    assert any("the trace is of the capture of a graph: 2 launches were recorded into it" in x for x in view.remarks)
+
+
+def test_operands_of_a_trace_without_ids_are_unknown(tmp_path):
+    """The same 64 MiB may be read ten times: 640 MiB from memory would be no lower bound of the run."""
+    events = []
+    for i in range(10):
+        events += [op("aten::mm", 40 * i, 10, *PRODUCT), launch(40 * i + 5, i), kernel("gemm", 500 * (i + 1), 300, i)]
+    report = estimate(write(tmp_path / "trace.json", events, **H100))
+    time = report.time("h100")
+    assert time.bound_seconds == pytest.approx(sum(group.bound_seconds for group in time.groups))
+    assert time.whole_run.seconds == 0
+
+
 def test_a_span_is_divided_without_a_remainder():
     rng = random.Random(2)
     for _ in range(300):
