@@ -47,11 +47,16 @@ class Step(NamedTuple):
     writes: Sequence[int]
 
 
-def least_seconds(trace: Trace, groups: Sequence[GroupTime], fusion: str, device: Device) -> float:
+Values = Sequence[tuple[Sequence[tuple[int, int]], Sequence[int]]]
+"""Of every call the bytes that it reads of every value, and the values that it produces."""
+
+
+def least_seconds(trace: Trace, values: Values, groups: Sequence[GroupTime], fusion: str, device: Device) -> float:
     """Return the least time of a run by what it must bring from main memory, at least the sum of its groups.
 
     Args:
         trace: the run.
+        values: its values, as :func:`values_of` returns them.
         groups: its groups, in order of execution.
         fusion: the level of fusion. Fused calls may compute a value again instead of reading it, so that only values
             count that the run does not produce.
@@ -62,7 +67,9 @@ def least_seconds(trace: Trace, groups: Sequence[GroupTime], fusion: str, device
     if not found:
         return in_groups
     (capacity, rate), *_ = found
-    steps = [*(_calls if fusion == "none" else _groups)(trace, groups)]
+    if sum(n for reads, _ in values for _, n in reads) <= capacity:
+        return in_groups
+    steps = [*(_calls if fusion == "none" else _groups)(trace, values, groups)]
     seconds = [0.0, *accumulate(step.seconds for step in steps)]
     nbytes = [0, *accumulate(sum(n for _, n in step.reads) for step in steps)]
 
@@ -70,7 +77,7 @@ def least_seconds(trace: Trace, groups: Sequence[GroupTime], fusion: str, device
         alone = seconds[last] - seconds[first]
         if nbytes[last] - nbytes[first] <= capacity:
             return alone
-        whole = max(alone, (_distinct(steps[first:last]) - capacity) / rate)
+        whole = max(alone, (_distinct([step[1:] for step in steps[first:last]]) - capacity) / rate)
         middle = _half(nbytes, first, last)
         if not halvings or not first < middle < last:
             return whole
@@ -105,12 +112,12 @@ def values_of(trace: Trace) -> Iterator[tuple[Sequence[tuple[int, int]], Sequenc
             yield reads, call.outputs
 
 
-def bytes_from_outside(trace: Trace) -> int:
+def bytes_from_outside(values: Values) -> int:
     """Return the bytes of the values that calls read and no call produced, each once: weights, inputs, states.
 
     Of a value that is read in part, as the table of an embedding, the largest part that one call reads counts.
     """
-    return _distinct([Step(0.0, reads, writes) for reads, writes in values_of(trace)])
+    return _distinct(values)
 
 
 def parts_read(layer: Layer, cost: Cost) -> list[int]:
@@ -124,14 +131,13 @@ def parts_read(layer: Layer, cost: Cost) -> list[int]:
     return parts
 
 
-def _calls(trace: Trace, groups: Sequence[GroupTime]) -> Iterator[Step]:
+def _calls(trace: Trace, values: Values, groups: Sequence[GroupTime]) -> Iterator[Step]:
     seconds = {group.name: group.bound_seconds for group in groups}
-    for record, (reads, writes) in zip(trace.records, values_of(trace), strict=True):
+    for record, (reads, writes) in zip(trace.records, values, strict=True):
         yield Step(seconds.get(record.call.name, 0.0), reads, writes)
 
 
-def _groups(trace: Trace, groups: Sequence[GroupTime]) -> Iterator[Step]:
-    values = [*values_of(trace)]
+def _groups(trace: Trace, values: Values, groups: Sequence[GroupTime]) -> Iterator[Step]:
     produced = {value for _, writes in values for value in writes}
     of_call = {
         record.call.name: [(value, n) for value, n in reads if value not in produced]
@@ -141,10 +147,10 @@ def _groups(trace: Trace, groups: Sequence[GroupTime]) -> Iterator[Step]:
         yield Step(group.bound_seconds, [read for call in group.calls for read in of_call[call.name]], ())
 
 
-def _distinct(steps: Sequence[Step]) -> int:
+def _distinct(values: Values) -> int:
     produced: set[int] = set()
     needed: dict[int, int] = {}
-    for _, reads, writes in steps:
+    for reads, writes in values:
         for value, nbytes in reads:
             if value not in produced:
                 needed[value] = max(nbytes, needed.get(value, 0))

@@ -11,7 +11,7 @@ from costcore.analyses.devices.device import Device
 from costcore.analyses.timing.bound import LEAST, OBSERVED, Bound, bound_of
 from costcore.analyses.timing.calibrated import Calibrated, estimate_groups, plus_minus
 from costcore.analyses.timing.group_time import GroupTime, timed
-from costcore.analyses.timing.residency import bytes_from_outside, least_seconds
+from costcore.analyses.timing.residency import bytes_from_outside, least_seconds, values_of
 from costcore.analyses.timing.retyped import retyped
 from costcore.analyses.timing.work import Work
 from costcore.analyses.topology.communication import communications
@@ -63,9 +63,10 @@ class Times:
         self.bound_kind = bound
         self.groups: list[GroupTime] = timed(self.trace, fusion, device, tf32, bound == OBSERVED)
         self.missing = frozenset(chain.from_iterable(group.missing for group in self.groups))
-        self.whole_run: Bound = bound_of(Work(), bytes_from_outside(self.trace), 0, device)
+        values = [*values_of(self.trace)]
+        self.whole_run: Bound = bound_of(Work(), bytes_from_outside(values), 0, device)
         in_groups = fsum(group.bound_seconds for group in self.groups)
-        by_residency = least_seconds(self.trace, self.groups, fusion, device)
+        by_residency = least_seconds(self.trace, values, self.groups, fusion, device)
         self.least_seconds = max(in_groups, self.whole_run.seconds, by_residency)
         self.beyond_groups = self.least_seconds - in_groups
         self.communications = communications(self.trace, links or {})

@@ -81,8 +81,7 @@ class JsonStream:
             with ExitStack() as stack:
                 self._open(stack)
                 yield from self._top()
-                for _ in self._pieces:  # the end of the compressed data, which is checked
-                    pass
+                self._check_end()
         except CostError:
             raise
         except OSError as error:
@@ -110,6 +109,15 @@ class JsonStream:
                     yield piece
                 data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
         self.is_cut |= not inflate.eof
+
+    def _check_end(self) -> None:
+        """Read the rest of compressed data, whose last bytes are a checksum: the text may be whole and the file cut."""
+        if self._n_packed:
+            try:
+                for _ in self._pieces:
+                    pass
+            except zlib.error:
+                self.is_cut = True
 
     def _top(self) -> Iterator[tuple[str, Any]]:
         opening = self._next().removeprefix("\ufeff") or self._next()

@@ -26,7 +26,7 @@ from costcore.analyses.timing.least_read import _beyond_operands
 from costcore.analyses.timing.left_out import _estimates
 from costcore.analyses.timing.measured import TimedGroup
 from costcore.analyses.timing.remarks import unknown_rates
-from costcore.analyses.timing.residency import bytes_from_outside
+from costcore.analyses.timing.residency import bytes_from_outside, values_of
 from costcore.analyses.timing.retyped import layer_at, retyped
 from costcore.analyses.timing.roofline import Dot, Roof, _frame, amount, dots_of, legend, roofs_of, shapes
 from costcore.analyses.timing.section import time_section
@@ -444,10 +444,10 @@ def test_views_rename_what_they_read_and_other_calls_produce():
     part = calls("view", w, shape=(5, 10))
     made = calls("add", part, calls.given(5, 10))
     calls("add", calls("view", made, shape=(50,)), calls.given(50))
-    assert bytes_from_outside(calls.trace()) == 4 * (50 + 50 + 50)
+    assert bytes_from_outside([*values_of(calls.trace())]) == 4 * (50 + 50 + 50)
     calls("add", w, w)
     calls("add", calls.given(0), calls.given(0))
-    assert bytes_from_outside(calls.trace()) == 4 * (100 + 50 + 50)
+    assert bytes_from_outside([*values_of(calls.trace())]) == 4 * (100 + 50 + 50)
 
 
 def test_a_call_without_a_cost_or_operands_produces_its_outputs():
@@ -467,7 +467,7 @@ def test_a_call_without_a_cost_or_operands_produces_its_outputs():
             Cost(Operations(add=30), 160, 40, {}),
         ),
     ]
-    assert bytes_from_outside(Trace(tuple(records), Run())) == 40
+    assert bytes_from_outside([*values_of(Trace(tuple(records), Run()))]) == 40
 
 
 @pytest.mark.parametrize(("read", "table"), [(0, 0), (20, 0), (300, 280), (500, 480), (520, 480)])
@@ -484,7 +484,7 @@ def test_what_a_call_does_not_read_is_of_its_largest_operand(read, table):
             Cost(Operations(), read, 80, {}),
         ),
     ]
-    assert bytes_from_outside(Trace(tuple(records), Run())) == table
+    assert bytes_from_outside([*values_of(Trace(tuple(records), Run()))]) == table
 
 
 def test_a_value_of_one_byte_comes_from_outside():
@@ -492,7 +492,7 @@ def test_a_value_of_one_byte_comes_from_outside():
     record = CallCost(
         Call(Layer("neg", {"x": x}, [x]), "n", name="n", inputs=(1,), outputs=(2,)), Cost(Operations(add=1), 1, 1, {})
     )
-    assert bytes_from_outside(Trace((record,), Run())) == 1
+    assert bytes_from_outside([*values_of(Trace((record,), Run()))]) == 1
 
 
 # Communication
