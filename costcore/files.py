@@ -135,7 +135,7 @@ class FileBytes:
     __slots__ = ("_block", "_file", "_path", "_size", "_start")
 
     def __init__(self, file: IO[bytes], path: str | PathLike[str]) -> None:
-        self._file, self._path = file, path
+        self._file, self._path = getattr(file, "raw", file), path  # blocks are the only buffer
         self._size = os.fstat(file.fileno()).st_size
         self._start, self._block = 0, b""
 
@@ -155,14 +155,17 @@ class FileBytes:
         return self._block[0]
 
     def _read(self, start: int, length: int) -> bytes:
+        pieces, left = [], length
         try:
             self._file.seek(start)
-            found = self._file.read(length)
+            while left and (piece := self._file.read(left)):
+                pieces.append(piece)
+                left -= len(piece)
         except OSError as error:
             raise unreadable(self._path, error) from error
-        if len(found) < length:
+        if left:
             raise FileError(f"{_shown(self._path)} cannot be read: it became shorter while it was read")
-        return found
+        return b"".join(pieces)
 
 
 def content_of(file: IO[bytes], path: str | PathLike[str], limit: int = MOST_BYTES) -> bytes | FileBytes:

@@ -200,7 +200,7 @@ def test_a_file_of_millions_of_values_is_refused_at_once(tmp_path, read):
     assert time.monotonic() - start < 3
 
 
-@pytest.mark.parametrize("shape", [[10**17] * 60, [2**62] * 5])
+@pytest.mark.parametrize("shape", [[10**17] * 60, [2**62] * 30])
 def test_a_file_with_a_tensor_beyond_all_memory_is_refused(tmp_path, shape):
     """The shape is named, not the calculator that multiplies its sizes."""
     optional("onnx")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from mmap import ACCESS_READ, mmap
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -15,6 +14,8 @@ from flatbuffers import flexbuffers
 from costcore.errors import CostError
 from costcore.files import open_file
 from costcore.graphs.files import damaged
+
+from .content import content_without_weights
 
 IDENTIFIER = b"TFL3"
 """What every file has at its bytes 4 to 7."""
@@ -132,9 +133,8 @@ def read_model(path: str) -> Model:
         CostError: if it has another format, or is damaged.
         OSError: if it cannot be read.
     """
-    with open_file(path) as file, damaged():
-        content = mmap(file.fileno(), 0, access=ACCESS_READ)
-    with content, damaged(AttributeError, LookupError, TypeError):
+    with open_file(path) as file, damaged(AttributeError, LookupError, TypeError):
+        content = content_without_weights(file, path)
         if content[4:8] != IDENTIFIER:
             raise CostError("not a TensorFlow Lite model: it does not have TFL3 at its fifth byte")
         model = tflite.Model.GetRootAs(content, 0)

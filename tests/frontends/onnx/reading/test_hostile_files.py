@@ -282,3 +282,27 @@ def test_sizes_that_no_memory_has_are_integers(op):
     given = [] if op == "ConstantOfShape" else [g("Unsqueeze", g.number(1), g.number(0))]
     report = bounded(g.model({}, g(op, *given, g.number(*shape))))
     assert report.total_report["mwrite"] == (4 if op == "ConstantOfShape" else 8) * 2**60
+
+
+def test_a_file_that_becomes_shorter_while_it_is_read_is_an_error(tmp_path, monkeypatch):
+    """A file that is mapped into memory would end the process."""
+    from costcore import files
+
+    path = tmp_path / "net.onnx"
+    g = Graph()
+    model = g.model({"x": (2, 3)}, g("Relu", "x"))
+    model.graph.doc_string = "x" * 300_000
+    path.write_bytes(model.SerializeToString())
+    whole = estimate(path).total_report
+    monkeypatch.setattr(files, "SMALL_FILE", 0)
+    assert estimate(path).total_report == whole
+    read = files.FileBytes._read
+
+    def shortened(self, start, length):
+        if start > 0:
+            os.truncate(path, 8)
+        return read(self, start, length)
+
+    monkeypatch.setattr(files.FileBytes, "_read", shortened)
+    with pytest.raises(CostError, match=r"net\.onnx cannot be read: it became shorter while it was read"):
+        estimate(path)
