@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from inspect import ismethod, signature, unwrap
 from types import FunctionType
 from typing import Any
@@ -21,12 +21,15 @@ from costcore.errors import CostError
 
 from ..module_walk import modules_of, not_compiled
 from .operands import META, PLAIN
+from .rebinding import Rebinder, closures_of
 from .values import INTEGERS, MAX_BYTES, Values, is_small_integer
 from .wrappers import stand_in, whole_parameters
 
 _ATOMS = frozenset((type(None), bool, int, float, str))
 OF_TENSORS = ("_parameters", "_buffers")
 """The attributes of a module that hold its own tensors by name."""
+
+_OWN_TENSORS_AND_MODULES = frozenset((*OF_TENSORS, "_modules", "_non_persistent_buffers_set"))
 
 _CONTAINERS = frozenset((dict, OrderedDict, list, set))
 
@@ -50,10 +53,14 @@ class _MetaCopier(TorchFunctionMode):
 
     Args:
         values: receives the values of buffers and other tensors of integers or bools.
+
+    Attributes:
+        holders: ids of the modules whose attributes may hold functions.
     """
 
     def __init__(self, values: Values) -> None:
         super().__init__()
+        self.holders: set[int] = set()
         self._values = values
         self._storages: dict[int, tuple[Any, torch.UntypedStorage]] = {}
 
@@ -88,6 +95,13 @@ class _MetaCopier(TorchFunctionMode):
                 copied[name] = None if tensor is None else memo[id(tensor)]
         return copied
 
+    def is_part(self, tensor: Tensor) -> bool:
+        """Return whether a tensor shares memory with one that was copied."""
+        if type(tensor) not in PLAIN or tensor.layout is not torch.strided:
+            return False
+        with torch._C.DisableTorchFunction():
+            return tensor.untyped_storage()._cdata in self._storages
+
     def _like(self, tensor: Tensor) -> Tensor:
         if type(tensor) not in PLAIN and is_traceable_wrapper_subclass(tensor):
             made = tensor.detach().to(META)
@@ -114,9 +128,10 @@ def meta_copy(model: Module, values: Values) -> Module:
         model: the model.
         values: receives the values of its buffers of integers or bools.
 
-    Hooks, flags, buffers and all other attributes of a module are copied. What cannot be copied (a lock, an open file)
-    is shared. Wrappers of data-parallel training are replaced by stand-ins; see :mod:`.wrappers`. In place of a module
-    that was compiled is the module that it was made of.
+    Hooks, flags, buffers and all other attributes of a module are copied, and functions that refer to the model are
+    bound to the copy. What cannot be copied (a lock, an open file) is shared. Wrappers of data-parallel training are
+    replaced by stand-ins; see :mod:`.wrappers`. In place of a module that was compiled is the module that it was made
+    of.
 
     Raises:
         CostError: for a model with lazy modules that never ran, or one whose wrapper computes in another dtype.
@@ -140,12 +155,30 @@ def meta_copy(model: Module, values: Values) -> Module:
         for module, original in compiled:
             memo[id(module)] = memo[id(original)]
         for module, state in pending:
-            _fill(memo[id(module)], state, memo, copier)
+            _fill(module, state, memo, copier)
         copied = memo[id(model)] if id(model) in memo else copy.deepcopy(model, memo)
+        _bind_functions([module for module, _ in pending], memo, copier)
     for module in modules_of(copied):
         if isinstance(module, ScriptModule):  # deepcopy copies its tensors where Python does not see it
             _drop_data(module)
     return copied
+
+
+def _bind_functions(modules: Sequence[Module], memo: dict[int, Any], copier: _MetaCopier) -> None:
+    """Bind the functions that the copies of modules hold to these copies."""
+    closures = {kind for kind in set(map(type, modules)) if closures_of(kind)}
+    rebinder = None
+    for module in modules:
+        if id(module) not in copier.holders and type(module) not in closures:
+            continue
+        copied = memo[id(module)]
+        rebinder = rebinder or Rebinder(memo, copier.is_part)
+        for name, value in [*vars(copied).items()]:
+            if type(value) not in _ATOMS and name not in _OWN_TENSORS_AND_MODULES:
+                fixed = rebinder.fix(value)
+                if fixed is not value:
+                    vars(copied)[name] = fixed
+        rebinder.bind_methods(module, copied)
 
 
 def _drop_data(module: ScriptModule) -> None:
@@ -198,19 +231,23 @@ def _reduced(module: Module) -> tuple[Callable[..., Any], tuple[Any, ...], Any]:
     return reduced[0], reduced[1], reduced[2]
 
 
-def _fill(meta_module: Module, state: Any, memo: dict[int, Any], copier: _MetaCopier) -> None:
+def _fill(module: Module, state: Any, memo: dict[int, Any], copier: _MetaCopier) -> None:
     if isinstance(state, dict):
+        deep: list[Any] = []
         copied: Any = {
             name: value
             if type(value) in _ATOMS
             else copier.parameters(value, memo)
             if name in OF_TENSORS and _is_plain(value)
-            else _copied(value, memo)
+            else _copied(value, memo, deep)
             for name, value in state.items()
         }
+        if any(value is not state.get("_modules") for value in deep):
+            copier.holders.add(id(module))
     else:
         copied = copy.deepcopy(state, memo)
-    meta_module.__setstate__(copied)
+        copier.holders.add(id(module))
+    memo[id(module)].__setstate__(copied)
 
 
 def _is_plain(value: Any) -> bool:
@@ -218,7 +255,8 @@ def _is_plain(value: Any) -> bool:
     return type(value) is dict and all(each is None or type(each) in PLAIN for each in value.values())
 
 
-def _copied(value: Any, memo: dict[int, Any]) -> Any:
+def _copied(value: Any, memo: dict[int, Any], deep: list[Any]) -> Any:
+    """Return a copy of an attribute; ``deep`` receives those that may hold functions."""
     kind = type(value)
     if kind in _CONTAINERS and not value and id(value) not in memo:  # every module has a dozen, and deepcopy is slow
         made = memo[id(value)] = kind()
@@ -228,6 +266,7 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
     if kind is FunctionType and hasattr(value, "_torchdynamo_orig_callable"):  # a compiled function
         method = unwrap(value, stop=ismethod)
         value = method if ismethod(method) else value
+    deep.append(value)
     try:
         return copy.deepcopy(value, memo)
     except (TypeError, NotImplementedError):
