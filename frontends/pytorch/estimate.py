@@ -23,6 +23,7 @@ from .capture.python_functions import RegroupedFunctions, check_regroup
 from .checkpointing import checkpointed
 from .inputs import model_arguments, torch_dtype
 from .kept_tensors import KeptTensors
+from .lazy_outputs import consume
 from .meta.model_copy import keep_input_checks, meta_copy
 from .meta.operands import tensors_in, tensors_of, without_data
 from .meta.values import Values
@@ -286,7 +287,7 @@ class _Pass(NamedTuple):
         mode.values.update(self.values)
         forward = ModelErrorContext(self.model, mode.recording, "forward", self.passed, self.values.missed)
         with torch.set_grad_enabled(self.backward), forward, regrouping, casts(self.precision):
-            result = self.meta_model(*self.args, **self.kwargs)
+            result = consume(mode, self.meta_model, self.meta_model(*self.args, **self.kwargs))
         if not self.backward:
             return result
         with ModelErrorContext(self.model, mode.recording, "backward", self.passed, self.values.missed):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial, wraps
 from traceback import walk_tb
-from types import FunctionType, TracebackType
+from types import FunctionType, GeneratorType, TracebackType
 from typing import Any, NamedTuple
 
 import torch
@@ -28,27 +28,16 @@ from . import (
     device_autocast,
     dtensor,
     fast_path,
+    generators,
     higher_order,
     nested_tensors,
     python_values,
     storage_sizes,
     subclasses,
 )
+from .active import THREAD, Thread
 from .dispatch_mode import CaptureMode
 from .replacement import replace
-
-
-class _Thread(threading.local):
-    """State of the running thread.
-
-    Attributes:
-        mode: its capture; None if it does not capture.
-    """
-
-    mode: CaptureMode | None = None
-
-
-THREAD = _Thread()
 
 _lock = threading.RLock()
 _sessions: set[object] = set()
@@ -158,9 +147,11 @@ class _ModuleCalls(NamedTuple):
         end_module_call: records what a module returned.
         fast_modules: modules that may run as one operator.
         as_one_operator: a context in which such a module runs so, or its memory is counted so.
+        generator_type: the type of what a ``forward`` with a ``yield`` returns.
+        in_module: returns such a generator, whose steps run in its module.
     """
 
-    thread: _Thread
+    thread: Thread
     unseen_threads: dict[int, None]
     get_thread: Callable[[], int]
     original: Callable[..., Any]
@@ -168,6 +159,8 @@ class _ModuleCalls(NamedTuple):
     end_module_call: Callable[[Any, Any], None]
     fast_modules: tuple[type, ...] = fast_path.MODULES
     as_one_operator: Callable[..., Any] = fast_path.as_one_operator
+    generator_type: type = GeneratorType
+    in_module: Callable[..., Any] = generators.in_module
 
 
 def _call_module(self: Module, *args: Any, _costcore: _ModuleCalls, **kwargs: Any) -> Any:
@@ -188,6 +181,8 @@ def _call_module(self: Module, *args: Any, _costcore: _ModuleCalls, **kwargs: An
             result = self._call_impl(*args, **kwargs)
         else:
             result = _costcore.original(self, *args, **kwargs)
+        if type(result) is _costcore.generator_type:
+            result = _costcore.in_module(self, result, begun)
         if begun is not None:
             _costcore.end_module_call(begun, result)
         if len(modules.running) == 1:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from . import autocast, patches
+from .active import THREAD
 from .dispatch_keys import PRE_DISPATCH
 from .dispatch_mode import CaptureMode
-from .patches import THREAD
 
 if TYPE_CHECKING:
     from ..recording.spelling import Spellings

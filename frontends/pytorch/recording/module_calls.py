@@ -40,6 +40,10 @@ class ModuleCalls:
         self._open.append(number)
         return number
 
+    def resume(self, number: int) -> None:
+        """Note that a call that ended goes on: that of a generator, when its next value is read."""
+        self._open.append(number)
+
     def set_outputs(self, number: int, outputs: Sequence[tuple[int, ...]]) -> None:
         """Set what a call returned."""
         module, parent, inputs, _ = self._calls[number - 1]

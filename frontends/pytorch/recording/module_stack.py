@@ -11,6 +11,8 @@ from torch.nn import Module
 
 from ..module_walk import join, walk
 
+_NONE = (None, "")
+
 
 class ModuleStack:
     """The modules being called in one thread, outermost first, with their paths in the outermost one.
@@ -49,8 +51,11 @@ class ModuleStack:
         self._paths[id(module)] = (module, path)
 
     def enter(self, module: Module) -> None:
-        """Push a module that is called."""
-        if not self.running and module is not self.root:
+        """Push a module that is called.
+
+        A part of the outermost module that was called last may be called later: by an iterator that this returned.
+        """
+        if not self.running and module is not self.root and self._paths.get(id(module), _NONE)[0] is not module:
             self.n_roots += 1
             self.root = module
             entries = [(child, path) for path, child, is_first in walk(module) if is_first]
