@@ -149,6 +149,7 @@ def estimate(
     try:
         _record(recorder, model, inputs, dtype, examples, settings, kept)
     except BaseException:
+        kept.restore_shared()
         kept.clear_caches()
         raise
     recorder.notes += kept.remove()
@@ -191,7 +192,7 @@ def _record(
     """
     operators, backward, loss, optimizer, step, checkpoint, precision, mesh, plan, rank = settings
     values = Values()
-    meta_model = meta_copy(model, values)
+    meta_model = meta_copy(model, values, kept.share)
     in_precision(meta_model, precision)
     if examples is not None:
         keep_input_checks(model, meta_model, len(examples[0]))

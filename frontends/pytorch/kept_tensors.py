@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from functools import lru_cache
 from types import FunctionType, ModuleType
 from typing import Any
@@ -56,6 +57,23 @@ class KeptTensors:
         owners: list[Any] = [*self._kinds, *modules.values()]
         self._namespaces = [(owner, dict(vars(owner))) for owner in owners]
         self._watched: list[Identities] = []
+        self._shared: list[tuple[Any, Any]] = []
+
+    def share(self, containers: Iterable[Any]) -> None:
+        """Watch lists, dicts and sets to which functions of the model and of its copy refer."""
+        self._shared = [(container, copy(container)) for container in containers]
+
+    def restore_shared(self) -> None:
+        """Restore the containers that had contents, or that hold tensors of the run now.
+
+        What code writes to an empty one is left there, for the caller to read.
+        """
+        made = set(map(id, self._tensors())) if self._shared else set()
+        for container, before in self._shared:
+            if before or not made.isdisjoint(map(id, _within([container]))):
+                container.clear()
+                (container.update if isinstance(container, (dict, set)) else container.extend)(before)
+        self._shared.clear()
 
     def watch(self, identities: Identities) -> None:
         """Watch the tensors of one run."""
@@ -69,6 +87,7 @@ class KeptTensors:
         """Remove what is still there, once nothing else holds it; yield notes on what stays, or was there before."""
         for name in self._used_from_before():
             yield f"{name} holds tensors from before this estimate, which the model reads: their making is not counted"
+        self.restore_shared()
         if not self._tensors():
             return
         self.clear_caches()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import ismethod, signature, unwrap
 from types import FunctionType
 from typing import Any
@@ -121,12 +121,13 @@ class _MetaCopier(TorchFunctionMode):
         return made.set_(copied, tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
-def meta_copy(model: Module, values: Values) -> Module:
+def meta_copy(model: Module, values: Values, share: Callable[[Iterable[Any]], None] | None = None) -> Module:
     """Return a copy of ``model`` on the meta device; the model is not modified and no weight is copied.
 
     Args:
         model: the model.
         values: receives the values of its buffers of integers or bools.
+        share: receives the lists, dicts and sets outside of the model to which functions of both refer.
 
     Hooks, flags, buffers and all other attributes of a module are copied, and functions that refer to the model are
     bound to the copy. What cannot be copied (a lock, an open file) is shared. Wrappers of data-parallel training are
@@ -157,15 +158,17 @@ def meta_copy(model: Module, values: Values) -> Module:
         for module, state in pending:
             _fill(module, state, memo, copier)
         copied = memo[id(model)] if id(model) in memo else copy.deepcopy(model, memo)
-        _bind_functions([module for module, _ in pending], memo, copier)
+        shared = _bind_functions([module for module, _ in pending], memo, copier)
+        if share is not None:
+            share(shared)
     for module in modules_of(copied):
         if isinstance(module, ScriptModule):  # deepcopy copies its tensors where Python does not see it
             _drop_data(module)
     return copied
 
 
-def _bind_functions(modules: Sequence[Module], memo: dict[int, Any], copier: _MetaCopier) -> None:
-    """Bind the functions that the copies of modules hold to these copies."""
+def _bind_functions(modules: Sequence[Module], memo: dict[int, Any], copier: _MetaCopier) -> Iterable[Any]:
+    """Bind the functions that the copies of modules hold to these copies; return the containers that they share."""
     closures = {kind for kind in set(map(type, modules)) if closures_of(kind)}
     rebinder = None
     for module in modules:
@@ -179,6 +182,7 @@ def _bind_functions(modules: Sequence[Module], memo: dict[int, Any], copier: _Me
                 if fixed is not value:
                     vars(copied)[name] = fixed
         rebinder.bind_methods(module, copied)
+    return () if rebinder is None else rebinder.shared.values()
 
 
 def _drop_data(module: ScriptModule) -> None:

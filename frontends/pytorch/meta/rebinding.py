@@ -24,6 +24,7 @@ MAX_DEPTH = 6
 
 _Cache: Any = type(lru_cache(len))
 _MUTABLE = (list, dict, set, OrderedDict, defaultdict, deque)
+_NO_OBJECTS_OF_USERS = ("builtins", "torch", "numpy", "threading", "logging", "_thread")
 _CLASS = "__class__"
 """The cell in which a method that calls ``super()`` has its class."""
 
@@ -37,9 +38,13 @@ class Rebinder:
     Args:
         copies: the copies that were made, by id of the original; the memo of ``copy.deepcopy``.
         is_part: returns whether a tensor shares memory with the model.
+
+    Attributes:
+        shared: the lists, dicts and sets that functions of both models refer to, by id; none holds a part of a model.
     """
 
     def __init__(self, copies: dict[int, Any], is_part: Callable[[Tensor], bool]) -> None:
+        self.shared: dict[int, Any] = {}
         self._copies = copies
         self._is_part = is_part
         self._made = set(map(id, copies.values()))
@@ -171,11 +176,14 @@ class Rebinder:
         if id(value) in seen or not depth or isinstance(value, type):
             return False
         seen[id(value)] = value
-        if isinstance(value, (Module, *_MUTABLE)):
+        if isinstance(value, Module):
             return True
         if isinstance(value, Tensor):
             return bool(value.requires_grad) or self._is_part(value)
-        return any(self._changes(part, seen, depth - 1) for part in self._parts(value)) or _writes_to_cells(value)
+        changes = [self._changes(part, seen, depth - 1) for part in self._parts(value)]
+        if isinstance(value, _MUTABLE) and not any(changes):
+            self.shared[id(value)] = value
+        return any(changes) or _writes_to_cells(value)
 
     def _parts(self, value: Any) -> Iterator[Any]:
         """Yield the objects that another one refers to."""
@@ -197,9 +205,11 @@ class Rebinder:
             yield value.__wrapped__
         elif kind is ReferenceType:
             yield value()
-        elif kind is tuple:
-            yield from value
-        elif kind.__module__.partition(".")[0] not in ("builtins", "torch", "threading", "logging", "_thread"):
+        elif isinstance(value, dict):
+            yield from [*value.values()]
+        elif isinstance(value, (tuple, *_MUTABLE)):
+            yield from [*value]
+        elif kind.__module__.partition(".")[0] not in _NO_OBJECTS_OF_USERS:
             yield from (x for x in [*getattr(value, "__dict__", {}).values()] if not isinstance(x, _MUTABLE))
 
 
