@@ -28,7 +28,7 @@ class Uncounted(Enum):
     NO_SHAPES = "no shapes for {op!r}", "the report's notes list the values whose shape is unknown"
     OTHER_THREADS = (
         "modules also ran in other threads",
-        "a hook sees the thread it was entered in; enter one in each of them",
+        "a hook sees the thread it was entered in and those that this one starts; enter one in each other thread",
     )
     CALCULATOR_FAILED = "", ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +20,7 @@ from costcore.trace.recorder import Recorder
 from .capture.context import capture
 from .capture.dispatch_mode import CaptureMode
 from .capture.python_functions import RegroupedFunctions, check_regroup
+from .capture.threads import wait_for_threads
 from .checkpointing import checkpointed
 from .inputs import model_arguments, torch_dtype
 from .kept_tensors import KeptTensors
@@ -283,12 +284,19 @@ class _Pass(NamedTuple):
         """All arguments."""
         return [*self.args, *self.kwargs.values()]
 
+    def _settings_of_thread(self, stack: ExitStack) -> None:
+        """Make the settings of a thread that the forward pass starts, which PyTorch keeps by thread."""
+        stack.enter_context(torch.set_grad_enabled(self.backward))
+        stack.enter_context(casts(self.precision))
+
     def forward_and_backward(self, mode: CaptureMode, regrouping: AbstractContextManager[object]) -> object:
         """Run the pass, and return what its caller holds until the end of a step: the result and the loss."""
         mode.values.update(self.values)
         forward = ModelErrorContext(self.model, mode.recording, "forward", self.passed, self.values.missed)
+        mode.thread_settings = self._settings_of_thread
         with torch.set_grad_enabled(self.backward), forward, regrouping, casts(self.precision):
             result = consume(mode, self.meta_model, self.meta_model(*self.args, **self.kwargs))
+            wait_for_threads(mode)
         if not self.backward:
             return result
         with ModelErrorContext(self.model, mode.recording, "backward", self.passed, self.values.missed):

@@ -64,13 +64,13 @@ class KeptTensors:
         self._shared = [(container, copy(container)) for container in containers]
 
     def restore_shared(self) -> None:
-        """Restore the containers that had contents, or that hold tensors of the run now.
+        """Restore the containers whose items were replaced, or that hold tensors of the run now.
 
-        What code writes to an empty one is left there, for the caller to read.
+        What code adds is left there, for the caller to read.
         """
         made = set(map(id, self._tensors())) if self._shared else set()
         for container, before in self._shared:
-            if before or not made.isdisjoint(map(id, _within([container]))):
+            if not _has_all(container, before) or not made.isdisjoint(map(id, _within([container]))):
                 container.clear()
                 (container.update if isinstance(container, (dict, set)) else container.extend)(before)
         self._shared.clear()
@@ -196,6 +196,15 @@ def _remove_from_holders(held: Sequence[Any]) -> None:
             elif isinstance(holder, dict) and not _is_namespace(holder):
                 for key in [key for key, value in holder.items() if id(value) in ids]:
                     del holder[key]
+
+
+def _has_all(container: Any, before: Any) -> bool:
+    """Return whether a container still has all of its former items, each at its place."""
+    if isinstance(container, dict):
+        return all(name in container and container[name] is value for name, value in before.items())
+    if isinstance(container, set):
+        return bool(container >= before)
+    return len(container) >= len(before) and all(new is old for new, old in zip(container, before, strict=False))
 
 
 def _is_namespace(names: dict[Any, Any]) -> bool:

@@ -16,7 +16,6 @@ from costcore.trace.recorder import Recorder
 from ..operators.plan import operator_plans
 from ..recording.call_log import CallLog
 from ..recording.module_tree import module_tree
-from . import patches
 from .dispatch_mode import CaptureMode
 from .session import join_session
 
@@ -31,7 +30,7 @@ OTHER_THREADS = "other_threads"
 
 UNSEEN_THREADS = (
     f"{Uncounted.OTHER_THREADS.reason(OTHER_THREADS)}, which are not counted: a capture records the thread that "
-    "entered it; enter one in each thread"
+    "entered it and those that this one starts; enter one in each other thread"
 )
 
 
@@ -64,7 +63,7 @@ def capture(
     with ExitStack() as stack:
         session = join_session(stack, has_replay, is_estimate, has_composites)
         mode = session.mode
-        stack.callback(_note_unseen_threads, recorder, patches.count_unseen_threads(), is_run=not is_estimate)
+        stack.callback(_note_unseen_threads, recorder, session.unseen_threads, frozenset(session.unseen_threads))
         spellings = session.follow_spelling(stack) if recorder.spelled else None
         log = CallLog(recorder, mode.cache.plans.translator, mode.recording.modules, spellings)
         stack.callback(log.close)
@@ -83,16 +82,12 @@ def _record_module_tree(mode: CaptureMode, log: CallLog) -> None:
             log.recorder.modules.update(module_tree(modules.root, log.identities))
 
 
-def _note_unseen_threads(recorder: Recorder, before: int, is_run: bool) -> None:
-    """Note that other threads ran modules.
-
-    They are missing from a run; an estimate hardly ever starts threads.
-    """
-    if patches.count_unseen_threads() > before:
+def _note_unseen_threads(recorder: Recorder, seen: set[int], before: frozenset[int]) -> None:
+    """Note that other threads ran modules since the capture began: what they computed is missing."""
+    if seen - before:
         recorder.notes.append(UNSEEN_THREADS)
-        if is_run:
-            layer = Layer(OTHER_THREADS)
-            recorder.record(Call(layer, type=OTHER_THREADS, native=OTHER_THREADS, uncounted=Uncounted.OTHER_THREADS))
+        layer = Layer(OTHER_THREADS)
+        recorder.record(Call(layer, type=OTHER_THREADS, native=OTHER_THREADS, uncounted=Uncounted.OTHER_THREADS))
 
 
 @cache

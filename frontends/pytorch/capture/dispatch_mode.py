@@ -8,7 +8,7 @@ like any other call: the observers get the operator with its operands.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -55,6 +55,12 @@ if TYPE_CHECKING:
 ONE_DEVICE = "memory: tensors that move from the meta device to another one are taken to stay where they are"
 
 _NO_CONTEXT = nullcontext()
+
+
+def _keep_settings(stack: ExitStack) -> None:
+    """Leave the settings of a thread as they are."""
+
+
 _DETACH = torch.ops.aten.detach.default
 
 
@@ -79,6 +85,7 @@ class CaptureMode(TorchDispatchMode):
         casts: casts meta operands under autocast.
         n_arrived: how many operators arrived since a composite operator began below other modes; -1: none runs.
         inner_operators: how many operators a composite operator consists of below other modes, by operator and shapes.
+        thread_settings: makes the settings of a thread that the capture starts, until the stack is closed.
         without_capture: a context in which operators run as if nothing was captured; it does not nest.
         observe: shows a call that ran to all observers.
     """
@@ -97,6 +104,7 @@ class CaptureMode(TorchDispatchMode):
         self.inner_operators: dict[tuple[Any, ...], int] = {}
         self.end_in_thread: Callable[[], None] | None = None
         self.spellings: Spellings | None = None
+        self.thread_settings: Callable[[ExitStack], None] = _keep_settings
         self.without_capture = torch._C._ExcludeDispatchKeyGuard(CAPTURED)
         self.cache = CallCache(self.has_replay, checks_operands=is_estimate)
         self.values = Values()
@@ -110,6 +118,14 @@ class CaptureMode(TorchDispatchMode):
         self._packed = PackedWeights()
         logs = self.recording.logs
         self.cache.has_assumed = lambda: any(log.recorder.assumptions for log in logs)
+
+    def share(self, parent: CaptureMode, recording: Recording) -> None:
+        """Share what is known with the mode of the thread that started this one."""
+        self.cache, self.values, self.meta_modules = parent.cache, parent.values, parent.meta_modules
+        self.thread_settings = parent.thread_settings
+        self._plans = self.cache.plans.by_id
+        self.find_call, self.add_call = self.cache.find, self.cache.add
+        self.recording, self.ledgers, self.observe = recording, recording.ledgers, recording.observe
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from functools import partial, wraps
 from traceback import walk_tb
 from types import FunctionType, GeneratorType, TracebackType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -39,12 +39,15 @@ from .active import THREAD, Thread
 from .dispatch_mode import CaptureMode
 from .replacement import replace
 
+if TYPE_CHECKING:
+    from .session import Session
+
 _lock = threading.RLock()
-_sessions: set[object] = set()
+_sessions: set[Session] = set()
 _undo = ExitStack()
 
 
-def acquire(session: object, has_composites: bool) -> None:
+def acquire(session: Session, has_composites: bool) -> None:
     """Note one more session; the first one patches PyTorch.
 
     Args:
@@ -60,6 +63,8 @@ def acquire(session: object, has_composites: bool) -> None:
 
 
 def _patch(stack: ExitStack, has_composites: bool) -> None:
+    from .threads import patch_threads  # which starts sessions
+
     compiled_models.restore_mode_flags(stack)
     _patch_module_calls(stack)
     _hook_optimizer_steps(stack)
@@ -75,6 +80,7 @@ def _patch(stack: ExitStack, has_composites: bool) -> None:
     python_values.patch_functions(stack, _active_mode)
     derivatives.patch_backward(stack, _active_mode)
     storage_sizes.patch_resizing(stack, _active_mode)
+    patch_threads(stack)
     subclasses.patch_conversion(stack, _active_mode)
     higher_order.patch_modes(stack, _active_mode)
     if has_composites:
@@ -84,7 +90,6 @@ def _patch(stack: ExitStack, has_composites: bool) -> None:
     else:
         composite_patches.patch_functions(stack, _active_mode)
         fast_path.patch_functions(stack, _active_mode)
-    _unseen_threads.clear()
 
 
 def _run_eagerly() -> None:
@@ -93,7 +98,7 @@ def _run_eagerly() -> None:
         compiled_models.run_eagerly(_undo)
 
 
-def release(session: object) -> None:
+def release(session: Session) -> None:
     """Forget a session; the last one undoes all patches."""
     with _lock:
         _sessions.discard(session)
@@ -120,13 +125,10 @@ def _estimating() -> Callable[[str], None] | None:
     return mode.assume if mode is not None and mode.is_estimate else None
 
 
-_unseen_threads: dict[int, None] = {}
-"""The threads that ran modules without a capture of their own, while another thread captured."""
-
-
-def count_unseen_threads() -> int:
-    """Return how many threads ran modules uncaptured since the first active capture began."""
-    return len(_unseen_threads)
+def _note_unseen(module: Module) -> None:
+    """Tell the captures of other threads that this thread runs a module without one."""
+    for session in [*_sessions]:
+        session.note_unseen(module)
 
 
 def failed_module(traceback: TracebackType | None) -> Module | None:
@@ -140,8 +142,7 @@ class _ModuleCalls(NamedTuple):
 
     Attributes:
         thread: the state of the running thread.
-        unseen_threads: the threads that run modules without a capture.
-        get_thread: returns the number of the running thread.
+        note_unseen: tells the captures of other threads of a module.
         original: calls a module as without a capture.
         is_pytorchs_own: whether that is PyTorch's function.
         end_module_call: records what a module returned.
@@ -152,8 +153,7 @@ class _ModuleCalls(NamedTuple):
     """
 
     thread: Thread
-    unseen_threads: dict[int, None]
-    get_thread: Callable[[], int]
+    note_unseen: Callable[[Module], None]
     original: Callable[..., Any]
     is_pytorchs_own: bool
     end_module_call: Callable[[Any, Any], None]
@@ -167,7 +167,7 @@ def _call_module(self: Module, *args: Any, _costcore: _ModuleCalls, **kwargs: An
     """Call a module, and keep the module stack of the capture up to date."""
     mode = _costcore.thread.mode
     if mode is None:
-        _costcore.unseen_threads[_costcore.get_thread()] = None
+        _costcore.note_unseen(self)
         return _costcore.original(self, *args, **kwargs)
     recording = mode.recording
     modules = recording.modules
@@ -210,7 +210,7 @@ def _patch_module_calls(stack: ExitStack) -> None:
         return
     code, defaults = function.__code__, function.__kwdefaults__
     original = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
-    calls = _ModuleCalls(THREAD, _unseen_threads, threading.get_ident, original, True, _end_module_call)
+    calls = _ModuleCalls(THREAD, _note_unseen, original, True, _end_module_call)
 
     def restore() -> None:
         function.__code__, function.__kwdefaults__ = code, defaults
@@ -222,7 +222,7 @@ def _patch_module_calls(stack: ExitStack) -> None:
 
 def _replace_module_calls(stack: ExitStack, original: Any) -> None:
     """Replace a ``Module.__call__`` that is not PyTorch's own."""
-    calls = _ModuleCalls(THREAD, _unseen_threads, threading.get_ident, original, False, _end_module_call)
+    calls = _ModuleCalls(THREAD, _note_unseen, original, False, _end_module_call)
 
     def __call__(self: Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - replaces it
         return _call_module(self, *args, _costcore=calls, **kwargs)

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import torch
+from torch.nn import Module
 
 from . import autocast, patches
 from .active import THREAD
@@ -29,11 +30,17 @@ class Session:
     Args:
         mode: the mode that sees the operators.
         has_composites: whether composite operators are captured at the key ``PreDispatch``.
+
+    Attributes:
+        threads: the sessions of the threads that this one started, with the captures that end with those of this one.
+        unseen_threads: the other threads that ran modules without a capture; in an estimate, modules of its model.
     """
 
     def __init__(self, mode: CaptureMode, has_composites: bool) -> None:
         self.mode = mode
-        self._has_composites = has_composites
+        self.has_composites = has_composites
+        self.threads: dict[Session, object] = {}
+        self.unseen_threads: set[int] = set()
         self._captures: set[object] = set()
         self._spelled: set[object] = set()
         self._spellings: Spellings | None = None
@@ -41,25 +48,28 @@ class Session:
         self._thread = threading.get_ident()
         self._process, self._thread_state = ExitStack(), ExitStack()
 
-    def join(self, stack: ExitStack) -> None:
+    def join(self, stack: ExitStack) -> object:
         """Count one more capture, until ``stack`` is closed; the first one begins the session.
+
+        The capture that is returned can also be ended by :meth:`leave`.
 
         How to undo a step is known before it is taken: a failure or an interrupt anywhere leaves nothing behind.
         """
         capture = object()
-        stack.callback(self._leave, capture)
+        stack.callback(self.leave, capture)
         with self._lock:
             is_first = not self._captures
             self._captures.add(capture)
         if is_first:
             self._start()
+        return capture
 
     def _start(self) -> None:
         self._process.callback(patches.release, self)
-        patches.acquire(self, self._has_composites)
+        patches.acquire(self, self.has_composites)
         self._thread_state.callback(setattr, THREAD, "mode", None)
         THREAD.mode = self.mode
-        if self._has_composites:
+        if self.has_composites:
             was_included = torch._C._dispatch_tls_is_dispatch_key_included(PRE_DISPATCH)
             self._thread_state.callback(torch._C._dispatch_tls_set_dispatch_key_included, PRE_DISPATCH, was_included)
             torch._C._dispatch_tls_set_dispatch_key_included(PRE_DISPATCH, True)
@@ -69,6 +79,11 @@ class Session:
         self.mode.__enter__()
         self.mode.end_in_thread = self.restore
         _THREAD.session = self
+
+    def note_unseen(self, module: Module) -> None:
+        """Note that a thread without a capture runs a module."""
+        if not self.mode.is_estimate or self.mode.recording.modules.knows(module):
+            self.unseen_threads.add(threading.get_ident())
 
     def follow_spelling(self, stack: ExitStack) -> Spellings:
         """Follow which functions the code calls, for one more capture, until ``stack`` is closed."""
@@ -101,13 +116,15 @@ class Session:
                 if threading.get_ident() == self._thread:
                     self._spellings.remove()
 
-    def _leave(self, capture: object) -> None:
+    def leave(self, capture: object) -> None:
         """Count one capture less; the last one undoes everything."""
         with self._lock:
             self._captures.discard(capture)
             is_last = not self._captures
         if not is_last:
             return
+        for session, started in [*self.threads.items()]:
+            session.leave(started)
         with self._process:
             if threading.get_ident() == self._thread:
                 self.restore()
@@ -130,6 +147,11 @@ class _Thread(threading.local):
 
 
 _THREAD = _Thread()
+
+
+def running_session() -> Session | None:
+    """Return the session of the running thread; None if it does not capture."""
+    return _THREAD.session
 
 
 def join_session(stack: ExitStack, has_replay: bool, is_estimate: bool, has_composites: bool) -> Session:

@@ -1,8 +1,8 @@
 """Threads that captured code starts, and functions that it submits to pools: they are part of the capture.
 
-PyTorch keeps modes, dispatch keys and the numbers of autograd by thread. A thread of a capture has a mode of its own, which
-appends to the logs of the capture. The threads of a capture take turns, so that a capture sees one call after another:
-whoever starts a thread waits until it ends, or until it waits for another thread itself.
+PyTorch keeps modes, dispatch keys and the numbers of autograd by thread. A thread of a capture has a mode of its own,
+which appends to the logs of the capture. The threads take turns, so that a capture sees one call after another: whoever
+starts a thread waits until that ends, or waits for another thread itself.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from ..meta.contents import without_capture
 from .active import THREAD
 from .dispatch_mode import CaptureMode
 from .replacement import replace
-from .session import Session
+from .session import Session, running_session
 
 PATIENCE = 0.05
 """For how many seconds the thread whose turn it is may do nothing until it is taken to wait for another one."""
 
-_POOLS = ("concurrent.futures.thread", "multiprocessing.pool")
-"""The modules whose threads run functions that were submitted."""
-
 _sequence_number = torch.autograd._get_sequence_nr
-_MOST_NODES = 1024
 
 
 class Turns:
-    """Whose turn it is among the threads of a capture."""
+    """Whose turn it is among the threads of a capture.
+
+    Attributes:
+        tasks: what did not end yet.
+    """
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -43,6 +43,7 @@ class Turns:
         self._n_running = 0
         """How many operators run in the thread whose turn it is."""
         self._sequence_number = 0
+        self.tasks: list[Task] = []
 
     def take(self, mode: ThreadMode) -> None:
         """Wait until it is the turn of a thread."""
@@ -58,17 +59,25 @@ class Turns:
     def give(self, mode: ThreadMode) -> None:
         """End the turn of a thread."""
         with self._condition:
+            self._sequence_number = max(self._sequence_number, _sequence_number())
             if self._owner is mode:
-                self._sequence_number = _sequence_number()
                 self._owner = None
             self._condition.notify_all()
 
     def wait_for(self, task: Task) -> None:
         """End the turn of this thread until another one has run a task, or waits."""
-        if isinstance(mode := THREAD.mode, ThreadMode):
+        mode = THREAD.mode
+        if isinstance(mode, ThreadMode):
             self.give(mode)
         with self._condition:
             self._wait(lambda: task.is_done)
+        if isinstance(mode, ThreadMode):
+            self.take(mode)
+
+    def wake(self) -> None:
+        """Let threads see that a task ended."""
+        with self._condition:
+            self._condition.notify_all()
 
     def begin_call(self, mode: ThreadMode) -> None:
         """Note that an operator runs in a thread, whose turn this becomes."""
@@ -91,13 +100,14 @@ class Turns:
     def _advance(self, mode: ThreadMode) -> None:
         """Let the numbers of autograd in this thread follow those of the others: they tell the modules of gradients."""
         locator = mode.recording.locator
-        missing = max(self._sequence_number, locator.number) - _sequence_number()
+        missing = max(self._sequence_number, locator.catch_up()) - _sequence_number()
         if missing <= 0:
             return
         with without_capture(), torch.inference_mode(False), torch.enable_grad():
-            leaf = torch.zeros((), requires_grad=True)
-            for start in range(0, missing, _MOST_NODES):
-                torch._foreach_neg([leaf] * min(_MOST_NODES, missing - start))
+            make_node = torch.zeros((), requires_grad=True).view_as
+            leaf = torch.zeros(())
+            for _ in range(missing):
+                make_node(leaf)
 
 
 class ThreadMode(CaptureMode):
@@ -123,23 +133,28 @@ class ThreadMode(CaptureMode):
         super().stop()
 
     def take_turns(self, turns: Turns) -> None:
-        """Show calls to the observers when it is the turn of this thread."""
+        """Call modules, and run and record composite operators when it is the turn of this thread."""
         self.turns = turns
-        observe = self.recording.observe
+        self.find_call: Callable[..., Any] = self._in_turn(self.cache.find)
+        self.observe: Callable[..., None] = self._in_turn(self.recording.observe)
+        modules: Any = self.recording.modules
+        modules.enter = self._in_turn(modules.enter)
 
-        def observe_in_turn(*call: Any) -> None:
-            turns.take(self)
-            observe(*call)
+    def _in_turn(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def run_in_turn(*args: Any) -> Any:
+            self.turns.take(self)
+            return function(*args)
 
-        self.observe = observe_in_turn
+        return run_in_turn
 
 
 def turns_of(mode: CaptureMode) -> Turns:
     """Return the turns of a capture, which from now on has several threads."""
     if not isinstance(mode, ThreadMode):
         mode.__class__ = _FirstThread
-        mode.take_turns(Turns())  # type: ignore[attr-defined]
-    return mode.turns  # type: ignore[attr-defined, no-any-return]
+        mode.take_turns(Turns())
+    turns: Turns = mode.turns
+    return turns
 
 
 class _FirstThread(ThreadMode):
@@ -163,24 +178,32 @@ class Task:
     def __init__(self, mode: CaptureMode) -> None:
         self._turns = turns_of(mode)
         self._parent = mode
+        self._session = running_session()
         self._running = [*mode.recording.modules.running]
         self._logs = mode.recording.logs_here()
         self.is_done = False
+        self._turns.tasks.append(self)
 
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run a function in the present thread, captured."""
-        parent = self._parent
-        if parent.is_over or THREAD.mode is not None or not self._logs:
+        parent, session = self._parent, self._session
+        if session is None or parent.is_over or THREAD.mode is not None or not self._logs:
             self._end()
             return function(*args, **kwargs)
-        mode = self._made_mode()
-        session = Session(mode, parent.has_composites)
+        recording = parent.recording.begin_thread(self._logs, self._running)
+        mode = ThreadMode(parent.has_replay, parent.is_estimate)
+        mode.share(parent, recording)
+        mode.take_turns(self._turns)
+        started = Session(mode, session.has_composites)
         try:
             with ExitStack() as stack:
-                session.join(stack)
-                stack.callback(parent.recording.join, mode.recording)
+                session.threads[started] = started.join(stack)
+                stack.callback(session.threads.pop, started, None)
+                stack.callback(parent.recording.end_thread, recording)
                 stack.callback(self._turns.take, mode)
                 parent.thread_settings(stack)
+                if parent.is_estimate:  # threads of a run need not use PyTorch at all
+                    self._turns.take(mode)
                 return function(*args, **kwargs)
         finally:
             self._turns.give(mode)
@@ -192,15 +215,16 @@ class Task:
 
     def _end(self) -> None:
         self.is_done = True
-        with self._turns._condition:
-            self._turns._condition.notify_all()
+        if self in self._turns.tasks:
+            self._turns.tasks.remove(self)
+        self._turns.wake()
 
-    def _made_mode(self) -> ThreadMode:
-        parent = self._parent
-        mode = ThreadMode(parent.has_replay, parent.is_estimate)
-        mode.share(parent, self._logs, self._running)
-        mode.take_turns(self._turns)
-        return mode
+
+def wait_for_threads(mode: CaptureMode) -> None:
+    """Let the threads run that a capture started, until each has ended or waits for something."""
+    if isinstance(mode, ThreadMode):
+        for task in [*mode.turns.tasks]:
+            task.wait()
 
 
 def patch_threads(stack: ExitStack) -> None:
@@ -210,10 +234,12 @@ def patch_threads(stack: ExitStack) -> None:
         stack: undoes the patches.
     """
     start = threading.Thread.start
+    patched = {ThreadPoolExecutor.__module__}
 
     @wraps(start)
     def start_captured(self: threading.Thread) -> None:
-        task = None if getattr(self, "_target", None).__module__ in _POOLS else _task()
+        of_pool = getattr(getattr(self, "_target", None), "__module__", "") in patched
+        task = None if of_pool else _task()
         if task is None:
             start(self)
             return
@@ -244,6 +270,7 @@ def patch_threads(stack: ExitStack) -> None:
     replace(stack, ThreadPoolExecutor, "submit", submit_captured)
     pools: Any = sys.modules.get("multiprocessing.pool")
     if pools is not None:
+        patched.add(pools.__name__)
         for name in ("_map_async", "apply_async", "imap", "imap_unordered"):
             _patch_pool(stack, pools.ThreadPool, name)
 
@@ -253,17 +280,11 @@ def _patch_pool(stack: ExitStack, pool: type, name: str) -> None:
 
     @wraps(original)
     def submit(self: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if THREAD.mode is None:
+        task = _task()
+        if task is None:
             return original(self, function, *args, **kwargs)
-        mode = THREAD.mode
-        turns = turns_of(mode)
-
-        def run(*given: Any, **named: Any) -> Any:
-            return Task(mode).run(function, *given, **named)
-
-        result = original(self, run, *args, **kwargs)
-        if isinstance(mode, ThreadMode):
-            turns.give(mode)
+        result = original(self, partial(task.run, function), *args, **kwargs)
+        task.wait()
         return result
 
     replace(stack, pool, name, submit)

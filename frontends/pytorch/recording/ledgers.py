@@ -31,7 +31,7 @@ class Ledgers(list["StorageLedger"]):
 
     def __init__(self, is_estimate: bool) -> None:
         super().__init__()
-        self._is_estimate = is_estimate
+        self.is_estimate = is_estimate
 
     def observe(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
         """Register the memory of the results of a call."""
@@ -40,7 +40,7 @@ class Ledgers(list["StorageLedger"]):
     def see(self, operator: Any, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
         """Register the memory of the results of an operator."""
         keep_storages(operator, args, result)
-        if self._is_estimate and id(operator) in _INDEXING:
+        if self.is_estimate and id(operator) in _INDEXING:
             for index in args[1]:
                 if index is not None and index.is_meta:
                     self.allocated(index)

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 
 from .call_log import CallLog
 from .module_stack import ModuleStack
@@ -52,6 +53,18 @@ class Locator:
         self._step_depths = 0, 0
         """How far up the stack that function was when it was searched for last, and before: the operators of a step run
         at few depths, mostly at two."""
+
+    def follow(self, other: Locator, running: Sequence[tuple[Module, str]]) -> None:
+        """Locate what a thread runs that the thread of another locator started while ``running`` ran."""
+        self.outside = other.outside
+        self._numbers, self._paths = other._numbers, other._paths
+        self.modules.follow(other.modules, running)
+
+    def catch_up(self) -> int:
+        """Return the number that the last call of any thread was located at, from which this one goes on."""
+        if self._numbers:
+            self._number = max(self._number, self._numbers[-1])
+        return self._number
 
     def begin_optimizer_step(self) -> None:
         """Note that an optimizer begins a step, in the function that calls the caller of this one."""

@@ -36,6 +36,23 @@ class ModuleStack:
         """Weak references to the memory of the buffers of ``_buffers_of``, by its address."""
         self._buffers_of: Module | None = None
 
+    def follow(self, other: ModuleStack, running: Iterable[tuple[Module, str]]) -> None:
+        """Go on in another thread, where these modules of another stack run."""
+        self.root, self.n_roots = other.root, other.n_roots
+        self._paths, self._modules = other._paths, other._modules
+        self.running = [*running]
+        self.path = self.running[-1][1] if self.running else ""
+
+    def join(self, other: ModuleStack) -> None:
+        """Note the outermost modules that were called in another thread, which has ended."""
+        if other.root is not self.root:
+            self.root, self._paths, self._modules = other.root, other._paths, other._modules
+            self.n_roots += 1
+
+    def knows(self, module: Module) -> bool:
+        """Return whether a module is the outermost one that was called last, or below it."""
+        return self._paths.get(id(module), _NONE)[0] is module
+
     @property
     def is_running(self) -> bool:
         """Whether any module is running."""
@@ -55,7 +72,7 @@ class ModuleStack:
 
         A part of the outermost module that was called last may be called later: by an iterator that this returned.
         """
-        if not self.running and module is not self.root and self._paths.get(id(module), _NONE)[0] is not module:
+        if not self.running and module is not self.root and not self.knows(module):
             self.n_roots += 1
             self.root = module
             entries = [(child, path) for path, child, is_first in walk(module) if is_first]

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 
 from costcore.trace import coroutines
 
@@ -77,6 +78,8 @@ class Recording:
         self._plans = plans
         self._locate: Callable[[int], tuple[str, str]] = self.locator.locate
         self._fills = ScalarFills()
+        self._threads: list[Recording] = []
+        """The recordings of the threads that this one started, and that still run."""
         self._numbers: dict[CallLog, int] = {}
         """The number of the capture of every log; see :mod:`costcore.trace.coroutines`."""
         self._has_coroutines = False
@@ -110,6 +113,29 @@ class Recording:
         self.ledgers[:] = [ledger for ledger in self.ledgers if ledger is not log.ledger]
         self._has_coroutines &= len(self.logs) > 1
         self._logs_changed()
+        for recording in self._threads:
+            recording.remove(log)
+
+    def begin_thread(self, logs: Sequence[CallLog], running: Sequence[tuple[Module, str]]) -> Recording:
+        """Return the recording of a thread that this one started.
+
+        Args:
+            logs: the logs that it appends to.
+            running: the modules that ran when it was started.
+        """
+        made = Recording(self._plans, self._values, self.ledgers.is_estimate)
+        made.logs[:] = logs
+        made.ledgers[:] = [log.ledger for log in logs if log.ledger is not None]
+        made.refused = self.refused
+        made.locator.follow(self.locator, running)
+        made._logs_changed()
+        self._threads.append(made)
+        return made
+
+    def end_thread(self, made: Recording) -> None:
+        """Note that a thread ended, and which modules it called."""
+        self._threads.remove(made)
+        self.modules.join(made.modules)
 
     def _logs_changed(self) -> None:
         self.measures_time = any(log.recorder.measure_time is not False for log in self.logs)
@@ -131,14 +157,14 @@ class Recording:
         self.reading = watch.stop()
         return result
 
-    def _logs_here(self) -> Sequence[CallLog]:
+    def logs_here(self) -> Sequence[CallLog]:
         """Return the logs of the running coroutine; all of them if it has none."""
         entered = coroutines.entered()
-        return [log for log in self.logs if self._numbers[log] in entered] or self.logs
+        return [log for log in self.logs if self._numbers.get(log) in entered] or self.logs
 
     def begin_module_call(self, args: Any) -> list[tuple[ModuleCalls, int]]:
         """Record the call of the module that is running now, and return its number in each log that records it."""
-        found = [log.module_calls for log in self._logs_here() if log.module_calls is not None]
+        found = [log.module_calls for log in self.logs_here() if log.module_calls is not None]
         inputs, path = shapes_of(args), self.modules.path
         return [(calls, calls.begin(path, inputs)) for calls in found]
 
@@ -146,7 +172,7 @@ class Recording:
         """Record which values the outermost module returned, unless it runs again for a backward pass."""
         if _current_node() is None:
             returned = nested_tensors(result)
-            for log in self._logs_here() if self._has_coroutines else self.logs:
+            for log in self.logs_here() if self._has_coroutines else self.logs:
                 log.append_returned(returned)
 
     def watch_unrecorded(self, plan: OperatorPlan, result: object) -> None:
@@ -170,7 +196,7 @@ class Recording:
             if step is FillStep.COPY:
                 plan = self._plans.of(_FILL)
                 call, tensors, args, kwargs = CachedCall(plan), tensors[:1], (args[0], 0), {}
-        logs = self._logs_here() if self._has_coroutines else self.logs
+        logs = self.logs_here() if self._has_coroutines else self.logs
         number = _sequence_number()
         module, phase = self._locate(number)
         if plan.is_clone or self._last_clone is not None:

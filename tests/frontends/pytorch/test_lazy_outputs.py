@@ -76,7 +76,7 @@ RETURNS = {
     "a generator expression": three,
     "map": lambda self, x: map(self.l, [x] * 3),
     "filter": lambda self, x: filter(lambda y: len(self.l(y)), [x] * 3),
-    "zip": lambda self, x: zip(map(self.l, [x] * 3), range(3)),
+    "zip": lambda self, x: zip(map(self.l, [x] * 3), range(3), strict=True),
     "enumerate": lambda self, x: enumerate(three(self, x)),
     "a class": lambda self, x: Numbered(lambda: self.l(x)),
     "an iterable": lambda self, x: Stream(lambda: self.l(x)),

@@ -187,6 +187,18 @@ class Counter(Base):
         self.g, self.calls = g, lambda: calls
 
 
+class CountsInAList(Base):
+    def set_up(self):
+        calls, log = [0], []
+
+        def g(y):
+            calls[0] += 1
+            log.append(calls[0])
+            return self.f(y)
+
+        self.g, self.calls, self.log = g, lambda: calls[0], log
+
+
 class CallsItself(Base):
     def set_up(self):
         def g(y, n=1):
@@ -238,7 +250,7 @@ MODELS = {
     **{kind.__name__: kind for kind in (Lambda, LocalFunction, Default, Partial, PartialOfAClosure, BoundMethod)},
     **{kind.__name__: kind for kind in (Decorated, InContainers, InAnObject, ForwardPreHook, ForwardHook, HookStores)},
     **{kind.__name__: kind for kind in (HookStoresInItsCell, HookOfAMethod, WeakReference, Cached, Counter)},
-    **{kind.__name__: kind for kind in (CallsItself, OfNoModule)},
+    **{kind.__name__: kind for kind in (CallsItself, OfNoModule, CountsInAList)},
     "of a class in a function": of_a_class_in_a_function,
     "patched": patched,
     "global": lambda: GLOBAL,
@@ -289,6 +301,15 @@ def test_memory_of_an_inference_has_no_gradients():
     """Weights and biases are 2 x 1,088 bytes; the input, the first output and the second are 256 each."""
     memory = estimate(Lambda(), (4, 16), memory=True).memory
     assert memory.peak == 2 * 1088 + 3 * 256
+
+
+def test_what_a_function_adds_to_a_list_is_left_for_its_caller():
+    seen = ["before"]
+    model = Base()
+    model.g = lambda y: (seen.append(tuple(y.shape)), model.f(y))[1]
+    for _ in range(2):
+        estimate(model, (4, 16))
+    assert seen == ["before", (4, 16), (4, 16)]
 
 
 def test_low_rank_adapters_made_of_closures():
