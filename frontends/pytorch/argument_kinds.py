@@ -7,8 +7,10 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum, auto
+from functools import lru_cache
 from textwrap import dedent
 from tokenize import TokenError
+from types import CodeType
 from typing import Any
 
 from torch import Tensor
@@ -72,7 +74,8 @@ def kinds_of_arguments(forward: Callable[..., Any] | None, inputs: Any, is_by_na
         inputs: its arguments, in a list or dict.
         is_by_name: whether they are in a dict.
     """
-    if forward is None:
+    values = inputs.values() if is_by_name else inputs
+    if forward is None or not any(isinstance(value, (list, tuple, Mapping)) for value in values):
         return lambda key: Kind.UNKNOWN
     try:
         parameters = inspect.signature(forward).parameters
@@ -93,6 +96,8 @@ def kinds_of_arguments(forward: Callable[..., Any] | None, inputs: Any, is_by_na
 
 def takes_integers(forward: Callable[..., Any], inputs: Any) -> bool:
     """Return whether the first argument of a function is annotated as a list of integers."""
+    if not getattr(forward, "__annotations__", None):
+        return False
     try:
         first = next(iter(inspect.signature(forward).parameters.values()), None)
     except (TypeError, ValueError):
@@ -147,11 +152,19 @@ def _by_default(default: Any) -> Kind:
 
 def _is_used_as_numbers(forward: Callable[..., Any], name: str, value: Any) -> bool:
     """Return whether the code of a function uses an argument as only integers can be used."""
+    code = getattr(inspect.unwrap(forward), "__code__", None)
+    return code is not None and any(_uses_numbers(node, name, value) for node in _uses(code))
+
+
+@lru_cache(maxsize=1024)
+def _uses(code: CodeType) -> tuple[ast.AST, ...]:
+    """Return the calls, assignments and loops in the source of a function."""
     try:
-        tree = ast.parse(dedent(inspect.getsource(forward)))
-    except (OSError, SyntaxError, TokenError, TypeError):  # typed at a prompt, or made by a tool
-        return False
-    return any(_uses_numbers(node, name, value) for node in ast.walk(tree))
+        tree = ast.parse(dedent(inspect.getsource(code)))
+    except (OSError, SyntaxError, TokenError):  # typed at a prompt, or made by a tool
+        return ()
+    kinds = (ast.Call, ast.Assign, ast.For, ast.comprehension)
+    return tuple([node for node in ast.walk(tree) if isinstance(node, kinds)])
 
 
 def _uses_numbers(node: ast.AST, name: str, value: Any) -> bool:

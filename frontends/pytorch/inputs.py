@@ -49,10 +49,10 @@ def model_arguments(
     if inputs is None:
         return (), {}
     is_by_name = isinstance(inputs, Mapping)
-    kind_of = kinds_of_arguments(forward, inputs, is_by_name)
     args: Sequence[Any] = ()
     kwargs: Mapping[str, Any] = {}
     if is_by_name:
+        kind_of = kinds_of_arguments(forward, inputs, is_by_name)
         kwargs = {name: reader.read(value, name, kind_of(name)) for name, value in inputs.items()}
     elif _is_shape(inputs) or _is_shape_with_dtype(inputs) or not isinstance(inputs, (list, tuple)):
         if isinstance(inputs, (bool, int, float, str)):
@@ -62,6 +62,7 @@ def model_arguments(
     else:
         if any(type(item) is int for item in inputs) and all(map(_is_scalar, inputs)):  # meant as a shape
             _sizes(inputs, "inputs")
+        kind_of = kinds_of_arguments(forward, inputs, is_by_name)
         args = [reader.read(value, f"inputs[{i}]", kind_of(i)) for i, value in enumerate(inputs)]
     if notes is not None and reader.guessed:
         notes.append(_note_on(reader.guessed))

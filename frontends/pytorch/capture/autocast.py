@@ -11,10 +11,11 @@ Source of the rules: ``aten/src/ATen/autocast_mode.h`` and ``autocast_mode.cpp``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
 from functools import cache, wraps
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -100,9 +101,14 @@ def is_castable(tensor: Tensor) -> bool:
 
 
 class Casts:
-    """Casts meta operands, and keeps the copies of weights as PyTorch does: one each, in the dtype that came first."""
+    """Casts meta operands, and keeps the copies of weights as PyTorch does: one each, in the dtype that came first.
 
-    def __init__(self) -> None:
+    Args:
+        is_estimate: whether this is an estimate rather than a run.
+    """
+
+    def __init__(self, is_estimate: bool) -> None:
+        self.is_estimate = is_estimate
         self._copies: dict[WeakIdRef, Tensor] = {}
 
     def clear(self) -> None:
@@ -183,6 +189,13 @@ def patch_autocast(stack: ExitStack, active_casts: Callable[[], Casts | None]) -
         stack: undoes the patches.
         active_casts: returns the casts of the running thread; None if it does not capture.
     """
+    for owner, name, function in _patched_functions(active_casts):
+        replace(stack, owner, name, function)
+
+
+@cache
+def _patched_functions(active_casts: Callable[[], Casts | None]) -> Sequence[tuple[Any, str, Callable[..., Any]]]:
+    """Return owner, name and replacement of the functions that are patched, made once."""
     autocast: Any = torch.amp.autocast_mode.autocast
     enter, init, clear = autocast.__enter__, autocast.__init__, torch.clear_autocast_cache
     cast_inputs: Callable[..., Any] = torch.amp.autocast_mode._cast
@@ -195,7 +208,10 @@ def patch_autocast(stack: ExitStack, active_casts: Callable[[], Casts | None]) -
 
     @wraps(init)
     def __init__(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - replaces it
-        is_meta = device_type == "meta" and active_casts() is not None
+        casts = active_casts()
+        if casts is not None and casts.is_estimate:
+            MADE_IN_ESTIMATES.add(self)
+        is_meta = device_type == "meta" and casts is not None
         init(self, enabled_device() or "cpu" if is_meta else device_type, *args, **kwargs)
 
     @wraps(clear)
@@ -211,10 +227,16 @@ def patch_autocast(stack: ExitStack, active_casts: Callable[[], Casts | None]) -
             return value.to(dtype) if is_castable(value) else value
         return cast_inputs(value, device_type, dtype)
 
-    replace(stack, torch.amp.autocast_mode, "_cast", _cast)
-    replace(stack, autocast, "__enter__", __enter__)
-    replace(stack, autocast, "__init__", __init__)
-    replace(stack, torch, "clear_autocast_cache", clear_autocast_cache)
+    return (
+        (torch.amp.autocast_mode, "_cast", _cast),
+        (autocast, "__enter__", __enter__),
+        (autocast, "__init__", __init__),
+        (torch, "clear_autocast_cache", clear_autocast_cache),
+    )
+
+
+MADE_IN_ESTIMATES: WeakSet[Any] = WeakSet()
+"""The autocast objects that were made in estimates, in which PyTorch disables none."""
 
 
 @cache

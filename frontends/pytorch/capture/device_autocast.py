@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import wraps
+from functools import cache, wraps
 from textwrap import dedent
 from tokenize import TokenError
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 import torch
 
+from .autocast import MADE_IN_ESTIMATES
 from .replacement import replace
 
 CPU = "cpu"
@@ -42,11 +43,17 @@ def patch_device_autocast(stack: ExitStack, estimating: Callable[[], Assume | No
         stack: undoes the patches.
         estimating: returns what notes an assumption; None if the running thread does not estimate.
     """
+    for owner, name, function in _patched_functions(estimating):
+        replace(stack, owner, name, function)
+
+
+@cache
+def _patched_functions(estimating: Callable[[], Assume | None]) -> Sequence[tuple[Any, str, Callable[..., Any]]]:
+    """Return owner, name and replacement of the functions that are patched, made once."""
     autocast: Any = torch.amp.autocast_mode.autocast
     common: Any = torch.cuda.amp.common
-    init, enter, leave = autocast.__init__, autocast.__enter__, autocast.__exit__
+    enter, leave = autocast.__enter__, autocast.__exit__
     is_unavailable, has_bfloat16 = common.amp_definitely_not_available, torch.cuda.is_bf16_supported
-    made_here: WeakSet[Any] = WeakSet()
     disabled_on_cpu: WeakKeyDictionary[Any, list[bool]] = WeakKeyDictionary()
 
     @wraps(is_unavailable)
@@ -57,17 +64,11 @@ def patch_device_autocast(stack: ExitStack, estimating: Callable[[], Assume | No
     def is_bf16_supported(*args: Any, **kwargs: Any) -> bool:
         return estimating() is not None or has_bfloat16(*args, **kwargs)
 
-    @wraps(init)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - replaces it
-        if estimating() is not None:
-            made_here.add(self)
-        init(self, *args, **kwargs)
-
     @wraps(enter)
     def __enter__(self: Any) -> Any:  # noqa: N807 - replaces it
         entered = enter(self)
         assume = estimating()
-        may_be_lost = self.device == "cuda" and not self._enabled and self not in made_here and is_unavailable()
+        may_be_lost = self.device == "cuda" and not self._enabled and self not in MADE_IN_ESTIMATES and is_unavailable()
         if assume is not None and may_be_lost and _was_enabled(assume):
             torch.set_autocast_enabled("cuda", True)
         was_enabled = torch.is_autocast_enabled(CPU)
@@ -84,11 +85,12 @@ def patch_device_autocast(stack: ExitStack, estimating: Callable[[], Assume | No
             torch.set_autocast_enabled(CPU, disabled_on_cpu[self].pop())
         return result
 
-    replace(stack, common, "amp_definitely_not_available", amp_definitely_not_available)
-    replace(stack, torch.cuda, "is_bf16_supported", is_bf16_supported)
-    replace(stack, autocast, "__init__", __init__)
-    replace(stack, autocast, "__enter__", __enter__)
-    replace(stack, autocast, "__exit__", __exit__)
+    return (
+        (common, "amp_definitely_not_available", amp_definitely_not_available),
+        (torch.cuda, "is_bf16_supported", is_bf16_supported),
+        (autocast, "__enter__", __enter__),
+        (autocast, "__exit__", __exit__),
+    )
 
 
 def _was_enabled(assume: Assume) -> bool:

@@ -99,7 +99,7 @@ class CaptureMode(TorchDispatchMode):
         self.paused = Flag()
         self.meta_modules: WeakKeyDictionary[Module, Module] = WeakKeyDictionary()
         self.is_over = False
-        self.casts = Casts()
+        self.casts = Casts(is_estimate)
         self.n_arrived = -1
         self.inner_operators: dict[tuple[Any, ...], int] = {}
         self.end_in_thread: Callable[[], None] | None = None

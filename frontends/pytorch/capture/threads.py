@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from typing import Any
 
 import torch
@@ -233,8 +233,25 @@ def patch_threads(stack: ExitStack) -> None:
     Args:
         stack: undoes the patches.
     """
-    start = threading.Thread.start
+    for owner, name, function in _patched_functions("multiprocessing.pool" in sys.modules):
+        replace(stack, owner, name, function)
+
+
+@cache
+def _patched_functions(has_pools: bool) -> Sequence[tuple[Any, str, Callable[..., Any]]]:
+    """Return owner, name and replacement of the functions that are patched, made once.
+
+    Args:
+        has_pools: whether ``multiprocessing.pool`` is imported.
+    """
+    start: Any = vars(threading.Thread)["start"]
     patched = {ThreadPoolExecutor.__module__}
+    functions = [(ThreadPoolExecutor, "submit", _submitting(ThreadPoolExecutor.submit))]
+    if has_pools:
+        pool = sys.modules["multiprocessing.pool"].ThreadPool
+        patched.add(pool.__module__)
+        names = ("_map_async", "apply_async", "imap", "imap_unordered")
+        functions += [(pool, name, _submitting(getattr(pool, name))) for name in names]
 
     @wraps(start)
     def start_captured(self: threading.Thread) -> None:
@@ -255,31 +272,14 @@ def patch_threads(stack: ExitStack) -> None:
         start(self)
         task.wait()
 
-    replace(stack, threading.Thread, "start", start_captured)
-    submit: Any = ThreadPoolExecutor.submit
-
-    @wraps(submit)
-    def submit_captured(self: ThreadPoolExecutor, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        task = _task()
-        if task is None:
-            return submit(self, function, *args, **kwargs)
-        future = submit(self, partial(task.run, function), *args, **kwargs)
-        task.wait()
-        return future
-
-    replace(stack, ThreadPoolExecutor, "submit", submit_captured)
-    pools: Any = sys.modules.get("multiprocessing.pool")
-    if pools is not None:
-        patched.add(pools.__name__)
-        for name in ("_map_async", "apply_async", "imap", "imap_unordered"):
-            _patch_pool(stack, pools.ThreadPool, name)
+    return (*functions, (threading.Thread, "start", start_captured))
 
 
-def _patch_pool(stack: ExitStack, pool: type, name: str) -> None:
-    original = getattr(pool, name)
+def _submitting(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of a pool that captures the function that it submits."""
 
     @wraps(original)
-    def submit(self: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def submit(self: Any, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         task = _task()
         if task is None:
             return original(self, function, *args, **kwargs)
@@ -287,7 +287,7 @@ def _patch_pool(stack: ExitStack, pool: type, name: str) -> None:
         task.wait()
         return result
 
-    replace(stack, pool, name, submit)
+    return submit
 
 
 def _task() -> Task | None:

@@ -55,12 +55,12 @@ class _MetaCopier(TorchFunctionMode):
         values: receives the values of buffers and other tensors of integers or bools.
 
     Attributes:
-        holders: ids of the modules whose attributes may hold functions.
+        holders: the names of the attributes of a module that may hold functions, by its id; None for all.
     """
 
     def __init__(self, values: Values) -> None:
         super().__init__()
-        self.holders: set[int] = set()
+        self.holders: dict[int, Sequence[str] | None] = {}
         self._values = values
         self._storages: dict[int, tuple[Any, torch.UntypedStorage]] = {}
 
@@ -175,12 +175,14 @@ def _bind_functions(modules: Sequence[Module], memo: dict[int, Any], copier: _Me
         if id(module) not in copier.holders and type(module) not in closures:
             continue
         copied = memo[id(module)]
+        attributes = vars(copied)
         rebinder = rebinder or Rebinder(memo, copier.is_part)
-        for name, value in [*vars(copied).items()]:
+        for name in copier.holders.get(id(module), ()) or [*attributes]:
+            value = attributes.get(name)
             if type(value) not in _ATOMS and name not in _OWN_TENSORS_AND_MODULES:
                 fixed = rebinder.fix(value)
                 if fixed is not value:
-                    vars(copied)[name] = fixed
+                    attributes[name] = fixed
         rebinder.bind_methods(module, copied)
     return () if rebinder is None else rebinder.shared.values()
 
@@ -237,20 +239,20 @@ def _reduced(module: Module) -> tuple[Callable[..., Any], tuple[Any, ...], Any]:
 
 def _fill(module: Module, state: Any, memo: dict[int, Any], copier: _MetaCopier) -> None:
     if isinstance(state, dict):
-        deep: list[Any] = []
+        deep: list[str] = []
         copied: Any = {
             name: value
             if type(value) in _ATOMS
             else copier.parameters(value, memo)
             if name in OF_TENSORS and _is_plain(value)
-            else _copied(value, memo, deep)
+            else _copied(name, value, memo, deep)
             for name, value in state.items()
         }
-        if any(value is not state.get("_modules") for value in deep):
-            copier.holders.add(id(module))
+        if deep and deep != ["_modules"]:
+            copier.holders[id(module)] = deep
     else:
         copied = copy.deepcopy(state, memo)
-        copier.holders.add(id(module))
+        copier.holders[id(module)] = None
     memo[id(module)].__setstate__(copied)
 
 
@@ -259,8 +261,8 @@ def _is_plain(value: Any) -> bool:
     return type(value) is dict and all(each is None or type(each) in PLAIN for each in value.values())
 
 
-def _copied(value: Any, memo: dict[int, Any], deep: list[Any]) -> Any:
-    """Return a copy of an attribute; ``deep`` receives those that may hold functions."""
+def _copied(name: str, value: Any, memo: dict[int, Any], deep: list[str]) -> Any:
+    """Return a copy of an attribute; ``deep`` receives its name if it may hold functions of the user."""
     kind = type(value)
     if kind in _CONTAINERS and not value and id(value) not in memo:  # every module has a dozen, and deepcopy is slow
         made = memo[id(value)] = kind()
@@ -270,7 +272,8 @@ def _copied(value: Any, memo: dict[int, Any], deep: list[Any]) -> Any:
     if kind is FunctionType and hasattr(value, "_torchdynamo_orig_callable"):  # a compiled function
         method = unwrap(value, stop=ismethod)
         value = method if ismethod(method) else value
-    deep.append(value)
+    if kind is not FunctionType or not str(value.__module__).startswith("torch."):
+        deep.append(name)
     try:
         return copy.deepcopy(value, memo)
     except (TypeError, NotImplementedError):

@@ -260,8 +260,9 @@ def _writes_to_cells(value: Any) -> bool:
 
 def _globals_read(function: FunctionType) -> Iterator[str]:
     """Yield the names of globals that a function and those inside of it read."""
-    waiting: list[CodeType] = [function.__code__]
     names: Mapping[str, Any] = function.__globals__
+    is_of_torch = str(names.get("__name__")).partition(".")[0] == "torch"
+    waiting: list[CodeType] = [] if is_of_torch else [function.__code__]
     while waiting:
         code = waiting.pop()
         yield from (name for name in code.co_names if name in names)
