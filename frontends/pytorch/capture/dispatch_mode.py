@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
 import torch
@@ -64,6 +64,16 @@ def _keep_settings(stack: ExitStack) -> None:
 _DETACH = torch.ops.aten.detach.default
 
 
+class CapturingThread(Protocol):
+    """A thread that captures."""
+
+    def begin_thread(self, mode: CaptureMode, stack: ExitStack) -> None:
+        """Capture in the present thread, which this one started, until ``stack`` is closed."""
+
+    def note_unseen(self, module: Module) -> None:
+        """Note that a thread without a capture runs a module."""
+
+
 class CaptureMode(TorchDispatchMode):
     """The capture of one thread.
 
@@ -85,6 +95,7 @@ class CaptureMode(TorchDispatchMode):
         casts: casts meta operands under autocast.
         n_arrived: how many operators arrived since a composite operator began below other modes; -1: none runs.
         inner_operators: how many operators a composite operator consists of below other modes, by operator and shapes.
+        session: the thread that captures; None after the capture.
         thread_settings: makes the settings of a thread that the capture starts, until the stack is closed.
         without_capture: a context in which operators run as if nothing was captured; it does not nest.
         observe: shows a call that ran to all observers.
@@ -104,6 +115,7 @@ class CaptureMode(TorchDispatchMode):
         self.inner_operators: dict[tuple[Any, ...], int] = {}
         self.end_in_thread: Callable[[], None] | None = None
         self.spellings: Spellings | None = None
+        self.session: CapturingThread | None = None
         self.thread_settings: Callable[[ExitStack], None] = _keep_settings
         self.without_capture = torch._C._ExcludeDispatchKeyGuard(CAPTURED)
         self.cache = CallCache(self.has_replay, checks_operands=is_estimate)
@@ -156,6 +168,7 @@ class CaptureMode(TorchDispatchMode):
     def end(self) -> None:
         """Record nothing from now on, called from another thread."""
         self.is_over = True
+        self.session = None
         self._plans = {}
 
     def silenced(self) -> AbstractContextManager[None]:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from functools import partial, wraps
 from traceback import walk_tb
 from types import FunctionType, GeneratorType, TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,20 +34,18 @@ from . import (
     python_values,
     storage_sizes,
     subclasses,
+    threads,
 )
 from .active import THREAD, Thread
-from .dispatch_mode import CaptureMode
+from .dispatch_mode import CaptureMode, CapturingThread
 from .replacement import replace
 
-if TYPE_CHECKING:
-    from .session import Session
-
 _lock = threading.RLock()
-_sessions: set[Session] = set()
+_sessions: set[CapturingThread] = set()
 _undo = ExitStack()
 
 
-def acquire(session: Session, has_composites: bool) -> None:
+def acquire(session: CapturingThread, has_composites: bool) -> None:
     """Note one more session; the first one patches PyTorch.
 
     Args:
@@ -63,8 +61,6 @@ def acquire(session: Session, has_composites: bool) -> None:
 
 
 def _patch(stack: ExitStack, has_composites: bool) -> None:
-    from .threads import patch_threads  # which starts sessions
-
     compiled_models.restore_mode_flags(stack)
     _patch_module_calls(stack)
     _hook_optimizer_steps(stack)
@@ -80,7 +76,7 @@ def _patch(stack: ExitStack, has_composites: bool) -> None:
     python_values.patch_functions(stack, _active_mode)
     derivatives.patch_backward(stack, _active_mode)
     storage_sizes.patch_resizing(stack, _active_mode)
-    patch_threads(stack)
+    threads.patch_threads(stack)
     subclasses.patch_conversion(stack, _active_mode)
     higher_order.patch_modes(stack, _active_mode)
     if has_composites:
@@ -98,7 +94,7 @@ def _run_eagerly() -> None:
         compiled_models.run_eagerly(_undo)
 
 
-def release(session: Session) -> None:
+def release(session: CapturingThread) -> None:
     """Forget a session; the last one undoes all patches."""
     with _lock:
         _sessions.discard(session)

@@ -38,6 +38,7 @@ class Session:
 
     def __init__(self, mode: CaptureMode, has_composites: bool) -> None:
         self.mode = mode
+        mode.session = self
         self.has_composites = has_composites
         self.threads: dict[Session, object] = {}
         self.unseen_threads: set[int] = set()
@@ -79,6 +80,17 @@ class Session:
         self.mode.__enter__()
         self.mode.end_in_thread = self.restore
         _THREAD.session = self
+
+    def begin_thread(self, mode: CaptureMode, stack: ExitStack) -> None:
+        """Capture in the present thread, which this one started, until ``stack`` is closed or this session ends.
+
+        Args:
+            mode: the mode that sees the operators of the present thread.
+            stack: ends the capture.
+        """
+        started = Session(mode, self.has_composites)
+        self.threads[started] = started.join(stack)
+        stack.callback(self.threads.pop, started, None)
 
     def note_unseen(self, module: Module) -> None:
         """Note that a thread without a capture runs a module."""
@@ -134,7 +146,7 @@ class Session:
     def restore(self) -> None:
         """Restore the state of the thread that began the session, in that thread."""
         _THREAD.session = None
-        self.mode.end_in_thread = None
+        self.mode.end_in_thread = self.mode.session = None
         with self._thread_state:
             if self._spellings is not None:
                 self._spellings.remove()
@@ -147,11 +159,6 @@ class _Thread(threading.local):
 
 
 _THREAD = _Thread()
-
-
-def running_session() -> Session | None:
-    """Return the session of the running thread; None if it does not capture."""
-    return _THREAD.session
 
 
 def join_session(stack: ExitStack, has_replay: bool, is_estimate: bool, has_composites: bool) -> Session:

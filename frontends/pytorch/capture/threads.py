@@ -21,7 +21,6 @@ from ..meta.contents import without_capture
 from .active import THREAD
 from .dispatch_mode import CaptureMode
 from .replacement import replace
-from .session import Session, running_session
 
 PATIENCE = 0.05
 """For how many seconds the thread whose turn it is may do nothing until it is taken to wait for another one."""
@@ -178,7 +177,6 @@ class Task:
     def __init__(self, mode: CaptureMode) -> None:
         self._turns = turns_of(mode)
         self._parent = mode
-        self._session = running_session()
         self._running = [*mode.recording.modules.running]
         self._logs = mode.recording.logs_here()
         self.is_done = False
@@ -186,7 +184,7 @@ class Task:
 
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run a function in the present thread, captured."""
-        parent, session = self._parent, self._session
+        parent, session = self._parent, self._parent.session
         if session is None or parent.is_over or THREAD.mode is not None or not self._logs:
             self._end()
             return function(*args, **kwargs)
@@ -194,11 +192,9 @@ class Task:
         mode = ThreadMode(parent.has_replay, parent.is_estimate)
         mode.share(parent, recording)
         mode.take_turns(self._turns)
-        started = Session(mode, session.has_composites)
         try:
             with ExitStack() as stack:
-                session.threads[started] = started.join(stack)
-                stack.callback(session.threads.pop, started, None)
+                session.begin_thread(mode, stack)
                 stack.callback(parent.recording.end_thread, recording)
                 stack.callback(self._turns.take, mode)
                 parent.thread_settings(stack)
