@@ -94,7 +94,7 @@ def estimate(
               ``"_foreach"`` to the name.
             * ``step`` (str, default ``"steady"``; PyTorch): ``"first"`` counts the step that makes the state of the
               optimizer, ``"steady"`` any later one, ``"accumulated"`` the last of several micro-batches, before which
-              gradients exist too.
+              gradients exist too; ``"unsynchronized"`` the same if processes exchange no gradients before it.
             * ``loss`` (function, default: the sum of all floating-point outputs, which is not counted; PyTorch):
               returns the loss from what the model returned.
             * ``checkpoint`` (str, default: none; PyTorch): name of a class of modules, ``"BertLayer"``, whose outermost

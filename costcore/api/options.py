@@ -27,7 +27,7 @@ class ModelOptions(CommonOptions, total=False):
     dtype: Any
     memory: bool
     optimizer: str | Callable[[Iterable[Any]], Any]
-    step: Literal["first", "steady", "accumulated"]
+    step: Literal["first", "steady", "accumulated", "unsynchronized"]
     loss: Callable[[Any], Any]
     checkpoint: str
     precision: Literal["bfloat16", "autocast"]

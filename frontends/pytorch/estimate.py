@@ -35,6 +35,7 @@ from .module_walk import modules_of, not_compiled
 from .packed_weights import PackedWeights
 from .precision import casts, check_precision, in_precision
 from .training import (
+    ACCUMULATING,
     OptimizerFactory,
     check_is_training,
     check_training,
@@ -105,6 +106,8 @@ def estimate(
             ``"adamw"``, or a function that takes the parameters and returns a ``torch.optim.Optimizer``.
         step: ``"steady"``: the optimizer has its state before the step; ``"first"``: the step makes it;
             ``"accumulated"``: the last micro-batch of several, before which the gradients of the others exist too.
+            Of a distributed model, ``fully_shard`` reduces gradients in each of them, ``DistributedDataParallel`` in
+            the last alone; with ``"unsynchronized"`` both do so in the last alone, and gradients are whole before it.
         loss: returns the scalar whose backward pass is run from what the model returned; default: the sum of all
             floating-point outputs, whose own operators are not recorded. A loss and an optimizer imply ``backward``.
         checkpoint: name of a class of modules, whose outermost ones run under ``torch.utils.checkpoint``.
@@ -213,8 +216,8 @@ def _record(
         meta_model = distribute()
         made_optimizer = None if optimizer is None else make_optimizer(optimizer, meta_model, precision == "bfloat16")
         run = _Pass(model, meta_model, args, kwargs, values, backward, loss, precision)
-        if backward and step == "accumulated":
-            with WholeEnds(capture(Recorder(), is_estimate=True)) as mode, _unsynchronized(meta_model):
+        if backward and step in ACCUMULATING:
+            with WholeEnds(capture(Recorder(), is_estimate=True)) as mode, _unsynchronized(meta_model, step):
                 kept.watch(mode.recording.logs[-1].identities)
                 run.forward_and_backward(mode, nullcontext())
         with WholeEnds(capture(recorder, is_estimate=True)) as mode:
@@ -252,10 +255,10 @@ def _parallel(
     return distributed(model, mesh, plan, rank, recorder)
 
 
-def _unsynchronized(model: Module) -> AbstractContextManager[None]:
-    """Return a context in which processes do not exchange gradients of a model that is distributed."""
+def _unsynchronized(model: Module, step: str) -> AbstractContextManager[None]:
+    """Return a context of a micro-batch that is not the last of a distributed model."""
     module = sys.modules.get(f"{__package__}.parallel.data_parallel")
-    return nullcontext() if module is None else module.unsynchronized(model)
+    return nullcontext() if module is None else module.unsynchronized(model, shards_too=step == "unsynchronized")
 
 
 def _runs(model: Module, inputs: Any) -> bool:

@@ -33,9 +33,12 @@ OPTIMIZERS: Mapping[str, OptimizerFactory] = {
 }
 """The optimizers that have a name, with the defaults of PyTorch on the CPU; ``foreach`` is the default on CUDA."""
 
-STEPS = ("steady", "first", "accumulated")
+ACCUMULATING = ("accumulated", "unsynchronized")
+"""The steps that are the last of several micro-batches, before which the gradients of the others exist too."""
+
+STEPS = ("steady", "first", *ACCUMULATING)
 """Which step is run: one in which the optimizer has its state already, the one that makes it, or the last micro-batch
-of several, before which the gradients of the others exist too."""
+of several. Before it, processes exchange gradients as is usual (``fully_shard`` in every pass), or not at all."""
 
 
 def check_training(optimizer: object, step: object, loss: object) -> None:

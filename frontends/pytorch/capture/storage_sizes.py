@@ -24,11 +24,12 @@ def patch_resizing(stack: ExitStack, active_mode: Callable[[], CaptureMode | Non
 
     @wraps(original)
     def resize(storage: torch.UntypedStorage, *args: Any) -> Any:
+        was_empty = not storage.nbytes()
         result = original(storage, *args)
         mode = active_mode()
         if mode is not None:
             for ledger in mode.ledgers:
-                ledger.see_size(storage)
+                ledger.see_size(storage, was_empty)
         return result
 
     replace(stack, torch.UntypedStorage, "resize_", resize)

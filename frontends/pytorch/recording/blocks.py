@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from weakref import ref
 
 import torch
-from torch import UntypedStorage
+from torch import Tensor, UntypedStorage
 
 from costcore.trace.memory_ledger import Block, RawBlock
 
@@ -55,6 +55,11 @@ class LiveBlock:
         self.device = device
         self.earlier = earlier
         self.with_gradient = _grad_enabled()
+
+    def describe(self, tensor: Tensor) -> None:
+        """Take shape and dtype of the first tensor in a block that began without one."""
+        if self.dtype is torch.uint8 and tuple(self.shape) == (self.nbytes,):
+            self.shape, self.dtype = tensor.shape, tensor.dtype
 
     def resized(self, nbytes: int) -> LiveBlock:
         """Return the block that begins when the storage of this one changes its size."""

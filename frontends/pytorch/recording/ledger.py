@@ -130,6 +130,7 @@ class StorageLedger:
         if storage is not None and not tensor.requires_grad:
             known = self._memory.block_of(storage)
             if known is not None and known.kind != "input":
+                known.describe(tensor)
                 return
         elif (leaf := self._leaves.get(id(tensor))) is not None and leaf[0]() is tensor:
             return
@@ -212,10 +213,17 @@ class StorageLedger:
                 return  # it keeps the tensor that it is a view of, which has the same memory
         self._memory.may_add_in_place(first, result)
 
-    def see_size(self, storage: UntypedStorage) -> None:
-        """Register the size of a storage that code resized."""
+    def see_size(self, storage: UntypedStorage, was_empty: bool) -> None:
+        """Register the size of a storage that code resized.
+
+        One that was empty before the run, such as that of a parameter that sharded training gathers, begins now.
+        """
         watch, nbytes = self._memory.watch_of(storage), storage.nbytes()
-        if not self.paused.is_set and watch is not None and nbytes != watch.nbytes:
+        if self.paused.is_set:
+            return
+        if watch is None and was_empty and nbytes:
+            self._memory.begin(storage)
+        elif watch is not None and nbytes != watch.nbytes:
             self._memory.resize(watch, nbytes)
 
     def allocated(self, tensor: Tensor) -> None:

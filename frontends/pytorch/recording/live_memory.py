@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, UntypedStorage
 
 from ..meta.operands import all_tensors
@@ -92,7 +93,11 @@ class LiveMemory:
     def add(self, tensor: Tensor, storage: UntypedStorage, nbytes: int) -> LiveBlock:
         """Watch a storage from now on, and return its block."""
         shape = (nbytes // tensor.element_size(),) if tensor.is_nested else tensor.shape
-        block = LiveBlock(nbytes, shape, tensor.dtype, tensor.device, self._storage_at(id(storage)))
+        return self._watch(
+            storage, nbytes, LiveBlock(nbytes, shape, tensor.dtype, tensor.device, self._storage_at(id(storage)))
+        )
+
+    def _watch(self, storage: UntypedStorage, nbytes: int, block: LiveBlock) -> LiveBlock:
         watch = Watch(storage, self._freed)
         watch.address, watch.object_address = storage._cdata, id(storage)
         watch.nbytes = nbytes
@@ -100,6 +105,13 @@ class LiveMemory:
         self._watches[watch.address] = watch
         self.blocks.append(block)
         return block
+
+    def begin(self, storage: UntypedStorage) -> None:
+        """Watch a storage that gets memory now, before any tensor in it is seen."""
+        self.note_birth()
+        nbytes = storage.nbytes()
+        block = LiveBlock(nbytes, (nbytes,), torch.uint8, storage.device, self._storage_at(id(storage)))
+        self._watch(storage, nbytes, block)
 
     def add_base(self, tensor: Tensor) -> LiveBlock:
         """Watch a storage that lives before the run, and return its block."""

@@ -264,6 +264,19 @@ def test_accumulation_reduces_gradients_once(net):
     assert collectives(report) == {("all_reduce", "backward", "dp"): (1, 2 * PSI * 7 // 8)}
 
 
+@pytest.mark.parametrize(("step", "whole"), [("steady", 0), ("accumulated", 0), ("unsynchronized", PSI)])
+def test_sharded_gradients_of_earlier_micro_batches(net, step, whole):
+    """``fully_shard`` reduces them in every pass, so that a process holds an eighth, unless it waits for the last pass.
+
+    Before the pass, a process has its shards of the parameters and of two moments, and a number of steps each.
+    """
+    report = count(net, mesh={"dp": 8}, plan=fully_sharded, optimizer="adamw", step=step, memory=True)
+    blocks = [block for block in report.memory.ledger.blocks if block.born == 0]
+    sizes = {kind: sum(block.nbytes for block in blocks if block.kind == kind) for kind in ("parameter", "gradient")}
+    shards = 0 if step == "steady" else PSI // 8
+    assert sizes == {"parameter": PSI // 8, "gradient": whole or shards}
+
+
 def test_sizes_may_be_names(net):
     """Activations that are reduced grow with the batch, parameters that are gathered do not."""
     ids = {"ids": (("batch", 16), torch.int64)}
