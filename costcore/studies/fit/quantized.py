@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from costcore.analyses.timing.retyped import layer_at, replace_tensors
+from costcore.analyses.timing.work import NOT_MULTIPLIED
 from costcore.ir import Layer, Tensor
 from costcore.numbers.dims import Dim
 from costcore.trace.call import Call
 from costcore.trace.dataflow import Dataflow, Value
 from costcore.trace.trace import Trace
+
+_QUANTIZED = ("int8", "uint8", "int4", "uint4")
 
 BIAS = "b"
 """The operand name of biases, which stay integers of 32 bits: products of 8-bit numbers are added to them."""
@@ -35,7 +38,12 @@ def quantized(trace: Trace) -> Trace:
 
 
 def _at_int8(layer: Layer) -> Layer:
+    if any(tensor.dtype in _QUANTIZED and tensor.role == "param" for tensor in layer.inputs.values()):
+        return layer  # its scales stay in float32
     made = layer_at(layer, "int8")
+    scales = {name: tensor for name, tensor in layer.inputs.items() if name.endswith(NOT_MULTIPLIED)}
+    if scales:
+        made = replace_tensors(made, {**made.inputs, **scales}, made.outputs)
     bias = layer.inputs.get(BIAS)
     if made is layer or bias is None or bias.role != "param":
         return made

@@ -17,6 +17,9 @@ from costcore.studies.fit.attempts import Attempts
 from costcore.studies.fit.needs import Needs
 from costcore.studies.fit.quantized import quantized
 
+LEAST_SAVING = 0.01
+"""What saves less, such as a few scales of a model that is quantized already, is no help unless it is enough."""
+
 MOST_DOUBLINGS = 6
 """Parameters are sharded over at most 2**6 devices."""
 
@@ -119,10 +122,11 @@ class _Remedies:
         )
 
     def _made(self, name: str, what: str, options: Mapping[str, Any], needs: Needs) -> Iterator[Remedy]:
-        """Yield a remedy if it lowers what is exceeded."""
+        """Yield a remedy if it lowers what is exceeded by more than a rounding of its figures."""
         before, over = self._needs.amounts, self._needs.excess(self._attempts.target)
-        if any(needs.amounts[memory] < before[memory] for memory in over):
-            yield Remedy(name, what, needs.amounts, not needs.excess(self._attempts.target), options)
+        is_enough = not needs.excess(self._attempts.target)
+        if is_enough or any(needs.amounts[memory] < (1 - LEAST_SAVING) * before[memory] for memory in over):
+            yield Remedy(name, what, needs.amounts, is_enough, options)
 
     def _captured(self, name: str, what: str, **options: Any) -> Iterator[Remedy]:
         if not self._attempts.takes(options):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 
 from costcore.analyses.devices.catalog import named
@@ -30,11 +30,13 @@ class Target:
         name: what it is called.
         memories: bytes by memory, names of :data:`MEMORIES`; empty if the memory of a device is unknown.
         device: the device, if it is one that is known.
+        binary: the memories of a microcontroller if KB and MB are powers of 1024; empty if none has such a unit.
     """
 
     name: str
     memories: Mapping[str, int]
     device: Device | None = None
+    binary: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_divided(self) -> bool:
@@ -82,15 +84,18 @@ def _of_device(device: Device) -> Target:
 
 def _divided(name: str, amounts: object) -> Target:
     found: dict[str, int] = {}
+    binary: dict[str, int] = {}
     for memory, amount in amounts:  # type: ignore[attr-defined]
         if memory not in MEMORIES:
             raise ValueError(unknown("memory", memory, MEMORIES))
         if memory in found:
             raise ValueError(f"target {name!r} states {memory} twice")
         found[memory] = parse_bytes(amount, memory)
+        in_binary = re.sub(r"([KMG])B$", r"\1iB", amount.strip()) if isinstance(amount, str) else amount
+        binary[memory] = parse_bytes(in_binary, memory)
     if not found or (len(found) > 1 and "memory" in found):
         raise ValueError(f"target {name!r} must state either memory, or sram and flash")
-    return Target(name, found)
+    return Target(name, found, binary=binary if binary != found and "memory" not in found else {})
 
 
 def _named_amounts(text: str, whole: str) -> Iterator[tuple[str, str]]:

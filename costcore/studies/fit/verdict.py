@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any
 
@@ -95,7 +95,9 @@ class Verdict(Result):
             for each in self.remedies
             if not each.problem
         ]
-        return Table("What would make it fit", columns, rows, n_digits=2)
+        is_enough = any(each.fits for each in self.remedies)
+        title = "What would make it fit" if is_enough else "What lowers the needs, but not enough"
+        return Table(title, columns, rows, n_digits=2)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures in plain JSON types; ``needs`` and ``limit`` are bytes by memory."""
@@ -242,6 +244,7 @@ def _verdict(attempts: Attempts, report: Report, needs: Needs, tries: bool) -> V
     elif report.memory is not None:
         notes += report.memory.notes
     notes += dict.fromkeys(f"assumed: {assumption.what}" for assumption in report.assumptions)
+    notes += _in_powers_of_two(needs, target)
     return Verdict(
         fits=not over,
         target=target,
@@ -252,6 +255,15 @@ def _verdict(attempts: Attempts, report: Report, needs: Needs, tries: bool) -> V
         where=needs.where,
         notes=tuple(notes),
     )
+
+
+def _in_powers_of_two(needs: Needs, target: Target) -> Iterator[str]:
+    """Yield the sizes of a microcontroller in powers of 1024, as vendors of boards mean KB, if that decides."""
+    over = needs.excess(target)
+    if target.binary and bool(over) != bool(needs.excess(replace(target, memories=target.binary))):
+        sizes = [name for name, nbytes in target.binary.items() if nbytes != target.memories[name] and name in over]
+        meant = " and ".join(f"{target.memories[name]:,} B of {name}, not {target.binary[name]:,} B" for name in sizes)
+        yield f"it fits if KB are 1,024 B, as vendors of boards mean them: {target.name} is read as {meant} (KiB)"
 
 
 def _planned(arena: Arena, target: Target) -> Iterator[str]:

@@ -27,7 +27,7 @@ class Row(NamedTuple):
         binds: ``compute`` or ``memory``.
         bound_seconds: the least time of the pass; with experts of the mean pass.
         least_seconds: the least time of every pass, also if all tokens choose the same experts.
-        tokens_per_second: new tokens per second, at most.
+        tokens_per_second: new tokens per second, at most; None if the sequences do not fit the device.
         sequences: how many sequences of this context fit; None if the memory of the device is unknown.
         price_per_million: the price of a million new tokens at least; None without a price of the device.
     """
@@ -42,7 +42,7 @@ class Row(NamedTuple):
     binds: str
     bound_seconds: float
     least_seconds: float
-    tokens_per_second: float
+    tokens_per_second: float | None
     sequences: int | None
     price_per_million: float | None = None
 
@@ -82,7 +82,10 @@ def serving_rows(
     ]
     if price is None:
         return rows
-    return [row._replace(price_per_million=1e6 * price / (3600 * row.tokens_per_second)) for row in rows]
+    return [
+        row._replace(price_per_million=1e6 * price / (3600 * row.tokens_per_second)) if row.tokens_per_second else row
+        for row in rows
+    ]
 
 
 def _phases(
@@ -118,7 +121,7 @@ def _row(device: Device, name: str, phase: Phase, sequences: int | None) -> Row:
         binds=time.binds,
         bound_seconds=time.bound_seconds,
         least_seconds=time.least_seconds,
-        tokens_per_second=time.tokens_per_second,
+        tokens_per_second=time.tokens_per_second if sequences is None or phase.batch <= sequences else None,
         sequences=sequences,
     )
 
@@ -141,6 +144,9 @@ SHOWN = {
 }
 """By what numbers are multiplied for people, and their digits after the decimal point."""
 
+DOES_NOT_FIT = "does not fit"
+"""What a table has in place of a rate that a device cannot reach."""
+
 DROPPED_FIRST = ("intensity", "kv_bytes", "weight_bytes", "macs_per_token", "binds", "sequences")
 
 
@@ -153,7 +159,10 @@ def serving_table(rows: Sequence[Row]) -> Table:
 
 def _cells(row: Row) -> dict[str, Any]:
     values = row._asdict()
-    shown = {key: Shown(values[key], f"{factor * values[key]:.{digits}f}") for key, (factor, digits) in SHOWN.items()}
+    shown = {}
+    for key, (factor, digits) in SHOWN.items():
+        text = DOES_NOT_FIT if values[key] is None else f"{factor * values[key]:.{digits}f}"
+        shown[key] = Shown(values[key], text)
     if row.price_per_million is not None:
         shown["price_per_million"] = Shown(row.price_per_million, f"{row.price_per_million:.4f}")
     return {**values, **shown, "sequences": "" if row.sequences is None else row.sequences}

@@ -43,12 +43,12 @@ RULES = (
     Rule("palm-all", "PaLM 6N + 12LHQT", lambda sizes: sizes.n_all),
     Rule("palm", "PaLM without embeddings", lambda sizes: sizes.n_params),
     Rule("nanogpt", "nanoGPT", lambda sizes: sizes.n_all - sizes.n_positions),
-    Rule("torchtitan", "torchtitan", lambda sizes: sizes.n_all - sizes.n_tables),
+    Rule("torchtitan", "torchtitan, since 2025", lambda sizes: sizes.n_all - sizes.n_tables),
     Rule("llm-foundry", "llm-foundry", lambda sizes: sizes.n_all),
     Rule("hf-trainer", "Hugging Face Trainer", lambda sizes: sizes.n_all - sizes.n_tables),
     Rule("aws-flops-meter", "AWS FLOPs meter", lambda sizes: sizes.n_all, skips_padding=True),
-    Rule("megatron", "Megatron, model FLOPs", None),
-    Rule("megatron-full", "Megatron, full recomputation", None, is_hardware=True),
+    Rule("megatron", "Megatron of 2021 (GPT), model FLOPs", None),
+    Rule("megatron-full", "Megatron of 2021 (GPT), full recomputation", None, is_hardware=True),
     Rule("korthikanti", "Korthikanti, selective recomputation", None, is_hardware=True),
 )
 

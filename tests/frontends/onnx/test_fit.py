@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
 
 from costcore import check, estimate, fit
 from costcore.cli.main import main
@@ -76,6 +78,28 @@ def test_a_quantized_file_is_not_quantized_again():
     found = {each.name: each for each in fit(net, None, "sram=1B", align=1).remedies}
     assert "int8" not in found
     assert all("int8" not in each.what for each in found.values())
+
+
+def test_what_saves_nothing_is_no_help():
+    """A quantized product with scales of 4 B each: weights are 4,096 B of int8 already, and 12 B of scales no help."""
+    scales = [numpy_helper.from_array(np.float32(0.1), name) for name in ("xs", "ws", "ys")]
+    points = [numpy_helper.from_array(np.uint8(0), "z"), numpy_helper.from_array(np.int8(0), "wz")]
+    weight = numpy_helper.from_array(np.zeros((64, 64), np.int8), "w")
+    made = model(node("QLinearMatMul", ["x", "xs", "z", "w", "ws", "wz", "ys", "z"], ["y"]), x=(1, 64))
+    made.graph.initializer.extend([*scales, *points, weight])
+    for value in (*made.graph.input, *made.graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.UINT8
+    verdict = fit(made, None, "1 KB sram, 4 KB flash")
+    assert not verdict.fits and verdict.remedies == ()
+    assert "What would make it fit" not in str(verdict)
+
+
+def test_powers_of_two_are_named_where_they_decide():
+    """Two tensors of 4 KiB are 8,192 B: 8 KB are 8,000 B here, and 8,192 B on the box of a board."""
+    note = "it fits if KB are 1,024 B, as vendors of boards mean them"
+    assert any(line.startswith(note) for line in fit(chain(), None, "8 KB sram").notes)
+    for target in ("8 KiB sram", "7 KB sram", "9 KB sram", {"sram": 8_000}):
+        assert not any(note in line for line in fit(chain(), None, target).notes)
 
 
 def test_a_smaller_batch():

@@ -116,6 +116,18 @@ def test_texts_and_tables(served, golden):
     golden("serving/texts.txt", "\n".join([out.getvalue(), *map(str, rows), *map(str, found), *texts, ""]))
 
 
+def test_a_batch_that_does_not_fit_has_no_rate(served):
+    """Beside the weights the caches of two sequences fit, and not those of three."""
+    serving = served()
+    room = serving.weight_bytes + 2 * serving.cache_bytes(9)
+    _, two, three = serving_rows(serving, [named("l4")], [2, 3], 9, share=1.0, memory=room, price=2.0)
+    assert two.tokens_per_second > 0 and two.price_per_million > 0 and two.sequences == 2
+    assert three.tokens_per_second is None and three.price_per_million is None and three.bound_seconds > 0
+    out = StringIO()
+    serving_table([two, three]).show(out, "md")
+    assert out.getvalue().count("does not fit") == 1
+
+
 def test_a_step_by_hand(served):
     """Three sequences of 9 tokens; a key and its value are 6 elements of 2 bytes.
 
