@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,54 @@ def line_of(error: BaseException) -> str:
         at = at.tb_next
     outside = [line for line in lines if Path(__file__).parent not in Path(line[0]).parents]
     return "".join(f" ({Path(file).name}, line {number})" for file, number in (outside or lines)[-1:])
+
+
+def import_problem(what: str, package: str, error: BaseException, install: str = "") -> str:
+    """Return why a package cannot be imported: it is not installed, or something that it imports fails.
+
+    Libraries replace the error of a broken dependency by one of their own, so the first cause is stated, with the
+    package that raised it.
+
+    Args:
+        what: what needs the package.
+        package: its name, as it is imported.
+        error: what importing it raised.
+        install: how to install it; default: by pip.
+    """
+    if sys.modules.get(package) is None and find_spec(package) is None:
+        how = install or f"Run pip install {package}."
+        return f"{what} needs {package}, which cannot be imported ({error}). {how}"
+    cause = first_cause(error)
+    broken = _raised_in(cause, package)
+    text = str(cause).strip().partition("\n")[0]
+    return (
+        f"{what} needs {package}, which is installed and cannot be imported because {broken} fails "
+        f"({type(cause).__name__}: {text:.300}). Repair {broken}, or uninstall it if nothing needs it."
+    )
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """Return the exception at the beginning of a chain."""
+    seen = [error]
+    while (before := error.__cause__ or (None if error.__suppress_context__ else error.__context__)) is not None:
+        if before in seen:
+            break
+        error = before
+        seen.append(error)
+    return error
+
+
+def _raised_in(error: BaseException, package: str) -> str:
+    """Return the package whose import raised an error: the first one that others import on the way to it."""
+    if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] != package:
+        return error.name.partition(".")[0]
+    found, at = package, error.__traceback__
+    while at is not None:
+        root = str(at.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+        if root not in (package, "costcore", "", "__main__") and root not in sys.stdlib_module_names:
+            return root
+        at = at.tb_next
+    return found
 
 
 def short_repr(value: object) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from costcore.errors import CostError
+from costcore.messages import import_problem
 from costcore.tables.answer import Answer
 from costcore.tables.quantity import NUMERIC
 from costcore.tables.renderers import to_csv as text_to_csv
@@ -81,9 +82,7 @@ def imported_pandas(caller: str) -> Any:
     try:
         import pandas
     except ImportError as error:
-        raise CostError(
-            f"{caller} needs pandas, which cannot be imported ({error}). Run pip install pandas."
-        ) from error
+        raise CostError(import_problem(caller, "pandas", error)) from error
     return pandas
 
 

@@ -1,10 +1,12 @@
 """Fragments of error messages."""
 
 import re
+import textwrap
+from importlib import import_module
 
 import pytest
 
-from costcore.messages import did_you_mean, error_text, line_of, short_repr, unknown
+from costcore.messages import did_you_mean, error_text, import_problem, line_of, short_repr, unknown
 from costcore.text.amounts import parse_amount
 
 MODES = ("csv", "md", "table", "color")
@@ -47,3 +49,44 @@ def test_a_name_that_begins_with_the_given_one_is_nearer_than_a_similar_one():
     assert did_you_mean(["cortex-m4"], names) == ". Did you mean 'cortex-m4-168'?"
     assert did_you_mean(["cortex-m7-48"], names) == ". Did you mean 'cortex-m7-480'?"
     assert did_you_mean(["kortex-m7-480"], names) == ". Did you mean 'cortex-m7-480'?"
+
+
+PACKAGES = {
+    "whole_library/__init__.py": "",
+    "broken_library/__init__.py": "from broken_library import inner",
+    "broken_library/inner.py": "raise RuntimeError('operator broken::nms does not exist')",
+    "asked_library/__init__.py": """
+        try:
+            import broken_library
+        except Exception as error:
+            raise ModuleNotFoundError("Could not import module 'Model'. Are its requirements defined?") from error
+    """,
+    "needing_library/__init__.py": "import whole_library, no_such_dependency.part",
+    "failing_library/__init__.py": "from whole_library import what_it_lacks",
+}
+
+
+@pytest.mark.parametrize(
+    ("package", "said"),
+    [
+        ("asked_library", "because broken_library fails (RuntimeError: operator broken::nms does not exist)"),
+        ("needing_library", "because no_such_dependency fails (ModuleNotFoundError: No module named"),
+        ("failing_library", "because failing_library fails (ImportError: cannot import name 'what_it_lacks'"),
+    ],
+)
+def test_the_dependency_that_fails_is_named(package, said, tmp_path, monkeypatch):
+    for name, text in PACKAGES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(textwrap.dedent(text))
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ImportError) as caught:
+        import_module(package)
+    message = import_problem("hf:llama", package, caught.value)
+    assert message.startswith(f"hf:llama needs {package}, which is installed and cannot be imported {said}")
+    assert "pip install" not in message
+
+
+def test_a_package_that_is_not_installed_is_to_be_installed():
+    error = ModuleNotFoundError("No module named 'no_such_package'", name="no_such_package")
+    said = "a plot needs no_such_package, which cannot be imported (No module named 'no_such_package'). "
+    assert import_problem("a plot", "no_such_package", error) == f"{said}Run pip install no_such_package."

@@ -12,7 +12,7 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.ledger.module_paths import names_along
-from costcore.messages import subs_call
+from costcore.messages import import_problem, subs_call
 from costcore.numbers.dims import is_symbolic
 from costcore.numbers.symbolic import as_text
 from costcore.reports.data.report_data import ReportData
@@ -63,9 +63,7 @@ def to_tensorboard(
         from tensorboard.plugins.text.summary_v2 import text_pb
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
     except ImportError as error:
-        raise CostError(
-            f"an event file needs TensorBoard, which cannot be imported ({error}). Run pip install tensorboard."
-        ) from error
+        raise CostError(import_problem("an event file", "tensorboard", error)) from error
     summaries = [scalar_pb(tag, float(value)) for tag, value in scalars.items()]
     summaries += [text_pb(f"costcore/{title}", text) for title, text in tables.items()]
     with closing(EventFileWriter(fspath(logdir))) as writer:

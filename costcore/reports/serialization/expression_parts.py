@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from costcore.errors import CostError
+from costcore.messages import import_problem
 from costcore.numbers.dims import gcd
 from costcore.numbers.symbolic import DEEPEST, HIGHEST_DEGREE_OF_SHAPE
 
@@ -150,9 +151,7 @@ def load_sympy() -> Any:
     try:
         import sympy
     except ImportError as error:
-        raise CostError(
-            f"a report with symbolic dimensions needs sympy, which cannot be imported ({error}). Run pip install sympy."
-        ) from error
+        raise CostError(import_problem("a report with symbolic dimensions", "sympy", error)) from error
     return sympy
 
 

@@ -144,7 +144,7 @@ SHOWN = {
 }
 """By what numbers are multiplied for people, and their digits after the decimal point."""
 
-DOES_NOT_FIT = "does not fit"
+NO_ROOM = "no room"
 """What a table has in place of a rate that a device cannot reach."""
 
 DROPPED_FIRST = ("intensity", "kv_bytes", "weight_bytes", "macs_per_token", "binds", "sequences")
@@ -161,7 +161,7 @@ def _cells(row: Row) -> dict[str, Any]:
     values = row._asdict()
     shown = {}
     for key, (factor, digits) in SHOWN.items():
-        text = DOES_NOT_FIT if values[key] is None else f"{factor * values[key]:.{digits}f}"
+        text = NO_ROOM if values[key] is None else f"{factor * values[key]:.{digits}f}"
         shown[key] = Shown(values[key], text)
     if row.price_per_million is not None:
         shown["price_per_million"] = Shown(row.price_per_million, f"{row.price_per_million:.4f}")

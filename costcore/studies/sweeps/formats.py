@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from costcore.errors import CostError, FileError
 from costcore.files import exists, open_file, read_text, unreadable
-from costcore.messages import error_text
+from costcore.messages import error_text, import_problem
 from costcore.numbers.expressions import size_from, symbol_of
 from costcore.text.escape import printable
 
@@ -202,6 +202,4 @@ def check_pyarrow() -> None:
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
-        raise CostError(
-            f"a .parquet file needs pyarrow, which cannot be imported ({error}). Run pip install pyarrow."
-        ) from error
+        raise CostError(import_problem("a .parquet file", "pyarrow", error)) from error

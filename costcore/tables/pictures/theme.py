@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from costcore.errors import CostError
-from costcore.messages import error_text, unknown
+from costcore.messages import error_text, import_problem, unknown
 from costcore.text.escape import printable
 
 SUFFIXES = (".svg", ".png", ".pdf")
@@ -80,9 +80,7 @@ def axes_of(theme: Theme, width: float = 7, height: float = 4.2) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise CostError(
-            f"a plot needs matplotlib, which cannot be imported ({error}). Run pip install matplotlib."
-        ) from error
+        raise CostError(import_problem("a plot", "matplotlib", error)) from error
     figure = Figure(figsize=(width, height), layout="constrained", facecolor=theme.paper)
     axes = figure.add_subplot(facecolor=theme.paper)
     axes.tick_params(which="both", colors=theme.soft, labelcolor=theme.ink)

@@ -11,6 +11,7 @@ from torch.nn import Module
 
 from costcore.errors import CostError
 from costcore.files import is_folder
+from costcore.messages import import_problem
 from costcore.studies.serving.cached_model import StoredFile
 
 from ..libraries.bounded import bounded
@@ -71,9 +72,7 @@ def _made(kind: str, settings: dict[str, Any]) -> Module:
     try:
         from transformers import AutoConfig, AutoModelForCausalLM
     except ImportError as error:
-        raise CostError(
-            f"it needs transformers, which cannot be imported ({error}). Run pip install transformers."
-        ) from error
+        raise CostError(import_problem("it", "transformers", error)) from error
     make: Any = AutoModelForCausalLM
     try:
         with without_weights(), warnings.catch_warnings():
@@ -81,6 +80,8 @@ def _made(kind: str, settings: dict[str, Any]) -> Module:
             config = AutoConfig.for_model(kind, **settings)
             with bounded():
                 model: Module = make.from_config(config, trust_remote_code=False)
+    except ImportError as error:  # transformers imports the code of a model when it is made
+        raise CostError(import_problem("it", "transformers", error)) from error
     except Exception as error:  # code of a library can raise anything
         text = str(error).partition("\n")[0]
         raise CostError(f"transformers makes no {kind} of its metadata: {type(error).__name__}: {text}") from error

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from torch.nn import Module
 
 from costcore.errors import CostError
+from costcore.messages import import_problem
 
 from . import hugging_face, timm_models, torchvision_models
 from .without_weights import without_weights
@@ -36,7 +37,5 @@ def library_model(prefix: str, name: str) -> tuple[Module, str]:
             warnings.simplefilter("ignore", FutureWarning)  # how weights will be initialized, of which there are none
             model, remark = make(name)
     except ImportError as error:
-        raise CostError(
-            f"{prefix}:{name} needs {package}, which cannot be imported ({error}). Run pip install {package}."
-        ) from error
+        raise CostError(import_problem(f"{prefix}:{name}", package, error)) from error
     return model.eval(), remark

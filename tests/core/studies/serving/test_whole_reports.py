@@ -125,7 +125,7 @@ def test_a_batch_that_does_not_fit_has_no_rate(served):
     assert three.tokens_per_second is None and three.price_per_million is None and three.bound_seconds > 0
     out = StringIO()
     serving_table([two, three]).show(out, "md")
-    assert out.getvalue().count("does not fit") == 1
+    assert out.getvalue().count("no room") == 1
 
 
 def test_a_step_by_hand(served):
