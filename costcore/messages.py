@@ -31,26 +31,26 @@ def line_of(error: BaseException) -> str:
     return "".join(f" ({Path(file).name}, line {number})" for file, number in (outside or lines)[-1:])
 
 
-def import_problem(what: str, package: str, error: BaseException, install: str = "") -> str:
-    """Return why a package cannot be imported: it is not installed, or something that it imports fails.
+def import_problem(what: str, package: str, error: BaseException, title: str = "") -> str:
+    """Return why a package cannot be imported: it is not installed, or a package that it imports fails.
 
     Libraries replace the error of a broken dependency by one of their own, so the first cause is stated, with the
     package that raised it.
 
     Args:
         what: what needs the package.
-        package: its name, as it is imported.
+        package: its name, as it is imported and installed.
         error: what importing it raised.
-        install: how to install it; default: by pip.
+        title: the name of the library, if it is another one.
     """
-    if sys.modules.get(package) is None and find_spec(package) is None:
-        how = install or f"Run pip install {package}."
-        return f"{what} needs {package}, which cannot be imported ({error}). {how}"
     cause = first_cause(error)
-    broken = _raised_in(cause, package)
+    is_there = sys.modules.get(package) is not None or find_spec(package) is not None
+    broken = _raised_in(cause, package) if is_there else package
+    if broken == package:
+        return f"{what} needs {title or package}, which cannot be imported ({error}). Run pip install {package}."
     text = str(cause).strip().partition("\n")[0]
     return (
-        f"{what} needs {package}, which is installed and cannot be imported because {broken} fails "
+        f"{what} needs {title or package}, which is installed and cannot be imported because {broken} fails "
         f"({type(cause).__name__}: {text:.300}). Repair {broken}, or uninstall it if nothing needs it."
     )
 
@@ -70,13 +70,14 @@ def _raised_in(error: BaseException, package: str) -> str:
     """Return the package whose import raised an error: the first one that others import on the way to it."""
     if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] != package:
         return error.name.partition(".")[0]
-    found, at = package, error.__traceback__
+    at, is_inside = error.__traceback__, False
     while at is not None:
         root = str(at.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
-        if root not in (package, "costcore", "", "__main__") and root not in sys.stdlib_module_names:
+        is_inside |= root == package
+        if is_inside and root not in (package, "") and root not in sys.stdlib_module_names:
             return root
         at = at.tb_next
-    return found
+    return package
 
 
 def short_repr(value: object) -> str:

@@ -62,7 +62,6 @@ PACKAGES = {
             raise ModuleNotFoundError("Could not import module 'Model'. Are its requirements defined?") from error
     """,
     "needing_library/__init__.py": "import whole_library, no_such_dependency.part",
-    "failing_library/__init__.py": "from whole_library import what_it_lacks",
 }
 
 
@@ -71,7 +70,6 @@ PACKAGES = {
     [
         ("asked_library", "because broken_library fails (RuntimeError: operator broken::nms does not exist)"),
         ("needing_library", "because no_such_dependency fails (ModuleNotFoundError: No module named"),
-        ("failing_library", "because failing_library fails (ImportError: cannot import name 'what_it_lacks'"),
     ],
 )
 def test_the_dependency_that_fails_is_named(package, said, tmp_path, monkeypatch):

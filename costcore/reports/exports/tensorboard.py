@@ -63,7 +63,7 @@ def to_tensorboard(
         from tensorboard.plugins.text.summary_v2 import text_pb
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
     except ImportError as error:
-        raise CostError(import_problem("an event file", "tensorboard", error)) from error
+        raise CostError(import_problem("an event file", "tensorboard", error, "TensorBoard")) from error
     summaries = [scalar_pb(tag, float(value)) for tag, value in scalars.items()]
     summaries += [text_pb(f"costcore/{title}", text) for title, text in tables.items()]
     with closing(EventFileWriter(fspath(logdir))) as writer:
