@@ -117,6 +117,22 @@ class Recorder:
         for append in self.pending:
             append()
 
+    def of_another_run(self) -> Recorder:
+        """Return a recorder with the same settings, for another run of the same model."""
+        return Recorder(
+            self.tracebacks,
+            self.native_calculators,
+            self.progress,
+            self.measure_time,
+            self.calculators,
+            self.spelled,
+            self.memory,
+        )
+
+    def adopt(self, other: Recorder) -> None:
+        """Replace everything that was recorded by what another recorder has."""
+        vars(self).update(vars(other))
+
     def intern(self, layer: Layer) -> Layer:
         """Return the one object that represents all layers equal to ``layer``."""
         return self._layers.setdefault(layer, layer)

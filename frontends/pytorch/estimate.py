@@ -25,6 +25,7 @@ from .checkpointing import checkpointed
 from .inputs import model_arguments, torch_dtype
 from .kept_tensors import KeptTensors
 from .lazy_outputs import consume
+from .meta.branches import Branches
 from .meta.model_copy import keep_input_checks, meta_copy
 from .meta.operands import tensors_in, tensors_of, without_data
 from .meta.values import Values
@@ -149,14 +150,23 @@ def estimate(
         examples = model.example_inputs
         model = model.module()
     settings = _Settings(operators, backward, loss, optimizer, step, checkpoint, precision, mesh, plan, rank)
-    kept = KeptTensors(model)
-    try:
-        _record(recorder, model, inputs, dtype, examples, settings, kept)
-    except BaseException:
-        kept.restore_shared()
-        kept.clear_caches()
-        raise
-    recorder.notes += kept.remove()
+
+    def record(recorder: Recorder, branches: Branches) -> None:
+        kept = KeptTensors(model)
+        try:
+            _record(recorder, model, inputs, dtype, examples, settings, kept, branches)
+        except BaseException:
+            kept.restore_shared()
+            kept.clear_caches()
+            raise
+        recorder.notes += kept.remove()
+
+    branches = Branches({})
+    record(recorder, branches)
+    if branches.met:
+        from .most_expensive_branches import count_most_expensive
+
+        count_most_expensive(recorder, branches, record)
 
 
 class _Settings(NamedTuple):
@@ -182,6 +192,7 @@ def _record(
     examples: Any,
     settings: _Settings,
     kept: KeptTensors,
+    branches: Branches,
 ) -> None:
     """Record one pass of a copy of ``model``, which is gone when this returns.
 
@@ -193,6 +204,7 @@ def _record(
         examples: the inputs that a program was exported with; None for a module.
         settings: the other options.
         kept: watches the tensors of the run.
+        branches: which sides of branches are run that data decides.
     """
     operators, backward, loss, optimizer, step, checkpoint, precision, mesh, plan, rank = settings
     values = Values()
@@ -212,10 +224,10 @@ def _record(
         default = dtype or _parameter_dtype(meta_model)
         args, kwargs = model_arguments(inputs, default, values, model.forward, recorder.notes)
     parallel = _parallel(meta_model, mesh, plan, rank, recorder)
-    with WholeEnds(_keep_state(parallel, model, checkpointed(meta_model, checkpoint))) as distribute:
+    with WholeEnds(_keep_state(parallel, model, checkpointed(meta_model, checkpoint), recorder)) as distribute:
         meta_model = distribute()
         made_optimizer = None if optimizer is None else make_optimizer(optimizer, meta_model, precision == "bfloat16")
-        run = _Pass(model, meta_model, args, kwargs, values, backward, loss, precision)
+        run = _Pass(model, meta_model, args, kwargs, values, backward, loss, precision, branches)
         if backward and step in ACCUMULATING:
             with WholeEnds(capture(Recorder(), is_estimate=True)) as mode, _unsynchronized(meta_model, step):
                 kept.watch(mode.recording.logs[-1].identities)
@@ -281,6 +293,7 @@ class _Pass(NamedTuple):
     backward: bool
     loss: Callable[[Any], Any] | None
     precision: str | None
+    branches: Branches
 
     @property
     def passed(self) -> list[Any]:
@@ -296,7 +309,7 @@ class _Pass(NamedTuple):
         """Run the pass, and return what its caller holds until the end of a step: the result and the loss."""
         mode.values.update(self.values)
         forward = ModelErrorContext(self.model, mode.recording, "forward", self.passed, self.values.missed)
-        mode.thread_settings = self._settings_of_thread
+        mode.thread_settings, mode.branches = self._settings_of_thread, self.branches
         with torch.set_grad_enabled(self.backward), forward, regrouping, casts(self.precision):
             result = consume(mode, self.meta_model, self.meta_model(*self.args, **self.kwargs))
             wait_for_threads(mode)
@@ -312,32 +325,49 @@ class _Pass(NamedTuple):
 
 @contextmanager
 def _keep_state(
-    parallel: AbstractContextManager[Callable[[], Module]], model: Module, checkpoint: AbstractContextManager[None]
+    parallel: AbstractContextManager[Callable[[], Module]],
+    model: Module,
+    checkpoint: AbstractContextManager[None],
+    recorder: Recorder,
 ) -> Iterator[Callable[[], Module]]:
     """Restore what a run changes outside of the copy of the model, whatever ends it."""
     has_gradients = torch.is_grad_enabled()
     try:
-        with parallel as distribute, _keep_random_state(), _keep_hooks(model), checkpoint:
+        with parallel as distribute, _keep_random_state(recorder), _keep_hooks(model), checkpoint:
             yield distribute
     finally:
         torch.set_grad_enabled(has_gradients)  # Ctrl-C may end a block before it does
 
 
+DRAWN = "random numbers of {} were drawn, which may decide what runs: another run may draw others"
+
+
 @contextmanager
-def _keep_random_state() -> Iterator[None]:
+def _keep_random_state(recorder: Recorder) -> Iterator[None]:
     """Restore the random states that a model may draw from: of PyTorch, Python and numpy.
 
-    That of numpy is left alone where nobody imported ``numpy.random`` yet: it starts from no seed of the user.
+    That of numpy is left alone where nobody imported ``numpy.random`` yet: it starts from no seed of the user. Numbers
+    of PyTorch are unknown; those of Python and numpy are drawn, which is an assumption.
     """
     numpy_random = sys.modules.get("numpy.random")
     state, of_python, of_numpy = torch.get_rng_state(), random.getstate(), numpy_random and numpy_random.get_state()
     try:
         yield
+        if random.getstate() != of_python:
+            recorder.assume(DRAWN.format("Python"))
+        if numpy_random is not None and _values_of(numpy_random.get_state()) != _values_of(of_numpy):
+            recorder.assume(DRAWN.format("numpy"))
     finally:
         torch.set_rng_state(state)
         random.setstate(of_python)
         if numpy_random is not None:
             numpy_random.set_state(of_numpy)
+
+
+def _values_of(state: Any) -> tuple[Any, ...]:
+    """Return a random state of numpy, in which is an array, as what can be compared."""
+    name, key, *rest = state
+    return (name, key.tobytes(), *rest)
 
 
 @contextmanager

@@ -57,20 +57,25 @@ class KeptTensors:
         owners: list[Any] = [*self._kinds, *modules.values()]
         self._namespaces = [(owner, dict(vars(owner))) for owner in owners]
         self._watched: list[Identities] = []
-        self._shared: list[tuple[Any, Any]] = []
+        self._shared: list[tuple[Any, Any, bool]] = []
 
-    def share(self, containers: Iterable[Any]) -> None:
-        """Watch lists, dicts and sets to which functions of the model and of its copy refer."""
-        self._shared = [(container, copy(container)) for container in containers]
+    def share(self, containers: Iterable[tuple[Any, bool]]) -> None:
+        """Watch lists, dicts and sets to which functions of the model and of its copy refer.
+
+        Args:
+            containers: each with whether several functions refer to it, so that the model may read what it stores.
+        """
+        self._shared = [(container, copy(container), is_read) for container, is_read in containers]
 
     def restore_shared(self) -> None:
-        """Restore the containers whose items were replaced, or that hold tensors of the run now.
+        """Restore the containers whose items were replaced, or that keep tensors of the run for the model to read.
 
-        What code adds is left there, for the caller to read.
+        What code collects for others is left there.
         """
         made = set(map(id, self._tensors())) if self._shared else set()
-        for container, before in self._shared:
-            if not _has_all(container, before) or not made.isdisjoint(map(id, _within([container]))):
+        for container, before, is_read in self._shared:
+            keeps = is_read and not made.isdisjoint(map(id, _within([container])))
+            if keeps or not _has_all(container, before):
                 container.clear()
                 (container.update if isinstance(container, (dict, set)) else container.extend)(before)
         self._shared.clear()

@@ -34,8 +34,10 @@ _NO_ITERABLES = (Tensor, Module, str, bytes, type, Sized, Mapping, Sequence, Set
 class Consumed(list[Any]):
     """The values of an iterator; also an iterator over them, as the function ``loss`` of a user may take one."""
 
+    _rest: Iterator[Any] | None = None
+
     def __next__(self) -> Any:
-        if not hasattr(self, "_rest"):
+        if self._rest is None:
             self._rest = iter([*self])
         return next(self._rest)
 

@@ -24,9 +24,12 @@ from torch.utils._python_dispatch import (
 )
 
 from ..flags import Flag
+from ..meta.branches import Branches
 from ..meta.choices import assumptions_of
+from ..meta.data_dependent import CONDITION_IS_TRUE
 from ..meta.follow import Change, choose, follow
 from ..meta.operands import (
+    META,
     PLAIN,
     all_tensors,
     has_complex,
@@ -96,6 +99,7 @@ class CaptureMode(TorchDispatchMode):
         n_arrived: how many operators arrived since a composite operator began below other modes; -1: none runs.
         inner_operators: how many operators a composite operator consists of below other modes, by operator and shapes.
         session: the thread that captures; None after the capture.
+        branches: decides conditions without data; None if they are True.
         thread_settings: makes the settings of a thread that the capture starts, until the stack is closed.
         without_capture: a context in which operators run as if nothing was captured; it does not nest.
         observe: shows a call that ran to all observers.
@@ -116,6 +120,7 @@ class CaptureMode(TorchDispatchMode):
         self.end_in_thread: Callable[[], None] | None = None
         self.spellings: Spellings | None = None
         self.session: CapturingThread | None = None
+        self.branches: Branches | None = None
         self.thread_settings: Callable[[ExitStack], None] = _keep_settings
         self.without_capture = torch._C._ExcludeDispatchKeyGuard(CAPTURED)
         self.cache = CallCache(self.has_replay, checks_operands=is_estimate)
@@ -134,7 +139,7 @@ class CaptureMode(TorchDispatchMode):
     def share(self, parent: CaptureMode, recording: Recording) -> None:
         """Share what is known with the mode of the thread that started this one."""
         self.cache, self.values, self.meta_modules = parent.cache, parent.values, parent.meta_modules
-        self.thread_settings = parent.thread_settings
+        self.thread_settings, self.branches = parent.thread_settings, parent.branches
         self._plans = self.cache.plans.by_id
         self.find_call, self.add_call = self.cache.find, self.cache.add
         self.recording, self.ledgers, self.observe = recording, recording.ledgers, recording.observe
@@ -190,7 +195,7 @@ class CaptureMode(TorchDispatchMode):
             return NotImplemented  # it comes again as operators on the local tensors
         if self.n_arrived >= 0 and plan.is_recorded:
             self.n_arrived += 1
-        if plan.is_plain and not self.paused.is_set:
+        if plan.is_plain and not self.paused.is_set and not self.values.has_unknown_data:
             return self._call(plan, args, kwargs)
         kwargs = kwargs or {}
         return self._choose_run(plan, args, kwargs)(plan, args, kwargs)
@@ -199,6 +204,12 @@ class CaptureMode(TorchDispatchMode):
         """Return what runs an operator that may be unrecorded, assumed, or replaced by others."""
         if not plan.is_recorded or self.paused.is_set:
             return self._run_unrecorded
+        if self.is_estimate and (plan.is_random or self.values.has_unknown_data):
+            tensors = tensors_of(args, kwargs)
+            if any(map(self.values.has_forgotten, tensors)) or (
+                plan.is_random and not any(tensor.is_meta for tensor in tensors)
+            ):
+                return self._run_without_data
         if plan.native == EQUAL and self._constants.include(self.recording.modules.innermost, args):
             return self._run_comparison
         if plan.func is MOVE and (self.is_estimate or args[0].is_meta) and is_move(*args, **kwargs):
@@ -206,6 +217,24 @@ class CaptureMode(TorchDispatchMode):
         if plan.assumed_result is not None and self._is_without_data(args):
             return self._run_assumed
         return self._choose_whole(plan)
+
+    def _run_without_data(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
+        """Run an operator that draws random numbers, or reads data that are not those of a run: nothing is known."""
+        if plan.written:
+            result = self._choose_whole(plan)(plan, args, kwargs)
+            for target in all_tensors(plan.written_arguments(args, kwargs)):
+                if type(target) is Tensor and not target.is_meta:  # parameters are drawn too, and never decide
+                    self.values.forget_data(target)
+            return result
+        args, kwargs = without_data(args), without_data(kwargs)
+        names = [name for name, _ in plan.arguments]
+        if "device" in names and plan.is_random:
+            kwargs["device"] = META
+        if kwargs.get("generator") is not None:
+            kwargs["generator"] = None
+        if plan.is_random:
+            return self._choose_whole(plan)(plan, args, kwargs)
+        return self._choose_run(plan, args, kwargs)(plan, args, kwargs)
 
     def _choose_whole(self, plan: OperatorPlan) -> Callable[[OperatorPlan, Any, Any], Any]:
         """Return what runs an operator whose result is computed."""
@@ -319,6 +348,8 @@ class CaptureMode(TorchDispatchMode):
             if assumed is None:
                 return self._choose_whole(plan)(plan, args, kwargs)
             result, assumption = assumed
+            if assumption is CONDITION_IS_TRUE and self.branches is not None:
+                result, assumption = self.branches.decide(self.recording.modules.path)
             if not isinstance(result, (Tensor, tuple)):
                 self.recording.assumptions.count_assumed_value()
             if assumption:

@@ -28,7 +28,7 @@ from .contents import (
     without_capture,
 )
 from .operands import NUMBERS, PLAIN, all_tensors
-from .values import INTEGERS, MAX_BYTES, Values, is_small, unknown
+from .values import INTEGERS, MAX_BYTES, Values, is_small
 
 
 class Change(Enum):
@@ -246,7 +246,7 @@ def _write_data(
         if run_on_data(rule.func, _read(args, readings), _read(kwargs, readings)):
             return
     for target in targets:
-        values.put(target, unknown())
+        values.forget_data(target)
 
 
 def _rests_on(readings: Collection[Reading]) -> tuple[int, int]:

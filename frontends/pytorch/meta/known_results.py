@@ -19,7 +19,7 @@ The arguments are the known values, the operator, and those of the call.
 """
 
 _COMPUTED = """
-item _local_scalar_dense is_nonzero equal allclose nonzero repeat_interleave
+item _local_scalar_dense is_nonzero allclose nonzero repeat_interleave
 _unique2 unique_consecutive unique_dim unique_dim_consecutive
 """
 
@@ -133,8 +133,14 @@ def _to_copy(
     return _computed(values, func, x, device=CPU, **{**kwargs, "non_blocking": False})
 
 
+def _equal(values: Values, func: Callable[..., Any], x: Tensor, y: Tensor) -> tuple[Any, int] | None:
+    """Compare; tensors of different shapes are not equal, whatever they hold."""
+    return (False, 0) if x.shape != y.shape else _computed(values, func, x, y)
+
+
 KNOWN_RESULTS: Mapping[str, KnownResult] = {
     **dict.fromkeys((f"aten::{name}" for name in _COMPUTED.split()), _computed),
+    "aten::equal": _equal,
     "aten::index": _index,
     "aten::masked_select": _masked_select,
     "aten::bincount": _bincount,

@@ -121,13 +121,16 @@ class _MetaCopier(TorchFunctionMode):
         return made.set_(copied, tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
-def meta_copy(model: Module, values: Values, share: Callable[[Iterable[Any]], None] | None = None) -> Module:
+def meta_copy(
+    model: Module, values: Values, share: Callable[[Iterable[tuple[Any, bool]]], None] | None = None
+) -> Module:
     """Return a copy of ``model`` on the meta device; the model is not modified and no weight is copied.
 
     Args:
         model: the model.
         values: receives the values of its buffers of integers or bools.
-        share: receives the lists, dicts and sets outside of the model to which functions of both refer.
+        share: receives the lists, dicts and sets outside of the model to which functions of both refer, and whether
+            several functions do.
 
     Hooks, flags, buffers and all other attributes of a module are copied, and functions that refer to the model are
     bound to the copy. What cannot be copied (a lock, an open file) is shared. Wrappers of data-parallel training are
@@ -167,7 +170,7 @@ def meta_copy(model: Module, values: Values, share: Callable[[Iterable[Any]], No
     return copied
 
 
-def _bind_functions(modules: Sequence[Module], memo: dict[int, Any], copier: _MetaCopier) -> Iterable[Any]:
+def _bind_functions(modules: Sequence[Module], memo: dict[int, Any], copier: _MetaCopier) -> Iterable[tuple[Any, bool]]:
     """Bind the functions that the copies of modules hold to these copies; return the containers that they share."""
     closures = {kind for kind in set(map(type, modules)) if closures_of(kind)}
     rebinder = None
@@ -184,7 +187,9 @@ def _bind_functions(modules: Sequence[Module], memo: dict[int, Any], copier: _Me
                 if fixed is not value:
                     attributes[name] = fixed
         rebinder.bind_methods(module, copied)
-    return () if rebinder is None else rebinder.shared.values()
+    if rebinder is None:
+        return ()
+    return [(value, len(rebinder.readers.get(key, ())) > 1) for key, value in rebinder.shared.items()]
 
 
 def _drop_data(module: ScriptModule) -> None:

@@ -41,10 +41,12 @@ class Rebinder:
 
     Attributes:
         shared: the lists, dicts and sets that functions of both models refer to, by id; none holds a part of a model.
+        readers: the ids of the functions that refer to each.
     """
 
     def __init__(self, copies: dict[int, Any], is_part: Callable[[Tensor], bool]) -> None:
         self.shared: dict[int, Any] = {}
+        self.readers: dict[int, set[int]] = {}
         self._copies = copies
         self._is_part = is_part
         self._made = set(map(id, copies.values()))
@@ -180,6 +182,9 @@ class Rebinder:
             return True
         if isinstance(value, Tensor):
             return bool(value.requires_grad) or self._is_part(value)
+        if type(value) is FunctionType:
+            for content in filter(_is_container, _cell_contents(value)):
+                self.readers.setdefault(id(content), set()).add(id(value))
         changes = [self._changes(part, seen, depth - 1) for part in self._parts(value)]
         if isinstance(value, _MUTABLE) and not any(changes):
             self.shared[id(value)] = value
@@ -234,6 +239,10 @@ def _copied(value: Any, copies: dict[int, Any]) -> Any:
         return copy.deepcopy(value, copies)
     except (TypeError, NotImplementedError):
         return value  # it holds a lock, a file or a process group
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, _MUTABLE)
 
 
 def _is_empty(cell: CellType) -> bool:

@@ -56,9 +56,11 @@ class Values:
     Attributes:
         by_address: a weak reference to a storage and its contents, by the address of the storage.
         missed: tensors of the model whose values were needed, but which it has on the meta device.
+        has_unknown_data: whether there are tensors with data that are not those of a run.
     """
 
     def __init__(self) -> None:
+        self.has_unknown_data = False
         self.missed: list[Tensor] = []
         self.by_address: dict[int, tuple[_StorageRef, Contents]] = {}
 
@@ -102,6 +104,18 @@ class Values:
         found = self.by_address.get(reference.address)
         if found is not None and found[0] is reference:
             del self.by_address[reference.address]
+
+    def forget_data(self, tensor: Tensor) -> None:
+        """Note that the data of a tensor are not those of a run: random numbers, or results without data."""
+        self.has_unknown_data = True
+        self.put(tensor, Contents(lambda: None))
+
+    def has_forgotten(self, tensor: Tensor) -> bool:
+        """Return whether a tensor has data that are not those of a run."""
+        if tensor.is_meta or type(tensor) not in PLAIN or tensor.layout is not torch.strided:
+            return False
+        contents = self.contents(tensor)
+        return contents is not None and contents.storage() is None
 
     def drop(self, tensor: Tensor) -> None:
         """Forget the contents of the storage of a tensor."""
@@ -164,8 +178,3 @@ def _elements_of(data: Tensor) -> UntypedStorage:
         extent = 1 + sum((size - 1) * step for size, step in zip(data.shape, data.stride(), strict=True))
         memory = data.detach().as_strided((extent if data.numel() else 0,), (1,))
         return memory.to(CPU, copy=True).untyped_storage()
-
-
-def unknown() -> Contents:
-    """Return contents that nobody knows: of a tensor with data whose values an estimate could not keep current."""
-    return Contents(lambda: None)

@@ -47,8 +47,9 @@ class OperatorPlan:
         row: the name under which its rows are found.
         run: the C function that runs it, without the Python code of ``OpOverload``; ``func`` if it has none.
         is_recorded: whether its calls are recorded.
-        is_plain: whether its calls are recorded, and none of ``assumed_result``, ``decompose``, ``is_control_flow`` and
-            ``has_packed_weight`` applies.
+        is_plain: whether its calls are recorded, and none of ``assumed_result``, ``decompose``, ``is_control_flow``,
+            ``has_packed_weight`` and ``is_random`` applies.
+        is_random: whether it draws random numbers.
         is_alias: whether it returns its input as another tensor object.
         is_clone: whether it is ``aten::clone``, by which autograd copies a saved tensor before an in-place operator.
         is_control_flow: whether its arguments are functions, which are run and recorded in its place.
@@ -79,6 +80,7 @@ class OperatorPlan:
         "is_clone",
         "is_control_flow",
         "is_plain",
+        "is_random",
         "is_recorded",
         "known_result",
         "native",
@@ -111,6 +113,7 @@ class OperatorPlan:
         self.known_result: KnownResult | None = None
         self.fast_kernel: Callable[..., Any] | None = None
         self.has_varying_shapes = False
+        self.is_random = False
         self.has_packed_weight = False
         self.replay_rule: ReplayRule | None = None
         self.follow_rule: FollowRule | None = None
@@ -125,6 +128,7 @@ class OperatorPlan:
             self.row = FLEX_ROW
             self.arguments = tuple((name, None) for name in FLEX_ARGUMENTS)
         is_special = self.assumed_result or self.decompose or self.is_control_flow or self.has_packed_weight
+        is_special = is_special or self.is_random
         self.is_plain = self.is_recorded and not is_special
 
     def _read_schema(self, func: OpOverload, row_names: Collection[str]) -> None:
@@ -142,6 +146,7 @@ class OperatorPlan:
         self.row = next((word for word in candidates if word in row_names), self.native)
         if name in WITHOUT_META_KERNEL:
             self.run = unless_on_meta(self.run)
+        self.is_random = torch.Tag.nondeterministic_seeded in func.tags
         self.replay_rule = replay_rule(func)
         self.has_varying_shapes = torch.Tag.dynamic_output_shape in func.tags or name in DATA_DEPENDENT_SHAPES
         arguments = schema.arguments  # a new list at every access

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from costcore.errors import CostError
 from costcore.trace.source import user_line
 
+from ..meta.branches import CONDITION_IS_FALSE
 from ..meta.data_dependent import CONDITION_IS_TRUE
 from .call_log import CallLog
 from .module_stack import ModuleStack
 
 MAX_ASSUMED_VALUES = 100_000
 """The maximum number of assumed numbers and conditions; a model that needs more seems to loop endlessly."""
+
+_BRANCHES = (CONDITION_IS_TRUE, CONDITION_IS_FALSE)
 
 REAL_RUN = "count a real run inside ComputationalCostHook"
 
@@ -34,7 +37,7 @@ class Assumptions:
         """Note an assumption, at the module that is running and the line of the user's code that needs the value."""
         line = user_line("torch")
         for log in self._logs:
-            log.recorder.assume(assumption, self._modules.path, line, is_branch=assumption == CONDITION_IS_TRUE)
+            log.recorder.assume(assumption, self._modules.path, line, is_branch=assumption in _BRANCHES)
 
     def count_assumed_value(self) -> None:
         """Count a number or a condition that was assumed.

@@ -54,11 +54,14 @@ class Locator:
         """How far up the stack that function was when it was searched for last, and before: the operators of a step run
         at few depths, mostly at two."""
 
-    def follow(self, other: Locator, running: Sequence[tuple[Module, str]]) -> None:
-        """Locate what a thread runs that the thread of another locator started while ``running`` ran."""
-        self.outside = other.outside
-        self._numbers, self._paths = other._numbers, other._paths
-        self.modules.follow(other.modules, running)
+    def lead(self, other: Locator, running: Sequence[tuple[Module, str]]) -> None:
+        """Let another locator go on in a thread that this one started while ``running`` ran."""
+        other.follow(self.outside, self._numbers, self._paths)
+        self.modules.lead(other.modules, running)
+
+    def follow(self, outside: str, numbers: list[int], paths: list[str]) -> None:
+        """Go on after these locations, which are shared with another thread."""
+        self.outside, self._numbers, self._paths = outside, numbers, paths
 
     def catch_up(self) -> int:
         """Return the number that the last call of any thread was located at, from which this one goes on."""

@@ -36,18 +36,21 @@ class ModuleStack:
         """Weak references to the memory of the buffers of ``_buffers_of``, by its address."""
         self._buffers_of: Module | None = None
 
-    def follow(self, other: ModuleStack, running: Iterable[tuple[Module, str]]) -> None:
-        """Go on in another thread, where these modules of another stack run."""
-        self.root, self.n_roots = other.root, other.n_roots
-        self._paths, self._modules = other._paths, other._modules
-        self.running = [*running]
-        self.path = self.running[-1][1] if self.running else ""
+    def lead(self, other: ModuleStack, running: Iterable[tuple[Module, str]]) -> None:
+        """Let another stack go on in another thread, where ``running`` run."""
+        other.follow(self.root, self._paths, self._modules)
+        other.running = [*running]
+        other.path = other.running[-1][1] if other.running else ""
 
     def join(self, other: ModuleStack) -> None:
         """Note the outermost modules that were called in another thread, which has ended."""
         if other.root is not self.root:
-            self.root, self._paths, self._modules = other.root, other._paths, other._modules
-            self.n_roots += 1
+            other.lead(self, self.running)
+        self.n_roots += other.n_roots
+
+    def follow(self, root: Module | None, paths: dict[int, tuple[Module, str]], modules: list[Module]) -> None:
+        """Take over what is known of an outermost module."""
+        self.root, self._paths, self._modules = root, paths, modules
 
     def knows(self, module: Module) -> bool:
         """Return whether a module is the outermost one that was called last, or below it."""

@@ -124,13 +124,17 @@ class Recording:
             running: the modules that ran when it was started.
         """
         made = Recording(self._plans, self._values, self.ledgers.is_estimate)
-        made.logs[:] = logs
-        made.ledgers[:] = [log.ledger for log in logs if log.ledger is not None]
         made.refused = self.refused
-        made.locator.follow(self.locator, running)
-        made._logs_changed()
+        self.locator.lead(made.locator, running)
+        made.append_to(logs)
         self._threads.append(made)
         return made
+
+    def append_to(self, logs: Sequence[CallLog]) -> None:
+        """Append calls to the logs of another thread."""
+        self.logs[:] = logs
+        self.ledgers[:] = [log.ledger for log in logs if log.ledger is not None]
+        self._logs_changed()
 
     def end_thread(self, made: Recording) -> None:
         """Note that a thread ended, and which modules it called."""

@@ -233,6 +233,22 @@ def of_a_class_in_a_function():
     return model
 
 
+def of_a_list():
+    features = []
+
+    class Model(Base):
+        def set_up(self):
+            self.f.register_forward_hook(lambda module, args, output: features.append(output))
+
+        def forward(self, x):
+            self.f(x)
+            return self.h(sum(features))
+
+    model = Model()
+    model.stored = lambda: features
+    return model
+
+
 def patched():
     model = nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 16))
     old = model.forward
@@ -252,6 +268,7 @@ MODELS = {
     **{kind.__name__: kind for kind in (HookStoresInItsCell, HookOfAMethod, WeakReference, Cached, Counter)},
     **{kind.__name__: kind for kind in (CallsItself, OfNoModule, CountsInAList)},
     "of a class in a function": of_a_class_in_a_function,
+    "of a list in a function": of_a_list,
     "patched": patched,
     "global": lambda: GLOBAL,
     "patched, global": lambda: PATCHED,

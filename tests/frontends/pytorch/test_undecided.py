@@ -1,0 +1,254 @@
+"""What data decides that an estimate does not have: both sides of a branch, and random numbers."""
+
+from __future__ import annotations
+
+import random
+
+import numpy
+import pytest
+import torch
+from torch import nn
+
+from costcore import CostWarning, estimate
+from costcore.errors import AssumedReportError
+
+PRODUCT = 4 * 16 * 16
+
+pytestmark = pytest.mark.filterwarnings("ignore::costcore.CostWarning")
+
+
+class Base(nn.Module):
+    """A layer of one product, and a larger one of two."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Linear(16, 16), nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 16))
+
+
+class EarlyExit(Base):
+    def forward(self, x):
+        for _ in range(6):
+            x = self.one(x)
+            if x.mean() > 0.5:
+                return x
+        return x
+
+
+class Continue(Base):
+    def forward(self, x):
+        for _ in range(3):
+            if x.sum() < 0:
+                continue
+            x = self.one(x)
+        return x
+
+
+class Else(Base):
+    def forward(self, x):
+        return self.one(x) if x.sum() > 0 else self.two(x)
+
+
+class Then(Base):
+    def forward(self, x):
+        return self.two(x) if x.sum() > 0 else self.one(x)
+
+
+class Both(Base):
+    """The more expensive sides differ."""
+
+    def forward(self, x):
+        x = self.one(x) if x.sum() > 0 else self.two(x)
+        return self.two(x) if x.max() > 0 else self.one(x)
+
+
+class Inside(Base):
+    """A branch that only the other side of another one reaches."""
+
+    def forward(self, x):
+        if x.sum() > 0:
+            return x
+        return self.two(x) if x.max() < 0 else self.two(self.two(x))
+
+
+class Fails(Base):
+    def forward(self, x):
+        return self.one(x) if x.sum() > 0 else self.one(x[:, :3])
+
+
+class Endless(Base):
+    def forward(self, x):
+        while True:
+            x = self.one(x)
+            if x.sum() > 0:
+                return x
+
+
+class Width(nn.Module):
+    """Its more expensive side depends on its width."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.a, self.b = nn.Linear(16, width), nn.Linear(16, 16)
+
+    def forward(self, x):
+        return self.a(x)[:, :1] + x if x.sum() > 0 else self.b(x)
+
+
+BRANCHES = {
+    "an early exit": (EarlyExit(), 6, {False: 6}),
+    "continue": (Continue(), 3, {False: 3}),
+    "the other side": (Else(), 2, {False: 1}),
+    "the first side": (Then(), 2, {True: 1}),
+    "two branches": (Both(), 4, {False: 1, True: 1}),
+    "a branch behind another one": (Inside(), 4, {False: 2}),
+    "a side that fails": (Fails(), 1, {True: 1}),
+    "a side that does not end": (Endless(), 1, {True: 1}),
+    "a branch of several modules": (nn.Sequential(EarlyExit(), nn.ReLU(), EarlyExit()), 12, {False: 12}),
+    "sides by module": (nn.Sequential(Width(1), Width(64), Width(2), Width(128)), 1 + 4 + 1 + 8, {False: 2, True: 2}),
+}
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_the_more_expensive_side_is_counted(name):
+    model, products, sides = BRANCHES[name]
+    for _ in range(2):
+        report = estimate(model, (4, 16))
+        assert report.total_report["macs"] == products * PRODUCT
+        assert report.status == "assumed"
+        assumed = {side: sum(a.times for a in report.assumptions if f"assumed {side}" in a.what) for side in sides}
+        assert assumed == sides
+        assert all("because meta tensors hold no values" in a.what for a in report.assumptions)
+
+
+def test_a_training_step_and_its_memory_are_those_of_the_side():
+    class Only(Base):
+        def forward(self, x):
+            return self.two(x)
+
+    found, expected = (estimate(kind(), (4, 16), backward=True, memory=True) for kind in (Else, Only))
+    assert found.memory.peak == pytest.approx(expected.memory.peak, abs=64)  # the condition is a tensor too
+    assert found.by("phase")["backward"]["macs"] == expected.by("phase")["backward"]["macs"] == 3 * PRODUCT
+
+
+def test_a_side_has_its_warning():
+    with pytest.warns(CostWarning, match="condition assumed False, the more expensive side"):
+        estimate(Else(), (4, 16))
+
+
+def test_sixteen_branches_are_tried():
+    source = "\n".join(f"        x = self.one(x) if x.sum() > {i} else self.two(x)" for i in range(20))
+    names = {"Base": Base}
+    exec(f"class Many(Base):\n    def forward(self, x):\n{source}\n        return x", names)
+    report = estimate(names["Many"](), (4, 16))
+    assert report.total_report["macs"] == (16 * 2 + 4) * PRODUCT
+    assert (
+        "4 data-dependent branches took the side on which the condition is True: the other sides of 16 are tried"
+        in (report.trace.run.notes)
+    )
+
+
+def test_models_without_branches_run_once():
+    runs = []
+
+    class Counted(Base):
+        def forward(self, x):
+            runs.append(1)
+            return self.one(x)
+
+    estimate(Counted(), (4, 16))
+    assert len(runs) == 1
+
+
+def test_tensors_of_different_shapes_are_not_equal():
+    class Compares(Base):
+        def forward(self, x, y):
+            return self.one(x) if torch.equal(x, y) else x
+
+    assert estimate(Compares(), [(4, 16), (5, 16)], strict=True).total_report["macs"] == 0
+    report = estimate(Compares(), [(4, 16), (4, 16)])
+    assert (report.status, report.total_report["macs"]) == ("assumed", PRODUCT)
+
+
+class LayerDrop(Base):
+    def __init__(self, draw):
+        super().__init__()
+        self.draw = draw
+
+    def forward(self, x):
+        for _ in range(12):
+            if self.draw(x) < 0.1:
+                continue
+            x = self.one(x)
+        return x
+
+
+DRAWS = {
+    "rand": lambda x: torch.rand([]),
+    "rand on the device": lambda x: torch.rand([], device=x.device),
+    "rand of one element": lambda x: torch.rand(1),
+    "rand with a generator": lambda x: torch.rand([], generator=torch.Generator().manual_seed(0)),
+    "randn": lambda x: torch.randn(()).abs(),
+    "randint": lambda x: torch.randint(0, 10, ()),
+    "rand_like": lambda x: torch.rand_like(torch.zeros(())),
+    "uniform_": lambda x: torch.empty(()).uniform_(),
+    "a view of uniform_": lambda x: torch.empty(3).uniform_()[0],
+    "bernoulli": lambda x: torch.bernoulli(torch.full((), 0.9)),
+    "bernoulli_": lambda x: torch.zeros(()).bernoulli_(0.9),
+    "normal": lambda x: torch.normal(torch.zeros(()), 1.0),
+    "a sum": lambda x: torch.zeros(()).add_(torch.empty(()).uniform_()) + 1,
+    "a number": lambda x: torch.rand([]).item(),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_random_numbers_are_assumed(name):
+    model = LayerDrop(DRAWS[name])
+    for seed in range(3):
+        torch.manual_seed(seed)
+        before = torch.get_rng_state()
+        report = estimate(model, (4, 16))
+        assert report.total_report["macs"] == 12 * PRODUCT
+        assert report.status == "assumed"
+        assert [each.times for each in report.assumptions] == [12]
+        assert torch.equal(torch.get_rng_state(), before)
+    with pytest.raises(AssumedReportError):
+        estimate(model, (4, 16), strict=True)
+
+
+@pytest.mark.parametrize(("name", "draw"), [("Python", random.random), ("numpy", numpy.random.rand)])
+def test_random_numbers_of_others_are_assumed(name, draw):
+    report = estimate(LayerDrop(lambda x: draw()), (4, 16))
+    assert report.status == "assumed"
+    assert [each.what for each in report.assumptions] == [
+        f"random numbers of {name} were drawn, which may decide what runs: another run may draw others"
+    ]
+
+
+def test_random_numbers_that_decide_nothing_are_no_assumption():
+    class Noise(Base):
+        def forward(self, x):
+            noise = torch.randn(x.shape) + torch.empty(16).normal_()
+            return self.one(x + noise.to(x.device))
+
+    assert estimate(Noise(), (4, 16), strict=True).total_report["macs"] == PRODUCT
+
+
+def test_layers_that_a_pass_makes_have_parameters():
+    class Makes(nn.Module):
+        def forward(self, x):
+            return nn.Linear(16, 16)(x)
+
+    report = estimate(Makes(), (4, 16))
+    assert report.total_report["macs"] == PRODUCT
+    assert report.total_report["n_params"] == 16 * 16 + 16
+
+
+def test_data_that_unknown_values_were_added_to_decide_nothing():
+    class Accumulates(Base):
+        def forward(self, x):
+            total = torch.zeros(())
+            total += x.sum()
+            return self.two(x) if total > 1 else self.one(x)
+
+    report = estimate(Accumulates(), (4, 16))
+    assert (report.status, report.total_report["macs"]) == ("assumed", 2 * PRODUCT)
