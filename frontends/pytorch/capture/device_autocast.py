@@ -44,7 +44,8 @@ def patch_device_autocast(stack: ExitStack, estimating: Callable[[], Assume | No
         estimating: returns what notes an assumption; None if the running thread does not estimate.
     """
     for owner, name, function in _patched_functions(estimating):
-        replace(stack, owner, name, function)
+        if vars(owner).get(name) is not function:
+            replace(stack, owner, name, function)
 
 
 @cache

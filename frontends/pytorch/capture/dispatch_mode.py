@@ -70,6 +70,10 @@ _DETACH = torch.ops.aten.detach.default
 class CapturingThread(Protocol):
     """A thread that captures."""
 
+    @property
+    def is_estimate(self) -> bool:
+        """Whether this is an estimate rather than a run."""
+
     def begin_thread(self, mode: CaptureMode, stack: ExitStack) -> None:
         """Capture in the present thread, which this one started, until ``stack`` is closed."""
 
@@ -140,7 +144,7 @@ class CaptureMode(TorchDispatchMode):
         """Share what is known with the mode of the thread that started this one."""
         self.cache, self.values, self.meta_modules = parent.cache, parent.values, parent.meta_modules
         self.thread_settings, self.branches = parent.thread_settings, parent.branches
-        self._plans = self.cache.plans.by_id
+        self._plans = {} if self.values.has_unknown_data else self.cache.plans.by_id
         self.find_call, self.add_call = self.cache.find, self.cache.add
         self.recording, self.ledgers, self.observe = recording, recording.ledgers, recording.observe
 
@@ -190,12 +194,14 @@ class CaptureMode(TorchDispatchMode):
             if self.is_over:
                 return func(*args, **(kwargs or {}))
             plan = self.cache.plans.of(func)
+            if self.values.has_unknown_data and self.n_arrived < 0 and all(kind in PLAIN for kind in types):
+                return self._choose_run(plan, args, kwargs or {})(plan, args, kwargs or {})
         if types and any(kind not in PLAIN and kind.__name__ == "DTensor" for kind in types):
             self._register_shards(args)
             return NotImplemented  # it comes again as operators on the local tensors
         if self.n_arrived >= 0 and plan.is_recorded:
             self.n_arrived += 1
-        if plan.is_plain and not self.paused.is_set and not self.values.has_unknown_data:
+        if plan.is_plain and not self.paused.is_set:
             return self._call(plan, args, kwargs)
         kwargs = kwargs or {}
         return self._choose_run(plan, args, kwargs)(plan, args, kwargs)
@@ -204,12 +210,12 @@ class CaptureMode(TorchDispatchMode):
         """Return what runs an operator that may be unrecorded, assumed, or replaced by others."""
         if not plan.is_recorded or self.paused.is_set:
             return self._run_unrecorded
-        if self.is_estimate and (plan.is_random or self.values.has_unknown_data):
-            tensors = tensors_of(args, kwargs)
-            if any(map(self.values.has_forgotten, tensors)) or (
-                plan.is_random and not any(tensor.is_meta for tensor in tensors)
-            ):
-                return self._run_without_data
+        if (
+            self.is_estimate
+            and (plan.is_random or self.values.has_unknown_data)
+            and self._lacks_data(plan, args, kwargs)
+        ):
+            return self._run_without_data
         if plan.native == EQUAL and self._constants.include(self.recording.modules.innermost, args):
             return self._run_comparison
         if plan.func is MOVE and (self.is_estimate or args[0].is_meta) and is_move(*args, **kwargs):
@@ -218,6 +224,15 @@ class CaptureMode(TorchDispatchMode):
             return self._run_assumed
         return self._choose_whole(plan)
 
+    def _lacks_data(self, plan: OperatorPlan, args: Any, kwargs: Any) -> bool:
+        """Return whether an operator on data draws random numbers, or reads data that are not those of a run."""
+        if not self.is_estimate or (args and isinstance(args[0], Tensor) and args[0].is_meta and plan.is_random):
+            return False
+        tensors = tensors_of(args, kwargs)
+        if plan.is_random and not any(tensor.is_meta for tensor in tensors):
+            return True
+        return self.values.has_unknown_data and any(map(self.values.has_forgotten, tensors))
+
     def _run_without_data(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         """Run an operator that draws random numbers, or reads data that are not those of a run: nothing is known."""
         if plan.written:
@@ -225,6 +240,7 @@ class CaptureMode(TorchDispatchMode):
             for target in all_tensors(plan.written_arguments(args, kwargs)):
                 if type(target) is Tensor and not target.is_meta:  # parameters are drawn too, and never decide
                     self.values.forget_data(target)
+                    self._plans = {}
             return result
         args, kwargs = without_data(args), without_data(kwargs)
         names = [name for name, _ in plan.arguments]
@@ -281,7 +297,10 @@ class CaptureMode(TorchDispatchMode):
             return result
         if self.is_estimate and is_mixed(tensors):
             result = plan.run(*without_data(args), **without_data(kwargs))
-            return args[0] if plan.written else result
+            if not plan.written:
+                return result
+            self._plans = {}  # the data of what is written are no longer known
+            return args[0]
         return self.recording.timed(tensors, kwargs, self._run_kernel, plan, args, kwargs)
 
     def _run_kernel(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:

@@ -57,6 +57,8 @@ def acquire(session: CapturingThread, has_composites: bool) -> None:
         _sessions.add(session)
         if is_first:
             _patch(_undo, has_composites)
+        if session.is_estimate and not any(each.is_estimate for each in _sessions if each is not session):
+            device_autocast.patch_device_autocast(_undo, _estimating)
         compiled_models.run_eagerly(_undo)
 
 
@@ -71,7 +73,6 @@ def _patch(stack: ExitStack, has_composites: bool) -> None:
     nested_tensors.patch_attention(stack, _active_mode)
     dtensor.patch_shape_propagation(stack, _active_mode)
     autocast.patch_autocast(stack, active_casts)
-    device_autocast.patch_device_autocast(stack, _estimating)
     checkpoints.patch_checkpoint(stack, _active_mode)
     python_values.patch_functions(stack, _active_mode)
     derivatives.patch_backward(stack, _active_mode)
@@ -177,7 +178,7 @@ def _call_module(self: Module, *args: Any, _costcore: _ModuleCalls, **kwargs: An
             result = self._call_impl(*args, **kwargs)
         else:
             result = _costcore.original(self, *args, **kwargs)
-        if type(result) is _costcore.generator_type:
+        if result.__class__ is _costcore.generator_type:
             result = _costcore.in_module(self, result, begun)
         if begun is not None:
             _costcore.end_module_call(begun, result)

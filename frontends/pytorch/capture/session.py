@@ -81,6 +81,11 @@ class Session:
         self.mode.end_in_thread = self.restore
         _THREAD.session = self
 
+    @property
+    def is_estimate(self) -> bool:
+        """Whether this is an estimate rather than a run."""
+        return self.mode.is_estimate
+
     def begin_thread(self, mode: CaptureMode, stack: ExitStack) -> None:
         """Capture in the present thread, which this one started, until ``stack`` is closed or this session ends.
 

@@ -174,13 +174,14 @@ def _bind_functions(modules: Sequence[Module], memo: dict[int, Any], copier: _Me
     """Bind the functions that the copies of modules hold to these copies; return the containers that they share."""
     closures = {kind for kind in set(map(type, modules)) if closures_of(kind)}
     rebinder = None
-    for module in modules:
-        if id(module) not in copier.holders and type(module) not in closures:
+    holders = copier.holders
+    for module in modules if closures or holders else ():
+        if id(module) not in holders and type(module) not in closures:
             continue
         copied = memo[id(module)]
         attributes = vars(copied)
         rebinder = rebinder or Rebinder(memo, copier.is_part)
-        for name in copier.holders.get(id(module), ()) or [*attributes]:
+        for name in holders.get(id(module), ()) or [*attributes]:
             value = attributes.get(name)
             if type(value) not in _ATOMS and name not in _OWN_TENSORS_AND_MODULES:
                 fixed = rebinder.fix(value)
@@ -248,6 +249,8 @@ def _fill(module: Module, state: Any, memo: dict[int, Any], copier: _MetaCopier)
         copied: Any = {
             name: value
             if type(value) in _ATOMS
+            else memo.setdefault(id(value), type(value)())  # every module has a dozen, and deepcopy is slow
+            if type(value) in _CONTAINERS and not value
             else copier.parameters(value, memo)
             if name in OF_TENSORS and _is_plain(value)
             else _copied(name, value, memo, deep)
@@ -269,9 +272,6 @@ def _is_plain(value: Any) -> bool:
 def _copied(name: str, value: Any, memo: dict[int, Any], deep: list[str]) -> Any:
     """Return a copy of an attribute; ``deep`` receives its name if it may hold functions of the user."""
     kind = type(value)
-    if kind in _CONTAINERS and not value and id(value) not in memo:  # every module has a dozen, and deepcopy is slow
-        made = memo[id(value)] = kind()
-        return made
     if kind is tuple and all(type(item) in _ATOMS for item in value):
         return value
     if kind is FunctionType and hasattr(value, "_torchdynamo_orig_callable"):  # a compiled function
