@@ -22,7 +22,7 @@ from .capture.dispatch_mode import CaptureMode
 from .capture.python_functions import RegroupedFunctions, check_regroup
 from .capture.threads import wait_for_threads
 from .checkpointing import checkpointed
-from .inputs import model_arguments, torch_dtype
+from .inputs import model_arguments, torch_dtype, variants_with_numbers
 from .kept_tensors import KeptTensors
 from .lazy_outputs import consume
 from .meta.branches import Branches
@@ -151,10 +151,10 @@ def estimate(
         model = model.module()
     settings = _Settings(operators, backward, loss, optimizer, step, checkpoint, precision, mesh, plan, rank)
 
-    def record(recorder: Recorder, branches: Branches) -> None:
+    def record(given: Any, recorder: Recorder, branches: Branches) -> None:
         kept = KeptTensors(model)
         try:
-            _record(recorder, model, inputs, dtype, examples, settings, kept, branches)
+            _record(recorder, model, given, dtype, examples, settings, kept, branches)
         except BaseException:
             kept.restore_shared()
             kept.clear_caches()
@@ -162,11 +162,37 @@ def estimate(
         recorder.notes += kept.remove()
 
     branches = Branches({})
-    record(recorder, branches)
+    try:
+        record(inputs, recorder, branches)
+    except CostError:
+        found = _on_numbers(recorder, model, inputs, record)
+        if found is None:
+            raise
+        inputs, branches = found
     if branches.met:
         from .most_expensive_branches import count_most_expensive
 
-        count_most_expensive(recorder, branches, record)
+        count_most_expensive(recorder, branches, partial(record, inputs))
+
+
+def _on_numbers(
+    recorder: Recorder, model: Module, inputs: Any, record: Callable[[Any, Recorder, Branches], None]
+) -> tuple[Any, Branches] | None:
+    """Record a run in which a list of integers is numbers, not the shape of a tensor; None if the model fails too.
+
+    Returns:
+        The inputs of the run, and the branches that it met.
+    """
+    for variant, note in variants_with_numbers(model.forward, inputs):
+        other, branches = recorder.of_another_run(), Branches({})
+        try:
+            record(variant, other, branches)
+        except (CostError, TypeError, ValueError):
+            continue
+        recorder.adopt(other)
+        recorder.notes.append(note)
+        return variant, branches
+    return None
 
 
 class _Settings(NamedTuple):

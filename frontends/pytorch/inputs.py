@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import index
 from typing import Any
 
@@ -67,6 +67,27 @@ def model_arguments(
     if notes is not None and reader.guessed:
         notes.append(_note_on(reader.guessed))
     return args, kwargs
+
+
+def variants_with_numbers(forward: Callable[..., Any], inputs: Any) -> Iterator[tuple[Any, str]]:
+    """Yield inputs in which one argument, of which nothing says what it is, has numbers in place of shapes.
+
+    Each comes with a note on that argument.
+    """
+    is_by_name = isinstance(inputs, Mapping)
+    if not is_by_name and (not isinstance(inputs, (list, tuple)) or _is_shape(inputs) or _is_shape_with_dtype(inputs)):
+        return
+    kind_of = kinds_of_arguments(forward, inputs, is_by_name)
+    for key, value in inputs.items() if is_by_name else enumerate(inputs):
+        if isinstance(value, (list, tuple)) and not _is_shape_with_dtype(value) and kind_of(key) is Kind.UNKNOWN:
+            name = key if is_by_name else f"inputs[{key}]"
+            note = (
+                f"{name}: {short_repr(value)} was taken for numbers: the model does not run on a tensor of that shape"
+            )
+            given = inputs.items() if is_by_name else enumerate(inputs)
+            changed = {k: Value(v) if k == key else v for k, v in given}
+            note = f"{taken}: the model does not run on a tensor of that shape"
+            yield (changed if is_by_name else [*changed.values()]), note
 
 
 def _note_on(guessed: Mapping[str, Sequence[int]]) -> str:
