@@ -81,9 +81,7 @@ def variants_with_numbers(forward: Callable[..., Any], inputs: Any) -> Iterator[
     for key, value in inputs.items() if is_by_name else enumerate(inputs):
         if isinstance(value, (list, tuple)) and not _is_shape_with_dtype(value) and kind_of(key) is Kind.UNKNOWN:
             name = key if is_by_name else f"inputs[{key}]"
-            note = (
-                f"{name}: {short_repr(value)} was taken for numbers: the model does not run on a tensor of that shape"
-            )
+            taken = f"{name}: {short_repr(value)} was taken for numbers"
             given = inputs.items() if is_by_name else enumerate(inputs)
             changed = {k: Value(v) if k == key else v for k, v in given}
             note = f"{taken}: the model does not run on a tensor of that shape"

@@ -158,6 +158,7 @@ class CaptureMode(TorchDispatchMode):
 
     def stop(self) -> None:
         """Remove this mode from the mode stack, even if other modes were pushed after it, and forget all values."""
+        self.thread_settings = _keep_settings
         try:
             stack = _get_current_dispatch_mode_stack()
             if self in stack:

@@ -76,7 +76,7 @@ class Session:
             torch._C._dispatch_tls_set_dispatch_key_included(PRE_DISPATCH, True)
             if autocast.is_any_enabled():
                 autocast.register_kernels(patches.active_casts)
-        self._thread_state.callback(self.mode.stop)
+        self._thread_state.callback(self._stop_mode)
         self.mode.__enter__()
         self.mode.end_in_thread = self.restore
         _THREAD.session = self
@@ -147,6 +147,10 @@ class Session:
                 self.restore()
             else:
                 self.mode.end()
+
+    def _stop_mode(self) -> None:
+        """Stop the mode, whose class may be another one since it started; see :mod:`.threads`."""
+        self.mode.stop()
 
     def restore(self) -> None:
         """Restore the state of the thread that began the session, in that thread."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import cache, partial, wraps
+from time import process_time
 from typing import Any
 
 import torch
@@ -22,8 +23,16 @@ from .active import THREAD
 from .dispatch_mode import CaptureMode
 from .replacement import replace
 
-PATIENCE = 0.05
-"""For how many seconds the thread whose turn it is may do nothing until it is taken to wait for another one."""
+PATIENCE, MAX_PATIENCE = 0.05, 2.0
+"""For how many seconds the thread whose turn it is may do nothing until it is taken to wait for another one: in a
+process that does nothing, and in one that is busy."""
+
+POLL = 0.004
+
+_BLOCKING = frozenset(("acquire", "get", "join", "put", "result", "select", "wait", "_wait_for_tstate_lock"))
+"""The functions of :data:`_WAITING` that wait for other threads."""
+
+_WAITING = ("threading", "queue", "concurrent.futures._base", "multiprocessing.pool", "selectors")
 
 _sequence_number = torch.autograd._get_sequence_nr
 
@@ -38,6 +47,7 @@ class Turns:
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._owner: ThreadMode | None = None
+        self._thread = 0
         self._activity = 0
         self._n_running = 0
         """How many operators run in the thread whose turn it is."""
@@ -51,7 +61,7 @@ class Turns:
             return
         with self._condition:
             self._wait(lambda: self._owner is None)
-            self._owner = mode
+            self._owner, self._thread = mode, threading.get_ident()
             self._n_running = 0
         self._advance(mode)
 
@@ -89,12 +99,21 @@ class Turns:
             self._n_running -= 1
 
     def _wait(self, holds: Callable[[], bool]) -> None:
-        seen = self._activity
+        """Wait until something holds, or the thread whose turn it is waits for another one."""
+        seen, cpu, waited, place = self._activity, process_time(), 0.0, None
         while not holds():
-            if not self._condition.wait(PATIENCE):
-                if self._activity == seen and not self._n_running:
-                    return
-                seen = self._activity
+            if self._condition.wait(POLL):
+                continue
+            if self._activity != seen or self._n_running:
+                seen, cpu, waited, place = self._activity, process_time(), 0.0, None
+                continue
+            before, place = place, _blocked_at(self._thread) if self._owner is not None else None
+            if place is not None and place == before:
+                return
+            waited += POLL
+            is_idle = process_time() - cpu < waited / 2  # else other threads may keep this one from running
+            if waited >= (PATIENCE if is_idle else MAX_PATIENCE):
+                return
 
     def _advance(self, mode: ThreadMode) -> None:
         """Let the numbers of autograd in this thread follow those of the others: they tell the modules of gradients."""
@@ -130,6 +149,13 @@ class ThreadMode(CaptureMode):
         """Remove this mode from the mode stack; the values belong to the capture."""
         self.values = type(self.values)()
         super().stop()
+        self.stop_turns()
+
+    def stop_turns(self) -> None:
+        """Leave no circle: the modules of the model are reached from here."""
+        self.turns.give(self)
+        vars(self.recording.modules).pop("enter", None)
+        self.find_call, self.observe = self.cache.find, self.recording.observe
 
     def take_turns(self, turns: Turns) -> None:
         """Call modules, and run and record composite operators when it is the turn of this thread."""
@@ -147,6 +173,14 @@ class ThreadMode(CaptureMode):
         return run_in_turn
 
 
+def _blocked_at(thread: int) -> tuple[int, int] | None:
+    """Return the frame and the position at which a thread waits in a function of Python that does; None elsewhere."""
+    frame = sys._current_frames().get(thread)
+    if frame is None or frame.f_code.co_name not in _BLOCKING or frame.f_globals.get("__name__") not in _WAITING:
+        return None
+    return id(frame), frame.f_lasti
+
+
 def turns_of(mode: CaptureMode) -> Turns:
     """Return the turns of a capture, which from now on has several threads."""
     if not isinstance(mode, ThreadMode):
@@ -162,6 +196,7 @@ class _FirstThread(ThreadMode):
     def stop(self) -> None:
         """Remove this mode from the mode stack, and forget all values."""
         CaptureMode.stop(self)
+        self.stop_turns()
 
 
 class Task:

@@ -140,6 +140,7 @@ class Recording:
         """Note that a thread ended, and which modules it called."""
         self._threads.remove(made)
         self.modules.join(made.modules)
+        made.append_to(())
 
     def _logs_changed(self) -> None:
         self.measures_time = any(log.recorder.measure_time is not False for log in self.logs)

@@ -13,7 +13,7 @@ from costcore.frontends.pytorch.torch_private import REGISTER, described, is_the
 
 ROOM = Path(torch_private.__file__).parent
 HERE = Path(__file__).parent
-OF_OTHERS = {"_asdict", "_fields", "_getframe", "_make", "_replace", "_target"}
+OF_OTHERS = {"_asdict", "_current_frames", "_fields", "_getframe", "_make", "_replace", "_target"}
 """Names of Python that begin with an underscore."""
 
 BY_NAME = {"delattr", "getattr", "hasattr", "replace", "setattr"}
