@@ -122,7 +122,7 @@ def timm_models(only: str) -> Iterator[Outcome]:
             continue
         is_merged = row["reparameterised"] == "1"  # merging computes with the weights
         with torch.device("cpu" if is_merged else "meta"):
-            model = timm.create_model(row["model"]).eval()
+            model = timm.create_model(row["model"], pretrained=False).eval()
         if is_merged:
             model = reparameterize_model(model)
         size = int(row["size"])

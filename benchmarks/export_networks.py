@@ -247,6 +247,6 @@ def timm_networks() -> Mapping[str, Network]:
     names = {name for name in timm.list_models() if name in sizes}
 
     def build(name: str) -> Callable[[], nn.Module]:
-        return lambda: timm.create_model(name)
+        return lambda: timm.create_model(name, pretrained=False)
 
     return {name: Network(build(name), image(size)) for name, size in sizes.items() if name in names}

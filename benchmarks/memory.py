@@ -44,7 +44,7 @@ def _torchvision(name: str, **settings: Any) -> Callable[[], nn.Module]:
 
 
 def _timm(name: str) -> Callable[[], nn.Module]:
-    return lambda: import_module("timm").create_model(name)
+    return lambda: import_module("timm").create_model(name, pretrained=False)
 
 
 def _transformers(name: str, checkpoint: bool = False, **settings: Any) -> Callable[[], nn.Module]:

@@ -39,13 +39,13 @@ def _ids(batch: int) -> Tensor:
 def from_torchvision(name: str, **settings: object) -> nn.Module:
     import torchvision
 
-    return torchvision.models.get_model(name, **settings)
+    return torchvision.models.get_model(name, weights=None, **settings)
 
 
 def from_timm(name: str, **settings: object) -> nn.Module:
     import timm
 
-    return timm.create_model(name, **settings)
+    return timm.create_model(name, pretrained=False, **settings)
 
 
 def from_transformers(model: str, config: str, module: str = "", **settings: int) -> nn.Module:

@@ -90,7 +90,7 @@ def transformers_cases() -> Iterator[Case]:
         def build(name: str = name) -> nn.Module:
             config = CONFIG_MAPPING[name]()
             shrink(config)
-            model: nn.Module = AutoModel.from_config(config)
+            model: nn.Module = AutoModel.from_config(config, trust_remote_code=False)
             return model
 
         yield Case(name, build, transformers_inputs)
@@ -135,7 +135,7 @@ def timm_cases() -> Iterator[Case]:
             name = (small or names)[0]
 
             def build(name: str = name) -> nn.Module:
-                model: nn.Module = timm.create_model(name)
+                model: nn.Module = timm.create_model(name, pretrained=False)
                 return model
 
             yield Case(name, build, lambda model: {"x": ((1, *model.default_cfg["input_size"]), torch.float32)})
