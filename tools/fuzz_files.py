@@ -37,6 +37,7 @@ from costcore.analyses.timing.calibration import Calibration, Error, Errors, Poi
 from costcore.analyses.timing.calibration_table import Conditions, to_table  # noqa: E402
 from costcore.analyses.timing.families import Site  # noqa: E402
 from costcore.analyses.timing.toml_text import toml_text  # noqa: E402
+from costcore.api.load_model import load_model  # noqa: E402
 from costcore.ledger.ledger import Ledger  # noqa: E402
 from costcore.reports.serialization.codec import Encoder  # noqa: E402
 from costcore.reports.serialization.from_json import read  # noqa: E402
@@ -379,11 +380,39 @@ def _traces() -> list[Any]:
     return [json.loads(gzip.decompress(path.read_bytes())) for path in files]
 
 
+def _configurations() -> list[Any]:
+    """Return small configurations of transformers: of text, images, speech, experts, and of two models in one."""
+    sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 32}
+    text = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 50, **sizes}
+    image = {"model_type": "clip_vision_model", "image_size": 28, "patch_size": 14, **sizes}
+    return [
+        text,
+        {**text, "model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "num_local_experts": 4},
+        {**text, "model_type": "bert", "architectures": ["BertForSequenceClassification"], "id2label": {"0": "a"}},
+        {"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 16, "n_positions": 32},
+        {"model_type": "vit", "image_size": 32, "patch_size": 16, **sizes},
+        {"model_type": "swin", "image_size": 32, "embed_dim": 8, "depths": [1, 1], "num_heads": [1, 2]},
+        {"model_type": "resnet", "depths": [1, 1], "hidden_sizes": [8, 16], "embedding_size": 8},
+        {"model_type": "whisper", "d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "max_source_positions": 20,
+         "encoder_attention_heads": 2, "decoder_attention_heads": 2},
+        {"model_type": "llava", "architectures": ["LlavaForConditionalGeneration"], "text_config": text,
+         "vision_config": image, "image_token_index": 49},
+    ]  # fmt: skip
+
+
+def _use_configuration(path: Path) -> None:
+    model = load_model(f"hf:{path}")
+    with suppress(CostError):  # the usual inputs may not fit what was changed
+        estimate(f"hf:{path}").show_report()
+    repr(type(model))
+
+
 KINDS = {
     "report": Kind(".json", _reports, _with_total, _use_report),
     "budget": Kind(".toml", _budgets, toml_text, _use_budget),
     "baseline": Kind(".json", lambda: [_subject().to_dict()], json.dumps, _use_baseline),
     "calibration": Kind(".toml", _calibrations, toml_text, _use_device),
+    "config": Kind(".json", _configurations, json.dumps, _use_configuration),
     "convention": Kind(".toml", _conventions, toml_text, _use_convention),
     "device": Kind(".toml", _devices, toml_text, _use_device),
     "rows": Kind(".jsonl", _rows, _lines, _use_rows),

@@ -1,29 +1,35 @@
-"""Damage files of weights and of runtimes, and read them: python tools/fuzz_formats.py gguf --cases 1000.
+"""Damage files of weights, of runtimes and of settings, and read them: python tools/fuzz_formats.py gguf --cases 1000.
 
 Whatever a file contains, reading it either works or raises a ``CostError`` within a few seconds and in little memory.
 Any other outcome is printed with the number that repeats it: --first N --cases 1. The files that are changed are those
-of the tests; those of plug-ins need the plug-in installed.
+of the tests and of the package; those of plug-ins need the plug-in installed. With --replace, another thread writes
+other damaged files into the same file while it is read; which is read is chance then.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import json
 import resource
+import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from random import Random
 
-from costcore import CostError, estimate
+from costcore import CostError, Report, estimate
+from costcore.analyses.conventions.catalog import named
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -43,8 +49,33 @@ SEEDS = {
     "tflite": ("plugins/costcore-tflite/tests/data/*.tflite", ".tflite"),
     "coreml": ("plugins/costcore-coreml/tests/data/*.mlmodel", ".mlmodel"),
     "openvino": ("plugins/costcore-openvino/tests/data/*.xml", ".xml"),
+    "manifest": ("plugins/costcore-coreml/tests/data/cnn.mlpackage/Manifest.json", ".json"),
+    "index": ("", ".json"),
+    "config": ("", ".json"),
+    "device": ("costcore/analyses/devices/data/*.toml", ".toml"),
+    "calibration": ("costcore/analyses/devices/data/calibrated/*.toml", ".toml"),
+    "convention": ("costcore/analyses/conventions/data/*.toml", ".toml"),
+    "jsonl": ("", ".jsonl"),
+    "csv": ("", ".csv"),
 }
 """The files that are changed, and the suffix of what is written, by format."""
+
+
+TINY = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "vocab_size": 50}
+
+MADE = {
+    "config": json.dumps(
+        {
+            "model_type": "llava",
+            "architectures": ["LlavaForConditionalGeneration"],
+            "text_config": {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **TINY},
+            "vision_config": {"model_type": "clip_vision_model", **TINY, "image_size": 28, "patch_size": 14},
+            "image_token_index": 49,
+        }
+    ).encode(),
+    "index": json.dumps({"metadata": {}, "weight_map": {"a.weight": "small_llama.safetensors"}}).encode(),
+}
+"""Files that are made here."""
 
 
 class SlowError(BaseException):
@@ -53,7 +84,11 @@ class SlowError(BaseException):
 
 def seeds(kind: str) -> list[bytes]:
     """Return the contents of the files of a format, those that gzip compressed decompressed."""
-    pattern, _ = SEEDS[kind]
+    pattern, suffix = SEEDS[kind]
+    if kind in MADE:
+        return [MADE[kind]]
+    if not pattern:
+        return [_rows(suffix)]
     found = [path.read_bytes() for path in sorted(ROOT.glob(pattern))]
     if not found:
         raise SystemExit(f"there is no file {pattern}")
@@ -88,9 +123,26 @@ def damaged(data: bytes, random: Random) -> bytes:
     return bytes(changed)
 
 
+def _rows(suffix: str) -> bytes:
+    """Return a file of rows as an interrupted sweep leaves it."""
+    from costcore.studies.sweeps.row import ModelRow
+    from costcore.studies.sweeps.row_file import RowFile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"rows{suffix}"
+        with RowFile(path, ("width",), FIGURES) as file:
+            file.start([])
+            for i in range(3):
+                costs = {"flops": 10**i, "macs": None if i else 0.5}
+                file.add(f"{i:032x}", ModelRow("net.py:make", costs, "complete", arguments={"width": i}))
+        return path.read_bytes()
+
+
 def use(kind: str, path: Path) -> None:
     """Read a file as users do."""
-    if kind == "gguf":
+    if kind in READERS:
+        READERS[kind](path)
+    elif kind == "gguf":
         from costcore.frontends.pytorch.checkpoints.load import load
 
         load(str(path))
@@ -100,6 +152,92 @@ def use(kind: str, path: Path) -> None:
         read_safetensors(str(path))
     else:
         estimate(str(path))
+
+
+def _use_manifest(path: Path) -> None:
+    package = path.with_name("net.mlpackage")
+    if not package.exists():
+        shutil.copytree(ROOT / "plugins/costcore-coreml/tests/data/cnn.mlpackage", package)
+    shutil.copy(path, package / "Manifest.json")
+    estimate(str(package))
+
+
+def _use_index(path: Path) -> None:
+    from costcore.frontends.pytorch.checkpoints.safetensors_files import INDEX, read_folder
+
+    for each in (ROOT / "tests/data/safetensors").glob("*.safetensors"):
+        shutil.copy(each, path.with_name(each.name))
+    shutil.copy(path, path.with_name(INDEX))
+    read_folder(str(path.parent))
+
+
+def _use_config(path: Path) -> None:
+    from costcore.api.load_model import load_model
+
+    load_model(f"hf:{path}")
+
+
+def _use_device(path: Path) -> None:
+    repr(_subject().time(device=path))
+
+
+def _use_convention(path: Path) -> None:
+    named(path)
+    with suppress(CostError):  # a convention may be for other models
+        _subject().under(path).describe()
+
+
+def _use_rows(path: Path) -> None:
+    from costcore.studies.sweeps.row_file import RowFile
+
+    with RowFile(path, ("width",), FIGURES) as file:
+        file.earlier()
+
+
+@cache
+def _subject() -> Report:
+    from torch import nn
+
+    return estimate(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), (1, 3, 8, 8))
+
+
+FIGURES = ("flops", "macs")
+
+READERS: Mapping[str, Callable[[Path], None]] = {
+    "manifest": _use_manifest,
+    "index": _use_index,
+    "config": _use_config,
+    "device": _use_device,
+    "calibration": _use_device,
+    "convention": _use_convention,
+    "jsonl": _use_rows,
+    "csv": _use_rows,
+}
+"""How files are used that are not models by themselves."""
+
+
+class Replacing(threading.Thread):
+    """Writes other contents into a file, again and again, while it is read.
+
+    Args:
+        path: the file.
+        contents: the contents.
+    """
+
+    def __init__(self, path: Path, contents: Sequence[bytes]) -> None:
+        super().__init__(daemon=True)
+        self._path, self._contents, self._random = path, contents, Random(0)
+        self.is_over = False
+
+    def run(self) -> None:
+        """Write until it is over; in place, so that who has the file open sees it change."""
+        while not self.is_over:
+            content = self._random.choice(self._contents)
+            with suppress(OSError), self._path.open("r+b") as file:
+                if self._random.random() < 0.5:
+                    file.truncate(self._random.randrange(len(content) + 1))
+                file.write(content[: self._random.randrange(len(content) + 1)])
+            time.sleep(self._random.random() / 2000)
 
 
 def megabytes() -> float:
@@ -113,6 +251,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("kind", choices=SEEDS)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--replace", action="store_true", help="replace every file while it is read")
     args = parser.parse_args(argv)
     files, suffix = seeds(args.kind), SEEDS[args.kind][1]
     outcomes: Counter[str] = Counter()
@@ -130,7 +269,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             use(args.kind, path)
         for number in range(args.first, args.first + args.cases):
             random = Random(number)
-            path.write_bytes(damaged(random.choice(files), random))
+            path.write_bytes(data := damaged(random.choice(files), random))
+            replacing = Replacing(path, [data, *files]) if args.replace else None
+            if replacing is not None:
+                replacing.start()
             began = time.process_time()
             signal.setitimer(signal.ITIMER_PROF, 4 * SECONDS)
             outcome = "accepted"
@@ -145,6 +287,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 traceback.print_exc(limit=-4)
             finally:
                 signal.setitimer(signal.ITIMER_PROF, 0)
+                if replacing is not None:
+                    replacing.is_over = True
+                    replacing.join()
             took = time.process_time() - began
             if took > SECONDS:
                 outcome = "foreign"

@@ -15,6 +15,7 @@ from costcore.analyses.measured.runtime_profile import read_runtime_profile
 from costcore.errors import FileError
 from costcore.files import exists, is_file, is_folder, open_file, read_file, read_text
 from costcore.studies.sweeps.row_file import RowFile
+from costcore.toml_files import read_toml
 from tests.core import toy_framework
 from tests.frameworks import optional
 
@@ -216,3 +217,25 @@ def test_a_file_with_a_tensor_beyond_all_memory_is_refused(tmp_path, shape):
         estimate(path)
     assert "(1 call of 'Relu', first in module 'net')" in str(error.value)
     assert "calculator" not in str(error.value)
+
+
+@pytest.mark.parametrize("dot", [".", " . ", "\t.", ".\t \t", '."b".', ".'b c'."])
+@pytest.mark.parametrize(
+    "form", ["{}=1\n", "[{}]\nx=1\n", "[[{}]]\nx=1\n", "x={{{}=1}}\n", "'#'=1\n{}=1\n", '"\\"".{}."x"=1\n']
+)
+def test_a_key_of_thousands_of_parts_is_refused_at_once(tmp_path, dot, form):
+    """Python's reader takes time and memory by the square of the parts: 80 kB would take 6 GB."""
+    path = tmp_path / "device.toml"
+    path.write_text(form.format(dot.join(["a"] * 40_000)), encoding="utf-8")
+    start = time.monotonic()
+    with pytest.raises(CostError, match=r"device\.toml is not a TOML file: a key has more than 100 parts"):
+        read_toml(path, CostError)
+    assert time.monotonic() - start < 1
+
+
+def test_usual_keys_and_numbers_are_read(tmp_path):
+    path = tmp_path / "device.toml"
+    numbers = ", ".join(["0.5"] * 1000)
+    path.write_text(f'[a.b."c.d.e"]\nx.y = [{numbers}]\ntext = "{"." * 5000}"\n# {"." * 5000}\n', encoding="utf-8")
+    content, _ = read_toml(path, CostError)
+    assert content["a"]["b"]["c.d.e"]["x"]["y"] == [0.5] * 1000

@@ -12,6 +12,7 @@ from costcore.analyses.timing.families import KINDS, Site
 from costcore.analyses.timing.kernel_curves import Curves
 from costcore.analyses.timing.left_out import left_out_errors
 from costcore.errors import CostError
+from costcore.ir import BITS
 from costcore.messages import short_repr, unknown
 
 FORMAT = 2
@@ -197,8 +198,8 @@ class _Reader:
         if not isinstance(table, Mapping) or sorted({*table} - {"dtype"}) != sorted(keys):
             raise self._error(f"{place}expected a table with {', '.join(keys)} (got {short_repr(table)})")
         name, kind, dtype = table["name"], table["kind"], table.get("dtype", "")
-        if not isinstance(dtype, str):
-            raise self._error(f"{place}dtype must be a text (got {short_repr(dtype)})")
+        if not isinstance(dtype, str) or dtype not in ("", *BITS):
+            raise self._error(f"{place}{unknown('dtype', dtype, BITS)}")
         if not isinstance(name, str) or kind not in KINDS:
             raise self._error(f"{place}{unknown('kind', kind, KINDS)}")
         rows = [self._numbers(row, place) for row in self._list(table, "points", place)]

@@ -7,12 +7,14 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import StringIO
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from costcore.counting.pricing import MOST_BITS
 from costcore.errors import CostError, FileError
 from costcore.files import exists, open_file, read_text, unreadable
-from costcore.messages import error_text, import_problem
+from costcore.messages import error_text, import_problem, short_repr
 from costcore.numbers.expressions import size_from, symbol_of
 from costcore.text.escape import printable
 
@@ -21,6 +23,9 @@ Record: TypeAlias = "dict[str, Any]"
 
 MOST_BYTES = 2**32
 """The largest file of rows that is read."""
+
+LONGEST = 10**5
+"""The most characters of a figure; formulas of large models have a few thousand."""
 
 ALWAYS = ("name", "status", "failed", "key")
 """The columns that every file of rows has."""
@@ -124,17 +129,34 @@ CSV = LineFormat(
 
 
 def amount(value: Any) -> Any:
-    """Return the figure that a file contains: a number, an expression, or None for an unknown one."""
-    if value == "" or not isinstance(value, str):
-        return None if value == "" else value
-    if re.fullmatch(r"-?\d+", value):
-        return int(value)
-    if re.fullmatch(r"\d+(\.\d+)?(e-?\d+)?", value):
-        return float(value)
+    """Return the figure that a file contains: a number, an expression, or None for an unknown one.
+
+    Raises:
+        ValueError: if it is something else, or larger than any figure.
+    """
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError(f"{short_repr(value)} is not a number")
+    if isinstance(value, str):
+        value = _parsed(value)
+    is_finite = not isinstance(value, float) or isfinite(value)
+    if not is_finite or (isinstance(value, int) and value.bit_length() > MOST_BITS):
+        raise ValueError(f"{short_repr(value)} is larger than any figure")
+    return value
+
+
+def _parsed(text: str) -> Any:
+    if len(text) > LONGEST:
+        raise ValueError(f"{short_repr(text)} is longer than any figure")
+    if re.fullmatch(r"-?[0-9]{1,400}", text):
+        return int(text)
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?(e-?[0-9]+)?", text):
+        return float(text)
     try:
-        return size_from(value, symbol_of)
+        return size_from(text, symbol_of)
     except TypeError:  # a function of sizes, such as a maximum, which is only printed
-        return symbol_of(value)
+        return symbol_of(text)
 
 
 def read_parquet(path: Path) -> list[Record]:

@@ -8,7 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import IO
 
-from costcore.messages import error_text
+from costcore.errors import CostError
+from costcore.messages import error_text, short_repr
 from costcore.studies.sweeps.file_lock import locked
 from costcore.studies.sweeps.formats import (
     CSV,
@@ -87,13 +88,32 @@ class RowFile:
         """
         records = read_parquet(self.path) if self._is_parquet else []
         records += read_lines(self._lines, self._format, self._names)
-        return {
-            record["key"]: ModelRow(
-                record["name"], {name: amount(record[name]) for name in self._figures}, record["status"]
-            )
+        kept = (
+            record
             for record in records
             if record.get("key") and str(record.get("failed")) == "False" and record.keys() >= set(self._figures)
-        }
+        )
+        return dict(map(self._row, kept))
+
+    def _row(self, record: Record) -> tuple[str, ModelRow]:
+        """Return the key and the row of a record.
+
+        Raises:
+            CostError: if a value is not what costcore writes.
+        """
+        for name in ("key", "name", "status"):
+            if not isinstance(record[name], str):
+                raise CostError(f"{self.path}: a row has the {name} {short_repr(record[name])} (expected a text)")
+        figures = {}
+        for name in self._figures:
+            try:
+                figures[name] = amount(record[name])
+            except (ValueError, RecursionError) as error:
+                text = " ".join(str(error).split())
+                raise CostError(
+                    f"{self.path}: the row of {short_repr(record['name'])} has the {name} {text:.200}"
+                ) from error
+        return record["key"], ModelRow(record["name"], figures, record["status"])
 
     def start(self, kept: Iterable[tuple[str, ModelRow]]) -> None:
         """Replace the file by the rows to keep, with their keys.

@@ -11,6 +11,9 @@ from ..graph.topological_sort import inner_graphs
 MOST_NODES = 100_000
 """Functions, loops and branches may expand to this many nodes more than the model stores, by default."""
 
+MOST_STORED = 500_000
+"""At most this many nodes may be in the graph of a file; those of language models have 50,000."""
+
 MOST_UNROLLED = 10_000
 """At most this many nodes are walked for single loop iterations, in all loops of a model together."""
 
@@ -28,6 +31,7 @@ class NodeBudget:
 
     Raises:
         TypeError, ValueError: if ``most`` is not a positive int.
+        CostError: if the graph of the model has more than :data:`MOST_STORED` nodes.
     """
 
     def __init__(self, model: Any, most: int | None = None) -> None:
@@ -35,6 +39,8 @@ class NodeBudget:
             raise TypeError(f"max_nodes must be an int (got {most!r})")
         if most is not None and most < 1:
             raise ValueError(f"max_nodes must be at least 1 (got {most})")
+        if len(model.graph.node) > MOST_STORED:
+            raise CostError(f"its graph has {len(model.graph.node):,} nodes (at most {MOST_STORED:,})")
         self.visited = 0
         self.unrollable = MOST_UNROLLED
         self._model = model

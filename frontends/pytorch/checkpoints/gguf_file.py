@@ -72,12 +72,20 @@ MOST_HEADER = 2**28
 
 MOST_TENSORS = 200_000
 MOST_KEYS = 10_000
+MOST_PARTS = 3_000_000
+"""The most texts and arrays inside arrays; a vocabulary of 260,000 tokens and its merges are 800,000."""
+
+LONGEST_KEY, LONGEST_TEXT = 2**16, 2**24
+"""The most bytes of a name, and of another text; a template of a chat has a few thousand."""
+
 MOST_AXES = 4
 MOST_FILES = 1000
 """The most parts of a model that is split over files."""
 
 MOST_ELEMENTS = 2**50
 """The most elements of a tensor."""
+
+PIECE = 2**20
 
 KEPT = 4096
 """Arrays with more elements are not kept; of these only the length is known."""
@@ -147,7 +155,7 @@ class _Header:
         self._file = file
         self._data = b""
         self._at = 0
-        self._passed = 0
+        self._passed = self._parts = 0
 
     def read(self) -> Gguf:
         """Return the header."""
@@ -161,7 +169,7 @@ class _Header:
         n_tensors, n_keys = self._count("tensors", MOST_TENSORS), self._count("keys", MOST_KEYS)
         metadata: dict[str, Any] = {}
         for _ in range(n_keys):
-            key = self._text()
+            key = self._text(LONGEST_KEY)
             metadata[key] = self._value(self._number("I"), depth=0)
         tensors = tuple(self._tensor() for _ in range(n_tensors))
         if len({tensor.name for tensor in tensors}) < len(tensors):
@@ -169,7 +177,7 @@ class _Header:
         return Gguf(metadata, tensors)
 
     def _tensor(self) -> StoredTensor:
-        name = self._text()
+        name = self._text(LONGEST_KEY)
         n_axes = self._number("I")
         if n_axes > MOST_AXES:
             raise CostError(f"tensor {name!r} has {n_axes} axes (at most {MOST_AXES})")
@@ -202,11 +210,16 @@ class _Header:
         inner, length = self._number("I"), self._count("elements of an array", MOST_HEADER)
         if inner in _SCALARS:
             layout = struct.Struct("<" + _SCALARS[inner])
-            data = self._take(length * layout.size)
-            return tuple(x for (x,) in layout.iter_unpack(data)) if length <= KEPT else Array(length)
+            if length <= KEPT:
+                return tuple(x for (x,) in layout.iter_unpack(self._take(length * layout.size)))
+            self._skip(length * layout.size)
+            return Array(length)
+        self._parts += length
+        if self._parts > MOST_PARTS:
+            raise CostError(f"its metadata has more than {MOST_PARTS:,} texts and arrays inside arrays")
         for _ in range(length):
             if inner == _STRING:
-                self._take(self._number("Q"))
+                self._skip(self._number("Q"))
             else:
                 self._value(inner, depth + 1)
         return Array(length)
@@ -220,10 +233,28 @@ class _Header:
     def _number(self, kind: str) -> Any:
         return _NUMBERS[kind].unpack(self._take(_NUMBERS[kind].size))[0]
 
-    def _text(self) -> str:
+    def _text(self, longest: int = LONGEST_TEXT) -> str:
+        size = self._number("Q")
+        if size > longest:
+            raise CostError(f"a text of its header has {size:,} bytes (at most {longest:,})")
         with suppress(UnicodeDecodeError):
-            return self._take(self._number("Q")).decode("utf-8")
+            return self._take(size).decode("utf-8")
         raise CostError("a text of its header is not in UTF-8")
+
+    def _skip(self, size: int) -> None:
+        """Pass over the next bytes."""
+        if self._at + size <= len(self._data):
+            self._at += size
+            return
+        if self._passed + self._at + size > MOST_HEADER:
+            raise CostError(f"its header has more than {MOST_HEADER:,} bytes")
+        left = size - (len(self._data) - self._at)
+        self._passed += self._at + size
+        self._data, self._at = b"", 0
+        while left and (piece := self._file.read(min(left, PIECE))):
+            left -= len(piece)
+        if left:
+            raise CostError("it ends inside of its header")
 
     def _take(self, size: int) -> bytes:
         """Return the next bytes."""

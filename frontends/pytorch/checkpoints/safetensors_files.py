@@ -18,8 +18,8 @@ from .stored_tensor import StoredTensor
 
 INDEX, SUFFIX = "model.safetensors.index.json", ".safetensors"
 
-MOST_HEADER = 100_000_000
-"""The most bytes of a header, as the format has it."""
+MOST_HEADER = 2**25
+"""The most bytes of a header; the format allows three times as many, and the largest models have a few million."""
 
 MOST_FILES = 2000
 MOST_TENSORS = 200_000
@@ -60,7 +60,11 @@ def read_folder(path: str) -> tuple[StoredTensor, ...]:
     names = _indexed(folder / INDEX) if is_file(folder / INDEX) else [each.name for each in folder.glob(f"*{SUFFIX}")]
     if len(names) > MOST_FILES:
         raise CostError(f"{path} has more than {MOST_FILES} safetensors files")
-    found = [tensor for name in sorted(names) for tensor in read_safetensors(str(folder / name))]
+    found: list[StoredTensor] = []
+    for name in sorted(names):
+        found += read_safetensors(str(folder / name))
+        if len(found) > MOST_TENSORS:
+            raise CostError(f"{path} has more than {MOST_TENSORS:,} tensors")
     if len({tensor.name for tensor in found}) < len(found):
         raise CostError(f"{path}: two safetensors files hold a tensor of the same name; keep those of one model")
     return tuple(found)

@@ -136,6 +136,10 @@ class _SmallTensors(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         self._note()
+        if (
+            args and isinstance(args[0], torch.Tensor) and args[0].is_meta
+        ):  # parameters, whose attributes are read often
+            return function(*args, **kwargs)
         if _bound((args, kwargs)) > SMALL:
             on_meta = {**_on_meta(kwargs), **({"device": META} if function in FACTORIES else {})}
             with suppress(RuntimeError, TypeError, ValueError):  # the call itself says so

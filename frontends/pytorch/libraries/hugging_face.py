@@ -14,7 +14,7 @@ from torch.nn import Module
 from costcore.errors import CostError
 from costcore.files import exists
 from costcore.ir import Tensor
-from costcore.messages import did_you_mean
+from costcore.messages import did_you_mean, short_repr
 
 from ..tensors import dtype_name
 from .bounded import bounded
@@ -120,6 +120,9 @@ def usual_inputs(model: Module, name: str) -> Any:
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in accepted:
         ids = inputs.get("input_ids", Tensor((1, 1), "int64"))
         inputs.setdefault("decoder_input_ids", ids)
+    for key, value in inputs.items():
+        if isinstance(value, tuple) and not all(isinstance(size, int) and size >= 0 for size in value):
+            raise CostError(f"the configuration has no usual input: {key} would have the shape {short_repr(value)}")
     return {key: value for key, value in inputs.items() if key in accepted} or None
 
 

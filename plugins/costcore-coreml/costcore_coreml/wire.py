@@ -6,8 +6,11 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-MOST_FIELDS = 3_000_000
+MOST_FIELDS = 2_000_000
 """The most fields that are read of a file; an operation has about twenty."""
+
+MOST_MESSAGES = 200_000
+"""The most messages of a list, such as the operations of a block; those of language models have 20,000."""
 
 MOST_VALUES = 1024
 """The most numbers of a list that are read: shapes, axes and paddings have a few."""
@@ -79,7 +82,13 @@ class Message:
         return [*self._fields]
 
     def all(self, number: int) -> list[Message]:
-        """Return the messages of a field."""
+        """Return the messages of a field.
+
+        Raises:
+            ValueError: if there are more than are read.
+        """
+        if len(self._fields.get(number, ())) > MOST_MESSAGES:
+            raise ValueError(f"a list has more than {MOST_MESSAGES:,} entries")
         return [Message(self._file, *_span(value)) for value in self._fields.get(number, ())]
 
     def one(self, number: int) -> Message:

@@ -11,8 +11,11 @@ from xml.parsers import expat
 from costcore.errors import CostError
 from costcore.files import open_file
 
-MOST_TAGS = 6_000_000
+MOST_TAGS = 2_000_000
 """The most XML tags that are read; a layer has about thirty."""
+
+MOST_LAYERS = 200_000
+"""The most layers that are read; those of language models have 20,000."""
 
 PIECE = 1 << 20
 """How many bytes are read at once."""
@@ -164,6 +167,7 @@ class Reader:
         self._port: Mapping[str, str] = {}
         self._sizes: list[str] = []
         self._text = ""
+        self._n_layers = 0
         self._entries: list[tuple[str, Mapping[str, str]]] = []
         parser.buffer_text = True
         parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
@@ -192,6 +196,9 @@ class Reader:
             self._graphs[-1].edges[target] = get("from-layer", ""), get("from-port", "")
         elif place == "layer":
             get = attributes.get
+            self._n_layers += 1
+            if self._n_layers > MOST_LAYERS:
+                raise CostError(f"the file has more than {MOST_LAYERS:,} layers")
             self._graphs[-1].layers.append(LayerInfo(get("id", ""), get("name", ""), get("type", ""), [], []))
         elif place == "data":
             self._graphs[-1].layers[-1].data = attributes

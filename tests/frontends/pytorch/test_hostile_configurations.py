@@ -96,10 +96,10 @@ def test_a_name_of_timm_that_says_where_is_refused(folder, name):
     [
         (
             {"model_type": "bert", "num_hidden_layers": 10**9},
-            "num_hidden_layers is 1000000000 (expected at most 1,000)",
+            "num_hidden_layers is 1000000000 (expected at most 500)",
         ),
-        ({"model_type": "gpt2", "n_layer": 10**5}, "n_layer is 100000 (expected at most 1,000)"),
-        ({"model_type": "swin", "depths": [2, 2, 10**7, 2]}, "depths is 10000000 (expected at most 1,000)"),
+        ({"model_type": "gpt2", "n_layer": 10**5}, "n_layer is 100000 (expected at most 500)"),
+        ({"model_type": "swin", "depths": [2, 2, 10**7, 2]}, "depths is 10000000 (expected at most 500)"),
         ({"model_type": "bert", "num_labels": 10**8}, "num_labels is 100000000 (expected at most 1,000,000)"),
         ({"model_type": "llava", "text_config": {"model_type": "llama", "num_hidden_layers": 10**9}}, "num_hidden"),
         ({"model_type": "llama", "vocab_size": 10**30}, "vocab_size is 1000000000000000000000000000000 (expected at"),
@@ -125,7 +125,7 @@ def test_what_is_beyond_all_models_is_refused_at_once(folder, settings, message)
         start = time.monotonic()
         with pytest.raises(CostError) as error:
             load_model(target)
-        assert time.monotonic() - start < 2
+        assert time.monotonic() - start < 5
         assert message in str(error.value) and str(path) in str(error.value)
         assert len(str(error.value)) < 500 + len(str(path))
 
