@@ -11,6 +11,15 @@ from costcore.graphs import ModuleTree
 from ..reading.exporter_metadata import classes, has_folded_norm, scopes
 from ..values.value import StoredTensor
 
+DEQUANTIZE = "DequantizeLinear"
+
+SETTINGS = ("_scale", "_zero_point")
+"""Ends of the names that quantizers give to scales and zero points, of activations too: ``input.1_scale``."""
+
+_FUSED = re.compile(r"\w+Fusion_(?P<operand>W|[A-Z]\w*?B)_")
+"""What ONNX Runtime puts before the name of a tensor that it fused: ``ConvBnFusion_W_conv1.weight``,
+``ConvBnFusion_BN_B_bn1.bias``, ``ConvAddFusion_Add_B_add.bias``, ``ConvMulFusion_Mul_B_scale``."""
+
 _REPEATED = re.compile(r"(/.+)_\d+$")
 
 
@@ -20,6 +29,7 @@ class Modules(ModuleTree[StoredTensor]):
     def __init__(self) -> None:
         super().__init__(_owner)
         self._by_scope: dict[str, str] = {}
+        self._dequantized: dict[str, Sequence[StoredTensor]] = {}
 
     def around(self, node: Any, outer: str, read: Sequence[StoredTensor] = ()) -> str:
         """Return the path of the module around a node (``NodeProto``), ``layer1.0.conv1``; ``""`` if unknown.
@@ -29,6 +39,8 @@ class Modules(ModuleTree[StoredTensor]):
             outer: path of the module around the function it is in.
             read: the stored tensors it reads.
         """
+        if self._dequantized:
+            read = [*read, *(stored for name in node.input for stored in self._dequantized.get(name, ()))]
         listed = scopes(node) if node.metadata_props else None
         kinds = classes(node) if listed else []
         if listed and has_folded_norm(node) and (owner := next(filter(None, map(_owner, read)), "")):
@@ -41,7 +53,10 @@ class Modules(ModuleTree[StoredTensor]):
         if listed and not self.knows(path):
             for scope, kind in zip(listed, kinds, strict=False):
                 self.enter(scope, kind.rpartition(".")[2])
-        self.read(path, read)
+        if node.op_type == DEQUANTIZE and read:  # a quantizer put it between a weight and the node that reads it
+            self._dequantized[node.output[0]] = [stored for stored in read if not stored.name.endswith(SETTINGS)]
+        else:
+            self.read(path, read)
         return path
 
     def of_call(self, node: Any, outer: str) -> str:
@@ -76,6 +91,11 @@ def _owner(stored: StoredTensor) -> str:
     Names with slashes or colons have none.
     """
     name = stored.name
+    if name.endswith(SETTINGS):
+        return ""
+    fused = _FUSED.match(name)
+    if fused:  # the sum of a normalization is a bias now, of the convolution that reads it
+        name = name[fused.end() :] if fused["operand"] == "W" else ""
     owner = name.rpartition(".")[0]
     return "" if "/" in name or ":" in name or not all(owner.split(".")) else owner
 

@@ -81,7 +81,7 @@ def regroup_nodes(
 
 def _is_size(call: Call) -> bool:
     """Return whether a call computes a number that is known before the run, such as a size: it costs nothing."""
-    return call.layer.op == "constant" and not any(tensor.shape for tensor in call.layer.outputs)
+    return call.layer.op == "constant" and all(tensor.size == 1 for tensor in call.layer.outputs)
 
 
 def _selected(

@@ -76,7 +76,8 @@ class Recording(GraphWriter[Value, StoredTensor]):
             raise node.error("produces tensors, but the model declares a sequence")
         is_zero_cost = node.op in ZERO_COST
         if outputs and not is_zero_cost and all(value.role == "const" for value in outputs):
-            layer = Layer("constant", {}, [value.tensor("data") for value in outputs])
+            # with all axes: a value of one element is a plain number to its readers only
+            layer = Layer("constant", {}, [Tensor(value.known_shape, value.dtype, "data") for value in outputs])
             return Translation(layer, (), outputs, has_row=True), None
         if any(map(is_unranked, node.inputs)):
             return self._unranked_layer(node, prefix)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from onnx import ModelProto, NodeProto, TensorProto, helper
+import numpy as np
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from costcore import estimate
 from costcore.trace.call import Module
@@ -94,6 +95,35 @@ def test_a_convolution_that_took_a_norm_in_stays_a_convolution():
     made = model([folded], {name: CONVOLUTION[name] for name in ("body.0.weight", "body.0.bias")}, (1, 2, 10))
     assert [call.module for call in read(made).calls] == ["body.0"]
     assert sizes(made) == {"": ("Net", [], 0), "body": ("Sequential", [], 0), "body.0": ("", [8 * 2 * 3, 8], 0)}
+
+
+def test_a_quantized_convolution_that_took_a_norm_in_stays_a_convolution():
+    """As ``quantize_static`` writes it: the weight is dequantized by a node in no module."""
+    folded = node("Conv", ["x", "body.0.weight_DequantizeLinear_Output", "body.0.bias"], "y", scopes=NORM)
+    folded.metadata_props.add(key="pkg.onnxscript.rewriter.rule_name", value="FuseBatchNormIntoConv")
+    stored = ["body.0.weight_quantized", "body.0.weight_scale", "body.0.weight_zero_point"]
+    weight = node("DequantizeLinear", stored, "body.0.weight_DequantizeLinear_Output", "body.0.weight_DequantizeLinear")
+    made = model([weight, folded], {"body.0.bias": CONVOLUTION["body.0.bias"]}, (1, 2, 10))
+    made.graph.initializer.extend(
+        [
+            numpy_helper.from_array(np.zeros(CONVOLUTION["body.0.weight"], np.int8), stored[0]),
+            numpy_helper.from_array(np.float32(0.1), stored[1]),
+            numpy_helper.from_array(np.int8(0), stored[2]),
+        ]
+    )
+    assert [call.module for call in read(made).calls if call.type == "Conv"] == ["body.0"]
+    expected = {"": ("Net", [], 2), "body": ("Sequential", [], 0), "body.0": ("", [8, 8 * 2 * 3], 0)}
+    assert sizes(made) == expected  # scale and zero point are of the model
+
+
+def test_tensors_that_onnx_runtime_fused_belong_to_the_convolution():
+    """Its optimizer puts what it did before the name; the bias was that of the norm."""
+    weights = {
+        "ConvBnFusion_W_body.0.weight": CONVOLUTION["body.0.weight"],
+        "ConvBnFusion_BN_B_body.1.bias": CONVOLUTION["body.0.bias"],
+    }
+    made = model([node("Conv", ["x", *weights], "y", "/body/body.0/Conv")], weights, (1, 2, 10))
+    assert sizes(made) == {"": ("", [], 0), "body.0": ("", [8 * 2 * 3, 8], 0)}
 
 
 def test_what_stands_in_no_module_stands_in_the_model():

@@ -199,3 +199,14 @@ def test_a_chain_and_a_wide_node_take_linear_time():
     parts = g("Split", "x", outputs=200_000, axis=1)
     with at_most(30_000_000):
         read(g.model({"x": (1, 200_000)}, parts[0]))
+
+
+def test_a_folded_vector_of_one_element_is_listed_with_its_axis():
+    """The first size of a shape is a vector of one element, and a number only without its axis."""
+    graph = Graph()
+    first = graph("Slice", graph("Shape", "x"), graph.number(0), graph.number(1))
+    joined = graph("Concat", first, graph.number(7), axis=0)
+    number = graph("Gather", graph("Shape", "x"), graph.number(1, scalar=True), axis=0)
+    report = estimate(graph.model({"x": (5, 6)}, [joined, number]))
+    listed = {entry["type"]: entry["output_shapes"] for entry in report.layer_report.values()}
+    assert (listed["Slice"], listed["Concat"], listed["Gather"]) == ([(1,)], [(2,)], [()])
