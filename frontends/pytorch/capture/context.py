@@ -75,11 +75,21 @@ def capture(
 
 
 def _record_module_tree(mode: CaptureMode, log: CallLog) -> None:
-    """Record the modules of the model that ran, if exactly one ran."""
-    modules = mode.recording.modules
-    if modules.root is not None and modules.n_roots == 1 and not log.recorder.modules:
-        with mode.silenced():
-            log.recorder.modules.update(module_tree(modules.root, log.identities))
+    """Record the modules of the models that ran."""
+    tree = log.recorder.modules
+    stack = mode.recording.modules
+    models = [(root.module(), root.path) for root in stack.roots if root.has_parts]
+    if tree or not models:
+        return
+    with mode.silenced():
+        for model, path in models:
+            if model is not None:
+                tree.update(module_tree(model, log.identities, path))
+                if isinstance(model, torch.jit.ScriptModule):  # which calls its modules without Python
+                    log.locate_by_parameters(tree, path)
+    for alias, first in stack.aliases.items():
+        if alias not in tree and first in tree:
+            tree[alias] = tree[first]._replace(parameters=(), frozen=(), buffers=0, own=(), same_as=first)
 
 
 def _note_unseen_threads(recorder: Recorder, seen: set[int], before: frozenset[int]) -> None:

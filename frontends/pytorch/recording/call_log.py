@@ -11,7 +11,7 @@ from torch import Tensor
 from costcore.ir import Layer, Role
 from costcore.ir import Tensor as Operand
 from costcore.registry.calculators import calculators
-from costcore.trace.call import Call
+from costcore.trace.call import Call, Module
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.recorder import Recorder
 from costcore.trace.source import user_traceback
@@ -215,6 +215,28 @@ class CallLog:
             self.ledger.close()
         self.recorder.pending.remove(self.flush)
         self.identities.release()
+
+    def rename_modules(self, renamed: Callable[[str], str]) -> None:
+        """Change the paths of the modules of all calls so far."""
+        self._rows[:] = [(row[0], renamed(row[1]), *row[2:]) for row in self._rows]
+        # calls of other frameworks, whose names have no namespace, may be among those of the recorder
+        self.recorder.calls[:] = [
+            call._replace(module=renamed(call.module)) if "::" in call.native else call for call in self.recorder.calls
+        ]
+        self._modules = {parameter: renamed(path) for parameter, path in self._modules.items()}
+        if self.module_calls is not None:
+            self.module_calls.rename(renamed)
+
+    def locate_by_parameters(self, modules: Mapping[str, Module], path: str) -> None:
+        """Let calls of the module at ``path`` that read a parameter belong to the module that owns it."""
+        owners = {parameter: owner for owner, module in modules.items() for parameter in module.parameters}
+        self.flush()
+        self.recorder.calls[:] = [
+            call._replace(module=owners.get(call.parameters[0], path))
+            if call.parameters and call.module == path
+            else call
+            for call in self.recorder.calls
+        ]
 
     def remove_last(self) -> None:
         """Remove the last call."""

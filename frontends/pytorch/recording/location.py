@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from .call_log import CallLog
-from .module_stack import ModuleStack
+from .module_stack import ModuleStack, Rename
 
 _grad_enabled = torch.is_grad_enabled
 _current_node = torch._C._current_autograd_node
@@ -40,7 +40,7 @@ class Locator:
     """
 
     def __init__(self, logs: Sequence[CallLog], number: int) -> None:
-        self.modules = ModuleStack()
+        self.modules = ModuleStack(self._rename)
         self.outside = "forward"
         self._logs = logs
         self._number = number
@@ -69,6 +69,12 @@ class Locator:
             self._number = max(self._number, self._numbers[-1])
         return self._number
 
+    def _rename(self, renamed: Rename) -> None:
+        """Change the paths of the modules of all calls so far, also of those whose gradients follow."""
+        self._paths[:] = map(renamed, self._paths)
+        for log in self._logs:
+            log.rename_modules(renamed)
+
     def begin_optimizer_step(self) -> None:
         """Note that an optimizer begins a step, in the function that calls the caller of this one."""
         self._step = sys._getframe(2).f_code
@@ -87,7 +93,7 @@ class Locator:
             module, phase = self.modules.path, "backward"
         else:
             phase = _backward_phase(self.modules.is_running)
-            module = self.modules.path if phase == "recompute" else self._module_of_node(node)
+            module = self._module_of_node(node) if phase == "backward" else self._recomputed_module()
         if number > self._number:
             self._number = number
             self._numbers.append(number)
@@ -116,6 +122,19 @@ class Locator:
             self._step = None
         self._step_depths = depth, first
         return frame is not None
+
+    def _recomputed_module(self) -> str:
+        """Return the path of the module that is recomputed, of which perhaps only the ``forward`` method is called."""
+        if self.modules.is_running:
+            return self.modules.path
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and frame.f_code.co_name != _BACKWARD_FUNCTION:
+            if frame.f_code.co_name == "forward":
+                path = self.modules.path_of(frame.f_locals.get("self"))
+                if path is not None:
+                    return path
+            frame = frame.f_back
+        return self.modules.path
 
     def _module_of_node(self, node: Any) -> str:
         """Return the path of the module whose forward pass made a node of the backward pass."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -48,6 +48,10 @@ class ModuleCalls:
         """Set what a call returned."""
         module, parent, inputs, _ = self._calls[number - 1]
         self._calls[number - 1] = ModuleCall(module, parent, inputs, tuple(outputs))
+
+    def rename(self, renamed: Callable[[str], str]) -> None:
+        """Change the paths of the modules."""
+        self._calls[:] = [each._replace(module=renamed(each.module)) for each in self._calls]
 
     def end(self, number: int) -> None:
         """Note that a call ended, possibly by an exception."""

@@ -11,7 +11,7 @@ from torch.nn.parameter import is_lazy
 
 from costcore.trace.call import Module, qualified_bases
 
-from ..module_walk import walk
+from ..module_walk import join, walk
 from .identity import Identities
 
 _bases: WeakKeyDictionary[type, tuple[str, ...]] = WeakKeyDictionary()
@@ -25,13 +25,14 @@ def _bases_of(kind: type) -> tuple[str, ...]:
     return bases
 
 
-def module_tree(model: TorchModule, identities: Identities) -> dict[str, Module]:
-    """Return the modules of ``model`` by path, in the order of the model."""
+def module_tree(model: TorchModule, identities: Identities, prefix: str = "") -> dict[str, Module]:
+    """Return the modules of ``model`` by path, below ``prefix`` if there are several models, in its order."""
     tree: dict[str, Module] = {}
     paths: dict[int, str] = {}
     bases_of: dict[type, tuple[str, ...]] = {}
     sizes, new = identities.sizes, tuple.__new__
-    for path, module, is_first in walk(model):
+    for below, module, is_first in walk(model):
+        path = join(prefix, below)
         kind = type(module)
         bases = bases_of.get(kind)
         if bases is None:
