@@ -151,24 +151,33 @@ def estimate(
         model = model.module()
     settings = _Settings(operators, backward, loss, optimizer, step, checkpoint, precision, mesh, plan, rank)
 
-    def record(given: Any, recorder: Recorder, branches: Branches) -> None:
+    keeps_indices = False
+
+    def record(given: Any, recorder: Recorder, branches: Branches) -> bool:
         kept = KeptTensors(model)
         try:
-            _record(recorder, model, given, dtype, examples, settings, kept, branches)
+            lost = _record(recorder, model, given, dtype, examples, settings, kept, branches, keeps_indices)
         except BaseException:
             kept.restore_shared()
             kept.clear_caches()
             raise
         recorder.notes += kept.remove()
+        return lost
 
     branches = Branches({})
     try:
-        record(inputs, recorder, branches)
+        lost = record(inputs, recorder, branches)
     except CostError:
         found = _on_numbers(recorder, model, inputs, record)
         if found is None:
             raise
         inputs, branches = found
+        lost = False
+    if lost and recorder.assumptions:
+        # Something may be unknown only as a list was the index of a tensor, whose values take time to keep.
+        keeps_indices, branches, other = True, Branches({}), recorder.of_another_run()
+        record(inputs, other, branches)
+        recorder.adopt(other)
     if branches.met:
         from .most_expensive_branches import count_most_expensive
 
@@ -176,7 +185,7 @@ def estimate(
 
 
 def _on_numbers(
-    recorder: Recorder, model: Module, inputs: Any, record: Callable[[Any, Recorder, Branches], None]
+    recorder: Recorder, model: Module, inputs: Any, record: Callable[[Any, Recorder, Branches], object]
 ) -> tuple[Any, Branches] | None:
     """Record a run in which a list of integers is numbers, not the shape of a tensor; None if the model fails too.
 
@@ -219,7 +228,8 @@ def _record(
     settings: _Settings,
     kept: KeptTensors,
     branches: Branches,
-) -> None:
+    keeps_indices: bool,
+) -> bool:
     """Record one pass of a copy of ``model``, which is gone when this returns.
 
     Args:
@@ -231,6 +241,10 @@ def _record(
         settings: the other options.
         kept: watches the tensors of the run.
         branches: which sides of branches are run that data decides.
+        keeps_indices: whether tensors that are indexed by lists keep their values.
+
+    Returns:
+        Whether some may have lost them.
     """
     operators, backward, loss, optimizer, step, checkpoint, precision, mesh, plan, rank = settings
     values = Values()
@@ -255,10 +269,13 @@ def _record(
         made_optimizer = None if optimizer is None else make_optimizer(optimizer, meta_model, precision == "bfloat16")
         run = _Pass(model, meta_model, args, kwargs, values, backward, loss, precision, branches)
         if backward and step in ACCUMULATING:
-            with WholeEnds(capture(Recorder(), is_estimate=True)) as mode, _unsynchronized(meta_model, step):
+            with (
+                WholeEnds(capture(Recorder(), is_estimate=True, keeps_indices=keeps_indices)) as mode,
+                _unsynchronized(meta_model, step),
+            ):
                 kept.watch(mode.recording.logs[-1].identities)
                 run.forward_and_backward(mode, nullcontext())
-        with WholeEnds(capture(recorder, is_estimate=True)) as mode:
+        with WholeEnds(capture(recorder, is_estimate=True, keeps_indices=keeps_indices)) as mode:
             identities, ledger = mode.recording.logs[-1].identities, mode.recording.logs[-1].ledger
             identities.limit_inputs(tensors_of(args, kwargs))
             kept.watch(identities)
@@ -280,6 +297,7 @@ def _record(
         del held  # the caller of a step holds the result and the loss until its end
     if mesh is None:
         recorder.notes += unread_parameters(recorder)
+    return identities.has_unmade
 
 
 def _parallel(

@@ -14,7 +14,7 @@ MAX_RUNS = 16
 """How many runs on other sides of branches an estimate makes."""
 
 
-def count_most_expensive(recorder: Recorder, first: Branches, record: Callable[[Recorder, Branches], None]) -> None:
+def count_most_expensive(recorder: Recorder, first: Branches, record: Callable[[Recorder, Branches], object]) -> None:
     """Replace what was recorded by a run on the more expensive sides of its branches, if another side is.
 
     Each branch is tried once: first in all modules whose code it is, then in each of them. A side on which the model

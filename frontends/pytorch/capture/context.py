@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cache
+from functools import cache, partial
 from threading import Thread
 
 import torch
@@ -17,6 +17,7 @@ from ..operators.plan import operator_plans
 from ..recording.call_log import CallLog
 from ..recording.module_tree import module_tree
 from .dispatch_mode import CaptureMode
+from .python_values import known_index
 from .session import join_session
 
 NO_COMPOSITES = (
@@ -36,7 +37,11 @@ UNSEEN_THREADS = (
 
 @contextmanager
 def capture(
-    recorder: Recorder, has_replay: bool = True, has_composites: bool | None = None, is_estimate: bool = False
+    recorder: Recorder,
+    has_replay: bool = True,
+    has_composites: bool | None = None,
+    is_estimate: bool = False,
+    keeps_indices: bool = False,
 ) -> Iterator[CaptureMode]:
     """Record every operator that this thread runs inside the context.
 
@@ -55,6 +60,7 @@ def capture(
         has_composites: whether composite operators are captured at the key ``PreDispatch``; None: if this version of
             PyTorch can.
         is_estimate: whether this is an estimate rather than a run; see :class:`CaptureMode`.
+        keeps_indices: whether tensors that are indexed by lists keep their values; every function call takes longer.
     """
     if has_composites is None:
         has_composites = can_see_composites()
@@ -64,8 +70,11 @@ def capture(
         session = join_session(stack, has_replay, is_estimate, has_composites)
         mode = session.mode
         stack.callback(_note_unseen_threads, recorder, session.unseen_threads, frozenset(session.unseen_threads))
-        spellings = session.follow_spelling(stack) if recorder.spelled else None
-        log = CallLog(recorder, mode.cache.plans.translator, mode.recording.modules, spellings)
+        spellings = session.follow_spelling(stack) if recorder.spelled or keeps_indices else None
+        if spellings is not None and keeps_indices:
+            spellings.index = partial(known_index, mode)
+        noted = spellings if recorder.spelled else None
+        log = CallLog(recorder, mode.cache.plans.translator, mode.recording.modules, noted)
         stack.callback(log.close)
         stack.callback(mode.recording.remove, log)
         mode.recording.add(log)
@@ -78,7 +87,8 @@ def _record_module_tree(mode: CaptureMode, log: CallLog) -> None:
     """Record the modules of the models that ran."""
     tree = log.recorder.modules
     stack = mode.recording.modules
-    models = [(root.module(), root.path) for root in stack.roots if root.has_parts]
+    with_parts = [root for root in stack.roots if root.has_parts]
+    models = [(root.module(), root.path) for root in with_parts or stack.roots[:1]]
     if tree or not models:
         return
     with mode.silenced():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache, partial, wraps
+from numbers import Number
 from typing import Any
 
 import torch
@@ -114,6 +115,35 @@ def _make_like(
     return made
 
 
+def known_index(mode: CaptureMode, tensor: Tensor, index: Any) -> Any:
+    """Return the index of a tensor with tensors in place of lists, which have the values of these.
+
+    On the meta device PyTorch makes such a tensor without an operator, and without its numbers.
+    """
+    if not _is_without_data(tensor):
+        return index
+    if type(index) is tuple:
+        return tuple(_as_tensor(mode, each) for each in index)
+    if isinstance(index, list) and any(isinstance(each, (list, Tensor)) for each in index):
+        return index  # it is a tuple to PyTorch, with a warning of its own
+    return _as_tensor(mode, index)
+
+
+def _as_tensor(mode: CaptureMode, index: Any) -> Any:
+    """Return the tensor that PyTorch makes of a sequence of known numbers; anything else as it is."""
+    is_sequence = isinstance(index, (list, tuple, range)) or _is_array(index)
+    if not is_sequence or not _is_known(mode, index):
+        return index
+    numbers = _numbers(index)
+    with without_capture():
+        data = torch.tensor(numbers, device="cpu")
+        if data.dtype not in (torch.bool, torch.uint8):  # any other dtype is converted, also that of an empty list
+            data = data.long()
+        made = torch.empty_like(data, device="meta")
+    mode.values.give(made, data)
+    return made
+
+
 def _data(mode: CaptureMode, tensor: Tensor) -> Tensor:
     """Return the values of a meta tensor on the CPU: ones if they are unknown, which is noted."""
     known = mode.values.of(tensor)
@@ -139,7 +169,14 @@ def _see(mode: CaptureMode, made: Tensor, data: Any) -> None:
 def _is_known(mode: CaptureMode, data: Any) -> bool:
     if isinstance(data, (list, tuple)):
         return all(_is_known(mode, item) for item in data)
-    return type(data) in NUMBERS or (isinstance(data, Tensor) and mode.values.of(data) is not None)
+    if isinstance(data, Tensor):
+        return mode.values.of(data) is not None
+    return type(data) in NUMBERS or isinstance(data, (Number, range)) or _is_array(data)
+
+
+def _is_array(data: Any) -> bool:
+    """Return whether an object is an array of numpy, which need not be installed."""
+    return hasattr(data, "__array_interface__")
 
 
 def _numbers(data: Any) -> Any:
@@ -148,7 +185,7 @@ def _numbers(data: Any) -> Any:
         return [_numbers(item) for item in data]
     if isinstance(data, Tensor):
         return data.tolist() if data.dim() else data.item()
-    return data
+    return data.tolist() if _is_array(data) else data
 
 
 def _storage_of(numbers: Any, dtype: torch.dtype) -> UntypedStorage:

@@ -129,7 +129,7 @@ class Session:
         with ExitStack() as stack:
             stack.callback(patches.release_spelled, self)
             if self._spellings is not None:
-                self._spellings.is_over = True
+                self._spellings.is_over, self._spellings.index = True, None
                 if threading.get_ident() == self._thread:
                     self._spellings.remove()
 

@@ -46,6 +46,7 @@ class Identities:
         by_address: the identities of tensor objects, by address.
         storages: id of the memory behind each value, 0 for a number.
         parameters: id of the parameter that a value is; other values are missing.
+        has_unmade: whether an integer tensor without data came from nowhere, as PyTorch makes one of a list.
     """
 
     def __init__(self, recorder: Recorder, is_buffer: Callable[[UntypedStorage], bool]) -> None:
@@ -55,6 +56,7 @@ class Identities:
         self.by_address: dict[int, Identity] = {}
         self.storages = {0: 0}
         self.parameters: dict[int, int] = {}
+        self.has_unmade = False
         self._memories: dict[int, tuple[ref[UntypedStorage], int, int]] = {}
         """The memories by the address of the storage object, which is one object as long as the memory is in use."""
         self._created: dict[int, ref[Tensor]] = {}
@@ -87,6 +89,7 @@ class Identities:
             parameter = self._parameter(tensor._base, memory)
         identity = self._register(tensor, memory, parameter)
         if identity[2] != LEARNED:
+            self.has_unmade |= identity[2] == EXTERNAL and tensor.is_meta and not tensor.is_floating_point()
             is_input = identity[2] in (EXTERNAL, GIVEN) and self._is_given(tensor)
             (self._recorder.inputs if is_input else self._recorder.buffers).append(identity[1])
         return identity

@@ -45,6 +45,8 @@ _ALTERNATIVES: Mapping[Callable[..., Any], tuple[str, ...]] = {
 }
 """The functions that take either of several arguments, and the names of these."""
 
+_INDEXING = (Tensor.__getitem__, Tensor.__setitem__)
+
 _ENTERED = (
     *(Tensor.backward, torch.autograd.backward, torch.autograd.grad),
     *(functional.multi_head_attention_forward, functional.local_response_norm, functional.gumbel_softmax),
@@ -61,11 +63,13 @@ class Spellings(TorchFunctionMode):
 
     Attributes:
         is_over: whether nobody listens any more; the mode may still be on the stack of its thread.
+        index: returns the index that a tensor gets instead of another one; None to keep it.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.is_over = False
+        self.index: Callable[[Tensor, Any], Any] | None = None
         self._function: Any = None
         """The function that is running; None outside any."""
         self._given: tuple[str, ...] = ()
@@ -96,6 +100,8 @@ class Spellings(TorchFunctionMode):
                 with self._active():
                     return twin(*args, **(kwargs or {}))
             self._given = _given(func, alternatives, args, kwargs or {})
+        if self.index is not None and func in _INDEXING:
+            args = (args[0], self.index(args[0], args[1]), *args[2:])
         before, self._function = self._function, func
         try:
             return func(*args, **kwargs) if kwargs else func(*args)

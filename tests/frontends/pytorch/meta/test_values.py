@@ -36,7 +36,7 @@ def size_of(function, *inputs, assumes=()):
     shapes = []
     recorder = estimated(Call(lambda *args: shapes.append(tuple(function(*args).shape))), list(inputs) or None)
     assert [a.what for a in recorder.assumptions] == list(assumes)
-    return shapes[0]
+    return shapes[-1]  # an estimate that keeps the values of indices is a second run
 
 
 def test_an_integer_buffer_is_a_number():
@@ -206,7 +206,6 @@ def test_in_place_operators_change_the_values_of_all_views(name):
 FORGETTING = {
     "an unknown value": lambda x, s: set_item(x, 1, s.long()[0]),
     "an unknown index": lambda x, s: set_item(x, s.long()[:1], 7),
-    "a list as index": lambda x, s: set_item(x, [0, 2], 7),
     "an unknown view": lambda x, s: [x[2:].copy_(s.long()[2:]), x][1],
     "random numbers": lambda x, s: x.random_(5),
     "itself": lambda x, s: [y := s.long(), y.view(2, 2).copy_(y.view(2, 2).t()), y][2],
