@@ -80,6 +80,7 @@ _dispatch_tls_is_dispatch_key_included | enters the key PreDispatch | needed | |
 _dispatch_tls_set_dispatch_key_excluded | reads lazy views inside of a mode | needed | | capture/tensor_types
 _dispatch_tls_set_dispatch_key_included | enters the key PreDispatch | needed | | capture/lifetimes
 [torch]
+_int_mm | multiplies int8 of quantized models | needed | | recording/wrapped_parameters
 _C | owner of the private functions above, dispatch keys and guards | needed | | capture/capture
 _VF | owner of composite functions | needed | | capture/composite_patches
 _empty_affine_quantized | unpacks weights without data | needed | | rows/quantization

@@ -168,7 +168,7 @@ def _call_module(self: Module, *args: Any, _costcore: _ModuleCalls, **kwargs: An
         return _costcore.original(self, *args, **kwargs)
     recording = mode.recording
     modules = recording.modules
-    modules.enter(self)
+    modules.enter(self, (args, kwargs))
     begun = recording.begin_module_call(args) if recording.has_module_calls else None
     try:
         if isinstance(self, _costcore.fast_modules):

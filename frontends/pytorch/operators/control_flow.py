@@ -1,4 +1,4 @@
-"""Control flow operators, whose arguments are functions.
+"""Control flow operators and others whose arguments are functions or operators.
 
 PyTorch would compile them. Here the functions are run as written, and the operators inside them are recorded.
 """
@@ -6,6 +6,7 @@ PyTorch would compile them. Here the functions are run as written, and the opera
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any, Protocol
 
 import torch
@@ -88,12 +89,22 @@ def _wrap(data: Data, function: Callable[..., Any], *args: Any, **kwargs: Any) -
     return function(*args, **kwargs)
 
 
+def _out_dtype(data: Data, operator: Any, dtype: torch.dtype, *args: Any) -> Any:
+    """Run an operator whose result has another dtype: a GPU has a kernel for products of int8, others convert first."""
+    if operator is torch.ops.aten.mm.default and dtype is torch.int32 and all(x.dtype is torch.int8 for x in args):
+        return torch._int_mm(*args)
+    tensors = [x.dtype for x in args if isinstance(x, Tensor)]
+    wide = reduce(torch.promote_types, tensors, dtype)
+    return operator(*(x.to(wide) if isinstance(x, Tensor) else x for x in args)).to(dtype)
+
+
 CONTROL_FLOW: Mapping[str, Callable[..., Any]] = {
     "cond": _cond,
     "while_loop": _while_loop,
     "scan": _scan,
     "map_impl": _map,
     "wrap": _wrap,
+    "out_dtype": _out_dtype,
 }
 """Functions that run a control flow operator, by its name; their first argument is what is known about data.
 

@@ -63,7 +63,7 @@ class CallLog:
         self, recorder: Recorder, translator: Translator, modules: ModuleStack, spellings: Spellings | None = None
     ) -> None:
         self.recorder = recorder
-        self.identities = Identities(recorder, modules.holds)
+        self.identities = Identities(recorder, modules)
         self._rows: list[tuple[Any, ...]] = []
         self._spellings = spellings
         self.module_calls = None if spellings is None else ModuleCalls(recorder.module_calls)

@@ -5,9 +5,9 @@ Python reuses the address of a dead object, and so does the allocator; every id 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 from weakref import ref
 
 from torch import Tensor, UntypedStorage, strided
@@ -33,6 +33,19 @@ Memory: TypeAlias = "tuple[ref[UntypedStorage] | None, int, int]"
 """A storage, its id, and the origin of what it holds unless that is a learned parameter."""
 
 
+class Modules(Protocol):
+    """What the identity of a tensor depends on: the modules that run."""
+
+    def holds(self, memory: UntypedStorage) -> bool:
+        """Return whether a storage is that of a buffer."""
+
+    def parameter_around(self, memory: UntypedStorage) -> Tensor | None:
+        """Return the parameter that wraps a tensor with this storage."""
+
+    def is_free_weight(self, tensor: Tensor) -> bool:
+        """Return whether a tensor takes the place of a parameter."""
+
+
 class Identities:
     """The values of one recorder by operand id.
 
@@ -40,7 +53,7 @@ class Identities:
 
     Args:
         recorder: gives new ids.
-        is_buffer: returns whether a storage is that of a buffer of a module that runs.
+        modules: the modules that run.
 
     Attributes:
         by_address: the identities of tensor objects, by address.
@@ -49,9 +62,11 @@ class Identities:
         has_unmade: whether an integer tensor without data came from nowhere, as PyTorch makes one of a list.
     """
 
-    def __init__(self, recorder: Recorder, is_buffer: Callable[[UntypedStorage], bool]) -> None:
+    def __init__(self, recorder: Recorder, modules: Modules) -> None:
         self._recorder = recorder
-        self._is_buffer = is_buffer
+        self._modules: Modules | None = modules
+        self._wrappers: dict[int, tuple[ref[Tensor], int]] = {}
+        """Parameters that wrap other tensors, with their ids, by address."""
         self._new_id = recorder.new_id
         self.by_address: dict[int, Identity] = {}
         self.storages = {0: 0}
@@ -87,12 +102,26 @@ class Identities:
             and isinstance(tensor._base, Parameter)
         ):
             parameter = self._parameter(tensor._base, memory)
+        if not parameter and memory[2] == EXTERNAL:
+            parameter = self._unregistered(tensor, memory)
         identity = self._register(tensor, memory, parameter)
         if identity[2] != LEARNED:
             self.has_unmade |= identity[2] == EXTERNAL and tensor.is_meta and not tensor.is_floating_point()
             is_input = identity[2] in (EXTERNAL, GIVEN) and self._is_given(tensor)
             (self._recorder.inputs if is_input else self._recorder.buffers).append(identity[1])
         return identity
+
+    def _unregistered(self, tensor: Tensor, memory: Memory) -> int:
+        """Return the id of the parameter that a tensor from outside is, or is a part of, although its type is plain."""
+        modules, storage = self._modules, None if memory[0] is None else memory[0]()
+        if modules is None or storage is None:
+            return 0
+        whole = modules.parameter_around(storage)
+        if whole is not None:
+            parameter = self._parameter(whole, memory)
+            self._parameters_in.setdefault(memory[1], {})[0, storage.nbytes()] = parameter
+            return parameter
+        return self._parameter(tensor, memory) if modules.is_free_weight(tensor) else 0
 
     def limit_inputs(self, tensors: Iterable[Tensor]) -> None:
         """Take only these tensors as inputs of the model; they must live as long as the run."""
@@ -135,7 +164,7 @@ class Identities:
 
     def is_buffer(self, storage: UntypedStorage) -> bool:
         """Return whether a storage is that of a buffer of a module that runs."""
-        return self._is_buffer(storage)
+        return self._modules is not None and self._modules.holds(storage)
 
     def made(self) -> Iterator[Tensor]:
         """Yield the results of operators, and the tensors that operators without a call created, that still exist."""
@@ -150,7 +179,7 @@ class Identities:
 
     def release(self) -> None:
         """Release the modules, and with them the model: no tensor is registered any more."""
-        self._is_buffer = _is_no_buffer
+        self._modules = None
 
     def register_alias(self, alias: Tensor, tensor: Tensor) -> None:
         """Register a tensor object that holds the value of another one, as ``detach`` returns it."""
@@ -217,12 +246,17 @@ class Identities:
         if memory is None or memory[0]() is not storage:
             if origin == EXTERNAL:
                 is_given = address in self._given_memories
-                origin = GIVEN if is_given else BUFFER if self._is_buffer(storage) else EXTERNAL
+                origin = GIVEN if is_given else BUFFER if self.is_buffer(storage) else EXTERNAL
             memory = self._memories[address] = (ref(storage), self._new_id(), origin)
         return memory
 
     def _parameter(self, tensor: Tensor, memory: Memory) -> int:
         """Return the id of a parameter, of which ``tensor`` holds all elements."""
+        if hasattr(tensor, "__tensor_flatten__"):  # whose elements are in other memory
+            known = self._wrappers.get(id(tensor))
+            if known is None or known[0]() is not tensor:
+                known = self._wrappers[id(tensor)] = ref(tensor), self._recorder.parameter(tensor.numel())
+            return known[1]
         size = stored_elements(tensor) or tensor.numel()
         if memory[0] is None:
             return self._recorder.parameter(size)
@@ -243,7 +277,3 @@ class Identities:
             if start <= offset < start + max(size, 1):
                 return parameter
         return 0
-
-
-def _is_no_buffer(storage: UntypedStorage) -> bool:
-    return False

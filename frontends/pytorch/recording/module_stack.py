@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 from weakref import ref
 
 from torch import Tensor, UntypedStorage
-from torch.nn import Module
+from torch.nn import Module, Parameter
 
 from ..module_walk import join, walk
+from ..tensors import nested_tensors
 
 Rename: TypeAlias = Callable[[str], str]
 """Returns the path of a module by what it was before."""
@@ -56,6 +57,7 @@ class ModuleStack:
         roots: all outermost modules.
         path: path of the module running now; ``""`` for a single outermost one and outside any module.
         running: the modules that are running, with their paths, the outermost one first.
+        passed: the arguments of the outermost module that is running, or ran last.
         aliases: paths of modules that several modules share, by which they ran, and the first path of each.
     """
 
@@ -64,6 +66,7 @@ class ModuleStack:
         self.roots: list[Root] = []
         self.path = ""
         self.running: list[tuple[Module, str]] = []
+        self.passed: object = ()
         self.aliases: dict[str, str] = {}
         self._rename = rename
         self._paths: dict[int, tuple[Module, str]] = {}
@@ -71,9 +74,10 @@ class ModuleStack:
         """The outermost module that was called last, and all modules below it."""
         self._shared: dict[int, list[str]] = {}
         """Paths of modules that several modules hold, after the first, by id."""
-        self._buffers: dict[int, Any] = {}
-        """Weak references to the memory of the buffers of ``_buffers_of``, by its address."""
-        self._buffers_of: Module | None = None
+        self._memories: dict[int, tuple[ref[UntypedStorage], Tensor | None]] = {}
+        """Weak references to the memory of the buffers of ``_memories_of`` and of the tensors inside its parameters, by
+        its address, and these parameters."""
+        self._memories_of: Module | None = None
 
     def lead(self, other: ModuleStack, running: Iterable[tuple[Module, str]]) -> None:
         """Let another stack go on in another thread, where ``running`` run."""
@@ -122,13 +126,15 @@ class ModuleStack:
         """Give a module that the model does not contain a path, while the outermost module runs."""
         self._paths[id(module)] = (module, path)
 
-    def enter(self, module: Module) -> None:
-        """Push a module that is called.
+    def enter(self, module: Module, passed: object = ()) -> None:
+        """Push a module that is called with the arguments ``passed``.
 
         A part of the outermost module that was called last may be called later: by an iterator that this returned.
         """
-        if not self.running and module is not self.root and not self.knows(module):
-            self._begin(module)
+        if not self.running:
+            self.passed = passed
+            if module is not self.root and not self.knows(module):
+                self._begin(module)
         entry = self._paths.get(id(module))
         if entry is None:  # the model was changed meanwhile, or calls a module that it does not contain
             entry = self._paths[id(module)] = (module, self._path_of(module))
@@ -140,7 +146,10 @@ class ModuleStack:
     def leave(self) -> None:
         """Pop the innermost module."""
         self.running.pop()
-        self.path = self.running[-1][1] if self.running else ""
+        if self.running:
+            self.path = self.running[-1][1]
+        else:
+            self.path, self.passed = "", ()
 
     def described(self, module: Module) -> str:
         """Return path and class of a module that ran in the outermost one called last."""
@@ -149,13 +158,31 @@ class ModuleStack:
 
     def holds(self, memory: UntypedStorage) -> bool:
         """Return whether a storage is that of a buffer of the outermost module."""
-        if self.root is None:
+        found = self._found(memory)
+        return found is not None and found[1] is None
+
+    def parameter_around(self, memory: UntypedStorage) -> Tensor | None:
+        """Return the parameter that wraps a tensor with this storage, as quantized weights do; None if none does."""
+        found = self._found(memory)
+        return None if found is None else found[1]
+
+    def is_free_weight(self, tensor: Tensor) -> bool:
+        """Return whether a tensor that requires a gradient is neither a parameter nor an argument of a running model.
+
+        Such are weights that ``torch.func.functional_call`` puts in the place of parameters.
+        """
+        if not (self.running and tensor.requires_grad and tensor.is_leaf and type(tensor) is Tensor):
             return False
-        if self._buffers_of is not self.root:
-            self._buffers_of = self.root
-            self._buffers = {id(memory): ref(memory) for memory in _memories_of_buffers(self._modules)}
-        found = self._buffers.get(id(memory))
-        return found is not None and found() is memory
+        return not any(tensor is each for each in nested_tensors(self.passed))
+
+    def _found(self, memory: UntypedStorage) -> tuple[ref[UntypedStorage], Tensor | None] | None:
+        if self.root is None:
+            return None
+        if self._memories_of is not self.root:
+            self._memories_of = self.root
+            self._memories = {id(memory): (ref(memory), whole) for memory, whole in _memories_in(self._modules)}
+        found = self._memories.get(id(memory))
+        return found if found is not None and found[0]() is memory else None
 
     # Outermost modules
 
@@ -236,7 +263,8 @@ class ModuleStack:
         return self.path
 
 
-def _memories_of_buffers(modules: Iterable[Module]) -> Iterator[UntypedStorage]:
+def _memories_in(modules: Iterable[Module]) -> Iterator[tuple[UntypedStorage, Tensor | None]]:
+    """Yield the memory of buffers with None, and that of tensors inside parameters with the parameter."""
     for module in modules:
         for buffer in module._buffers.values():
             try:
@@ -244,4 +272,19 @@ def _memories_of_buffers(modules: Iterable[Module]) -> Iterator[UntypedStorage]:
             except (NotImplementedError, RuntimeError):  # sparse buffers and those of vmap have none
                 continue
             if memory is not None:
-                yield memory
+                yield memory, None
+        for parameter in module._parameters.values():
+            if parameter is not None and type(parameter) is not Parameter:
+                for part in wrapped_tensors(parameter):
+                    yield part.untyped_storage(), parameter
+
+
+def wrapped_tensors(tensor: Any) -> Iterator[Tensor]:
+    """Yield the plain tensors of which an instance of a wrapper subclass consists, at any depth; none for others."""
+    flatten = getattr(tensor, "__tensor_flatten__", None)
+    for name in () if flatten is None or hasattr(tensor, "_local_tensor") else flatten()[0]:
+        inner = getattr(tensor, name)
+        if type(inner) is Tensor:
+            yield inner
+        else:
+            yield from wrapped_tensors(inner)
