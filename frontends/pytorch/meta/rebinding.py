@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
-from weakref import ReferenceType, WeakKeyDictionary, ref
+from weakref import ReferenceType, WeakKeyDictionary, WeakMethod, ref
 
+import torch
 from torch import Tensor
 from torch.nn import Module
 
@@ -85,17 +86,31 @@ class Rebinder:
 
     def _fix_inside(self, value: Any) -> None:
         items: Iterable[tuple[Any, Any]] = ()
-        holder = value
         if isinstance(value, dict):
             items = [*value.items()]
+            if isinstance(value, defaultdict):
+                value.default_factory = self.fix(value.default_factory)
         elif isinstance(value, (list, deque)):
             items = [*enumerate(value)]
-        elif isinstance(found := getattr(value, "__dict__", None), dict):
-            items, holder = [*found.items()], found
+        else:
+            self._fix_object(value)
         for key, item in items:
             new = self.fix(item)
             if new is not item:
-                holder[key] = new
+                value[key] = new
+
+    def _fix_object(self, value: Any) -> None:
+        kind = type(value)
+        names = [name for base in kind.__mro__ for name in _slots_of(base)] + [*getattr(value, "__dict__", ())]
+        for name in names:
+            item = getattr(value, name, None)
+            new = self.fix(item)
+            if new is not item:
+                object.__setattr__(value, name, new)
+        methods = {name: self._rebound(function) for name, function in closures_of(kind)}
+        changed = {name: method for name, method in methods.items() if method is not dict(closures_of(kind))[name]}
+        if changed:  # Python looks up operators such as a call in the class
+            value.__class__ = type(kind.__name__, (kind,), {**changed, "__module__": kind.__module__})
 
     def _translated(self, value: Any) -> Any:
         """Return what takes the place of an object that a function of the original refers to."""
@@ -112,13 +127,21 @@ class Rebinder:
             return self._with_parts(value, self._translated)
         if kind is _Cache:
             return lru_cache(**value.cache_parameters())(self._translated(value.__wrapped__))
-        if kind is ReferenceType:
-            return ref(self._translated(value()))
+        if isinstance(value, ReferenceType):
+            referent = self._translated(value())
+            return WeakMethod(referent) if kind is WeakMethod else ref(referent)
+        if isinstance(value, Tensor) and value._is_view() and id(value._base) in self._copies:
+            return self._view_of_copy(value)
         if kind is tuple:
             return tuple([self._translated(item) for item in value])
         made = _copied(value, self._copies)
         self._made.update(map(id, self._copies.values()))
         return self.fix(made)
+
+    def _view_of_copy(self, view: Tensor) -> Tensor:
+        base: Tensor = self._copies[id(view._base)]
+        with torch._C.DisableTorchFunction(), torch.set_grad_enabled(view.requires_grad):
+            return base.as_strided(view.shape, view.stride(), view.storage_offset())
 
     def _with_parts(self, value: Any, change: Callable[[Any], Any]) -> Any:
         parts = [value.func, *value.args, *value.keywords.values()]
@@ -208,7 +231,7 @@ class Rebinder:
             yield from (value.func, *value.args, *value.keywords.values())
         elif kind is _Cache:
             yield value.__wrapped__
-        elif kind is ReferenceType:
+        elif kind is ReferenceType or kind is WeakMethod:
             yield value()
         elif isinstance(value, dict):
             yield from [*value.values()]
@@ -232,6 +255,11 @@ def closures_of(kind: type) -> tuple[tuple[str, FunctionType], ...]:
             if any(each != _CLASS for each in function.__code__.co_freevars)
         )
     return found
+
+
+def _slots_of(kind: type) -> tuple[str, ...]:
+    names = vars(kind).get("__slots__", ())
+    return tuple(name for name in ((names,) if isinstance(names, str) else names) if not name.startswith("__"))
 
 
 def _copied(value: Any, copies: dict[int, Any]) -> Any:

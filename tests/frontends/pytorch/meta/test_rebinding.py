@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections import defaultdict
 
 import pytest
 import torch
@@ -207,6 +208,70 @@ class CallsItself(Base):
         self.g = g
 
 
+class WeakMethod(Base):
+    def set_up(self):
+        self.method = weakref.WeakMethod(self.run)
+
+    def run(self, y):
+        return self.f(y)
+
+    def forward(self, x):
+        return self.h(self.method()(x))
+
+
+class Slots:
+    __slots__ = ("function",)
+
+    def __init__(self, function):
+        self.function = function
+
+
+class InSlots(Base):
+    def set_up(self):
+        self.slots = Slots(lambda y: self.f(y))
+
+    def forward(self, x):
+        return self.h(self.slots.function(x))
+
+
+class DefaultOfADict(Base):
+    def set_up(self):
+        self.by_name = defaultdict(lambda: self.f)
+
+    def forward(self, x):
+        return self.h(self.by_name["f"](x))
+
+
+class ClassInAMethod(Base):
+    def set_up(self):
+        model = self
+
+        class Call:
+            def __call__(self, y):
+                return model.f(y)
+
+        self.g = Call()
+
+
+class ViewOfAParameter(Base):
+    def set_up(self):
+        w, b = self.f.weight.t(), self.f.bias
+        self.g = lambda y: y @ w + b
+
+
+class ParentInAList(Base):
+    class Child(nn.Module):
+        def __init__(self, parent):
+            super().__init__()
+            self.parent = [parent]
+
+        def forward(self, x):
+            return self.parent[0].f(x)
+
+    def set_up(self):
+        self.g = self.Child(self)
+
+
 class OfNoModule(Base):
     """A layer that only a closure holds: its parameters are none of the model's."""
 
@@ -267,6 +332,10 @@ MODELS = {
     **{kind.__name__: kind for kind in (Decorated, InContainers, InAnObject, ForwardPreHook, ForwardHook, HookStores)},
     **{kind.__name__: kind for kind in (HookStoresInItsCell, HookOfAMethod, WeakReference, Cached, Counter)},
     **{kind.__name__: kind for kind in (CallsItself, OfNoModule, CountsInAList)},
+    **{
+        kind.__name__: kind
+        for kind in (WeakMethod, InSlots, DefaultOfADict, ClassInAMethod, ViewOfAParameter, ParentInAList)
+    },
     "of a class in a function": of_a_class_in_a_function,
     "of a list in a function": of_a_list,
     "patched": patched,
@@ -306,7 +375,7 @@ def test_a_function_runs_the_copy(name):
     assert all(parameter.grad is None for layer in getattr(model, "layers", list)() for parameter in layer.parameters())
 
 
-@pytest.mark.parametrize("name", ["Lambda", "ForwardHook", "HookStores", "patched"])
+@pytest.mark.parametrize("name", ["Lambda", "ForwardHook", "HookStores", "patched", "InSlots"])
 def test_a_call_has_its_module_and_its_parameters(name):
     report = estimate(MODELS[name](), (4, 16))
     linears = [call.module for call, *_ in report.trace if call.type == "linear"]
