@@ -60,7 +60,7 @@ class Turns:
         if self._owner is mode:
             return
         with self._condition:
-            self._wait(lambda: self._owner is None)
+            self._wait(lambda: self._owner is None, lambda: self._thread)
             self._owner, self._thread = mode, threading.get_ident()
             self._n_running = 0
         self._advance(mode)
@@ -79,7 +79,7 @@ class Turns:
         if isinstance(mode, ThreadMode):
             self.give(mode)
         with self._condition:
-            self._wait(lambda: task.is_done)
+            self._wait(lambda: task.is_done, lambda: task.thread)
         if isinstance(mode, ThreadMode):
             self.take(mode)
 
@@ -98,8 +98,8 @@ class Turns:
         if self._owner is mode:
             self._n_running -= 1
 
-    def _wait(self, holds: Callable[[], bool]) -> None:
-        """Wait until something holds, or the thread whose turn it is waits for another one."""
+    def _wait(self, holds: Callable[[], bool], other: Callable[[], int]) -> None:
+        """Wait until something holds, or another thread waits too."""
         seen, cpu, waited, place = self._activity, process_time(), 0.0, None
         while not holds():
             if self._condition.wait(POLL):
@@ -107,7 +107,7 @@ class Turns:
             if self._activity != seen or self._n_running:
                 seen, cpu, waited, place = self._activity, process_time(), 0.0, None
                 continue
-            before, place = place, _blocked_at(self._thread) if self._owner is not None else None
+            before, place = place, _blocked_at(other())
             if place is not None and place == before:
                 return
             waited += POLL
@@ -207,6 +207,7 @@ class Task:
 
     Attributes:
         is_done: whether it ended.
+        thread: the number of the thread that runs it; 0 before.
     """
 
     def __init__(self, mode: CaptureMode) -> None:
@@ -215,11 +216,13 @@ class Task:
         self._running = [*mode.recording.modules.running]
         self._logs = mode.recording.logs_here()
         self.is_done = False
+        self.thread = 0
         self._turns.tasks.append(self)
 
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run a function in the present thread, captured."""
         parent, session = self._parent, self._parent.session
+        self.thread = threading.get_ident()
         if session is None or parent.is_over or THREAD.mode is not None or not self._logs:
             self._end()
             return function(*args, **kwargs)
