@@ -64,3 +64,13 @@ def test_a_large_file_is_read_piece_by_piece(tmp_path, monkeypatch, name):
     monkeypatch.setattr(files.FileBytes, "_read", shortened)
     with pytest.raises(CostError, match=r"net\.mlmodel.*became shorter while it was read"):
         estimate(path)
+
+
+@pytest.mark.parametrize(
+    ("constant", "message"),
+    [("MOST_MESSAGES", "a list has more than 1 entries"), ("MOST_FIELDS", "more fields than are read")],
+)
+def test_what_a_file_holds_is_bounded(monkeypatch, constant, message):
+    monkeypatch.setattr(f"costcore_coreml.wire.{constant}", 1)
+    with pytest.raises(CostError, match=rf"loop\.mlmodel.*{message}"):
+        estimate(DATA / "loop.mlmodel")

@@ -10,6 +10,7 @@ from ir import L, graph, ir
 
 from costcore import CostError, CostWarning, estimate
 from costcore.cli.main import main
+from costcore_openvino.integers import Integers
 
 DATA = Path(__file__).parent / "data"
 WINDOWS = {"strides": "1, 1", "dilations": "1, 1", "pads_begin": "1, 1", "pads_end": "1, 1"}
@@ -342,6 +343,31 @@ def test_an_axis_that_is_none_takes_nothing_apart(read, axis):
     inside = MAP.format(f'axis="{axis}" part_size="{axis}"') + f"<body>{BODY}</body>"
     report = read(L("Parameter", (), (1, 4)), L("TensorIterator", (0,), (1, 4), inside=inside), L("Result", (1,)))
     assert str(report.total_report["flops"]) == "4*trips_1"
+
+
+@pytest.mark.parametrize(
+    ("constant", "message"), [("MOST_LAYERS", "more than 1 layers"), ("MOST_TAGS", r"larger than is read \(1 tags\)")]
+)
+def test_what_a_file_holds_is_bounded(read, monkeypatch, constant, message):
+    monkeypatch.setattr(f"costcore_openvino.model.{constant}", 1)
+    with pytest.raises(CostError, match=rf"net\.xml.*{message}"):
+        read(L("Parameter", (), (2,)), L("ReLU", (0,), (2,)), L("Result", (1,)))
+
+
+@pytest.mark.parametrize("size", [8, 100])
+def test_weights_that_become_shorter_are_an_error(read, tmp_path, monkeypatch, size):
+    """The axes of a reduction, two integers of 8 bytes, are read of the file of weights."""
+    (tmp_path / "net.bin").write_bytes(bytes(8))
+    monkeypatch.setattr(
+        "costcore_openvino.integers.Integers.beside", lambda model: Integers(tmp_path / "net.bin", size)
+    )
+    axes = L("Const", (), (2,), "I64", {"element_type": "i64", "offset": "0", "size": "16"})
+    layers = L("Parameter", (), (1, 3, 8, 8)), axes, L("ReduceMean", (0, 1), (1, 3)), L("Result", (2,))
+    if size < 16:
+        assert read(*layers).total_report["n_layers"] > 0
+    else:
+        with pytest.raises(CostError, match=r"net\.bin became shorter while it was read"):
+            read(*layers)
 
 
 def test_shapes_cannot_be_given(read):

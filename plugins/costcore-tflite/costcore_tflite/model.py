@@ -20,7 +20,7 @@ from .content import content_without_weights
 IDENTIFIER = b"TFL3"
 """What every file has at its bytes 4 to 7."""
 
-MOST_OBJECTS = 2_000_000
+MOST_OBJECTS = 1_000_000
 """The most tensors, operators and operands that are read: offsets of a damaged file may repeat one of them forever."""
 
 MOST_VALUES = 1024

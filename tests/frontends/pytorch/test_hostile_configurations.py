@@ -187,3 +187,14 @@ def test_nothing_is_left_behind(folder, monkeypatch):
     before = sorted(path.rglob("*"))
     load_model(f"hf:{path}")
     assert sorted(path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("size", [-1, [-1, 4]])
+def test_sizes_below_zero_are_no_usual_input(folder, size):
+    path = folder(
+        {"model_type": "vit", "image_size": 32, "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1}
+    )
+    model = load_model(f"hf:{path}")
+    model.config.image_size = size
+    with pytest.raises(CostError, match=r"no usual input: pixel_values would have the shape \(1, 3, -1, "):
+        usual_inputs(model, "")

@@ -170,6 +170,10 @@ def test_seconds_and_their_error_are_in_json_and_in_tables_of_saved_reports():
         ({"family": [{"name": "relu"}]}, r"family 1: expected a table with name, kind, errors, points"),
         ({"family": [{"name": "relu", "kind": "x", "errors": [], "points": []}]}, r"family 1: unknown kind 'x'"),
         (
+            {"family": [{"name": "relu", "kind": "move", "dtype": "floct32", "errors": [], "points": []}]},
+            r"family 1: unknown dtype",
+        ),
+        (
             {"family": [{"name": "relu", "kind": "move", "errors": [], "points": [[0, 1, 1]]}]},
             r"family 1: a point must be \[seconds, flops, bytes, coordinates …\] \(got \[0, 1, 1\]\)",
         ),

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -296,3 +297,55 @@ def test_parquet_needs_pyarrow(nets, tmp_path, monkeypatch):
 def test_the_folder_of_a_test_is_not_left_with_temporary_files(nets, tmp_path):
     run(nets, tmp_path / "rows.jsonl")
     assert not [path for path in Path(tmp_path).iterdir() if path.suffix == ".tmp"]
+
+
+TAMPERED = [
+    [],
+    {},
+    [[]],
+    True,
+    "9" * 5000,
+    "-" + "9" * 5000,
+    10**4000,
+    1e999,
+    "1e999",
+    "2**2**2**99",
+    "(" * 5000,
+    "x" * 200_000,
+]
+
+
+@pytest.mark.parametrize("value", TAMPERED, ids=lambda value: repr(value)[:12])
+@pytest.mark.parametrize("name", ["flops", "key", "name", "status"])
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_a_value_that_costcore_does_not_write_is_refused_or_not_used(nets, tmp_path, suffix, name, value):
+    """What is used can be shown; nothing is run, and nothing takes longer than a second."""
+    output = tmp_path / f"rows.{suffix}"
+    run(nets, output)
+    rows = read(output)
+    rows[0][name] = value
+    if suffix == "jsonl":
+        with no_limit_of_digits():
+            output.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    else:
+        with output.open("w", newline="", encoding="utf-8") as file, no_limit_of_digits():
+            writer = csv.DictWriter(file, [*rows[0]], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+    start = time.monotonic()
+    try:
+        found = run(nets, output, resume=True)
+        assert str(found) and found.to_markdown()
+    except CostError as error:
+        assert str(output) in str(error) and len(str(error)) < 500 + len(str(output))
+    assert time.monotonic() - start < 2
+
+
+@contextmanager
+def no_limit_of_digits():
+    before = sys.get_int_max_str_digits() if hasattr(sys, "get_int_max_str_digits") else 0
+    sys.set_int_max_str_digits(0)
+    try:
+        yield
+    finally:
+        sys.set_int_max_str_digits(before)

@@ -306,3 +306,13 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_an_error(tmp_path, monk
     monkeypatch.setattr(files.FileBytes, "_read", shortened)
     with pytest.raises(CostError, match=r"net\.onnx cannot be read: it became shorter while it was read"):
         estimate(path)
+
+
+def test_a_graph_of_too_many_nodes_is_refused_at_once(monkeypatch):
+    """Eight megabytes hold four million empty nodes, which take gigabytes to walk."""
+    graph = helper.make_graph([], "g", [], [])
+    content = b"\x0a\x00" * 600_000  # the field of nodes, and its length
+    whole = helper.make_model(graph)
+    whole.graph.ParseFromString(content)
+    with pytest.raises(CostError, match=r"its graph has 600,000 nodes \(at most 500,000\)"):
+        estimate(whole.SerializeToString())

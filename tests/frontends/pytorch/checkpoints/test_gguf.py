@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -392,3 +393,53 @@ def test_a_file_fits_or_not(tmp_path, capsys):
     text = capsys.readouterr().out
     assert "too much" in text
     assert "cannot be tried" not in text  # a file is neither cast nor sharded
+
+
+def key(name):
+    return struct.pack("<Q", len(name)) + name
+
+
+ARRAY, TEXT = 9, 8
+HOSTILE = {
+    "texts": (
+        key(b"a") + struct.pack("<IIQ", ARRAY, TEXT, 1001) + bytes(8 * 1001),
+        r"more than 1,000 texts and arrays",
+    ),
+    "arrays": (
+        key(b"a") + struct.pack("<IIQ", ARRAY, ARRAY, 600) + (struct.pack("<IQ", ARRAY, 1) + bytes(12)) * 600,
+        r"more than 1,000 texts and arrays",
+    ),
+    "name": (
+        struct.pack("<Q", 2**16 + 1) + bytes(2**16 + 1),
+        r"a text of its header has 65,537 bytes \(at most 65,536\)",
+    ),
+    "text": (
+        key(b"a") + struct.pack("<IQ", TEXT, 2**24 + 1),
+        r"a text of its header has 16,777,217 bytes \(at most 16,777,216\)",
+    ),
+    "numbers": (key(b"a") + struct.pack("<IIQ", ARRAY, 0, 2**40), r"it states 1,099,511,627,776 elements of an array"),
+    "cut": (key(b"a") + struct.pack("<IIQ", ARRAY, 0, 2**27), "it ends inside of its header"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_a_header_holds_is_bounded(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("costcore.frontends.pytorch.checkpoints.gguf_file.MOST_PARTS", 1000)
+    body, message = HOSTILE[name]
+    path = tmp_path / "x.gguf"
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + body)
+    with pytest.raises(CostError, match=message):
+        read_gguf(str(path))
+
+
+def test_long_arrays_are_passed_over(tmp_path):
+    """Numbers of 64 MiB, which are a hole in the file, are not kept."""
+    resource = pytest.importorskip("resource")
+    path = tmp_path / "x.gguf"
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with path.open("wb") as file:
+        file.write(b"GGUF" + struct.pack("<IQQ", 3, 0, 2) + key(b"a") + struct.pack("<IIQ", ARRAY, 0, 2**26))
+        file.seek(2**26, 1)
+        file.write(key(b"general.architecture") + struct.pack("<I", TEXT) + key(b"nothing"))
+    assert read_gguf(str(path)).metadata["general.architecture"] == "nothing"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**15
