@@ -8,14 +8,16 @@ from tests.frameworks import optional
 
 optional("torch")
 
-SAMPLE = {"report": 12, "trace": 3, "rows": 60}
+SAMPLE = {"report": 12, "trace": 3, "rows": 60, "config": 20}
 """How many files of a kind are tried; 25 of all others."""
 
 
 @pytest.mark.parametrize(
-    "name", ["report", "budget", "baseline", "calibration", "convention", "device", "rows", "trace"]
+    "name", ["report", "budget", "baseline", "calibration", "config", "convention", "device", "rows", "trace"]
 )
 def test_changed_files_are_used_or_refused(name):
+    if name == "config":
+        optional("transformers")
     from tools.fuzz_files import KINDS, fuzzed
 
     n = SAMPLE.get(name, 25)

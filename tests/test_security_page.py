@@ -1,0 +1,100 @@
+"""SECURITY.md states the limits that the code has, and names tests that exist."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+ROWS = {
+    cells[0]: cells
+    for line in PAGE.splitlines()
+    if line.startswith("| ") and len(cells := [cell.strip() for cell in line.strip("|").split("|")]) == 5
+}
+
+OPERATORS = {ast.Pow: operator.pow, ast.Mult: operator.mul, ast.LShift: operator.lshift}
+CHECKPOINTS, LIBRARIES = "frontends/pytorch/checkpoints", "frontends/pytorch/libraries"
+CONFIG = "`config.json` (`hf:`)"
+TOML = "conventions, devices, calibrations, topologies"
+
+LIMITS = [
+    ("ONNX", "frontends/onnx/walk/node_budget.py", "MOST_STORED", 500_000, "500,000 nodes"),
+    ("ONNX", "frontends/onnx/walk/node_budget.py", "MOST_NODES", 100_000, "100,000 more"),
+    ("ONNX", "frontends/onnx/shapes/cross_check.py", "SECONDS, BYTES", (60, 4 * 2**30), "60 s and 4 GiB"),
+    ("TensorFlow Lite", "plugins/costcore-tflite/costcore_tflite/model.py", "MOST_OBJECTS", 10**6, "1,000,000 objects"),
+    ("TensorFlow Lite", "plugins/costcore-tflite/costcore_tflite/content.py", "MOST_BYTES", 2**28, "256 MiB"),
+    ("Core ML", "plugins/costcore-coreml/costcore_coreml/wire.py", "MOST_FIELDS", 2_000_000, "2,000,000 fields"),
+    ("Core ML", "plugins/costcore-coreml/costcore_coreml/wire.py", "MOST_MESSAGES", 200_000, "200,000 operations"),
+    ("OpenVINO", "plugins/costcore-openvino/costcore_openvino/model.py", "MOST_TAGS", 2_000_000, "2,000,000 tags"),
+    ("OpenVINO", "plugins/costcore-openvino/costcore_openvino/model.py", "MOST_LAYERS", 200_000, "200,000 layers"),
+    ("StableHLO", "plugins/costcore-stablehlo/costcore_stablehlo/model.py", "LARGEST", 2**31, "2 GiB"),
+    ("StableHLO", "plugins/costcore-stablehlo/costcore_stablehlo/aliases.py", "DEEPEST_TEXT", 200, "200 deep"),
+    ("StableHLO", "plugins/costcore-stablehlo/costcore_stablehlo/aliases.py", "LONGEST_ALIAS", 10**6, "1,000,000 char"),
+    ("StableHLO", "plugins/costcore-stablehlo/costcore_stablehlo/to_text.py", "SECONDS", 4, "4 s"),
+    ("StableHLO", "plugins/costcore-stablehlo/costcore_stablehlo/to_text.py", "MEMORY", 2**30, "1 GiB"),
+    ("StableHLO", "plugins/costcore-stablehlo/costcore_stablehlo/to_text.py", "TIMES", 16, "16 times"),
+    ("GGUF", f"{CHECKPOINTS}/gguf_file.py", "MOST_HEADER", 2**28, "256 MiB"),
+    ("GGUF", f"{CHECKPOINTS}/gguf_file.py", "MOST_TENSORS", 200_000, "200,000 tensors"),
+    ("GGUF", f"{CHECKPOINTS}/gguf_file.py", "MOST_KEYS", 10_000, "10,000 keys"),
+    ("GGUF", f"{CHECKPOINTS}/gguf_file.py", "MOST_PARTS", 3_000_000, "3,000,000 texts"),
+    ("safetensors", f"{CHECKPOINTS}/safetensors_files.py", "MOST_HEADER", 2**25, "32 MiB"),
+    ("safetensors", f"{CHECKPOINTS}/safetensors_files.py", "MOST_TENSORS", 200_000, "200,000 tensors"),
+    ("safetensors", f"{CHECKPOINTS}/safetensors_files.py", "MOST_FILES", 2000, "2,000 files"),
+    (CONFIG, f"{LIBRARIES}/config_file.py", "MOST_BYTES", 2**25, "32 MiB"),
+    (CONFIG, f"{LIBRARIES}/bounded.py", "MOST_PARTS", 200_000, "200,000 modules"),
+    (CONFIG, f"{LIBRARIES}/bounded.py", "MOST_SECONDS", 5.0, "5 s"),
+    ("traces", "frontends/pytorch/traces/json_stream.py", "MOST", 2**33, "8 GiB"),
+    ("traces", "frontends/pytorch/traces/json_stream.py", "MOST_RATIO, UNPACKED", (64, 2**23), "64 times"),
+    ("traces", "frontends/pytorch/traces/json_stream.py", "LONGEST_GAP", 2**22, "4 MiB of spaces"),
+    ("traces", "frontends/pytorch/traces/json_stream.py", "LONGEST", 2**25, "32 MiB an event"),
+    ("profiles of runtimes", "costcore/analyses/measured/runtime_profile.py", "MOST", 2**29, "512 MiB"),
+    (
+        "profiles of runtimes",
+        "costcore/analyses/measured/runtime_profile.py",
+        "MOST_RATIO, UNPACKED",
+        (64, 2**23),
+        "64 t",
+    ),
+    ("profiles of runtimes", "costcore/files.py", "MOST_VALUES", 5_000_000, "5,000,000 values"),
+    ("saved reports", "costcore/files.py", "MOST_BYTES", 2**30, "1 GiB"),
+    ("saved reports", "costcore/reports/serialization/from_json.py", "MOST_VALUES", 10**7, "10,000,000 values"),
+    ("budgets", "costcore/toml_files.py", "MOST_BYTES", 2**22, "4 MiB"),
+    (TOML, "costcore/toml_files.py", "MOST_PARTS", 100, "100 parts"),
+    (TOML, "costcore/analyses/conventions/expression.py", "MAX_LENGTH", 500, "500 characters"),
+    ("rows of a sweep (`resume=True`)", "costcore/studies/sweeps/formats.py", "MOST_BYTES", 2**32, "4 GiB"),
+    ("rows of a sweep (`resume=True`)", "costcore/studies/sweeps/formats.py", "LONGEST", 10**5, "100,000 characters"),
+]
+
+
+def value_of(node: ast.expr) -> Any:
+    """Return what a constant expression of numbers is."""
+    if isinstance(node, ast.Tuple):
+        return tuple(map(value_of, node.elts))
+    if isinstance(node, ast.BinOp):
+        return OPERATORS[type(node.op)](value_of(node.left), value_of(node.right))
+    return ast.literal_eval(node)
+
+
+@pytest.mark.parametrize(("row", "file", "name", "limit", "text"), LIMITS, ids=lambda value: str(value)[-40:])
+def test_a_limit_is_that_of_the_code(row, file, name, limit, text):
+    assert text in ROWS[row][3]
+    for node in ast.parse((ROOT / file).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).strip("()") == name:
+            assert value_of(node.value) == limit
+            return
+    pytest.fail(f"{file} has no {name}")
+
+
+def test_every_kind_of_file_has_a_limit_and_tests():
+    rows = {name: cells for name, cells in ROWS.items() if name not in ("file", ":--")}
+    assert {name for name, *_ in LIMITS} == rows.keys()
+    for cells in rows.values():
+        (test,) = re.findall(r"`([\w./-]+)`", cells[4])
+        assert (ROOT / test).is_file(), test
+        assert "def test_" in (ROOT / test).read_text(encoding="utf-8")
