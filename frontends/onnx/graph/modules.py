@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from costcore.graphs import ModuleTree
@@ -53,7 +54,7 @@ class Modules(ModuleTree[StoredTensor]):
         if listed and not self.knows(path):
             for scope, kind in zip(listed, kinds, strict=False):
                 self.enter(scope, kind.rpartition(".")[2])
-        if node.op_type == DEQUANTIZE and read:  # a quantizer put it between a weight and the node that reads it
+        if read and node.op_type == DEQUANTIZE:  # a quantizer put it between a weight and the node that reads it
             self._dequantized[node.output[0]] = [stored for stored in read if not stored.name.endswith(SETTINGS)]
         else:
             self.read(path, read)
@@ -90,7 +91,11 @@ def _owner(stored: StoredTensor) -> str:
 
     Names with slashes or colons have none.
     """
-    name = stored.name
+    return _owner_in(stored.name)
+
+
+@lru_cache(maxsize=4096)
+def _owner_in(name: str) -> str:
     if name.endswith(SETTINGS):
         return ""
     fused = _FUSED.match(name)
