@@ -10,6 +10,7 @@ from costcore.graphs.operands import XS, X, given, operand
 from costcore.translate import Arguments, Row, Source
 
 from .model import numbers
+from .quantized import WIDTHS
 
 LEARNED_BY = frozenset(("Add", "Divide", "Einsum", "Gather", "MatMul", "Multiply", "Subtract"))
 """Operators whose constants of several real numbers are learned parameters, as those of layers are by their place."""
@@ -292,7 +293,56 @@ def _scatter(native: str, op: str) -> Row:
     return Row(f"openvino::{native}", op, inputs, attrs, when=lambda a: a["data"].get("reduction", "none") in JOINS)
 
 
-ROWS: tuple[Row, ...] = (
+def _scale(position: int) -> Source:
+    return lambda a: a["scales"][position] if position < len(a["scales"]) else None
+
+
+def _operands_with_scales(row: Row) -> dict[str, Source]:
+    """Return the operands of a row, and the scales of those that are integers."""
+    scales: dict[str, Source] = {}
+    for name in row.inputs:
+        if name == "x*":
+            scales["x*_scale"] = lambda a: [scale for scale in a["scales"][:2] if scale is not None]
+        else:
+            scales[f"{name}_scale"] = _scale({"x": 0, "x0": 0, "w": 1, "x1": 1}[name])
+    return {**row.inputs, **scales, "y_scale": lambda a: a["y_scale"]}
+
+
+def _on_integers(row: Row) -> Row:
+    """Return the row of an operator that the runtime computes on integers, with what it fuses into it."""
+    op, when = row.op, row.when
+    bias: dict[str, Source] = {"b": _bias} if op in ("conv", "conv_transpose", "linear") else {}
+    return Row(
+        row.native,
+        f"quantized_{op}",
+        {**_operands_with_scales(row), **bias},
+        {**row.attrs, "activation": lambda a: a["fused"].activation or None},
+        when=lambda a: a.get("fused") is not None and (when is None or when(a)),
+        outputs=row.outputs,
+    )
+
+
+def _bias(a: Arguments) -> Any:
+    bias = a["bias"]
+    return None if bias is None else bias.viewed(bias.size)
+
+
+QUANTIZED = frozenset(
+    (
+        *("conv", "conv_transpose", "linear", "matmul", "add", "sub", "mul", "div", "maximum", "minimum", "relu"),
+        *("sigmoid", "silu", "tanh", "gelu", "hard_sigmoid", "hard_swish", "softmax", "avg_pool", "reduce_mean"),
+        "resize",
+    )
+)
+"""Operators that have formulas on integers."""
+
+
+def _is_quantization(a: Arguments) -> bool:
+    return bool(a["outputs"][0].dtype in WIDTHS.values())
+
+
+_ROWS: tuple[Row, ...] = (
+    Row("openvino::FakeQuantize", "quantize", {**X, "scale": operand(2)}, when=_is_quantization),
     *_convolutions(),
     Row("openvino::MatMul", "linear", {**X, "w": _weight}, when=_is_linear),
     Row("openvino::MatMul", "matmul", {"x0": _side(0), "x1": _side(1)}),
@@ -375,3 +425,6 @@ ROWS: tuple[Row, ...] = (
     _recurrent("GRUCell", "gru", 1, is_cell=True),
     _recurrent("RNNCell", "rnn", 1, is_cell=True),
 )
+
+ROWS = tuple(each for row in _ROWS for each in ((_on_integers(row), row) if row.op in QUANTIZED else (row,)))
+"""The rows, those on integers before those on real numbers."""

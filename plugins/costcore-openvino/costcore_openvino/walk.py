@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
+from typing import Any
 
 from costcore.errors import CostError
 from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place, in_order
 
 from .integers import Integers
 from .model import Graph, LayerInfo, integer
+from .quantized import QUANTIZE, UNPACKING, Plan
 from .rows import SIGNATURES
-
-UNPACKING = frozenset(("Convert", "Multiply", "Reshape", "Subtract", "Transpose", "Unsqueeze", "Squeeze"))
-"""Operators that unpack weights which are stored in smaller types, as they are read."""
 
 AXES = frozenset(("CumSum", "MVN", "NormalizeL2"))
 """Operators whose axes are an operand, which is in the file of weights."""
+
+ON_INTEGERS = (
+    "FakeQuantize: integers are carried to the layers that read them, and bias, activation and the next FakeQuantize "
+    "are part of the layer before them, as the runtime executes them"
+)
 
 AS_STORED = "weights are stored in smaller types: they are read as they are stored, and unpacking them is not counted"
 
@@ -32,6 +37,9 @@ class Walker:
     def __init__(self, recording: GraphRecording, integers: Integers) -> None:
         self._recording, self._integers = recording, integers
         self._matrices: dict[tuple[str | None, ...], GraphValue] = {}
+        self._scales: dict[int, GraphValue] = {}
+        """A scale of values that are integers, by the id of the object, which lives as long as this."""
+        self._kept: list[GraphValue] = []
 
     def run(self, graph: Graph) -> None:
         """Record the graph of the file."""
@@ -51,10 +59,17 @@ class Walker:
         values: dict[tuple[str, str], GraphValue] = {}
         inputs: dict[str, GraphValue] = {}
         outputs: dict[str, GraphValue] = {}
-        for layer in _in_order(graph):
+        layers = _in_order(graph)
+        plan = Plan(layers, graph)
+        if plan.fused:
+            self._recording.note(ON_INTEGERS)
+        # constants first: a layer needs those of the layers that are part of it
+        for layer in sorted(layers, key=lambda layer: not plan.is_stored(layer)):
             found = [values.get(graph.edges.get((layer.id, port), ("", ""))) for port in layer.inputs]
             made = [GraphValue(port.shape, port.dtype, layer.name) for port in layer.outputs]
-            if layer.type == "Parameter" and made:
+            if layer.id in plan.within:
+                made = [values[plan.within[layer.id], "result"]]
+            elif layer.type == "Parameter" and made:
                 inputs[layer.id] = made[0]
                 if layer.id in given:
                     flow = self._recording.dataflow
@@ -66,7 +81,21 @@ class Walker:
                 if found and found[0] is not None:
                     outputs[layer.id] = found[0]
             else:
-                self._layer(layer, found, made, place)
+                fused = plan.fused.get(layer.id)
+                more: dict[str, Any] = {}
+                if fused is not None:
+                    more = {"fused": fused, "bias": values.get(fused.bias) if fused.bias else None}
+                    values[layer.id, "result"] = made[0]
+                    if fused.quantized is not None:
+                        scale = values.get(plan.scale_of(fused.quantized))
+                        self._carry(made[0], plan.integers[_result(fused.quantized)], scale)
+                for port, value in zip(layer.outputs, made, strict=True):
+                    if dtype := plan.integers.get((layer.id, port.number)):
+                        own = values.get(plan.scale_of(layer)) if layer.type == QUANTIZE else self._scale_of(found[0])
+                        self._carry(value, dtype, own)
+                more["scales"] = [self._scale_of(value) for value in found]
+                more["y_scale"] = self._scale_of(made[0]) if made and fused is not None else None
+                self._layer(layer, found, made, place, more)
             for port, value in zip(layer.outputs, made, strict=True):
                 values[layer.id, port.number] = value
         return inputs, outputs
@@ -82,8 +111,23 @@ class Walker:
             first = self._matrices.setdefault(place, value)
             value.base = None if first is value or first.size != value.size else first
 
+    def _carry(self, value: GraphValue, dtype: str, scale: GraphValue | None) -> None:
+        """Make a value one of integers."""
+        value.dtype = dtype
+        if scale is not None:
+            self._scales[id(value)] = scale
+            self._kept.append(value)
+
+    def _scale_of(self, value: GraphValue | None) -> GraphValue | None:
+        return None if value is None else self._scales.get(id(value))
+
     def _layer(
-        self, layer: LayerInfo, inputs: Sequence[GraphValue | None], outputs: Sequence[GraphValue], place: Place
+        self,
+        layer: LayerInfo,
+        inputs: Sequence[GraphValue | None],
+        outputs: Sequence[GraphValue],
+        place: Place,
+        more: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """Record a layer that computes."""
         if layer.bodies:
@@ -93,12 +137,17 @@ class Walker:
         if layer.type in UNPACKING and given and all(value.is_stored for value in given):
             self._unpack(given, outputs)
             return
+        if layer.type == QUANTIZE and given and given[0].is_stored:
+            for value in outputs:
+                value.is_stored = True
+                self._carry(value, "int8", given[-1])
+            return
         _check(layer, inputs, outputs)
         if layer.type in AXES and len(given) > 1 and not axes_decide_nothing(given[0], given[1]):
             taken = "axis 1" if layer.type == "NormalizeL2" else "the last"
             what = f"the axes of {layer.type} are in the file of weights, which is not there: taken to be {taken}"
             self._recording.recorder.assume(what, layer.name)
-        arguments = {"inputs": list(inputs), "outputs": dict(enumerate(outputs)), "data": layer.data}
+        arguments = {"inputs": list(inputs), "outputs": dict(enumerate(outputs)), "data": layer.data, **more}
         node = GraphNode(f"openvino::{layer.type}", layer.type, arguments, outputs, layer.name, module_of(layer.name))
         self._recording.record(node, place, f"layer {layer.name!r}")
 
@@ -108,6 +157,9 @@ class Walker:
         for value in outputs:
             value.is_stored, value.dtype = True, root.dtype
             value.base = (root.base or root) if root.size == value.size else None
+            scale = next((each for each in given if each is not root and each.is_real), self._scale_of(root))
+            if scale is not None:
+                self._carry(value, root.dtype, scale)
         if root.dtype not in ("float32", "float64", "int32", "int64"):
             self._recording.note(AS_STORED)
 
@@ -151,6 +203,10 @@ class Walker:
         _, found = self._walk(layer.bodies[name], given, place)
         pairs = zip(layer.outputs, outputs, strict=True)
         return [found.get(sources.get(port.number, ""), value) for port, value in pairs]
+
+
+def _result(layer: LayerInfo) -> tuple[str, str]:
+    return layer.id, layer.outputs[0].number
 
 
 def sliced_trips(layer: LayerInfo, inputs: Sequence[GraphValue | None]) -> int | None:
