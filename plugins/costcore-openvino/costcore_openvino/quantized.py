@@ -5,8 +5,8 @@ transformations (https://docs.openvino.ai, "Low Precision Transformations") carr
 that read it, run products with integer weights on integers, and fuse the bias, the activation and the next
 ``FakeQuantize`` into the layer before them. A model without a product on integers stays as it is.
 
-Held against the runtime graph of OpenVINO 2026.4 on a CPU, layer by layer: convolutions with bias, Swish and sums, pools,
-concatenations, nearest interpolation.
+Held against the runtime graph of OpenVINO 2026.4 on a CPU, layer by layer: convolutions with bias, Swish and sums,
+pools, concatenations, nearest interpolation.
 """
 
 from __future__ import annotations
