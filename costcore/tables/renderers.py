@@ -80,12 +80,13 @@ def to_csv(table: TextTable) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([" ".join(filter(None, title)) for title in table.titles])
     for row in table.rows:
-        writer.writerow([_plain(c if n else _escape_formula(c)) for c, n in zip(row, table.numeric, strict=True)])
+        writer.writerow([c if n and c.isprintable() else _plain(c, n) for c, n in zip(row, table.numeric, strict=True)])
     return out.getvalue()
 
 
-def _plain(cell: str) -> str:
-    return "\t".join(map(printable, cell.split("\t")))
+def _plain(cell: str, is_number: bool) -> str:
+    cell = cell if is_number else _escape_formula(cell)
+    return "\t".join(map(printable, cell.split("\t"))) if "\t" in cell else printable(cell)
 
 
 def to_markdown(table: TextTable) -> str:

@@ -29,10 +29,12 @@ def printable(text: str) -> str:
     >>> print(printable("::error::a\n::error::b ##[add-mask]c"))
     \x3a:error::a\n::error::b \x23#[add-mask]c
     """
-    if not text.isprintable():
+    if text.isprintable():
+        if "::" not in text and "##" not in text:
+            return text
+    else:
         text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-    if "##" in text:
-        text = _COMMAND.sub(r"\\x23#", text)
+    text = _COMMAND.sub(r"\\x23#", text)
     return text.replace("::", r"\x3a:", 1) if text.lstrip().startswith("::") else text
 
 

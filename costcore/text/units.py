@@ -68,7 +68,8 @@ def scaled(value: Dim, prefix: str, kind: str, n_digits: int, fixed: bool = Fals
         return as_text(value) if scale == 1 else f"({as_text(value)})/{scale}"
     if not prefix:
         return str(value)
-    return rounded(Fraction(value) / BASES[kind] ** PREFIXES.index(prefix), n_digits, fixed)
+    exact = Fraction(value) if isinstance(value, float) else value  # of a row that was read
+    return rounded(Fraction(exact, BASES[kind] ** PREFIXES.index(prefix)), n_digits, fixed)
 
 
 def rounded(value: Fraction, n_digits: int, fixed: bool = False) -> str:

@@ -12,6 +12,7 @@ import torch
 
 from costcore._version import __version__
 from costcore.analyses.timing.calibration_table import Conditions
+from costcore.isolated import is_current
 from costcore.trace.recorder import CPU_TIME
 
 CPUINFO = Path("/proc/cpuinfo")
@@ -90,7 +91,7 @@ def _multiprocessors(device: torch.device) -> int:
 def gpu_mhz(device: torch.device) -> float:
     """Return the clock of the multiprocessors now; 0 if the driver does not report it."""
     tool = shutil.which("nvidia-smi")
-    if device.type != "cuda" or tool is None:
+    if device.type != "cuda" or tool is None or is_current(str(Path(tool).parent)):
         return 0.0
     command = [tool, "--query-gpu=clocks.sm", "--format=csv,noheader,nounits", f"--id={device.index or 0}"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)

@@ -48,8 +48,8 @@ MOST_VALUES = 10**6
 """The most values of a file."""
 
 
-def read_config(path: str) -> dict[str, Any]:
-    """Return the settings of a configuration, without those that name code.
+def read_config(path: str) -> tuple[dict[str, Any], bool]:
+    """Return the settings of a configuration without those that name code, and whether ``auto_map`` did.
 
     Args:
         path: the file, or its folder.
@@ -70,14 +70,7 @@ def read_config(path: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise CostError(f"{file} is not a configuration (expected an object in JSON)")
     _check(found, file)
-    cleaned: dict[str, Any] = _without_code(found)
-    return cleaned
-
-
-def needs_code(path: str) -> bool:
-    """Return whether a configuration names code of its own, in ``auto_map``."""
-    file = str(Path(path) / CONFIG) if is_folder(path) else path
-    return "auto_map" in json.loads(read_text(file, limit=MOST_BYTES))
+    return _without_code(found), "auto_map" in found
 
 
 def _check(settings: Mapping[str, Any], file: str) -> None:

@@ -18,7 +18,7 @@ from costcore.messages import did_you_mean, short_repr
 
 from ..tensors import dtype_name
 from .bounded import bounded
-from .config_file import CONFIG, PRETRAINED, needs_code, read_config
+from .config_file import CONFIG, PRETRAINED, read_config
 
 SOURCE = "dummy_inputs and configuration of transformers"
 
@@ -54,9 +54,9 @@ def _config(name: str) -> tuple[Any, bool]:
     if not exists(name) and name in CONFIG_MAPPING:
         return CONFIG_MAPPING[name](), True
     path = name if exists(name) else _cached(name, [str(kind) for kind in CONFIG_MAPPING])
-    settings = read_config(path)
+    settings, has_code = read_config(path)
     kind = settings.get("model_type")
-    if "model_type" in settings and kind not in CONFIG_MAPPING and needs_code(path):
+    if has_code and not (isinstance(kind, str) and kind in CONFIG_MAPPING):
         raise CostError(
             f"the configuration {name} needs code of its own (auto_map), which is not run. Pass code that makes the "
             f"model, as file.py:factory"

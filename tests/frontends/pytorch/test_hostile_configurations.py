@@ -198,3 +198,23 @@ def test_sizes_below_zero_are_no_usual_input(folder, size):
     model.config.image_size = size
     with pytest.raises(CostError, match=r"no usual input: pixel_values would have the shape \(1, 3, -1, "):
         usual_inputs(model, "")
+
+
+def test_a_folder_of_weights_runs_no_code(folder, capsys):
+    """The configuration beside safetensors files is read as any other."""
+    from shutil import copy
+
+    path = folder({"model_type": "evil", "auto_map": ALL_CODE})
+    weights = Path(__file__).parents[2] / "data" / "safetensors" / "small_llama.safetensors"
+    copy(weights, path / "model.safetensors")
+    for arguments in ([str(path)], ["serve", str(path), "--device", "l4"]):
+        assert main(arguments) == 1
+        assert "needs code of its own (auto_map), which is not run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [None, 5, [], {}, "evil"])
+def test_a_type_that_transformers_does_not_know_is_refused(folder, kind):
+    path = folder({"model_type": kind, "auto_map": ALL_CODE})
+    for target in targets(path):
+        with pytest.raises(CostError, match="needs code of its own"):
+            load_model(target)

@@ -17,6 +17,7 @@ from costcore.cli.main import main
 from costcore.frontends.pytorch.calibration import measure
 from costcore.frontends.pytorch.calibration import sweep as sweep_module
 from costcore.frontends.pytorch.calibration.chains import MAKERS, Chain, make_chains
+from costcore.frontends.pytorch.calibration.conditions import gpu_mhz
 from costcore.frontends.pytorch.calibration.image_chains import IMAGE_CHAINS
 from costcore.frontends.pytorch.calibration.measure import FULL
 from costcore.frontends.pytorch.calibration.shapes import Shapes
@@ -265,3 +266,15 @@ def test_a_file_that_cannot_be_written_is_an_error_before_the_sweep(monkeypatch,
     monkeypatch.setattr(measure, "calibrate", lambda *_, **__: pytest.fail("measured"))
     assert main(["calibrate", "--output", str(tmp_path / "absent" / "mine.toml")]) == 1
     assert "absent is not a folder" in capsys.readouterr().err
+
+
+def test_a_program_of_the_current_folder_is_not_asked_for_the_clock(tmp_path, monkeypatch):
+    """On Windows the search for a program begins in the current folder."""
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text(f"#!/bin/sh\necho ran > {tmp_path}/ran\necho 1410\n", encoding="utf-8")
+    tool.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    for folder in (".", str(tmp_path)):
+        monkeypatch.setenv("PATH", folder)
+        assert gpu_mhz(torch.device("cuda")) == 0.0
+    assert not (tmp_path / "ran").exists()
