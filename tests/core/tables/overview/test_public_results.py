@@ -29,7 +29,7 @@ PARTS = {
         "Layer",
         "Line",
     ),
-    *("ModelRow", "Operations", "Plan", "Regrouping", "Slot", "Tally", "Tensor", "TimedGroup"),
+    *("ModelRow", "Operations", "Plan", "Regrouping", "Slot", "Tally", "Tensor", "TimedGroup", "Value"),
     *("Answer", "Convention", "MeasuredCall", "MeasuredGroup", "ReceptiveField", "Rates"),
     *("Reading", "RuleFigure", "Stage"),
 }
