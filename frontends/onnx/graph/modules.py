@@ -14,6 +14,9 @@ from ..values.value import StoredTensor
 
 DEQUANTIZE = "DequantizeLinear"
 
+QUANTIZED_PRODUCTS = ("QLinearConv", "QLinearMatMul", "QGemm")
+"""Operators that a quantizer writes without the metadata of those whose weights they have."""
+
 SETTINGS = ("_scale", "_zero_point")
 """Ends of the names that quantizers give to scales and zero points, of activations too: ``input.1_scale``."""
 
@@ -48,6 +51,8 @@ class Modules(ModuleTree[StoredTensor]):
             listed, kinds = [*listed[:-1], owner], kinds[:-1]
         if listed is None:
             inner = self._of_name(node.name, read)
+            if not inner and read and node.op_type in QUANTIZED_PRODUCTS:
+                inner = next(filter(None, map(_owner, read)), "")
             path = f"{outer}.{inner}" if outer and inner else outer or inner
         else:
             path = (listed[-1] if listed else "") or outer

@@ -116,6 +116,23 @@ def test_a_quantized_convolution_that_took_a_norm_in_stays_a_convolution():
     assert sizes(made) == expected  # scale and zero point are of the model
 
 
+def test_an_integer_convolution_without_metadata_has_the_module_of_its_weight():
+    """As ``quantize_static`` writes it in the format of operators."""
+    stored = {
+        **{name: np.float32(0.1) for name in ("x_scale", "body.0.weight_scale", "y_scale")},
+        **{name: np.uint8(0) for name in ("x_zero_point", "y_zero_point")},
+        "body.0.weight_zero_point": np.int8(0),
+        "body.0.weight_quantized": np.zeros((8, 2, 3), np.int8),
+    }
+    operands = ["x", "x_scale", "x_zero_point", "body.0.weight_quantized", "body.0.weight_scale"]
+    operands += ["body.0.weight_zero_point", "y_scale", "y_zero_point"]
+    made = model([node("QLinearConv", operands, "y", "node_Conv_1_quant")], {}, (1, 2, 10))
+    made.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in stored.items())
+    made.graph.input[0].type.tensor_type.elem_type = TensorProto.UINT8
+    assert [call.module for call in read(made).calls] == ["body.0"]
+    assert sizes(made)["body.0"] == ("", [8 * 2 * 3], 6)  # with scales and zero points
+
+
 def test_tensors_that_onnx_runtime_fused_belong_to_the_convolution():
     """Its optimizer puts what it did before the name; the bias was that of the norm."""
     weights = {
