@@ -137,3 +137,22 @@ def test_a_child_keeps_the_environment_that_code_of_the_user_needs(monkeypatch):
     )
     assert first.stdout == second.stdout
     assert os.environ["PYTHONHASHSEED"] == "7"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python has no safe path")
+@pytest.mark.parametrize("backend", ["loky", "multiprocessing"])
+def test_workers_of_joblib(model, tmp_path_factory, backend):
+    """joblib starts its processes by ``python -m``, which searches the current folder first."""
+    pytest.importorskip("joblib")
+    script = tmp_path_factory.mktemp("program") / "program.py"
+    script.write_text(
+        "import os, joblib, costcore\n"
+        f"with joblib.parallel_config({backend!r}, n_jobs=2):\n"
+        f"    rows = costcore.table([{model!r}] * 2, columns=['macs']).rows\n"
+        "print([(row.costs, row.status) for row in rows], 'PYTHONSAFEPATH' in os.environ)\n",
+        encoding="utf-8",
+    )
+    for name in ("joblib", "resource_tracker", "subprocess"):
+        Path(f"{name}.py").write_text(f"open('ran-{name}', 'w')\n", encoding="utf-8")
+    code, said = run(str(script))
+    assert (code, said.strip()) == (0, f"{[({'macs': 24}, 'complete')] * 2} False"), said

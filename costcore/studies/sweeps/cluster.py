@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -23,6 +25,9 @@ PER_WORKER = 4
 
 WORKER_LOST = {"BrokenExecutor", "KilledWorker", "RayActorError", "WorkerCrashedError"}
 """The exceptions of joblib, Dask and Ray if the process of a worker has ended."""
+
+SAFE_PATH = "PYTHONSAFEPATH"
+"""The variable by which Python does not put the current folder on the search path."""
 
 
 def configured_joblib() -> Any:
@@ -45,7 +50,25 @@ def rows_on_cluster(joblib: Any, models: Models, task_of: Tasks, jobs: int | Non
     elif name == "RayBackend":
         yield from _by_ray(models, task_of, PER_WORKER * n_workers)
     else:
-        yield from _by_joblib(joblib, models, task_of, jobs, PER_WORKER * n_workers)
+        with isolated_workers():
+            yield from _by_joblib(joblib, models, task_of, jobs, PER_WORKER * n_workers)
+
+
+@contextmanager
+def isolated_workers() -> Iterator[None]:
+    """Let Python processes that a library starts meanwhile not search the current folder (from Python 3.11 on).
+
+    Those of joblib and multiprocessing begin with ``-m`` or ``-c``, and get the search path of this process later.
+    """
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(SAFE_PATH, None)
+        else:
+            os.environ[SAFE_PATH] = before
 
 
 def _by_dask(client: Any, models: Models, task_of: Tasks, ahead: int) -> Iterator[Numbered]:
