@@ -101,7 +101,8 @@ def constant_of(op: Any) -> tuple[Any, bool]:
             return np.asarray(attribute.get_splat_value().value).astype(aval.dtype)[()], True
         return np.asarray(attribute).reshape(aval.shape).astype(aval.dtype, copy=False), False
     except (AttributeError, TypeError, ValueError):
-        return np.zeros(aval.shape, aval.dtype), False
+        zero = np.zeros((), aval.dtype)
+        return (np.broadcast_to(zero, aval.shape), False) if is_real(aval.dtype) else (zero[()], True)  # no memory
 
 
 def is_real(dtype: np.dtype[Any]) -> bool:

@@ -97,3 +97,22 @@ module @jit_f attributes {{mhlo.note = "a {{ brace and !m = "}} {{
     path = tmp_path / "usual.mlir"
     path.write_text(text, encoding="utf-8")
     assert estimate(path).total_report["macs"] == 2 * 4**3
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("1000000x1000000xf32", "dense<1.0>"),
+        ("1000000x1000000xcomplex<f32>", "dense<(1.0, 2.0)>"),
+        ("1000000x1000000xf32", "dense_resource<a>"),
+        ("1000000x1000000xi32", "dense_resource<a>"),
+    ],
+)
+def test_large_constants_take_no_memory(tmp_path, kind, value):
+    """Elements that the file does not have, or that are all the same; an addition of 10**12 elements."""
+    body = f"%0 = stablehlo.constant {value} : tensor<{kind}>\n%1 = stablehlo.add %0, %0 : tensor<{kind}>"
+    resource = '{-# dialect_resources: { builtin: { a: "0x0400000001020304" } } #-}'
+    path = tmp_path / "large.mlir"
+    path.write_text(f"func.func @main() -> tensor<{kind}> {{\n{body}\nreturn %1 : tensor<{kind}>\n}}\n{resource}\n")
+    operations = 2 if "complex" in kind else 1
+    assert estimate(path).total_report["flops"] == operations * 10**12
