@@ -10,8 +10,6 @@ from costcore.trace.call import Call
 from costcore.trace.dataflow import Dataflow, Value
 from costcore.trace.trace import Trace
 
-_QUANTIZED = ("int8", "uint8", "int4", "uint4")
-
 BIAS = "b"
 """The operand name of biases, which stay integers of 32 bits: products of 8-bit numbers are added to them."""
 
@@ -37,9 +35,12 @@ def quantized(trace: Trace) -> Trace:
     return Trace(tuple(records), run)
 
 
+def is_quantized(trace: Trace) -> bool:
+    """Return whether products run on integers already; what is left real are inputs, results and scales."""
+    return any(call.layer.op.startswith("quantized_") for call in trace.calls)
+
+
 def _at_int8(layer: Layer) -> Layer:
-    if any(tensor.dtype in _QUANTIZED and tensor.role == "param" for tensor in layer.inputs.values()):
-        return layer  # its scales stay in float32
     made = layer_at(layer, "int8")
     scales = {name: tensor for name, tensor in layer.inputs.items() if name.endswith(NOT_MULTIPLIED)}
     if scales:

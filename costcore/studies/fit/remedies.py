@@ -15,7 +15,7 @@ from costcore.studies.batch_size.largest import find_largest
 from costcore.studies.batch_size.recomputation import MAX_CLASSES, repeated_classes
 from costcore.studies.fit.attempts import Attempts
 from costcore.studies.fit.needs import Needs
-from costcore.studies.fit.quantized import quantized
+from costcore.studies.fit.quantized import is_quantized, quantized
 
 LEAST_SAVING = 0.01
 """What saves less, such as a few scales of a model that is quantized already, is no help unless it is enough."""
@@ -110,7 +110,7 @@ class _Remedies:
             lambda: self._report.arena(align, inplace=True),
         )
         yield from self._placed("order", "calls in the best order", {}, arena.in_best_order)
-        small = quantized(self._report.trace)
+        small = self._report.trace if is_quantized(self._report.trace) else quantized(self._report.trace)
         if any(new.call.layer is not old.call.layer for new, old in zip(small, self._report.trace, strict=True)):
             name, what = "+int8", ", weights and values as int8, biases as int32"
             yield from self._placed(name[1:], what[2:], {}, lambda: Arena(small, align))
