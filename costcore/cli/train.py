@@ -39,6 +39,10 @@ in --input has a name, and the device or --memory is given, the micro-batch is t
 exit codes: 0 success, 1 model error (with --strict also a partial or assumed report), 2 usage error"""
 
 
+MEASURED = ("step_seconds", "tokens_per_second", "tokens_per_second_per_device")
+"""The options that state how fast a run was."""
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
     parser = command_parser(
@@ -53,7 +57,9 @@ def build_parser() -> argparse.ArgumentParser:
     length.add_argument("--tokens", metavar="N", help="tokens (samples) of the run: 15.6e12, 15.6T, 300B")
     length.add_argument("--steps", type=int, metavar="N", help="steps of the optimizer, instead; default: 1")
     parser.add_argument("--accumulation", type=int, default=1, metavar="N", help="micro-batches per step; default: 1")
-    parser.add_argument("--replicas", type=int, default=1, metavar="N", help="data-parallel copies; default: 1")
+    parser.add_argument(
+        "--replicas", type=int, metavar="N", help="data-parallel copies; default: one per device, with --mesh 1"
+    )
     parser.add_argument("--batch", type=int, metavar="N", help="tokens (samples) of MODEL; default: as its input shows")
     _add_attention(parser)
     parser.add_argument("--capacity-factor", type=float, metavar="C", help="rows that experts compute, per row sent")
@@ -103,7 +109,10 @@ def _add_devices(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--price", metavar="RATE", help="price of one device for an hour, in any currency: 2.10/h")
     parser.add_argument("--watts", type=float, metavar="N", help="power of one device, for the energy of the run")
-    parser.add_argument("--step-seconds", type=float, metavar="S", help="measured seconds of a step, for MFU and HFU")
+    measured = parser.add_mutually_exclusive_group()
+    measured.add_argument("--step-seconds", type=float, metavar="S", help="measured seconds of a step, for MFU and HFU")
+    measured.add_argument("--tokens-per-second", metavar="N", help="measured tokens a second of all devices, instead")
+    measured.add_argument("--tokens-per-second-per-device", metavar="N", help="those of one device, instead: 8.9k")
 
 
 @command(build_parser)
@@ -111,10 +120,11 @@ def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
     if args.device is not None and args.peak is not None:
         raise ValueError("--device and --peak exclude each other")
-    for name in ("step_seconds", "mfu", "price", "watts"):
+    for name in (*MEASURED, "mfu", "price", "watts"):
         if getattr(args, name) is not None and args.device is None and args.peak is None:
             raise ValueError(f"--{name.replace('_', '-')} needs --device or --peak")
-    price, tokens = parse_rate(args.price, "--price"), _tokens(args.tokens)
+    price, tokens = parse_rate(args.price, "--price"), _number(args.tokens, "--tokens")
+    rate = _tokens_per_second(args)
     format_of(args, "table", (".json",))
     ledger = TrainingLedger(
         devices=args.devices, device=args.device, dtype=args.dtype, peak=args.peak, pairs=args.pairs
@@ -134,7 +144,8 @@ def main(args: argparse.Namespace) -> int:
         padding_share=args.padding_share,
         capacity_factor=args.capacity_factor,
     )
-    _write(ledger, args, price)
+    seconds = args.step_seconds if rate is None else stage.tokens_per_step / rate
+    _write(ledger, args, price, seconds)
     return exit_code(stage.step.report.status, args.strict)
 
 
@@ -153,8 +164,23 @@ def _add(ledger: TrainingLedger, args: argparse.Namespace, **terms: Any) -> Stag
         return ledger.add("training", model, given, device_memory=args.size, **terms, **options)
 
 
-def _tokens(text: str | None) -> float | None:
-    """Return the number that ``1e9``, ``1G`` or ``1B``, a billion, stands for.
+def _tokens_per_second(args: argparse.Namespace) -> float | None:
+    """Return the measured tokens a second of all devices; None without them.
+
+    Raises:
+        ValueError: if the number is not positive.
+    """
+    per_device = args.tokens_per_second_per_device is not None
+    text = args.tokens_per_second_per_device if per_device else args.tokens_per_second
+    option = "--tokens-per-second-per-device" if per_device else "--tokens-per-second"
+    rate = _number(text, option)
+    if rate is not None and not rate > 0:
+        raise ValueError(f"{option} must be positive (got {text!r})")
+    return rate if rate is None else rate * (args.devices if per_device else 1)
+
+
+def _number(text: str | None, option: str) -> float | None:
+    """Return the number that ``1e9``, ``1G`` or ``1B``, a billion, or ``8.9k`` stands for.
 
     Raises:
         ValueError: if it has another form.
@@ -164,7 +190,7 @@ def _tokens(text: str | None) -> float | None:
     try:
         return float(text)
     except ValueError:
-        return parse_amount(re.sub(r"(?<=[0-9 ])B$", "G", text), "--tokens")
+        return parse_amount(re.sub(r"(?<=[0-9 ])B$", "G", text.upper()), option)
 
 
 def _lengths(text: str | None) -> list[int]:
@@ -179,8 +205,8 @@ def _lengths(text: str | None) -> list[int]:
         raise ValueError(f"--document-lengths expects integers separated by commas (got {text!r})") from None
 
 
-def _write(ledger: TrainingLedger, args: argparse.Namespace, price: float | None) -> None:
-    measured = {"step_seconds": args.step_seconds, "base_flops": args.base_flops}
+def _write(ledger: TrainingLedger, args: argparse.Namespace, price: float | None, seconds: float | None) -> None:
+    measured = {"step_seconds": seconds, "base_flops": args.base_flops}
     if format_of(args, "table", (".json",)) == "table":
         rates = {"mfu": args.mfu, "price": price, "watts": args.watts, "thresholds": args.thresholds}
         write_output(lambda out: ledger.show(out, **measured, **rates), None)

@@ -91,7 +91,7 @@ class TrainingLedger(Result, LedgerData):
         steps: int | None = None,
         tokens: float | None = None,
         accumulation: int = 1,
-        replicas: int = 1,
+        replicas: int | None = None,
         batch: int | None = None,
         document_lengths: Sequence[int] = (),
         masks: str = "unknown",
@@ -112,7 +112,8 @@ class TrainingLedger(Result, LedgerData):
             steps: number of steps of the optimizer; default: one, unless ``tokens`` are given.
             tokens: tokens (samples, of a model without embeddings) of the stage, instead of steps.
             accumulation: micro-batches of one replica per step.
-            replicas: copies of the model that run micro-batches of their own (data parallelism).
+            replicas: copies of the model that run micro-batches of their own (data parallelism); default: one per
+                device, and 1 for the report of one rank of a mesh.
             batch: tokens (or samples) of a micro-batch; default: those that the report shows.
             document_lengths: tokens of the documents packed into the sequences of a micro-batch. They have to fill
                 whole sequences. FLOPs of all pairs do not change: ``pairs="packed"`` has only pairs within a document.
@@ -154,6 +155,8 @@ class TrainingLedger(Result, LedgerData):
             raise CostError(f"{stage}: the report has no backward pass: capture a training step (backward=True)")
         if packing.documents:
             check_documents(packing.documents, _sequence(step))
+        if replicas is None:
+            replicas = self.devices if captured.trace.run.rank is None else 1
         micro_batches = whole(accumulation, "accumulation") * whole(replicas, "replicas")
         n_steps = 1 if steps is None else whole(steps, "steps")
         total = n_steps * micro_batches * step.tokens if tokens is None else whole(tokens, "tokens")

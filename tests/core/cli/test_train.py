@@ -26,7 +26,19 @@ def lines(text: str) -> list[str]:
 
 
 def test_a_run_is_stated_by_figures_and_tables(model, capsys):
-    options = ["--tokens", "2e6", "--peak", "1e6", "--devices", "4", "--step-seconds", "0.0001", "--thresholds"]
+    options = [
+        "--tokens",
+        "2e6",
+        "--peak",
+        "1e6",
+        "--devices",
+        "4",
+        "--replicas",
+        "1",
+        "--step-seconds",
+        "0.0001",
+        "--thresholds",
+    ]
     assert main(["train", model, *options, "--format", "table"]) == 0
     out = capsys.readouterr().out
     found = lines(out)
@@ -49,6 +61,28 @@ def test_steps_multiply(model, capsys):
     found = lines(capsys.readouterr().out)
     assert "Model FLOPs 5.760e3 5,760" in found  # 10 * 3 * 2 = 60 samples
     assert "training 3 2 6 5.760e2" in found
+
+
+@pytest.mark.parametrize(
+    "measured",
+    [
+        ("--step-seconds", "0.0001"),
+        ("--tokens-per-second", "40k"),
+        ("--tokens-per-second-per-device", "1e4"),
+    ],
+)
+def test_devices_without_a_mesh_are_replicas(model, capsys, measured):
+    """A step is a sample on each of 4 devices, 4 x 96 FLOPs in 0.1 ms."""
+    assert main(["train", model, "--tokens", "2e6", "--peak", "1e6", "--devices", "4", *measured]) == 0
+    found = lines(capsys.readouterr().out)
+    assert any(line.startswith("training 1 4 4 3.840e2 0.0001 s") for line in found)
+
+
+@pytest.mark.parametrize("rate", ["-1", "0", "fast"])
+def test_a_rate_is_a_positive_number(model, capsys, rate):
+    with pytest.raises(SystemExit, match="2"):
+        main(["train", model, "--tokens", "2e6", "--peak", "1e6", f"--tokens-per-second={rate}"])
+    assert "--tokens-per-second must be" in capsys.readouterr().err
 
 
 def test_a_document_has_exact_numbers(model, tmp_path, capsys):

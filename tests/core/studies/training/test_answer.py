@@ -16,7 +16,7 @@ def answer():
     """80 samples in 10 steps of 4 x 2 micro-batches, measured; 5 samples in as many steps."""
     ledger = TrainingLedger(devices=2, peak=1000)
     ledger.add("first", STEP, steps=10, accumulation=4, replicas=2, padding_share=0.25)
-    ledger.add("second", STEP, tokens=5, because="of it")
+    ledger.add("second", STEP, tokens=5, replicas=1, because="of it")
     return answer_of(ledger, None, {"first": 0.5}, Rates(0.4, 2.0, 500.0))
 
 

@@ -27,8 +27,8 @@ def validator():
 
 def ledger(**options):
     made = TrainingLedger(devices=2, device="a100-sxm4-80gb", **options)
-    made.add("pre-training", STEP, steps=10, accumulation=4, because="it makes the model")
-    made.add("fine-tuning", STEP, tokens=5)
+    made.add("pre-training", STEP, steps=10, accumulation=4, replicas=1, because="it makes the model")
+    made.add("fine-tuning", STEP, tokens=5, replicas=1)
     return made
 
 

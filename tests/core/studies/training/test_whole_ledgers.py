@@ -35,7 +35,7 @@ def ledger(pairs: str, **options) -> TrainingLedger:
         masks="causal",
         because="it makes the model",
     )
-    made.add("fine-tuning", toy_step(is_tied=True, window=3), steps=7)
+    made.add("fine-tuning", toy_step(is_tied=True, window=3), steps=7, replicas=1)
     return made
 
 
