@@ -271,6 +271,12 @@ def _remarks(ledger: LedgerData) -> Iterator[str]:
     yield from (f"rules that do not apply ({reason}): {', '.join(labels)}" for reason, labels in reasons.items())
     for stage in ledger.stages:
         step = stage.step
+        if step.idle_expert_parameters:
+            active, total = step.parameters.active, step.parameters.total
+            yield (
+                f"{stage.name}: a token meets {active:,} of {total:,} parameters; 6ND and thresholds use these active "
+                "ones, rules that use all are listed as such"
+            )
         if step.masked:
             yield (
                 f"{stage.name}: whether attention in {step.masked} modules is causal is unknown (masks that are "

@@ -147,7 +147,7 @@ def _measured(ledger: LedgerData, stage: Stage, seconds: float | None) -> dict[s
 
 def _rule(figure: RuleFigure) -> dict[str, Any]:
     return {
-        "name": figure.rule.convention,
+        "name": "6nd-active" if figure.rule.is_active else figure.rule.convention,
         "label": figure.rule.label,
         "flops": figure.flops,
         "compared_with": "hardware FLOPs" if figure.rule.is_hardware else "model FLOPs",

@@ -107,14 +107,14 @@ class LedgerData:
         """FLOPs of the run by how they are counted, side by side.
 
         ``all pairs`` and ``causal`` are model FLOPs; so is ``packed``, if documents are packed. ``6ND`` is there if the
-        rule applies. ``hardware`` are hardware FLOPs of all pairs.
+        rule applies; of a mixture of experts it is ``6ND, active``. ``hardware`` are hardware FLOPs of all pairs.
         """
         counts = {ALL: self.model_flops_with("all"), CAUSAL: self.model_flops_with("causal")}
         if any(stage.step.packing.documents for stage in self.stages):
             counts[PACKED] = self.model_flops_with("packed")
-        for figure in self.rules:
-            if figure.rule.convention == "6nd-all" and figure.flops is not None:
-                counts[figure.rule.label] = figure.flops
+        rule = next((each for each in self.rules if each.rule.convention == "6nd-all" and each.flops is not None), None)
+        if rule is not None and rule.flops is not None:
+            counts[rule.rule.label] = rule.flops
         return {**counts, HARDWARE: sum(stage.hardware_flops() for stage in self.stages)}
 
     def mfu(self, step_seconds: float, stage: str | None = None) -> float:

@@ -28,6 +28,7 @@ class Rule(NamedTuple):
         parameters: the parameters that it multiplies by six; None if it takes the shape of GPT for granted instead.
         is_hardware: whether it states hardware FLOPs, with recomputation.
         skips_padding: whether it multiplies by tokens without padding.
+        is_active: whether it leaves out experts that a token does not meet. Models without such do not have the rule.
     """
 
     convention: str
@@ -35,9 +36,13 @@ class Rule(NamedTuple):
     parameters: Callable[[Transformer], int] | None
     is_hardware: bool = False
     skips_padding: bool = False
+    is_active: bool = False
 
+
+ACTIVE = Rule("6nd-all", "6ND, active", lambda sizes: sizes.n_all, is_active=True)
 
 RULES = (
+    ACTIVE,
     Rule("6nd-all", "6ND", lambda sizes: sizes.n_all),
     Rule("6nd", "6ND without embeddings", lambda sizes: sizes.n_params),
     Rule("palm-all", "PaLM 6N + 12LHQT", lambda sizes: sizes.n_all),
@@ -98,7 +103,8 @@ class RuleFigure:
 def rule_figures(stages: Iterable[Stage]) -> list[RuleFigure]:
     """Return the figure of every rule for a run."""
     stages = list(stages)
-    return [_figure(rule, stages) for rule in RULES]
+    has_experts = any(stage.step.idle_expert_parameters for stage in stages)
+    return [_figure(rule, stages) for rule in RULES if has_experts or not rule.is_active]
 
 
 def _figure(rule: Rule, stages: list[Stage]) -> RuleFigure:
@@ -145,7 +151,11 @@ def _of_step(rule: Rule, step: Step) -> tuple[int, dict[str, int]]:
     if rule.parameters is not None:
         sizes = Transformer(step.report.trace)
         per_parameter = FLOPS_PER_PARAMETER * int(sizes.tokens)
-        causes["experts"] = per_parameter * step.idle_expert_parameters
+        of_idle_experts = per_parameter * step.idle_expert_parameters
+        if rule.is_active:
+            total -= of_idle_experts
+        else:
+            causes["experts"] = of_idle_experts
         causes["embedding"] = per_parameter * (int(rule.parameters(sizes)) - _multiplied(step))
     causes["shape"] = total - _counted(rule, step) - sum(causes.values())
     return total, causes

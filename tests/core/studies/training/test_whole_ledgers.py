@@ -86,6 +86,14 @@ def test_rules_by_hand():
     assert sum(figure.causes.values()) == figure.flops - figure.counted
 
 
+def test_experts_that_no_token_meets_are_left_out_of_the_headline():
+    """6 x 534 active parameters x 10 tokens; a law that lies between this and 6ND of all is not exceeded."""
+    made = TrainingLedger(toy_step())
+    assert made.counts["6ND, active"] == 6 * (702 - 2 * 2 * 42) * 10
+    assert "6ND" not in made.counts
+    assert [figure.rule.label for figure in made.rules][:2] == ["6ND, active", "6ND"]
+
+
 @pytest.mark.parametrize("is_measured", [True, False])
 def test_days_by_hand(is_measured):
     """Seven steps of 2 x 10^5 s, and 12,345 x 10^12 tokens of 3180 FLOPs at 30 % of 3 x 8 TFLOP/s."""
