@@ -143,11 +143,11 @@ def _is_flat(value: Any) -> bool:
 def _by_default(default: Any) -> Kind:
     if isinstance(default, Tensor):
         return Kind.SHAPE
-    is_number = isinstance(default, (int, float)) and not isinstance(default, bool)
-    is_numbers = (
-        isinstance(default, (list, tuple)) and len(default) > 0 and all(isinstance(x, (int, float)) for x in default)
-    )
-    return Kind.NUMBERS if is_number or is_numbers else Kind.UNKNOWN
+    return Kind.NUMBERS if isinstance(default, (list, tuple)) and default and _is_numbers(default) else Kind.UNKNOWN
+
+
+def _is_numbers(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, (int, float)) for value in values)
 
 
 def _is_used_as_numbers(forward: Callable[..., Any], name: str, value: Any) -> bool:
@@ -168,7 +168,7 @@ def _uses(code: CodeType) -> tuple[ast.AST, ...]:
 
 
 def _uses_numbers(node: ast.AST, name: str, value: Any) -> bool:
-    is_list = isinstance(value, list)
+    is_list = isinstance(value, list) and _is_flat(value)  # else it may be a list of tensors
     if isinstance(node, ast.Call):
         is_converted = is_list and _called(node)[0] in _OF_LISTS and any(_is_named(x, name) for x in node.args)
         return is_converted or any(_is_named(argument, name) for argument in _integers_of(node))

@@ -113,6 +113,23 @@ class Batch(nn.Module):
         return self.l(batch["x"]) + self.l(batch["y"])
 
 
+class ListOfTensors(Base):
+    def forward(self, xs):
+        return [self.l(x) for x in xs]
+
+
+class BareListOfTensors(Base):
+    def forward(self, xs: list):
+        for x in xs:
+            x = self.l(x)
+        return x
+
+
+class Scaled(Base):
+    def forward(self, x, scale=1.0):
+        return self.l(x * scale)
+
+
 class Several(Base):
     def forward(self, x, y):
         return self.l(x), self.l(y)
@@ -157,6 +174,9 @@ SHAPES = {
     "by name": (Plain(), {"x": X, "steps": (3, 1)}, 3),
     "several": (Several(), [(5, 16), (2, 16)], 7),
     "annotated as a tensor": (OfTensor(), {"x": X, "steps": [3, 1]}, 3),
+    "a list of tensors in a loop": (ListOfTensors(), [[(5, 16), (2, 16)]], 7),
+    "a list of tensors, annotated as any list": (BareListOfTensors(), [[(5, 16), (2, 16)]], 7),
+    "a number by default": (Scaled(), {"x": (5, 16), "scale": (5, 1)}, 5),
     "in a dict": (Batch(), [{"x": (2, 16), "y": (3, 2, 16)}], 2 + 6),
 }
 
