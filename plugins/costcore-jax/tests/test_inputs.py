@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from costcore import CostError, Tensor, estimate
+from costcore import CostError, Tensor, Value, estimate
 
 FLOAT8 = [name for name in dir(jnp) if name.startswith("float8_")]
 
@@ -22,6 +22,17 @@ def linear(w, x):
 )
 def test_inputs_of_every_kind_give_the_same(x):
     assert estimate(linear, [(4, 5), x]).total_report["macs"] == 3 * 4 * 5
+
+
+@pytest.mark.parametrize("steps", [Value([3, 1, 2]), Value((3, 1, 2))])
+def test_a_value_is_a_list_of_integers(steps):
+    def loop(x, steps):
+        for n in steps:
+            for _ in range(n):
+                x = x @ x
+        return x
+
+    assert estimate(loop, {"x": (4, 4), "steps": steps}).total_report["macs"] == 6 * 4 * 4 * 4
 
 
 def test_the_dtype_of_shapes():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from costcore import Dim, Tensor, estimate
-from costcore.trace.input_shapes import with_tensors
+from costcore import Dim, Tensor, Value, estimate
+from costcore.analyses.sizes.inputs import NamedInputs
+from costcore.api.input_notation import input_arguments, parse_inputs
+from costcore.trace.input_shapes import has_names, with_tensors, without_marks
 
 IDS = Tensor((2, 128), "int64")
 
@@ -58,3 +60,19 @@ def test_onnx():
     for inputs in ({"x": ((8,), "float32")}, ((8,), "float32")):
         total = estimate(model.SerializeToString(), inputs).total_report
         assert (total["mread"], total["mwrite"]) == (32, 32)
+
+
+def test_a_value_has_no_names_and_no_shapes():
+    inputs = {"x": ("batch", 3), "names": Value(["batch", "seq"]), "size": Value((64, 64))}
+    assert has_names(inputs)
+    assert not has_names({**inputs, "x": (1, 3)})
+    assert with_tensors(inputs) == inputs
+    assert without_marks(inputs) == {"x": ("batch", 3), "names": ["batch", "seq"], "size": [64, 64]}
+    assert NamedInputs(inputs).at({"batch": 2}) == {**inputs, "x": (2, 3)}
+
+
+def test_the_arguments_of_a_value_read_back():
+    inputs = {"x": (1, 16), "steps": Value([999, 500, 1]), "meta": Value({"size": [2, 3]})}
+    written = input_arguments(inputs)
+    assert written == '--input x=1x16 --input steps:=[999,500,1] --input meta:={"size":[2,3]}'
+    assert parse_inputs([text for text in written.split() if text != "--input"]) == inputs

@@ -10,7 +10,7 @@ import numpy
 import pytest
 from chainer import functions, links
 
-from costcore import CostError, Tensor, estimate
+from costcore import CostError, Tensor, Value, estimate
 
 
 class Several(chainer.Chain):
@@ -63,6 +63,21 @@ def test_dtype_of_inputs(inputs):
 def test_invalid_inputs(inputs):
     with pytest.raises(CostError, match=r"Several: argument .* is .* \(expected a shape"):
         estimate(Several(), inputs)
+
+
+def test_a_value_is_a_list_of_integers():
+    class Loop(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            with self.init_scope():
+                self.layer = links.Linear(3, 3)
+
+        def forward(self, x, steps):
+            for _ in steps:
+                x = self.layer(x)
+            return x
+
+    assert estimate(Loop(), {"x": A, "steps": Value([999, 500])}).total_report["macs"] == 2 * 4 * 3 * 3
 
 
 def test_unknown_option():
