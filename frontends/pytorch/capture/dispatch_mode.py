@@ -368,8 +368,10 @@ class CaptureMode(TorchDispatchMode):
             if assumed is None:
                 return self._choose_whole(plan)(plan, args, kwargs)
             result, assumption = assumed
-            if assumption is CONDITION_IS_TRUE and self.branches is not None:
+            if self.branches is not None and assumption is CONDITION_IS_TRUE:
                 result, assumption = self.branches.decide(self.recording.modules.path)
+            elif self.branches is not None and type(result) is float:
+                result, assumption = self.branches.decide_number(self.recording.modules.path)
             if not isinstance(result, (Tensor, tuple)):
                 self.recording.assumptions.count_assumed_value()
             if assumption:
