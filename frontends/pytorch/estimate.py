@@ -264,10 +264,10 @@ def _record(
         default = dtype or _parameter_dtype(meta_model)
         args, kwargs = model_arguments(inputs, default, values, model.forward, recorder.notes)
     parallel = _parallel(meta_model, mesh, plan, rank, recorder)
-    with WholeEnds(_keep_state(parallel, model, checkpointed(meta_model, checkpoint), recorder)) as distribute:
+    with WholeEnds(_keep_state(parallel, model, checkpointed(meta_model, checkpoint))) as distribute:
         meta_model = distribute()
         made_optimizer = None if optimizer is None else make_optimizer(optimizer, meta_model, precision == "bfloat16")
-        run = _Pass(model, meta_model, args, kwargs, values, backward, loss, precision, branches)
+        run = _Pass(model, meta_model, args, kwargs, values, backward, loss, precision, branches, mesh is not None)
         if backward and step in ACCUMULATING:
             with (
                 WholeEnds(capture(Recorder(), is_estimate=True, keeps_indices=keeps_indices)) as mode,
@@ -338,6 +338,7 @@ class _Pass(NamedTuple):
     loss: Callable[[Any], Any] | None
     precision: str | None
     branches: Branches
+    is_distributed: bool
 
     @property
     def passed(self) -> list[Any]:
@@ -353,8 +354,9 @@ class _Pass(NamedTuple):
         """Run the pass, and return what its caller holds until the end of a step: the result and the loss."""
         mode.values.update(self.values)
         forward = ModelErrorContext(self.model, mode.recording, "forward", self.passed, self.values.missed)
+        draws = nullcontext() if self.is_distributed else _draws_noted(mode)  # PyTorch draws numbers of its messages
         mode.thread_settings, mode.branches = self._settings_of_thread, self.branches
-        with torch.set_grad_enabled(self.backward), forward, regrouping, casts(self.precision):
+        with torch.set_grad_enabled(self.backward), forward, regrouping, casts(self.precision), draws:
             result = consume(mode, self.meta_model, self.meta_model(*self.args, **self.kwargs))
             wait_for_threads(mode)
         if not self.backward:
@@ -369,43 +371,47 @@ class _Pass(NamedTuple):
 
 @contextmanager
 def _keep_state(
-    parallel: AbstractContextManager[Callable[[], Module]],
-    model: Module,
-    checkpoint: AbstractContextManager[None],
-    recorder: Recorder,
+    parallel: AbstractContextManager[Callable[[], Module]], model: Module, checkpoint: AbstractContextManager[None]
 ) -> Iterator[Callable[[], Module]]:
     """Restore what a run changes outside of the copy of the model, whatever ends it."""
     has_gradients = torch.is_grad_enabled()
     try:
-        with parallel as distribute, _keep_random_state(recorder), _keep_hooks(model), checkpoint:
+        with parallel as distribute, _keep_random_state(), _keep_hooks(model), checkpoint:
             yield distribute
     finally:
         torch.set_grad_enabled(has_gradients)  # Ctrl-C may end a block before it does
+
+
+@contextmanager
+def _keep_random_state() -> Iterator[None]:
+    """Restore the random states that a model may draw from: of PyTorch, Python and numpy.
+
+    That of numpy is left alone where nobody imported ``numpy.random`` yet: it starts from no seed of the user.
+    """
+    numpy_random = sys.modules.get("numpy.random")
+    state, of_python, of_numpy = torch.get_rng_state(), random.getstate(), numpy_random and numpy_random.get_state()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
+        random.setstate(of_python)
+        if numpy_random is not None:
+            numpy_random.set_state(of_numpy)
 
 
 DRAWN = "random numbers of {} were drawn, which may decide what runs: another run may draw others"
 
 
 @contextmanager
-def _keep_random_state(recorder: Recorder) -> Iterator[None]:
-    """Restore the random states that a model may draw from: of PyTorch, Python and numpy.
-
-    That of numpy is left alone where nobody imported ``numpy.random`` yet: it starts from no seed of the user. Numbers
-    of PyTorch are unknown; those of Python and numpy are drawn, which is an assumption.
-    """
+def _draws_noted(mode: CaptureMode) -> Iterator[None]:
+    """Note that code of a model draws numbers of Python or numpy: unlike those of PyTorch they are not unknown."""
     numpy_random = sys.modules.get("numpy.random")
-    state, of_python, of_numpy = torch.get_rng_state(), random.getstate(), numpy_random and numpy_random.get_state()
-    try:
-        yield
-        if random.getstate() != of_python:
-            recorder.assume(DRAWN.format("Python"))
-        if numpy_random is not None and _values_of(numpy_random.get_state()) != _values_of(of_numpy):
-            recorder.assume(DRAWN.format("numpy"))
-    finally:
-        torch.set_rng_state(state)
-        random.setstate(of_python)
-        if numpy_random is not None:
-            numpy_random.set_state(of_numpy)
+    of_python, of_numpy = random.getstate(), numpy_random and _values_of(numpy_random.get_state())
+    yield
+    if random.getstate() != of_python:
+        mode.assume(DRAWN.format("Python"))
+    if numpy_random is not None and _values_of(numpy_random.get_state()) != of_numpy:
+        mode.assume(DRAWN.format("numpy"))
 
 
 def _values_of(state: Any) -> tuple[Any, ...]:

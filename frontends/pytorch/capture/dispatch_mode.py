@@ -25,8 +25,8 @@ from torch.utils._python_dispatch import (
 
 from ..flags import Flag
 from ..meta.branches import Branches
-from ..meta.choices import assumptions_of
-from ..meta.data_dependent import CONDITION_IS_TRUE
+from ..meta.choices import DRAWN, TOO_LARGE, assumptions_of
+from ..meta.data_dependent import CONDITION_IS_TRUE, NUMBERS_ARE_ONE
 from ..meta.follow import Change, choose, follow
 from ..meta.operands import (
     META,
@@ -240,7 +240,7 @@ class CaptureMode(TorchDispatchMode):
             result = self._choose_whole(plan)(plan, args, kwargs)
             for target in all_tensors(plan.written_arguments(args, kwargs)):
                 if type(target) is Tensor and not target.is_meta:  # parameters are drawn too, and never decide
-                    self.values.forget_data(target)
+                    self.values.forget_data(target, DRAWN)
                     self._plans = {}
             return result
         args, kwargs = without_data(args), without_data(kwargs)
@@ -368,10 +368,8 @@ class CaptureMode(TorchDispatchMode):
             if assumed is None:
                 return self._choose_whole(plan)(plan, args, kwargs)
             result, assumption = assumed
-            if self.branches is not None and assumption is CONDITION_IS_TRUE:
-                result, assumption = self.branches.decide(self.recording.modules.path)
-            elif self.branches is not None and type(result) is float:
-                result, assumption = self.branches.decide_number(self.recording.modules.path)
+            if self.branches is not None and not isinstance(result, (Tensor, tuple)):
+                result, assumption = self._decided(self.branches, result, assumption, args)
             if not isinstance(result, (Tensor, tuple)):
                 self.recording.assumptions.count_assumed_value()
             if assumption:
@@ -380,6 +378,17 @@ class CaptureMode(TorchDispatchMode):
                 choose(self.values, plan.follow_rule, args, kwargs, result)
         self.observe(*self.cache.decided(plan, args, kwargs, result), args, kwargs, result)
         return result
+
+    def _decided(self, branches: Branches, value: Any, assumption: str, args: Any) -> tuple[Any, str]:
+        """Return a condition, or a random number, that is read, and what it assumes: both sides are tried."""
+        flags = self.values.assumptions(all_tensors(args))
+        path = self.recording.modules.path
+        if assumption is CONDITION_IS_TRUE and not flags & TOO_LARGE:
+            return branches.decide(path)
+        if flags & DRAWN and assumption is NUMBERS_ARE_ONE:
+            number, assumption = branches.decide_number(path)
+            return type(value)(number), assumption
+        return value, assumption
 
     def _run_control_flow(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         """Run an operator whose arguments are functions; the operators in these are recorded."""

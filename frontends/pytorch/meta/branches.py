@@ -15,7 +15,7 @@ CONDITION_IS_FALSE = (
     "data-dependent branch: condition assumed False, the more expensive side, because meta tensors hold no values"
 )
 
-NUMBERS_ARE_ZERO = "a number read from a tensor without data was taken as 0, which makes the pass more expensive"
+NUMBERS_ARE_ZERO = "a random number was taken as 0, which makes the pass more expensive"
 
 MAX_READS = 1000
 """How often a run reads the condition of a branch whose other side is tried: more seem to be an endless loop."""
@@ -57,8 +57,8 @@ class Branches:
         side = self._side(path)
         return side, CONDITION_IS_TRUE if side else CONDITION_IS_FALSE
 
-    def decide_number(self, path: str) -> tuple[float, str]:
-        """Return the floating-point number that is read now, on which a branch may depend, and what it assumes.
+    def decide_number(self, path: str) -> tuple[int, str]:
+        """Return the random number that is read now, on which a branch may depend, and what it assumes.
 
         Args:
             path: the path of the module that runs.
@@ -66,7 +66,7 @@ class Branches:
         Raises:
             EndlessLoopError: if a number is read too often in a run on another side.
         """
-        return (1.0, NUMBERS_ARE_ONE) if self._side(path) else (0.0, NUMBERS_ARE_ZERO)
+        return (1, NUMBERS_ARE_ONE) if self._side(path) else (0, NUMBERS_ARE_ZERO)
 
     def _side(self, path: str) -> bool:
         found = next((x for x, _ in user_frames() if x.f_globals.get("__name__") not in _BETWEEN), None)

@@ -19,6 +19,9 @@ from torch import Tensor
 BALANCED, FINITE, UNSHUFFLED = 1, 2, 4
 """Flags of values that rest on an assumption."""
 
+TOO_LARGE, DRAWN = 8, 16
+"""Flags of values that are unknown as there are too many of them, or as they are random, and of what follows."""
+
 ASSUMPTIONS: Mapping[int, str] = {
     BALANCED: "a choice over scores without data (topk, argmax, sort) was taken as spread evenly",
     FINITE: "numbers without data were taken as finite",

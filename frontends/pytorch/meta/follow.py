@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, UntypedStorage
 from torch._ops import OpOverload
 
-from .choices import CHOICES, CONSTANTS, ShapeResult, ShapeRule
+from .choices import CHOICES, CONSTANTS, DRAWN, TOO_LARGE, ShapeResult, ShapeRule
 from .contents import (
     CPU,
     MAX_DEPTH,
@@ -134,11 +134,7 @@ class FollowRule:
             return any(x.is_meta for x in tensors) and any(map(_may_be_kept, self.targets(args, kwargs or {})))
         if self.change is not Change.NEW:
             return self.change is Change.RESIZE
-        if not any(x.is_meta and is_small(x) for x in all_tensors((result,))):
-            return False
-        if self.constant is not None or self.choice is not None:
-            return True
-        return not self.is_random and all(map(is_small, tensors))
+        return any(x.is_meta for x in all_tensors((result,)))
 
 
 def follow(
@@ -180,6 +176,8 @@ def _follow_new(
     readings = None if rule.is_random else _readings(values, tensors)
     if readings is None:
         choose(values, rule, args, kwargs, result)
+        if rule.is_random and rule.choice is None and not tensors and isinstance(result, Tensor) and result.is_meta:
+            values.put(result, Contents(_nothing, DRAWN))
         return
     inputs = {x.untyped_storage()._cdata for x in tensors}
     outputs = (result,) if isinstance(result, Tensor) else result
@@ -191,6 +189,8 @@ def _follow_new(
     for i, layout in enumerate(layouts):
         if layout is not None:
             values.put(outputs[i], Contents(partial(call.storage, i), flags, depth))
+        elif _is_too_large(outputs[i], inputs):
+            values.put(outputs[i], Contents(_nothing, flags | TOO_LARGE))
 
 
 def choose(values: Values, rule: FollowRule, args: Any, kwargs: Any, result: Any) -> None:
@@ -266,6 +266,22 @@ def _put_all(values: Values, results: Iterable[ShapeResult]) -> None:
     for tensor, compute, flag in results:
         if tensor.is_meta and is_small(tensor):
             values.put(tensor, Contents(partial(_computed, compute, layout_of(tensor)), flag))
+        elif tensor.is_meta:
+            values.put(tensor, Contents(_nothing, flag | TOO_LARGE))
+
+
+def _nothing() -> None:
+    """Return that contents are unknown."""
+
+
+def _is_too_large(tensor: Any, inputs: Collection[int]) -> bool:
+    """Return whether a result is a meta tensor in a storage of its own that has too many values to keep."""
+    return (
+        isinstance(tensor, Tensor)
+        and tensor.is_meta
+        and not is_small(tensor)
+        and tensor.untyped_storage()._cdata not in inputs
+    )
 
 
 def _computed(compute: Callable[[], Tensor], layout: Layout) -> UntypedStorage | None:

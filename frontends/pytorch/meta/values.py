@@ -105,10 +105,15 @@ class Values:
         if found is not None and found[0] is reference:
             del self.by_address[reference.address]
 
-    def forget_data(self, tensor: Tensor) -> None:
-        """Note that the data of a tensor are not those of a run: random numbers, or results without data."""
+    def forget_data(self, tensor: Tensor, flags: int = 0) -> None:
+        """Note that the data of a tensor are not those of a run: random numbers, or results without data.
+
+        Args:
+            tensor: the tensor.
+            flags: what is known of them; see :mod:`.choices`.
+        """
         self.has_unknown_data = True
-        self.put(tensor, Contents(lambda: None))
+        self.put(tensor, Contents(lambda: None, flags))
 
     def has_forgotten(self, tensor: Tensor) -> bool:
         """Return whether a tensor has data that are not those of a run."""
