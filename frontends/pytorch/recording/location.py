@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor
@@ -22,6 +23,18 @@ _NO_GRAPH = -1
 
 _BACKWARD_FUNCTION = "_engine_run_backward"
 """The function of PyTorch that runs the backward pass."""
+
+
+def _weakly(locator: Locator) -> Callable[[Rename], None]:
+    """Return a function that renames the modules of what a locator located, which it does not keep alive."""
+    located = ref(locator)
+
+    def rename(renamed: Rename) -> None:
+        found = located()
+        if found is not None:
+            found.rename(renamed)
+
+    return rename
 
 
 class Locator:
@@ -40,7 +53,7 @@ class Locator:
     """
 
     def __init__(self, logs: Sequence[CallLog], number: int) -> None:
-        self.modules = ModuleStack(self._rename)
+        self.modules = ModuleStack(_weakly(self))  # a circle would keep the model
         self.outside = "forward"
         self._logs = logs
         self._number = number
@@ -69,7 +82,7 @@ class Locator:
             self._number = max(self._number, self._numbers[-1])
         return self._number
 
-    def _rename(self, renamed: Rename) -> None:
+    def rename(self, renamed: Rename) -> None:
         """Change the paths of the modules of all calls so far, also of those whose gradients follow."""
         self._paths[:] = map(renamed, self._paths)
         for log in self._logs:
