@@ -37,9 +37,10 @@ FLOATS = re.compile(r"theta|base|factor|scale|eps|epsilon|token_id")
 """Settings that are no sizes, however large: the base of rotary embeddings is 10**10 in some models."""
 
 MOST: Mapping[re.Pattern[str], int] = {
-    re.compile(r"(.*_)?(n_layers?|layers?|depths?|blocks?|n_blocks?)"): 500,
+    re.compile(r"(.*_)?(n_layers?|layers?|depths?|blocks?|n_blocks?)"): 256,
+    re.compile(r".*labels"): 10**5,
     re.compile(r".*position.*|n_ctx|.*(source|target|seq|context).*(length|len).*|max_.*length"): 2**24,
-    re.compile(r"(num|n)_.*|.*_(num|n)_.*|.*experts.*|.*labels"): 10**6,
+    re.compile(r"(num|n)_.*|.*_(num|n)_.*|.*experts.*"): 10**6,
     re.compile(r".*"): 2**31,
 }
 """The largest value by the name of a setting: models have a module per layer, a table per position, and so on."""

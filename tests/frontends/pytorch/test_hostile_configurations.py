@@ -96,11 +96,11 @@ def test_a_name_of_timm_that_says_where_is_refused(folder, name):
     [
         (
             {"model_type": "bert", "num_hidden_layers": 10**9},
-            "num_hidden_layers is 1000000000 (expected at most 500)",
+            "num_hidden_layers is 1000000000 (expected at most 256)",
         ),
-        ({"model_type": "gpt2", "n_layer": 10**5}, "n_layer is 100000 (expected at most 500)"),
-        ({"model_type": "swin", "depths": [2, 2, 10**7, 2]}, "depths is 10000000 (expected at most 500)"),
-        ({"model_type": "bert", "num_labels": 10**8}, "num_labels is 100000000 (expected at most 1,000,000)"),
+        ({"model_type": "gpt2", "n_layer": 10**5}, "n_layer is 100000 (expected at most 256)"),
+        ({"model_type": "swin", "depths": [2, 2, 10**7, 2]}, "depths is 10000000 (expected at most 256)"),
+        ({"model_type": "bert", "num_labels": 10**8}, "num_labels is 100000000 (expected at most 100,000)"),
         ({"model_type": "llava", "text_config": {"model_type": "llama", "num_hidden_layers": 10**9}}, "num_hidden"),
         ({"model_type": "llama", "vocab_size": 10**30}, "vocab_size is 1000000000000000000000000000000 (expected at"),
         ({"model_type": "llama", "hidden_size": -(10**30)}, "hidden_size is -1000000000000000000000000000000 (expec"),
