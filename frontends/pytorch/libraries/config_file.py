@@ -33,7 +33,7 @@ PRETRAINED = "use_pretrained_backbone"
 ELSEWHERE = re.compile(r"[\w-]+:.*", re.DOTALL)
 """A name of timm that says where a model is looked for, ``hf-hub:timm/resnet18`` or ``local-dir:/models``."""
 
-FLOATS = re.compile(r"theta|base|factor|scale|eps|epsilon|token_id")
+FLOATS = re.compile(r"theta|base|factor|scale|eps|epsilon|token_id|model_max_length")
 """Settings that are no sizes, however large: the base of rotary embeddings is 10**10 in some models."""
 
 MOST: Mapping[re.Pattern[str], int] = {

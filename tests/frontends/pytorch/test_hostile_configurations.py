@@ -174,7 +174,14 @@ def test_a_model_of_too_many_parts_is_stopped(folder, monkeypatch):
 
 
 def test_settings_that_are_no_sizes_may_be_large(folder):
-    settings = {**TINY, "model_type": "llama", "rope_theta": 10**11, "num_key_value_heads": 2, "pad_token_id": None}
+    settings = {
+        **TINY,
+        "model_type": "llama",
+        "rope_theta": 10**11,
+        "model_max_length": int(1e30),
+        "num_key_value_heads": 2,
+        "pad_token_id": None,
+    }
     assert load_model(f"hf:{folder(settings)}").config.hidden_size == 16
 
 
