@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Layer
+from costcore.ir import Layer, Tensor
 
 VIEWS = frozenset(("identity", "reshape"))
 """Operators whose result is their operand in other words, in frameworks that do not report what shares memory."""
@@ -26,36 +26,35 @@ ELEMENTWISE = frozenset(
 
 ACTIVATIONS = frozenset(
     (
-        *("celu", "clip", "elu", "hard_sigmoid", "leaky_relu", "log_softmax", "relu", "selu", "sigmoid", "soft_shrink"),
-        *("softmax", "softplus", "softsign", "tanh", "threshold", "tril", "triu"),
+        *("cast", "celu", "clip", "elu", "hard_shrink", "hard_sigmoid", "leaky_relu", "log_softmax", "relu"),
+        *("scatter_elements", "selu", "sigmoid", "soft_shrink", "softmax", "softplus", "softsign", "tanh", "threshold"),
+        *("tril", "triu"),
     )
 )
 """Operators that ONNX Runtime writes over their first operand on a CPU: those whose kernels state ``MayInplace``.
 
-Those of two tensors, of normalization, and other functions of one element have a result of their own.
+A cast is among them if the elements keep their size. Those of two tensors, of normalization, and other functions of one
+element have a result of their own.
 """
 
-PRODUCTS = frozenset(("hard_swish", "mish"))
-"""Operators without a kernel of ONNX Runtime on a CPU, which runs them as a product of the operand and a factor."""
+PRODUCTS = frozenset(("group_norm", "hard_swish", "mish", "silu"))
+"""Operators without a kernel of ONNX Runtime on a CPU, which runs them as a product with a factor of the same size."""
 
 
 def overwritable(layer: Layer) -> list[int]:
     """Return the positions of the operands that the output of a layer may be written over, in order."""
-    return _alike(layer, len(layer.inputs)) if layer.op in ELEMENTWISE else []
+    if layer.op not in ELEMENTWISE:
+        return []
+    return [i for i, x in enumerate(layer.inputs.values()) if _is_alike(layer, x) and x.dtype == layer.out.dtype]
 
 
 def overwritten(layer: Layer) -> list[int]:
     """Return the position of the operand that ONNX Runtime may write the output of a layer over."""
-    return _alike(layer, 1) if layer.op in ACTIVATIONS else []
+    return [0] if layer.op in ACTIVATIONS and _is_alike(layer, next(iter(layer.inputs.values()), None)) else []
 
 
-def _alike(layer: Layer, first: int) -> list[int]:
-    """Return which of the first operands are values of the shape and dtype of the only output."""
-    if len(layer.outputs) != 1:
-        return []
-    y = layer.out
-    return [
-        i
-        for i, x in enumerate([*layer.inputs.values()][:first])
-        if x.role == "data" and x.stored is None and x.dtype == y.dtype and x.shape == y.shape
-    ]
+def _is_alike(layer: Layer, x: Tensor | None) -> bool:
+    """Return whether an operand is a value of the shape and size of the only output."""
+    if x is None or len(layer.outputs) != 1 or x.role != "data" or x.stored is not None:
+        return False
+    return x.shape == layer.out.shape and x.nbytes == layer.out.nbytes

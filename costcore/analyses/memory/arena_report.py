@@ -75,12 +75,8 @@ class Arena(Result):
         self.count_inputs = count_inputs
         with collector_off():
             self._lives: Lives = lives_of(trace)
-
-    @classmethod
-    def _of_lives(cls, lives: Lives, align: int, inplace: bool, count_inputs: bool) -> Arena:
-        made = cls.__new__(cls)
-        made.align, made.inplace, made.count_inputs, made._lives = align, inplace, count_inputs, lives
-        return made
+        self._trace = trace
+        self._orders: tuple[list[int], ...] = ()
 
     def __repr__(self) -> str:
         peak, weights = as_text(self.peak), as_text(self.weights)
@@ -109,11 +105,15 @@ class Arena(Result):
     def peak_with_reuse(self) -> Dim:
         """The largest sum of live buffers if activations are written over operands, and others wait for equal shapes.
 
-        Without the inputs, that is what ONNX Runtime allocates on a CPU for tensors, as long as it neither changes the
-        graph nor the order of calls.
+        Without the inputs, that is what ONNX Runtime allocates on a CPU for tensors, in the order of its calls, as long
+        as it does not change the graph.
         """
-        blocks = self._among(merged(in_onnx_runtime(self._lives), True))
-        return highest(live_bytes(reused(blocks), len(self._lives.moments)))
+        lives = lives_of(self._trace, returns_copies=True)
+        for order in self._orders:
+            lives = in_order(lives, order)
+        lives = in_onnx_runtime(lives)
+        steps = len(lives.moments)
+        return highest(live_bytes(reused(self._among(merged(lives, True)), steps - 1), steps))
 
     @property
     def at(self) -> str:
@@ -189,8 +189,11 @@ class Arena(Result):
         Raises:
             ArenaError: if sizes are symbolic.
         """
-        lives = in_order(self._lives, self._best.order)
-        return Arena._of_lives(lives, self.align, self.inplace, self.count_inputs)
+        made = Arena.__new__(Arena)
+        made.align, made.inplace, made.count_inputs = self.align, self.inplace, self.count_inputs
+        made._lives, made._trace = in_order(self._lives, self._best.order), self._trace
+        made._orders = (*self._orders, self._best.order)
+        return made
 
     @property
     def order_peak(self) -> int:

@@ -17,14 +17,18 @@ from costcore.trace.overwritable import PRODUCTS, VIEWS, overwritable, overwritt
 from costcore.trace.trace import Trace
 
 
-def lives_of(trace: Trace) -> Lives:
+def lives_of(trace: Trace, returns_copies: bool = False) -> Lives:
     """Return the values of a run.
+
+    Args:
+        trace: the captured run.
+        returns_copies: whether what the model returns is copied where it is a view of another value.
 
     Raises:
         ArenaError: if the run has a backward pass, or if it is unknown what its calls read.
     """
     _check(trace)
-    return _Reading(trace).lives()
+    return _Reading(trace, returns_copies).lives()
 
 
 def _check(trace: Trace) -> None:
@@ -95,9 +99,10 @@ class _Layer(NamedTuple):
 class _Reading:
     """Reads the values of a run: from ids of operands and storages to blocks."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, returns_copies: bool) -> None:
         self._trace = trace
         self._flow = trace.run.dataflow
+        self._apart = frozenset(trace.run.returned if returns_copies else ())
         self._parents: dict[int, int] = {}
         self._blocks: dict[int, int] = {}
         self._found: list[Block] = []
@@ -152,7 +157,7 @@ class _Reading:
                     for identity, storage in zip((*call.inputs, *call.outputs), call.storages, strict=True):
                         if identity and storage:
                             self._join(identity, -storage)
-                elif call.layer.op in VIEWS and call.inputs and call.outputs:
+                elif call.layer.op in VIEWS and call.inputs and call.outputs and call.outputs[0] not in self._apart:
                     self._join(call.outputs[0], call.inputs[0])
             for step in steps:
                 for view, of in step.views:
@@ -199,6 +204,7 @@ class _Reading:
             for k, (identity, tensor) in enumerate(zip(call.outputs, call.layer.outputs, strict=True)):
                 name = f"{call.name}:{k}" if several else call.name
                 self._make(moment, i, identity, layer.sizes[k], name, call.module, tensor, writes)
+            moment.outputs = len(moment.makes)
             moment.is_product = call.layer.op in PRODUCTS
             if layer.overwritable:
                 self._pair(moment.overwrites, [(call.outputs[0], call.inputs[k]) for k in layer.overwritable])

@@ -26,6 +26,7 @@ class Block:
         shape: shape of the first value in it; None if it is not one tensor.
         dtype: dtype of that value.
         is_kept: whether the caller gets it, so that it is needed after the last step too.
+        is_unread: whether no step reads it, so that ONNX Runtime does not free it.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Block:
     shape: tuple[Dim, ...] | None = None
     dtype: str = ""
     is_kept: bool = False
+    is_unread: bool = False
 
 
 @dataclass(slots=True)
@@ -48,6 +50,7 @@ class Moment:
         is_call: whether it is a call.
         reads: blocks that it reads.
         makes: blocks that exist from then on.
+        outputs: how many of these are outputs of the layer, the first ones.
         takes: pairs of a block that it makes and one that it may always continue.
         overwrites: pairs of a block that it makes and one that it may write over if that is allowed.
         activates: pairs of a block that it makes and one that ONNX Runtime may write over.
@@ -59,6 +62,7 @@ class Moment:
     is_call: bool
     reads: list[int] = field(default_factory=list)
     makes: list[int] = field(default_factory=list)
+    outputs: int = 0
     takes: list[tuple[int, int]] = field(default_factory=list)
     overwrites: list[tuple[int, int]] = field(default_factory=list)
     activates: list[tuple[int, int]] = field(default_factory=list)
