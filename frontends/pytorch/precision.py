@@ -41,19 +41,26 @@ def casts(precision: str | None) -> AbstractContextManager[Any]:
 class MasterWeights(Optimizer):
     """An optimizer that keeps float32 copies of weights, updates these, and rounds them to the weights.
 
-    Each step makes float32 gradients of all weights, which are freed at its end (Micikevicius et al. 2018,
-    arXiv:1710.03740, section 3.1).
+    A step makes the float32 gradient of one weight after the other, or, for an optimizer that works on lists, of all of
+    them, which are freed at its end (Micikevicius et al. 2018, arXiv:1710.03740, section 3.1).
 
     Args:
         parameters: the weights.
         make: makes the optimizer of the copies.
+        one_by_one: whether it updates one after the other.
     """
 
-    def __init__(self, parameters: Iterable[Parameter], make: Callable[[Iterable[Parameter]], Optimizer]) -> None:
+    def __init__(
+        self,
+        parameters: Iterable[Parameter],
+        make: Callable[[Iterable[Parameter]], Optimizer],
+        one_by_one: bool = False,
+    ) -> None:
         weights = [*parameters]
         super().__init__(weights, {})
-        self._pairs = [(weight, Parameter(weight.detach().float())) for weight in weights]
-        self._inner = make([master for _, master in self._pairs])
+        pairs = [(weight, Parameter(weight.detach().float())) for weight in weights]
+        groups = [[pair] for pair in pairs] if one_by_one else [pairs]
+        self._groups = [(group, make([master for _, master in group])) for group in groups]
         self._state()
 
     def step(self, closure: Callable[[], float] | None = None) -> None:
@@ -63,16 +70,18 @@ class MasterWeights(Optimizer):
             closure: not used.
         """
         with torch.no_grad():
-            for weight, master in self._pairs:
-                master.grad = None if weight.grad is None else weight.grad.float()
-            self._inner.step()
-            for weight, master in self._pairs:
-                master.grad = None
-                weight.copy_(master)
+            for pairs, optimizer in self._groups:
+                for weight, master in pairs:
+                    master.grad = None if weight.grad is None else weight.grad.float()
+                optimizer.step()
+                for weight, master in pairs:
+                    master.grad = None
+                    weight.copy_(master)
         self._state()
 
     def _state(self) -> None:
         """State the copies and the state of their optimizer as state of the weights."""
-        for weight, master in self._pairs:
-            own: dict[str, Tensor] = self._inner.state.get(master, {})
-            self.state[weight] = {"master": master.data, **own}
+        for pairs, optimizer in self._groups:
+            for weight, master in pairs:
+                own: dict[str, Tensor] = optimizer.state.get(master, {})
+                self.state[weight] = {"master": master.data, **own}

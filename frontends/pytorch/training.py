@@ -93,7 +93,11 @@ def make_optimizer(optimizer: str | OptimizerFactory, model: Module, keeps_maste
         raise CostError(f"{type(model).__name__} has no parameters that are trained, so an optimizer has no step")
     with supported_on_meta():
         make = OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer
-        made = MasterWeights(parameters, make) if keeps_masters else make(parameters)
+        if keeps_masters:
+            one_by_one = isinstance(optimizer, str) and not optimizer.endswith("_foreach")
+            made: Any = MasterWeights(parameters, make, one_by_one)
+        else:
+            made = make(parameters)
     if not isinstance(made, Optimizer):
         raise TypeError(f"optimizer must return a torch.optim.Optimizer (got {short_repr(made)})")
     closure = signature(made.step).parameters.get("closure")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from costcore.analyses.memory.arena_report import Arena
@@ -85,13 +86,18 @@ class _Remedies:
         yield from singles
         sharded = [*self._sharded({}, "", "")]
         yield from sharded
-        if any(each.fits for each in (*singles, *sharded)):
+        if any(each.fits for each in singles):
             return
         helping = [each for each in singles if each.needs and each.needs["memory"] < self._needs.amounts["memory"]]
         halves = min((each for each in helping if each.name != "checkpoint"), key=_least, default=None)
         saved = min((each for each in helping if each.name == "checkpoint"), key=_least, default=None)
         joined = [each for each in (saved, halves) if each is not None]
-        if joined:
+        enough = next((each for each in sharded if each.fits), None)
+        if enough is not None:
+            for each in joined:
+                tried = self._sharded(each.options, f"{each.name}+", f"{each.what}, ")
+                yield from (other for other in tried if other.fits and _devices(other) < _devices(enough))
+        elif joined:
             options = {key: value for each in joined for key, value in each.options.items()}
             name, what = "+".join(each.name for each in joined), ", ".join(each.what for each in joined)
             both = [*self._captured(name, what, **options)] if len(joined) > 1 else []
@@ -200,6 +206,10 @@ class _Remedies:
             else:
                 low, best = size, needs
         return (low, best) if low else None
+
+
+def _devices(remedy: Remedy) -> int:
+    return prod(remedy.options["mesh"].values())
 
 
 def _least(remedy: Remedy) -> int:

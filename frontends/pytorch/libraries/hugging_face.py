@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +21,15 @@ from ..tensors import dtype_name
 from .bounded import bounded
 from .config_file import CONFIG, PRETRAINED, read_config
 
-SOURCE = "dummy_inputs and configuration of transformers"
+SOURCE = "one sequence, as the configuration of transformers allows"
+
+DECODER_TOKENS, ENCODER_TOKENS = 4096, 512
+"""The most tokens of the usual sequence of a causal language model, and of any other model."""
+
+_LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length", "max_seq_len", "seq_length")
+"""Names by which configurations state how many tokens a sequence may have."""
+
+_POSITIONS = "position_embeddings"
 
 _SECOND = 16_000
 """The samples of one second of sound, at the rate of the speech networks of transformers."""
@@ -135,7 +144,28 @@ def _of_main(main: str, model: Any, config: Any) -> Mapping[str, Any]:
     if main == "input_values":
         return {main: (1, _SECOND)}
     dummies = {key: x for key, x in model.dummy_inputs.items() if "mask" not in key}  # whose values would decide
-    return {key: Tensor(tuple(x.shape), dtype_name(x.dtype)) for key, x in dummies.items()}
+    shapes = {key: tuple(x.shape) for key, x in dummies.items()}
+    if "input_ids" in shapes and not any(hasattr(config, f"{each}_config") for each in ("vision", "audio")):
+        ids, text = shapes["input_ids"], (1, _tokens(model, config))
+        shapes = {key: text if shape == ids else shape for key, shape in shapes.items()}
+    return {key: Tensor(shape, dtype_name(dummies[key].dtype)) for key, shape in shapes.items()}
+
+
+def _tokens(model: Module, config: Any) -> int:
+    """Return the tokens of a usual sequence: as long as people run such models, if the configuration allows it."""
+    names = import_module("transformers.models.auto.modeling_auto")
+    is_masked = config.model_type in names.MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(
+        config, "is_decoder", False
+    )
+    is_causal = config.model_type in names.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not is_masked
+    # without their kernels, models with a state call operators for every token
+    has_state = hasattr(config, "state_size") or config.model_type == "rwkv"
+    usual = DECODER_TOKENS if is_causal and not (config.is_encoder_decoder or has_state) else ENCODER_TOKENS
+    limits = (getattr(config, name, None) for name in _LIMITS)
+    # positions of some encoders begin after that of padding
+    offsets = (x.padding_idx + 1 for x in model.modules() if hasattr(x, "padding_idx") and hasattr(x, _POSITIONS))
+    known = [limit - next(offsets, 0) for limit in limits if isinstance(limit, int) and limit > 0]
+    return max(1, min((usual, *known)))
 
 
 def _image(config: Any) -> tuple[int, ...]:

@@ -144,7 +144,7 @@ def test_a_library_that_is_missing_is_named(monkeypatch, capsys):
 
 def test_a_configuration_is_enough(config, capsys):
     assert main([f"hf:{config}", "--by", "op", "--columns", "macs"]) == 0
-    assert "--input input_ids=3x5:int64 (dummy_inputs" in capsys.readouterr().err
+    assert "--input input_ids=1x512:int64 (one sequence, " in capsys.readouterr().err
     for target in (f"hf:{config}", f"hf:{config.parent}"):
         model = load_model(target)
         assert type(model).__name__ == "BertForMaskedLM" and model.config.hidden_size == 16
@@ -179,7 +179,9 @@ def test_nothing_is_downloaded(monkeypatch):
     [
         ("vit", {"pixel_values": (1, 3, 224, 224)}),
         ("whisper", {"input_features": (1, 80, 3000), "decoder_input_ids": Tensor((1, 1), "int64")}),
-        ("t5", {"input_ids": Tensor((3, 5), "int64"), "decoder_input_ids": Tensor((3, 5), "int64")}),
+        ("gpt2", {"input_ids": Tensor((1, 1024), "int64")}),
+        ("mistral", {"input_ids": Tensor((1, 4096), "int64")}),
+        ("t5", {"input_ids": Tensor((1, 512), "int64"), "decoder_input_ids": Tensor((1, 512), "int64")}),
         ("wav2vec2", {"input_values": (1, 16_000)}),
     ],
 )

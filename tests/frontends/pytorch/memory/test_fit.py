@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+from functools import partial
 
 import pytest
 import torch
@@ -186,11 +187,17 @@ def test_a_gpu_needs_what_its_allocator_needs():
     assert fit(report, None, "l4").needs == verdict.needs
 
 
-def test_master_weights_need_what_a_run_needs():
-    """A step in bfloat16 with float32 copies of the weights, against the allocator of the CPU."""
+@pytest.mark.parametrize("name", ["adamw", "adamw_foreach"])
+def test_master_weights_need_what_a_run_needs(name):
+    """A step in bfloat16 with float32 copies of the weights, against the allocator of the CPU.
+
+    One float32 gradient is alive at a time, 16 bytes a weight in all; an optimizer that works on lists has all of them.
+    """
+    works_on_lists = name == "adamw_foreach"
     x = torch.zeros(8, 64, dtype=torch.bfloat16)
     network = nn.Sequential(*(nn.Linear(64, 64) for _ in range(4))).to(torch.bfloat16)
-    optimizer = MasterWeights(network.parameters(), lambda parameters: AdamW(parameters, foreach=False))
+    make = partial(AdamW, foreach=works_on_lists)
+    optimizer = MasterWeights(network.parameters(), make, one_by_one=not works_on_lists)
 
     def step():
         total = network(x).sum()
@@ -203,7 +210,7 @@ def test_master_weights_need_what_a_run_needs():
         nn.Sequential(*(nn.Linear(64, 64) for _ in range(4))),
         (8, 64),
         memory=True,
-        optimizer="adamw",
+        optimizer=name,
         precision="bfloat16",
     ).memory
     assert abs(measured - (memory.peak - memory.base)) <= NUMBERS + 2 * 8 * 64  # the output dies earlier in this loop
