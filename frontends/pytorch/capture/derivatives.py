@@ -69,8 +69,9 @@ def patch_backward(stack: ExitStack, active_mode: Callable[[], CaptureMode | Non
     @wraps(original)
     def engine_run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
         mode = active_mode()
-        if mode is None or torch._C._len_torch_dispatch_stack() != 1 or not (nodes := [*_special_nodes(outputs)]):
+        if mode is None or torch._C._len_torch_dispatch_stack() != 1 or _OPERATORS.isdisjoint(mode.cache.plans.names):
             return original(outputs, *args, **kwargs)
+        nodes = [*_special_nodes(outputs)]
         handles = [handle for node in nodes for handle in _hooks(node, mode, key)]
         try:
             return original(outputs, *args, **kwargs)
@@ -346,5 +347,17 @@ _FORMULAS: Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "MaskedFillBackward1": (_masked_fill, ("mask",)),
 }
 """Formulas that look at data, and the tensors that their nodes save."""
+
+_OPERATORS = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("atan2", "clamp", "clamp_min", "clamp_max", "cumprod", "cummax", "cummin", "masked_select", "gather"),
+        *("index_select", "index", "take", "trace", "binary_cross_entropy_with_logits", "binary_cross_entropy"),
+        *("kthvalue", "max", "min", "median", "nanmedian", "topk", "mode", "sort", "msort", "argsort"),
+        *("linalg_matrix_exp", "matrix_exp", "ormqr", "linalg_householder_product", "prod", "masked_fill"),
+        *("take_along_dim", "quantile", "nanquantile", "repeat_interleave", "embedding_bag", "adaptive_max_pool2d"),
+    )
+)
+"""Operators with such nodes, and composite ones that consist of them: without any, no node is looked for."""
 
 _NODES = frozenset((*_SELECTING, *_IN_PLACE, *_OTHERS, *_FORMULAS))

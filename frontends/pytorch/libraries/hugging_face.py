@@ -21,7 +21,7 @@ from ..tensors import dtype_name
 from .bounded import bounded
 from .config_file import CONFIG, PRETRAINED, read_config
 
-SOURCE = "one sequence, as the configuration of transformers allows"
+SOURCE = "configuration of transformers"
 
 DECODER_TOKENS, ENCODER_TOKENS = 4096, 512
 """The most tokens of the usual sequence of a causal language model, and of any other model."""

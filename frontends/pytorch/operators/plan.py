@@ -202,6 +202,7 @@ class OperatorPlans:
 
     Attributes:
         by_id: plans by ``id`` of the operator, because hashing an operator runs Python code, which is slow.
+        names: the full names of their operators, out of place.
         translator: turns operator calls into layers by the rows.
     """
 
@@ -211,6 +212,7 @@ class OperatorPlans:
         self._row_names = frozenset(row.native for row in self._rows)
         self.translator = Translator(self._rows, operand, names=arguments_of)
         self.by_id: dict[int, OperatorPlan] = {}
+        self.names: set[str] = set()
 
     @property
     def is_current(self) -> bool:
@@ -222,6 +224,7 @@ class OperatorPlans:
         plan = self.by_id.get(id(operator))
         if plan is None:
             plan = self.by_id[id(operator)] = OperatorPlan(operator, self._row_names)
+            self.names.add(plan.native)
         return plan
 
 

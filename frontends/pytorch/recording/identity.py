@@ -65,6 +65,7 @@ class Identities:
     def __init__(self, recorder: Recorder, modules: Modules) -> None:
         self._recorder = recorder
         self._modules: Modules | None = modules
+        self._holds = modules.holds
         self._wrappers: dict[int, tuple[ref[Tensor], int]] = {}
         """Parameters that wrap other tensors, with their ids, by address."""
         self._new_id = recorder.new_id
@@ -164,7 +165,7 @@ class Identities:
 
     def is_buffer(self, storage: UntypedStorage) -> bool:
         """Return whether a storage is that of a buffer of a module that runs."""
-        return self._modules is not None and self._modules.holds(storage)
+        return self._holds(storage)
 
     def made(self) -> Iterator[Tensor]:
         """Yield the results of operators, and the tensors that operators without a call created, that still exist."""
@@ -179,7 +180,7 @@ class Identities:
 
     def release(self) -> None:
         """Release the modules, and with them the model: no tensor is registered any more."""
-        self._modules = None
+        self._modules, self._holds = None, _holds_nothing
 
     def register_alias(self, alias: Tensor, tensor: Tensor) -> None:
         """Register a tensor object that holds the value of another one, as ``detach`` returns it."""
@@ -246,13 +247,13 @@ class Identities:
         if memory is None or memory[0]() is not storage:
             if origin == EXTERNAL:
                 is_given = address in self._given_memories
-                origin = GIVEN if is_given else BUFFER if self.is_buffer(storage) else EXTERNAL
+                origin = GIVEN if is_given else BUFFER if self._holds(storage) else EXTERNAL
             memory = self._memories[address] = (ref(storage), self._new_id(), origin)
         return memory
 
     def _parameter(self, tensor: Tensor, memory: Memory) -> int:
         """Return the id of a parameter, of which ``tensor`` holds all elements."""
-        if hasattr(tensor, "__tensor_flatten__"):  # whose elements are in other memory
+        if type(tensor) is not Parameter and hasattr(tensor, "__tensor_flatten__"):  # with other memory inside
             known = self._wrappers.get(id(tensor))
             if known is None or known[0]() is not tensor:
                 known = self._wrappers[id(tensor)] = ref(tensor), self._recorder.parameter(tensor.numel())
@@ -277,3 +278,7 @@ class Identities:
             if start <= offset < start + max(size, 1):
                 return parameter
         return 0
+
+
+def _holds_nothing(memory: UntypedStorage) -> bool:
+    return False

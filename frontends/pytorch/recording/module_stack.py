@@ -18,6 +18,9 @@ Rename: TypeAlias = Callable[[str], str]
 
 _NONE = (None, "")
 
+_PLAIN = frozenset((Parameter, type(None)))
+"""Types of parameters that wrap no other tensors."""
+
 
 class _Unnamed(str):
     """The path of an outermost module, as long as it is the only one: empty, but not that of a call outside of it."""
@@ -74,10 +77,12 @@ class ModuleStack:
         """The outermost module that was called last, and all modules below it."""
         self._shared: dict[int, list[str]] = {}
         """Paths of modules that several modules hold, after the first, by id."""
-        self._memories: dict[int, tuple[ref[UntypedStorage], Tensor | None]] = {}
-        """Weak references to the memory of the buffers of ``_memories_of`` and of the tensors inside its parameters, by
-        its address, and these parameters."""
-        self._memories_of: Module | None = None
+        self._buffers: dict[int, ref[UntypedStorage]] = {}
+        """Weak references to the memory of the buffers of ``_buffers_of``, by its address."""
+        self._buffers_of: Module | None = None
+        self._wrapped: dict[int, tuple[ref[UntypedStorage], Tensor]] = {}
+        """The same for tensors inside parameters of ``_wrapped_of``, with these parameters."""
+        self._wrapped_of: Module | None = None
 
     def lead(self, other: ModuleStack, running: Iterable[tuple[Module, str]]) -> None:
         """Let another stack go on in another thread, where ``running`` run."""
@@ -158,13 +163,19 @@ class ModuleStack:
 
     def holds(self, memory: UntypedStorage) -> bool:
         """Return whether a storage is that of a buffer of the outermost module."""
-        found = self._found(memory)
-        return found is not None and found[1] is None
+        if self._buffers_of is not self.root:
+            self._buffers_of = self.root
+            self._buffers = {id(memory): ref(memory) for memory in _memories_of_buffers(self._modules)}
+        found = self._buffers.get(id(memory))
+        return found is not None and found() is memory
 
     def parameter_around(self, memory: UntypedStorage) -> Tensor | None:
         """Return the parameter that wraps a tensor with this storage, as quantized weights do; None if none does."""
-        found = self._found(memory)
-        return None if found is None else found[1]
+        if self._wrapped_of is not self.root:
+            self._wrapped_of = self.root
+            self._wrapped = {id(memory): (ref(memory), whole) for memory, whole in _memories_inside(self._modules)}
+        found = self._wrapped.get(id(memory))
+        return None if found is None or found[0]() is not memory else found[1]
 
     def is_free_weight(self, tensor: Tensor) -> bool:
         """Return whether a tensor that requires a gradient is neither a parameter nor an argument of a running model.
@@ -174,15 +185,6 @@ class ModuleStack:
         if not (self.running and tensor.requires_grad and tensor.is_leaf and type(tensor) is Tensor):
             return False
         return not any(tensor is each for each in nested_tensors(self.passed))
-
-    def _found(self, memory: UntypedStorage) -> tuple[ref[UntypedStorage], Tensor | None] | None:
-        if self.root is None:
-            return None
-        if self._memories_of is not self.root:
-            self._memories_of = self.root
-            self._memories = {id(memory): (ref(memory), whole) for memory, whole in _memories_in(self._modules)}
-        found = self._memories.get(id(memory))
-        return found if found is not None and found[0]() is memory else None
 
     # Outermost modules
 
@@ -212,14 +214,19 @@ class ModuleStack:
     def _use(self, root: Root, module: Module) -> None:
         path = root.path or (_Unnamed() if root.has_parts else "")
         self.root = module
-        self._modules, self._paths, self._shared = [], {}, {}
-        for below, child, is_first in walk(module):
-            here = join(path, below) if below else path
-            if is_first:
-                self._modules.append(child)
-                self._paths[id(child)] = child, here
-            else:
-                self._shared.setdefault(id(child), []).append(here)
+        entries = (
+            [(child, join(path, below), is_first) for below, child, is_first in walk(module)]
+            if path
+            else [(child, below, is_first) for below, child, is_first in walk(module)]
+        )
+        self._modules = [child for child, _, is_first in entries if is_first]
+        self._paths = {id(child): (child, here) for child, here, is_first in entries if is_first}
+        self._paths[id(module)] = module, path
+        self._shared = {}
+        if len(self._modules) < len(entries):
+            for child, here, is_first in entries:
+                if not is_first:
+                    self._shared.setdefault(id(child), []).append(here)
 
     def _unique_name(self, module: Module | None) -> str:
         name = type(module).__name__
@@ -263,8 +270,7 @@ class ModuleStack:
         return self.path
 
 
-def _memories_in(modules: Iterable[Module]) -> Iterator[tuple[UntypedStorage, Tensor | None]]:
-    """Yield the memory of buffers with None, and that of tensors inside parameters with the parameter."""
+def _memories_of_buffers(modules: Iterable[Module]) -> Iterator[UntypedStorage]:
     for module in modules:
         for buffer in module._buffers.values():
             try:
@@ -272,9 +278,15 @@ def _memories_in(modules: Iterable[Module]) -> Iterator[tuple[UntypedStorage, Te
             except (NotImplementedError, RuntimeError):  # sparse buffers and those of vmap have none
                 continue
             if memory is not None:
-                yield memory, None
-        for parameter in module._parameters.values():
-            if parameter is not None and type(parameter) is not Parameter:
+                yield memory
+
+
+def _memories_inside(modules: Iterable[Module]) -> Iterator[tuple[UntypedStorage, Tensor]]:
+    """Yield the memory of tensors inside parameters, with the parameter."""
+    for module in modules:
+        parameters = module._parameters.values()
+        if not _PLAIN.issuperset(map(type, parameters)):
+            for parameter in parameters:
                 for part in wrapped_tensors(parameter):
                     yield part.untyped_storage(), parameter
 

@@ -32,7 +32,7 @@ def module_tree(model: TorchModule, identities: Identities, prefix: str = "") ->
     bases_of: dict[type, tuple[str, ...]] = {}
     sizes, new = identities.sizes, tuple.__new__
     for below, module, is_first in walk(model):
-        path = join(prefix, below)
+        path = join(prefix, below) if prefix else below
         kind = type(module)
         bases = bases_of.get(kind)
         if bases is None:

@@ -43,7 +43,7 @@ def test_p17_shared_modules_and_tied_weights_cost_every_time_and_are_counted_onc
     assert report.total_report["macs"] == 3 * 2 * 4 * 4
     assert report.total_report["n_params"] == 4 * 4 + 4
     assert report.total_report.get("n_params_model", 4 * 4 + 4) == 4 * 4 + 4
-    assert [entry["module"] for entry in report.layer_report.values()] == ["0", "0", "2"]
+    assert [entry["module"] for entry in report.layer_report.values()] == ["0", "1.0", "2"]
 
 
 def test_p18_lazy_modules_are_refused_with_a_sentence_and_stay_lazy():

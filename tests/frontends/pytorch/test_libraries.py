@@ -144,7 +144,7 @@ def test_a_library_that_is_missing_is_named(monkeypatch, capsys):
 
 def test_a_configuration_is_enough(config, capsys):
     assert main([f"hf:{config}", "--by", "op", "--columns", "macs"]) == 0
-    assert "--input input_ids=1x512:int64 (one sequence, " in capsys.readouterr().err
+    assert "--input input_ids=1x512:int64 (configuration of " in capsys.readouterr().err
     for target in (f"hf:{config}", f"hf:{config.parent}"):
         model = load_model(target)
         assert type(model).__name__ == "BertForMaskedLM" and model.config.hidden_size == 16
