@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from shlex import quote
@@ -29,6 +30,12 @@ from costcore.text.amounts import readable
 from costcore.text.table import Column
 from costcore.text.values import Shown
 from costcore.trace.input_shapes import has_names, with_tensors
+
+STATES = {"parameter": "weights", "gradient": "gradients", "optimizer": "states of the optimizer"}
+"""What a training step keeps, by the kind of its memory."""
+
+MIXED = {"precision": "bfloat16"}
+"""The usual recipe for weights of 16 bits: float32 copies in the optimizer (Micikevicius et al., arXiv:1710.03740)."""
 
 NO_TRAINING = (
     "the memory of a training step is known for PyTorch models and a target with one memory alone: no file and no "
@@ -184,6 +191,9 @@ def fit(
     if is_code and not isinstance(model, Report) and has_names(with_tensors(inputs)):
         return _largest(attempts, remedies)
     report = attempts.report()
+    if "precision" not in options and _has_half_moments(report) and attempts.takes(("precision",)):
+        attempts.options = {**attempts.options, **MIXED}
+        report = attempts.report()
     if not is_code and report.symbols:
         return Verdict(None, aim, {}, _open_sizes(model, report))
     try:
@@ -225,12 +235,16 @@ def _is_cuda(target: Target) -> bool:
 def _largest(attempts: Attempts, tries: bool) -> Verdict:
     """Return the verdict on the largest batch, or on one sample if that does not fit."""
     assert attempts.limit is not None
-    sized = inputs_of_batch(attempts.inputs)
+    inputs = attempts.inputs
+    sized = inputs_of_batch(inputs)
     captures = Captures(attempts.model, sized, attempts.options)
     found = find_largest(captures, attempts.limit)
     batch = found.batch or min(captures.memories)
     attempts.inputs = sized(batch)
     report = captures.report(batch)
+    if "precision" not in attempts.options and _has_half_moments(report) and attempts.takes(("precision",)):
+        attempts.inputs, attempts.options = inputs, {**attempts.options, **MIXED}
+        return _largest(attempts, tries)
     verdict = _verdict(attempts, report, attempts.needs(report), tries)
     return Verdict(**{**vars(verdict), "batch": found.batch})
 
@@ -243,6 +257,7 @@ def _verdict(attempts: Attempts, report: Report, needs: Needs, tries: bool) -> V
         notes += [*arena.notes, *_unknown(report), *_planned(arena, target)]
     elif report.memory is not None:
         notes += report.memory.notes
+        notes += _dtypes(report, attempts.options.get("precision") == MIXED["precision"])
     notes += dict.fromkeys(f"assumed: {assumption.what}" for assumption in report.assumptions)
     notes += _in_powers_of_two(needs, target)
     return Verdict(
@@ -255,6 +270,30 @@ def _verdict(attempts: Attempts, report: Report, needs: Needs, tries: bool) -> V
         where=needs.where,
         notes=tuple(notes),
     )
+
+
+def _main_dtypes(report: Report) -> dict[str, str]:
+    """Return the dtype of most bytes of weights, gradients and states of optimizers before or in a step."""
+    sizes: dict[str, Counter[str]] = {}
+    records = report.trace.records
+    for block in report.memory.ledger.blocks if report.memory is not None else ():
+        in_step = 0 <= block.call < len(records) and records[block.call].call.phase == "optimizer"
+        if block.kind in STATES and not (in_step and block.kind == "gradient"):  # those of copies are gone at its end
+            sizes.setdefault(block.kind, Counter())[block.dtype] += block.nbytes
+    return {kind: sizes[kind].most_common(1)[0][0] for kind in STATES if kind in sizes}
+
+
+def _has_half_moments(report: Report) -> bool:
+    """Return whether an optimizer keeps its state in 16 bits, as it does of weights that are: nobody trains so."""
+    return _main_dtypes(report).get("optimizer") in ("float16", "bfloat16")
+
+
+def _dtypes(report: Report, is_mixed: bool) -> Iterator[str]:
+    """Yield the dtypes of what a training step keeps."""
+    found = _main_dtypes(report)
+    if "gradient" in found:
+        each = ", ".join(f"{STATES[kind]} in {dtype}" for kind, dtype in found.items())
+        yield f"{each}{': mixed precision, with float32 copies of the weights' if is_mixed else ''}"
 
 
 def _in_powers_of_two(needs: Needs, target: Target) -> Iterator[str]:

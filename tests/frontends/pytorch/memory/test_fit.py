@@ -312,3 +312,37 @@ def test_a_saved_report(target, tmp_path, capsys):
     assert main(["fit", str(path), "4012000", "--context", "0 B"]) == 0
     assert main(["fit", str(path), "4011999", "--context", "0 B"]) == 1
     assert "does not fit" in capsys.readouterr().out
+
+
+def test_weights_of_16_bits_are_trained_with_copies_and_moments_of_32():
+    """Of n weights 2 bytes each, gradients of 2, and three states of 4: 16 n."""
+    network, n = nn.Sequential(*(nn.Linear(64, 64) for _ in range(4))).half(), 4 * (64 * 64 + 64)
+    usual = fit(network, (8, 64), "1 GB", optimizer="adamw", context=0)
+    assert 16 * n <= usual.peak < 16 * n + 4 * (4 * 4096)  # and what the arithmetic of one weight takes
+    assert any(
+        "weights in bfloat16, gradients in bfloat16, states of the optimizer in float32" in x for x in usual.notes
+    )
+    as_they_are = fit(network, (8, 64), "1 GB", optimizer="adamw", context=0, precision=None)
+    assert as_they_are.peak < 9 * n + 2**14
+    assert "weights in float16, gradients in float16, states of the optimizer in float16" in as_they_are.notes
+
+
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(64, 256), nn.Linear(256, 64)
+
+    def forward(self, x):
+        return x + self.outer(self.inner(x).relu())
+
+
+@NEEDS_MESH
+def test_checkpointing_with_sharding_is_listed_where_it_takes_fewer_devices():
+    network, x = nn.Sequential(*(Wide() for _ in range(6))), (256, 64)
+    options = {"optimizer": "adamw", "memory": True}
+    sharded = {"mesh": {"fsdp": 2}, "plan": "fully_sharded"}
+    both = estimate(network, x, **options, **sharded, checkpoint="Wide").memory.peak
+    assert both < estimate(network, x, **options, **sharded).memory.peak
+    found = fit(network, x, f"{both + 1000} B", optimizer="adamw", context=0).remedies
+    devices = {each.name: each.options["mesh"]["fsdp"] for each in found if each.fits and "mesh" in each.options}
+    assert devices["checkpoint+fully_sharded"] == 2
