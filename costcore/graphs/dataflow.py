@@ -33,6 +33,7 @@ class DataflowLog(ABC, Generic[V]):
         views: pairs of values that share their memory.
         spans: first and last ids of loops and branches.
         unknown: why lifetimes are unknown.
+        unplanned: ids of values whose shapes a runtime does not know before it runs.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -40,6 +41,7 @@ class DataflowLog(ABC, Generic[V]):
         self.views: list[tuple[int, int]] = []
         self.spans: list[tuple[int, int]] = []
         self.unknown: dict[str, None] = {}
+        self.unplanned: tuple[int, ...] = ()
         self.new_id = recorder.new_id
 
     @abstractmethod
@@ -198,4 +200,5 @@ class DataflowLog(ABC, Generic[V]):
             views=tuple(self.views),
             spans=tuple(self.spans),
             unknown=tuple(self.unknown),
+            unplanned=self.unplanned,
         )

@@ -55,6 +55,7 @@ class Dataflow(NamedTuple):
         views: pairs of a value and another one that it shares its memory with.
         spans: first and last ids of the values inside a loop or branch, whose calls run without others between them.
         unknown: why lifetimes of values are unknown; empty if all are known.
+        unplanned: ids of values whose shapes a runtime does not know before it runs, because the graph computes them.
     """
 
     inputs: tuple[Value, ...] = ()
@@ -63,6 +64,7 @@ class Dataflow(NamedTuple):
     views: tuple[tuple[int, int], ...] = ()
     spans: tuple[tuple[int, int], ...] = ()
     unknown: tuple[str, ...] = ()
+    unplanned: tuple[int, ...] = ()
 
     def values(self) -> list[Value]:
         """Return all values, with their sizes."""

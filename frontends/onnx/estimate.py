@@ -36,6 +36,7 @@ from .walk.quantized_form import fold_quantization, keep_stored
 from .walk.recording import Recording
 from .walk.schema_functions import SchemaFunctions
 from .walk.unmarked import folded_note, unmarked_note
+from .walk.unplanned import unplanned
 from .walk.walker import Handlers, WalkConfig, Walker
 
 REWRITERS = ("onnx.quantize", "onnxruntime.transformers")
@@ -230,6 +231,7 @@ def _walk(
         note(text)
     if walker.function_cache is not None:
         recording.dataflow.unknown.setdefault("equal calls of the model's functions are counted together")
+    recording.dataflow.unplanned = unplanned(graph, scope.values)
     sizes = [recording.dataflow.size(value, name) for name, value in bound.items()]
     recording.complete(sizes, stored_sizes(stored), stored, recording.stored_identity)
     return scope.values, note

@@ -112,6 +112,7 @@ class _Reading:
         self._stored: dict[int, Dim] = {}
         self._inputs: dict[int, Value] = {}
         self._layers: dict[int, _Layer] = {}
+        self._unplanned = frozenset(self._flow.unplanned if self._flow else ())
         self._guessed = 0
         self._names: dict[str, int] = {}
         self._touched: set[int] = set()
@@ -208,7 +209,7 @@ class _Reading:
             moment.is_product = call.layer.op in PRODUCTS
             if layer.overwritable:
                 self._pair(moment.overwrites, [(call.outputs[0], call.inputs[k]) for k in layer.overwritable])
-            if layer.overwritten:
+            if layer.overwritten and self._unplanned.isdisjoint((call.outputs[0], call.inputs[0])):
                 self._pair(moment.activates, [(call.outputs[0], call.inputs[k]) for k in layer.overwritten])
         for step in steps:
             for value in step.makes:
@@ -308,7 +309,8 @@ class _Reading:
             return
         shape, dtype = (None, "") if tensor is None else (tensor.shape, tensor.dtype)
         self._touched.add(len(self._found))
-        moment.makes.append(self._add(root, Block(name, nbytes, i, i, "value", module, shape, dtype)))
+        new = Block(name, nbytes, i, i, "value", module, shape, dtype, is_planned=identity not in self._unplanned)
+        moment.makes.append(self._add(root, new))
 
 
 def _larger(a: Dim, b: Dim) -> Dim:

@@ -26,6 +26,7 @@ class Block:
         shape: shape of the first value in it; None if it is not one tensor.
         dtype: dtype of that value.
         is_kept: whether the caller gets it, so that it is needed after the last step too.
+        is_planned: whether its shape is known before the run.
         is_unread: whether no step reads it, so that ONNX Runtime does not free it.
     """
 
@@ -38,6 +39,7 @@ class Block:
     shape: tuple[Dim, ...] | None = None
     dtype: str = ""
     is_kept: bool = False
+    is_planned: bool = True
     is_unread: bool = False
 
 

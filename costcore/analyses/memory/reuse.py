@@ -73,8 +73,8 @@ def reused(blocks: Iterable[Block], last: int) -> list[Block]:
     """Return the buffers of a runtime that plans before sizes are known.
 
     A value takes the buffer of one of its shape and size that is no longer needed, the last such; any other value has a
-    buffer of its own, and so has a scalar. A buffer is held until the last of its values is no longer needed: while it
-    waits, too. What the model returns has buffers of its own.
+    buffer of its own, and so has a scalar, and a value whose shape is not known before the run. A buffer is held until
+    the last of its values is no longer needed: while it waits, too. What the model returns has buffers of its own.
 
     Source: ``FindReusableTensor`` of ``onnxruntime/core/framework/allocation_planner.cc``.
 
@@ -103,5 +103,5 @@ def reused(blocks: Iterable[Block], last: int) -> list[Block]:
 
 
 def _can_take(block: Block, buffer: Block) -> bool:
-    is_known = bool(block.shape) and buffer.kind == "value" and not block.is_kept
-    return is_known and (block.shape, block.nbytes) == (buffer.shape, buffer.nbytes)
+    is_known = block.shape and block.is_planned and buffer.is_planned and buffer.kind == "value" and not block.is_kept
+    return bool(is_known) and (block.shape, block.nbytes) == (buffer.shape, buffer.nbytes)

@@ -211,6 +211,7 @@ DATAFLOW = entry(
     views=SOME_PAIRS,
     spans=SOME_PAIRS,
     unknown=Field(TEXTS, ()),
+    unplanned=Field(IDS, ()),
 )
 
 

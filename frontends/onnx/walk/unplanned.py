@@ -1,0 +1,197 @@
+"""Which values have shapes that ONNX Runtime does not know before it runs, because the graph computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from costcore.numbers.dims import Dim, is_symbolic
+
+from ..values.value import Value
+
+DYNAMIC = frozenset(("Compress", "NonMaxSuppression", "NonZero", "Unique"))
+"""Operators whose results have a shape that elements decide."""
+
+DECIDING: Mapping[str, tuple[int, ...]] = {
+    **dict.fromkeys(("Expand", "OneHot", "Reshape", "Split", "Squeeze", "Tile", "TopK", "Unsqueeze", "Upsample"), (1,)),
+    "ConstantOfShape": (0,),
+    "Pad": (1, 3),
+    "Range": (0, 1, 2),
+    "Resize": (2, 3),
+    "Slice": (1, 2, 3, 4),
+    **{
+        f"Reduce{kind}": (1,)
+        for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+    },
+}
+"""Positions of the operands whose elements decide the shape of the result."""
+
+PARTS = frozenset(("Cast", "Gather", "Squeeze", "Unsqueeze"))
+"""Operators whose elements ONNX Runtime takes from those of ``Shape`` while it infers shapes; ``Concat`` joins such."""
+
+SHAPED = frozenset(("ConstantOfShape", "Expand", "Reshape"))
+"""Operators whose inference takes elements that were computed so; that of others takes stored ones."""
+
+BROADCAST = frozenset(
+    (
+        *(
+            "Add",
+            "And",
+            "Div",
+            "Equal",
+            "Greater",
+            "GreaterOrEqual",
+            "Less",
+            "LessOrEqual",
+            "Max",
+            "Mean",
+            "Min",
+            "Mod",
+        ),
+        *("Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor"),
+    )
+)
+"""Operators whose result has the larger dimensions of their operands."""
+
+Known = tuple[bool, ...]
+"""For each dimension whether it is known before the run."""
+
+
+def unplanned(graph: Any, values: Mapping[str, Value]) -> tuple[int, ...]:
+    """Return the operand ids of values whose shapes ONNX Runtime does not know before it runs.
+
+    Args:
+        graph: the graph of the model.
+        values: its values by name, with the shapes of this run.
+    """
+    stored = {tensor.name for tensor in graph.initializer}
+    stored.update(node.output[0] for node in graph.node if node.op_type == "Constant")
+    if not any(
+        node.op_type in DYNAMIC or any(name and name not in stored for name in _deciding(node)) for node in graph.node
+    ):
+        return ()
+    return _Planning(graph, values, stored).run()
+
+
+def _deciding(node: Any) -> list[str]:
+    """Return the operands of a node whose elements decide the shape of its result."""
+    positions = DECIDING.get(node.op_type)
+    return [node.input[i] for i in positions if i < len(node.input)] if positions else []
+
+
+class _Planning:
+    """Follows the knowledge of shapes through a graph, as the inference of ONNX Runtime does.
+
+    Source: ``onnxruntime/core/graph/graph.cc`` and its ``data_propagation``, and the inference functions of onnx.
+    """
+
+    def __init__(self, graph: Any, values: Mapping[str, Value], stored: set[str]) -> None:
+        self._graph = graph
+        self._values = values
+        self._known: dict[str, Known] = {}
+        self._stored = stored
+        self._sizes: set[str] = set()
+        """Values whose elements are sizes of others that are known before the run."""
+        self._elements = set(self._stored)
+        """Values whose elements are known before the run."""
+        self._numbers = set(self._stored)
+        """Values whose shapes are numbers that are known before the run."""
+        self._declared: set[str] = set()
+        for entry in (*graph.value_info, *graph.output, *graph.input):
+            dims = entry.type.tensor_type.shape.dim
+            if all(dim.HasField("dim_value") or dim.dim_param for dim in dims):
+                self._declared.add(entry.name)
+                if all(dim.HasField("dim_value") for dim in dims):
+                    self._numbers.add(entry.name)
+
+    def run(self) -> tuple[int, ...]:
+        """Return the operand ids of values with a dimension that is not known."""
+        found: list[int] = []
+        for node in self._graph.node:
+            inputs = [name for name in node.input if name]
+            has_numbers = all(name in self._numbers for name in inputs)
+            self._follow_sizes(node, inputs)
+            for name in filter(None, node.output):
+                value = self._values.get(name)
+                if value is None or value.shape is None:
+                    continue
+                known = (True,) * len(value.shape) if name in self._declared else self._of(node, value.shape)
+                self._known[name] = known
+                if all(known):
+                    if has_numbers or node.op_type in ("Shape", "Size"):
+                        self._numbers.add(name)
+                elif value.identity and value.stored is None:
+                    found.append(value.identity)
+        return tuple(found)
+
+    def _follow_sizes(self, node: Any, inputs: list[str]) -> None:
+        """Note whether the elements of a result are known before the run."""
+        op = node.op_type
+        is_size = [name in self._sizes for name in inputs]
+        if (
+            (op == "Shape" and inputs[0] in self._numbers)
+            or (op == "Concat" and all(is_size))
+            or (op in PARTS and is_size[0] and self._stored.issuperset(inputs[1:]))
+        ):
+            self._sizes.update(node.output)
+            self._elements.update(node.output)
+
+    def _of(self, node: Any, shape: tuple[Dim, ...]) -> Known:
+        """Return which dimensions of a result are known."""
+        rank = len(shape)
+        deciding = DECIDING.get(node.op_type, ())
+        elements = self._elements if node.op_type in SHAPED else self._stored
+        if node.op_type in ("Shape", "Size"):
+            return (True,) * rank
+        if node.op_type in DYNAMIC or not all(name in elements for name in _deciding(node) if name):
+            return (False,) * rank
+        read = [name for i, name in enumerate(node.input) if name and i not in deciding]
+        if node.op_type in BROADCAST:
+            return tuple(
+                any(self._fixes(name, axis - rank, shape[axis]) for name in read)
+                or all(self._is_known(name, axis - rank) for name in read)
+                for axis in range(rank)
+            )
+        if node.op_type == "GatherElements":
+            return self._flags(node.input[1])
+        if node.op_type == "Reshape" and not all(self._flags(node.input[0])):
+            return self._reshaped(node, rank)
+        if node.op_type == "Transpose":
+            flags = self._flags(node.input[0])
+            orders = [attribute.ints for attribute in node.attribute if attribute.name == "perm"]
+            return tuple(flags[axis] for axis in (orders[0] if orders else reversed(range(rank))))
+        if node.op_type == "MatMul" and rank > 1:
+            first, second = (self._flags(name) for name in node.input)
+            if len(first) == len(second) == rank or len(second) == 2:
+                rows = all(second[:-2]) if len(second) > 2 else True
+                return (*(flag and rows for flag in first[:-2]), first[-2], second[-1])
+        if all(all(self._flags(name)) for name in read):
+            return (True,) * rank
+        operand = self._values.get(read[0])
+        if operand is not None and operand.shape == shape and all(all(self._flags(name)) for name in read[1:]):
+            return self._flags(read[0])
+        return (False,) * rank
+
+    def _reshaped(self, node: Any, rank: int) -> Known:
+        """Return which dimensions are known of a value of unknown shape under a new one."""
+        target, before = self._values.get(node.input[1]), self._flags(node.input[0])
+        if target is None or target.data is None or len(target.data) != rank:
+            return (False,) * rank
+        keeps = [axis < len(before) and before[axis] for axis in range(rank)]
+        return tuple(keeps[axis] if dim == 0 else dim != -1 for axis, dim in enumerate(target.data))
+
+    def _flags(self, name: str) -> Known:
+        value = self._values.get(name)
+        rank = 0 if value is None or value.shape is None else len(value.shape)
+        return self._known.get(name, (True,) * rank)
+
+    def _is_known(self, name: str, axis: int) -> bool:
+        flags = self._flags(name)
+        return -axis > len(flags) or flags[axis]
+
+    def _fixes(self, name: str, axis: int, dim: Dim) -> bool:
+        """Return whether an operand has a known dimension here that others are repeated to."""
+        flags, value = self._flags(name), self._values.get(name)
+        if value is None or value.shape is None or -axis > len(flags) or not flags[axis]:
+            return False
+        return not is_symbolic(dim) and value.shape[axis] == dim and bool(dim != 1)
