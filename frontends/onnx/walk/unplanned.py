@@ -64,11 +64,12 @@ def unplanned(graph: Any, values: Mapping[str, Value]) -> tuple[int, ...]:
         graph: the graph of the model.
         values: its values by name, with the shapes of this run.
     """
+    nodes = [node for node in graph.node if node.op_type in DECIDING or node.op_type in DYNAMIC]
+    if not nodes:
+        return ()
     stored = {tensor.name for tensor in graph.initializer}
     stored.update(node.output[0] for node in graph.node if node.op_type == "Constant")
-    if not any(
-        node.op_type in DYNAMIC or any(name and name not in stored for name in _deciding(node)) for node in graph.node
-    ):
+    if not any(node.op_type in DYNAMIC or not stored.issuperset(filter(None, _deciding(node))) for node in nodes):
         return ()
     return _Planning(graph, values, stored).run()
 
