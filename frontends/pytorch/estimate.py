@@ -10,7 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from torch import Tensor
 from torch.nn import Module
+from torch.utils._pytree import tree_map_only
 
 from costcore.errors import CostError
 from costcore.trace.gc_paused import collector_off
@@ -34,7 +36,7 @@ from .missing_inputs import missing_inputs, needs_arguments
 from .model_errors import ModelErrorContext, missed_values
 from .module_walk import modules_of, not_compiled
 from .packed_weights import PackedWeights
-from .precision import casts, check_precision, in_precision
+from .precision import casts, check_precision, half_floats, in_precision
 from .training import (
     ACCUMULATING,
     OptimizerFactory,
@@ -263,6 +265,8 @@ def _record(
     else:
         default = dtype or _parameter_dtype(meta_model)
         args, kwargs = model_arguments(inputs, default, values, model.forward, recorder.notes)
+    if precision == "bfloat16":
+        args, kwargs = tree_map_only(Tensor, half_floats, (args, kwargs))
     parallel = _parallel(meta_model, mesh, plan, rank, recorder)
     with WholeEnds(_keep_state(parallel, model, checkpointed(meta_model, checkpoint))) as distribute:
         meta_model = distribute()

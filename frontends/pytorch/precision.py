@@ -33,6 +33,13 @@ def in_precision(model: Module, precision: str | None) -> None:
         model.to(torch.bfloat16)
 
 
+def half_floats(tensor: Tensor) -> Tensor:
+    """Return an input of a model in bfloat16: of float32 or float64 in bfloat16, any other as it is."""
+    if tensor.dtype not in (torch.float32, torch.float64):
+        return tensor
+    return tensor.detach().to(torch.bfloat16).requires_grad_(tensor.requires_grad)
+
+
 def casts(precision: str | None) -> AbstractContextManager[Any]:
     """Return the context of a forward pass: that of autocast, if it is asked for."""
     return torch.autocast("cpu", torch.bfloat16) if precision == "autocast" else nullcontext()

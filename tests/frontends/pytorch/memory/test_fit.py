@@ -346,3 +346,11 @@ def test_checkpointing_with_sharding_is_listed_where_it_takes_fewer_devices():
     found = fit(network, x, f"{both + 1000} B", optimizer="adamw", context=0).remedies
     devices = {each.name: each.options["mesh"]["fsdp"] for each in found if each.fits and "mesh" in each.options}
     assert devices["checkpoint+fully_sharded"] == 2
+
+
+@pytest.mark.parametrize("given", [(8, 64), torch.zeros(8, 64), ((8, 64), torch.float32)])
+def test_inputs_follow_the_precision_of_the_model(given):
+    """However they are stated, the memory is that of inputs in bfloat16."""
+    reports = [estimate(nn.Linear(64, 64), each, precision="bfloat16", memory=True) for each in (given, (8, 64))]
+    assert reports[0].memory.peak == reports[1].memory.peak
+    assert {*reports[0].by("dtype")} == {"bfloat16"}
