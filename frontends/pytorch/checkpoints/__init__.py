@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from math import ceil, prod
 from os import fspath
 from typing import TYPE_CHECKING, Any
 
+from costcore.files import is_folder
 from costcore.graphs.files import ROWS, accepts, capture, native_names
+from costcore.trace.input_shapes import Value
 
 if TYPE_CHECKING:
     from costcore.studies.serving.cached_model import StoredFile
@@ -33,6 +36,7 @@ def estimate(recorder: Recorder, model: Any, inputs: Any = None, *, memory: bool
         CostError: if a file is damaged, or transformers has no such model.
     """
     from ..estimate import estimate
+    from ..serving.cached_model import LAST_ONLY
     from .load import load
 
     loaded = load(fspath(model))
@@ -44,6 +48,10 @@ def estimate(recorder: Recorder, model: Any, inputs: Any = None, *, memory: bool
         f"the file stores the weights in {loaded.file.nbytes:,} bytes ({formats}); costcore serve reads them so, "
         "and memory holds them so; reads of this report are in the dtype of the computation"
     )
+    has_option = LAST_ONLY in signature(loaded.model.forward).parameters
+    if has_option and isinstance(inputs, tuple) and not is_folder(fspath(model)):
+        inputs = {"input_ids": inputs, LAST_ONLY: Value(1)}
+        recorder.notes.append("scores are computed for the last token of each sequence, as llama.cpp does")
     estimate(recorder, loaded.model, inputs, dtype="int64", memory=memory)
     if (ledger := recorder.memory_ledger) is not None:
         recorder.memory_ledger = lambda: _as_stored(ledger(), loaded.file)
