@@ -71,6 +71,7 @@ class ModuleIndex:
 
     def n_paths(self, path: str) -> int:
         """Return the number of ways to a module from the model; a parent that holds it under two names is one way."""
+        path = self._first(path)
         found = self._n_paths.get(path)
         if found is None:
             parents = self._parents.get(path, ())

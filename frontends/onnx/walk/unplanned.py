@@ -161,7 +161,7 @@ class _Planning:
             flags = self._flags(node.input[0])
             orders = [attribute.ints for attribute in node.attribute if attribute.name == "perm"]
             return tuple(flags[axis] for axis in (orders[0] if orders else reversed(range(rank))))
-        if node.op_type == "MatMul" and rank > 1:
+        if node.op_type == "MatMul" and rank > 1 and len(node.input) == 2:
             first, second = (self._flags(name) for name in node.input)
             if len(first) == len(second) == rank or len(second) == 2:
                 rows = all(second[:-2]) if len(second) > 2 else True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -153,7 +152,8 @@ def _of_main(main: str, model: Any, config: Any) -> Mapping[str, Any]:
 
 def _tokens(model: Module, config: Any) -> int:
     """Return the tokens of a usual sequence: as long as people run such models, if the configuration allows it."""
-    names = import_module("transformers.models.auto.modeling_auto")
+    from transformers.models.auto import modeling_auto as names
+
     is_masked = config.model_type in names.MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(
         config, "is_decoder", False
     )

@@ -62,7 +62,7 @@ def lines_each(run: Callable[[], object], below: str = PACKAGE) -> float:
 def test_an_operator():
     x, y = torch.ones(4), torch.ones(4)
     with torch.no_grad():
-        assert lines_each(lambda: x.mul_(y)) <= 138  # how many differs by some between Pythons
+        assert lines_each(lambda: x.mul_(y)) <= 139  # how many differs by some between Pythons
 
 
 def test_a_composite_operator():
@@ -92,7 +92,7 @@ def test_a_module():
     x, small, large = torch.ones(1, 2, 4), net(10), net(20)
     lines_of(lambda: small(x))
     each = (lines_of(lambda: large(x)) - lines_of(lambda: small(x))) / 10
-    assert each <= 560  # 26 of them look for shards, once a capture, if any test used fully_shard before
+    assert each <= 565  # 26 of them look for shards, once a capture, if any test used fully_shard before
 
 
 def test_no_class_is_changed_for_the_calls_of_modules():
