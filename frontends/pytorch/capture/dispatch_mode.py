@@ -243,7 +243,12 @@ class CaptureMode(TorchDispatchMode):
                     self.values.forget_data(target, DRAWN)
                     self._plans = {}
             return result
+        originals = tensors_of(args, kwargs)
         args, kwargs = without_data(args), without_data(kwargs)
+        for stand_in, original in zip(tensors_of(args, kwargs), originals, strict=True):
+            if stand_in is not original:
+                for log in self.recording.logs:
+                    log.identities.register_stand_in(stand_in, original)
         names = [name for name, _ in plan.arguments]
         if "device" in names and plan.is_random:
             kwargs["device"] = META
