@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from costcore.numbers.dims import Dim, is_symbolic
@@ -29,26 +29,18 @@ DECIDING: Mapping[str, tuple[int, ...]] = {
 PARTS = frozenset(("Cast", "Gather", "Squeeze", "Unsqueeze"))
 """Operators whose elements ONNX Runtime takes from those of ``Shape`` while it infers shapes; ``Concat`` joins such."""
 
+FOLLOWED = frozenset(("Concat", "Shape", *PARTS))
+
+SIZES = ("Shape", "Size")
+"""Operators whose results have a shape that does not depend on that of their operand."""
+
 SHAPED = frozenset(("ConstantOfShape", "Expand", "Reshape"))
 """Operators whose inference takes elements that were computed so; that of others takes stored ones."""
 
 BROADCAST = frozenset(
     (
-        *(
-            "Add",
-            "And",
-            "Div",
-            "Equal",
-            "Greater",
-            "GreaterOrEqual",
-            "Less",
-            "LessOrEqual",
-            "Max",
-            "Mean",
-            "Min",
-            "Mod",
-        ),
-        *("Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor"),
+        *("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min"),
+        *("Mod", "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor"),
     )
 )
 """Operators whose result has the larger dimensions of their operands."""
@@ -80,6 +72,41 @@ def _deciding(node: Any) -> list[str]:
     return [node.input[i] for i in positions if i < len(node.input)] if positions else []
 
 
+def _of_indices(node: Any, read: Sequence[Known], rank: int, values: Mapping[str, Value]) -> Known:
+    return read[1] if len(read) > 1 else (False,) * rank
+
+
+def _reshaped(node: Any, read: Sequence[Known], rank: int, values: Mapping[str, Value]) -> Known:
+    target = values.get(node.input[1])
+    if target is None or target.data is None or len(target.data) != rank:
+        return (False,) * rank
+    keeps = [axis < len(read[0]) and read[0][axis] for axis in range(rank)]
+    return tuple(keeps[axis] if dim == 0 else dim != -1 for axis, dim in enumerate(target.data))
+
+
+def _transposed(node: Any, read: Sequence[Known], rank: int, values: Mapping[str, Value]) -> Known:
+    orders = [attribute.ints for attribute in node.attribute if attribute.name == "perm"]
+    return tuple(read[0][axis] for axis in (orders[0] if orders else reversed(range(rank))))
+
+
+def _product(node: Any, read: Sequence[Known], rank: int, values: Mapping[str, Value]) -> Known:
+    first, second = read if len(read) == 2 else ((), ())
+    if len(first) == rank and len(second) > 1:
+        rows = all(second[:-2])
+        return (*(flag and rows for flag in first[:-2]), first[-2], second[-1])
+    return (False,) * rank
+
+
+RULES: Mapping[str, Callable[[Any, Sequence[Known], int, Mapping[str, Value]], Known]] = {
+    "GatherElements": _of_indices,
+    "MatMul": _product,
+    "Reshape": _reshaped,
+    "Transpose": _transposed,
+}
+"""Which dimensions of a result are known if not all of its operands are: of a node, what is known of these, the rank of
+the result, and the values of the graph."""
+
+
 class _Planning:
     """Follows the knowledge of shapes through a graph, as the inference of ONNX Runtime does.
 
@@ -90,6 +117,7 @@ class _Planning:
         self._graph = graph
         self._values = values
         self._known: dict[str, Known] = {}
+        """Values with a dimension that is not known."""
         self._stored = stored
         self._sizes: set[str] = set()
         """Values whose elements are sizes of others that are known before the run."""
@@ -109,77 +137,65 @@ class _Planning:
         """Return the operand ids of values with a dimension that is not known."""
         found: list[int] = []
         for node in self._graph.node:
-            inputs = [name for name in node.input if name]
-            has_numbers = all(name in self._numbers for name in inputs)
-            self._follow_sizes(node, inputs)
-            for name in filter(None, node.output):
+            op, inputs, outputs = node.op_type, [*filter(None, node.input)], [*filter(None, node.output)]
+            has_numbers = op in SIZES or self._numbers.issuperset(inputs)
+            if op in FOLLOWED:
+                self._follow_sizes(op, inputs, outputs)
+            is_plain = op not in DECIDING and op not in DYNAMIC and self._known.keys().isdisjoint(inputs)
+            for name in outputs:
                 value = self._values.get(name)
                 if value is None or value.shape is None:
                     continue
-                known = (True,) * len(value.shape) if name in self._declared else self._of(node, value.shape)
-                self._known[name] = known
-                if all(known):
-                    if has_numbers or node.op_type in ("Shape", "Size"):
+                if is_plain or name in self._declared or all(known := self._of(node, op, inputs, value.shape)):
+                    if has_numbers:
                         self._numbers.add(name)
-                elif value.identity and value.stored is None:
+                    continue
+                self._known[name] = known
+                if value.identity and value.stored is None:
                     found.append(value.identity)
         return tuple(found)
 
-    def _follow_sizes(self, node: Any, inputs: list[str]) -> None:
+    def _follow_sizes(self, op: str, inputs: list[str], outputs: list[str]) -> None:
         """Note whether the elements of a result are known before the run."""
-        op = node.op_type
         is_size = [name in self._sizes for name in inputs]
         if (
             (op == "Shape" and inputs[0] in self._numbers)
             or (op == "Concat" and all(is_size))
             or (op in PARTS and is_size[0] and self._stored.issuperset(inputs[1:]))
         ):
-            self._sizes.update(node.output)
-            self._elements.update(node.output)
+            self._sizes.update(outputs)
+            self._elements.update(outputs)
 
-    def _of(self, node: Any, shape: tuple[Dim, ...]) -> Known:
-        """Return which dimensions of a result are known."""
-        rank = len(shape)
-        deciding = DECIDING.get(node.op_type, ())
-        elements = self._elements if node.op_type in SHAPED else self._stored
-        if node.op_type in ("Shape", "Size"):
-            return (True,) * rank
-        if node.op_type in DYNAMIC or not all(name in elements for name in _deciding(node) if name):
+    def _of(self, node: Any, op: str, inputs: list[str], shape: tuple[Dim, ...]) -> Known:
+        """Return which dimensions of a result are known; ``inputs`` are the operands that are given."""
+        rank, read = len(shape), inputs
+        if op in DYNAMIC:
             return (False,) * rank
-        read = [name for i, name in enumerate(node.input) if name and i not in deciding]
-        if node.op_type in BROADCAST:
-            return tuple(
-                any(self._fixes(name, axis - rank, shape[axis]) for name in read)
-                or all(self._is_known(name, axis - rank) for name in read)
-                for axis in range(rank)
-            )
-        if node.op_type == "GatherElements":
-            return self._flags(node.input[1])
-        if node.op_type == "Reshape" and not all(self._flags(node.input[0])):
-            return self._reshaped(node, rank)
-        if node.op_type == "Transpose":
-            flags = self._flags(node.input[0])
-            orders = [attribute.ints for attribute in node.attribute if attribute.name == "perm"]
-            return tuple(flags[axis] for axis in (orders[0] if orders else reversed(range(rank))))
-        if node.op_type == "MatMul" and rank > 1 and len(node.input) == 2:
-            first, second = (self._flags(name) for name in node.input)
-            if len(first) == len(second) == rank or len(second) == 2:
-                rows = all(second[:-2]) if len(second) > 2 else True
-                return (*(flag and rows for flag in first[:-2]), first[-2], second[-1])
-        if all(all(self._flags(name)) for name in read):
+        if op in DECIDING:
+            elements = self._elements if op in SHAPED else self._stored
+            if not elements.issuperset(filter(None, _deciding(node))):
+                return (False,) * rank
+            read = [name for i, name in enumerate(node.input) if name and i not in DECIDING[op]]
+        if op in SIZES or self._known.keys().isdisjoint(read):
             return (True,) * rank
+        if op in BROADCAST:
+            return self._broadcast(read, shape)
+        if op in RULES:
+            return RULES[op](node, [self._flags(name) for name in read], rank, self._values)
         operand = self._values.get(read[0])
-        if operand is not None and operand.shape == shape and all(all(self._flags(name)) for name in read[1:]):
+        if operand is not None and operand.shape == shape and self._known.keys().isdisjoint(read[1:]):
             return self._flags(read[0])
         return (False,) * rank
 
-    def _reshaped(self, node: Any, rank: int) -> Known:
-        """Return which dimensions are known of a value of unknown shape under a new one."""
-        target, before = self._values.get(node.input[1]), self._flags(node.input[0])
-        if target is None or target.data is None or len(target.data) != rank:
-            return (False,) * rank
-        keeps = [axis < len(before) and before[axis] for axis in range(rank)]
-        return tuple(keeps[axis] if dim == 0 else dim != -1 for axis, dim in enumerate(target.data))
+    def _broadcast(self, read: list[str], shape: tuple[Dim, ...]) -> Known:
+        rank, distinct = len(shape), set(map(self._flags, read))
+        if len(distinct) == 1:
+            return distinct.pop()
+        return tuple(
+            any(self._fixes(name, axis - rank, shape[axis]) for name in read)
+            or all(self._is_known(name, axis - rank) for name in read)
+            for axis in range(rank)
+        )
 
     def _flags(self, name: str) -> Known:
         value = self._values.get(name)
