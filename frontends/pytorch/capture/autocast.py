@@ -53,6 +53,9 @@ KEYS = {"cuda": "AutocastCUDA", "xpu": "AutocastXPU", "mps": "AutocastMPS", "cpu
 """The name of the dispatch key at which a device has its autocast kernels; of several enabled devices the first counts.
 """
 
+MADE_IN_ESTIMATES: WeakSet[Any] = WeakSet()
+"""The autocast objects that were made in estimates, in which PyTorch disables none."""
+
 _DISPATCH_KEYS = tuple(
     (name, getattr(torch._C.DispatchKey, name)) for name in KEYS.values() if hasattr(torch._C.DispatchKey, name)
 )
@@ -233,10 +236,6 @@ def _patched_functions(active_casts: Callable[[], Casts | None]) -> Sequence[tup
         (autocast, "__init__", __init__),
         (torch, "clear_autocast_cache", clear_autocast_cache),
     )
-
-
-MADE_IN_ESTIMATES: WeakSet[Any] = WeakSet()
-"""The autocast objects that were made in estimates, in which PyTorch disables none."""
 
 
 @cache

@@ -7,6 +7,7 @@ like any other call: the observers get the operator with its operands.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
@@ -466,3 +467,16 @@ class CaptureMode(TorchDispatchMode):
             if isinstance(value, Parameter) and hasattr(value, "_local_tensor"):
                 for log in self.recording.logs:
                     log.identities.register_shard(value._local_tensor)
+
+
+class Thread(threading.local):
+    """State of the running thread.
+
+    Attributes:
+        mode: its capture; None if it does not capture.
+    """
+
+    mode: CaptureMode | None = None
+
+
+THREAD = Thread()

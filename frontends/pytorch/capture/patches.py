@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from functools import partial, wraps
 from traceback import walk_tb
@@ -28,7 +28,6 @@ from . import (
     device_autocast,
     dtensor,
     fast_path,
-    generators,
     higher_order,
     nested_tensors,
     python_values,
@@ -36,8 +35,7 @@ from . import (
     subclasses,
     threads,
 )
-from .active import THREAD, Thread
-from .dispatch_mode import CaptureMode, CapturingThread
+from .dispatch_mode import THREAD, CaptureMode, CapturingThread, Thread
 from .replacement import replace
 
 _lock = threading.RLock()
@@ -134,6 +132,42 @@ def failed_module(traceback: TracebackType | None) -> Module | None:
     return called[-1] if called else None
 
 
+def _in_module(
+    module: Module, generator: Generator[Any, Any, Any], begun: list[tuple[ModuleCalls, int]] | None
+) -> Generator[Any, Any, Any]:
+    """Return a generator with the values of another one, which runs in its module, also after ``forward`` returned.
+
+    Args:
+        module: the module.
+        generator: what it returned.
+        begun: the call of the module, in each log that records calls of modules.
+    """
+    sent: Any = None
+    error: BaseException | None = None
+    while True:
+        modules = None if THREAD.mode is None else THREAD.mode.recording.modules
+        if modules is not None:
+            modules.enter(module)
+            for calls, number in begun or ():
+                calls.resume(number)
+        try:
+            item = generator.send(sent) if error is None else generator.throw(error)
+        except StopIteration as end:
+            return end.value
+        finally:
+            if modules is not None:
+                modules.leave()
+                for calls, number in begun or ():
+                    calls.end(number)
+        try:
+            sent, error = (yield item), None
+        except GeneratorExit:
+            generator.close()
+            raise
+        except BaseException as raised:
+            sent, error = None, raised
+
+
 class _ModuleCalls(NamedTuple):
     """What :func:`_call_module` needs: as the code of another function it has no names of this module.
 
@@ -157,7 +191,7 @@ class _ModuleCalls(NamedTuple):
     fast_modules: tuple[type, ...] = fast_path.MODULES
     as_one_operator: Callable[..., Any] = fast_path.as_one_operator
     generator_type: type = GeneratorType
-    in_module: Callable[..., Any] = generators.in_module
+    in_module: Callable[..., Any] = _in_module
 
 
 def _call_module(self: Module, *args: Any, _costcore: _ModuleCalls, **kwargs: Any) -> Any:

@@ -10,9 +10,8 @@ import torch
 from torch.nn import Module
 
 from . import autocast, patches
-from .active import THREAD
 from .dispatch_keys import PRE_DISPATCH
-from .dispatch_mode import CaptureMode
+from .dispatch_mode import THREAD, CaptureMode
 
 if TYPE_CHECKING:
     from ..recording.spelling import Spellings

@@ -19,8 +19,7 @@ from typing import Any
 import torch
 
 from ..meta.contents import without_capture
-from .active import THREAD
-from .dispatch_mode import CaptureMode
+from .dispatch_mode import THREAD, CaptureMode
 from .replacement import replace
 
 PATIENCE, MAX_PATIENCE = 0.05, 2.0

@@ -136,9 +136,8 @@ class _SmallTensors(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         self._note()
-        if (
-            args and isinstance(args[0], torch.Tensor) and args[0].is_meta
-        ):  # parameters, whose attributes are read often
+        is_parameter = args and isinstance(args[0], torch.Tensor) and args[0].is_meta
+        if is_parameter:  # their attributes are read often
             return function(*args, **kwargs)
         if _bound((args, kwargs)) > SMALL:
             on_meta = {**_on_meta(kwargs), **({"device": META} if function in FACTORIES else {})}

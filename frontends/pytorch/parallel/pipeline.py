@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from costcore.errors import CostError
 
-from ..capture.active import THREAD
+from ..capture.dispatch_mode import THREAD
 from ..capture.replacement import replace
 
 GRADIENTS = "of_gradients"
