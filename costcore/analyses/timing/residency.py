@@ -28,7 +28,6 @@ from costcore.trace.trace import Trace
 MOST_HALVINGS = 8
 """Each halving looks at all calls once more."""
 
-
 ROUNDING = 1e-9
 """Sums of floats differ by less, as a part of them."""
 
@@ -77,7 +76,7 @@ def least_seconds(trace: Trace, values: Values, groups: Sequence[GroupTime], fus
         alone = seconds[last] - seconds[first]
         if nbytes[last] - nbytes[first] <= capacity:
             return alone
-        whole = max(alone, (_distinct([step[1:] for step in steps[first:last]]) - capacity) / rate)
+        whole = max(alone, (bytes_from_outside([step[1:] for step in steps[first:last]]) - capacity) / rate)
         middle = _half(nbytes, first, last)
         if not halvings or not first < middle < last:
             return whole
@@ -117,7 +116,14 @@ def bytes_from_outside(values: Values) -> int:
 
     Of a value that is read in part, as the table of an embedding, the largest part that one call reads counts.
     """
-    return _distinct(values)
+    produced: set[int] = set()
+    needed: dict[int, int] = {}
+    for reads, writes in values:
+        for value, nbytes in reads:
+            if value not in produced:
+                needed[value] = max(nbytes, needed.get(value, 0))
+        produced.update(writes)
+    return sum(needed.values())
 
 
 def parts_read(layer: Layer, cost: Cost) -> list[int]:
@@ -145,17 +151,6 @@ def _groups(trace: Trace, values: Values, groups: Sequence[GroupTime]) -> Iterat
     }
     for group in groups:
         yield Step(group.bound_seconds, [read for call in group.calls for read in of_call[call.name]], ())
-
-
-def _distinct(values: Values) -> int:
-    produced: set[int] = set()
-    needed: dict[int, int] = {}
-    for reads, writes in values:
-        for value, nbytes in reads:
-            if value not in produced:
-                needed[value] = max(nbytes, needed.get(value, 0))
-        produced.update(writes)
-    return sum(needed.values())
 
 
 def _half(nbytes: Sequence[int], first: int, last: int) -> int:

@@ -1,16 +1,24 @@
-"""The answers to the question what a number counts, as data."""
+"""The answers to the question what a number counts, as data, and how likely one is by chance."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import ceil, floor
 
 from costcore.studies.explanations.known import Hint
 from costcore.studies.explanations.number import PrintedNumber
-from costcore.studies.explanations.readings import ANOTHER_NETWORK, Reading
+from costcore.studies.explanations.readings import ANOTHER_NETWORK, Base, Reading
 
-MOST_COINCIDENCE = 0.05
+MOST_CHANCE = 0.05
 """How many random numbers near a number may have a reading as plausible, as a part of all, for it to decide."""
+
+NEAR = Fraction(1, 50)
+"""The distance of the numbers that are compared with a number, as a part of it."""
+
+MOST_DIGITS = 12
+"""The most digits that are tried until they decide."""
 
 FEW_DIGITS = 2
 """With so many digits, all readings of a tool or of plain MACs are equally likely."""
@@ -59,7 +67,7 @@ class ExplanationData:
         """Whether the best reading is more than a coincidence; plain MACs of the network may be a more likely one."""
         if self.is_another_network:
             return False
-        return self.coincidence <= MOST_COINCIDENCE * (2 if self.answers[0].price == 0 else 1)
+        return self.coincidence <= MOST_CHANCE * (2 if self.answers[0].price == 0 else 1)
 
     @property
     def best(self) -> Reading | None:
@@ -85,3 +93,53 @@ class ExplanationData:
     def is_ambiguous(self) -> bool:
         """Whether the digits do not suffice to decide between several readings, or between one and a coincidence."""
         return len(self.likely) > 1 or not (self.is_another_network or self.decides)
+
+
+# How likely a reading by chance is: the density of readings around a number
+
+
+def coincidence(
+    tried: Sequence[Base], others: Iterable[Reading], number: PrintedNumber, price: int
+) -> tuple[float, int | None]:
+    """Return which part of the numbers near a number has a reading of some price, and how many digits would decide.
+
+    All numbers with as many digits within :data:`NEAR` are equally likely. Each reading explains one or two of them:
+    the one to which its value is rounded, and if that is cheap enough, the one to which it is cut.
+
+    Args:
+        tried: the conventions that are tried.
+        others: other readings.
+        number: the number.
+        price: the highest price.
+    """
+    others = [*others]
+    chance = _explained(tried, others, number, price)
+    if chance <= MOST_CHANCE:
+        return chance, number.digits
+    for digits in range(number.digits + 1, MOST_DIGITS + 1):
+        finer = replace(number, half=number.half / 10 ** (digits - number.digits), digits=digits)
+        if _explained(tried, others, finer, price) <= MOST_CHANCE:
+            return chance, digits
+    return chance, None
+
+
+def _explained(tried: Iterable[Base], others: Iterable[Reading], number: PrintedNumber, price: int) -> float:
+    step = 2 * number.half
+    first, last = ceil(number.value * (1 - NEAR) / step), floor(number.value * (1 + NEAR) / step)
+    printed = {k for k in _printed(tried, others, number, price, step) if first <= k <= last}
+    return len(printed) / (last - first + 1)
+
+
+def _printed(
+    tried: Iterable[Base], others: Iterable[Reading], number: PrintedNumber, price: int, step: Fraction
+) -> Iterator[int]:
+    """Yield the numbers that readings explain, as multiples of the unit of the last digit."""
+    for base in tried:
+        if base.price > price:
+            continue
+        for reading in base.candidates(number, NEAR):
+            if reading.price <= price:
+                yield round(reading.value / step)
+            if reading.price + base.price_of_cut <= price:
+                yield floor(reading.value / step)
+    yield from (round(reading.value / step) for reading in others if reading.price <= price)

@@ -13,8 +13,7 @@ from costcore.numbers.dims import is_symbolic
 from costcore.renamed import renamed
 from costcore.reports.report import Report
 from costcore.studies.explanations import sentences
-from costcore.studies.explanations.answers import Answer, ExplanationData
-from costcore.studies.explanations.coincidence import coincidence
+from costcore.studies.explanations.answers import Answer, ExplanationData, coincidence
 from costcore.studies.explanations.known import hints
 from costcore.studies.explanations.number import PrintedNumber, read_number
 from costcore.studies.explanations.readings import ANOTHER_NETWORK, CUT, OWNERS, Base, Reading, bases, other_amounts

@@ -39,10 +39,8 @@ class Rule(NamedTuple):
     is_active: bool = False
 
 
-ACTIVE = Rule("6nd-all", "6ND, active", lambda sizes: sizes.n_all, is_active=True)
-
 RULES = (
-    ACTIVE,
+    Rule("6nd-all", "6ND, active", lambda sizes: sizes.n_all, is_active=True),
     Rule("6nd-all", "6ND", lambda sizes: sizes.n_all),
     Rule("6nd", "6ND without embeddings", lambda sizes: sizes.n_params),
     Rule("palm-all", "PaLM 6N + 12LHQT", lambda sizes: sizes.n_all),

@@ -112,7 +112,8 @@ def _parts(table: TableData) -> Iterator[TableData]:
     if table.whole is not table and table.whole.rows:
         n = len(table.whole)
         title = f"{table.whole.title}: the first {MOST_ROWS:,} of {n:,} rows" if n > MOST_ROWS else table.whole.title
-        part = table.whole.top(MOST_ROWS).part(table.whole.top(MOST_ROWS).rows, title)
+        part = table.whole.top(MOST_ROWS)
+        part = part.part(part.rows, title)  # a copy, which is folded
         part.is_open = False
         yield part
 

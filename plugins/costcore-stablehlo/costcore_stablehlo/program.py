@@ -40,7 +40,6 @@ WRAPPED = re.compile(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_
 UNNAMED = re.compile(r"\w+\(.*\)|while|body|cond|branch_\d+_fun|closed_call|checkpoint|remat|rematted_computation|")
 """Parts of a name that stand for functions and loops of JAX, not for modules."""
 
-
 FEW = 10
 """The most names in a message."""
 

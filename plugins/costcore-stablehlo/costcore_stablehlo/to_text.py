@@ -25,7 +25,6 @@ MEMORY = 2**30
 TIMES = 16
 """How much memory a file may take."""
 
-
 LONGEST, CHARACTERS_PER_BYTE = 2**26, 64
 """How many characters a text may have: more if the file is large. Types that a file shares are printed in full."""
 
