@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 from costcore import CostError, estimate, files
+from tests.shrinking import shrink_while_read
 
 DATA = Path(__file__).parent / "data"
 SPECIFICATION = next((DATA / "cnn.mlpackage" / "Data").rglob("*.mlmodel")).relative_to(DATA / "cnn.mlpackage")
@@ -54,14 +54,7 @@ def test_a_large_file_is_read_piece_by_piece(tmp_path, monkeypatch, name):
     monkeypatch.setattr(files, "SMALL_FILE", 0)
     monkeypatch.setattr(files, "BLOCK", 64)
     assert estimate(path).layer_report == whole.layer_report
-    read = files.FileBytes._read
-
-    def shortened(self, start, length):
-        if start > 0:
-            os.truncate(path, 8)
-        return read(self, start, length)
-
-    monkeypatch.setattr(files.FileBytes, "_read", shortened)
+    shrink_while_read(path, monkeypatch)
     with pytest.raises(CostError, match=r"net\.mlmodel.*became shorter while it was read"):
         estimate(path)
 

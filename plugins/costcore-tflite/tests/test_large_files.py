@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import resource
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import tflite
 from flatbuffers.number_types import UOffsetTFlags
 
 from costcore import CostError, estimate, files
+from tests.shrinking import shrink_while_read
 
 DATA = Path(__file__).parent / "data"
 FILES = sorted(DATA.glob("*.tflite*"))
@@ -36,16 +36,8 @@ def test_what_is_read_piece_by_piece_is_the_same(path, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore::costcore.CostWarning")
 def test_a_file_that_becomes_shorter_is_an_error(path, monkeypatch):
-    monkeypatch.setattr(files, "SMALL_FILE", 0)
     monkeypatch.setattr("costcore_tflite.content.PIECE", 512)
-    read = files.FileBytes._read
-
-    def shortened(self, start, length):
-        if start > 0:
-            os.truncate(path, 8)
-        return read(self, start, length)
-
-    monkeypatch.setattr(files.FileBytes, "_read", shortened)
+    shrink_while_read(path, monkeypatch)
     with pytest.raises(CostError, match=r"net\.tflite cannot be read: it became shorter while it was read"):
         estimate(path)
 

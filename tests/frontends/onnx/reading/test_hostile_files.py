@@ -19,6 +19,7 @@ from onnx import ModelProto, TensorProto, helper
 
 from costcore import CostError, CostWarning, cli, estimate
 from costcore.cli.main import main
+from tests.shrinking import shrink_while_read
 from tests.whole_networks.onnx_models import Graph, absent, make_model, vgg16
 from tests.work import at_most
 
@@ -296,14 +297,7 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_an_error(tmp_path, monk
     whole = estimate(path).total_report
     monkeypatch.setattr(files, "SMALL_FILE", 0)
     assert estimate(path).total_report == whole
-    read = files.FileBytes._read
-
-    def shortened(self, start, length):
-        if start > 0:
-            os.truncate(path, 8)
-        return read(self, start, length)
-
-    monkeypatch.setattr(files.FileBytes, "_read", shortened)
+    shrink_while_read(path, monkeypatch)
     with pytest.raises(CostError, match=r"net\.onnx cannot be read: it became shorter while it was read"):
         estimate(path)
 
