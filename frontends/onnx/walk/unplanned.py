@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from costcore.numbers.dims import Dim, is_symbolic
@@ -26,6 +27,8 @@ DECIDING: Mapping[str, tuple[int, ...]] = {
 }
 """Positions of the operands whose elements decide the shape of the result."""
 
+DEPENDENT = DYNAMIC | DECIDING.keys()
+
 PARTS = frozenset(("Cast", "Gather", "Squeeze", "Unsqueeze"))
 """Operators whose elements ONNX Runtime takes from those of ``Shape`` while it infers shapes; ``Concat`` joins such."""
 
@@ -45,6 +48,8 @@ BROADCAST = frozenset(
 )
 """Operators whose result has the larger dimensions of their operands."""
 
+_op_type = attrgetter("op_type")
+
 Known = tuple[bool, ...]
 """For each dimension whether it is known before the run."""
 
@@ -56,9 +61,9 @@ def unplanned(graph: Any, values: Mapping[str, Value]) -> tuple[int, ...]:
         graph: the graph of the model.
         values: its values by name, with the shapes of this run.
     """
-    nodes = [node for node in graph.node if node.op_type in DECIDING or node.op_type in DYNAMIC]
-    if not nodes:
+    if DEPENDENT.isdisjoint(map(_op_type, graph.node)):
         return ()
+    nodes = [node for node in graph.node if node.op_type in DEPENDENT]
     stored = {tensor.name for tensor in graph.initializer}
     stored.update(node.output[0] for node in graph.node if node.op_type == "Constant")
     if not any(node.op_type in DYNAMIC or not stored.issuperset(filter(None, _deciding(node))) for node in nodes):
@@ -141,7 +146,7 @@ class _Planning:
             has_numbers = op in SIZES or self._numbers.issuperset(inputs)
             if op in FOLLOWED:
                 self._follow_sizes(op, inputs, outputs)
-            is_plain = op not in DECIDING and op not in DYNAMIC and self._known.keys().isdisjoint(inputs)
+            is_plain = op not in DEPENDENT and self._known.keys().isdisjoint(inputs)
             for name in outputs:
                 value = self._values.get(name)
                 if value is None or value.shape is None:

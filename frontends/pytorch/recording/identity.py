@@ -42,6 +42,9 @@ class Modules(Protocol):
     def parameter_around(self, memory: UntypedStorage) -> Tensor | None:
         """Return the parameter that wraps a tensor with this storage."""
 
+    def was_passed(self, tensor: Tensor) -> bool:
+        """Return whether a tensor is an argument of the running model."""
+
     def is_free_weight(self, tensor: Tensor) -> bool:
         """Return whether a tensor takes the place of a parameter."""
 
@@ -93,33 +96,34 @@ class Identities:
     def register_external(self, tensor: Tensor) -> Identity:
         """Register an operand that was never seen before."""
         memory = self._memory(tensor, EXTERNAL)
-        if type(tensor) is not Tensor and isinstance(tensor, Parameter):
+        if type(tensor) is Parameter:
             return self._register(tensor, memory, self._parameter(tensor, memory))
+        if type(tensor) is not Tensor and isinstance(tensor, Parameter):
+            return self._register(tensor, memory, self._whole_parameter(tensor, memory))
         parameter = self._parameter_at(tensor, memory)
-        if (
-            not parameter
-            and memory[2] in (EXTERNAL, GIVEN)
-            and tensor._is_view()
-            and isinstance(tensor._base, Parameter)
-        ):
-            parameter = self._parameter(tensor._base, memory)
-        if not parameter and memory[2] == EXTERNAL:
+        if not parameter and memory[2] in (EXTERNAL, GIVEN):
             parameter = self._unregistered(tensor, memory)
         identity = self._register(tensor, memory, parameter)
-        if identity[2] != LEARNED:
-            self.has_unmade |= identity[2] == EXTERNAL and tensor.is_meta and not tensor.is_floating_point()
-            is_input = identity[2] in (EXTERNAL, GIVEN) and self._is_given(tensor)
+        origin, is_input = identity[2], False
+        if origin != LEARNED:
+            if origin in (EXTERNAL, GIVEN):
+                self.has_unmade |= origin == EXTERNAL and tensor.is_meta and not tensor.is_floating_point()
+                is_input = self._is_given(tensor)
             (self._recorder.inputs if is_input else self._recorder.buffers).append(identity[1])
         return identity
 
     def _unregistered(self, tensor: Tensor, memory: Memory) -> int:
         """Return the id of the parameter that a tensor from outside is, or is a part of, although its type is plain."""
+        if tensor._is_view() and isinstance(tensor._base, Parameter):
+            return self._whole_parameter(tensor._base, memory)
+        if memory[2] == GIVEN:
+            return 0
         modules, storage = self._modules, None if memory[0] is None else memory[0]()
-        if modules is None or storage is None:
+        if modules is None or storage is None or modules.was_passed(tensor):
             return 0
         whole = modules.parameter_around(storage)
         if whole is not None:
-            parameter = self._parameter(whole, memory)
+            parameter = self._whole_parameter(whole, memory)
             self._parameters_in.setdefault(memory[1], {})[0, storage.nbytes()] = parameter
             return parameter
         return self._parameter(tensor, memory) if modules.is_free_weight(tensor) else 0
@@ -195,7 +199,7 @@ class Identities:
 
     def register_parameter(self, tensor: Tensor, operand: int) -> None:
         """Register the value of an operand as a parameter, because its operator uses it as one."""
-        parameter = self.parameters[operand] = self._parameter(tensor, self._memory(tensor, EXTERNAL))
+        parameter = self.parameters[operand] = self._whole_parameter(tensor, self._memory(tensor, EXTERNAL))
         self.used_as_weights[parameter] = self.sizes[parameter]
 
     def register_shard(self, tensor: Tensor) -> None:
@@ -251,13 +255,17 @@ class Identities:
             memory = self._memories[address] = (ref(storage), self._new_id(), origin)
         return memory
 
+    def _whole_parameter(self, tensor: Tensor, memory: Memory) -> int:
+        """Return the id of a parameter of any type, which may wrap tensors with other memory."""
+        if not hasattr(tensor, "__tensor_flatten__"):
+            return self._parameter(tensor, memory)
+        known = self._wrappers.get(id(tensor))
+        if known is None or known[0]() is not tensor:
+            known = self._wrappers[id(tensor)] = ref(tensor), self._recorder.parameter(tensor.numel())
+        return known[1]
+
     def _parameter(self, tensor: Tensor, memory: Memory) -> int:
         """Return the id of a parameter, of which ``tensor`` holds all elements."""
-        if type(tensor) is not Parameter and hasattr(tensor, "__tensor_flatten__"):  # with other memory inside
-            known = self._wrappers.get(id(tensor))
-            if known is None or known[0]() is not tensor:
-                known = self._wrappers[id(tensor)] = ref(tensor), self._recorder.parameter(tensor.numel())
-            return known[1]
         size = stored_elements(tensor) or tensor.numel()
         if memory[0] is None:
             return self._recorder.parameter(size)

@@ -177,14 +177,16 @@ class ModuleStack:
         found = self._wrapped.get(id(memory))
         return None if found is None or found[0]() is not memory else found[1]
 
+    def was_passed(self, tensor: Tensor) -> bool:
+        """Return whether a tensor is an argument of the running model."""
+        return any(tensor is each for each in nested_tensors(self.passed))
+
     def is_free_weight(self, tensor: Tensor) -> bool:
-        """Return whether a tensor that requires a gradient is neither a parameter nor an argument of a running model.
+        """Return whether a tensor that is no argument of a running model requires a gradient, and is no parameter.
 
         Such are weights that ``torch.func.functional_call`` puts in the place of parameters.
         """
-        if not (self.running and tensor.requires_grad and tensor.is_leaf and type(tensor) is Tensor):
-            return False
-        return not any(tensor is each for each in nested_tensors(self.passed))
+        return bool(self.running and tensor.requires_grad and tensor.is_leaf and type(tensor) is Tensor)
 
     # Outermost modules
 
@@ -214,17 +216,16 @@ class ModuleStack:
     def _use(self, root: Root, module: Module) -> None:
         path = root.path or (_Unnamed() if root.has_parts else "")
         self.root = module
-        entries = (
-            [(child, join(path, below), is_first) for below, child, is_first in walk(module)]
-            if path
-            else [(child, below, is_first) for below, child, is_first in walk(module)]
-        )
-        self._modules = [child for child, _, is_first in entries if is_first]
-        self._paths = {id(child): (child, here) for child, here, is_first in entries if is_first}
+        found = [*walk(module)]
+        if path:
+            found = [(join(path, below), child, is_first) for below, child, is_first in found]
+        entries = [(child, here) for here, child, is_first in found if is_first]
+        self._modules = [child for child, _ in entries]
+        self._paths = {id(entry[0]): entry for entry in entries}
         self._paths[id(module)] = module, path
         self._shared = {}
-        if len(self._modules) < len(entries):
-            for child, here, is_first in entries:
+        if len(entries) < len(found):
+            for here, child, is_first in found:
                 if not is_first:
                     self._shared.setdefault(id(child), []).append(here)
 

@@ -31,8 +31,10 @@ def module_tree(model: TorchModule, identities: Identities, prefix: str = "") ->
     paths: dict[int, str] = {}
     bases_of: dict[type, tuple[str, ...]] = {}
     sizes, new = identities.sizes, tuple.__new__
-    for below, module, is_first in walk(model):
-        path = join(prefix, below) if prefix else below
+    entries = walk(model)
+    if prefix:
+        entries = ((join(prefix, below), module, is_first) for below, module, is_first in entries)
+    for path, module, is_first in entries:
         kind = type(module)
         bases = bases_of.get(kind)
         if bases is None:
