@@ -24,15 +24,17 @@ CONFIG = "`config.json` (`hf:`)"
 TOML = "conventions, devices, calibrations, topologies"
 
 LIMITS = [
-    ("ONNX", "frontends/onnx/walk/node_budget.py", "MOST_STORED", 500_000, "500,000 nodes"),
+    ("ONNX", "frontends/onnx/walk/node_budget.py", "MOST_STORED", 100_000, "100,000 nodes"),
     ("ONNX", "frontends/onnx/walk/node_budget.py", "MOST_NODES", 100_000, "100,000 more"),
     ("ONNX", "frontends/onnx/shapes/cross_check.py", "SECONDS, BYTES", (60, 4 * 2**30), "60 s and 4 GiB"),
     ("TensorFlow Lite", "plugins/costcore-tflite/costcore_tflite/model.py", "MOST_OBJECTS", 10**6, "1,000,000 objects"),
     ("TensorFlow Lite", "plugins/costcore-tflite/costcore_tflite/content.py", "MOST_BYTES", 2**28, "256 MiB"),
     ("Core ML", "plugins/costcore-coreml/costcore_coreml/wire.py", "MOST_FIELDS", 2_000_000, "2,000,000 fields"),
-    ("Core ML", "plugins/costcore-coreml/costcore_coreml/wire.py", "MOST_MESSAGES", 200_000, "200,000 operations"),
+    ("Core ML", "plugins/costcore-coreml/costcore_coreml/wire.py", "MOST_MESSAGES", 100_000, "100,000 operations"),
     ("OpenVINO", "plugins/costcore-openvino/costcore_openvino/model.py", "MOST_TAGS", 2_000_000, "2,000,000 tags"),
-    ("OpenVINO", "plugins/costcore-openvino/costcore_openvino/model.py", "MOST_LAYERS", 200_000, "200,000 layers"),
+    ("OpenVINO", "plugins/costcore-openvino/costcore_openvino/model.py", "MOST_LAYERS", 100_000, "100,000 layers"),
+    ("TensorFlow Lite", "costcore/graphs/places.py", "MOST_NODES", 100_000, "100,000 operators"),
+    ("StableHLO", "costcore/graphs/places.py", "MOST_NODES", 100_000, "100,000 operations"),
     ("StableHLO", "plugins/costcore-stablehlo/costcore_stablehlo/model.py", "LARGEST", 2**31, "2 GiB"),
     ("StableHLO", "plugins/costcore-stablehlo/costcore_stablehlo/aliases.py", "DEEPEST_TEXT", 200, "200 deep"),
     ("StableHLO", "plugins/costcore-stablehlo/costcore_stablehlo/aliases.py", "LONGEST_ALIAS", 10**6, "1,000,000 char"),

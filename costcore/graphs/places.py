@@ -11,7 +11,7 @@ from costcore.numbers.dims import Dim
 DEEPEST = 32
 """The most graphs inside each other that are followed."""
 
-MOST_NODES = 200_000
+MOST_NODES = 100_000
 """The most nodes that are recorded, those of graphs that run at several places included."""
 
 P = TypeVar("P", bound="Place")

@@ -9,7 +9,7 @@ from typing import Any
 MOST_FIELDS = 2_000_000
 """The most fields that are read of a file; an operation has about twenty."""
 
-MOST_MESSAGES = 200_000
+MOST_MESSAGES = 100_000
 """The most messages of a list, such as the operations of a block; those of language models have 20,000."""
 
 MOST_VALUES = 1024

@@ -14,7 +14,7 @@ from costcore.files import open_file
 MOST_TAGS = 2_000_000
 """The most XML tags that are read; a layer has about thirty."""
 
-MOST_LAYERS = 200_000
+MOST_LAYERS = 100_000
 """The most layers that are read; those of language models have 20,000."""
 
 PIECE = 1 << 20

@@ -308,5 +308,5 @@ def test_a_graph_of_too_many_nodes_is_refused_at_once(monkeypatch):
     content = b"\x0a\x00" * 600_000  # the field of nodes, and its length
     whole = helper.make_model(graph)
     whole.graph.ParseFromString(content)
-    with pytest.raises(CostError, match=r"its graph has 600,000 nodes \(at most 500,000\)"):
+    with pytest.raises(CostError, match=r"it stores 600,000 nodes \(limit 100,000\)\..* max_nodes=600000"):
         estimate(whole.SerializeToString())
