@@ -91,12 +91,15 @@ def _reshaped(node: Any, read: Sequence[Known], rank: int, values: Mapping[str, 
 
 def _transposed(node: Any, read: Sequence[Known], rank: int, values: Mapping[str, Value]) -> Known:
     orders = [attribute.ints for attribute in node.attribute if attribute.name == "perm"]
-    return tuple(read[0][axis] for axis in (orders[0] if orders else reversed(range(rank))))
+    order = [*orders[0]] if orders else [*reversed(range(rank))]
+    if sorted(order) != [*range(len(read[0]))]:  # the operand is of another graph: a damaged file uses its name twice
+        return (False,) * rank
+    return tuple(read[0][axis] for axis in order)
 
 
 def _product(node: Any, read: Sequence[Known], rank: int, values: Mapping[str, Value]) -> Known:
     first, second = read if len(read) == 2 else ((), ())
-    if len(first) == rank and len(second) > 1:
+    if len(first) == rank > 1 and len(second) > 1:
         rows = all(second[:-2])
         return (*(flag and rows for flag in first[:-2]), first[-2], second[-1])
     return (False,) * rank

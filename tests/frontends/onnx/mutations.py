@@ -40,7 +40,8 @@ def rebuilt(content: bytes, random: Random) -> bytes:
     """Parsed, changed in one to four places, and serialised."""
     model = ModelProto.FromString(content)
     for _ in range(random.randint(1, 4)):
-        random.choice(CHANGES)(model, random)
+        if _nodes(model):  # the change before may have removed them all
+            random.choice(CHANGES)(model, random)
     serialised: bytes = model.SerializeToString()
     return serialised
 

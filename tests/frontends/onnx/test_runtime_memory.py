@@ -154,6 +154,16 @@ SCATTERED = {"i": zeros(1, 64, dtype="int64"), "u": zeros(1, 64), "w": zeros(64,
             ),
             4_096 + 512,
         ),
+        # a vector of unknown size times a matrix: c, and 32 bytes of d
+        (
+            graph(
+                "FLOAT 8",
+                *("s = Size(x)", "t = Mul(s, o)", "b = Reshape(x, t)", "c = Exp(b)", "d = MatMul(c, w)", "y = Relu(d)"),
+                w=zeros(1024, 8),
+                o=np.array([1]),
+            ),
+            4_096 + 32,
+        ),
         # Swish runs as Sigmoid and Mul: a, the sigmoid of it, b
         (graph("FLOAT 16 8", "a = Exp(x)", "b = Swish(a)", "y = MatMul(b, w)", opset=24, w=zeros(64, 8)), 3 * 4_096),
     ],
