@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from . import compat  # noqa: F401 - comes first: makes Chainer import on today's Python and numpy
 from .capture.function_hook import Capture
 from .estimate import accepts, estimate
 from .naming import native_names

@@ -87,8 +87,8 @@ def _row(task: bytes, code_path: Sequence[str]) -> ModelRow:
 
 def _load(frontends: Sequence[str]) -> None:
     """Import what rows need, and frontends; one that cannot be imported yet, or at all, is the matter of the model."""
-    import costcore.studies.sweeps.row  # noqa: F401
     from costcore.registry.frontends import load
+    from costcore.studies.sweeps.row import row_of  # noqa: F401
 
     for name in frontends:
         with suppress(CostError):

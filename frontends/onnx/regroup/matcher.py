@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from costcore.numbers.dims import Dim
 from costcore.trace import patterns
-from costcore.trace.patterns import Misses, Op, Pattern
+from costcore.trace.patterns import Misses, Number, Op, Operand, Pattern
 
 from ..reading.exporter_metadata import origin, source_line
 from ..values.value import Value
@@ -189,3 +189,8 @@ class Decomposition(NamedTuple):
         if self.source_call and all(re.search(self.source_call, source_line(p)) for o, p in origins.items() if o):
             return True
         return self.is_hook is not None and self.is_hook(nodes)
+
+
+X, X0, X1, X2, W, B = (Operand(name) for name in ("x", "x0", "x1", "x2", "w", "b"))
+ONE = Number(1.0)
+"""Operands of patterns by their names in calculators, and the number one."""

@@ -30,8 +30,12 @@ def usual_inputs(model: object, name: str = "") -> UsualInputs | None:
     """
     if not isinstance(model, Module):
         return None
-    for library in (timm_models, torchvision_models, hugging_face):
-        inputs = library.usual_inputs(model, name)
+    for find, source in (
+        (timm_models.usual_inputs, timm_models.SOURCE),
+        (torchvision_models.usual_inputs, torchvision_models.SOURCE),
+        (hugging_face.usual_inputs, hugging_face.SOURCE),
+    ):
+        inputs = find(model, name)
         if inputs is not None:
-            return UsualInputs(inputs, library.SOURCE)
+            return UsualInputs(inputs, source)
     return None

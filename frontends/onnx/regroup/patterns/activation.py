@@ -5,13 +5,13 @@ from __future__ import annotations
 from math import pi, sqrt
 from typing import Any
 
-from costcore.trace.patterns import Either, Named, Number, Op, Operand, Pattern, product
+from costcore.trace.patterns import Either, Named, Number, Op, Pattern, product
 
 from ...walk.history import RecordedNode
-from ..matcher import Decomposition, Extension, Group, Match
+from ..matcher import ONE, Decomposition, Extension, Group, Match, X
 from .checks import built, function, preserves_x, scalar
 
-X, ONE, HALF = Operand("x"), Number(1.0), Number(0.5)
+HALF = Number(0.5)
 
 
 _QUOTIENT = Op("Div", X, Number(sqrt(2)))

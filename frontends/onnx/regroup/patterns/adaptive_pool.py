@@ -16,13 +16,13 @@ from costcore.trace.patterns import Either, Named, Number, Op, Operand
 
 from ...values.value import Value
 from ...walk.history import RecordedNode
-from ..matcher import Decomposition, DependsOnSizes, Extension, Group, Match
+from ..matcher import Decomposition, DependsOnSizes, Extension, Group, Match, X
 from .data_movement import is_gather, is_whole, reads
 
 MOST_TERMS = 256
 """Windows with more elements stay sums: the exporter does not write them out one by one."""
 
-X, ROWS, COLUMNS = Operand("x"), Operand("rows"), Operand("columns")
+ROWS, COLUMNS = Operand("rows"), Operand("columns")
 
 
 def _is_average(recorded: RecordedNode) -> bool:

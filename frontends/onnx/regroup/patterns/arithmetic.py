@@ -6,10 +6,9 @@ from typing import Any
 
 from costcore.trace.patterns import Either, Named, Number, Op, Operand
 
-from ..matcher import Decomposition, Extension, Group, Match
+from ..matcher import X0, X1, X2, B, Decomposition, Extension, Group, Match, W, X
 from .checks import built, comes_from, is_shape, preserves_x, scalar
 
-X, X0, X1, X2, B, W = (Operand(name) for name in ("x", "x0", "x1", "x2", "b", "w"))
 _VALUE = Named("value", Number())
 
 

@@ -14,9 +14,9 @@ from costcore.trace.patterns import Either, Number, Op, Operand
 from ...reading.exporter_metadata import origin, source_line
 from ...walk.history import RecordedNode
 from ..exported_program import CREATES, Operation, operation
-from ..matcher import Decomposition, Extension, Group, Match
+from ..matcher import Decomposition, Extension, Group, Match, X
 
-X, UPDATES, PLACES = Operand("x"), Operand("updates"), Operand("places")
+UPDATES, PLACES = Operand("updates"), Operand("places")
 
 
 def _operation_of(match: Match) -> Operation | None:

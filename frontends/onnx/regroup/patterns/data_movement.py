@@ -11,10 +11,10 @@ from costcore.trace.patterns import Either, Named, Number, Op, Operand, Pattern
 from ...reading.exporter_metadata import origin
 from ...values.value import Value
 from ...walk.history import RecordedNode
-from ..matcher import Decomposition, Extension, Group, Match
+from ..matcher import Decomposition, Extension, Group, Match, X
 from .checks import scalar
 
-X, INDICES = Operand("x"), Operand("indices")
+INDICES = Operand("indices")
 
 
 def reads(count: int) -> Callable[[RecordedNode], bool]:

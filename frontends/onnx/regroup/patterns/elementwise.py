@@ -9,10 +9,9 @@ from costcore.trace.patterns import Either, Named, Number, Op, Operand
 
 from ...reading.exporter_metadata import origin
 from ...walk.history import RecordedNode
-from ..matcher import Decomposition, Extension, Group, Match
+from ..matcher import ONE, X0, X1, Decomposition, Extension, Group, Match, X
 from .checks import built, comes_from, function, preserves_x
 
-X = Operand("x")
 _SQRT = Op("Sqrt", X)
 
 
@@ -26,8 +25,6 @@ def _same_type(match: Match, _: Extension) -> Group | None:
     return Group("identity", "Cast", {"x": match.values["x"]}, {}, match.nodes) if preserves_x(match) else None
 
 
-X0, X1 = Operand("x0"), Operand("x1")
-ONE = Number(1.0)
 NOT_EQUAL = Decomposition(("Not",), Op("Not", Op("Equal", X0, X1)), built("not_equal", "NotEqual", "x0", "x1"))
 RSQRT = Decomposition(
     ("Reciprocal", "Div"), Either((Op("Reciprocal", _SQRT), Op("Div", ONE, _SQRT))), built("rsqrt", "Rsqrt", "x")

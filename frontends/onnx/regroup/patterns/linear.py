@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from costcore.trace.patterns import Either, Named, Number, Op, Operand
+from costcore.trace.patterns import Either, Named, Number, Op
 
 from ...reading.exporter_metadata import origin
 from ...values.value import Value
 from ...walk.history import RecordedNode
 from ..exported_program import operation
-from ..matcher import Decomposition, Extension, Group, Match
+from ..matcher import B, Decomposition, Extension, Group, Match, W, X
 from .checks import is_learned, is_shape
-
-X, W, B = Operand("x"), Operand("w"), Operand("b")
 
 
 def _is_swap(recorded: RecordedNode) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from costcore.trace.patterns import Either, Named, Number, Op, Operand, Pattern
 
 from ...walk.history import RecordedNode
-from ..matcher import Decomposition, Extension, Group, Match
+from ..matcher import ONE, X0, X1, Decomposition, Extension, Group, Match, X
 from .checks import function, scalar
 
-X, TARGET, ONE, ZERO = Operand("x"), Operand("target"), Number(1.0), Number(0.0)
+TARGET, ZERO = Operand("target"), Number(0.0)
 
 
 def _reduces_all(recorded: RecordedNode) -> bool:
@@ -132,7 +132,6 @@ SOFT_MARGIN_LOSS = _loss(
 )
 POISSON_NLL_LOSS = _loss("poisson_nll_loss", Op("Sub", Op("Exp", X), Op("Mul", TARGET, X)), "Sub")
 
-X0, X1 = Operand("x0"), Operand("x1")
 MARGIN_RANKING_LOSS = _loss(
     "margin_ranking_loss",
     Op("Clip", Op("Add", Op("Mul", Op("Neg", TARGET), Op("Sub", X0, X1)), Number()), ZERO),

@@ -11,11 +11,8 @@ from ...reading.exporter_metadata import classes, origin
 from ...values.value import FLOATS
 from ...walk.history import RecordedNode
 from ..exported_program import operation
-from ..matcher import Decomposition, Extension, Group, Match
+from ..matcher import ONE, B, Decomposition, Extension, Group, Match, W, X
 from .checks import is_learned, is_shape, preserves_x, scalar
-
-X, W, B = Operand("x"), Operand("w"), Operand("b")
-ONE = Number(1.0)
 
 
 def last_axes(recorded: RecordedNode) -> bool:

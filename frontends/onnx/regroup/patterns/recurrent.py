@@ -19,10 +19,10 @@ from ...reading.exporter_metadata import origin, source_line
 from ...values.value import Value
 from ...walk.history import RecordedNode
 from ..exported_program import Operation, operation
-from ..matcher import Decomposition, Extension, Group, Match
+from ..matcher import Decomposition, Extension, Group, Match, X
 from .checks import is_shape, nodes_of_call
 
-X, H0, C0 = Operand("x"), Operand("h0"), Operand("c0")
+H0, C0 = Operand("h0"), Operand("c0")
 
 
 def _is_linear(recorded: RecordedNode) -> bool:

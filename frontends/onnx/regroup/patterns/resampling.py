@@ -7,10 +7,9 @@ import re
 from costcore.trace.patterns import Named, Op, Operand
 
 from ...reading.exporter_metadata import source_line
-from ..matcher import Decomposition, Extension, Group, Match
+from ..matcher import Decomposition, Extension, Group, Match, X
 from .checks import function, nodes_of_call
 
-X = Operand("x")
 _CALL = function("interpolate", "upsample")
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from costcore.ir import prod
-from costcore.trace.patterns import Either, Named, Number, Op, Operand, Pattern
+from costcore.trace.patterns import Either, Named, Number, Op, Pattern
 
 from ...reading.exporter_metadata import origin
-from ..matcher import Decomposition, Extension, Group, Match
+from ..matcher import X0, X1, Decomposition, Extension, Group, Match, X
 from .checks import built, function, is_shape, scalar
-
-X, X0, X1 = Operand("x"), Operand("x0"), Operand("x1")
 
 _CENTRED = Named("centred", Op("Sub", X, Op("ReduceMean", X)))
 _SQUARES = Op("ReduceMean", Op("Mul", _CENTRED, _CENTRED))
