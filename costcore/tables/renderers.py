@@ -99,8 +99,10 @@ def to_markdown(table: TextTable) -> str:
 
 def to_color(table: TextTable) -> str:
     """Return boxes in color, with a bar for each row's share of the FLOPs; plain boxes if rich is not installed."""
+    from costcore.tables.rich_table import draw
+
     try:
-        from costcore.tables.rich_table import draw
+        import rich  # noqa: F401
     except ImportError:
         return to_boxes(table)
     return draw(table._replace(rows=_cells(table)))

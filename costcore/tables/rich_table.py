@@ -4,12 +4,6 @@ from __future__ import annotations
 
 import io
 
-from rich.bar import Bar
-from rich.box import ROUNDED
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
-
 from costcore.tables.fit import BETWEEN_CELLS, line_length
 from costcore.text.table import TextTable
 
@@ -27,6 +21,12 @@ def has_room_for_bars(table: TextTable) -> bool:
 
 def draw(table: TextTable) -> str:
     """Return the table with its titles and total in bold, and a bar for each row's share of the total."""
+    from rich.bar import Bar
+    from rich.box import ROUNDED
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
     drawing = RichTable(box=ROUNDED, header_style="bold cyan")
     for title, numeric in zip(table.titles, table.numeric, strict=True):
         drawing.add_column(Text("\n".join(filter(None, title))), justify="right" if numeric else "left", no_wrap=True)
