@@ -17,7 +17,7 @@ WORKERS ?= --numprocesses auto --maxprocesses 4 --dist worksteal
 WITH_JAX := $(shell $(PYTHON) -c "import sys; print('yes' * (sys.version_info >= (3, 11)))")
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-jax test test-jax test-stablehlo test-readers $(READERS:%=test-%) test-probes probes test-browser test-matrix chromium check format details docs golden bundle benchmark clean
+.PHONY: help demo demo-jax test test-all test-jax test-stablehlo test-readers $(READERS:%=test-%) test-probes probes test-browser test-matrix chromium check format details docs golden bundle benchmark clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -29,10 +29,13 @@ demo: $(ENVIRONMENT) ## count one network in every framework; demo-jax counts it
 demo-jax: $(JAX_ENVIRONMENT) ## count the same network in JAX
 	@$(JAX_PYTHON) $(JAX)/examples/vgg16.py
 
+test: check ## run the checks and the tests of a change; all three frameworks must be installed
+	COSTCORE_TEST_FRONTENDS=pytorch,chainer,onnx $(BIN)/python -m pytest -q $(WORKERS) -m "not slow"
+
 # Tests in environments of their own use one process each: two at a time, each printed when it has ended. The
-# environments are built before, one at a time, as each writes metadata of this folder. `check` has run the architecture.
-test: check ## run the checks and every test; all three frameworks must be installed
-	COSTCORE_TEST_FRONTENDS=pytorch,chainer,onnx $(BIN)/python -m pytest -q $(WORKERS) --ignore tests/test_architecture.py
+# environments are built before, one at a time, as each writes metadata of this folder.
+test-all: check ## run every test: also slow ones, and those of the plug-ins, each in an environment of its own
+	COSTCORE_TEST_FRONTENDS=pytorch,chainer,onnx $(BIN)/python -m pytest -q $(WORKERS)
 	@[ -n "$(WITH_JAX)" ] || echo "the plug-ins for JAX and StableHLO are not tested: JAX needs Python 3.11"
 	@$(MAKE) --no-print-directory $(WITH_JAX:%=$(JAX_ENVIRONMENT)) $(READERS:%=plugins/costcore-%/.venv/.complete) probes/.venv/.complete
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target $(WITH_JAX:%=test-jax test-stablehlo) test-readers test-probes

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from benchmarks.export_networks import BATCH, Network, timm_networks, torchvision_networks, transformers_networks
 from costcore import CostError, Report, estimate
-from costcore.analyses.conventions.live import live_calls
+from costcore.analyses.conventions.counting import live_calls
 
 NOT_EXPORTED = (RuntimeError, TypeError, ValueError, torch.onnx.OnnxExporterError)
 """What exporters raise of models that they cannot write."""

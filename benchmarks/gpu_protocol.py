@@ -32,12 +32,10 @@ from torch import Tensor, nn
 
 from benchmarks.networks import Network, available
 from costcore import ComputationalCostHook, estimate
-from costcore.analyses.devices.catalog import named
-from costcore.analyses.devices.device import Device
-from costcore.analyses.timing.toml_text import toml_text
-from costcore.cli.calibrate import device_file
-from costcore.frontends.pytorch.calibration.conditions import versions
-from costcore.frontends.pytorch.calibration.measure import calibrate
+from costcore.analyses.devices.device import Device, find_device
+from costcore.analyses.timing.time_report import toml_text
+from costcore.cli.training import device_file
+from costcore.frontends.pytorch.calibration.measure import calibrate, versions
 
 QUERY = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,power.draw,temperature.gpu"
 NETS = (
@@ -126,7 +124,7 @@ def main() -> None:
         print(f"skipped: torch {torch.__version__} finds no CUDA device")
         return
     args.output.mkdir(parents=True, exist_ok=True)
-    base = None if args.base is None else named(args.base)
+    base = None if args.base is None else find_device(args.base)
     session = Session(torch.device(args.device), args.quick, base, available(args.only or NETS), args.output, {})
     torch.manual_seed(0)
     for step in args.steps:
@@ -283,7 +281,7 @@ def _eager(session: Session, run: Callable[[], object], dtype: str) -> dict[str,
 def _calibrated(session: Session, dtype: str) -> Device:
     file = session.folder / f"{session.device.type}-{dtype}.toml"
     if file.exists():
-        return named(file)
+        return find_device(file)
     return session.base or Device("unknown", "gpu")
 
 

@@ -28,7 +28,7 @@ import torch
 from torch import nn
 
 from costcore import estimate
-from costcore.analyses.memory.report import Memory
+from costcore.analyses.memory.live_memory import Memory
 from tests.frontends.pytorch.memory.networks import NETWORKS, OPTIMIZERS, Network, memory_of_run, run
 from tests.frontends.pytorch.memory.profiler import Run, profiled_peaks
 

@@ -26,8 +26,8 @@ MEASURE = """
 import json, sys, time
 import numpy, onnx, sympy, costcore
 from pathlib import Path
-from costcore.registry.frontends import load
-from costcore.registry.calculators import calculators
+from costcore.registry import load
+from costcore.registry import calculators
 load("onnx"), calculators(), sympy.Symbol("n"), costcore.estimate
 def peak():
     return next(int(line.split()[1]) for line in Path("/proc/self/status").open() if line.startswith("VmHWM"))

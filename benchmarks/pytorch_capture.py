@@ -3,9 +3,9 @@
 ``python benchmarks/pytorch_capture.py [--rounds N] [--only NAME ...]`` prints two Markdown tables. The first holds the
 bars: CPU time of one thread, all ways interleaved in one process, the least of all rounds, in milliseconds. A capture
 is everything from entering the ``with`` block to having left it, with nothing known from captures before it. The second
-says what later captures of the same kinds of calls take, the same with ``spelled=True`` (with the ratio to one without)
-and as users write it (``ComputationalCostHook``, which prices every call before it is left), then the report alone, and
-``estimate`` as a whole.
+says what later captures of the same kinds of calls take, the same with ``spelled=True`` (with the ratio to one
+without) and as users write it (``ComputationalCostHook``, which prices every call before it is left), then the report
+alone, and ``estimate`` as a whole.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from torch.utils.flop_counter import FlopCounterMode
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from costcore import ComputationalCostHook, estimate
-from costcore.api.build_report import make_report
+from costcore.api.hook import make_report
 from costcore.frontends.pytorch import capture
 from costcore.frontends.pytorch.operators.call_cache import clear_cached_calls
-from costcore.registry.custom import CustomCalculators
+from costcore.registry import CustomCalculators
 from costcore.reports.report import Report
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 from tests.whole_networks.pytorch_models import NETWORKS, Residual, conv, without_data
 
 

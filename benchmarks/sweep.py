@@ -31,10 +31,9 @@ from torch.utils.flop_counter import FlopCounterMode
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from costcore import estimate, sweep
-from costcore.studies.sweeps.engine import rows
-from costcore.studies.sweeps.row import Settings
-from costcore.studies.sweeps.sweep import variants as grid_of
-from costcore.studies.sweeps.task import Plan
+from costcore.studies.sweeps.process import Plan, rows
+from costcore.studies.sweeps.rows import Settings
+from costcore.studies.sweeps.table import variants as grid_of
 
 IMAGE = (1, 3, 224, 224)
 STAGES = ((1, 16, 1), (6, 24, 2), (6, 32, 2), (6, 64, 2), (6, 96, 1), (6, 160, 2), (6, 320, 1))

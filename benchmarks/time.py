@@ -33,10 +33,9 @@ from torch import nn
 from benchmarks.more_networks import MORE_NETWORKS, OTHER_AXES
 from benchmarks.networks import NETWORKS, Network, available
 from costcore import ComputationalCostHook, Report, estimate
-from costcore.analyses.devices.catalog import named
-from costcore.analyses.devices.device import Cache, Device, Memory
-from costcore.analyses.timing.calibration_table import to_table
-from costcore.analyses.timing.comparison import TimeComparison
+from costcore.analyses.devices.device import Cache, Device, Memory, find_device
+from costcore.analyses.timing.roofline import TimeComparison
+from costcore.analyses.timing.times import to_table
 from costcore.frontends.pytorch.calibration.measure import calibrate
 
 TRUTH = Path(__file__).parent / "data" / "fusion_inductor.csv"
@@ -76,7 +75,7 @@ def main() -> None:
     if "fusion" in args.what:
         compare_fusion(args.only)
     if "times" in args.what:
-        base = CORE if args.base is None else named(args.base).with_units(1)
+        base = CORE if args.base is None else find_device(args.base).with_units(1)
         compare_times(available(args.only, {**NETWORKS, **MORE_NETWORKS}), base, args.quick)
 
 

@@ -32,12 +32,12 @@ def row_count(shape: tuple[Dim, ...], axis: int | tuple[int, ...]) -> Dim:
 
 
 def axes_in_memory(tensor: Tensor, order: Sequence[int] | None) -> list[int]:
-    """Return the axes with more than one element as they lie in memory, which is as they are named without an order."""
+    """Return the axes with more than one element in memory order; without an order, as they are named."""
     return [axis for axis in order or range(tensor.ndim) if tensor.shape[axis] != 1]
 
 
 def needed_gradients(layer: Layer, *operands: str) -> tuple[str, ...]:
-    """Return the ``operands`` that a backward layer computes gradients of.
+    """Return the ``operands`` with a gradient in a backward layer.
 
     These are the names in the attribute ``needs``; without it, all operands that the layer has.
     """

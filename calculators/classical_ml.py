@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from costcore.ir import Cost, Dim, Layer, Operations, PerElement, covers, minimum, pattern
 
 from ._shared import dot_products, power_operations, row_count
-from .activation.softmax import softmax_operations
+from .activation import softmax_operations
 
 FEATURES: Mapping[str, PerElement] = {
     "binarize": PerElement(Operations(cmp=1), "x > threshold"),

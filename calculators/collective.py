@@ -13,7 +13,6 @@ _BY_REDUCTION = {"sum": "add", "avg": "add", "premul_sum": "add", "product": "mu
 
 
 def _reduced(layer: Layer, elements: Dim, steps: Dim, divided: Dim) -> Operations:
-    """Return the operations of adding, multiplying or selecting elements in steps, and of an average."""
     reduction = layer.attrs.get("reduce", "sum")
     counted = {_BY_REDUCTION.get(reduction, "cmp"): ceil_div(elements * steps, layer.attrs["group_size"])}
     scaled = Operations(mul=elements) if reduction == "premul_sum" else Operations()
@@ -25,7 +24,7 @@ def _elements(layer: Layer) -> Dim:
 
 
 def _part(nbytes: Dim, layer: Layer) -> Dim:
-    """Return (n - 1)/n of some bytes: all but the part of one of n processes."""
+    # All but the part of one of n processes.
     n = layer.attrs["group_size"]
     return ceil_div(nbytes * (n - 1), n)
 
@@ -49,7 +48,7 @@ def calc_all_reduce(layer: Layer) -> Cost:
 
 @pattern("opaque")
 def calc_reduce_scatter(layer: Layer) -> Cost:
-    """Sum over all processes, of which every process receives one n-th.
+    """Sum over all processes; every process receives one n-th.
 
     A process adds n - 1 times to each element of y. As a ring, it sends (n - 1)/n of the bytes of x. ``reduce`` is as
     for ``all_reduce``.

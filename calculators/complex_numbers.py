@@ -11,21 +11,85 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, wraps
 
-from costcore.ir import Calculator, Cost, Dim, Layer, Operations, Tensor
+from costcore.ir import Calculator, Cost, Dim, Layer, Operations, PerElement, Tensor
 
 from ._shared import operations_of, power_operations
-from .complex_functions import EQUAL, EXP, FUNCTIONS, LOG, MODULUS, PRODUCT, QUOTIENT, SUM
-from .elementwise.arithmetic import UNARY
-from .matmul.dense import scaling_products
+from .elementwise import UNARY
+from .matmul import scaling_products
+
+# Functions of one complex number, by their real and imaginary parts.
+
+
+SUM, PRODUCT, QUOTIENT = Operations(add=2), Operations(mul=4, add=2), Operations(mul=6, add=3, div=2)
+
+MODULUS = Operations(mul=2, add=1, special=1)
+
+EXP, LOG = Operations(mul=2, special=3), Operations(mul=2, add=1, special=3)
+
+EQUAL = Operations(cmp=3)
+"""Both parts are compared, and the two results joined."""
+
+FUNCTIONS: Mapping[str, PerElement] = {
+    "abs": PerElement(MODULUS, "sqrt(a * a + b * b)"),
+    "angle": PerElement(Operations(special=1), "atan2(b, a)"),
+    "conj": PerElement(Operations(add=1), "(a, -b)"),
+    "sign": PerElement(
+        Operations(mul=2, add=1, div=2, cmp=1, special=1),
+        "r = sqrt(a * a + b * b); (where(r == 0, zero, a / r), b / r)",
+    ),
+    "reciprocal": PerElement(Operations(mul=2, add=2, div=2), "s = a * a + b * b; (a / s, -b / s)"),
+    "exp": PerElement(EXP, "r = exp(a); (r * cos(b), r * sin(b))"),
+    "exp2": PerElement(EXP + Operations(mul=2), "c = b * ln2; r = exp(a * ln2); (r * cos(c), r * sin(c))"),
+    "expm1": PerElement(EXP + Operations(add=1), "r = exp(a); (r * cos(b) - 1, r * sin(b))"),
+    "log": PerElement(LOG, "(log(sqrt(a * a + b * b)), atan2(b, a))"),
+    "log2": PerElement(LOG + Operations(mul=2), "(log(sqrt(a * a + b * b)) * ln2, atan2(b, a) * ln2)"),
+    "log10": PerElement(LOG + Operations(mul=2), "(log(sqrt(a * a + b * b)) * ln10, atan2(b, a) * ln10)"),
+    "log1p": PerElement(LOG + Operations(add=1), "c = 1 + a; (log(sqrt(c * c + b * b)), atan2(b, c))"),
+    "sqrt": PerElement(
+        Operations(mul=4, add=3, cmp=1, special=3),
+        "r = sqrt(a * a + b * b); (sqrt((r + a) * 0.5), copysign(sqrt((r - a) * 0.5), b))",
+    ),
+    "rsqrt": PerElement(
+        Operations(mul=6, add=5, div=2, cmp=1, special=3),
+        "r = sqrt(a * a + b * b); c = sqrt((r + a) * 0.5); d = copysign(sqrt((r - a) * 0.5), b); "
+        "s = c * c + d * d; (c / s, -d / s)",
+    ),
+    "sin": PerElement(Operations(mul=2, special=4), "(sin(a) * cosh(b), cos(a) * sinh(b))"),
+    "cos": PerElement(Operations(mul=2, add=1, special=4), "(cos(a) * cosh(b), -(sin(a) * sinh(b)))"),
+    "sinh": PerElement(Operations(mul=2, special=4), "(sinh(a) * cos(b), cosh(a) * sin(b))"),
+    "cosh": PerElement(Operations(mul=2, special=4), "(cosh(a) * cos(b), sinh(a) * sin(b))"),
+    "tan": PerElement(
+        Operations(mul=2, add=1, div=2, special=4),
+        "p = 2 * a; q = 2 * b; s = cos(p) + cosh(q); (sin(p) / s, sinh(q) / s)",
+    ),
+    "tanh": PerElement(
+        Operations(mul=2, add=1, div=2, special=4),
+        "p = 2 * a; q = 2 * b; s = cosh(p) + cos(q); (sinh(p) / s, sin(q) / s)",
+    ),
+    "sigmoid": PerElement(
+        Operations(mul=4, add=5, div=2, special=3),
+        "r = exp(-a); c = -b; p = 1 + r * cos(c); q = r * sin(c); s = p * p + q * q; (p / s, -q / s)",
+    ),
+    "silu": PerElement(
+        Operations(mul=8, add=7, div=2, special=3),
+        "r = exp(-a); c = -b; p = 1 + r * cos(c); q = r * sin(c); s = p * p + q * q; u = p / s; v = -q / s; "
+        "(a * u - b * v, a * v + b * u)",
+    ),
+    "isnan": PerElement(EQUAL, "(a != a) | (b != b)"),
+    "isfinite": PerElement(Operations(add=2, cmp=3), "(abs(a) < inf) & (abs(b) < inf)"),
+    "isinf": PerElement(Operations(add=2, cmp=3), "(abs(a) == inf) | (abs(b) == inf)"),
+    "logical_not": PerElement(EQUAL, "(a == 0) & (b == 0)"),
+}
+"""Functions of one complex number ``a + b i``. A function that is not listed is one special of each part."""
 
 
 @cache
 def for_complex_numbers(calculator: Calculator) -> Calculator:
     """Return a calculator that counts layers with complex operands by the parts of their numbers.
 
-    Those of Fourier transforms count parts themselves.
+    Calculators of Fourier transforms count parts themselves.
     """
-    if ".signal." in calculator.__module__:
+    if calculator.__module__.endswith(".signal"):
         return calculator
 
     @wraps(calculator)
@@ -44,7 +108,6 @@ def is_complex(tensor: Tensor) -> bool:
 
 
 def _operations(layer: Layer, cost: Cost) -> Operations:
-    """Return the operations on parts of a layer whose cost on real numbers is ``cost``."""
     op, operations = layer.op.removeprefix("foreach_"), operations_of(cost)
     elements, results = sum(x.size for x in layer.inputs.values()), sum(y.size for y in layer.outputs)
     if cost.macs != 0:
@@ -62,16 +125,14 @@ def _operations(layer: Layer, cost: Cost) -> Operations:
 
 
 def _in_parts(operations: Operations, parts_of_function: int = 1) -> Operations:
-    """Return operations whose operands are all complex; a function is evaluated for one part or for both."""
+    # All operands are complex; a function is evaluated for one part or for both.
     direct = Operations(fma=4 * operations.fma, cmp=operations.cmp, special=parts_of_function * operations.special)
     return direct + operations.add * SUM + operations.mul * PRODUCT + operations.div * QUOTIENT
 
 
 def _contraction(layer: Layer, operations: Operations) -> Operations:
-    """Return the operations of complex dot products: either part is a real dot product of twice the length.
-
-    A dot product that starts with a mul has a mul for each part. Factors ``alpha`` and ``beta`` are plain products.
-    """
+    # Either part is a real dot product of twice the length. A dot product that starts with a mul has a mul for each
+    # part; ``alpha`` and ``beta`` are plain products.
     scaled = scaling_products(layer) if layer.op in ("linear", "matmul") else Operations()
     first = operations.mul - scaled.mul
     factors = [layer.attrs.get(name) for name in ("alpha", "beta")]
@@ -81,10 +142,10 @@ def _contraction(layer: Layer, operations: Operations) -> Operations:
 
 
 def _are_complex(layer: Layer) -> list[bool]:
-    """Return whether each operand is complex, or each list of operands; a number beside one list is real."""
     if not layer.op.startswith("foreach_"):
         return [is_complex(operand) for operand in layer.inputs.values()]
     found = [is_complex(operand) for operand in list(layer.inputs.values())[:: len(layer.outputs)]]
+    # A number beside one list is real.
     return found if len(found) > 1 else [*found, False]
 
 
@@ -93,16 +154,15 @@ def _product(x: bool, y: bool) -> Operations:
 
 
 def _quotient(x: bool, y: bool) -> Operations:
-    """Return the operations of x / y; a real x / (c + d i) is x c / s and -(x d) / s with s = c c + d d."""
     if not y:
         return Operations(div=2 if x else 1)
+    # A real x / (c + d i) is x c / s and -(x d) / s with s = c c + d d.
     return QUOTIENT if x else Operations(mul=4, add=2, div=2)
 
 
 def _joined(join: Callable[[bool, bool], Operations]) -> Join:
-    """Return the operations of joining all operands from left to right."""
-
     def operations(layer: Layer, are_complex: Sequence[bool]) -> Operations:
+        # From left to right.
         left, *others = are_complex
         total = Operations()
         for right in others:
@@ -113,26 +173,26 @@ def _joined(join: Callable[[bool, bool], Operations]) -> Join:
 
 
 def _sum(layer: Layer, are_complex: Sequence[bool]) -> Operations:
-    """A sum with a real number changes the real part alone; a factor ``alpha`` makes the additions fma."""
     alpha = layer.attrs.get("alpha", 1)
+    # A sum with a real number changes the real part alone; ``alpha`` makes the additions fma.
     if alpha == 1:
         return _joined(lambda x, y: SUM if x and y else Operations(add=1))(layer, are_complex)
     return Operations(fma=_product(are_complex[-1], isinstance(alpha, complex)).mul)
 
 
 def _difference(layer: Layer, are_complex: Sequence[bool]) -> Operations:
-    """As a sum; a real number minus a complex one also negates the imaginary part."""
     if layer.attrs.get("alpha", 1) != 1:
         return _sum(layer, are_complex)
+    # A real number minus a complex one also negates the imaginary part.
     return _joined(lambda x, y: SUM if y else Operations(add=1))(layer, are_complex)
 
 
 def _power(layer: Layer, are_complex: Sequence[bool]) -> Operations:
-    """Products for the exponents 2 and 3, else exp(x1 log(x0))."""
     exponent, (base, *others) = layer.attrs.get("exponent"), are_complex
     products = power_operations(exponent)
     if not isinstance(exponent, tuple) and products.special == 0:
         return products.mul * PRODUCT
+    # Otherwise exp(x1 log(x0)).
     logarithm = LOG if base else Operations(special=1)
     return logarithm + _product(base, any(others)) + EXP
 
@@ -142,9 +202,9 @@ def _interpolation(layer: Layer, are_complex: Sequence[bool]) -> Operations:
 
 
 def _added_product(layer: Layer, are_complex: Sequence[bool]) -> Operations:
-    """x0 + value x1 x2: either part of the product is added by fma."""
     _, x1, x2 = are_complex
     scale = Operations() if layer.attrs.get("value", 1) == 1 else _product(x1, False)
+    # Either part of the product is added by fma.
     return Operations(fma=_product(x1, x2).mul) + scale
 
 
@@ -155,6 +215,7 @@ def _added_quotient(layer: Layer, are_complex: Sequence[bool]) -> Operations:
 
 
 Join = Callable[[Layer, Sequence[bool]], Operations]
+
 JOINS: Mapping[str, Join] = {
     "add": _sum,
     "sub": _difference,
@@ -174,8 +235,8 @@ JOINS: Mapping[str, Join] = {
 
 
 def _norm(p: object, elements: Dim, results: Dim) -> Operations:
-    """Return the operations of p-norms: the sum of squares is a dot product of all parts."""
     if p == 2:
+        # The sum of squares is a dot product of all parts.
         return Operations(mul=results, fma=2 * elements - results, special=results)
     moduli = elements * MODULUS
     if p in (float("inf"), float("-inf")):
@@ -186,7 +247,7 @@ def _norm(p: object, elements: Dim, results: Dim) -> Operations:
 
 
 def _variance(elements: Dim, results: Dim, roots: Dim) -> Operations:
-    """Return the operations of variances: means, differences, and the squares of all parts of these."""
+    # Means, differences, and the squares of all parts of the differences.
     means = Operations(add=2 * (elements - results), div=2 * results)
     squares = Operations(mul=results, fma=2 * elements - results, div=results, special=roots)
     return means + elements * SUM + squares

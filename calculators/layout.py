@@ -159,16 +159,14 @@ TRIANGLES: Mapping[str, str] = {
 
 
 def _triangular_number(n: Dim) -> Dim:
-    """Return 1 + 2 + … + n, 0 for a negative n."""
+    # 1 + 2 + … + n, 0 for a negative n.
     n = maximum(n, 0)
     return n * (n + 1) // 2
 
 
 def _below(rows: Dim, columns: Dim, diagonal: Dim) -> Dim:
-    """Return the elements of a matrix on and below a diagonal, which is counted from the main one to the right.
-
-    Row i has i + 1 + diagonal of them, at least 0 and at most ``columns``.
-    """
+    # Row i has i + 1 + diagonal elements on and below the diagonal, at least 0 and at most ``columns``; diagonals are
+    # counted from the main one to the right.
     unbounded = _triangular_number(rows + diagonal) - _triangular_number(diagonal)
     surplus = _triangular_number(rows + diagonal - columns) - _triangular_number(diagonal - columns)
     return unbounded - surplus

@@ -7,13 +7,10 @@ from costcore._version import __version__ as __version__
 
 TYPE_CHECKING = False  # type checkers recognize the name; importing `typing` would double the import time
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from importlib.machinery import ModuleSpec
-
-    from costcore.analyses.conventions.catalog import conventions as conventions
+    from costcore.analyses.conventions.convention import conventions as conventions
     from costcore.api.estimate import estimate as estimate
+    from costcore.api.estimate import estimate_ranks as estimate_ranks
     from costcore.api.hook import ComputationalCostHook as ComputationalCostHook
-    from costcore.api.ranks import estimate_ranks as estimate_ranks
     from costcore.errors import CostError as CostError
     from costcore.errors import CostWarning as CostWarning
     from costcore.ir import Cost as Cost
@@ -24,27 +21,27 @@ if TYPE_CHECKING:
     from costcore.reports.report import Report as Report
     from costcore.studies.batch_size.fit import accumulation as accumulation
     from costcore.studies.batch_size.fit import max_batch as max_batch
-    from costcore.studies.budgets.check import check as check
+    from costcore.studies.budgets import check as check
     from costcore.studies.comparisons.comparison import compare as compare
     from costcore.studies.explanations.explain import explain as explain
     from costcore.studies.explanations.reconcile import reconcile as reconcile
-    from costcore.studies.fit.verdict import fit as fit
-    from costcore.studies.meter.meter import MFUMeter as MFUMeter
-    from costcore.studies.plans.search import plan as plan
+    from costcore.studies.fit import fit as fit
+    from costcore.studies.meter import MFUMeter as MFUMeter
+    from costcore.studies.plans import plan as plan
     from costcore.studies.serving.report import ServingReport as ServingReport
-    from costcore.studies.sweeps.sweep import sweep as sweep
+    from costcore.studies.sweeps.table import sweep as sweep
     from costcore.studies.sweeps.table import table as table
     from costcore.studies.training.ledger import TrainingLedger as TrainingLedger
-    from costcore.tables.columns import GroupColumns as GroupColumns
-    from costcore.tables.columns import LayerColumns as LayerColumns
-    from costcore.tables.columns import ReceptiveFieldColumns as ReceptiveFieldColumns
-    from costcore.tables.columns import ReportColumns as ReportColumns
-    from costcore.tables.columns import SummaryColumns as SummaryColumns
-    from costcore.tables.columns import TreeColumns as TreeColumns
-    from costcore.tables.quantity_table import quantities as quantities
-    from costcore.trace.input_shapes import Dim as Dim
-    from costcore.trace.input_shapes import Value as Value
+    from costcore.tables.quantity import GroupColumns as GroupColumns
+    from costcore.tables.quantity import LayerColumns as LayerColumns
+    from costcore.tables.quantity import ReceptiveFieldColumns as ReceptiveFieldColumns
+    from costcore.tables.quantity import ReportColumns as ReportColumns
+    from costcore.tables.quantity import SummaryColumns as SummaryColumns
+    from costcore.tables.quantity import TreeColumns as TreeColumns
+    from costcore.tables.result import quantities as quantities
+    from costcore.trace.trace import Dim as Dim
     from costcore.trace.trace import Trace as Trace
+    from costcore.trace.trace import Value as Value
 
 
 # In a checkout, calculators/ and frontends/ are next to this folder; in an installed package they are inside it.
@@ -58,36 +55,36 @@ _MODULES = {
     "Cost": "ir",
     "CostError": "errors",
     "CostWarning": "errors",
-    "Dim": "trace.input_shapes",
-    "GroupColumns": "tables.columns",
+    "Dim": "trace.trace",
+    "GroupColumns": "tables.quantity",
     "Layer": "ir",
-    "LayerColumns": "tables.columns",
-    "MFUMeter": "studies.meter.meter",
+    "LayerColumns": "tables.quantity",
+    "MFUMeter": "studies.meter",
     "Operations": "ir",
-    "ReceptiveFieldColumns": "tables.columns",
+    "ReceptiveFieldColumns": "tables.quantity",
     "Report": "reports.report",
-    "ReportColumns": "tables.columns",
+    "ReportColumns": "tables.quantity",
     "ServingReport": "studies.serving.report",
-    "SummaryColumns": "tables.columns",
+    "SummaryColumns": "tables.quantity",
     "Tensor": "ir",
     "Trace": "trace.trace",
     "TrainingLedger": "studies.training.ledger",
-    "TreeColumns": "tables.columns",
-    "Value": "trace.input_shapes",
+    "TreeColumns": "tables.quantity",
+    "Value": "trace.trace",
     "accumulation": "studies.batch_size.fit",
-    "check": "studies.budgets.check",
+    "check": "studies.budgets",
     "compare": "studies.comparisons.comparison",
-    "conventions": "analyses.conventions.catalog",
+    "conventions": "analyses.conventions.convention",
     "estimate": "api.estimate",
-    "estimate_ranks": "api.ranks",
+    "estimate_ranks": "api.estimate",
     "explain": "studies.explanations.explain",
-    "fit": "studies.fit.verdict",
+    "fit": "studies.fit",
     "hookimpl": "plugins",
     "max_batch": "studies.batch_size.fit",
-    "plan": "studies.plans.search",
-    "quantities": "tables.quantity_table",
+    "plan": "studies.plans",
+    "quantities": "tables.result",
     "reconcile": "studies.explanations.reconcile",
-    "sweep": "studies.sweeps.sweep",
+    "sweep": "studies.sweeps.table",
     "table": "studies.sweeps.table",
 }
 __all__ = [
@@ -134,7 +131,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    from costcore.trace.gc_paused import collector_off
+    from costcore.trace.interrupts import collector_off
 
     with collector_off():  # beside an imported framework, one scan of all objects takes longer than the import
         value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
@@ -142,19 +139,18 @@ def __getattr__(name: str) -> object:
     return value
 
 
-class _FormerNames:
-    """Finds modules by the names that the documentation had for them before; the import system asks it last."""
+class _MissingParts:
+    """Says which analysis or study this installation lacks; the import system asks it last."""
 
     @staticmethod
-    def find_spec(name: str, path: "Sequence[str] | None" = None, target: object = None) -> "ModuleSpec | None":
-        if not name.startswith("costcore."):
-            return None
-        from costcore.moved import spec_of
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if name.count(".") == 2 and name.startswith(("costcore.analyses.", "costcore.studies.")):
+            from costcore.errors import MissingPartError
 
-        return spec_of(name)
+            raise MissingPartError(name)
 
 
-_sys.meta_path.append(_FormerNames)
+_sys.meta_path.append(_MissingParts)
 
 
 def __dir__() -> list[str]:

@@ -1,12 +1,17 @@
-"""The exceptions and the warning category of costcore."""
+"""The exceptions and the warning category of costcore, and fragments of error messages."""
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterable
+from difflib import get_close_matches
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 CHECKPOINT_SUFFIXES = (".bin", ".ckpt", ".pt", ".pth", ".safetensors")
-"""Suffixes of files that hold weights without the model that uses them."""
+"""Suffixes of files with weights and without a model."""
 
 READERS_TO_INSTALL = {
     **dict.fromkeys((".mlir", ".mlirbc", ".stablehlo"), "costcore-stablehlo"),
@@ -14,10 +19,10 @@ READERS_TO_INSTALL = {
     ".tflite": "costcore-tflite",
     ".xml": "costcore-openvino",
 }
-"""Packages with the frontends of further files, by suffix."""
+"""Packages with further frontends, by suffix of their files."""
 
 EXPORTED_PROGRAM_SUFFIX = ".pt2"
-"""The suffix of the files that ``torch.export.save`` writes."""
+"""The suffix of files of ``torch.export.save``."""
 
 
 class CostError(ValueError):
@@ -32,18 +37,18 @@ class FileError(CostError, OSError):
 
 
 class MissingOperandError(CostError, KeyError, IndexError):
-    """An operand that a layer does not have, such as one of a saved report that was edited.
+    """A missing operand of a layer, for example of an edited saved report.
 
     Args:
         op: the operator of the layer.
         operand: the name of the operand.
-        has: the names of those that it has.
+        has: the names of the existing operands.
     """
 
     def __init__(self, op: str, operand: str, has: Iterable[str]) -> None:
         super().__init__(f"operator {op!r} has no {operand!r} (it has {', '.join(has) or 'none'})")
 
-    def __str__(self) -> str:  # that of KeyError is a repr
+    def __str__(self) -> str:  # KeyError returns a repr
         return str(self.args[0])
 
 
@@ -69,8 +74,8 @@ class MissingInputsError(CostError):
     """A model that is run needs inputs, and none were passed.
 
     Attributes:
-        takes: what the model takes, as a sentence.
-        example: inputs on which it runs; None if none were found.
+        takes: the inputs of the model, as a sentence.
+        example: inputs that work; None if none were found.
     """
 
     def __init__(self, takes: str, example: Any = None) -> None:
@@ -81,11 +86,11 @@ class MissingInputsError(CostError):
 
 
 class UnknownOptionError(TypeError):
-    """An option of :func:`costcore.estimate` that the frontend of the model does not accept.
+    """An option of :func:`costcore.estimate` that the frontend does not accept.
 
     Attributes:
         frontend: the name of the frontend.
-        options: the names of the options that it does not accept.
+        options: the names of the refused options.
     """
 
     frontend: str = ""
@@ -93,15 +98,15 @@ class UnknownOptionError(TypeError):
 
 
 class CostWarning(UserWarning):
-    """Something that affects the numbers: calls that are not counted, an unused or a replaced calculator."""
+    """A warning about the numbers: uncounted calls, an unused or a replaced calculator."""
 
 
 class ArenaError(CostError):
-    """A memory plan that cannot be made of a run; the message states what is missing and how to give it."""
+    """A run without a possible memory plan; the message says what is missing and how to give it."""
 
 
 class MissingPartError(CostError, ModuleNotFoundError):
-    """A folder of analyses or studies that this installation does not have was asked for.
+    """A requested package of analyses or studies that this installation does not have.
 
     Args:
         part: the name of its module.
@@ -110,3 +115,232 @@ class MissingPartError(CostError, ModuleNotFoundError):
     def __init__(self, part: str) -> None:
         super().__init__(f"this needs {part}, which this installation of costcore does not have")
         self.name = part
+
+
+# Fragments of messages: shortened values, reasons, names of functions, near matches.
+
+
+def qualified_name(function: Any) -> str:
+    """Return the module and qualified name of a function or callable object."""
+    return f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}"
+
+
+def error_text(error: Exception) -> str:
+    """Return the message of an error; for an ``OSError``, without its number and path."""
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+
+
+def line_of(error: BaseException) -> str:
+    """Return where an error was raised, ``(net.py, line 3)`` after a space: the last line outside costcore, if any."""
+    lines, at = [], error.__traceback__
+    while at is not None:
+        lines.append((at.tb_frame.f_code.co_filename, at.tb_lineno))
+        at = at.tb_next
+    outside = [line for line in lines if Path(__file__).parent not in Path(line[0]).parents]
+    return "".join(f" ({Path(file).name}, line {number})" for file, number in (outside or lines)[-1:])
+
+
+def import_problem(what: str, package: str, error: BaseException, title: str = "") -> str:
+    """Return why a package cannot be imported: it is not installed, or a package that it imports fails.
+
+    Libraries replace the error of a broken dependency by their own, so the message has the first cause, with the
+    package that raised it.
+
+    Args:
+        what: the feature that needs the package.
+        package: its name, as it is imported and installed.
+        error: the exception of its import.
+        title: the name of the library, if it is another one.
+    """
+    cause = first_cause(error)
+    is_there = sys.modules.get(package) is not None or find_spec(package) is not None
+    broken = _raised_in(cause, package) if is_there else package
+    if broken == package:
+        return f"{what} needs {title or package}, which cannot be imported ({error}). Run pip install {package}."
+    text = str(cause).strip().partition("\n")[0]
+    return (
+        f"{what} needs {title or package}, which is installed and cannot be imported because {broken} fails "
+        f"({type(cause).__name__}: {text:.300}). Repair {broken}, or uninstall it if nothing needs it."
+    )
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """Return the exception at the beginning of a chain."""
+    seen = [error]
+    while (before := error.__cause__ or (None if error.__suppress_context__ else error.__context__)) is not None:
+        if before in seen:
+            break
+        error = before
+        seen.append(error)
+    return error
+
+
+def _raised_in(error: BaseException, package: str) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] != package:
+        return error.name.partition(".")[0]
+    at, is_inside = error.__traceback__, False
+    while at is not None:
+        root = str(at.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+        # The first package after the one that was imported, on the way to the error.
+        is_inside |= root == package
+        if is_inside and root not in (package, "") and root not in sys.stdlib_module_names:
+            return root
+        at = at.tb_next
+    return package
+
+
+def short_repr(value: object) -> str:
+    """Return the ``repr`` of a value on one line, shortened to 80 characters.
+
+    >>> short_repr([10**6000])
+    'a list that is too large to print'
+    """
+    try:
+        text = re.sub(r"\s*\n\s*", " ", repr(value))
+    except ValueError:  # Python prints integers of up to 4,300 digits
+        return f"a {type(value).__name__} that is too large to print"
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def did_you_mean(names: Iterable[object], expected: Iterable[object]) -> str:
+    """Return a suggestion of near matches, to be appended to a message; empty if there is no near match.
+
+    >>> did_you_mean(["flop"], ["flops", "macs"])
+    ". Did you mean 'flops'?"
+    >>> did_you_mean(["a100"], ["a100-sxm4-80gb", "l4"])
+    ". Did you mean 'a100-sxm4-80gb'?"
+    >>> did_you_mean(["--batch-size"], ["--base", "--batch"])
+    ". Did you mean '--batch'?"
+    """
+    choices = [str(choice) for choice in expected]
+    words = [name.partition("=")[0] if name.startswith("--") else name for name in names if isinstance(name, str)]
+    near = [match for word in words for match in _near(word, choices)]
+    return f". Did you mean {' and '.join(map(repr, dict.fromkeys(near)))}?" if near else ""
+
+
+_OUR_WORDS = {
+    "accelerator": "device",
+    "batch_size": "batch",
+    "bs": "batch",
+    "bytes": "mrw",
+    "bytes_read": "mread",
+    "bytes_written": "mwrite",
+    "calls": "n_layers",
+    "causal": "pairs",
+    "checkpointing": "checkpoint",
+    "ctx": "context",
+    "decimals": "digits",
+    "depth": "tree",
+    "dev": "device",
+    "doc_lengths": "document_lengths",
+    "documents": "document_lengths",
+    "fields": "columns",
+    "fit": "memory",
+    "flop": "flops",
+    "fmt": "format",
+    "fused": "fusion",
+    "fusion_level": "fusion",
+    "gflops": "flops",
+    "gmacs": "macs",
+    "gpu": "device",
+    "gradient_checkpointing": "checkpoint",
+    "group_by": "by",
+    "groupby": "by",
+    "hardware": "device",
+    "head": "top",
+    "input_res": "input",
+    "input_shape": "input",
+    "input_size": "input",
+    "io": "mrw",
+    "json": "format",
+    "layers": "n_layers",
+    "level": "fusion",
+    "limit": "memory_limit",
+    "mac": "macs",
+    "madds": "macs",
+    "max_length": "context",
+    "max_memory": "memory_limit",
+    "max_memory_allocated": "peak_memory",
+    "max_rows": "top",
+    "memory_size": "memory",
+    "memory_traffic": "mrw",
+    "metric": "column",
+    "metrics": "columns",
+    "mode": "format",
+    "mult_adds": "macs",
+    "multadds": "macs",
+    "mults": "macs",
+    "n_batch": "batch",
+    "n_ctx": "context",
+    "n_digits": "digits",
+    "n_rows": "top",
+    "n_tokens": "tokens",
+    "no_fma": "no_fma_1flop",
+    "num_params": "n_params",
+    "num_tokens": "tokens",
+    "o": "output",
+    "opt": "optimizer",
+    "optim": "optimizer",
+    "order_by": "sort",
+    "out": "output",
+    "outfile": "output",
+    "parameters": "n_params",
+    "params": "n_params",
+    "peak": "peak_memory",
+    "policy": "allocator",
+    "precision": "digits",
+    "ram": "memory",
+    "read": "mread",
+    "recompute": "checkpoint",
+    "remat": "checkpoint",
+    "save_to": "output",
+    "seq_len": "context",
+    "shape": "input",
+    "sig": "significant",
+    "sort_by": "sort",
+    "style": "format",
+    "tflops": "flops",
+    "total_params": "n_params",
+    "vram": "memory",
+    "written": "mwrite",
+}
+"""Our names by the words of other tools, for suggestions."""
+
+
+def _near(name: str, choices: list[str]) -> list[str]:
+    """Return our name for a word of another tool, else the first choice that begins with a name, else the nearest."""
+    ours = _OUR_WORDS.get(name.lstrip("-").replace("-", "_").lower(), "")
+    known = [choice for choice in choices if ours and choice.lstrip("-").replace("-", "_") == ours]
+    longer = [choice for choice in choices if name and choice.lower().startswith(name.lower())]
+    return known or longer[:1] or get_close_matches(name, choices, 1)
+
+
+def subs_call(symbols: Iterable[object], most: int = 8) -> str:
+    """Return the call that puts numbers in place of symbols, as code.
+
+    >>> subs_call(["batch", "time"])
+    'report.subs(batch=…, time=…)'
+    >>> subs_call(["past + new"])
+    "report.subs({'past + new': …})"
+    """
+    names = [str(symbol) for symbol in symbols][:most]
+    if all(name.isidentifier() for name in names):
+        return f"report.subs({', '.join(f'{name}=…' for name in names)})"
+    return f"report.subs({{{', '.join(f'{name!r}: …' for name in names)}}})"
+
+
+def unknown(what: str, name: object, expected: Iterable[object]) -> str:
+    """Return the message for one or several unknown names, with the expected names and the near matches.
+
+    >>> unknown("column", "flop", ["flops", "macs"])
+    "unknown column 'flop' (expected flops, macs). Did you mean 'flops'?"
+
+    Args:
+        what: the kind of name, ``column``.
+        name: the unknown name, or a list of them.
+        expected: the names that exist.
+    """
+    names = name if isinstance(name, list) else [name]
+    choices = [*expected]
+    shown = ", ".join(map(repr, names))
+    return f"unknown {what} {shown} (expected {', '.join(map(str, choices))}){did_you_mean(names, choices)}"

@@ -1,34 +1,36 @@
-"""Open and read the files that users name: regular files and pipes, up to a size, with one error for all mistakes."""
+"""Open and read files of users safely: regular files and pipes, bounded in size, with one kind of error; also TOML."""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from os import PathLike
+from pathlib import Path
 from typing import IO, Any
 
-from costcore.errors import CostError, FileError
-from costcore.messages import error_text
+from costcore.errors import CostError, FileError, error_text
 
 MOST_BYTES = 2**30
-"""The largest file that is read into memory."""
+"""The maximum size of a file read into memory."""
 
 MOST_VALUES = 5_000_000
-"""The most values of a file in JSON."""
+"""The maximum number of values in a JSON file."""
 
 _MARKS = (b",", b"[", b"{")
 
 SMALL_FILE, BLOCK = 2**22, 2**16
-"""The largest file that :func:`content_of` reads at once, and how much it reads of others for a byte."""
+"""The maximum size of a file that :func:`content_of` reads at once, and the block size for larger ones."""
 
 PIECE = 2**20
-"""The least bytes that a read asks for; the size of a pipe is not known."""
+"""The minimum bytes of a read; the size of a pipe is unknown."""
 
 
 def exists(path: str | PathLike[str]) -> bool:
-    """Return whether there is a file or folder; False for a name that no file can have, where Path.exists raises."""
+    """Return whether there is a file or folder; False for impossible names, where Path.exists raises."""
     return _mode(path) != 0
 
 
@@ -49,10 +51,10 @@ def _mode(path: str | PathLike[str]) -> int:
 
 
 def open_file(path: str | PathLike[str]) -> IO[bytes]:
-    """Return an open file, to be used as a context. A pipe is read until its end, and is empty if nobody writes it.
+    """Return an open file. A pipe is read until its end, and is empty without a writer.
 
     Raises:
-        FileError: if it cannot be opened, or is a folder or a device, whose content may never end.
+        FileError: if it cannot be opened, or is a folder or a device (its content may never end).
     """
     try:
         file = open(path, "rb", opener=_opened)  # noqa: SIM115 (Path.open takes no opener)
@@ -62,13 +64,14 @@ def open_file(path: str | PathLike[str]) -> IO[bytes]:
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         file.close()
         raise FileError(f"{_shown(path)} cannot be read: it is a device")
+    # O_NONBLOCK was for opening alone.
     if hasattr(os, "set_blocking"):
         os.set_blocking(file.fileno(), True)
     return file
 
 
 def _opened(path: str, flags: int) -> int:
-    """Open a file. Without ``O_NONBLOCK``, opening a pipe would wait until somebody writes it."""
+    # Without O_NONBLOCK, opening a pipe waits for a writer.
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -77,7 +80,7 @@ def read_file(path: str | PathLike[str], limit: int = MOST_BYTES) -> bytes:
 
     Args:
         path: the file.
-        limit: the most bytes that it may have.
+        limit: its maximum bytes.
 
     Raises:
         FileError: if it cannot be read, is larger, or is neither a regular file nor a pipe.
@@ -94,8 +97,8 @@ def read_file(path: str | PathLike[str], limit: int = MOST_BYTES) -> bytes:
 
 
 def _pieces(file: IO[bytes], size: int, limit: int) -> Iterator[bytes]:
-    """Yield what a file has, up to ``limit`` bytes; a read reserves all that it asks for, however short the file is."""
     left = limit
+    # A read reserves all the bytes it asks for, however short the file is.
     while left and (piece := file.read(min(left, max(size + 1, PIECE)))):
         left -= len(piece)
         yield piece
@@ -107,7 +110,7 @@ def read_text(path: str | PathLike[str], error: type[CostError] = FileError, lim
     Args:
         path: the file.
         error: the exception if it is not such a text.
-        limit: the most bytes that it may have.
+        limit: its maximum bytes.
 
     Raises:
         FileError: as :func:`read_file`.
@@ -120,9 +123,9 @@ def read_text(path: str | PathLike[str], error: type[CostError] = FileError, lim
 
 
 class FileBytes:
-    """The bytes of a regular file, read piece by piece when they are asked for.
+    """The bytes of a regular file, read in blocks on demand.
 
-    A file that is mapped into memory instead ends the process if it becomes shorter meanwhile.
+    Not mapped into memory: a mapped file that becomes shorter ends the process.
 
     Args:
         file: the open file.
@@ -169,12 +172,12 @@ class FileBytes:
 
 
 def content_of(file: IO[bytes], path: str | PathLike[str], limit: int = MOST_BYTES) -> bytes | FileBytes:
-    """Return the bytes of an open file: those of a small file, and of a pipe, are in memory.
+    """Return the bytes of an open file: small files and pipes in memory, others on demand.
 
     Args:
         file: the open file.
         path: its path, for messages.
-        limit: the most bytes of a pipe.
+        limit: the maximum bytes of a pipe.
 
     Raises:
         FileError: if it cannot be read, or a pipe has more.
@@ -192,7 +195,7 @@ def content_of(file: IO[bytes], path: str | PathLike[str], limit: int = MOST_BYT
 
 
 def check_values(text: str | bytes, path: str | PathLike[str], most: int = MOST_VALUES) -> None:
-    """Check that a text in JSON has a bounded number of values, which take a hundred bytes of memory each.
+    """Check that a JSON text has a bounded number of values; each takes about a hundred bytes of memory.
 
     Raises:
         FileError: if it has more.
@@ -208,6 +211,60 @@ def unreadable(path: str | PathLike[str], error: OSError | ValueError) -> FileEr
 
 
 def _shown(path: str | PathLike[str]) -> str:
-    """Return a path for a message; one with a NUL, which no file can have, as its repr."""
     text = os.fsdecode(path)
     return text if text.isprintable() else repr(text)
+
+
+# TOML files of users.
+
+
+MOST_TOML_BYTES = 2**22
+"""The maximum size of a TOML file."""
+
+MOST_PARTS = 100
+"""The maximum parts of a dotted key; time and memory of Python's reader grow with their square."""
+
+_TEXT = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'|#[^\n]*")
+
+_SPACES = re.compile(r"[ \t]+")
+
+_KEY = re.compile(r"[^\s=,\[\]{}#]+")
+
+
+def loads(text: str) -> dict[str, Any]:
+    """Return the content of a text in TOML.
+
+    Raises:
+        ValueError: if it is not TOML, or a key has more than :data:`MOST_PARTS` parts.
+        RecursionError: if it is nested too deeply.
+    """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    if text.count(".") > MOST_PARTS:
+        plain = _SPACES.sub(" ", _TEXT.sub("q", text)).replace(" .", ".").replace(". ", ".")
+        if any(key[0].count(".") >= MOST_PARTS for key in _KEY.finditer(plain)):
+            raise ValueError(f"a key has more than {MOST_PARTS} parts")
+    return tomllib.loads(text)
+
+
+def read_toml(file: Path, invalid: type[CostError]) -> tuple[dict[str, Any], str]:
+    """Return the content of a TOML file, and its text.
+
+    Args:
+        file: the file.
+        invalid: the exception for a file that is not TOML.
+
+    Raises:
+        CostError: ``invalid``; the message includes the file and the place in it.
+        FileError: if the file cannot be read.
+    """
+    text = read_text(file, invalid, MOST_TOML_BYTES)
+    try:
+        return loads(text), text
+    except RecursionError as error:
+        raise invalid(f"{file} is not a TOML file: it is nested too deeply") from error
+    except ValueError as error:  # a TOMLDecodeError, or a number of thousands of digits
+        raise invalid(f"{file} is not a TOML file: {error}") from error

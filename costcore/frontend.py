@@ -1,4 +1,4 @@
-"""The interface of frontends: where a frontend is found, and the functions that it provides."""
+"""The interface of frontends: specification, required functions, and optional abilities."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 from costcore.translate import Row
 
 MOST_VALUES = 2**20
-"""The most elements of a tensor whose values a frontend may keep: a mask of 1,024 by 1,024 positions."""
+"""The maximum elements of a tensor with known values: a mask of 1,024 by 1,024 positions."""
 
 
 class FrontendSpec(NamedTuple):
-    """The description of a frontend, from which it is imported when it is needed.
+    """The description of a frontend, to import it on demand.
 
     Attributes:
         name: its name in arguments, reports and messages, ``pytorch``.
         framework: the framework's top-level module, ``torch``.
         path: the import path of the module that implements :class:`Frontend`.
         suffixes: suffixes of the model files that it reads, ``(".onnx",)``.
-        reads: returns whether it reads a file, by its first bytes after decompression, for files without a suffix of
-            their own; it is called without the framework. None: only the suffix decides.
+        reads: returns whether it reads a file, by its first bytes after decompression, for files without their own
+            suffix; called without the framework. None: only the suffix decides.
         options: options of :func:`costcore.estimate` for these files only, each with a help text of a few words. On the
             command line ``dims`` is ``--dim`` and ``shapes`` is ``--shape``; every other option that is not among
             ``values`` is a switch.
@@ -34,15 +34,15 @@ class FrontendSpec(NamedTuple):
         computes: whether a pass computes values, so that large inputs take time and memory.
         tf32: products of float32 that the framework's default settings let run in TF32: ``conv``, ``matmul``.
         models: the models that it supports, for messages: ``("a torch.nn.Module",)``.
-        libraries: prefixes of the targets, ``timm:resnet50``, whose models it makes by its ability ``library_model``.
+        libraries: prefixes of library targets, ``timm:resnet50``, for its ability ``library_model``.
         unhooked: what to do instead of :class:`costcore.ComputationalCostHook`, as a sentence, if the framework runs
             code that :meth:`Frontend.capture` cannot record; the hook says so if it recorded nothing.
-        abilities: what else it can do: the import path of a function, ``package.module:function``, for each name among
-            :data:`ABILITIES`. It is imported when it is needed.
-        reads_folder: returns whether it reads the files of a folder as one model; it is called without the framework.
+        abilities: optional functions: the import path, ``package.module:function``, by name among :data:`ABILITIES`.
+            They are imported on demand.
+        reads_folder: returns whether it reads the files of a folder as one model; called without the framework.
         values: how the command line reads the text of an option that takes one: ``{"trips": int}``.
-        is_run: whether the model of a file is run on inputs, as that of code is: names among sizes need several runs,
-            and the bytes of a file are not accepted.
+        is_run: whether the model of a file is run on inputs, like code: named sizes need several runs, and the bytes of
+            a file are not accepted.
     """
 
     name: str
@@ -70,9 +70,9 @@ class Frontend(Protocol):
     ROWS: Iterable[Row]
 
     def capture(self, recorder: Recorder) -> AbstractContextManager[object] | None:
-        """Return a context that records what this framework runs in it, or None.
+        """Return a context that records the calls of this framework, or None.
 
-        None is for one that runs nothing (ONNX), or nothing that can be recorded (:attr:`FrontendSpec.unhooked`).
+        None is for frameworks that run nothing (ONNX), or cannot be recorded (:attr:`FrontendSpec.unhooked`).
         """
 
     def accepts(self, model: object) -> bool:
@@ -93,29 +93,29 @@ class Frontend(Protocol):
 
 
 class LibraryModel(Protocol):
-    """The ability ``library_model``: make a model of a library that :attr:`FrontendSpec.libraries` names."""
+    """The ability ``library_model``: make a model of a library in :attr:`FrontendSpec.libraries`."""
 
     def __call__(self, prefix: str, name: str) -> tuple[Any, str]:
         """Return a model without weights, and a remark on it or ``""``."""
 
 
-class UsualInputs(Protocol):
-    """The ability ``usual_inputs``: state the inputs that a library made a model for."""
+class DefaultInputs(Protocol):
+    """The ability ``default_inputs``: default inputs of a library model."""
 
     def __call__(self, model: Any, name: str) -> Any:
         """Return an object with ``inputs`` for :func:`costcore.estimate` and their ``source``; None if unknown.
 
         Args:
             model: the model.
-            name: the last word of the target it was loaded from, which may be its name in the library.
+            name: the last word of its target, perhaps its name in the library.
         """
 
 
 class CachedModelOf(Protocol):
-    """The ability ``cached_model``: run a language model after tokens in its cache, for ``ServingReport``."""
+    """The ability ``cached_model``: run a language model after cached tokens, for ``ServingReport``."""
 
     def __call__(self, model: Any, cache: str, dtype: str | None) -> Any:
-        """Return a :class:`costcore.studies.serving.cached_model.CachedModel`.
+        """Return a :class:`costcore.studies.serving.passes.CachedModel`.
 
         Args:
             model: the model.
@@ -125,10 +125,10 @@ class CachedModelOf(Protocol):
 
 
 class PassesOf(Protocol):
-    """The ability ``passes_of``: count the passes of a model that is trained, for ``MFUMeter``."""
+    """The ability ``passes_of``: count the passes of a model in training, for ``MFUMeter``."""
 
     def __call__(self, model: Any, is_compiled: bool) -> Any:
-        """Return the :class:`costcore.studies.meter.passes.Passes` of a model, compiled or not."""
+        """Return the :class:`costcore.studies.meter.Passes` of a model, compiled or not."""
 
 
 class Calibrate(Protocol):
@@ -139,10 +139,10 @@ class Calibrate(Protocol):
 
 
 class DistributionOf(Protocol):
-    """The ability ``distribution``: say how a model can be distributed over devices, for :func:`costcore.plan`."""
+    """The ability ``distribution``: distribute a model over devices, for :func:`costcore.plan`."""
 
     def __call__(self, model: Any) -> Any:
-        """Return an object that says how a model is distributed.
+        """Return an object that distributes a model.
 
         It has ``kinds`` (of the equal blocks that the model repeats, a number each: equal numbers for blocks with
         equal parameters; empty without blocks), ``kind`` (the name of their class), ``width`` (whether tensor
@@ -156,22 +156,22 @@ class DistributionOf(Protocol):
 
 
 class ScheduleOf(Protocol):
-    """The ability ``schedule``: state the kernels that a compiler makes of a model, for ``report.kernels``."""
+    """The ability ``schedule``: the kernels of a compiled model, for ``report.kernels``."""
 
     def __call__(self, model: Any, inputs: Any) -> Any:
-        """Return the :class:`costcore.analyses.kernels.schedule.Schedule` of a forward pass on these inputs."""
+        """Return the :class:`costcore.analyses.kernels.kernels.Schedule` of a forward pass on these inputs."""
 
 
 class ProcessSettings(Protocol):
-    """The ability ``process_settings``: state the settings of the framework that code changes for a whole process."""
+    """The ability ``process_settings``: the process-wide settings of the framework."""
 
     def __call__(self) -> object:
-        """Return an object that is unequal to an earlier one if later models of the process may cost something else."""
+        """Return an object that compares unequal after changes that may affect the cost of later models."""
 
 
 ABILITIES = {
     "library_model": LibraryModel,
-    "usual_inputs": UsualInputs,
+    "default_inputs": DefaultInputs,
     "cached_model": CachedModelOf,
     "passes_of": PassesOf,
     "calibrate": Calibrate,
@@ -179,4 +179,4 @@ ABILITIES = {
     "process_settings": ProcessSettings,
     "schedule": ScheduleOf,
 }
-"""What a frontend may do beyond :class:`Frontend`: the form of the function by the name of the ability."""
+"""The protocols of optional functions by name of the ability."""

@@ -1,4 +1,4 @@
-"""The intermediate representation: layers, which frontends produce, and costs, which calculators return."""
+"""The intermediate representation: layers from frontends, costs from calculators, and marks of calculators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from costcore.errors import MissingOperandError
-from costcore.numbers.dims import Dim, as_dim, ceil_div, ceil_log2, gcd, is_symbolic, maximum, minimum
+from costcore.numbers import Dim, as_dim, ceil_div, ceil_log2, gcd, is_symbolic, maximum, minimum
 
 __all__ = [
     "BITS",
@@ -94,8 +94,7 @@ class Tensor:
         role: ``data`` (activations, inputs), ``param`` (learned), ``state`` (running statistics, initial hidden
             states) or ``const`` (fixed values). A 0-d ``const`` is a scalar argument of the operator and takes no
             bytes.
-        stored: the number of elements in memory if a view repeats them, as an expanded view does; None if it repeats
-            none.
+        stored: the number of elements in memory of an expanded view; None if no element is repeated.
     """
 
     shape: tuple[Dim, ...]
@@ -129,7 +128,7 @@ class Tensor:
         return 0 if self.is_scalar else self.bytes_of(self.stored_size)
 
     def bytes_of_part(self, elements: Dim) -> Dim:
-        """Return the bytes of ``elements`` different elements, of which a view may repeat some in memory."""
+        """Return the bytes of ``elements`` elements; fewer if a view repeats some in memory."""
         return self.bytes_of(elements if self.stored is None else minimum(elements, self.stored))
 
     def bytes_of(self, elements: Dim) -> Dim:
@@ -226,7 +225,7 @@ class Operations:
     """The number of arithmetic operations of each class. Supports ``+``, and ``*`` with a count.
 
     Attributes:
-        fma: multiplications whose product is added to an accumulator (fused multiply-add).
+        fma: multiplications with the product added to an accumulator (fused multiply-add).
         mul: multiplications.
         add: additions, subtractions, negations, absolute values.
         div: divisions.
@@ -254,7 +253,7 @@ class Operations:
     def flops(self, fma_1flop: bool = True) -> Dim:
         """Return the sum of all classes, with an ``fma`` counted as 1, or as 2 if ``fma_1flop`` is False."""
         terms = (self.fma if fma_1flop else 2 * self.fma, self.mul, self.add, self.div, self.cmp, self.special)
-        counted = [n for n in terms if type(n) is not int or n]  # 0 is as slow to add to an expression as any number
+        counted = [n for n in terms if type(n) is not int or n]  # adding 0 to an expression is as slow as any number
         return sum(counted[1:], start=counted[0]) if counted else 0
 
 
@@ -266,9 +265,8 @@ class PerElement(NamedTuple):
 
     Attributes:
         operations: the number of operations of each class.
-        definition: the expression from which they are counted, ``x / (1 + exp(-x))``. It is Python code, and tests
-            execute it. ``where(c, a, b)`` computes both branches; every other name is an operand, an attribute or a
-            function.
+        definition: the counted expression, ``x / (1 + exp(-x))``: Python code that tests execute. ``where(c, a, b)``
+            computes both branches; every other name is an operand, an attribute or a function.
     """
 
     operations: Operations
@@ -299,11 +297,11 @@ Calculator: TypeAlias = Callable[[Layer], "Cost | tuple[Any, Any, Any, Mapping[s
 
 
 class Arrangement(NamedTuple):
-    """What a product needs of the memory of its operands.
+    """The memory layout of a matrix product.
 
     Attributes:
-        copied: the operands that are copied into another layout first.
-        order: the axes of the output in the order in which they lie in memory.
+        copied: the operands to copy into another layout first.
+        order: the axes of the output in memory order.
         adds_bias: whether the bias is added to the output afterwards.
     """
 
@@ -335,15 +333,15 @@ def covers(*ops: str | Mapping[str, object]) -> Callable[[_F], _F]:
 
 
 def layout_operator(function: _F) -> _F:
-    """Mark a calculator as one of data movement only, which ``layout="free"`` counts as zero-cost."""
+    """Mark a calculator as data movement only: zero-cost with ``layout="free"``."""
     function.is_layout = True  # type: ignore[attr-defined]
     return function
 
 
 def element_wise(function: _F) -> _F:
-    """Mark a calculator of operators whose outputs read one element of each operand, at the same place.
+    """Mark a calculator of element-wise operators.
 
-    Operands are broadcast to the shape of the outputs. Analyses of places, such as the receptive field, follow them.
+    Operands are broadcast to the shape of the outputs. Analyses of positions, such as the receptive field, follow them.
     Their pattern is ``map`` unless :func:`pattern` states another.
     """
     function.is_element_wise = True  # type: ignore[attr-defined]
@@ -359,16 +357,16 @@ def pattern(
     layout: Layout | None = None,
     **by_op: Pattern,
 ) -> Callable[[_F], _F]:
-    """Mark a calculator with the pattern of its operators: what an element of an output needs of the inputs.
+    """Mark a calculator with the pattern of its operators: the inputs of one output element.
 
-    Compilers fuse operators by it, see :mod:`costcore.analyses.fusion`. Without the mark the pattern is ``opaque``,
-    which is fused with nothing.
+    Compilers fuse operators by pattern, see :mod:`costcore.analyses.fusion`. The default is ``opaque``, which is never
+    fused.
 
     * ``free``: the output is the first input, in other words or in another shape; nothing runs.
     * ``map``: one element of each operand, with broadcasting.
     * ``reduce``: a row; rows are independent.
-    * ``window``: several elements, or elements at places that are computed.
-    * ``move``: one element of one of the operands, which is copied.
+    * ``window``: several elements, or elements at computed positions.
+    * ``move``: a copied element of one of the operands.
     * ``make``: nothing.
     * ``product``: the work of a matrix engine or of a tuned library.
     * ``opaque``: anything else.
@@ -378,9 +376,9 @@ def pattern(
         rows: of a reduction, the function that returns the number of rows of a layer. By default every element of a
             smaller output is one row; if the output is as large as the input, the attribute ``axis`` names the axes of
             a row.
-        layout: of a product, the function that returns its :class:`Arrangement`. It is given the layer, and the order
-            of the axes of operands that do not lie in memory as they are named.
-        by_op: the pattern of single operators that have another one.
+        layout: of a product, the function that returns its :class:`Arrangement` from the layer and the memory order of
+            the axes of operands, where it differs from the order of their names.
+        by_op: other patterns of single operators.
     """
 
     def mark(function: _F) -> _F:
@@ -394,7 +392,7 @@ def pattern(
 
 
 def counts_with_empty(*operands: str) -> Callable[[_F], _F]:
-    """Mark a calculator of operators that compute even if all of these inputs are empty.
+    """Mark a calculator of operators that compute even with these inputs empty.
 
     Without the mark, no operations are counted for a layer with an empty input, and the calculator is not called.
     """

@@ -1,25 +1,25 @@
-"""Child processes of Python that import nothing from the current folder, where files of other people may be."""
+"""Python child processes that import nothing from the current folder: it may hold files of other people."""
 
-# Nothing else is imported: `python -m costcore` finds it in the current folder first, until isolated_path() is set.
+# Import nothing else: `python -m costcore` would find it in the current folder first, until isolated_path() is set.
 import os
 import sys
 
 _PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-"""The folder from which this package is imported."""
+"""The folder that this package is imported from."""
 
 
 def python_command(code: str, *arguments: str, keep_environment: bool = False) -> list[str]:
-    """Return a command that runs Python code with the module search path of this process, without the current folder.
+    """Return a command that runs Python code with the search path of this process, without the current folder.
 
     Args:
         code: the code. The search path is set before its first import.
         arguments: the arguments of the code.
-        keep_environment: whether the ``PYTHON…`` variables of the environment hold in the child too. Code of the user
-            may need them; the reader of a file does not.
+        keep_environment: whether the child keeps the ``PYTHON…`` variables. Code of the user may need them; the reader
+            of a file does not.
     """
     flags = ["-B"] if sys.dont_write_bytecode else []
     if not keep_environment:
-        flags += ["-I", "-X", "utf8"]
+        flags += ["-I", "-X", "utf8"]  # -I ignores PYTHONUTF8 too
     return [sys.executable, *flags, "-c", f"import sys; sys.path[:] = {isolated_path()!r}\n{code}", *arguments]
 
 

@@ -1,4 +1,8 @@
-"""The plug-in manager: built-in plug-ins first, then those installed in the entry point group ``costcore``."""
+"""Plug-ins: their hooks, and the manager with built-in plug-ins first, then the entry point group ``costcore``.
+
+A broken installed plug-in is left out with a warning. Also here: a command of the command line, import paths, and
+modules by a name that they define.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +11,121 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, reduce
 from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import pluggy
 
-from costcore import hookspecs
-from costcore.errors import CostError, CostWarning
-from costcore.messages import short_repr, unknown
+from costcore.errors import CostError, CostWarning, short_repr, unknown
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-hookimpl = pluggy.HookimplMarker(hookspecs.NAME)
+    from costcore.frontend import FrontendSpec
+    from costcore.ir import Calculator
+    from costcore.text.screen import Renderer
+    from costcore.translate import Row
+
+
+# Hook specifications.
+
+
+NAME = "costcore"
+
+hookspec = pluggy.HookspecMarker(NAME)
+
+
+@hookspec
+def costcore_calculators() -> Mapping[str, Calculator]:
+    """Return calculators by operator, a canonical name (``conv``) or a framework's own name (``mylib::foo``)."""
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def costcore_frontends() -> Iterable[FrontendSpec]:
+    """Return a ``FrontendSpec`` for each frontend of the plug-in."""
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def costcore_rows(frontend: str) -> Iterable[Row]:
+    """Return mapping rules (``Row``) for the frontend of that name; they take precedence over its own."""
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def costcore_renderers() -> Mapping[str, Callable[..., str] | Renderer]:
+    """Return renderers by the name of their ``mode``; a renderer is a function from a ``RenderedTable`` to text."""
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def costcore_conventions() -> Iterable[Path]:
+    """Return the paths of TOML files with counting conventions."""
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def costcore_devices() -> Iterable[Path]:
+    """Return the paths of TOML files with devices."""
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def costcore_caches() -> Mapping[str, Callable[[Any], Any]]:
+    """Return functions by name for empty caches of a language model: ``make(model) -> cache``."""
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def costcore_commands() -> Iterable[Any]:
+    """Return a ``costcore.cli.commands.Command`` for each further command, ``costcore NAME``."""
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def costcore_analyses() -> Iterable[Any]:
+    """Return a ``costcore.analyses.analysis.Analysis`` for each further question about a run."""
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def costcore_quantities() -> Iterable[Any]:
+    """Return a ``Quantity`` for each number, or text, that tables, budgets and comparisons can show of a run."""
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def costcore_exports() -> Iterable[Any]:
+    """Return a ``costcore.reports.exports.Export`` for each further text that a report can be written as."""
+    raise AssertionError("a specification is never called")
+
+
+# Commands of the command line, and the manager.
+
+
+class Command(NamedTuple):
+    """A command, ``costcore NAME``.
+
+    Attributes:
+        name: its name, one word.
+        arguments: its arguments in the help, ``MODEL``; may be empty.
+        summary: what it does, in one phrase.
+        path: the import path of its function, ``package.module:main``. It takes the remaining arguments and returns the
+            exit code, and is imported when the command runs.
+    """
+
+    name: str
+    arguments: str
+    summary: str
+    path: str
+
+
+hookimpl = pluggy.HookimplMarker(NAME)
 """Marks the hook functions of a plug-in, ``@costcore.hookimpl``."""
 
 BUILTIN = ("costcore.calculators", "costcore.frontends", "costcore.tables.renderers", "costcore.analyses")
@@ -31,16 +134,17 @@ DISABLE_VARIABLE = "COSTCORE_DISABLE_PLUGINS"
 """The environment variable that disables installed plug-ins: their names, separated by commas."""
 
 _SUFFIXES = (".dist-info", ".egg-info")
-"""How the names of the folders end that describe installed packages."""
+"""Suffixes of folders with metadata of installed packages."""
 
 Item = TypeVar("Item")
+
 P = ParamSpec("P")
 
 _CACHE_CLEARERS: list[Callable[[], None]] = []
 """The functions that clear the cache of each :func:`cached` function."""
 
 _LEFT_OUT: dict[str, None] = {}
-"""What was wrong with installed plug-ins that are left out, as sentences in the order in which it was found."""
+"""Reasons for left-out plug-ins, as sentences in the order of discovery."""
 
 
 def cached(function: Callable[P, Item]) -> Callable[P, Item]:
@@ -65,13 +169,13 @@ def manager() -> pluggy.PluginManager:
     separated by commas.
     """
     _LEFT_OUT.clear()
-    plugins = pluggy.PluginManager(hookspecs.NAME)
-    plugins.add_hookspecs(hookspecs)
+    plugins = pluggy.PluginManager(NAME)
+    plugins.add_hookspecs(sys.modules[__name__])
     for name in BUILTIN:
         plugins.register(import_module(name), name)
     for name in filter(None, os.environ.get(DISABLE_VARIABLE, "").split(",")):
         plugins.set_blocked(name.strip())
-    for point in entry_points(hookspecs.NAME):
+    for point in entry_points(NAME):
         if not plugins.has_plugin(point.name) and not plugins.is_blocked(point.name):
             plugin = None
             with _left_out_if_broken(point.name, "cannot be loaded"):
@@ -98,11 +202,11 @@ def unregister(plugin: object) -> None:
 
 
 def functions_from_plugins(hook: str, lazy_type: type[Mapping[str, Any]] | None = None) -> Iterator[Mapping[str, Any]]:
-    """Yield the functions by name that each plug-in returns for ``hook``, those of built-in plug-ins first.
+    """Yield the functions by name from each plug-in for ``hook``, built-in plug-ins first.
 
     Args:
         hook: the hook.
-        lazy_type: type of tables that import functions when they are read; these are not read here.
+        lazy_type: type of tables that import functions on demand; these are not read here.
 
     An installed plug-in that fails or returns anything else is left out with a warning.
 
@@ -124,7 +228,7 @@ def functions_from_plugins(hook: str, lazy_type: type[Mapping[str, Any]] | None 
 
 
 def objects_from_plugins(hook: str, item_type: type[Item], **arguments: Any) -> Iterator[list[Item]]:
-    """Yield the objects that each plug-in returns for ``hook``, those of built-in plug-ins first.
+    """Yield the objects from each plug-in for ``hook``, built-in plug-ins first.
 
     An installed plug-in that fails or returns objects of another type is left out with a warning.
 
@@ -145,18 +249,18 @@ def objects_from_plugins(hook: str, item_type: type[Item], **arguments: Any) -> 
 
 
 def _results(hook: str, checked: Callable[[Any], Item], **arguments: Any) -> Iterator[Item]:
-    """Yield the checked results of every plug-in that has ``hook``, in the order of registration."""
     plugins = manager()
     for name, plugin in {i.plugin_name: i.plugin for i in getattr(plugins.hook, hook).get_hookimpls()}.items():
+        # Called one plug-in at a time, so that only the failing one is left out.
         all_others = [other for other in plugins.get_plugins() if other is not plugin]
         results: list[Item] = []
         with _left_out_if_broken(name, f"failed in {hook}"):
             results = [checked(result) for result in plugins.subset_hook_caller(hook, all_others)(**arguments)]
+        # pluggy calls the last registered plug-in first.
         yield from reversed(results)
 
 
 def _add(plugins: pluggy.PluginManager, plugin: Any, name: str | None) -> None:
-    """Register ``plugin``. If it is refused, remove it from the manager again."""
     was_registered = plugins.is_registered(plugin)
     shown_name = name or str(getattr(plugin, "__name__", type(plugin).__name__))
     with _left_out_if_broken(shown_name, "cannot be registered"):
@@ -164,31 +268,26 @@ def _add(plugins: pluggy.PluginManager, plugin: Any, name: str | None) -> None:
             plugins.register(plugin, name)
             _check_hooks(plugins, plugin)
         except Exception:
+            # pluggy keeps a plug-in that it refused.
             if plugins.is_registered(plugin) and not was_registered:
                 plugins.unregister(plugin)
             raise
 
 
 def _check_hooks(plugins: pluggy.PluginManager, plugin: Any) -> None:
-    """Raise a ``PluginValidationError`` if the plug-in has a hook without a specification."""
     for caller in plugins.get_hookcallers(plugin) or ():
         if not caller.has_spec() and not all(hook.optionalhook for hook in caller.get_hookimpls()):
-            expected = [name for name in vars(hookspecs) if name.startswith(f"{hookspecs.NAME}_")]
+            expected = [name for name in globals() if name.startswith(f"{NAME}_")]
             raise pluggy.PluginValidationError(plugin, unknown("hook", caller.name, expected))
 
 
 @contextmanager
 def _left_out_if_broken(name: str, problem: str) -> Iterator[None]:
-    """Warn of an installed plug-in that raises any exception, which is left out.
-
-    Raises:
-        CostError: if this process registered the plug-in itself; the message includes its name.
-    """
     try:
         yield
     except (Exception, SystemExit) as error:
         reason = f"plug-in {name!r} {problem}: {type(error).__name__}: {' '.join(str(error).split())}"
-        point = next((each for each in entry_points(hookspecs.NAME) if each.name == name), None)
+        point = next((each for each in entry_points(NAME) if each.name == name), None)
         if point is None:
             raise CostError(reason) from error
         if reason not in _LEFT_OUT:
@@ -198,8 +297,8 @@ def _left_out_if_broken(name: str, problem: str) -> Iterator[None]:
             _LEFT_OUT[reason] = None
 
 
-def with_left_out(message: str) -> str:
-    """Return a message that something does not exist, with the plug-ins that are left out and may have it."""
+def with_plugin_hint(message: str) -> str:
+    """Append the left-out plug-ins to a message that something does not exist: they may have it."""
     if not _LEFT_OUT:
         return message
     sentences = [message if message.endswith((".", "?")) else f"{message}."]
@@ -207,10 +306,10 @@ def with_left_out(message: str) -> str:
 
 
 def entry_points(group: str) -> Iterable[EntryPoint]:
-    """Return the entry points of a group, as ``importlib.metadata`` does.
+    """Return the entry points of a group.
 
-    That imports dozens of modules and parses a file of every installed package, so these are first searched for the
-    name of the group. Packages in archives, and those that other finders know, are left to it.
+    ``importlib.metadata`` imports dozens of modules and parses a file of every installed package. It is called only if
+    one of these files has the name of the group, for packages in archives, and for other finders.
     """
     if not _may_have(group):
         return ()
@@ -220,13 +319,13 @@ def entry_points(group: str) -> Iterable[EntryPoint]:
 
 
 def _may_have(group: str) -> bool:
-    """Return False only if no installed package has entry points of a group."""
+    # Other finders may know packages without files.
     finders = (finder for finder in sys.meta_path if hasattr(finder, "find_distributions"))
     return any(finder is not PathFinder for finder in finders) or any(_is_named_in(group, path) for path in sys.path)
 
 
 def _is_named_in(group: str, path: str) -> bool:
-    """Return whether a package of a folder may have entry points of a group; True for anything but a folder."""
+    # Archives are left to importlib.metadata.
     if os.fspath(path).lower().endswith(".egg"):
         return True
     section = f"[{group}]".encode()
@@ -235,7 +334,7 @@ def _is_named_in(group: str, path: str) -> bool:
             folders = [entry.path for entry in entries if entry.name.lower().endswith(_SUFFIXES)]
     except NotADirectoryError:
         return True
-    except OSError:  # it is missing, or may not be read
+    except OSError:  # missing, or not readable
         return False
     return any(section in _entry_point_file(folder) for folder in folders)
 
@@ -245,3 +344,31 @@ def _entry_point_file(folder: str) -> bytes:
         return Path(folder, "entry_points.txt").read_bytes()
     except OSError:  # few packages have one
         return b""
+
+
+# Attributes by import path, and modules by a name that they define.
+
+
+def imported(path: str) -> Any:
+    """Import an attribute of a module: ``package.module:name`` or ``package.module:A.b``.
+
+    Raises:
+        ImportError, AttributeError: if there is no such module or attribute.
+    """
+    module, _, names = path.partition(":")
+    return reduce(getattr, names.split("."), import_module(module))
+
+
+def modules_with(name: str, package: str) -> tuple[ModuleType, ...]:
+    """Return the modules of a package and its folders that define ``name``, such as ``ROWS``, in order of their names.
+
+    New files need no registration. The calling module does not define the name yet.
+
+    Args:
+        name: the name.
+        package: the package as it is imported.
+    """
+    folder = Path(import_module(package).__path__[0])
+    files = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.py") if path.stem != "__init__")
+    modules = (import_module(f"{package}.{each}") for each in sorted(".".join(file.parts) for file in files))
+    return tuple(module for module in modules if hasattr(module, name))

@@ -1,4 +1,4 @@
-"""The pytest plug-in: fixtures that check a model against a budget, and a layer against the conformance table."""
+"""The pytest plug-in: fixtures ``cost_budget`` for models and ``cost_conformance`` for frontends."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import pytest
 
 if TYPE_CHECKING:
     from costcore.reports.report import Report
-    from costcore.studies.budgets.budget import Violation
-    from costcore.studies.budgets.check import BudgetLike
-    from costcore.studies.conformance.kit import Builder
+    from costcore.studies.budgets import BudgetLike, Violation
+    from costcore.studies.conformance import Builder
 
 LIMITS = ("flops", "macs", "mread", "mwrite", "mrw", "n_params", "mcomm", "arena", "peak_memory")
 SECTIONS = ("strict", "baseline", "max_increase", "total", "module", "operator")
@@ -30,7 +29,7 @@ class CostBudget:
             model: a model, as for :func:`costcore.estimate`, or a report.
             inputs: the inputs of the model. If ``model`` is a report, its budget may be passed here.
             budget: the path of a TOML file, a mapping with the same content, or a
-                :class:`costcore.studies.budgets.budget.Budget`.
+                :class:`costcore.studies.budgets.Budget`.
             arguments: limits on totals (``flops``, ``macs``, ``mread``, ``mwrite``, ``mrw``, ``n_params``, ``arena``,
                 ``peak_memory``, for which memory is recorded), the other entries of a budget
                 (``module={"layer?": {"macs": "1G"}}``, ``operator``, ``baseline``, ``max_increase``, ``strict``), and
@@ -53,15 +52,12 @@ class CostBudget:
     def _checked(
         self, model: Any, inputs: Any, budget: BudgetLike | None, arguments: dict[str, Any]
     ) -> tuple[Report, list[Violation]]:
-        """Return the report of a model and the violations of its budget."""
         __tracebackhide__ = True
-        from costcore.api.build_report import warn_about
         from costcore.api.estimate import estimate
+        from costcore.api.hook import warn_about
         from costcore.errors import UnknownOptionError
         from costcore.reports.report import Report
-        from costcore.studies.budgets.budget import Budget
-        from costcore.studies.budgets.check import check
-        from costcore.studies.budgets.toml import read_budget
+        from costcore.studies.budgets import Budget, check, read_budget
 
         limits = {key: arguments.pop(key) for key in LIMITS if key in arguments}
         sections = {key: arguments.pop(key) for key in SECTIONS if key in arguments}
@@ -93,8 +89,7 @@ class CostBudget:
 
 
 def _limits(unknown: Iterable[str]) -> str:
-    """Return the end of a message about unknown arguments: the limits, and near matches among them."""
-    from costcore.messages import did_you_mean
+    from costcore.errors import did_you_mean
 
     return f". Limits are {', '.join(LIMITS)}{did_you_mean(map(str.lower, unknown), (*LIMITS, *SECTIONS))}"
 
@@ -108,7 +103,7 @@ def cost_budget() -> CostBudget:
 @pytest.fixture(scope="session")
 def cost_conformance() -> Callable[[str, Builder], None]:
     """Compares a row of the conformance table: ``cost_conformance("relu", lambda: estimate(relu, (2, 3, 4, 4)))``."""
-    from costcore.studies.conformance.kit import EQUAL, outcome
+    from costcore.studies.conformance import EQUAL, outcome
 
     def compare(name: str, build: Builder) -> None:
         found = outcome(name, build)

@@ -1,4 +1,4 @@
-"""Map one operator call of a framework to one canonical layer, by a row of the frontend's table of mapping rules."""
+"""Map an operator call of a framework to a canonical layer, by a row of the mapping rules of the frontend."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
-from costcore.errors import CostError
+from costcore.errors import CostError, short_repr
 from costcore.ir import Layer, Role, Tensor
-from costcore.messages import short_repr
 
 Names: TypeAlias = "Callable[[str], Collection[str] | None]"
 """A function from the full name of an operator to the names of its arguments; None if it has no schema."""
@@ -21,7 +20,7 @@ Source: TypeAlias = "str | Callable[[Arguments], Any]"
 """The value of an operand or attribute: the name of an argument, or a function of all arguments."""
 
 ToTensor: TypeAlias = "Callable[[Any, Role], Tensor | None]"
-"""A function that describes a framework's value in a role as a :class:`Tensor`; None if it is not a tensor."""
+"""A function from a framework's value and a role to a :class:`Tensor`; None if it is not a tensor."""
 
 ROLES: Mapping[str, Role] = {
     **dict.fromkeys(("w", "b"), "param"),
@@ -84,7 +83,7 @@ class Row:
 
     def __post_init__(self) -> None:
         for field_name, sources in (("inputs", self.inputs), ("attrs", self.attrs)):
-            if type(sources) is not dict and not isinstance(sources, Mapping):  # the second takes long
+            if type(sources) is not dict and not isinstance(sources, Mapping):  # the second check is slow
                 raise TypeError(
                     f"row of {self.native}: invalid {field_name} (got {short_repr(sources)}, expected a mapping by "
                     "name)"
@@ -108,7 +107,7 @@ class Translation(NamedTuple):
 
 
 def by_operator(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Return rows by the framework's operator, those of one operator in their order."""
+    """Return rows by the framework's operator, in their order."""
     table: dict[str, list[Row]] = {}
     for row in rows:
         table.setdefault(row.native, []).append(row)
@@ -119,8 +118,8 @@ class Translator:
     """Mapping of operator calls to layers by a table of rows.
 
     Args:
-        rows: the table, or its rows by operator. If several rows have the name of a call, the first whose ``when``
-            returns True is used.
+        rows: the table, or its rows by operator. Of several rows with the name of a call, the first one with a
+            true ``when`` is used.
         tensor: describes a framework's value in a role as a :class:`Tensor`; returns None if it is not a tensor.
         role: returns the role of an operand by its name.
         names: returns the arguments of an operator in all its versions, by its full name; None if it has no schema.
@@ -137,8 +136,7 @@ class Translator:
         self._tensor = tensor
         self._role = role
         self._names = names
-        self._checked: set[int] = set()
-        """Rows, by identity, whose arguments are known to exist."""
+        self._checked: set[int] = set()  # identities of rows with existing arguments
 
     def by(self, tensor: ToTensor) -> Translator:
         """Return a translator with the same table that describes tensors by another function."""
@@ -151,7 +149,7 @@ class Translator:
         return native in self._rows
 
     def __call__(self, native: Native) -> Translation:
-        """Return the layer of a call; without a row, one with the framework's own name and all tensors and attributes.
+        """Return the layer of a call; without a row, a layer with the framework's own name, all tensors and attributes.
 
         Raises:
             CostError: if the source of an operand is an argument that the operator does not have, or a list where one
@@ -200,11 +198,8 @@ class Translator:
         return found
 
     def _check(self, row: Row, args: Arguments) -> None:
-        """Reject a row with arguments that the operator does not have, as their operands would be missing silently.
-
-        An operator without a schema has the arguments of its calls. A row is rejected only if a call has none of them,
-        since each may be optional.
-        """
+        # A wrong argument would drop its operand silently. Without a schema, a row is rejected only if a call has none
+        # of its arguments: each may be optional.
         named = {name: source for name, source in row.inputs.items() if isinstance(source, str)}
         declared = self._names(row.native)
         if declared is None:
@@ -223,6 +218,7 @@ class Translator:
         found = []
         for name, source in row.inputs.items():
             value = pull(source, args)
+            # Only a missing value makes an unknown argument possible: checking every call is slow.
             if value is None and id(row) not in self._checked and source not in args:
                 self._check(row, args)
             if "*" in name:
@@ -257,7 +253,6 @@ def settings(args: Arguments) -> dict[str, Any]:
 
 
 def _is_attribute(value: Any) -> bool:
-    """Return True for a number or a string, or a list of at most :data:`_MAX_ATTRIBUTE_LENGTH` of these."""
     if isinstance(value, (list, tuple)):
         return 0 < len(value) <= _MAX_ATTRIBUTE_LENGTH and all(map(_is_attribute, value))
     return isinstance(value, (bool, int, float, str))

@@ -4,7 +4,7 @@
 refers to a weight file that does not exist, and Chainer runs once on random weights.
 """
 
-import costcore.frontends.chainer.compat  # noqa: F401, I001 - before chainer: makes it import on today's numpy
+import costcore.frontends.chainer  # noqa: F401, I001 - before chainer: makes it import on today's numpy
 import chainer
 import numpy
 import onnx

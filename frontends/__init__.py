@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-if __name__ != "costcore.frontends":
-    raise ImportError("import costcore.frontends, not frontends")
+import re
+from pathlib import Path
 
+from costcore.files import is_file
 from costcore.frontend import FrontendSpec
 from costcore.plugins import hookimpl
 
-from .model_folders import is_model_folder
-from .trace_files import is_trace
+if __name__ != "costcore.frontends":
+    raise ImportError("import costcore.frontends, not frontends")
 
 ONNX_OPTIONS = {
     "dims": "values of symbolic dimensions",
@@ -43,13 +44,13 @@ PYTORCH_OPTIONS = (
 )
 
 PYTORCH_ABILITIES = {
-    "library_model": f"{__name__}.pytorch.libraries.make:library_model",
-    "usual_inputs": f"{__name__}.pytorch.libraries.usual_inputs:usual_inputs",
-    "cached_model": f"{__name__}.pytorch.serving.cached_model:MetaCachedModel",
-    "passes_of": f"{__name__}.pytorch.passes:passes_of",
+    "library_model": f"{__name__}.pytorch.libraries:library_model",
+    "default_inputs": f"{__name__}.pytorch.libraries:default_inputs",
+    "cached_model": f"{__name__}.pytorch.serving:MetaCachedModel",
+    "passes_of": f"{__name__}.pytorch.training:passes_of",
     "calibrate": f"{__name__}.pytorch.calibration.measure:calibrate",
     "distribution": f"{__name__}.pytorch.parallel.strategies:Distribution",
-    "process_settings": f"{__name__}.pytorch.process_settings:process_settings",
+    "process_settings": f"{__name__}.pytorch.naming:process_settings",
     "schedule": f"{__name__}.pytorch.schedule:schedule",
 }
 
@@ -67,7 +68,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             abilities=PYTORCH_ABILITIES,
         ),
         FrontendSpec(
-            *("chainer", "chainer", f"{__name__}.chainer.frontend"),
+            *("chainer", "chainer", f"{__name__}.chainer.estimate"),
             native_calculators=True,
             model_options=("backward",),
             computes=True,
@@ -89,8 +90,39 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             model_options=("memory",),
             models=("a .gguf file", "a folder of .safetensors files"),
             tf32=("conv",),
-            abilities={"cached_model": f"{__name__}.pytorch.checkpoints.load:cached_model"},
+            abilities={"cached_model": f"{__name__}.pytorch.checkpoints:cached_model"},
             reads_folder=is_model_folder,
             is_run=True,
         ),
     )
+
+
+# Folders of transformers models, recognized by their files.
+
+
+def is_model_folder(path: str) -> bool:
+    """Return whether a folder has a configuration of transformers and weights in safetensors files."""
+    folder = Path(path)
+    return is_file(folder / "config.json") and any(folder.glob("*.safetensors"))
+
+
+# Traces of PyTorch, recognized by their first bytes.
+
+
+_OF_PROFILER = re.compile(rb'"(traceEvents|deviceProperties|distributedInfo)"\s*:')
+
+_OF_OBSERVER = re.compile(rb'"nodes"\s*:\s*\[')
+
+_NODE = re.compile(rb'"(ctrl_deps|fw_parent|op_schema)"|\[pytorch\|profiler\|execution_trace')
+
+_EVENTS = re.compile(rb'\s*\[\s*\{(?![^{}]*"cat"\s*:\s*"(Session|Node)")[^{}]*"ph"\s*:')
+"""The beginning of a list of events, not of ONNX Runtime: there the first event is of its session."""
+
+
+def is_trace(head: bytes) -> bool:
+    """Return whether a file is a trace of ``torch.profiler`` or an execution trace, by its first bytes."""
+    head = head.removeprefix(b"\xef\xbb\xbf")
+    if head.lstrip()[:1] == b"{":
+        is_of_observer = _OF_OBSERVER.search(head) is not None and _NODE.search(head) is not None
+        return _OF_PROFILER.search(head) is not None or is_of_observer
+    return _EVENTS.match(head) is not None

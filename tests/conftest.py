@@ -7,10 +7,29 @@ from pathlib import Path
 
 import pytest
 
-from costcore.registry.frontends import specs
+from costcore.registry import specs
 from tests.frameworks import VARIABLE, available, missing
 
 GOLDEN = Path(__file__).parent / "golden"
+
+SLOW = (
+    "core/studies/sweeps/test_cluster.py",
+    "core/studies/sweeps/test_processes.py",
+    "frontends/pytorch/memory/test_derivatives.py",
+    "frontends/pytorch/memory/test_fit.py",
+    "frontends/pytorch/memory/test_measured_peaks.py",
+    "frontends/pytorch/plans",
+    "frontends/pytorch/sizes",
+    "test_ci_examples.py",
+    "test_gallery.py",
+    "test_guides.py",
+    "test_packaging.py",
+    "test_releases.py",
+    "test_removed_parts.py",
+    "test_site.py",
+    "whole_networks",
+)
+"""Files and folders whose tests take minutes: `make test-all` runs them, `make test` does not."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,6 +60,14 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Ignore the tests of a frontend whose framework is neither requested nor installed."""
     names = {collection_path.name, collection_path.stem.removeprefix("test_")}
     return True if names & (specs().keys() - set(available())) else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folder = GOLDEN.parent
+    slow = {folder / path for path in SLOW}
+    for item in items:
+        if not slow.isdisjoint((item.path, *item.path.parents)):
+            item.add_marker("slow")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

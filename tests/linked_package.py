@@ -18,20 +18,20 @@ def link_package(target: Path, folders: Collection[str] = (), without: str = "")
     Args:
         target: the folder, from which Python then imports costcore.
         folders: folders of the package, such as ``cli``, that are real, so that files can be added.
-        without: a folder that is left out, such as ``analyses/memory``.
+        without: a folder or module that is left out, such as ``analyses/memory`` or ``studies/fit``.
     """
     real = {PACKAGE}.union(*({PACKAGE / each, *(PACKAGE / each).parents} for each in (*folders, Path(without).parent)))
-    _link(PACKAGE, target / "costcore", real, PACKAGE / without)
+    _link(PACKAGE, target / "costcore", real, {PACKAGE / without, PACKAGE / f"{without}.py"} if without else set())
     for room in ("calculators", "frontends"):
         (target / "costcore" / room).symlink_to(ROOT / room)
 
 
-def _link(source: Path, target: Path, real: set[Path], without: Path) -> None:
+def _link(source: Path, target: Path, real: set[Path], without: set[Path]) -> None:
     target.mkdir()
     for entry in source.iterdir():
         if entry in real:
             _link(entry, target / entry.name, real, without)
-        elif entry.name != "__pycache__" and entry != without:
+        elif entry.name != "__pycache__" and entry not in without:
             (target / entry.name).symlink_to(entry)
 
 

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from costcore.analyses.conventions.convention import Convention, Pass
-from costcore.analyses.conventions.expression import Expression
+from costcore.analyses.conventions.convention import Convention, Expression, Pass
 from costcore.errors import CostError
 from costcore.ir import Cost, Operations, ceil_div, ceil_log2, covers, layout_operator, maximum, pattern, prod
 from costcore.translate import Row

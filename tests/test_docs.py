@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import costcore
-from costcore import hookspecs, ir
+from costcore import ir, plugins
 from costcore.ir import Layer, Operations, Tensor
 from tests.readme_examples import examples, run
 
@@ -34,10 +34,10 @@ def anchors(document: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("name", [name for name in vars(hookspecs) if name.startswith("costcore_")])
+@pytest.mark.parametrize("name", [name for name in vars(plugins) if name.startswith("costcore_")])
 def test_every_hook_stands_in_the_manual_with_its_arguments(name):
-    arguments = ", ".join(inspect.signature(getattr(hookspecs, name)).parameters)
-    assert f"`{name}({arguments})`" in text_of("CONTRIBUTING.md")
+    arguments = ", ".join(inspect.signature(getattr(plugins, name)).parameters)
+    assert f"`{name}({arguments})`" in text_of("docs/extending.md")
 
 
 def test_public_names_are_one_list_in_order():
@@ -103,8 +103,9 @@ def test_the_page_that_is_the_engine_runs(tmp_path):
 
 
 def example(word: str) -> dict[str, object]:
-    """What the example of CONTRIBUTING.md defines that has ``word`` in it."""
-    (code,) = (block for block in PYTHON_BLOCK.findall(text_of("CONTRIBUTING.md")) if word in block)
+    """The names that the example with ``word`` in it defines."""
+    pages = text_of("CONTRIBUTING.md") + text_of("docs/extending.md")
+    (code,) = (block for block in PYTHON_BLOCK.findall(pages) if word in block)
     names: dict[str, object] = dict(vars(ir))
     exec(code, names)
     return names

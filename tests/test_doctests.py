@@ -30,7 +30,7 @@ def modules():
 @pytest.mark.parametrize("name", list(modules()))
 def test_examples_print_their_output(name):
     if name.startswith("costcore.frontends.chainer"):
-        import_module("costcore.frontends.chainer.compat")
+        import_module("costcore.frontends.chainer")
     assert doctest.testmod(import_module(name)).failed == 0
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from costcore.registry.frontends import load, specs
+from costcore.registry import load, specs
 from tests import frameworks
 
 ROOT = Path(__file__).parents[1]

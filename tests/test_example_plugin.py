@@ -15,7 +15,7 @@ import pytest
 
 from costcore import estimate, plugins, quantities
 from costcore.cli.main import main
-from costcore.studies.budgets.check import check
+from costcore.studies.budgets import check
 from tests.readme_examples import FENCE
 
 ROOT = Path(__file__).parents[1]

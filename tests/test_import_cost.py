@@ -84,7 +84,6 @@ estimate(nn.LSTM(4, 8), (5, 2, 4))
 
 
 SLOW = {
-    "fractions",
     "numpy.random",
     "sympy",
     "torch._dynamo",
@@ -94,19 +93,12 @@ SLOW = {
 """Modules that nothing but numbers in a table, the compiler and symbolic sizes need."""
 
 FEW_RUNS = {
-    "costcore.calculators.linalg",
+    "costcore.analyses.conventions",
+    "costcore.analyses.memory",
     "costcore.calculators.loss",
-    "costcore.counting.substitution",
-    "costcore.numbers.evaluation",
-    "costcore.frontends.pytorch.passes",
-    "costcore.frontends.pytorch.recording.composite_memory",
-    "costcore.frontends.pytorch.recording.ledger",
-    "costcore.frontends.pytorch.recording.live_memory",
-    "costcore.frontends.pytorch.recording.spelling",
-    "costcore.trace.memory_ledger",
-    "costcore.ledger.module_tree",
-    "costcore.reports.serialization.to_json",
-    "costcore.tables.tabulate",
+    "costcore.frontends.pytorch.parallel.plan",
+    "costcore.reports.serialization.json",
+    "costcore.studies",
 }
 """Modules of costcore that a plain estimate does not need."""
 
@@ -166,8 +158,8 @@ def test_a_report_of_an_onnx_file_imports_what_it_needs(batch, tmp_path):
         "costcore.frontends.onnx.regroup",
         "costcore.frontends.pytorch",
         "costcore.analyses.fusion.groups",
-        "costcore.analyses.memory.arena_report",
-        "costcore.analyses.memory.report",
+        "costcore.analyses.memory.arena",
+        "costcore.analyses.memory.live_memory",
         "costcore.reports.html",
         "costcore.analyses.timing.times",
         "secrets",

@@ -73,8 +73,8 @@ def test_the_wheel_runs_without_the_repository(wheel, tmp_path):
     program = f"""if True:
         import sys; sys.path.insert(0, {str(tmp_path)!r})
         import costcore, costcore.calculators, costcore.frontends, importlib.util
-        from costcore.registry.frontends import specs
-        from costcore.registry.calculators import calculators
+        from costcore.registry import specs
+        from costcore.registry import calculators
         assert calculators() and len(specs()) == 5
         for module in (costcore, costcore.calculators, costcore.frontends):
             assert module.__file__.startswith({str(tmp_path)!r}), module

@@ -1,4 +1,4 @@
-"""Everything works without any one folder of analyses or studies; asking for what is in it gives a sentence."""
+"""Everything works without any one part of analyses or studies; asking for what is in it gives a sentence."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pytest
 import costcore
 from tests.linked_package import ROOT, link_package, run_python
 
-FOLDERS = sorted(
-    f"{wing}.{file.parent.name}"
+PARTS = sorted(
+    f"{wing}.{entry.stem}"
     for wing in ("analyses", "studies")
-    for file in (ROOT / "costcore" / wing).glob("*/__init__.py")
+    for entry in (ROOT / "costcore" / wing).iterdir()
+    if entry.stem not in ("__init__", "__pycache__", "analysis")
 )
 
 SCRIPT = """
@@ -40,7 +41,7 @@ def said(ask):
         return str(error)
     return ""
 
-folder, analyses, names = json.loads(sys.argv[1])
+part, analyses, names = json.loads(sys.argv[1])
 report = estimate("gemm.onnx")
 report.to_json("gemm.json")
 found = {
@@ -52,8 +53,8 @@ found = {
     "bars": report.plot(),
     "cli": printed("gemm.onnx", "--summary", "--format", "csv", "--unit", "none", "--columns", "type,macs"),
     "help": printed("--help"),
-    "commands": {name: printed(name, "--help") for name in costcore.cli.commands.own_commands()},
-    "missing": [said(lambda: import_module(f"costcore.{folder}"))]
+    "commands": {name: printed(name, "--help") for name in costcore.cli.commands.OWN},
+    "missing": [said(lambda: import_module(f"costcore.{part}"))]
     + [said(lambda: report.analysis(name)) for name in analyses]
     + [said(lambda: getattr(costcore, name)) for name in names],
 }
@@ -62,8 +63,8 @@ print(json.dumps(found))
 
 
 @pytest.mark.frontend("onnx")
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_all_else_works_without(folder, tmp_path):
+@pytest.mark.parametrize("part", PARTS)
+def test_all_else_works_without(part, tmp_path):
     from onnx import TensorProto, helper, save
 
     node = helper.make_node("Gemm", ["x", "w", "b"], ["y"], transB=1)
@@ -71,10 +72,10 @@ def test_all_else_works_without(folder, tmp_path):
     values = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in sizes.items()}
     graph = helper.make_graph([node], "gemm", [values[name] for name in "xwb"], [values["y"]])
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "gemm.onnx")
-    link_package(tmp_path, without=folder.replace(".", "/"))
-    analyses = [each.name for each in getattr(import_module(f"costcore.{folder}"), "ANALYSES", ())]
-    names = [name for name in costcore.__all__ if getattr(costcore, name).__module__.startswith(f"costcore.{folder}.")]
-    found = json.loads(run_python(tmp_path, "-c", SCRIPT, json.dumps([folder, analyses, names])))
+    link_package(tmp_path, without=part.replace(".", "/"))
+    analyses = [each.name for each in getattr(import_module(f"costcore.{part}"), "ANALYSES", ())]
+    names = [name for name in costcore.__all__ if getattr(costcore, name).__module__.startswith(f"costcore.{part}")]
+    found = json.loads(run_python(tmp_path, "-c", SCRIPT, json.dumps([part, analyses, names])))
     assert Path(found["file"]) == tmp_path / "costcore" / "__init__.py"
     assert found["csv"].splitlines()[-1].startswith("total,")
     assert "64" in found["table"]  # 2 x 4 outputs, dot products of length 8
@@ -84,10 +85,10 @@ def test_all_else_works_without(folder, tmp_path):
     assert found["help"][0] == 0
     codes = {name: code for name, (code, *_) in found["commands"].items()}
     assert all(
-        code == 0 or f"costcore: this needs costcore.{folder}," in found["commands"][name][2]
+        code == 0 or f"costcore: this needs costcore.{part}," in found["commands"][name][2]
         for name, code in codes.items()
     )
-    assert {name for name, code in codes.items() if code} < {*codes} - {"plot", "quantities"}
-    assert found["missing"][0] == f"this needs costcore.{folder}, which this installation of costcore does not have"
+    assert {name for name, code in codes.items() if code} < {*codes}
+    assert found["missing"][0] == f"this needs costcore.{part}, which this installation of costcore does not have"
     assert all(found["missing"]) and len(found["missing"]) == 1 + len(analyses) + len(names)
-    assert len(found["missing"]) > 1 or folder in ("analyses.devices", "studies.conformance")
+    assert len(found["missing"]) > 1 or part in ("analyses.devices", "studies.conformance")

@@ -31,11 +31,11 @@ STARTS = {
 """What starts a process, or asks somebody to."""
 
 STARTS_ALLOWED = {
-    ("costcore/studies/sweeps/cluster.py", "joblib.Parallel"): "workers of the cluster that the user configured",
-    ("costcore/studies/sweeps/cluster.py", "ray.remote"): "workers of the cluster that the user configured",
-    ("costcore/studies/sweeps/cluster.py", "client.submit"): "workers of the cluster that the user configured",
-    ("frontends/pytorch/calibration/conditions.py", "subprocess.run"): "nvidia-smi, from the search path",
-    ("frontends/pytorch/calibration/conditions.py", "platform.processor"): "uname, from the search path",
+    ("costcore/studies/sweeps/process.py", "joblib.Parallel"): "workers of the cluster that the user configured",
+    ("costcore/studies/sweeps/process.py", "ray.remote"): "workers of the cluster that the user configured",
+    ("costcore/studies/sweeps/process.py", "client.submit"): "workers of the cluster that the user configured",
+    ("frontends/pytorch/calibration/measure.py", "subprocess.run"): "nvidia-smi, from the search path",
+    ("frontends/pytorch/calibration/measure.py", "platform.processor"): "uname, from the search path",
     ("tools/test_matrix.py", "subprocess.run"): "python -I, of this machine or of an environment made here",
     ("tools/test_matrix.py", "subprocess.Popen"): "pytest, of this repository in its own folder",
     ("tools/mutants.py", "os.fork"): "pytest, of this repository in its own folder",
@@ -74,27 +74,27 @@ NEEDED = {
 
 OWN_MODULES = "modules of costcore, or of an installed package, by names in its code"
 LOADS_ALLOWED = {
-    ("costcore/api/user_code.py", "importlib.import_module"): "code that the user names",
-    ("costcore/api/user_code.py", "importlib.util.module_from_spec"): "code that the user names",
-    ("costcore/api/user_code.py", "exec_module"): "code that the user names",
+    ("costcore/api/estimate.py", "importlib.import_module"): "code that the user names",
+    ("costcore/api/estimate.py", "importlib.util.module_from_spec"): "code that the user names",
+    ("costcore/api/estimate.py", "exec_module"): "code that the user names",
     ("costcore/studies/sweeps/child.py", "pickle.loads"): "tasks of the process that started this one",
     ("costcore/studies/sweeps/process.py", "pickle.loads"): "rows of a process that was started here",
-    ("costcore/analyses/sizes/compiled.py", "eval"): "code that is written here, of numbers and own functions",
-    ("frontends/pytorch/libraries/torchvision_models.py", "get_model_builder"): "called with weights=None",
+    ("costcore/analyses/sizes/formulas.py", "eval"): "code that is written here, of numbers and own functions",
+    ("frontends/pytorch/libraries.py", "get_model_builder"): "called with weights=None",
     ("benchmarks/layer_exports.py", "exec"): "code that is written here",
     ("benchmarks/layer_exports.py", "compile"): "code that is written here",
     ("benchmarks/conventions.py", "eval"): "code of the user's table",
     ("tools/mutants.py", "compile"): "files of this repository",
-    ("costcore/trace/symbols.py", "compile"): "expressions that are written here; they are not run",
+    ("costcore/trace/call.py", "compile"): "expressions that are written here; they are not run",
     **{
         (file, name): OWN_MODULES
         for name, files in {
             "importlib.import_module": (
-                *("costcore/__init__.py", "costcore/import_paths.py", "costcore/moved.py", "costcore/plugins.py"),
-                *("costcore/analyses/__init__.py", "costcore/cli/main.py", "costcore/registry/frontends.py"),
-                *("costcore/studies/sweeps/tasks.py", "calculators/__init__.py", "frontends/chainer/compat.py"),
-                *("frontends/pytorch/checkpointing.py", "frontends/pytorch/torch_private.py"),
-                "frontends/pytorch/parallel/fully_sharded.py",
+                *("costcore/__init__.py", "costcore/plugins.py"),
+                *("costcore/analyses/__init__.py", "costcore/cli/main.py", "costcore/registry.py"),
+                *("costcore/studies/sweeps/process.py", "calculators/__init__.py", "frontends/chainer/__init__.py"),
+                *("frontends/pytorch/training.py", "frontends/pytorch/torch_private.py"),
+                "frontends/pytorch/parallel/plan.py",
                 "plugins/costcore-jax/costcore_jax/adapters/catalog.py",
                 *("tools/differential.py", "tools/make_details_md.py", "benchmarks/conventions.py"),
                 *("benchmarks/networks.py", "benchmarks/real_models.py", "benchmarks/memory.py"),
@@ -217,7 +217,7 @@ def test_every_start_of_a_process_is_isolated_or_known():
     isolated = {use.file for use in all_uses() if use.name in STARTS and use.is_isolated}
     assert isolated >= {
         "costcore/studies/sweeps/process.py",
-        "frontends/onnx/shapes/cross_check.py",
+        "frontends/onnx/inference.py",
         "plugins/costcore-stablehlo/costcore_stablehlo/model.py",
     }
 

@@ -15,15 +15,6 @@ import pytest
 from tests.linked_package import ROOT, link_package, run_python
 from tests.readme_examples import FENCE, examples, run
 
-COMMAND = '''"""``costcore toys CITY``: count the toys of a city."""
-
-
-def main(argv):
-    """Print the toys."""
-    print(f"toys of {argv[0]}: 7")
-    return 0
-'''
-
 ANALYSIS = '''"""Twice the MACs."""
 
 from costcore.analyses.analysis import Analysis, View
@@ -94,30 +85,21 @@ by = "op"
 matmul = "macs"
 """
 
-EXPORT = '''"""``toys .toys``: the MACs as toys."""
-
-
-def to_toys(report, columns=(), word="toys"):
-    return f"{report.total_report['macs']} {word} {' '.join(columns)}".rstrip()
-'''
-
 SCRIPT = """
 import json
 import costcore, plugin
 from costcore import estimate, plugins
-from costcore.studies.budgets.check import check
+from costcore.studies.budgets import check
 
 plugins.register(plugin)
 report = estimate("product.onnx")
-report.save("saved.toys")
 report.save("saved.halved")
 print(json.dumps({
     "analysis": report.analysis("doubled").rows,
     "column": report.table("op", columns=["doubled", "tripled"]).rows,
     "budget": [str(each) for each in check(report, {"total": {"doubled": 127, "tripled": 192}})],
     "page": "<section id='doubled'>128</section>" in report.to_html(),
-    "export": report.export("toys", word="bricks"),
-    "saved": [open("saved.toys").read(), open("saved.halved").read()],
+    "saved": open("saved.halved").read(),
     "bars": report.plot("tripled"),
     "convention": report.under("mine").total,
     "device": report.time("my-board").bound_seconds,
@@ -128,17 +110,15 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
-    """A copy of the package with one more command, analysis, export, device and convention, and a model of 64 MACs."""
+    """A copy of the package with one more analysis, device and convention, and a model of 64 MACs."""
     from onnx import TensorProto, helper, save
 
     folder = tmp_path_factory.mktemp("package")
     devices, conventions = "analyses/devices/data", "analyses/conventions/data"
-    link_package(folder, ["cli", "analyses", "reports/exports", devices, conventions])
-    (folder / "costcore/cli/toys.py").write_text(COMMAND)
+    link_package(folder, ["analyses", devices, conventions])
     (folder / "costcore/analyses/doubled").mkdir()
     (folder / "costcore/analyses/doubled/__init__.py").write_text(ANALYSIS)
     (folder / "costcore/analyses/doubled/quantities.py").write_text(QUANTITIES)
-    (folder / "costcore/reports/exports/toys.py").write_text(EXPORT)
     board = (ROOT / "examples/plugin/acme_kernels/board.toml").read_text().replace("acme-board", "my-board")
     (folder / "costcore" / devices / "my-board.toml").write_text(board)
     (folder / "costcore" / conventions / "mine.toml").write_text(CONVENTION)
@@ -153,29 +133,10 @@ def package(tmp_path_factory):
 
 
 @pytest.mark.frontend("onnx")
-def test_a_command_is_one_file(package):
-    assert "  costcore toys CITY           count the toys of a city\n" in run_python(
-        package, "-m", "costcore", "--help"
-    )
-    assert run_python(package, "-m", "costcore", "toys", "Ulm") == "toys of Ulm: 7\n"
-
-
-@pytest.mark.frontend("onnx")
 def test_an_analysis_is_one_folder_and_has_a_view(package):
     printed = run_python(package, "-m", "costcore", "product.onnx", "--doubled", "--format", "csv", "--unit", "none")
     assert printed == "Doubled\n128\n"
-    assert "--doubled" in run_python(package, "-m", "costcore", "--help")
-
-
-@pytest.mark.frontend("onnx")
-def test_an_export_is_one_file_and_has_a_suffix(package):
-    """The product of 2 x 8 and 8 x 4 has 2 * 4 * 8 = 64 MACs."""
-    options = ("product.onnx", "--columns", "name,doubled", "--output", "product.toys")
-    assert run_python(package, "-m", "costcore", *options) == ""
-    assert (package / "product.toys").read_text() == "64 toys name doubled"
-    found = json.loads(run_python(package, "-c", SCRIPT))
-    assert found["export"] == "64 bricks"
-    assert found["saved"] == ["64 toys", "32"]
+    assert "--doubled" in run_python(package, "-m", "costcore", "--help-all")
 
 
 @pytest.mark.frontend("onnx")
@@ -185,6 +146,7 @@ def test_quantities_a_device_and_a_convention_are_one_file(package):
     assert found["column"] == [{"op": "matmul", "doubled": 128, "tripled": 192}]
     assert len(found["budget"]) == 1 and "128" in found["budget"][0]
     assert found["page"]
+    assert found["saved"] == "32"  # the export of a plug-in
     assert found["bars"] == [["matmul", 192]]
     assert found["convention"] == 64
     assert found["device"] > 0
@@ -204,11 +166,11 @@ def test_the_operator_of_the_page_on_contributions_is_supported_where_it_says(tm
     for room in ("calculators", "frontends"):
         (tmp_path / "costcore" / room).unlink()
         shutil.copytree(ROOT / room, tmp_path / "costcore" / room, ignore=shutil.ignore_patterns("__pycache__"))
-    activations = tmp_path / "costcore/calculators/activation/activations.py"
+    activations = tmp_path / "costcore/calculators/activation.py"
     activations.write_text(
         f"{activations.read_text()}\n\n@element_wise\n{ast.get_source_segment(formula.code, function)}\n"
     )
-    rows = tmp_path / "costcore/frontends/pytorch/rows/activation.py"
+    rows = tmp_path / "costcore/frontends/pytorch/rows/elements.py"
     rows.write_text(rows.read_text().replace("ACTIVATIONS = (", f"ACTIVATIONS = ({row.strip()},", 1))
     run(model, tmp_path, {})
     options = ("--columns", "op,flops,mread,mwrite", "--format", "csv", "--unit", "none")

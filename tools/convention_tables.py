@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from costcore.analyses.conventions.convention import Convention, Pass
-from costcore.analyses.conventions.expression import Expression
+from costcore.analyses.conventions.convention import Convention, Expression, Pass
 from costcore.analyses.conventions.quantities import vocabulary
 
 TITLE = "Conventions of other tools"

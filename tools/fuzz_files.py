@@ -30,20 +30,27 @@ sys.path.insert(0, str(ROOT))  # this checkout is tested, whatever is installed
 
 import costcore  # noqa: E402 - found by the line above
 from costcore import CostError, Report, estimate  # noqa: E402
-from costcore.analyses.conventions.catalog import DATA as CONVENTIONS  # noqa: E402
-from costcore.analyses.conventions.catalog import named  # noqa: E402
-from costcore.analyses.devices.catalog import DATA as DEVICES  # noqa: E402
-from costcore.analyses.timing.calibration import Calibration, Error, Errors, Point  # noqa: E402
-from costcore.analyses.timing.calibration_table import Conditions, to_table  # noqa: E402
-from costcore.analyses.timing.families import Site  # noqa: E402
-from costcore.analyses.timing.toml_text import toml_text  # noqa: E402
-from costcore.api.load_model import load_model  # noqa: E402
+from costcore.analyses.conventions.convention import DATA as CONVENTIONS  # noqa: E402
+from costcore.analyses.conventions.convention import find_convention  # noqa: E402
+from costcore.analyses.devices.device import DATA as DEVICES  # noqa: E402
+from costcore.analyses.timing.calibration import (  # noqa: E402
+    Calibration,
+    Error,
+    Errors,
+    OpSignature,
+    Point,
+)
+from costcore.analyses.timing.time_report import toml_text  # noqa: E402
+from costcore.analyses.timing.times import Conditions, to_table  # noqa: E402
+from costcore.api.estimate import load_model  # noqa: E402
+from costcore.files import loads  # noqa: E402
 from costcore.ledger.ledger import Ledger  # noqa: E402
 from costcore.reports.serialization.codec import Encoder  # noqa: E402
-from costcore.reports.serialization.from_json import read  # noqa: E402
-from costcore.reports.serialization.to_json import total_entry  # noqa: E402
-from costcore.studies.sweeps.row_file import RowFile  # noqa: E402
-from costcore.toml_files import loads  # noqa: E402
+from costcore.reports.serialization.json import (  # noqa: E402
+    read,
+    total_entry,
+)
+from costcore.studies.sweeps.rows import RowFile  # noqa: E402
 
 SECONDS = 5
 """How many seconds of processor time one file may take."""
@@ -307,7 +314,7 @@ def _use_device(path: Path) -> None:
 
 
 def _use_convention(path: Path) -> None:
-    named(path)
+    find_convention(path)
     for report in _conventional():
         with suppress(CostError):  # a convention may be for other models
             view = report.under(path)
@@ -334,7 +341,7 @@ def _budgets() -> list[Any]:
         {
             "strict": True,
             "convention": "fvcore",
-            "fused": "pointwise",
+            "fusion": "pointwise",
             "total": {"flops": "4.2G", "n_params": 25_600_000, "peak_memory": "2 GiB", "mrw": "1 KiB"},
             "module": {"0": {"mread": "100 MiB"}, "1*": {"flops": 3}},
             "operator": {"conv": {"macs": "4G"}, "relu": {"flops": 0}},
@@ -351,9 +358,9 @@ def _devices() -> list[Any]:
 def _calibrations() -> list[Any]:
     """Return a device with a calibration, which it states in seconds and for one call of three families."""
     points = (
-        Point(Site("linear", "product", (0.0, 10.0, 10.0, 0.0, 2.0, 0.0, 0.0), 1e12, 4e6), 1.0),
-        Point(Site("copy", "move", (0.0, 30.0, 0.0, 0.0), 0.0, 1e12), 1.0),
-        Point(Site("relu", "arithmetic", (10.0, 13.0, 0.0, 0.0), 1024.0, 8192.0), 1e-6),
+        Point(OpSignature("linear", "product", (0.0, 10.0, 10.0, 0.0, 2.0, 0.0, 0.0), 1e12, 4e6), 1.0),
+        Point(OpSignature("copy", "move", (0.0, 30.0, 0.0, 0.0), 0.0, 1e12), 1.0),
+        Point(OpSignature("relu", "arithmetic", (10.0, 13.0, 0.0, 0.0), 1024.0, 8192.0), 1e-6),
     )
     off = {name: ((0.0, Error(0.1, 0.3)), (2.0, Error(0.2, 0.6))) for name in ("linear", "copy", "relu")}
     versions = {"torch": "2.13.0"}

@@ -29,7 +29,7 @@ from pathlib import Path
 from random import Random
 
 from costcore import CostError, Report, estimate
-from costcore.analyses.conventions.catalog import named
+from costcore.analyses.conventions.convention import find_convention
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -125,8 +125,7 @@ def damaged(data: bytes, random: Random) -> bytes:
 
 def _rows(suffix: str) -> bytes:
     """Return a file of rows as an interrupted sweep leaves it."""
-    from costcore.studies.sweeps.row import ModelRow
-    from costcore.studies.sweeps.row_file import RowFile
+    from costcore.studies.sweeps.rows import ModelRow, RowFile
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"rows{suffix}"
@@ -143,11 +142,11 @@ def use(kind: str, path: Path) -> None:
     if kind in READERS:
         READERS[kind](path)
     elif kind == "gguf":
-        from costcore.frontends.pytorch.checkpoints.load import load
+        from costcore.frontends.pytorch.checkpoints import load
 
         load(str(path))
     elif kind == "safetensors":
-        from costcore.frontends.pytorch.checkpoints.safetensors_files import read_safetensors
+        from costcore.frontends.pytorch.checkpoints.files import read_safetensors
 
         read_safetensors(str(path))
     else:
@@ -163,7 +162,7 @@ def _use_manifest(path: Path) -> None:
 
 
 def _use_index(path: Path) -> None:
-    from costcore.frontends.pytorch.checkpoints.safetensors_files import INDEX, read_folder
+    from costcore.frontends.pytorch.checkpoints.files import INDEX, read_folder
 
     for each in (ROOT / "tests/data/safetensors").glob("*.safetensors"):
         shutil.copy(each, path.with_name(each.name))
@@ -172,7 +171,7 @@ def _use_index(path: Path) -> None:
 
 
 def _use_config(path: Path) -> None:
-    from costcore.api.load_model import load_model
+    from costcore.api.estimate import load_model
 
     load_model(f"hf:{path}")
 
@@ -182,13 +181,13 @@ def _use_device(path: Path) -> None:
 
 
 def _use_convention(path: Path) -> None:
-    named(path)
+    find_convention(path)
     with suppress(CostError):  # a convention may be for other models
         _subject().under(path).describe()
 
 
 def _use_rows(path: Path) -> None:
-    from costcore.studies.sweeps.row_file import RowFile
+    from costcore.studies.sweeps.rows import RowFile
 
     with RowFile(path, ("width",), FIGURES) as file:
         file.earlier()

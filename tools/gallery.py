@@ -25,7 +25,7 @@ FOLDER = "gallery"
 RUN = "from costcore.__main__ import run; sys.exit(run())"
 
 
-class Shown(NamedTuple):
+class Formatted(NamedTuple):
     """A picture, or a page that is linked: what it shows, and the command that makes it."""
 
     sentence: str
@@ -37,12 +37,12 @@ class Shown(NamedTuple):
         return shlex.split(self.command)[-1]
 
 
-def gallery(file: Path = ROOT / "docs" / "gallery.toml") -> list[Shown]:
+def gallery(file: Path = ROOT / "docs" / "gallery.toml") -> list[Formatted]:
     """Return the pictures in order."""
-    return [Shown(**each) for each in tomllib.loads(file.read_text(encoding="utf-8"))["picture"]]
+    return [Formatted(**each) for each in tomllib.loads(file.read_text(encoding="utf-8"))["picture"]]
 
 
-def draw(shown: Iterable[Shown], folder: Path) -> None:
+def draw(shown: Iterable[Formatted], folder: Path) -> None:
     """Run the commands in ``folder``.
 
     Raises:
@@ -57,13 +57,13 @@ def draw(shown: Iterable[Shown], folder: Path) -> None:
             raise ValueError(f"{each.command}: {done.stderr or done.stdout or 'no file'}")
 
 
-def section(shown: Iterable[Shown]) -> str:
+def section(shown: Iterable[Formatted]) -> str:
     """Return the section of the home page, in Markdown."""
     figures = "\n".join(map(_figure, shown))
     return f'## Gallery\n\n<div class="gallery">\n\n{figures}\n</div>\n\n'
 
 
-def _figure(shown: Shown) -> str:
+def _figure(shown: Formatted) -> str:
     target = f"{FOLDER}/{shown.file}"
     is_page = target.endswith(".html")
     link = f"[{shown.sentence}]({target})" if is_page else f"![{shown.sentence}]({target})\n\n{shown.sentence}"

@@ -11,28 +11,35 @@ from __future__ import annotations
 import argparse
 import difflib
 import inspect
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # this checkout is documented, whatever is installed
 
-from costcore.analyses.conventions.catalog import conventions  # noqa: E402
-from costcore.analyses.conventions.convention import Convention  # noqa: E402
-from costcore.analyses.fusion.patterns import stated_pattern  # noqa: E402
-from costcore.calculators import costcore_calculators  # noqa: E402 - found by the line above
-from costcore.calculators.families import FAMILIES, family_of  # noqa: E402
-from costcore.counting.pricing import cost_of  # noqa: E402
-from costcore.errors import CostError  # noqa: E402
+from costcore.analyses.conventions.convention import (  # noqa: E402
+    Convention,
+    conventions,
+)
+from costcore.analyses.fusion.traffic import stated_pattern  # noqa: E402
+from costcore.calculators import (  # noqa: E402
+    FAMILIES,
+    costcore_calculators,
+    family_of,
+)
+from costcore.counting import cost_of  # noqa: E402
+from costcore.errors import (  # noqa: E402
+    CostError,
+    qualified_name,
+)
 from costcore.ir import OPERATION_CLASSES, Calculator, Cost, Operations  # noqa: E402
-from costcore.messages import qualified_name  # noqa: E402
-from costcore.registry.frontends import load  # noqa: E402
+from costcore.registry import load  # noqa: E402
 from costcore.translate import Row  # noqa: E402
 from tools.calculator_docstring import CalculatorDocstring  # noqa: E402
 from tools.convention_tables import TITLE as CONVENTIONS  # noqa: E402
@@ -252,7 +259,7 @@ def entries_by_family(calculators: Mapping[str, Calculator]) -> dict[str, list[E
     for op in sorted(calculators):
         ops.setdefault(calculators[op], []).append(op)
     entries: dict[str, list[Entry]] = {name: [] for name in FAMILIES}
-    for calculator in sorted(ops, key=place_in_family):
+    for calculator in sorted(ops, key=line_of):
         family = family_of(calculator)
         if family is None:
             raise CostError(f"{qualified_name(calculator)}: this file lies outside the families of calculators")
@@ -260,37 +267,46 @@ def entries_by_family(calculators: Mapping[str, Calculator]) -> dict[str, list[E
     return {name: found for name, found in entries.items() if found}
 
 
-def place_in_family(calculator: Calculator) -> tuple[bool, bool, str, int]:
-    """Return the sort key of a calculator: by file (the first one, the others, gradients), then by line."""
-    file = calculator.__module__.rpartition(".")[2]
-    first = FAMILIES[family].first if (family := family_of(calculator)) else ""
+def line_of(calculator: Calculator) -> int:
+    """Return the line at which a calculator begins in its module."""
     line: int = inspect.unwrap(calculator).__code__.co_firstlineno  # type: ignore[attr-defined]
-    return file == "gradients", file != first, file, line
+    return line
+
+
+SECTION = re.compile(r"\n\n((?:#(?: .*)?\n)+)\n", re.MULTILINE)
+"""The comment that begins a section of a module: its title, and text if there is more to say."""
+
+
+def sections(module: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the sections of a module: the line of each, its title and its text."""
+    source = inspect.getsource(import_module(module))
+    for found in SECTION.finditer(source):
+        title, _, text = re.sub("^# ?", "", found[1], flags=re.MULTILINE).partition("\n")
+        yield source.count("\n", 0, found.start(1)), title.rstrip("."), text.strip()
 
 
 def chapter(family: str, entries: list[Entry]) -> Iterator[str]:
-    """Yield the chapter of a family, with a heading for each of its files if it has several.
+    """Yield the chapter of a family, with a heading for each section of its module.
 
     Raises:
         CostError: names the calculators whose docstring cannot be run on symbols.
     """
-    package = f"costcore.calculators.{family}"
-    modules = dict.fromkeys(entry.calculator.__module__ for entry in entries)
-    files = {name: inspect.getdoc(import_module(name)) for name in modules}
+    module = f"costcore.calculators.{family}"
     yield f"## {FAMILIES[family].title}"
-    yield inspect.getdoc(import_module(package)) or ""
+    yield inspect.getdoc(import_module(module)) or ""
     yield "Operators: " + ", ".join(link(op, entry.heading) for entry in entries for op in entry.ops) + "."
-    errors = []
-    for module, found in groupby(entries, key=lambda entry: entry.calculator.__module__):
-        if module != package:
-            title, _, more = (files[module] or module).partition("\n")
-            yield f"### {title.rstrip('.')}"
-            yield from filter(None, [more.strip()])
-        for entry in found:
-            try:
-                yield from section(entry, 3 if module == package else 4)
-            except CostError as error:
-                errors.append(str(error))
+    starts = [*sections(module)]
+    errors, title = [], ""
+    for entry in entries:
+        before = [each for each in starts if each[0] < line_of(entry.calculator)]
+        if before and before[-1][1] != title:
+            _, title, text = before[-1]
+            yield f"### {title}"
+            yield from filter(None, [text])
+        try:
+            yield from section(entry, 4 if title else 3)
+        except CostError as error:
+            errors.append(str(error))
     if errors:
         raise CostError("\n".join(errors))
 

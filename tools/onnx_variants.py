@@ -18,8 +18,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from costcore.counting.pricing import Pricer
-from costcore.registry.calculators import calculators
+from costcore.counting import Pricer
+from costcore.registry import calculators
 from tests.frontends.onnx.variant_truth import fault, true_outputs
 from tests.frontends.onnx.variants import Case, originals, variants
 

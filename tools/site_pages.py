@@ -45,10 +45,10 @@ DOCUMENTS = {
 MODULES = (
     "costcore.ir",
     "costcore.trace.call",
-    "costcore.trace.recorder",
+    "costcore.trace.run",
     "costcore.frontend",
     "costcore.translate",
-    "costcore.hookspecs",
+    "costcore.plugins",
     "costcore.plugins",
 )
 """Modules that plug-ins import from."""

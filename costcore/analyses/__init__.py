@@ -1,4 +1,4 @@
-"""Analyses: what is asked of one trace. Each folder states its own in ``ANALYSES``."""
+"""Analyses of one trace. Each folder lists its own in ``ANALYSES``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def costcore_analyses() -> Iterable[Analysis]:
-    """Return the analyses that the folders beside this file state."""
+    """Return the analyses of the folders beside this file."""
     with scandir(__path__[0]) as entries:
         names = sorted(entry.name for entry in entries if entry.name.isidentifier() and entry.is_dir())
     folders = (import_module(f"{__name__}.{name}") for name in names if name != "__pycache__")
@@ -24,7 +24,7 @@ def costcore_analyses() -> Iterable[Analysis]:
 
 @hookimpl
 def costcore_quantities() -> Iterable[Any]:
-    """Return the quantities of all analyses, those of plug-ins too."""
-    from costcore.analyses.registered import quantities
+    """Return the quantities of all analyses, including plug-ins."""
+    from costcore.analyses.analysis import quantities
 
     return quantities()

@@ -1,24 +1,67 @@
-"""Compute the cost of one pass of a model."""
+"""Compute the cost of one pass of a model: :func:`estimate`, models by target (``"net.py:Net"``), and their code."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+import importlib.util
+import inspect
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from functools import partial
+from importlib import import_module
+from math import prod
 from os import PathLike
-from typing import TYPE_CHECKING, Any, overload
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
-from costcore.api.build_report import Progress, check_arguments, make_report, warn_about
-from costcore.api.target import model_and_inputs
-from costcore.registry.custom import CustomCalculators
-from costcore.registry.frontends import check_options, frontend_of, load
+from costcore.api.hook import Progress, check_arguments, make_report, warn_about
+from costcore.counting import Pricer
+from costcore.errors import (
+    CHECKPOINT_SUFFIXES,
+    EXPORTED_PROGRAM_SUFFIX,
+    READERS_TO_INSTALL,
+    CostError,
+    CostWarning,
+    FileError,
+    did_you_mean,
+    short_repr,
+)
+from costcore.files import exists, is_file, is_folder, read_file
+from costcore.ledger.ledger import EVALUATION, TRAIN, mode_of
+from costcore.plugins import with_plugin_hint
+from costcore.registry import (
+    CustomCalculators,
+    check_options,
+    default_inputs,
+    frontend_for_file,
+    frontend_of,
+    is_saved_report,
+    is_supported,
+    library_model,
+    library_target,
+    load,
+    names_code,
+    needs_package,
+    specs,
+)
+from costcore.reports.data import ReportData
 from costcore.reports.report import Report
-from costcore.trace.gc_paused import collector_off
-from costcore.trace.input_shapes import has_names, with_tensors, without_marks
-from costcore.trace.recorder import Recorder
+from costcore.tables.answer import Content
+from costcore.tables.quantity import column_of
+from costcore.tables.result import Result, Table
+from costcore.text.screen import Column
+from costcore.trace.interrupts import collector_off
+from costcore.trace.run import Recorder
+from costcore.trace.trace import Trace, has_names, with_tensors, without_marks
 
 if TYPE_CHECKING:
     from typing import Unpack
-
-    from costcore.api.options import FileOptions, ModelOptions
 
 
 @overload
@@ -27,18 +70,24 @@ def estimate(
     inputs: Any = ...,
     **options: Unpack[FileOptions],
 ) -> Report: ...
+
+
 @overload
 def estimate(
     model: Any,
     inputs: Any = ...,
     **options: Unpack[ModelOptions],
 ) -> Report: ...
+
+
 @overload
 def estimate(
     model: Any,
     inputs: Any = ...,
     **options: Any,
 ) -> Report: ...
+
+
 def estimate(
     model: Any,
     inputs: Any = None,
@@ -158,8 +207,6 @@ def estimate(
     is_run = spec.is_run or not spec.suffixes
     inputs = with_tensors(inputs) if is_run else without_marks(with_tensors(inputs))
     if is_run and has_names(inputs):
-        from costcore.api.report_in_sizes import report_in_sizes
-
         report = report_in_sizes(
             inputs, ranges, lambda sized: captured(sized).trace, custom, layout, computes=spec.computes
         )
@@ -169,3 +216,594 @@ def estimate(
         report = captured(inputs)
     warn_about(report, custom, strict=strict, source=str(model) if isinstance(model, (str, PathLike)) else "")
     return report
+
+
+# Reports with symbolic sizes.
+
+
+LARGEST = 2**40
+"""The largest value of a range: tensors of larger sizes have more elements than frameworks can number."""
+
+
+def report_in_sizes(
+    inputs: Any,
+    ranges: Mapping[str, tuple[int, int]] | None,
+    capture: Callable[[Any], Trace],
+    custom: CustomCalculators,
+    layout: str,
+    *,
+    computes: bool = False,
+) -> Report:
+    """Return a report in formulas of the names in the shapes of the inputs.
+
+    Args:
+        inputs: the inputs, with names in their shapes.
+        ranges: the smallest and the largest value by name, if they are known.
+        capture: returns the run on integer inputs.
+        custom: the calculators of the user.
+        layout: ``"framework"`` or ``"free"``.
+        computes: whether a run computes values: then it is captured at smaller sizes unless a range says otherwise.
+
+    Raises:
+        TypeError, ValueError: if a name or a range is invalid, or memory is recorded.
+        CostError: if there are no exact formulas.
+    """
+    # sympy and these take longer to import than an estimate of integers
+    from costcore.analyses.sizes.capture import LAST, LAST_COMPUTED, NamedInputs, limits_of
+    from costcore.analyses.sizes.fitting import trace_in_sizes
+
+    named = NamedInputs(inputs)
+    stated = checked_ranges(named.ranges, named.symbols) | checked_ranges(ranges or {}, named.symbols)
+    if custom.by_native:
+        raise CostError(
+            f"calculators of the form calculator(function, inputs) cannot compute with names such as "
+            f"{named.symbols[0]!r}; write them as calculator(layer)"
+        )
+
+    def captured(sized: Any) -> Trace:
+        trace = capture(sized)
+        if trace.run.memory is not None:
+            raise ValueError(
+                f"memory=True needs integers in place of {', '.join(named.symbols)}: when memory is allocated and "
+                "freed has no formula"
+            )
+        return trace
+
+    limits = limits_of(named, stated, LAST_COMPUTED if computes else LAST)
+    return Report(trace_in_sizes(named, captured, Pricer(custom.table(), layout), limits))
+
+
+def checked_ranges(ranges: object, symbols: tuple[str, ...]) -> dict[str, tuple[int, int]]:
+    """Return ranges by symbol.
+
+    Raises:
+        TypeError: if they are not a mapping of names to pairs of integers.
+        ValueError: if the inputs have no such symbol, or a range is empty, not positive or too large.
+    """
+    if not isinstance(ranges, Mapping):
+        raise TypeError(f"ranges must be a mapping such as {{'seq': (2, 8192)}} (got {ranges!r})")
+    checked = {}
+    for name, limits in ranges.items():
+        if name not in symbols:
+            known = ", ".join(symbols)
+            raise ValueError(f"ranges: the shapes of the inputs have no name {name!r} (names are {known})")
+        if not isinstance(limits, (tuple, list)) or len(limits) != 2 or any(type(size) is not int for size in limits):
+            raise TypeError(f"ranges: {name!r} needs its smallest and its largest value, (2, 8192) (got {limits!r})")
+        low, high = limits
+        if high > LARGEST:
+            raise ValueError(f"ranges: the largest value of {name!r} cannot exceed {LARGEST:,} (got {high})")
+        if not 1 <= low < high:
+            raise ValueError(
+                f"ranges: {name!r} needs 1 <= smallest < largest value (got {low} and {high}); write an integer in "
+                "place of a name that has one value"
+            )
+        checked[str(name)] = low, high
+    return checked
+
+
+# Option types, for editors and type checkers.
+
+
+class CommonOptions(TypedDict, total=False):
+    """Options of every model."""
+
+    fma_1flop: bool
+    layout: Literal["framework", "free"]
+    tracebacks: bool
+    spelled: bool
+    calculators: Mapping[Any, Any] | None
+    progress: Callable[[Iterable[Any], str], Iterable[Any]] | None
+    strict: bool
+    ranges: Mapping[str, tuple[int, int]] | None
+
+
+class ModelOptions(CommonOptions, total=False):
+    """Options of a model that is run: a module of PyTorch, or a target. Chainer has ``backward``."""
+
+    backward: bool
+    dtype: Any
+    memory: bool
+    optimizer: str | Callable[[Iterable[Any]], Any]
+    step: Literal["first", "steady", "accumulated", "unsynchronized"]
+    loss: Callable[[Any], Any]
+    checkpoint: str
+    precision: Literal["bfloat16", "autocast"]
+    mesh: Mapping[str, int]
+    plan: Any
+    rank: int
+    regroup: bool | Iterable[str]
+
+
+class FileOptions(CommonOptions, total=False):
+    """Options of a file: an ONNX graph, or a trace."""
+
+    dims: Mapping[str, int | str]
+    shapes: Mapping[str, tuple[int | str, ...]]
+    regroup: bool | Iterable[str]
+    explain_regroup: bool | Iterable[str]
+    check_shapes: bool
+    max_nodes: int
+    keep_qdq: bool
+    et: str | PathLike[str]
+    profiler_step: int
+    graphs: str | PathLike[str]
+
+
+# Train and evaluation mode.
+
+
+MODES = (TRAIN, EVALUATION)
+"""The modes of a model."""
+
+
+def in_mode(model: Any, target: str, mode: str | None, is_step: bool) -> str:
+    """Put a model into a mode for counting, and return that mode; empty if the model keeps its own.
+
+    Every command and function counts a model in its own mode. Models of libraries are in evaluation mode, for a
+    training step in train mode.
+
+    Args:
+        model: the model; one without modes stays as it is.
+        target: the target that it was loaded from.
+        mode: one of :data:`MODES`; None to keep the mode of the model.
+        is_step: whether a training step is counted.
+
+    Raises:
+        CostError: if the model cannot be put into this mode.
+    """
+    if mode is None and is_step and library_target(target):
+        mode = TRAIN
+    if mode is None or not has_modes(model):
+        return ""
+    run_user_code(f"{target} cannot be put into {mode} mode", partial(model.train, mode == TRAIN))
+    return mode
+
+
+def has_modes(model: Any) -> bool:
+    """Return whether a model can be put into train mode and evaluation mode."""
+    return hasattr(model, "training") and callable(getattr(model, "train", None))
+
+
+def check_report(report: ReportData, model: Any, target: str, mode: str | None, is_step: bool) -> None:
+    """Check that a report has the requested mode and phases, if its model could not be changed for them.
+
+    Args:
+        report: the report.
+        model: the model, such as the path of a file; None for a saved report.
+        target: its name.
+        mode: as for :func:`in_mode`.
+        is_step: as for :func:`in_mode`.
+
+    Raises:
+        CostError: if it is of another mode, or has no backward pass.
+    """
+    if model is None and is_step and not report.trace.has_backward:
+        raise CostError(f"{target} has no backward pass: save the report of a training step (backward=True)")
+    ran = mode_of(report.trace)
+    if mode is not None and ran not in ("", mode) and not has_modes(model):
+        raise CostError(f"{target} runs in {ran} mode: only a PyTorch module of a target can be put into {mode} mode")
+
+
+# Several processes of a parallel run.
+
+
+COLUMNS = (
+    Column("rank", "Rank", "count"),
+    Column("n_held", "Parameters held", "count"),
+    *(column_of(name) for name in ("n_layers", "flops", "macs", "mrw", "mcomm")),
+    Column("peak", "Peak of memory", "bytes"),
+)
+"""The columns of the table of ranks; memory only if it was recorded."""
+
+
+class RankReports(Result, dict[int, Report]):
+    """The reports of several processes by rank, as :func:`costcore.estimate_ranks` returns them."""
+
+    def __repr__(self) -> str:
+        return f"<RankReports of {self._mesh}: {len(self)} rank{'s' * (len(self) != 1)}>"
+
+    @property
+    def _mesh(self) -> str:
+        ranks = (report.trace.run.rank for report in self.values())
+        return next((f"the mesh {each.mesh_text}" for each in ranks if each is not None), "no mesh")
+
+    def _content(self) -> Content:
+        rows = [_row(rank, report) for rank, report in self.items()]
+        columns = [each for each in COLUMNS if any(each.key in row for row in rows)]
+        table = Table("By rank", columns, rows, n_digits=2)
+        own = {f"costs are those of {report.trace.run.rank}" for report in self.values()}
+        remarks = dict.fromkeys(line for report in self.values() for line in report.remarks if line not in own)
+        return Content(f"{len(self)} rank{'s' * (len(self) != 1)} of {self._mesh}", (), [table], [*remarks])
+
+
+def _row(rank: int, report: Report) -> dict[str, Any]:
+    total, held = report.total_report, report.trace.run.rank
+    row = {**total, "rank": rank, "mrw": total["mread"] + total["mwrite"], "n_held": held and held.n_params}
+    return row if report.memory is None else {**row, "peak": report.memory.peak}
+
+
+def estimate_ranks(
+    model: Any,
+    inputs: Any = None,
+    *,
+    mesh: Mapping[str, int],
+    plan: Any,
+    ranks: Iterable[int] | None = None,
+    **options: Any,
+) -> RankReports:
+    """Return a report for each of several processes of a parallel run, by rank.
+
+    ::
+
+        reports = estimate_ranks(net, (8, 512), mesh={"tp": 8}, plan=plan)
+        macs = sum(report.total_report["macs"] for report in reports.values())
+
+    Args:
+        model: the model.
+        inputs: the inputs of one process; all have inputs of these shapes.
+        mesh: number of processes along each dimension, by name.
+        plan: distributes the model, see :func:`estimate`.
+        ranks: the processes to count, ``(0, -1)`` for the first and the last; default: all, one after the other.
+        options: further options of :func:`estimate`.
+
+    Raises:
+        CostError, TypeError, ValueError: as :func:`estimate`; also if ``ranks`` is not a list of ranks of the mesh.
+    """
+    model, inputs = model_and_inputs(model, inputs, is_step=bool(options.get("backward") or options.get("optimizer")))
+    options = {**options, "mesh": mesh, "plan": plan}
+    if ranks is None:
+        if not isinstance(mesh, Mapping) or not all(isinstance(size, int) for size in mesh.values()):
+            ranks = (0,)  # estimate raises the error
+        else:
+            ranks = range(prod(mesh.values()))
+    elif isinstance(ranks, str) or not isinstance(ranks, Iterable):
+        raise TypeError(f"ranks must be a list of ranks such as (0, -1) (got {ranks!r})")
+    reports = (estimate(model, inputs, rank=rank, **options) for rank in ranks)
+    return RankReports((report.trace.run.rank.rank, report) for report in reports if report.trace.run.rank is not None)
+
+
+# Targets as models: ``"torchvision:resnet50"`` or ``"net.py:Net"`` wherever a function takes a model.
+
+
+def model_of(model: Any, *, is_step: bool = False) -> Any:
+    """Return the model named by a target; any other model as it is.
+
+    A model of a library comes in evaluation mode, for a training step in train mode.
+
+    Raises:
+        CostError: if the code of the target cannot be found or fails, or its result is not a model.
+    """
+    if not names_code(model):
+        return model
+    made = load_model(model)
+    in_mode(made, model, None, is_step)
+    return made
+
+
+def model_and_inputs(model: Any, inputs: Any, *, is_step: bool = False) -> tuple[Any, Any]:
+    """Return the model named by a target, and its default inputs if none are given, with a ``CostWarning``.
+
+    Raises:
+        CostError: as :func:`model_of`.
+    """
+    made = model_of(model, is_step=is_step)
+    usual = default_inputs(made, model) if inputs is None and names_code(model) else None
+    if usual is None:
+        return made, inputs
+    message = f"{model}: the usual input is used, {usual.inputs} ({usual.source})"
+    warnings.warn(message, CostWarning, stacklevel=3)
+    return made, usual.inputs
+
+
+# Load targets: files, models of libraries, and code of the user.
+
+
+MAX_NAMES = 10
+"""The maximum number of names of a module in a message."""
+
+
+def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
+    """Return the model named by ``target``: the path of a model file, or the result of ``module:factory``.
+
+    A model of a library, ``timm:resnet50``, is made without weights. Otherwise ``module`` is ``package.module`` or
+    ``file.py``. ``factory`` is a function or class, or a model. The code of the module and of the factory is run. A
+    function that needs arguments is the model itself if a frontend counts functions, as that of JAX does.
+
+    Args:
+        target: the path, or module and factory, perhaps with arguments, ``net.py:make(width=0.5)``.
+        arguments: the arguments of the factory; default: those in the target; a model is not called.
+
+    Raises:
+        ValueError: if ``target`` has another form.
+        CostError: if the code cannot be found or fails, or its result is not a model.
+    """
+    if arguments is None:
+        target, arguments = arguments_of(target)
+    check_target(target)
+    if frontend_for_file(target):
+        if arguments:
+            raise CostError(f"{target} is a file, which has no arguments")
+        return target
+    library = library_target(target)
+    if library is not None:
+        if arguments:
+            raise CostError(f"{target} is a model of a library, which has no arguments")
+        return library_model(library)
+    factory = load_object(target)
+    is_factory = inspect.isclass(factory) or inspect.isroutine(factory) or isinstance(factory, partial)
+    is_called = bool(arguments) or (is_factory and not _is_model_itself(factory))
+    if is_called and not arguments and (required := _required(factory)):
+        raise CostError(
+            f"{target} needs arguments ({', '.join(required)}). "
+            f"Pass them, '{target}({required[0]}=…)', or write a function without arguments that returns the model."
+        )
+    model = run_user_code(f"{target} failed", partial(factory, **(arguments or {}))) if is_called else factory
+    if model is None:
+        verb = "returned" if is_called else "is"
+        raise CostError(
+            f"{target} {verb} None (expected a model, or a function without arguments that returns a model)"
+        )
+    try:
+        frontend_of(model)
+    except CostError as error:
+        if is_called:
+            raise CostError(f"result of {target}: {error}") from error
+        raise CostError(
+            f"{target}: {str(error).rstrip('.')}. A function without arguments that returns a model works too."
+        ) from error
+    return model
+
+
+def load_object(target: str) -> Any:
+    """Return the object ``package.module:name`` or ``file.py:name``; the code of the module is run.
+
+    Raises:
+        CostError: if the code cannot be found or fails, or has no such name.
+    """
+    source, _, name = target.rpartition(":")
+    _check_readable(source)
+    libraries = [prefix for spec in specs().values() for prefix in spec.libraries]
+    near = did_you_mean([source], libraries)
+    module = run_user_code(f"{source} cannot be loaded", partial(import_source, source), near)
+    found = module
+    for attribute in name.split("."):
+        if not hasattr(found, attribute):
+            near = did_you_mean([attribute], [key for key in dir(found) if not key.startswith("_")])
+            raise CostError(f"{source} has no attribute {name!r}; {_names_in(module, name)}{near}")
+        found = getattr(found, attribute)
+    return found
+
+
+def _is_model_itself(function: Any) -> bool:
+    try:
+        inspect.signature(function).bind()
+    except TypeError:  # it needs arguments
+        # JAX counts functions.
+        return not inspect.isclass(function) and is_supported(function)
+    except ValueError:  # no signature
+        pass
+    return False
+
+
+def _check_readable(source: str) -> None:
+    if source.endswith(".py"):
+        if exists(source) and not is_file(source):  # Python would wait for a pipe
+            raise FileError(f"{source} cannot be read: it is not a file")
+        read_file(source)
+
+
+def _required(factory: Any) -> list[str]:
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except ValueError:
+        return []
+    return [p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+
+
+def _names_in(module: ModuleType, name: str) -> str:
+    values = {key: value for key, value in vars(module).items() if not key.startswith("_")}
+    names = [key for key, value in values.items() if not inspect.ismodule(value)]
+    # Definitions before imports.
+    names.sort(key=lambda key: getattr(values[key], "__module__", module.__name__) != module.__name__)
+    names = [*dict.fromkeys([*get_close_matches(name, names, MAX_NAMES), *names])]
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"names in it are {', '.join(names[:MAX_NAMES])}{more}" if names else "it has no public names"
+
+
+def check_target(target: str) -> None:
+    """Check that ``target`` has a form that :func:`load_model` supports.
+
+    Raises:
+        ValueError: if it has another form; the message lists the forms.
+    """
+    source, _, name = target.rpartition(":")
+    if library_target(target) or frontend_for_file(target) or (source and name):
+        return
+    if target.endswith(".py"):
+        raise ValueError(
+            f"{target!r} does not name a model in the file. Append a factory or model, {_targets_in(target)}."
+        )
+    if target.endswith(CHECKPOINT_SUFFIXES):
+        raise ValueError(
+            f"{target!r} is a checkpoint, not a model. Pass the code that builds the model, as file.py:factory."
+        )
+    if target.endswith(EXPORTED_PROGRAM_SUFFIX):
+        raise ValueError(
+            f"{target!r} is an exported program. Pass the code that loads it, as file.py:factory, where factory "
+            f"returns torch.export.load({target!r})."
+        )
+    if reader := READERS_TO_INSTALL.get(Path(target).suffix):
+        raise ValueError(with_plugin_hint(needs_package(repr(target), reader)))
+    suffixes = " or ".join(suffix for spec in specs().values() for suffix in spec.suffixes)
+    libraries = "".join(f"{prefix}:NAME, " for spec in specs().values() for prefix in spec.libraries)
+    problem = "a directory, not a model" if target and is_folder(target) else "not a model"
+    module, _, factory = target.rpartition(".")
+    is_dotted = not is_folder(target) and all(part.isidentifier() for part in target.split(".")) and module
+    hint = f". Did you mean {f'{module}:{factory}'!r}?" if is_dotted else ""
+    message = (
+        f"{target!r} is {problem} (expected a path ending in {suffixes}, package.module:factory, file.py:factory, "
+        f"{libraries}or a report saved as .json){hint}"
+    )
+    raise ValueError(with_plugin_hint(message))
+
+
+def _targets_in(path: str) -> str:
+    try:
+        # Parsed, not run.
+        tree = ast.parse(read_file(path))
+    except (OSError, SyntaxError, ValueError):
+        return f"{path}:NAME"
+    defined = [node.name for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
+    assigned = [
+        name.id
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Call, ast.Lambda))
+        for name in node.targets
+        if isinstance(name, ast.Name)
+    ]
+    names = [name for name in [*defined, *assigned] if not name.startswith("_")]
+    listed = " or ".join(f"{path}:{name}" for name in names[:MAX_NAMES])
+    return listed or f"{path}:NAME"
+
+
+# Arguments of a target: ``nets.py:make(width=0.5, depth=2)``.
+
+
+MOST_CHARACTERS = 10_000
+"""The maximum length of the arguments of a target."""
+
+
+def split_target(text: str) -> tuple[str, dict[str, list[Any]] | None]:
+    """Return the target of ``nets.py:make(width=[0.5, 1.0], depth=2)`` and the values of its arguments.
+
+    A list holds the values of an argument; any other literal is its only value. Nothing is evaluated.
+
+    Returns:
+        The target and the values by argument, which are None if there are no parentheses.
+
+    Raises:
+        ValueError: if the parentheses contain something else than names with literals.
+    """
+    if not text.endswith(")") or "(" not in text or frontend_for_file(text):
+        return text, None
+    target, _, inside = text[:-1].partition("(")
+    problem = f"{short_repr(text)}: expected arguments with literals, such as {target}(width=[0.5, 1.0], depth=2)"
+    try:
+        if len(inside) > MOST_CHARACTERS:
+            raise ValueError(f"{len(inside):,} characters are too many")
+        call = ast.parse(f"f({inside})", mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            raise ValueError("one pair of parentheses is expected")
+        names = [each.arg for each in call.keywords]
+        if call.args or None in names or len(set(names)) < len(names):
+            raise ValueError("every argument needs a name of its own")
+        given = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
+        raise ValueError(f"{problem} ({str(error).partition(': <')[0]})") from error
+    return target, {name: value if isinstance(value, list) else [value] for name, value in given.items()}
+
+
+def arguments_of(text: str) -> tuple[str, dict[str, Any] | None]:
+    """Return the target and the arguments of one model, which are None if there are no parentheses.
+
+    Raises:
+        ValueError: as :func:`split_target`, or if an argument has several values, which are several models.
+    """
+    target, values = split_target(text)
+    if several := [name for name, each in (values or {}).items() if len(each) != 1]:
+        raise ValueError(
+            f"{text}: {', '.join(several)} must have one value (costcore table counts a model for each of a list; a "
+            "list that is one value is in another one, as in sizes=[[1, 2]])"
+        )
+    return target, None if values is None else {name: each[0] for name, each in values.items()}
+
+
+# Code of the user: search path, import and errors.
+
+
+def runs_code(model: object) -> bool:
+    """Return whether a model is code of the user (an object or ``module:factory``), not a file or a library model."""
+    if not isinstance(model, str):
+        return not isinstance(model, os.PathLike)
+    return not (library_target(model) or is_saved_report(model) or frontend_for_file(model))
+
+
+@contextmanager
+def module_search_path(folders: Sequence[str], target: object) -> Iterator[None]:
+    """Context manager: add ``folders`` to the module search path, and the current folder if ``target`` is Python code.
+
+    For a file, or a library model made from a configuration, the current folder is not added.
+    """
+    path = sys.path
+    sys.path = [*folders, *([""] if isinstance(target, str) and runs_code(target) else []), *path]
+    try:
+        yield
+    finally:
+        sys.path = path
+
+
+def run_user_code(problem: str, action: Any, near: str = "") -> Any:
+    """Run code of the user, and turn any exception into a ``CostError`` with the location of the failure.
+
+    ``near`` ends the message if a module is not found.
+    """
+    try:
+        return action()
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        last = next((f for f in reversed(frames) if f.filename != __file__ and "importlib" not in f.filename), None)
+        message = f"{problem}: {type(error).__name__}: {error}"
+        if last:
+            message += f" at {last.filename}:{last.lineno}"
+        if isinstance(error, ModuleNotFoundError):
+            message += ". Use --python-path DIR to search for modules in DIR as well as in the current folder" + (
+                near or "."
+            )
+        raise CostError(message) from error
+
+
+_imported_files: dict[tuple[Path, int, int], ModuleType] = {}
+"""Imported source files by path, modification time and size: a file with several models is run once."""
+
+
+def import_source(source: str) -> ModuleType:
+    """Import ``package.module`` or ``file.py``.
+
+    Raises:
+        ImportError: if it is not found; also any exception of its code.
+    """
+    if not source.endswith(".py"):
+        return import_module(source)
+    path = Path(source)
+    stat = path.stat()
+    key = path.resolve(), stat.st_mtime_ns, stat.st_size
+    if key in _imported_files:
+        return _imported_files[key]
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{source} is not a Python source file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)
+    spec.loader.exec_module(module)
+    _imported_files[key] = module
+    return module

@@ -1,24 +1,45 @@
-"""Count everything that runs inside a ``with`` block."""
+"""Count everything that runs inside a ``with`` block.
+
+Also what ``estimate`` and the command line share with the hook: checks of arguments, from recorded calls to a report,
+warnings about uncounted calls, and inputs in the notation of the command line.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any, NoReturn, SupportsIndex, TypeAlias
 
-from costcore.api.build_report import check_arguments, check_clock, make_report, warn_about
-from costcore.errors import CostError, CostWarning
-from costcore.messages import did_you_mean
-from costcore.registry.custom import CustomCalculators
-from costcore.registry.frontends import load, loaded, specs
+from costcore.counting import TOO_LARGE, Pricer, symbols_in
+from costcore.errors import (
+    AssumedReportError,
+    CostError,
+    CostWarning,
+    IncompleteReportError,
+    PartialReportError,
+    did_you_mean,
+    short_repr,
+    unknown,
+)
+from costcore.ir import BITS, Pattern, Tensor
+from costcore.ledger.ledger import uncounted_operators
+from costcore.numbers import whole_number
+from costcore.plugins import with_plugin_hint
+from costcore.registry import CustomCalculators, load, loaded, specs
 from costcore.reports.report import Report
-from costcore.tables.answer import Answer
+from costcore.tables.answer import Content
 from costcore.tables.result import OfReport
-from costcore.trace.interrupts import HeldInterrupts
-from costcore.trace.recorder import Recorder
+from costcore.trace.call import Assumption, Call, Uncounted, with_names
+from costcore.trace.interrupts import HeldInterrupts, collector_off
+from costcore.trace.run import CPU_TIME, Recorder, Run
+from costcore.trace.trace import CallCost, Trace, Value
 
 _NO_MEMORY = (
     "memory=True: no frontend of this hook records memory. Those of PyTorch and Chainer do, if the framework is "
@@ -27,7 +48,6 @@ _NO_MEMORY = (
 
 
 def _unhooked(name: str) -> str:
-    """Return that a hook records nothing of a framework, and what to do instead."""
     return f"ComputationalCostHook records nothing that {name} runs. {specs()[name].unhooked}"
 
 
@@ -35,18 +55,18 @@ class ComputationalCostHook(OfReport):
     """A context manager that counts what runs inside it, in every imported framework.
 
     ``with ComputationalCostHook() as cch: y = net(x)``. A hook can be used again, and then starts from zero. If two
-    hooks are nested or overlap, both count; hooks of several coroutines each count what their own coroutine runs, and
-    those it starts. If the block raises an exception, the report has the calls up to it. A hook counts the thread that
-    entered it, and must be left in that thread.
+    hooks are nested or overlap, both count. A hook in a coroutine counts that coroutine, and those it starts. If the
+    block raises an exception, the report has the calls up to it. A hook counts the thread that entered it, and must be
+    left in that thread.
 
     Args:
         fma_1flop: count a fused multiply-add as one FLOP (True) or two (False).
         layout: ``"framework"`` counts data movement as the framework executes it. ``"free"`` ignores it: operators that
             only move data (transposition, broadcasting, slicing, splitting, contiguous copies) are zero-cost.
         tracebacks: store the location in the user's code of every call. For unsupported operators it is always stored.
-        spelled: record by which function or symbol the code called every operator (``torch.nn.functional.relu``,
+        spelled: record the function or symbol by which code calls operators (``torch.nn.functional.relu``,
             ``operator.add``), and every module call, as some counting conventions need; PyTorch only.
-        frontends: names of the frontends to use, ``["pytorch"]``. Default: those whose framework is imported.
+        frontends: names of the frontends to use, ``["pytorch"]``. Default: all with an imported framework.
         measure_time: True measures the time of every call, if the framework runs calls one by one: with the clock of
             the host, and with events on its stream if an accelerator runs it (PyTorch). ``"cpu_time"`` measures CPU
             time of the thread, which other programs do not lengthen, but which lacks the time of other threads. It is
@@ -147,7 +167,7 @@ class ComputationalCostHook(OfReport):
             self._begin()
             self._interrupts.release()
             return self
-        except BaseException:  # of a frontend, or Ctrl-C meanwhile: there is no block that __exit__ would end
+        except BaseException:  # of a frontend, or Ctrl-C: __exit__ will not be called
             self._interrupts.hold()
             stack, self._stack = self._stack, None
             if stack is not None:
@@ -156,7 +176,6 @@ class ComputationalCostHook(OfReport):
             raise
 
     def _begin(self) -> None:
-        """Start to record; how to end it is in ``_stack``."""
         self._recorder = Recorder(
             self._tracebacks,
             self._custom.by_native,
@@ -199,10 +218,9 @@ class ComputationalCostHook(OfReport):
     def _end(
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Stop recording, and restore what was before."""
         stack, self._stack, self._report = self._stack, None, None
         if stack is None:
-            self._capture(Recorder()).close()  # left in another thread before: restores the state of this one
+            self._capture(Recorder()).close()  # was left in another thread before: restore the state of this one
         else:
             stack.__exit__(error_type, error, traceback)
             if self._thread != threading.get_ident():
@@ -212,7 +230,6 @@ class ComputationalCostHook(OfReport):
                 )
 
     def _say_what_is_not_recorded(self) -> None:
-        """Warn of frameworks whose code no hook records, and add a note to the report, which is empty."""
         for name in loaded() if self._names is None else self._names:
             if specs()[name].unhooked:
                 self._recorder.notes.append(_unhooked(name))
@@ -222,7 +239,7 @@ class ComputationalCostHook(OfReport):
         """Refuse to be pickled or copied: a hook is tied to its process and thread.
 
         Raises:
-            TypeError: always; the message says what to pickle instead.
+            TypeError: always; the message names the report to pickle instead.
         """
         raise TypeError(
             "cannot pickle or copy a ComputationalCostHook. Pickle hook.report, or save it by hook.report.to_json(), "
@@ -232,8 +249,8 @@ class ComputationalCostHook(OfReport):
     def __repr__(self) -> str:
         return f"<ComputationalCostHook: {self.report!r}>"
 
-    def _answer(self) -> Answer:
-        return self.report._answer()
+    def _content(self) -> Content:
+        return self.report._content()
 
     @property
     def report(self) -> Report:
@@ -251,3 +268,365 @@ class ComputationalCostHook(OfReport):
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *(name for name in dir(Report) if not name.startswith("_"))})
+
+
+# From recorded calls to a report: arguments, costs, and uncounted operators.
+
+
+LAYOUTS = ("framework", "free")
+
+Progress: TypeAlias = "Callable[[Iterable[Any], str], Iterable[Any]]"
+
+
+def check_arguments(fma_1flop: object, layout: object, **switches: object) -> None:
+    """Check the arguments that ``estimate`` and the hook have in common.
+
+    Args:
+        fma_1flop: must be a bool.
+        layout: must be one of :data:`LAYOUTS`.
+        switches: further arguments by name; each must be a bool.
+
+    Raises:
+        TypeError, ValueError: if an argument is invalid; the message lists the expected values.
+    """
+    if not isinstance(fma_1flop, bool):
+        raise TypeError(f"fma_1flop must be True (a fused multiply-add is one FLOP) or False (two) (got {fma_1flop!r})")
+    if layout not in LAYOUTS:
+        raise ValueError(unknown("layout", layout, LAYOUTS))
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} must be True or False (got {value!r})")
+
+
+def check_clock(measure_time: object) -> None:
+    """Check the argument ``measure_time`` of the hook.
+
+    Raises:
+        ValueError: if it is not a bool or the name of a clock.
+    """
+    if not isinstance(measure_time, bool) and measure_time != CPU_TIME:
+        raise ValueError(
+            f"measure_time must be True (time on the device that runs a call), {CPU_TIME!r} (CPU time of the thread) "
+            f"or False (got {measure_time!r})"
+        )
+
+
+def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, layout: str) -> Report:
+    """Return the report of the calls that were recorded so far."""
+    recorder.flush()
+    memory, calls = None, recorder.calls
+    if recorder.memory_ledger is not None:
+        from costcore.analyses.memory.live_memory import with_saved
+        from costcore.trace.run import decide_kinds
+
+        raw = recorder.memory_ledger()
+        memory = decide_kinds(raw, [call.phase for call in calls])
+        calls = with_saved(calls, raw, memory)
+    notes = [*recorder.notes, *custom.unused(calls)]
+    if recorder.measure_time and recorder.calls and not recorder.seconds:
+        notes.append("no time was measured: the frontends of this run do not measure single calls")
+    elif recorder.measure_time == CPU_TIME and recorder.seconds:
+        notes.append("measured time is CPU time of the thread that ran the calls, without that of other threads")
+    run = Run(
+        fma_1flop=fma_1flop,
+        layout=layout,
+        parameters=dict(recorder.parameters),
+        n_params_model=recorder.n_params_model,
+        modules=dict(recorder.modules),
+        frameworks=dict(recorder.frameworks),
+        assumptions=tuple(recorder.assumptions),
+        notes=tuple(notes),
+    ).recording(
+        **recorder.records,
+        regrouped=tuple(recorder.regrouped),
+        returned=tuple(recorder.returned),
+        module_calls=tuple(recorder.module_calls),
+        inputs=tuple(recorder.inputs),
+        buffers=tuple(recorder.buffers),
+        dataflow=recorder.dataflow,
+        memory=memory,
+        nodes={i: recorder.nodes[call.name] for i, call in enumerate(calls) if call.name in recorder.nodes},
+        patterns=_patterns(calls, custom),
+        rank=recorder.rank,
+        profile=recorder.profile,
+    )
+    with collector_off():
+        return Report(Trace(_costs(recorder, calls, custom, layout), run))
+
+
+def _costs(recorder: Recorder, calls: Sequence[Call], custom: CustomCalculators, layout: str) -> tuple[CallCost, ...]:
+    pricer = Pricer(custom.table(), layout)
+    seconds = recorder.seconds
+    records = []
+    for i, call in enumerate(recorder.progress(with_names(calls), "computing costs")):
+        if i in recorder.costs:
+            record = CallCost(call, recorder.costs[i])
+        elif i in recorder.failures:
+            record = CallCost(call, None, Uncounted.CALCULATOR_FAILED, recorder.failures[i])
+        else:
+            record = pricer(call)
+        records.append(record._replace(seconds=seconds[i]) if i in seconds else record)
+    return tuple(records)
+
+
+def _patterns(calls: Sequence[Call], custom: CustomCalculators) -> dict[int, Pattern]:
+    stating = {name: calculator for name, calculator in custom.by_layer.items() if hasattr(calculator, "pattern")}
+    if not stating:
+        return {}
+    from costcore.analyses.fusion.traffic import stated_pattern
+
+    found = ((i, call.layer, stating.get(call.operator) or stating.get(call.layer.op)) for i, call in enumerate(calls))
+    return {i: stated_pattern(calculator, layer) for i, layer, calculator in found if calculator is not None}
+
+
+def warn_about(
+    report: Report, custom: CustomCalculators | None = None, stacklevel: int = 3, strict: bool = False, source: str = ""
+) -> None:
+    """Warn about uncounted calls, assumed branches, and unused calculators of custom operators.
+
+    There is one warning per reason for uncounted calls, and per line of code with such a branch.
+
+    Raises:
+        PartialReportError: if a call is not counted and ``strict`` is True.
+        AssumedReportError: if an assumption was made and ``strict`` is True.
+        CostError: if a custom calculator or a calculator of a plug-in failed.
+    """
+    for message in custom.unused(report.trace.calls, without_built_in=True) if custom else ():
+        warnings.warn(message, CostWarning, stacklevel=stacklevel)
+    if strict and report.status != "complete":
+        raise _refused(report)
+    for message in _assumed_branches(report.assumptions):
+        warnings.warn(message, CostWarning, stacklevel=stacklevel)
+    calls_by_reason: dict[tuple[Uncounted, str], list[Call]] = {}
+    for call, _, uncounted, reason, _ in report.trace:
+        if uncounted is not None:
+            calls_by_reason.setdefault((uncounted, reason), []).append(call)
+    failures: list[str] = []
+    too_large: list[str] = []
+    for (uncounted, reason), calls in calls_by_reason.items():
+        affected = f"{len(calls)} call{'s' * (len(calls) > 1)} of {calls[0].type!r}"
+        location = f", first in module {calls[0].module!r}" if calls[0].module else ""
+        if uncounted is Uncounted.CALCULATOR_FAILED:
+            (too_large if reason.startswith(TOO_LARGE) else failures).append(f"{reason} ({affected}{location})")
+        else:
+            message = with_plugin_hint(f"{reason}: {affected} not counted{location}; {uncounted.hint}")
+            warnings.warn(message, CostWarning, stacklevel=stacklevel)
+    if too_large:
+        raise CostError(
+            f"{source}{': ' * bool(source)}{too_large[0]}. No such tensor fits any memory: correct the sizes."
+        )
+    if failures:
+        raise CostError(
+            f"{'; '.join(failures)}. Correct it; the report of a ComputationalCostHook has all other "
+            "calls, and these in ignored_layers."
+        )
+
+
+def _assumed_branches(assumptions: Iterable[Assumption]) -> Iterator[str]:
+    by_line: dict[tuple[str, str], list[Assumption]] = {}
+    for each in assumptions:
+        if each.is_branch:
+            by_line.setdefault((each.what, each.line), []).append(each)
+    for made in by_line.values():
+        # Several modules may share a line.
+        others = len({each.where for each in made}) - 1
+        more = f" (and in {others} other module{'s' * (others > 1)})" if others else ""
+        yield f"{made[0]}{more}. Count a real run with ComputationalCostHook."
+
+
+def _refused(report: Report) -> IncompleteReportError:
+    error: IncompleteReportError
+    if operators := uncounted_operators(report.trace):
+        message = f"the report is partial; not counted: {'; '.join(map(str, operators))}"
+        error = PartialReportError(with_plugin_hint(message))
+    else:
+        made = "; ".join(map(str, report.assumptions))
+        error = AssumedReportError(
+            f"the report is assumed: {made}. Give data for the inputs that decide, or count a run."
+        )
+    error.report = report
+    return error
+
+
+# Inputs in the notation of the command line: parsed and written.
+
+
+INPUT_FORMS = (
+    "1x3x224x224, 1x128:int64, batch,3,16*h,16*w for formulas in sizes, scalar, NAME=1x3x224x224, or [2,3], NAME:=9 "
+    "and NAME:=[2,3] for values"
+)
+
+_EXPRESSION = re.compile(r"[\s\w+*/()-]*[^\W\d][\s\w+*/()-]*")
+"""A size with names in it, such as ``past + new``."""
+
+
+def parse_inputs(texts: Sequence[str]) -> Any:
+    """Return the inputs in the arguments of ``--input``.
+
+    The result is None for no argument, one shape for a single unnamed input, a tuple for several, and a dict for named
+    inputs.
+
+    Raises:
+        ValueError: if an argument does not have one of :data:`INPUT_FORMS`, or only some inputs have names.
+    """
+    named: dict[str, Any] = {}
+    unnamed: list[Any] = []
+    for text in texts:
+        name, separator, value = text.rpartition("=")
+        is_value = name.endswith(":")
+        name = name.removesuffix(":")
+        if separator and not name:
+            raise ValueError(f"--input {short_repr(text)} has an empty name (expected {INPUT_FORMS})")
+        if name in named:
+            raise ValueError(f"--input {name!r} is given twice")
+        if is_value:
+            named[name] = _parse_json(text, value)
+        elif separator:
+            named[name] = _parse_input(text, value)
+        else:
+            unnamed.append(_parse_input(text, value))
+    if named and unnamed:
+        raise ValueError("--input is given both with and without names. Name all inputs or none.")
+    if named:
+        return named
+    return None if not unnamed else unnamed[0] if len(unnamed) == 1 else tuple(unnamed)
+
+
+def parse_dims(texts: Sequence[str]) -> dict[str, int | str]:
+    """Return the named dimensions in the arguments of ``--dim``, such as ``batch=8`` or ``total=past+new``.
+
+    Raises:
+        ValueError: if an argument has another form, or a name is given twice.
+    """
+    dims: dict[str, int | str] = {}
+    for text in texts:
+        name, separator, value = text.rpartition("=")
+        is_size = value.isdecimal() or _EXPRESSION.fullmatch(value)
+        if not (separator and name and is_size):
+            raise ValueError(
+                f"--dim {short_repr(text)} is invalid (expected NAME=N, such as batch=8, or NAME=past+new)"
+            )
+        if name in dims:
+            raise ValueError(f"--dim {name!r} is given twice")
+        dims[name] = _number("--dim", text, value) if value.isdecimal() else value
+    return dims
+
+
+def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """Return the shapes in the arguments of ``--shape``, such as ``h=batch,8``, or ``h=1x8`` for numbers only.
+
+    Raises:
+        ValueError: if an argument has another form, or a name is given twice.
+    """
+    shapes: dict[str, tuple[Any, ...]] = {}
+    for text in texts:
+        name, separator, value = text.rpartition("=")
+        sizes = value.split("x" if re.fullmatch(r"\d+(x\d+)*", value) else ",")
+        if not (separator and name and all(size.isdecimal() or size.isidentifier() for size in sizes)):
+            raise ValueError(f"--shape {short_repr(text)} is invalid (expected NAME=batch,8 or NAME=1x8)")
+        if name in shapes:
+            raise ValueError(f"--shape {name!r} is given twice")
+        shapes[name] = tuple(_number("--shape", text, size) if size.isdecimal() else size for size in sizes)
+    return shapes
+
+
+def _parse_input(text: str, value: str) -> Any:
+    shape: tuple[Any, ...]
+    if value.startswith("["):
+        return _parse_json(text, value)
+    match = re.fullmatch(r"(\d+(?:x\d+)*|scalar|[^:]+,[^:]*)(?::(\w+))?", value)
+    if not match:
+        raise ValueError(f"--input {short_repr(text)} is invalid (expected {INPUT_FORMS})")
+    if "," in match[1]:
+        shape = _named_shape(text, match[1])
+    else:
+        shape = () if match[1] == "scalar" else tuple(_number("--input", text, size) for size in match[1].split("x"))
+    if match[2] is None:
+        return shape
+    if match[2] not in BITS:
+        raise ValueError(f"--input {short_repr(text)}: {unknown('dtype', match[2], BITS)}")
+    return Tensor(shape, match[2])
+
+
+def _named_shape(text: str, value: str) -> tuple[Any, ...]:
+    sizes = [size.strip() for size in value.removesuffix(",").split(",")]
+    if not all(size.isdecimal() or _EXPRESSION.fullmatch(size) for size in sizes):
+        raise ValueError(f"--input {short_repr(text)} is invalid (expected {INPUT_FORMS})")
+    return tuple(_number("--input", text, size) if size.isdecimal() else size for size in sizes)
+
+
+def _parse_json(text: str, value: str) -> Any:
+    try:
+        parsed = json.loads(value, parse_int=lambda digits: _number("--input", text, digits))
+        return Value(parsed) if isinstance(parsed, (list, dict)) else parsed
+    except json.JSONDecodeError as error:
+        raise ValueError(f"--input {short_repr(text)}: {error} (expected {INPUT_FORMS})") from error
+    except RecursionError as error:
+        raise ValueError(f"--input {short_repr(text)} is nested too deeply (expected {INPUT_FORMS})") from error
+
+
+def _number(option: str, text: str, digits: str) -> int:
+    try:
+        return whole_number(digits)
+    except ValueError as error:
+        raise ValueError(f"{option} {short_repr(text)}: {error}") from error
+
+
+def input_arguments(inputs: Any) -> str:
+    """Return inputs as arguments of the command line, ``--input 1x3x224x224``.
+
+    Inputs without such a notation, such as a list of images, are written as in Python.
+    """
+    if isinstance(inputs, Mapping):
+        named = [_named_text(name, value) for name, value in inputs.items()]
+    else:
+        named = [_text(value) for value in (inputs if _are_several(inputs) else [inputs])]
+    return " ".join(f"--input {text}" for text in named) if all(named) else repr(inputs)
+
+
+def _are_several(inputs: Any) -> bool:
+    return isinstance(inputs, (list, tuple)) and not all(isinstance(size, int) for size in inputs)
+
+
+def _named_text(name: str, value: Any) -> str:
+    if isinstance(value, Value):
+        return f"{name}:={json.dumps(value.value, separators=(',', ':'), default=repr)}"
+    return f"{name}={text}" if (text := _text(value)) else ""
+
+
+def _text(value: Any) -> str:
+    shape, suffix = (value.shape, f":{value.dtype}") if isinstance(value, Tensor) else (value, "")
+    if not isinstance(shape, tuple) or not all(isinstance(size, int) for size in shape):
+        return ""
+    return ("x".join(map(str, shape)) or "scalar") + suffix
+
+
+# Saved reports, with the options of a command.
+
+
+def saved_report(
+    path: str, fma_1flop: bool, dims: Mapping[str, int | str] | None = None, is_alone: bool = False
+) -> Report:
+    """Return the report saved in a file.
+
+    Args:
+        path: a ``.json`` file.
+        fma_1flop: False counts a fused multiply-add as two FLOPs; True keeps the count of the report.
+        dims: values for the symbolic dimensions of the report.
+        is_alone: whether ``dims`` must apply to this report. If it is one of several models, a report without symbolic
+            dimensions ignores them.
+
+    Raises:
+        CostError: if the file cannot be read or is not a report, or if ``dims`` has a name that is not one of its
+            dimensions; the message contains the path.
+    """
+    report = Report.from_json(Path(path))
+    if not fma_1flop:
+        trace = report.trace
+        report = Report(replace(trace, run=replace(trace.run, fma_1flop=False)))
+    if not dims or not (is_alone or symbols_in(report.trace)):
+        return report
+    try:
+        return report.subs(**dims)
+    except CostError as error:
+        raise CostError(f"{path}: {error}") from error

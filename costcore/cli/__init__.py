@@ -1,1 +1,4 @@
-"""The command line: ``costcore MODEL``, ``costcore diff``, ``costcore check`` and ``costcore table``."""
+"""The command line: ``costcore MODEL``, and the commands of :mod:`costcore.cli.commands`."""
+
+SUCCESS, FAILURE, USAGE_ERROR, INTERRUPTED = 0, 1, 2, 130
+"""The exit codes."""

@@ -1,51 +1,82 @@
-"""The commands of the command line: our own, each a file of this folder, and those of plug-ins."""
+"""The built-in commands by name, and the commands of plug-ins and analyses."""
 
 from __future__ import annotations
 
-from os import scandir
-from pathlib import Path
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from costcore.command import Command
+if TYPE_CHECKING:
+    from costcore.plugins import Command
 
-__all__ = ["Command", "commands", "description", "named", "own_commands"]
+OWN: Mapping[str, tuple[str, str, str]] = {
+    "calibrate": ("", "measure a device, for estimates of time", "costcore.cli.training:run_calibrate"),
+    "check": ("MODEL", "check a model against a budget", "costcore.cli.comparing:run_check"),
+    "conformance": (
+        "BUILDERS",
+        "check a frontend against known costs",
+        "costcore.cli.tables:run_conformance",
+    ),
+    "conventions": ("", "list the counting conventions of other tools", "costcore.cli.tables:run_conventions"),
+    "devices": ("", "list the devices", "costcore.cli.tables:run_devices"),
+    "diff": ("OLD NEW", "compare two models or saved reports", "costcore.cli.comparing:run_diff"),
+    "explain": ("MODEL N", "find the rules behind a printed number N", "costcore.cli.comparing:run_explain"),
+    "fit": ("MODEL TARGET", "check whether a model fits, and what would help", "costcore.cli.resources:run_fit"),
+    "memory": ("MODEL", "find the largest batch that fits a memory", "costcore.cli.resources:run_memory"),
+    "plan": ("MODEL", "list ways to train on many devices that fit", "costcore.cli.resources:run_plan"),
+    "plot": ("MODEL", "draw operators, modules, memory or a roofline", "costcore.cli.tables:run_plot"),
+    "profile": ("TRACE", "show where the time of a recorded run goes", "costcore.cli.training:run_profile"),
+    "quantities": ("", "list the columns that --columns takes", "costcore.cli.tables:run_quantities"),
+    "reconcile": ("MODEL A B", "show why conventions A and B differ", "costcore.cli.comparing:run_reconcile"),
+    "serve": ("MODEL", "cost of prefill and decode of a language model", "costcore.cli.training:run_serve"),
+    "table": ("MODEL ...", "list several models, one row per model", "costcore.cli.tables:run_table"),
+    "time": ("MODEL", "lower bound of the time of a run on a device", "costcore.cli.resources:run_time"),
+    "train": ("MODEL", "FLOPs of a training run, and its MFU", "costcore.cli.training:run_train"),
+}
+"""Arguments, summary and import path of our own commands, by name."""
 
-HERE = Path(__file__).parent
 
-START = '"""``costcore '
-"""How the first line of the file of a command begins: its name, its arguments and what it does follow."""
+EXAMPLES = (
+    "  costcore model.onnx                      count a file",
+    "  costcore torchvision:resnet50 --tree     count a library's model, per module",
+    "  costcore net.py:make --input 8x3x32x32   count the model that a function makes",
+    "",
+)
 
+TASKS: Mapping[str, tuple[str, ...]] = {
+    "does it fit": ("fit", "memory", "plan"),
+    "how long does it take": ("time", "profile", "calibrate", "devices"),
+    "train and serve": ("train", "serve"),
+    "compare": ("diff", "check", "table", "plot"),
+    "numbers of other tools": ("explain", "reconcile", "conventions"),
+    "for tool builders": ("quantities", "conformance"),
+}
+"""Our own commands by task."""
 
-def own_commands() -> dict[str, Command]:
-    """Return our own commands by name: each is a file of this folder, whose first line states it."""
-    with scandir(HERE) as entries:
-        files = sorted(entry.name for entry in entries)
-    found = (_stated_by(name[:-3]) for name in files if name.endswith(".py"))
-    return {command.name: command for command in found if command is not None}
-
-
-def _stated_by(stem: str) -> Command | None:
-    """Return the command that the first line of a file states, without importing the file; None if it states none."""
-    try:
-        with (HERE / f"{stem}.py").open(encoding="utf-8") as file:
-            stated, _, summary = file.readline().partition("``: ")
-    except OSError:  # another word of the command line, such as a model
-        return None
-    name, _, arguments = stated.removeprefix(START).partition(" ")
-    if name != stem or not stated.startswith(START):
-        return None
-    return Command(name, arguments, summary.rstrip().removesuffix('."""'), f"costcore.cli.{name}:main")
+USUAL: Mapping[str, str] = {
+    "--input SHAPE": "shape of an input, 1x3x224x224 or 1x128:int64",
+    "--dim NAME=N": "value of a symbolic dimension",
+    "--backward": "count the backward pass too",
+    "--tree, --by KEYS": "per module; per operator, module or phase",
+    "--columns NAMES": "the columns, such as name,macs,n_params",
+    "--unit, --digits": "prefix of numbers (K, M, G, none), digits after the point",
+    "--memory, --arena": "peak memory of a run; memory plan of an inference",
+    "--convention NAME": "count as another tool does",
+    "--format NAME": "table, md, csv, json and others",
+    "--output FILE": ".html, .json, .csv or .md",
+}
+"""The usual options of ``costcore MODEL``."""
 
 
 def commands() -> dict[str, Command]:
-    """Return all commands by name, those of plug-ins last. No plug-in replaces another command.
+    """Return all commands by name, plug-ins last. A plug-in cannot replace another command.
 
     Raises:
         CostError: if a plug-in fails; the message includes its name.
     """
-    from costcore.analyses.registered import analyses  # the plug-in manager takes long to import
-    from costcore.plugins import objects_from_plugins
+    from costcore.analyses.analysis import analyses  # the plug-in manager takes long to import
+    from costcore.plugins import Command, objects_from_plugins
 
-    found = own_commands()
+    found = {name: Command(name, *stated) for name, stated in OWN.items()}
     of_analyses = [each.command for each in analyses().values() if each.command is not None]
     for some in (*objects_from_plugins("costcore_commands", Command), of_analyses):
         for command in some:
@@ -53,13 +84,34 @@ def commands() -> dict[str, Command]:
     return found
 
 
-def named(word: str) -> Command | None:
-    """Return the command that the first word of a command line names; None for a model.
+def path_of(word: str) -> str | None:
+    """Return the import path of the command named by the first word of a command line; None for a model.
 
     Raises:
         CostError: as :func:`commands`.
     """
-    return (_stated_by(word) or commands().get(word)) if word.isidentifier() else None
+    if word in OWN:  # without importing plug-ins
+        return OWN[word][2]
+    command = commands().get(word) if word.isidentifier() else None
+    return None if command is None else command.path
+
+
+def short_help() -> str:
+    """Return the help of one screen: the commands by task, and the usual options of ``costcore MODEL``."""
+    known = commands()
+    tasks = {**TASKS, "of plug-ins": tuple(name for name in known if name not in OWN)}
+    lines = ["usage: costcore MODEL [options]", "       costcore COMMAND [options]", "", *EXAMPLES]
+    for task, names in tasks.items():
+        lines += [f"{task}:"] * bool(names)
+        for name in names:
+            usage = f"{name} {known[name].arguments}".rstrip()
+            lines.append(f"  costcore {usage:21} {known[name].summary}")
+    lines += [
+        "",
+        "options of costcore MODEL (all: costcore --help-all; costcore COMMAND --help):",
+    ]
+    lines += [f"  {option:18} {meaning}" for option, meaning in USUAL.items()]
+    return "\n".join(lines)
 
 
 def description() -> str:

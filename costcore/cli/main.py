@@ -1,4 +1,4 @@
-"""The command line: the dispatch to its commands. It imports little, as an interrupted import has a traceback."""
+"""The dispatch to commands. It imports little: Ctrl-C during an import would print a traceback."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from costcore.cli.commands import named
-from costcore.cli.exit_codes import FAILURE, INTERRUPTED
+from costcore.cli import FAILURE, INTERRUPTED
+from costcore.cli.commands import path_of
 from costcore.errors import CostError, CostWarning
-from costcore.text.encoding import never_fail
+from costcore.text.screen import never_fail
 
-REPORT = "costcore.cli.report:main"
-"""The function that runs ``costcore MODEL``."""
+REPORT = "costcore.cli.views:main"
+"""Runs ``costcore MODEL``."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,10 +24,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         never_fail()
         with _warnings_as_lines():
-            command = named(argv[0]) if argv else None
-            module, _, function = (REPORT if command is None else command.path).partition(":")
-            return int(getattr(import_module(module), function)(argv if command is None else argv[1:]))
-    except CostError as error:  # plug-ins that exclude each other: the parser needs their renderers and frontends
+            path = path_of(argv[0]) if argv else None
+            module, _, function = (path or REPORT).partition(":")
+            return int(getattr(import_module(module), function)(argv if path is None else argv[1:]))
+    except CostError as error:  # of plug-ins that exclude each other: parsers need their renderers and frontends
         from costcore.cli.running import print_message
 
         print_message(f"costcore: {error}")
@@ -39,8 +39,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """Print each warning of costcore, such as that a plug-in is left out, as one line of standard error."""
-
     def show(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
         if not issubclass(category, CostWarning):
             return show_others(message, category, *place, **options)

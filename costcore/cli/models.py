@@ -1,4 +1,4 @@
-"""The reports of the models and saved reports that a command is given."""
+"""From the command line to a report: modes, inputs and options of models and saved reports."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from costcore.api.estimate import estimate
-from costcore.api.input_notation import input_arguments, parse_dims, parse_inputs, parse_shapes
-from costcore.api.load_model import check_target, load_model, load_object
-from costcore.api.modes import check_report, has_modes, in_mode
-from costcore.api.saved import saved_report
-from costcore.api.user_code import module_search_path
+from costcore.api.estimate import (
+    check_report,
+    check_target,
+    estimate,
+    has_modes,
+    in_mode,
+    load_model,
+    load_object,
+    module_search_path,
+)
+from costcore.api.hook import input_arguments, parse_dims, parse_inputs, parse_shapes, saved_report
 from costcore.cli.options import files_with, flag_of, mesh_of
-from costcore.cli.progress import waiting
-from costcore.cli.running import print_message
+from costcore.cli.running import print_message, waiting
 from costcore.errors import CostError, CostWarning, MissingInputsError, UnknownOptionError
-from costcore.ledger.caveats import EVALUATION, TRAIN, n_assumptions, remarks_on_mode
-from costcore.registry.frontends import applicable_options, reader_of, specs
-from costcore.registry.libraries import is_saved_report, usual_inputs
+from costcore.ledger.ledger import EVALUATION, TRAIN, n_assumptions, remarks_on_mode
+from costcore.registry import applicable_options, default_inputs, frontend_for_file, is_saved_report, specs
 from costcore.reports.report import Report
 
 
@@ -30,7 +33,7 @@ def check_model(target: str, why_no_report: str = "") -> None:
 
     Args:
         target: see :func:`costcore.cli.options.model_forms`.
-        why_no_report: what a saved report lacks for the command; empty if it may be one.
+        why_no_report: why the command cannot use a saved report; empty if it can.
 
     Raises:
         ValueError: if it does not; the message lists the forms.
@@ -41,13 +44,13 @@ def check_model(target: str, why_no_report: str = "") -> None:
         raise ValueError(f"{target!r} is a saved report, {why_no_report}. Pass the model.")
 
 
-def asks_for_step(args: argparse.Namespace) -> bool:
-    """Return whether the options ask for a training step."""
+def is_training_step(args: argparse.Namespace) -> bool:
+    """Return whether the options request a training step."""
     return bool(args.backward or args.train or args.optimizer is not None or getattr(args, "is_step", False))
 
 
-def asked_mode(args: argparse.Namespace) -> str | None:
-    """Return the mode that ``--train`` or ``--eval`` asks for; None for that in which the model comes.
+def requested_mode(args: argparse.Namespace) -> str | None:
+    """Return the mode requested by ``--train`` or ``--eval``; None to keep the mode of the model.
 
     Raises:
         ValueError: if both are given.
@@ -84,11 +87,6 @@ def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _distribution(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of one process of several.
-
-    Raises:
-        CostError, ValueError: if a plan cannot be loaded, or one option is given without the other.
-    """
     if (args.mesh is None) != (args.plan is None):
         raise ValueError("--mesh and --plan need each other: the processes, and how the model is distributed over them")
     if args.mesh is None:
@@ -97,14 +95,14 @@ def _distribution(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def record_needed(args: argparse.Namespace, needs: Mapping[str, Any], target: str = "") -> None:
-    """Turn on what quantities need of a run.
+    """Turn on the recordings that quantities need.
 
     Args:
         args: the options, which :func:`report_of` reads.
         needs: the options of :func:`costcore.estimate` that they need.
         target: the only model; its memory is recorded if its frontend can.
     """
-    reader = reader_of(target) if target else ""
+    reader = frontend_for_file(target) if target else ""
     args.spelled = getattr(args, "spelled", False) or "spelled" in needs
     has_memory = not reader or "memory" in specs()[reader].model_options
     args.memory = getattr(args, "memory", False) or ("memory" in needs and has_memory)
@@ -124,7 +122,7 @@ def report_of(
     Args:
         target: see :func:`costcore.cli.options.model_forms`.
         args: the parsed options of :func:`add_model_options` and :func:`add_frontend_switches`.
-        inputs: arguments that replace those of ``--input``.
+        inputs: arguments instead of ``--input``.
         is_alone: whether this is the only model of the command. If it is not, options for files of another type are
             ignored instead of refused.
         is_quiet: whether warnings are not printed.
@@ -133,7 +131,7 @@ def report_of(
         CostError, OSError: if a model or file cannot be read.
         TypeError, ValueError: if an option does not apply to the model.
     """
-    asked_mode(args)
+    requested_mode(args)
     if is_saved_report(target):
         if is_alone:
             _check_options_of_report(target, args)
@@ -145,7 +143,7 @@ def report_of(
         model = load_model(target)
         put_in_mode(model, target, args, is_quiet)
         options = estimate_options(args) if is_alone else applicable_options(target, model, estimate_options(args))
-        given, parsed = parsed, given_or_usual(parsed, model, target, is_quiet)
+        given, parsed = parsed, inputs_or_default(parsed, model, target, is_quiet)
         args.usual = "" if given is not None or parsed is None else input_arguments(parsed)
         try:
             report = estimate(model, parsed, progress=progress, **options)
@@ -164,20 +162,15 @@ def report_of(
 
 
 def _check_and_say_mode(report: Report, model: Any, target: str, args: argparse.Namespace, is_quiet: bool) -> None:
-    """Check that a report is of the mode that the options ask for; without any, say its mode if it is unusual."""
-    mode = asked_mode(args)
-    check_report(report, model, target, mode, asks_for_step(args))
+    mode = requested_mode(args)
+    check_report(report, model, target, mode, is_training_step(args))
     for remark in () if is_quiet or mode else remarks_on_mode(report.trace):
-        other = f" (--train: {TRAIN} mode)" if asks_for_step(args) else f" (--eval: {EVALUATION} mode)"
+        other = f" (--train: {TRAIN} mode)" if is_training_step(args) else f" (--eval: {EVALUATION} mode)"
         print_message(f"costcore: {target}: {remark}{other if has_modes(model) else ''}")
 
 
 def _check_options_of_report(target: str, args: argparse.Namespace) -> None:
-    """Check that no option is given that changes how a model is counted, which a saved report is already.
-
-    Raises:
-        ValueError: if one is.
-    """
+    # A saved report is counted already: these options would have no effect.
     flags = {"--input": args.input, "--shape": args.shape, "--backward": args.backward, "--train": args.train}
     flags |= {"--optimizer": args.optimizer, "--max-nodes": args.max_nodes, "--et": args.et}
     flags |= {
@@ -193,7 +186,7 @@ def _check_options_of_report(target: str, args: argparse.Namespace) -> None:
 
 @contextmanager
 def printed_warnings(target: str, is_quiet: bool = False) -> Iterator[None]:
-    """Print warnings to standard error, those of costcore as a line each, after what runs inside has succeeded."""
+    """Context manager: on success, print warnings to standard error, warnings of costcore as one line each."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CostWarning)
         yield
@@ -206,21 +199,21 @@ def printed_warnings(target: str, is_quiet: bool = False) -> Iterator[None]:
 
 @contextmanager
 def model_to_capture(args: argparse.Namespace, what: str = "") -> Iterator[Any]:
-    """Load the model of a command that captures it, and show on a terminal for how long what runs inside takes."""
+    """Context manager: load the model of a command, and show on a terminal how long its capture takes."""
     paths = module_search_path(args.python_path, args.model)
     with paths, printed_warnings(args.model), waiting(f"capturing {what}{args.model}"):
         yield load_model(args.model)
 
 
 def put_in_mode(model: Any, target: str, args: argparse.Namespace, is_quiet: bool = False) -> None:
-    """Put a model into the mode in which it is counted, see :func:`in_mode`; a line names train mode."""
-    if in_mode(model, target, asked_mode(args), asks_for_step(args)) == TRAIN and not is_quiet:
+    """Put a model into the requested mode, see :func:`in_mode`; train mode is announced."""
+    if in_mode(model, target, requested_mode(args), is_training_step(args)) == TRAIN and not is_quiet:
         print_message(f"costcore: {target}: {TRAIN} mode")
 
 
-def given_or_usual(inputs: Any, model: Any, target: str, is_quiet: bool = False) -> Any:
-    """Return the inputs of ``--input``; without any the usual ones of a model of a library, which a line states."""
-    usual = usual_inputs(model, target) if inputs is None else None
+def inputs_or_default(inputs: Any, model: Any, target: str, is_quiet: bool = False) -> Any:
+    """Return the inputs of ``--input``, or the default inputs of a library model, which are announced."""
+    usual = default_inputs(model, target) if inputs is None else None
     if usual is None:
         return inputs
     if not is_quiet:

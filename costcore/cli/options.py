@@ -1,4 +1,4 @@
-"""The options that commands share: of models, conventions, numbers and files."""
+"""Options shared by commands: of models, conventions, numbers and files; parsers, and renamed options."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from costcore.api.input_notation import INPUT_FORMS
-from costcore.cli.former import options_of_today
-from costcore.errors import CostError
-from costcore.messages import did_you_mean, short_repr
-from costcore.plugins import with_left_out
-from costcore.registry.frontends import specs
+from costcore.api.hook import INPUT_FORMS
+from costcore.errors import CostError, did_you_mean, short_repr
+from costcore.plugins import with_plugin_hint
+from costcore.registry import specs
 from costcore.tables.renderers import renderers
-from costcore.text.units import UNITS
+from costcore.text.amounts import UNITS
 from costcore.trace.run import LEVELS
 
 FLAGS_WITH_VALUES = {
@@ -31,16 +29,16 @@ FLAGS_WITH_VALUES = {
 """The flags of frontend options that take a value; all other frontend options are switches."""
 
 PRECISIONS = ("bfloat16", "autocast")
-"""The precisions in which a model can be counted beside its own."""
+"""The precisions to count a model in, besides its own."""
 
 MOST_OF_USAGE = 73
-"""The most characters of a usage line, behind the word ``usage``."""
+"""The maximum characters of a usage line after ``usage:``."""
 
 RESULT_FILES = (".csv", ".md", ".json", ".html")
 """Suffixes of the file of ``--output`` that every result writes."""
 
 AT_SPACES: Mapping[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
-"""How lines are wrapped: words stay whole."""
+"""Wrap lines between words only."""
 
 
 def model_forms() -> str:
@@ -56,8 +54,8 @@ def model_forms() -> str:
 class WrappedLines(argparse.RawDescriptionHelpFormatter):
     """Wraps paragraphs, and keeps the lines of examples, if these are not wider than the terminal.
 
-    An example, a line that begins with two spaces and ``costcore``, goes on behind a backslash, so that it can be
-    copied; a line of two columns goes on in its second one.
+    An example, a line that begins with two spaces and ``costcore``, is continued with a backslash, so that it can be
+    copied. A line of two columns is continued in its second column.
     """
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
@@ -77,7 +75,7 @@ class WrappedLines(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Suggests the nearest of the choices of an option."""
+    """A parser that suggests the nearest choices of an option."""
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the message, and exit with 2."""
@@ -96,24 +94,26 @@ def command_parser(command: str, arguments: str, description: str, epilog: str) 
         epilog: examples and exit codes.
     """
     usage, hint = f"{command} {arguments} [options]", "  (see --help)"
+    examples, _, more = epilog.partition("\n\n")
     return Parser(
         prog=command,
         usage=usage + hint * (len(usage + hint) < MOST_OF_USAGE),
-        description=description,
-        epilog=epilog,
+        description=f"{examples}\n\n{description}",
+        epilog=more,
         formatter_class=WrappedLines,
     )
 
 
 def parse_arguments(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the arguments of a command; unknown ones are an error that suggests near matches."""
-    today, lines = options_of_today(parser.prog, sys.argv[1:] if argv is None else argv)
-    for line in lines:
-        print(line, file=sys.stderr)
-    args, unknown = parser.parse_known_args(today)
-    if unknown:
-        flags = re.findall(r"--[a-z-]+", parser.format_help())
-        parser.error(with_left_out(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(unknown, flags)}"))
+    argv = sys.argv[1:] if argv is None else list(argv)
+    flags = re.findall(r"--[a-z0-9-]+", parser.format_help())
+    given = [text for text in argv[: argv.index("--") if "--" in argv else None] if text.startswith("--")]
+    unknown = [text for text in given if not any(flag.startswith(text.partition("=")[0]) for flag in flags)]
+    args, others = (None, []) if unknown else parser.parse_known_args(argv)
+    if args is None or others:
+        unknown = unknown or others
+        parser.error(with_plugin_hint(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(unknown, flags)}"))
     return args
 
 
@@ -215,7 +215,7 @@ def mesh_of(text: str) -> dict[str, int]:
 
 
 def add_memory_terms(parser: argparse.ArgumentParser, context: str | None, default: str) -> None:
-    """Add what takes memory beside tensors; ``context`` is the value if it is not given, ``default`` says which."""
+    """Add the memory terms besides tensors; ``context`` is the default value, ``default`` its description."""
     said = f"taken before the first tensor; default: {default}"
     parser.add_argument("--context", default=context, metavar="SIZE", help=said)
     parser.add_argument("--workspace", default="0 B", metavar="SIZE", help="taken by kernels; default: 0")
@@ -250,7 +250,6 @@ def add_frontend_switches(parser: argparse.ArgumentParser) -> None:
 
 
 def _how(name: str, read: Callable[[str], Any] | None) -> dict[str, Any]:
-    """Return how argparse takes an option of a frontend: a switch, or a text that ``read`` reads."""
     if read is None:
         return {"action": "append_const", "const": (name, True)}
 
@@ -271,7 +270,7 @@ def add_python_path(parser: argparse.ArgumentParser, more: str = "") -> None:
 
 
 def names_in(texts: Sequence[str] | None) -> list[str]:
-    """Return the names in the values of an option, each of which has several separated by commas."""
+    """Return the names in the comma-separated values of an option."""
     return [name.strip() for text in texts or () for name in text.split(",")]
 
 
@@ -307,7 +306,7 @@ def add_fusion(parser: argparse.ArgumentParser) -> None:
 
 
 def add_unit(parser: argparse.ArgumentParser) -> None:
-    """Add ``--unit``; ``none`` stands for exact numbers."""
+    """Add ``--unit``; ``none`` means exact numbers."""
     parser.add_argument(
         "--unit",
         default="autoaligned",
@@ -343,7 +342,7 @@ def flag_of(option: str) -> str:
 
 
 def add_output(parser: argparse.ArgumentParser, formats: Sequence[str], default: str, suffixes: Sequence[str]) -> None:
-    """Add ``--format`` and ``--output``; each of ``suffixes`` stands for the format of that name."""
+    """Add ``--format`` and ``--output``; each of ``suffixes`` selects the format of that name."""
     parser.add_argument(
         "--format", choices=sorted(formats), help=f"with all rows; default: {default}, of at most 40 lines"
     )

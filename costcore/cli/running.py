@@ -1,21 +1,20 @@
-"""Runs a command: exit codes, errors without a traceback, messages and output."""
+"""Run a command: exit codes, errors without a traceback, messages, output, and a timer for slow work."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from threading import Event, Thread
 from typing import IO, cast
 
-from costcore.cli.exit_codes import FAILURE, SUCCESS
+from costcore.cli import FAILURE, SUCCESS
 from costcore.cli.options import RESULT_FILES, format_of, parse_arguments
 from costcore.errors import CostError
 from costcore.tables.result import Result
-from costcore.text.escape import printable
-from costcore.text.screen import HEIGHT, Screen
-from costcore.text.targets import save, save_output
+from costcore.text.screen import HEIGHT, Screen, printable, save, save_output
 
 MAX_MESSAGE_LENGTH = 10_000
 """The maximum number of characters of a message: names in a model can have any length."""
@@ -68,31 +67,27 @@ def run_command(
 def command(
     build_parser: Callable[[], argparse.ArgumentParser],
 ) -> Callable[[Callable[[argparse.Namespace], int]], Callable[[Sequence[str] | None], int]]:
-    """Return a decorator by which the action of a command, a function of its parsed arguments, takes them as texts."""
+    """Decorator: turn an action on parsed arguments into a function of ``argv`` that returns the exit code."""
     return lambda action: lambda argv: run_command(build_parser(), argv, action)
 
 
 def _screen(args: argparse.Namespace) -> IO[str]:
-    """Return what a command writes to: standard output if a format, a file or many rows are asked for, else a screen.
-
-    The default ``all_rows`` of a parser says how to see all of its output; None for output that programs read.
-    """
     hint, many = getattr(args, "all_rows", "--format table"), (getattr(args, "top", None) or 0) > HEIGHT // 2
     asked = many or any(getattr(args, name, None) for name in ("format", "output"))
+    # A format, a file or many rows mean that all output is wanted.
     if asked or hint is None:
         return sys.stdout
     return cast("IO[str]", Screen(sys.stdout, hint))
 
 
 def _finish(screen: IO[str]) -> None:
-    """Write what is left of the output."""
     if isinstance(screen, Screen):
         screen.finish()
     screen.flush()
 
 
 def exit_code(status: str, is_strict: bool) -> int:
-    """Return the exit code of a command that states a report of this status; a line says why it is a failure."""
+    """Return the exit code for the status of a report; a failure is explained on standard error."""
     if not is_strict or status == "complete":
         return SUCCESS
     print_message(f"costcore: the report is {status}, which is an error with --strict")
@@ -100,7 +95,40 @@ def exit_code(status: str, is_strict: bool) -> int:
 
 
 def print_message(text: str) -> None:
-    """Print to standard error. Control characters, which may be in names of a model, are escaped."""
-    sys.stdout.flush()  # what was written before comes before
+    """Print to standard error, with control characters (in names of a model) escaped."""
+    sys.stdout.flush()  # keeps the order of both streams
     shown = "\n".join(map(printable, text.split("\n")))
     print(shown if len(shown) <= MAX_MESSAGE_LENGTH else shown[: MAX_MESSAGE_LENGTH - 1] + "…", file=sys.stderr)
+
+
+# Timer on a terminal for slow work.
+
+
+FIRST, EACH = 2.0, 0.5
+"""Seconds before anything is shown, and between two updates."""
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Show a label and the elapsed time on standard error, if that is a terminal and the work takes longer than 2 s."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    ended = Event()
+    thread = Thread(target=_show, args=(what, ended), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _show(what: str, ended: Event) -> None:
+    if ended.wait(FIRST):
+        return
+    from tqdm import tqdm
+
+    with tqdm(desc=what, leave=False, file=sys.stderr, bar_format="{desc}: {elapsed}") as bar:
+        while not ended.wait(EACH):
+            bar.refresh()

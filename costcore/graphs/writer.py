@@ -1,24 +1,35 @@
-"""Writing the nodes of a graph into a run, and taking what was written out of it again."""
+"""Write nodes of a graph into a run; :class:`GraphRecording` does it all for graphs with known shapes."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from functools import lru_cache
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from costcore.graphs.branches import Choice
-from costcore.graphs.dataflow import DataflowLog
-from costcore.graphs.modules import ModuleTree, Stored
-from costcore.graphs.places import Place
-from costcore.numbers.dims import Dim
+from costcore.errors import CostError
+from costcore.graphs.graph import (
+    MOST_NODES,
+    Choice,
+    GraphNode,
+    GraphValue,
+    ModuleTree,
+    Place,
+    Stored,
+    most_expensive,
+    values_in,
+)
+from costcore.ir import Layer, Role, Tensor
+from costcore.numbers import Dim, symbol_of
+from costcore.registry import rows
 from costcore.trace.call import Assumption, Call, Uncounted, new_call
-from costcore.trace.dataflow import Step
-from costcore.trace.dataflow import Value as Size
-from costcore.trace.recorder import Checkpoint, Recorder
-from costcore.trace.run import GraphNodes, new_nodes
-from costcore.translate import Translation
+from costcore.trace.run import Checkpoint, Dataflow, GraphNodes, Recorder, Step, new_nodes
+from costcore.trace.run import Value as Size
+from costcore.trace.trace import VIEWS, overwritable
+from costcore.translate import Native, Translation, Translator, role_of
 
 V = TypeVar("V")
+
 S = TypeVar("S", bound=Stored)
 
 
@@ -30,7 +41,7 @@ class Mark(NamedTuple):
 
 
 class Section(NamedTuple):
-    """What was recorded between two points: calls, what was noted of their values, and assumptions."""
+    """The recorded calls, dataflow steps and assumptions between two points."""
 
     calls: list[Call]
     steps: list[Step]
@@ -58,11 +69,11 @@ class Notes:
 class GraphWriter(ABC, Generic[V, S]):
     """Writes translated nodes into a run as calls.
 
-    A frontend derives from it and says what the operand id of its values is.
+    A frontend derives from it and defines the operand ids of its values.
 
     Args:
         recorder: receives the calls.
-        dataflow: receives what calls read and produce beside the operands of their layers.
+        dataflow: receives reads and results of calls beyond the operands of their layers.
         modules: the modules of the model.
         note: receives notes for the report, each once.
     """
@@ -99,7 +110,7 @@ class GraphWriter(ABC, Generic[V, S]):
         Args:
             kind: its operator as the format names it.
             native: full name of the operator, as rows name it.
-            name: what it stands for, see :meth:`nodes_key`.
+            name: its key, see :meth:`nodes_key`.
             translation: its layer, and the values that this reads and produces.
             place: where its graph runs.
             module: path of the module around it.
@@ -110,6 +121,7 @@ class GraphWriter(ABC, Generic[V, S]):
             scratch: bytes of each buffer that the runtime takes for it while it runs.
         """
         layer = translation.layer
+        # This runs for every node: a tuple of a list is built faster than of a generator.
         identities = tuple([self.identity(value) for value in translation.inputs])
         call = new_call(
             Call,
@@ -136,7 +148,7 @@ class GraphWriter(ABC, Generic[V, S]):
         Args:
             name: the name of the node, empty if it has none.
             produced: the names of its outputs.
-            prefix: what the names begin with.
+            prefix: the prefix of the names.
         """
         names: tuple[str, ...] = (name,) if name else ()
         if "" in produced:
@@ -150,24 +162,24 @@ class GraphWriter(ABC, Generic[V, S]):
         return Mark(self.recorder.checkpoint(), len(self.dataflow.steps))
 
     def rollback(self, mark: Mark) -> None:
-        """Remove the calls and assumptions recorded since ``mark``, and what was noted of their values."""
+        """Remove the calls, dataflow steps and assumptions recorded since ``mark``."""
         self.recorder.rollback(mark.recorder)
         del self.dataflow.steps[mark.steps :]
 
     def since(self, mark: Mark) -> Section:
-        """Return what was recorded since ``mark``."""
+        """Return the records since ``mark``."""
         calls, steps = self.recorder.calls[mark.recorder.calls :], self.dataflow.steps[mark.steps :]
         return Section(calls, steps, self.recorder.assumptions_since(mark.recorder))
 
     def take(self, mark: Mark) -> Section:
-        """Remove the calls recorded since ``mark`` from the run, with what was noted of values; assumptions stay."""
+        """Remove the calls and dataflow steps recorded since ``mark`` from the run; assumptions stay."""
         taken = self.since(mark)
         del self.recorder.calls[mark.recorder.calls :]
         del self.dataflow.steps[mark.steps :]
         return taken
 
     def add(self, calls: Iterable[Call], steps: Iterable[Step] = (), assumptions: Iterable[Assumption] = ()) -> None:
-        """Append what was taken from the run, or made of it."""
+        """Append calls, dataflow steps and assumptions."""
         self.recorder.calls.extend(calls)
         self.dataflow.steps.extend(steps)
         for assumption in assumptions:
@@ -183,14 +195,14 @@ class GraphWriter(ABC, Generic[V, S]):
         reads: Iterable[V | None],
         found: Sequence[V | None],
     ) -> None:
-        """Put the branch that is counted back into the run, and note the memory of the others.
+        """Put the counted branch back into the run, and record the memory of the others.
 
         Args:
             first: id at which the choice begins.
             label: the choice in tables.
             choice: which branch is counted.
-            branches: what was recorded of each, and taken out of the run.
-            returned: what each returns.
+            branches: the removed section of each.
+            returned: the results of each.
             reads: values around them that they need.
             found: the results of the choice.
         """
@@ -206,7 +218,7 @@ class GraphWriter(ABC, Generic[V, S]):
     def complete(
         self, inputs: Iterable[Size], held: Iterable[Size], stored: Collection[S], identify: Callable[[S], int]
     ) -> None:
-        """Write what holds for the whole graph into the recorder: its data flow, modules and parameters.
+        """Write data flow, modules and parameters of the whole graph into the recorder.
 
         Args:
             inputs: the inputs of the graph.
@@ -217,3 +229,387 @@ class GraphWriter(ABC, Generic[V, S]):
         self.recorder.dataflow = self.dataflow.dataflow(inputs, held)
         self.recorder.modules.update(self.modules.tree(stored, identify))
         self.recorder.n_params_model = sum(tensor.size for tensor in stored if tensor.is_parameter)
+
+
+# Data flow beyond the operands of calls: hidden inputs, loops, branches, and stored tensors.
+
+
+FEW = 16
+"""Below this number of ids, searching a tuple is faster than a set."""
+
+
+class DataflowLog(ABC, Generic[V]):
+    """Records reads and results of calls beyond the operands of their layers, for memory plans.
+
+    A frontend derives from it and describes its values: :meth:`identity`, :meth:`ids`, :meth:`nbytes`,
+    :meth:`own_memory` and :meth:`made`.
+
+    Args:
+        recorder: gives new ids.
+
+    Attributes:
+        steps: the steps noted so far, see :class:`costcore.trace.run.Dataflow`.
+        views: pairs of values that share their memory.
+        spans: first and last ids of loops and branches.
+        unknown: why lifetimes are unknown.
+        unplanned: ids of values with shapes unknown to a runtime before it runs.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.steps: list[Step] = []
+        self.views: list[tuple[int, int]] = []
+        self.spans: list[tuple[int, int]] = []
+        self.unknown: dict[str, None] = {}
+        self.unplanned: tuple[int, ...] = ()
+        self.new_id = recorder.new_id
+
+    @abstractmethod
+    def identity(self, value: V) -> int:
+        """Return the operand id of a value."""
+
+    @abstractmethod
+    def ids(self, values: Iterable[V | None]) -> list[int]:
+        """Return the ids of the computed values; stored ones are left out."""
+
+    @abstractmethod
+    def nbytes(self, value: V) -> Dim:
+        """Return the bytes of a value in memory."""
+
+    @abstractmethod
+    def own_memory(self, value: V) -> bool:
+        """Return whether a value is computed, and has memory of its own."""
+
+    def can_be_continued(self, value: V) -> bool:
+        """Return whether another value may take over the memory of a value."""
+        return self.own_memory(value)
+
+    def made(self, outputs: Sequence[V | None], results: frozenset[int] | tuple[int, ...]) -> list[V]:
+        """Return the values that a node computes besides those with the ids ``results``."""
+        return [v for v in outputs if v is not None and self.own_memory(v) and self.identity(v) not in results]
+
+    def size(self, value: V, name: str = "") -> Size:
+        """Return a value with its bytes."""
+        return Size(self.identity(value), self.nbytes(value), name)
+
+    def operands(
+        self, call: Call, inputs: Iterable[V | None], outputs: Sequence[V | None], scratch: Sequence[Dim] = ()
+    ) -> None:
+        """Record reads and results of a call beyond the operands of its layer.
+
+        Args:
+            call: the call.
+            inputs: all values that its node reads.
+            outputs: all values that its node produces.
+            scratch: bytes of each buffer that the runtime takes for it while it runs.
+        """
+        operands = call.inputs if len(call.inputs) < FEW else frozenset(call.inputs)
+        results = call.outputs if len(call.outputs) < FEW else frozenset(call.outputs)
+        reads = tuple([identity for identity in self.ids(inputs) if identity not in operands])
+        made = self.made(outputs, results)
+        if reads or made or scratch:
+            makes = [self.size(value) for value in made]
+            makes += [Size(self.new_id(), nbytes, f"scratch of {call.type}") for nbytes in scratch]
+            at, name = (call.outputs[0], "") if call.outputs else (self.new_id(), call.type)
+            self.steps.append(Step(at, reads, tuple(makes), name=name))
+
+    def skipped(
+        self, first: int, calls: Iterable[Call], steps: Iterable[Step], outputs: Sequence[V], label: str
+    ) -> None:
+        """Record the calls of an uncounted branch: its memory is needed if data selects it.
+
+        Args:
+            first: id at which the choice begins.
+            calls: the calls of the branch.
+            steps: its dataflow steps.
+            outputs: its results.
+            label: the branch in tables.
+        """
+        beside: dict[int, list[Step]] = {}
+        ordered: list[tuple[int, Step]] = []
+        for step in steps:
+            if step.name:
+                ordered.append((step.at, step))
+            else:
+                beside.setdefault(step.at, []).append(step)
+        last = first
+        for call in calls:
+            last = call.outputs[0] if call.outputs else last
+            further = beside.pop(last, [])
+            sizes = zip(call.outputs, call.layer.outputs, strict=True)
+            makes = [Size(identity, tensor.nbytes) for identity, tensor in sizes]
+            views = [(call.outputs[0], call.inputs[0])] if call.layer.op in VIEWS and call.inputs and makes else []
+            pairs = [(call.outputs[0], call.inputs[k]) for k in overwritable(call.layer)]
+            ordered.append(
+                (
+                    last,
+                    Step(
+                        last,
+                        (*call.inputs, *(identity for step in further for identity in step.reads)),
+                        (*makes, *(value for step in further for value in step.makes)),
+                        overwrites=tuple(pairs),
+                        views=tuple(views),
+                        name=f"{label}: {call.type}",
+                    ),
+                )
+            )
+        self.steps += [step._replace(at=first) for _, step in sorted(ordered, key=lambda item: item[0])]
+        self.steps.append(Step(first, tuple(self.ids(outputs)), name=f"{label}: end"))
+
+    def start_of(
+        self,
+        first: int,
+        label: str,
+        before: Sequence[V] = (),
+        inner: Sequence[V] = (),
+        further: Iterable[V] = (),
+        reads: Iterable[V | None] = (),
+    ) -> None:
+        """Record the start of an inner graph: its values continue those before it, or are copies if these stay.
+
+        Args:
+            first: id at which it begins.
+            label: the graph in tables.
+            before: the values before it.
+            inner: the same values in the graph.
+            further: other values that exist from then on, such as joined outputs.
+            reads: other values that it needs.
+        """
+        makes, takes = self._continued(inner, before)
+        makes += tuple(self.size(value) for value in further)
+        needed = dict.fromkeys(self.ids([*before, *reads]))
+        self.steps.append(Step(first, tuple(needed), makes, takes, name=f"{label}: start"))
+
+    def end_of(self, first: int, label: str, inner: Sequence[V], found: Sequence[V | None]) -> None:
+        """Record the end of an inner graph; no other calls run between its own.
+
+        Args:
+            first: id at which it begins.
+            label: the graph in tables.
+            inner: values of the graph that are needed to the end; the results continue the first of them.
+            found: the results.
+        """
+        end = self.new_id()
+        makes, takes = self._continued(found, inner)
+        self.steps.append(Step(end, tuple(self.ids(inner)), makes, takes, name=f"{label}: end"))
+        self.spans.append((first, end))
+
+    def _continued(
+        self, after: Sequence[V | None], before: Sequence[V]
+    ) -> tuple[tuple[Size, ...], tuple[tuple[int, int], ...]]:
+        makes, takes = [], []
+        for new, old in zip(after, before, strict=False):
+            if new is None or new is old or not self.own_memory(new):
+                continue
+            makes.append(self.size(new))
+            if self.can_be_continued(old):
+                takes.append((self.identity(new), self.identity(old)))
+        return tuple(makes), tuple(takes)
+
+    def view(self, value: V, of: int) -> None:
+        """Record that a value is a view of the value with the id ``of``."""
+        self.views.append((self.identity(value), of))
+
+    def dataflow(self, inputs: Iterable[Size], stored: Iterable[Size]) -> Dataflow:
+        """Return all records, with the inputs of the graph and its stored tensors."""
+        return Dataflow(
+            inputs=tuple(inputs),
+            stored=tuple(stored),
+            steps=tuple(self.steps),
+            views=tuple(self.views),
+            spans=tuple(self.spans),
+            unknown=tuple(self.unknown),
+            unplanned=self.unplanned,
+        )
+
+
+# The writer for graphs with known shapes.
+
+
+class ValueLog(DataflowLog[GraphValue]):
+    """The data flow of a graph with known shapes."""
+
+    def identity(self, value: GraphValue) -> int:
+        """Return the operand id of a value; a view has that of the value that it shows."""
+        value = value.base or value
+        if not value.identity:
+            value.identity = self.new_id()
+        return value.identity
+
+    def ids(self, values: Iterable[GraphValue | None]) -> list[int]:
+        """Return the ids of the computed values; stored ones are left out."""
+        owners = [value.base or value for value in values if value is not None]
+        return [owner.identity or self.identity(owner) for owner in owners if not owner.is_stored]
+
+    def nbytes(self, value: GraphValue) -> Dim:
+        """Return the bytes of a value in memory."""
+        return value.nbytes
+
+    def own_memory(self, value: GraphValue) -> bool:
+        """Return whether a value is computed, not stored."""
+        return not (value.base or value).is_stored
+
+
+class GraphRecording(GraphWriter[GraphValue, GraphValue]):
+    """Writes the nodes of a graph into a run.
+
+    Args:
+        recorder: receives the calls.
+        frontend: name of the frontend; its rows, and rows of plug-ins, map the operators.
+        trips: the number of runs of data-dependent loops; None for a symbol for each.
+        learned_by: types of operators with learned parameters among their stored operands of several real numbers; the
+            operands of layers are learned by their position.
+
+    Raises:
+        ValueError: if ``trips`` is not an integer of 0 or more.
+    """
+
+    def __init__(
+        self, recorder: Recorder, frontend: str, trips: int | None = None, learned_by: Collection[str] = ()
+    ) -> None:
+        if trips is not None and (not isinstance(trips, int) or isinstance(trips, bool) or trips < 0):
+            raise ValueError(f"trips must be an integer of 0 or more (got {trips!r})")
+        super().__init__(recorder, ValueLog(recorder), ModuleTree())
+        self._trips, self._learned_by = trips, learned_by
+        self._n_nodes = self._n_loops = 0
+        self._translator = Translator(rows(frontend), self._tensor, _role)
+        self._stored: dict[int, GraphValue] = {}
+        self._tensors: dict[tuple[tuple[Dim, ...], str, Role], Tensor] = {}
+
+    def record(self, node: GraphNode, place: Place, where: str = "") -> Call:
+        """Record the executions of a node.
+
+        Args:
+            node: the node.
+            place: where its graph runs.
+            where: where it is in the file, for calls that are not counted.
+
+        Raises:
+            CostError: if the graphs expand to more nodes than are recorded.
+        """
+        self._n_nodes += 1
+        if self._n_nodes > MOST_NODES:
+            raise CostError(f"the graphs expand to more than {MOST_NODES:,} operators")
+        read = values_in(node.args.values())
+        stored = [value for value in [value.base or value for value in read] if value.is_stored]
+        if node.type in self._learned_by:
+            for value in read:
+                if value.is_stored and value.is_real and value.size != 1:
+                    (value.base or value).is_parameter = True
+        layer, inputs, outputs, has_row = self._translate(node, are_stored=0 < len(stored) == len(read))
+        module = self.modules.enter_within(node.module)
+        self.modules.read(module, stored)
+        return self.write(
+            node.type,
+            node.native,
+            self.nodes_key(node.name, tuple([value.name for value in node.outputs])),
+            Translation(self.recorder.intern(layer), inputs, outputs, has_row),
+            place,
+            module=module,
+            where=where if self.recorder.tracebacks or not has_row else "",
+            inputs=read,
+            outputs=node.outputs,
+            scratch=node.scratch,
+        )
+
+    def identity(self, value: GraphValue) -> int:
+        """Return the operand id of a value; that of a learned parameter is its parameter id."""
+        value = value.base or value
+        identity = value.identity or self.dataflow.identity(value)
+        if value.is_stored:
+            self._stored.setdefault(identity, value)
+        if value.is_parameter:
+            self.recorder.parameters.setdefault(identity, value.size)
+        return identity
+
+    def branch(
+        self,
+        node: str,
+        walks: Mapping[str, Callable[[Place], Sequence[GraphValue]]],
+        place: Place,
+        reads: Iterable[GraphValue],
+        results: Callable[[Sequence[GraphValue]], Sequence[GraphValue]],
+    ) -> Sequence[GraphValue]:
+        """Record the most expensive branch of a node (an assumption).
+
+        Args:
+            node: the node that chooses.
+            walks: functions that record a branch at a place and return its results, by name.
+            place: where the node is.
+            reads: the values that the node is given.
+            results: returns the results of the node from the results of the counted branch.
+
+        Returns:
+            The results.
+        """
+        first, inside = self.dataflow.new_id(), place.inside("if")
+        sections: dict[str, Section] = {}
+        returned: dict[str, Sequence[GraphValue]] = {}
+        for name, walk in walks.items():
+            mark = self.checkpoint()
+            returned[name] = walk(inside)
+            sections[name] = self.take(mark)
+        choice = most_expensive({name: section.calls for name, section in sections.items()}, self.recorder)
+        flops = "; ".join(f"{name!r} has {choice.flops[name]} FLOPs" for name in walks)
+        self.recorder.assume(
+            f"which branch of {node} runs depends on data: the most expensive, {choice.counted!r}, is counted ({flops})"
+        )
+        found = results(returned[choice.counted])
+        self.choose(first, inside.region, choice, sections, returned, reads, found)
+        return found
+
+    def loop(self, trips: int | None, node: str, place: Place) -> tuple[Dim, str]:
+        """Return how often the body of a loop runs (an assumption if it depends on data), and its region.
+
+        Args:
+            trips: how often, if the file says so.
+            node: the node that loops.
+            place: where the node is.
+        """
+        self._n_loops += 1
+        region = f"loop{self._n_loops}"
+        if trips is not None:
+            return trips, region
+        found: Dim = symbol_of(f"trips_{self._n_loops}") if self._trips is None else self._trips
+        hint = f"it is the symbol {found}. Give it with trips=…" if self._trips is None else f"{found} (trips)"
+        self.recorder.assume(f"how often {node} runs depends on data: {hint}")
+        return found, region
+
+    def finish(self, inputs: Iterable[GraphValue], outputs: Iterable[GraphValue]) -> None:
+        """Write inputs, results, data flow, parameters and modules of the whole graph into the recorder."""
+        recorder, entering = self.recorder, list(inputs)
+        recorder.inputs += map(self.identity, entering)
+        recorder.returned += map(self.identity, outputs)
+        stored, size = self._stored.values(), self.dataflow.size
+        inputs_held, held = ([size(value, value.name) for value in values] for values in (entering, stored))
+        self.complete(inputs_held, held, stored, self.identity)
+
+    def _translate(self, node: GraphNode, are_stored: bool) -> Translation:
+        # Only stored operands: the result was computed before the run.
+        if are_stored:
+            for value in node.outputs:
+                value.is_stored = True
+            outputs = [Tensor(value.shape, value.dtype) for value in node.outputs]
+            return Translation(Layer("constant", {}, outputs), (), tuple(node.outputs), has_row=True)
+        return self._translator(Native(node.native, node.args, node.outputs))
+
+    def _tensor(self, value: Any, role: Role) -> Tensor | None:
+        if not isinstance(value, GraphValue):
+            return None
+        owner = value.base or value
+        # A weight or state by its name is data if the graph computes it.
+        if role in ("param", "state") and not owner.is_stored:
+            role = "data"
+        if role == "data" and owner.is_stored:
+            role = "param" if owner.is_parameter else "const"
+        owner.is_parameter |= role == "param"
+        owner.is_state |= role == "state"
+        key = value.shape, value.dtype, role
+        tensor = self._tensors.get(key)
+        if tensor is None:
+            tensor = self._tensors[key] = Tensor(*key)
+        return tensor
+
+
+@lru_cache
+def _role(operand: str) -> Role:
+    return "const" if operand.endswith(("_scale", "_zero_point")) else role_of(operand)

@@ -1,1 +1,1 @@
-"""What each call and each module of a run costs, and what the numbers leave out."""
+"""Costs by call and by module of a run, and what the numbers leave out."""

@@ -1,18 +1,16 @@
-"""The report of a run, with its tables and files."""
+"""The report of a run: its tables, its files, and the views that analyses give of it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from os import PathLike
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-from costcore.renamed import renamed
-from costcore.reports.data.report_data import ReportData
-from costcore.reports.report_files import ReportFiles
-from costcore.tables.answer import Answer
-from costcore.tables.arranged import Arranged
-from costcore.tables.cells import TableRow
-from costcore.tables.columns import (
+from costcore.errors import CostError
+from costcore.reports.data import ReportData, answer_of, check_parts, rows_by, table_of
+from costcore.tables.answer import Content
+from costcore.tables.quantity import (
     GROUPS,
     LAYERS,
     REPORT,
@@ -22,6 +20,7 @@ from costcore.tables.columns import (
     GroupColumns,
     LayerColumns,
     MemoryColumns,
+    Quantity,
     ReceptiveFieldColumns,
     ReportColumns,
     SummaryColumns,
@@ -29,23 +28,149 @@ from costcore.tables.columns import (
     in_unit,
     with_sent,
 )
-from costcore.tables.fit import dropped_first
-from costcore.tables.result import Result
-from costcore.tables.table import Table
-from costcore.tables.table_method import writes_table
-from costcore.text.targets import Target, save_output
+from costcore.tables.renderers import TableBuilder, TableRow, dropped_first
+from costcore.tables.result import Result, Table, writes_table
+from costcore.text.screen import Target, save, save_output
 from costcore.trace.run import FLOPS
 
 if TYPE_CHECKING:
-    from costcore.analyses.conventions.view import View
+    from costcore.analyses.conventions.counting import View
     from costcore.analyses.devices.device import Device
-    from costcore.analyses.fusion.view import FusedView
+    from costcore.analyses.fusion.groups import FusedView
     from costcore.analyses.kernels.kernels import Kernels
     from costcore.analyses.measured.measured import Measured
     from costcore.analyses.timing.time_report import TimeReport
-    from costcore.tables.pictures.picture import Picture
-    from costcore.tables.quantity import Quantity
-    from costcore.tables.table import Table
+    from costcore.tables.pictures import Picture
+
+
+# Files: JSON, which can be read back, the page, and exports for other programs.
+
+
+AnyReport = TypeVar("AnyReport", bound="ReportFiles")
+
+
+class ReportFiles(ReportData):
+    """A report that can be written to files, and read back."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report in plain JSON types, as ``costcore/reports/report.schema.json`` describes them."""
+        from costcore.reports.exports import complete
+
+        return complete(self)
+
+    def to_json(self, target: Target = None, indent: int | None = None) -> str:
+        """Return the report as JSON text, and write it to ``target`` if given. Equal reports give the same bytes.
+
+        :meth:`from_json` reads the text and returns an equal report.
+
+        Args:
+            target: a path, which is replaced atomically, or a stream; default: the text is only returned.
+            indent: spaces per level; default: everything on one line.
+
+        Raises:
+            CostError: if an attribute is of a type that a report file cannot contain.
+            OSError: if the path cannot be written.
+        """
+        return self.export("data", target, indent=indent)
+
+    @classmethod
+    def from_json(cls: type[AnyReport], source: str | bytes | PathLike[str]) -> AnyReport:
+        """Return the report that :meth:`to_json` wrote.
+
+        Args:
+            source: JSON text, or a path; a string that does not start with a brace is a path.
+
+        Raises:
+            CostError: if the file cannot be read or is not a report; the message contains the path and location.
+        """
+        from costcore.reports.serialization.json import read
+
+        contents = read(source)
+        report = cls(contents.trace)
+        if not contents.is_consistent:
+            raise CostError(
+                f"{contents.source}: total is not the sum of the calls; the file was edited, or written by another "
+                "version"
+            )
+        return report
+
+    def to_dataframe(self) -> Any:
+        """Return a ``pandas.DataFrame`` with one row per counted call, indexed by name.
+
+        Raises:
+            CostError: if pandas is not installed.
+        """
+        from costcore.tables.answer import imported_pandas
+
+        records = [*self.layer_report.values()]
+        return imported_pandas("to_dataframe").DataFrame.from_records(records, index="name" if records else None)
+
+    def to_html(self, target: Target = None, title: str = "", columns: Sequence[str | Quantity] = ()) -> str:
+        """Return the report as one self-contained HTML page for offline use, and write it to ``target`` if given.
+
+        Args:
+            target: a path, which is replaced atomically, or a stream.
+            title: heading of the page; default: the type of the model.
+            columns: quantities that its table shows besides its own, ``["fused_mrw", "bound_seconds@l4"]``; exact ones
+                that add up are metrics of its charts.
+
+        Raises:
+            ValueError: if there is no quantity of a name.
+            CostError: if the report does not have it.
+            OSError: if the path cannot be written.
+        """
+        return self.export("page", target, title=title, columns=columns)
+
+    def export(self, name: str, target: Target = None, **options: Any) -> str:
+        """Return the report as text for another program, and write it to ``target`` if given.
+
+        Args:
+            name: an export of :mod:`costcore.reports.exports`, or of a plug-in.
+            target: a path, which is replaced atomically, or a stream.
+            options: those of the export.
+
+        Raises:
+            ValueError: if there is no export of that name.
+            CostError: if the report does not have what the export needs.
+            OSError: if the path cannot be written.
+        """
+        from costcore.reports.exports import exported
+
+        return save(exported(self, name, options), target)
+
+    def to_memory_svg(self, target: Target = None) -> str:
+        """Return the live bytes over the calls, by kind, as an SVG picture, and write it to ``target`` if given.
+
+        Raises:
+            CostError: if memory was not recorded.
+        """
+        return self.export("memory_svg", target)
+
+    def to_model_explorer(self, target: Target = None, column: str = "flops") -> str:
+        """Return node data (JSON) for Google's Model Explorer, and write it to ``target`` if given.
+
+        The nodes are colored by ``column``, a quantity.
+        """
+        return self.export("model_explorer", target, column=column)
+
+    def to_chrome_trace(self, target: Target = None) -> str:
+        """Return a trace for Perfetto and chrome://tracing, and write it to ``target`` if given.
+
+        If no time was measured, every call takes one microsecond.
+        """
+        return self.export("chrome_trace", target)
+
+    def to_model_card(self, target: Target = None) -> str:
+        """Return a YAML block for a model card: costs, input shape, convention, versions and report hash.
+
+        The text is also written to ``target`` if given.
+        """
+        return self.export("model_card", target)
+
+    def _further_formats(self) -> Mapping[str, Callable[[str | PathLike[str]], object]]:
+        from costcore.reports.exports import by_suffix
+
+        return {suffix: partial(self.export, each.name) for suffix, each in by_suffix().items()}
 
 
 class Report(ReportFiles, Result):
@@ -79,14 +204,14 @@ class Report(ReportFiles, Result):
         Raises:
             TypeError, ValueError: if an argument is invalid.
         """
-        arranged = Arranged(self.ledger, REPORT, columns, sort)
-        return self._table(arranged, arranged.rows(self._rows_by_call(), top))
+        builder = TableBuilder(self.ledger, REPORT, columns, sort)
+        return self._table(builder, builder.rows(self._rows_by_call(), top))
 
     @writes_table(SummaryColumns.DEFAULT, elsewhere="csv", has_lines=True)
     def show_summary_report(self, columns: Sequence[str], top: int | None, sort: str | None = None) -> Table:
         """Write a table with one row per type, and the total; arguments as for :meth:`show_report`."""
-        arranged = Arranged(self.ledger, SUMMARY, columns, sort)
-        return self._table(arranged, arranged.rows(self._rows_by_type(), top))
+        builder = TableBuilder(self.ledger, SUMMARY, columns, sort)
+        return self._table(builder, builder.rows(self._rows_by_type(), top))
 
     def show_by(
         self,
@@ -104,14 +229,12 @@ class Report(ReportFiles, Result):
 
         ``depth`` is the maximum number of names in the path of a module; deeper modules are part of it.
         """
-        from costcore.reports.data.table_of_report import check_parts, rows_by
-
         if depth is not None:
             check_parts(keys, depth)
         rows = rows_by(self.ledger, keys, depth)
-        arranged = Arranged(self.ledger, GROUPS, [*keys, *(name for name in columns if name not in keys)], sort)
-        rows_shown = arranged.rows(rows, top, keys[0])
-        self._table(arranged, rows_shown, labels=len(keys)).write(ost, mode, unit, n_digits)
+        builder = TableBuilder(self.ledger, GROUPS, [*keys, *(name for name in columns if name not in keys)], sort)
+        rows_shown = builder.rows(rows, top, keys[0])
+        self._table(builder, rows_shown, labels=len(keys)).write(ost, mode, unit, n_digits)
 
     @writes_table()
     def show_layers(self, top: int | None, columns: Sequence[str] | None = None, sort: str | None = None) -> Table:
@@ -124,8 +247,8 @@ class Report(ReportFiles, Result):
         measured = ("seconds", "seconds%") if "seconds" in self.ledger.total else ()
         doubled = ("madd",) if self.trace.run.unit != FLOPS else ()  # conventions have one price of a multiply-add
         default = (*(key for key in LayerColumns.DEFAULT if key not in doubled), *measured)
-        arranged = Arranged(self.ledger, LAYERS, default if columns is None else columns, sort)
-        return self._table(arranged, arranged.rows(self._rows_by_call(), top, "module"))
+        builder = TableBuilder(self.ledger, LAYERS, default if columns is None else columns, sort)
+        return self._table(builder, builder.rows(self._rows_by_call(), top, "module"))
 
     @writes_table(TreeColumns.DEFAULT, by_mode=True)
     def show_tree(
@@ -142,8 +265,8 @@ class Report(ReportFiles, Result):
         parents. ``sort`` and ``top`` apply to the children of each module. Without ``module`` among the columns, it
         precedes them.
         """
-        arranged = Arranged(self.ledger, TREE, columns if "module" in columns else ("module", *columns), sort)
-        return self._table(arranged, arranged.tree(self.tree(), depth, top, mode), is_tree=True)
+        builder = TableBuilder(self.ledger, TREE, columns if "module" in columns else ("module", *columns), sort)
+        return self._table(builder, builder.tree(self.tree(), depth, top, mode), is_tree=True)
 
     def table(
         self,
@@ -176,8 +299,6 @@ class Report(ReportFiles, Result):
             TypeError, ValueError: if an argument is invalid.
             CostError: if this report does not have a quantity; the message says what is needed.
         """
-        from costcore.reports.data.table_of_report import table_of
-
         return table_of(self, parts, columns, sort, top, depth)
 
     def under(self, convention: str | PathLike[str]) -> View:
@@ -204,7 +325,7 @@ class Report(ReportFiles, Result):
         links: str | Mapping[str, Any] | None = None,
         bound: str = "least",
     ) -> TimeReport:
-        """Return how long the run takes on a device at least, per call and in total.
+        """Return the minimum time of the run on a device, per call and in total.
 
         ::
 
@@ -256,7 +377,7 @@ class Report(ReportFiles, Result):
             TypeError: if it is neither.
             CostError: if it has no times or cannot be read, or no call of the two is the same.
         """
-        from costcore.analyses.measured.request import run_with
+        from costcore.analyses.measured.join import run_with
 
         return Report(run_with(self.trace, profile))
 
@@ -352,7 +473,7 @@ class Report(ReportFiles, Result):
                 is not ``sizes``, or if memory was not recorded.
             OSError: if the file cannot be written.
         """
-        from costcore.reports.plots.kinds import picture_of, request
+        from costcore.reports.plots import picture_of, request
 
         asked = request(kind, column, over, device)
         if asked.kind != "sizes" and (at or sizes is not None):
@@ -364,7 +485,6 @@ class Report(ReportFiles, Result):
             picture.save(target)
         return picture
 
-    @renamed(level="fusion")
     def fused(self, fusion: str = "pointwise") -> FusedView:
         """Return this report with the bytes that are left after a compiler fused its calls.
 
@@ -448,18 +568,16 @@ class Report(ReportFiles, Result):
                 quantity.
             OSError: if the file cannot be written.
         """
-        from costcore.reports.exports.tensorboard import markdown, to_tensorboard
+        from costcore.reports.exports import markdown, to_tensorboard
 
         tables = {"overview": self._repr_markdown_(), "modules": markdown(self.show_tree, depth=3)}
         to_tensorboard(self, logdir, step, tables, columns)
 
-    def _answer(self) -> Answer:
-        from costcore.reports.data.answer_of_report import answer_of
-
+    def _content(self) -> Content:
         return answer_of(self, self._rows_by_type())
 
     def _view(self, name: str, options: Mapping[str, Any]) -> Table:
-        from costcore.analyses.registered import table_of_view
+        from costcore.analyses.analysis import table_of_view
 
         return table_of_view(self, name, options)
 
@@ -467,14 +585,14 @@ class Report(ReportFiles, Result):
         return [TableRow(self.ledger.entries[call.name], [call]) for call in self.ledger.calls]
 
     def _table(
-        self, arranged: Arranged, rows: Sequence[Mapping[str, Any]], *, is_tree: bool = False, labels: int = 1
+        self, builder: TableBuilder, rows: Sequence[Mapping[str, Any]], *, is_tree: bool = False, labels: int = 1
     ) -> Table:
-        unit, columns = self.trace.run.unit, arranged.columns
+        unit, columns = self.trace.run.unit, builder.columns
         shown = in_unit(with_sent(columns) if SENT.key in self.ledger.sums else columns, unit)
         return Table(
             *("", shown, rows if is_tree else rows[:-1]),
             total=None if is_tree else rows[-1],
-            remarks=[*arranged.remarks, *self.remarks],
+            remarks=[*builder.remarks, *self.remarks],
             unit=unit,
             is_tree=is_tree,
             dropped_first=dropped_first(shown, labels=labels),

@@ -1,1 +1,1 @@
-"""Studies: what is asked of several captures."""
+"""Studies: questions that need several captures or reports."""

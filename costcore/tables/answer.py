@@ -1,11 +1,28 @@
-"""What a result says, without a format: exact figures and tables."""
+"""The content of a result without a format: exact figures, and tables to sort, limit and write as data or text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+import copy
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
-from costcore.tables.table_data import TableData
+from costcore.errors import CostError, import_problem
+from costcore.numbers import is_symbolic
+from costcore.tables.quantity import NUMERIC, choose
+from costcore.tables.renderers import (
+    DROPPED_FIRST,
+    always_shown,
+    fitted,
+    in_order,
+    limited,
+    order_of,
+    remark_on,
+    terminal_width,
+)
+from costcore.tables.renderers import to_csv as text_to_csv
+from costcore.text.amounts import Formatted, jsonable
+from costcore.text.screen import Column, RenderedTable, Screen, encodable, encodable_table, wrapped, writable
 from costcore.trace.run import FLOPS
 
 
@@ -15,8 +32,8 @@ class Figure(NamedTuple):
     Attributes:
         name: its name in ``to_dict``.
         title: what it is, for people.
-        value: the exact value; a :class:`costcore.text.values.Shown` has a text of its own.
-        kind: the kind of the value, as of a :class:`costcore.text.table.Column`.
+        value: the exact value; a :class:`costcore.text.amounts.Formatted` has a text of its own.
+        kind: the kind of the value, as of a :class:`costcore.text.screen.Column`.
         note: what the value means; can be empty.
         certainty: ``exact``, ``bound``, ``calibrated`` or ``measured``.
     """
@@ -29,8 +46,8 @@ class Figure(NamedTuple):
     certainty: str = "exact"
 
 
-class Answer(NamedTuple):
-    """What a result says, without a format.
+class Content(NamedTuple):
+    """The content of a result, without a format.
 
     Attributes:
         title: the heading: what was counted, and the status.
@@ -44,8 +61,364 @@ class Answer(NamedTuple):
 
     title: str
     figures: Sequence[Figure] = ()
-    tables: Sequence[TableData] = ()
+    tables: Sequence[ReportTable] = ()
     remarks: Sequence[str] = ()
     tree: Mapping[str, Any] | None = None
     unit: str = FLOPS
     n_digits: int = 3
+
+
+# Results as data: plain JSON types, CSV and data frames.
+
+
+FIGURE_COLUMNS = [Column(key, key.capitalize()) for key in ("name", "title", "value", "kind", "note", "certainty")]
+"""The columns of the table of figures."""
+
+
+def to_dict(answer: Content) -> dict[str, Any]:
+    """Return an answer in plain JSON types, as ``costcore/tables/result.schema.json`` describes them."""
+    return {
+        "title": answer.title,
+        "figures": {each.name: _without_name(each._asdict()) for each in answer.figures},
+        "tables": [_table(each.whole) for each in answer.tables],
+        "remarks": list(answer.remarks),
+    }
+
+
+def table_of(answer: Content, index: int) -> ReportTable:
+    """Return a table of an answer with all its rows; a table of the figures if there are no tables.
+
+    Raises:
+        ValueError: if there are fewer tables.
+    """
+    if not answer.tables and index == 0:
+        return ReportTable(answer.title, FIGURE_COLUMNS, [each._asdict() for each in answer.figures])
+    if not 0 <= index < len(answer.tables):
+        titles = "; ".join(f"{i} is {each.title!r}" for i, each in enumerate(answer.tables))
+        raise ValueError(f"there is no table {index!r} ({titles or 'there are figures only'})")
+    return answer.tables[index].whole
+
+
+def to_csv(table: ReportTable) -> str:
+    """Return the rows as CSV with exact values; the first line has the keys of the columns."""
+    text = table.part([_csv_cells(row, table.columns) for row in table.rows])
+    text.columns = [column._replace(title=column.key, kind="text") for column in table.columns]
+    text.total = None
+    numeric = [column.kind in NUMERIC for column in table.columns]
+    return text_to_csv(text.text(None)._replace(numeric=numeric))
+
+
+def to_pandas(table: ReportTable) -> Any:
+    """Return the rows as a ``pandas.DataFrame`` with exact values.
+
+    Raises:
+        CostError: if pandas is not installed.
+    """
+    return data_frame({column.key: [_value(row, column) for row in table.rows] for column in table.columns})
+
+
+def data_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
+    """Return a ``pandas.DataFrame`` of these columns; integers stay exact beside missing values.
+
+    Raises:
+        CostError: if pandas is not installed.
+    """
+    frame = imported_pandas("to_pandas").DataFrame(columns, dtype=object)
+    for name, values in columns.items():
+        if not any(isinstance(value, int) and value.bit_length() > 63 for value in values):  # pandas 2 refuses to look
+            frame[name] = frame[name].convert_dtypes()
+    return frame
+
+
+def imported_pandas(caller: str) -> Any:
+    """Return the module ``pandas``.
+
+    Raises:
+        CostError: if it is not installed; the message names the caller.
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise CostError(import_problem(caller, "pandas", error)) from error
+    return pandas
+
+
+def _table(table: ReportTable) -> dict[str, Any]:
+    return {
+        "title": table.title,
+        "columns": [_plain_column(column) for column in table.columns],
+        "rows": [_plain(row, table.columns) for row in table.rows],
+        "total": None if table.total is None else _plain(table.total, table.columns),
+        "unit": table.unit,
+    }
+
+
+def _plain_column(column: Column) -> dict[str, str]:
+    return {key: value for key, value in column._asdict().items() if key != "unit" or value}
+
+
+def _plain(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
+    return {column.key: jsonable(_value(row, column)) for column in columns}
+
+
+def _csv_cells(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
+    # Unknown values, and those that do not apply, are empty cells.
+    values = {column.key: _value(row, column) for column in columns}
+    texts = {key: repr(value) for key, value in values.items() if isinstance(value, float)}
+    return {key: "" if value is None else value for key, value in {**values, **texts}.items()}
+
+
+def _value(row: Row, column: Column) -> Any:
+    # None if the value is unknown or does not apply.
+    value = row.get(column.key)
+    value = value.value if isinstance(value, Formatted) else value
+    return None if value == "" and column.kind in NUMERIC else value
+
+
+def _without_name(figure: dict[str, Any]) -> dict[str, Any]:
+    return {key: jsonable(value) for key, value in figure.items() if key != "name"}
+
+
+# Tables of exact values.
+
+
+Row: TypeAlias = "Mapping[str, Any]"
+"""Exact values by the key of their column."""
+
+AnyTable = TypeVar("AnyTable", bound="ReportTable")
+
+MOST_ROWS = 40
+"""The maximum number of rows of a table in ``print`` and notebooks; ``show`` and data formats have all rows."""
+
+FRAME = 7
+"""The lines of a table besides its rows: its borders, two lines of titles, and two lines about omitted rows."""
+
+FEWEST = 3
+"""The minimum number of rows of a table, however few lines are left."""
+
+SUMMED = ("flops", "bytes", "count", "seconds", "duration", "percent")
+"""The kinds of columns to sum in a row ``others``."""
+
+
+class ReportTable:
+    """Rows of exact values, which are sorted and limited in one way.
+
+    Attributes:
+        title: what the rows are.
+        columns: the columns.
+        rows: exact values by the key of their column. A missing value, or an empty text, does not apply; None is
+            unknown.
+        total: the row below all others; None without one.
+        remarks: lines below the table.
+        unit: what FLOPs are: those of costcore, or what a convention counts.
+        is_tree: whether rows are nested by indentation.
+        is_open: whether formats that can fold the table show it at first.
+        prefix: the prefix of amounts in ``print``: ``auto``, ``autoaligned``, or one for all; None for exact numbers.
+        n_digits: the digits of ``print`` after the decimal point.
+        others: returns the row that stands for several; default: their sums.
+        most: the maximum number of rows that ``print`` and notebooks show: the first ones, or the last ones if it is
+            negative; None for :data:`MOST_ROWS`.
+        whole: the table from which this one has some of the rows.
+        dropped_first: keys of the columns that a narrow terminal does without, in this order; all others are shown.
+            None to write the table as wide as it is.
+        labels: how many columns at the beginning say what a row is, and are always shown.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        columns: Sequence[Column],
+        rows: Sequence[Row],
+        *,
+        total: Row | None = None,
+        remarks: Sequence[str] = (),
+        unit: str = FLOPS,
+        is_tree: bool = False,
+        is_open: bool = True,
+        prefix: str | None = "auto",
+        n_digits: int = 1,
+        others: Callable[[Sequence[Row]], Row] | None = None,
+        most: int | None = None,
+        dropped_first: Sequence[str] | None = DROPPED_FIRST,
+        labels: int = 1,
+    ) -> None:
+        self.title, self.columns, self.rows, self.total = title, list(columns), list(rows), total
+        self.remarks, self.unit, self.is_tree, self.is_open = list(remarks), unit, is_tree, is_open
+        self.prefix, self.n_digits, self.others = prefix, n_digits, others or self._row_of_sums
+        self.most, self.whole, self.dropped_first, self.labels = most, self, dropped_first, labels
+
+    def __repr__(self) -> str:
+        keys = ", ".join(column.key for column in self.columns)
+        return f"<{type(self).__name__} {self.title!r}: {len(self)} rows, {keys[:99]}>"
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def sorted(self: AnyTable, column: str | Column) -> AnyTable:
+        """Return the table in the order of a column: numbers from the largest, text alphabetically.
+
+        Raises:
+            ValueError: if there is no such column.
+        """
+        if isinstance(column, str):
+            column = choose({each.key: each for each in self.columns}, [column])[0]
+        return self._with(in_order(self.rows, column, lambda row: row))
+
+    def with_columns(self: AnyTable, names: Sequence[str]) -> AnyTable:
+        """Return the table with the named columns it has, in this order; unchanged if it has none of them."""
+        by_name = {column.key: column for column in self.columns}
+        shown = self._with(self.rows)
+        chosen = [by_name[name] for name in names if name in by_name]
+        if chosen:
+            shown.columns, shown.dropped_first, shown.labels = chosen, None, 1
+        return shown
+
+    def top(self: AnyTable, n: int | None, title: str = "") -> AnyTable:
+        """Return the first rows, and a row ``others`` for the remaining ones.
+
+        Args:
+            n: how many rows; None for all.
+            title: the title if there are more rows; default: that of this table.
+
+        Raises:
+            TypeError, ValueError: if ``n`` is not a positive integer.
+        """
+        shown = limited(self.rows, n, self.others)
+        return self if shown is self.rows else self.part(shown, title)
+
+    def in_print(self: AnyTable) -> AnyTable:
+        """Return the rows that ``print`` and notebooks show; the title says how many there are."""
+        most = MOST_ROWS if self.most is None else self.most
+        if len(self) <= abs(most):
+            return self
+        which, rows = ("first", self.rows[:most]) if most > 0 else ("last", self.rows[most:])
+        return self.part(rows, f"{self.title} (the {which} {abs(most)} of {len(self):,} rows)".strip())
+
+    def part(self: AnyTable, rows: Sequence[Row], title: str = "") -> AnyTable:
+        """Return a table with some of the rows; data formats of a result that shows it write all rows.
+
+        A table without rows has no total either, and is not shown.
+        """
+        shown = self._with(rows)
+        shown.total = self.total if rows else None
+        shown.title, shown.whole = title or self.title, self.whole
+        return shown
+
+    def text(self, unit: str | None = "auto", n_digits: int | None = None, *, fixed: bool = True) -> RenderedTable:
+        """Return the cells as text, for a renderer; ``fixed`` keeps trailing zeros."""
+        from costcore.tables.quantity import tabulate
+
+        digits = self.n_digits if n_digits is None else n_digits
+        total = 0 if self.is_tree else None if self.total is None else -1
+        table = tabulate(self.columns, self._lines, unit, digits, fixed, total)
+        return table._replace(is_tree=self.is_tree, unit=self.unit)
+
+    def shown(self, unit: str | None = "auto", n_digits: int | None = None) -> RenderedTable:
+        """Return the cells as ``print`` shows them, with the prefix of this table for ``auto``."""
+        return self.text(self.prefix if unit == "auto" else unit, n_digits)
+
+    def write(
+        self,
+        ost: IO[str] | None,
+        mode: str | None,
+        unit: str | None,
+        n_digits: int | None,
+        elsewhere: str = "table",
+        has_lines: bool = False,
+    ) -> None:
+        """Write the table and its remarks as text; in a terminal, columns that do not fit its width are left out.
+
+        Args:
+            ost: the stream to write to; None for the standard output.
+            mode: name of the renderer; None for what suits the stream: a table in a terminal, HTML in a notebook, and
+                ``elsewhere`` in any other stream.
+            unit: the prefix of FLOPs and bytes, ``auto`` or ``autoaligned``.
+            n_digits: digits after the decimal point; None for 10.
+            elsewhere: the renderer of other streams, if there is no ``mode``.
+            has_lines: whether boxes have lines between their rows, too.
+
+        Raises:
+            TypeError, ValueError: if an argument is invalid.
+        """
+        from costcore.ledger.ledger import footer
+        from costcore.tables.renderers import DRAWN, display_table, in_color, in_notebook, in_terminal, rendered
+        from costcore.text.amounts import check_digits
+
+        stream, left_out, asked = writable(ost or sys.stdout), list[str](), mode
+        if isinstance(stream, Screen) and asked in DRAWN:
+            self._write_on(stream, in_color(asked, stream), unit, check_digits(n_digits))
+            return
+        is_notebook = asked is None and ost is None and in_notebook()
+        mode = in_color(asked or ("table" if stream.isatty() or is_notebook else elsewhere), stream)
+        table = self.text(unit, check_digits(n_digits), fixed=mode in DRAWN)
+        table = table._replace(has_lines=has_lines)
+        if is_notebook:
+            display_table(table, self.remarks)
+            return
+        if self.dropped_first is not None:
+            width = terminal_width(stream)
+            table, left_out = in_terminal(table, self.columns, mode, width, self.dropped_first, self.labels)
+        if mode == "md":
+            table = encodable_table(table, stream)
+        stream.write(encodable(rendered(table, mode) + footer([*left_out, *self.remarks], mode), stream))
+
+    def in_lines(self: AnyTable, n: int) -> AnyTable:
+        """Return the first rows, in ``n`` lines with the frame; of a tree, the upper levels that fit, if one does.
+
+        The title of the result says what is shown.
+        """
+        most = max(n - FRAME - (self.total is not None), FEWEST)
+        if len(self) <= most:
+            return self
+        depths = [int(row["depth"]) for row in self.rows] if self.is_tree else []
+        for depth in range(max(depths, default=0) - 1, 0, -1):
+            if sum(each <= depth for each in depths) <= most:
+                rows = [row for row, each in zip(self.rows, depths, strict=True) if each <= depth]
+                return self.part(rows, f"(levels 1 to {depth} of {max(depths)} below the model)")
+        title = self.title.partition(" (the first ")[0]
+        return self.part(self.rows[:most], f"{title} (the first {most} of {len(self.whole):,} rows)".strip())
+
+    def fitted(self, text: RenderedTable, width: int) -> tuple[RenderedTable, list[str]]:
+        """Return the text of this table in lines of ``width`` characters, and a line that names the omitted columns.
+
+        Columns that were chosen one by one are as wide as they are.
+        """
+        if self.dropped_first is None:
+            return text, []
+        keys = [column.key for column in self.columns]
+        first = order_of(keys, dict.fromkeys((*self.dropped_first, *DROPPED_FIRST)))
+        last = [i for i in range(len(keys) - 1, 0, -1) if i not in first]
+        always = always_shown(self.columns, text.rows, self.labels)
+        shown, dropped = fitted(text, width, [i for i in (*first, *last) if i not in always])
+        return shown, remark_on((keys[i] for i in dropped), width)
+
+    def _write_on(self, screen: Screen, mode: str, unit: str | None, n_digits: int | None) -> None:
+        from costcore.ledger.ledger import footer
+        from costcore.tables.renderers import rendered
+
+        remarks = [part for line in self.remarks for part in wrapped(line, screen.width)]
+        table = self.in_lines(screen.room - 1 - len(remarks))
+        text, left_out = table.fitted(table.text(unit, n_digits), screen.width)
+        screen.is_cut |= table is not self
+        title = [table.title] if table is not self else []
+        screen.write(rendered(text, mode) + footer([*title, *left_out, *self.remarks], mode))
+
+    @property
+    def _lines(self) -> list[Row]:
+        return [*self.rows, *([] if self.total is None else [self.total])]
+
+    def _with(self: AnyTable, rows: Sequence[Row]) -> AnyTable:
+        new = copy.copy(self)
+        new.rows = list(rows)
+        new.whole = new
+        return new
+
+    def _row_of_sums(self, rows: Sequence[Row]) -> Row:
+        """Return a row with sums where every row has a number, and the text ``others`` in the first column of text."""
+        label = next((column.key for column in self.columns if column.kind not in NUMERIC), "")
+        sums: dict[str, Any] = {label: "others"}
+        for column in self.columns:
+            values = [row.get(column.key) for row in rows]
+            if column.kind in SUMMED and all(isinstance(v, (int, float)) or is_symbolic(v) for v in values):
+                sums[column.key] = sum(values)
+        return sums

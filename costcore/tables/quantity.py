@@ -1,26 +1,41 @@
-"""A quantity: one number, or text, about a run, a call, or a group of calls."""
+"""Quantities: numbers or texts about a run, a call or a group of calls, which are the columns of all tables.
+
+A :class:`Quantity` says how it is computed per call and combined for groups. Below it: the registry, the quantities of
+every run, the columns of each table of a report, and cells as text.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from fractions import Fraction
 from functools import reduce
 from math import fsum
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
-from costcore.errors import CostError
-from costcore.ledger.ledger import Ledger
-from costcore.messages import short_repr
-from costcore.numbers.dims import maximum
-from costcore.numbers.symbolic import expanded_sum, share
-from costcore.text.table import Column
+from costcore.errors import CostError, short_repr, unknown
+from costcore.ledger.ledger import Ledger, flops_of, memory, multiplied, nodes_by_call
+from costcore.numbers import as_text, expanded_sum, maximum, share
+from costcore.plugins import cached, objects_from_plugins, with_plugin_hint
+from costcore.text.amounts import (
+    Formatted,
+    attribute_text,
+    check_digits,
+    check_unit,
+    durations,
+    prefix_for,
+    rounded,
+    scaled,
+)
+from costcore.text.screen import Column, RenderedTable
 from costcore.trace.call import Call
+from costcore.trace.run import FLOPS
 
 Combination: TypeAlias = "str | Callable[[Ledger, Sequence[Call]], Any]"
 
 NUMERIC = ("flops", "bytes", "count", "percent", "seconds", "duration", "ratio")
-"""The kinds of quantities and columns that are numbers."""
+"""The kinds of numeric quantities and columns."""
 
 
 class Quantity(NamedTuple):
@@ -105,7 +120,7 @@ class Quantity(NamedTuple):
         if self.of_calls is None:
             raise CostError(f"{self.name} is known of the whole run only, not of calls: see report.table('run')")
         of_calls = self.of_calls
-        values: Sequence[Any] = ledger.once((self.name, of_calls), lambda: of_calls(ledger))
+        values: Sequence[Any] = ledger.cached((self.name, of_calls), lambda: of_calls(ledger))
         if len(values) != len(ledger.counted):
             raise CostError(
                 f"quantity {self.name!r}: of_calls must return a value for each of the {len(ledger.counted)} counted "
@@ -133,8 +148,8 @@ class Quantity(NamedTuple):
         """
         of_run = self.of_run
         if of_run is not None:
-            return ledger.once((self.name, of_run), lambda: of_run(ledger))
-        return ledger.once((self.name, self.combine, "total"), lambda: self.of(ledger, ledger.calls))
+            return ledger.cached((self.name, of_run), lambda: of_run(ledger))
+        return ledger.cached((self.name, self.combine, "total"), lambda: self.of(ledger, ledger.calls))
 
     def of_values(self, values: Sequence[Any]) -> Any:
         """Return the value of several groups together; empty if it does not follow from theirs."""
@@ -166,7 +181,7 @@ def check_quantity(quantity: Quantity) -> None:
 
 
 def _sum(values: Sequence[Any]) -> Any:
-    """Return the sum of the values that are known; None if none is."""
+    # Unknown values do not count, unless all are unknown.
     known = [value for value in values if value is not None]
     if values and not known:
         return None
@@ -201,3 +216,640 @@ _COMBINED: Mapping[str, Callable[[Sequence[Any]], Any]] = {
     "last": _last,
     "same": _same,
 }
+
+
+# Registry: built in, of analyses, and of plug-ins.
+
+
+@cached
+def registered() -> Mapping[str, Quantity]:
+    """Return every quantity by name; one with parameters as ``bound_seconds@DEVICE``.
+
+    Raises:
+        CostError: if a plug-in fails, or if two quantities have the same name.
+    """
+    known = dict(COSTS)
+    for quantities in objects_from_plugins("costcore_quantities", Quantity):
+        for quantity in quantities:
+            try:
+                check_quantity(quantity)
+            except ValueError as error:
+                raise CostError(str(error)) from error
+            if quantity.name in known:
+                raise CostError(f"there are two quantities {quantity.name!r}. Rename that of the plug-in.")
+            known[quantity.name] = quantity
+    return known
+
+
+def quantity(name: str) -> Quantity:
+    """Return the quantity of that name, with its parameter: ``flops``, ``flops@fvcore``, ``bound_seconds@l4:bfloat16``.
+
+    Raises:
+        ValueError: if there is none, or if the parameter is missing or unknown.
+        CostError, OSError: if a file that the parameter names cannot be read.
+    """
+    return COSTS[name] if name in COSTS else _found(name)
+
+
+@cached
+def _found(name: str) -> Quantity:
+    known = registered()
+    if name in known and "@" not in name:
+        return known[name]
+    stem, _, parameter = name.partition("@")
+    family = _with_parameter(stem)
+    if family is None or family.at is None:
+        raise ValueError(with_plugin_hint(unknown("column", name, known)))
+    if not parameter:
+        raise ValueError(f"column {name!r} needs a parameter: {family.name}")
+    return family.at(parameter)
+
+
+def _with_parameter(stem: str) -> Quantity | None:
+    return next((each for name, each in registered().items() if name.startswith(f"{stem}@")), None)
+
+
+def is_quantity(name: object) -> bool:
+    """Return whether this is a quantity, the name of one, or that of one which takes what follows ``@`` in it."""
+    if isinstance(name, Quantity):
+        return True
+    if not isinstance(name, str):
+        return False
+    name = name.removesuffix("%")
+    return name in COSTS or name in registered() or _with_parameter(name.partition("@")[0]) is not None
+
+
+def column_of(name: str | Quantity) -> Column:
+    """Return the column of a quantity, or of its share of the total: ``macs%``.
+
+    Raises:
+        ValueError, CostError, OSError: as :func:`quantity`; also if the quantity has no share.
+    """
+    if isinstance(name, Quantity):
+        check_quantity(name)
+        return name.column
+    found = quantity(name.removesuffix("%"))
+    if not name.endswith("%"):
+        return found.column
+    if not found.has_share:
+        raise ValueError(f"{found.name} has no share of a total: its values do not add up")
+    return Column(name, found.title, "percent", found.certainty)
+
+
+def chosen(names: Iterable[str | Quantity]) -> list[Quantity]:
+    """Return the quantities of columns, each once; a share is of its quantity.
+
+    Raises:
+        ValueError, CostError, OSError: as :func:`quantity`.
+    """
+    found = (each if isinstance(each, Quantity) else quantity(each.removesuffix("%")) for each in names)
+    return [*{each.name: each for each in found}.values()]
+
+
+def numbers() -> list[str]:
+    """Return the names of all numeric quantities."""
+    return [name for name, each in registered().items() if each.is_number]
+
+
+def numeric(name: str) -> Quantity:
+    """Return the numeric quantity of that name.
+
+    Raises:
+        ValueError, CostError, OSError: as :func:`quantity`; also if its values are text.
+    """
+    if not is_quantity(name):
+        raise ValueError(with_plugin_hint(unknown("column", name, numbers())))
+    found = quantity(name)
+    if not found.is_number:
+        raise ValueError(f"column {name!r} is text (expected a number, such as macs)")
+    return found
+
+
+def needed_options(names: Iterable[str]) -> dict[str, Any]:
+    """Return the options of :func:`costcore.estimate` that the quantities of these names need.
+
+    Raises:
+        ValueError, CostError, OSError: as :func:`quantity`.
+    """
+    return {option: value for each in chosen(names) for option, value in each.needs.items()}
+
+
+# Quantities of every run: what a call is, and the entries of its costs.
+
+
+def _of_entries(key: str) -> Callable[[Ledger], Sequence[Any]]:
+    return lambda ledger: [entry.get(key) for entry in ledger.entries.values()]
+
+
+def _cost(name: str, title: str, kind: str, doc: str, words: str = "") -> Quantity:
+    return Quantity(name, title, kind, doc, _of_entries(name), words=words)
+
+
+def _text(name: str, title: str, doc: str, kind: str = "text", combine: str = "same") -> Quantity:
+    return Quantity(name, title, kind, doc, _of_entries(name), combine)
+
+
+def measured_seconds(ledger: Ledger) -> Sequence[Any]:
+    """Return the measured seconds of every counted call; None if a call was not measured.
+
+    Raises:
+        CostError: if none was.
+    """
+    if "seconds" not in ledger.total:
+        raise CostError(
+            "seconds were not measured. Pass measure_time=True to ComputationalCostHook, and run the model inside it, "
+            "or the trace of a profiler to estimate."
+        )
+    return _of_entries("seconds")(ledger)
+
+
+def time_of_uncounted(ledger: Ledger) -> Sequence[str]:
+    """Return a line about the measured time of calls without a cost, if there is any: no group of calls has it."""
+    seconds = fsum(record.seconds or 0.0 for record in ledger.trace if record.cost is None)
+    if not seconds:
+        return []
+    from costcore.text.amounts import duration  # imports fractions
+
+    return [f"measured time: {duration(seconds)} of calls without a cost are left out"]
+
+
+def _parameters(ledger: Ledger, calls: Sequence[Call]) -> Any:
+    return ledger.n_params(parameter for call in calls for parameter in call.parameters)
+
+
+def _shared(ledger: Ledger, calls: Sequence[Call]) -> Any:
+    if not calls:
+        return 0
+    # A parameter counts for the first call that reads it.
+    earlier = {p for call in ledger.calls[: ledger.position[calls[0].name]] for p in call.parameters}
+    return ledger.n_params({parameter for call in calls for parameter in call.parameters} & earlier)
+
+
+def _tree_quantity(name: str, title: str, doc: str) -> Quantity:
+    # Tables of the tree show it for every module, other tables for the whole model only.
+    def of_run(ledger: Ledger) -> Any:
+        from costcore.ledger.modules import build
+
+        value = build(ledger.trace, ledger)[name]
+        if value is None:
+            raise CostError(f"{name} needs the modules of a model: pass the model to estimate (PyTorch, Chainer).")
+        return value
+
+    return Quantity(name, title, "count", doc, of_run=of_run)
+
+
+def _operations(ledger: Ledger, calls: Sequence[Call]) -> dict[str, Any]:
+    of_calls = [ledger.entries[call.name]["operations"] for call in calls]
+    classes = dict.fromkeys(name for operations in of_calls for name in operations)
+    return {name: expanded_sum(each[name] for each in of_calls if name in each) for name in classes}
+
+
+def _nodes(key: str) -> Callable[[Ledger], Sequence[Any]]:
+    def of_calls(ledger: Ledger) -> Sequence[Any]:
+        nodes = nodes_by_call(ledger.trace)
+        return [nodes.get(call.name, {}).get(key, ()) for call in ledger.calls]
+
+    return of_calls
+
+
+def _shape(is_output: bool) -> Callable[[Ledger], Sequence[Any]]:
+    def of_calls(ledger: Ledger) -> Sequence[Any]:
+        layers = [call.layer for call in ledger.calls]
+        tensors = [layer.outputs if is_output else tuple(layer.inputs.values()) for layer in layers]
+        return [each[0].shape if each else "" for each in tensors]
+
+    return of_calls
+
+
+def _flops(fma_1flop: bool) -> Callable[[Ledger], Sequence[Any]]:
+    return lambda ledger: [multiplied(flops_of(cost, fma_1flop), call.times) for call, cost in ledger.counted]
+
+
+def _activations(ledger: Ledger) -> Sequence[Any]:
+    return [memory(call, cost) if call.phase == "forward" else 0 for call, cost in ledger.counted]
+
+
+AMOUNTS = ("flops", "macs", "mread", "mwrite", "mrw", "n_params", "mcomm")
+"""The quantities that comparisons, files and pictures show of every run, and that budgets limit by ``max_increase``.
+
+Entries of runs that do not communicate have no ``mcomm``, which is 0 then."""
+
+COSTS: Mapping[str, Quantity] = {
+    quantity.name: quantity
+    for quantity in (
+        _text("name", "Layer name", "name of the call"),
+        _text("type", "Layer type", "the framework's own name of the operator"),
+        _text("op", "Operator", "canonical name of the operator"),
+        _text("module", "Module", "path of the module that makes the call"),
+        _text("phase", "Phase", "forward, backward, recompute or optimizer"),
+        _text("dtype", "Element type", "dtype of the first output"),
+        Quantity(
+            *("native", "Native operator", "text", "the framework's full name of what ran"),
+            lambda ledger: [call.native for call in ledger.calls],
+            "same",
+        ),
+        _text("input_shapes", "Input shapes", "shapes of all inputs", "shapes"),
+        _text("output_shapes", "Output shapes", "shapes of all outputs", "shapes"),
+        Quantity("input_shape", "Input shape", "shape", "shape of the first input", _shape(False), "first"),
+        Quantity("output_shape", "Output shape", "shape", "shape of the first output", _shape(True), "last"),
+        _text("params", "Attributes", "settings of the operator", "attributes"),
+        _text("traceback", "Traceback", "where in the user's code the call was made, with tracebacks=True"),
+        Quantity("nodes", "Nodes", "names", "nodes of the graph that the call stands for", _nodes("nodes"), "same"),
+        Quantity("outputs", "Outputs", "names", "values of the graph that the call makes", _nodes("outputs"), "same"),
+        Quantity(
+            *("operations", "Operations", "attributes", "operations by class: fma, mul, add, div, cmp, special"),
+            _of_entries("operations"),
+            _operations,
+        ),
+        _cost("flops", "FLOPs", "flops", "floating-point operations"),
+        _cost("macs", "MACs", "flops", "multiply-adds of matrix products and convolutions"),
+        _cost("mread", "MemRead", "bytes", "bytes read, each needed element of an input once", "bytes read"),
+        _cost("mwrite", "MemWrite", "bytes", "bytes written, each element of an output once", "bytes written"),
+        _cost("mrw", "MemR+W", "bytes", "bytes read and written", "bytes read and written"),
+        Quantity(
+            *("mcomm", "MemSent", "bytes", "bytes that a process sends to others"),
+            lambda ledger: [entry.get("mcomm", 0) for entry in ledger.entries.values()],
+            words="bytes sent",
+        ),
+        Quantity(
+            *("n_params", "# Params", "count", "elements of the learned parameters that are read, shared ones once"),
+            _of_entries("n_params"),
+            _parameters,
+            words="parameters",
+        ),
+        Quantity(
+            *(
+                "n_params_model",
+                "Params",
+                "count",
+                "elements of all parameters of the model; of those read without one",
+            ),
+            of_run=lambda ledger: ledger.total.get("n_params_model", ledger.total["n_params"]),
+            words="parameters of the model",
+        ),
+        Quantity(
+            *("n_shared", "# Shared", "count", "elements of the parameters that an earlier call or module has too"),
+            lambda ledger: [_shared(ledger, [call]) for call in ledger.calls],
+            _shared,
+        ),
+        Quantity(
+            *("n_layers", "# Calls", "count", "calls with a cost"),
+            lambda ledger: [1] * len(ledger.counted),
+            words="calls",
+        ),
+        Quantity(
+            *("n_unknown", "# Unknown", "count", "calls without a cost"),
+            of_run=lambda ledger: len(ledger.trace) - len(ledger.counted),
+            words="calls without a cost",
+        ),
+        _tree_quantity("n_trainable", "# Trainable", "elements of the parameters that are trained"),
+        _tree_quantity("n_frozen", "# Frozen", "elements of the parameters that are not trained"),
+        _tree_quantity("n_buffers", "# Buffers", "elements of the state that is not learned"),
+        Quantity(
+            "memory",
+            "Memory",
+            "bytes",
+            "size of the outputs, 0 for views",
+            lambda ledger: [memory(call, cost) for call, cost in ledger.counted],
+            words="bytes of outputs",
+        ),
+        Quantity("activations", "Activations", "bytes", "size of the outputs of forward calls", _activations),
+        Quantity("madd", "MAdd", "flops", "FLOPs with a fused multiply-add counted as two", _flops(False)),
+        Quantity("flops_fma1", "Flops", "flops", "FLOPs with a fused multiply-add counted as one", _flops(True)),
+        Quantity(
+            *("seconds", "Measured", "seconds", "measured time, of a trace or a run with measure_time=True"),
+            measured_seconds,
+            certainty="measured",
+            words="seconds measured",
+            missing=time_of_uncounted,
+        ),
+    )
+}
+"""The quantities by name, in the order of documentation."""
+
+
+# Columns of the tables of a report.
+
+
+COUNTED = ("flops", "flops%", "madd", "flops_fma1")
+"""The keys of the columns for the counts of a convention."""
+
+SENT = column_of("mcomm")
+"""The bytes that a process sends to others; in default columns if the run sends any."""
+
+SHARES = ("flops%", "mread%", "mwrite%", "mrw%")
+"""The shares in entries."""
+
+
+def by_key(*columns: Column) -> dict[str, Column]:
+    """Return the columns of a table by their keys."""
+    return {column.key: column for column in columns}
+
+
+def preset(*names: str, **titles: str) -> dict[str, Column]:
+    """Return the columns of quantities, some with a title of this table."""
+    columns = [column_of(name) for name in names]
+    return by_key(*(column._replace(title=titles.get(column.key, column.title)) for column in columns))
+
+
+REPORT = preset(
+    *("name", "flops", "mread", "mwrite", "mrw", *SHARES, "macs", "n_params", "type", "op", "module", "phase"),
+    *("dtype", "input_shapes", "output_shapes", "params", "operations", "traceback"),
+)
+
+SUMMARY = preset(
+    *("type", "n_layers", "flops", "mread", "mwrite", "mrw", *SHARES, "macs", "n_params", "name"), n_layers="# Layers"
+)
+
+GROUPS = preset(
+    *("type", "op", "module", "phase", "dtype", "native", "n_layers", "flops", "mread", "mwrite", "mrw", *SHARES),
+    *("macs", "n_params", "n_shared"),
+    n_shared="# Shared params",
+)
+
+LAYERS = preset(
+    *("module", "name", "type", "op", "phase", "dtype", "input_shape", "output_shape", "n_params", "memory", "madd"),
+    *("flops_fma1", "macs", "mread", "mwrite", "mrw", *SHARES),
+)
+
+TREE = preset(
+    *("module", "type", "output_shape", "n_layers", "n_unknown", "n_params", "n_trainable", "n_frozen", "n_shared"),
+    *("n_buffers", "activations", "flops", "macs", "mread", "mwrite", "mrw", *SHARES),
+    type="Class",
+) | by_key(Column("depth", "Depth", "count"))
+
+RECEPTIVE_FIELDS = by_key(
+    *preset("name", "type", "op", "module", "output_shape").values(),
+    Column("size", "Size"),
+    Column("stride", "Stride"),
+    Column("padding", "Padding"),
+    Column("centre", "Centre"),
+    Column("remark", "Remark"),
+    Column("receptive_field", "Receptive field"),
+)
+
+BLOCKS = by_key(
+    Column("kind", "Kind"),
+    Column("module", "Module"),
+    Column("name", "Name"),
+    Column("call", "Call"),
+    Column("phase", "Phase"),
+    Column("born", "From"),
+    Column("dies", "To"),
+    Column("shape", "Shape", "shape"),
+    Column("dtype", "Element type"),
+    Column("nbytes", "Memory", "bytes"),
+    Column("nbytes%", "Memory", "percent"),
+)
+"""The columns of the table of blocks alive at the peak."""
+
+
+class ReportColumns:
+    """Column sets of ``show_report``.
+
+    Besides these, ``columns`` takes every quantity that :func:`costcore.quantities` lists.
+    """
+
+    DEFAULT = ("name", "flops", "mread", "mwrite", "mrw")
+    DEFAULT_AND_PERCENT = (*DEFAULT, "flops%", "mread%", "mwrite%", "mrw%")
+    ALL = tuple(key for key in REPORT if key != "traceback")
+
+
+class SummaryColumns:
+    """Column sets of ``show_summary_report``. ``ALL`` omits ``name``, which repeats ``type``.
+
+    ``n_layers``, the number of calls, has the title of chainer-computational-cost here, ``# Layers``.
+    """
+
+    DEFAULT = ("type", "n_layers", "flops", "mread", "mwrite", "mrw")
+    DEFAULT_AND_PERCENT = (*DEFAULT, "flops%", "mread%", "mwrite%", "mrw%")
+    ALL = tuple(key for key in SUMMARY if key != "name")
+
+
+class GroupColumns:
+    """Column sets of ``show_by``; the columns of the grouping keys come before them."""
+
+    DEFAULT = ("n_layers", "flops", "mread", "mwrite", "mrw")
+    DEFAULT_AND_PERCENT = (*DEFAULT, "flops%", "mread%", "mwrite%", "mrw%")
+    ALL = (*DEFAULT_AND_PERCENT, "macs", "n_params", "n_shared")
+
+
+class LayerColumns:
+    """Column sets of ``show_layers``. If time was measured, its columns follow ``DEFAULT``."""
+
+    DEFAULT = (
+        *("module", "name", "input_shape", "output_shape", "n_params", "memory", "madd", "flops_fma1"),
+        *("mread", "mwrite", "mrw", "flops%"),
+    )
+    ALL = tuple(LAYERS)
+
+
+class TreeColumns:
+    """Column sets of ``show_tree``."""
+
+    DEFAULT = ("module", "type", "n_params", "flops", "flops%", "macs", "mrw")
+    DETAILED = (
+        *("module", "type", "output_shape", "n_trainable", "n_frozen", "n_shared", "n_buffers", "activations"),
+        *("flops", "flops%", "macs", "mread", "mwrite"),
+    )
+    ALL = tuple(TREE)
+
+
+class ReceptiveFieldColumns:
+    """Column sets of ``show_receptive_field``."""
+
+    DEFAULT = ("name", "module", "output_shape", "size", "stride", "padding", "remark")
+    ALL = tuple(key for key in RECEPTIVE_FIELDS if key != "receptive_field")
+
+
+class MemoryColumns:
+    """Column sets of ``show_memory``."""
+
+    DEFAULT = ("kind", "module", "name", "call", "shape", "dtype", "nbytes", "nbytes%")
+    ALL = tuple(BLOCKS)
+
+
+_DEFAULTS = (
+    *(ReportColumns.DEFAULT, ReportColumns.DEFAULT_AND_PERCENT, ReportColumns.ALL),
+    *(SummaryColumns.DEFAULT, SummaryColumns.DEFAULT_AND_PERCENT, SummaryColumns.ALL),
+    *(GroupColumns.DEFAULT, GroupColumns.DEFAULT_AND_PERCENT, GroupColumns.ALL),
+    *(LayerColumns.DEFAULT, LayerColumns.ALL, TreeColumns.DEFAULT, TreeColumns.DETAILED, TreeColumns.ALL),
+    *(MemoryColumns.DEFAULT, MemoryColumns.ALL, ReceptiveFieldColumns.DEFAULT, ReceptiveFieldColumns.ALL),
+)
+
+
+def matches(columns: Sequence[Column], sets: Iterable[Sequence[str]]) -> bool:
+    """Return whether the columns are one of some sets."""
+    return tuple(column.key for column in columns) in {tuple(names) for names in sets}
+
+
+def is_default(columns: Sequence[Column]) -> bool:
+    """Return whether the columns are, or end with, a set of this module, rather than chosen one by one."""
+    keys = tuple(column.key for column in columns if column != SENT)
+    return any(keys[-len(names) :] == names for names in _DEFAULTS)
+
+
+def with_sent(columns: Sequence[Column]) -> list[Column]:
+    """Return a set of columns of this module with the bytes sent after the other bytes; any other list as it is."""
+    bytes_at = [i for i, column in enumerate(columns) if column.key in ("mread", "mwrite", "mrw")]
+    if not bytes_at or not is_default(columns):
+        return list(columns)
+    after = bytes_at[-1] + 1
+    return [*columns[:after], SENT, *columns[after:]]
+
+
+def in_unit(columns: Sequence[Column], unit: str) -> list[Column]:
+    """Return the columns with the unit of a convention as the title of the amounts that it counts.
+
+    Args:
+        columns: the columns.
+        unit: what it counts, ``MACs (fvcore)``; titles stay if these are FLOPs.
+    """
+    return [each._replace(title=unit) if each.key in COUNTED and unit != FLOPS else each for each in columns]
+
+
+def choose(columns: Mapping[str, Column], names: Sequence[str]) -> list[Column]:
+    """Return the columns with these names.
+
+    Args:
+        columns: the columns of the table, by name.
+        names: the names to show.
+
+    Raises:
+        TypeError: if ``names`` is not a list of names.
+        ValueError: if it is empty or contains an unknown name.
+    """
+    if missing := [name for name in _checked(columns, names) if name not in columns]:
+        raise ValueError(unknown("column", missing, columns))
+    return [columns[name] for name in names]
+
+
+def with_quantities(columns: Mapping[str, Column], names: Sequence[str | Quantity]) -> list[Column]:
+    """Return the columns with these names, of the table or of any quantity.
+
+    Args:
+        columns: the columns that the table has by itself, by name.
+        names: the names to show, or quantities.
+
+    Raises:
+        TypeError: if ``names`` is not a list of names.
+        ValueError: if it is empty, or contains an unknown name or parameter.
+        CostError, OSError: if a file that a name has as parameter cannot be read.
+    """
+    names = _checked(columns, names)
+    own = [None if isinstance(name, Quantity) else columns.get(name) for name in names]
+    pairs = list(zip(names, own, strict=True))
+    if missing := [name for name, column in pairs if column is None and not is_quantity(name)]:
+        raise ValueError(with_plugin_hint(unknown("column", missing, dict.fromkeys((*columns, *registered())))))
+    return [column_of(name) if column is None else column for name, column in pairs]
+
+
+def _checked(columns: Mapping[str, Column], names: Sequence[Any]) -> list[Any]:
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise TypeError(f"columns must be a list of names (got {names!r})")
+    names = list(names)
+    if not names:
+        raise ValueError(f"columns is empty (expected one or several of {', '.join(columns)})")
+    if wrong := [name for name in names if not isinstance(name, Hashable)]:
+        raise TypeError(f"columns must be a list of names (got {wrong[0]!r} in it)")
+    return names
+
+
+# Cells as text.
+
+
+def tabulate(
+    columns: Sequence[Column],
+    entries: Sequence[Mapping[str, Any]],
+    unit: str | None,
+    n_digits: int | None,
+    fixed: bool,
+    total: int | None = -1,
+) -> RenderedTable:
+    """Return a table of ``entries``, formatted as text.
+
+    Args:
+        columns: the columns to show.
+        entries: the rows, including the total.
+        unit: the prefix of FLOPs and bytes, ``auto`` (one prefix per cell) or ``autoaligned`` (one per column).
+        n_digits: digits after the decimal point; None for 10.
+        fixed: keep trailing zeros.
+        total: index of the row with the total; None if there is none.
+
+    Raises:
+        TypeError, ValueError: if ``unit`` or ``n_digits`` is invalid.
+    """
+    check_unit(unit)
+    digits = check_digits(n_digits)
+    titles, cells = [], []
+    for column in columns:
+        values = [entry.get(column.key, "") for entry in entries]
+        numbers = [v for v in values if v != ""]
+        unit_name, texts = "", []
+        if column.kind in ("flops", "bytes"):
+            prefix = prefix_for(numbers, column.kind) if unit == "autoaligned" else (unit or "")
+            unit_name = "" if unit == "auto" else _unit_name(prefix, column.kind)
+            texts = [
+                ""
+                if v == ""
+                else _with_unit(v, column.kind, digits, fixed)
+                if unit == "auto"
+                else scaled(v, prefix, column.kind, digits, fixed)
+                for v in values
+            ]
+        elif column.kind == "duration":
+            unit_name, texts = durations(values, unit, digits, fixed)
+        else:
+            texts = [cell_text(value, column.kind, digits, fixed) for value in values]
+        titles.append(_title(column, unit_name))
+        cells.append(texts)
+    numeric = [column.kind in NUMERIC for column in columns]
+    shares = [entry.get("flops%") for entry in entries] if any("flops%" in entry for entry in entries) else ()
+    return RenderedTable(titles, [list(row) for row in zip(*cells, strict=True)], numeric, shares, total)
+
+
+def _title(column: Column, unit_name: str) -> tuple[str, str]:
+    # The prefix of FLOPs is part of the title: ``GFLOPs``.
+    if column.kind == "flops":
+        return unit_name + column.title, ""
+    return column.title, column.unit or {"percent": "(%)", "seconds": "ms"}.get(column.kind, unit_name)
+
+
+def _unit_name(prefix: str, kind: str) -> str:
+    return prefix if kind == "flops" else f"{prefix}iB" if prefix else "B"
+
+
+def _with_unit(value: Any, kind: str, digits: int, fixed: bool) -> str:
+    prefix = prefix_for([value], kind)
+    return f"{scaled(value, prefix, kind, digits, fixed)} {_unit_name(prefix, kind)}".rstrip()
+
+
+def cell_text(value: Any, kind: str, digits: int, fixed: bool) -> str:
+    """Return the text of a cell without a unit prefix: ``-`` for None, empty for a missing value.
+
+    Numbers that are ``fixed`` have all digits, zero too, so that those of a column are aligned on the decimal point.
+    """
+    if isinstance(value, Formatted):
+        return value.text
+    if value == "" or value is None:
+        return "-" if value is None else ""
+    if kind == "percent":
+        return _decimal(value, digits, fixed) + "%"
+    if kind == "ratio":
+        return _decimal(value, digits, fixed)
+    if kind == "seconds":
+        return _decimal(1000 * Fraction(value), digits, fixed)
+    if kind == "shape":
+        return as_text(tuple(value))
+    if kind == "shapes":
+        return as_text([tuple(shape) for shape in value])
+    if kind == "names":
+        return ", ".join(value)
+    if kind == "attributes":
+        return ", ".join(f"{name}={attribute_text(v)}" for name, v in value.items())
+    return as_text(value)
+
+
+def _decimal(value: Any, digits: int, fixed: bool) -> str:
+    number = Fraction(value)
+    return rounded(number, digits, fixed and bool(number)) if number or not fixed else f"{0:.{digits}f}"

@@ -1,58 +1,58 @@
-"""The shape of every result: exact figures and tables, from which every format follows."""
+"""Results: every class of figures and tables prints, shows in notebooks, and is written in every format."""
 
 from __future__ import annotations
 
+import copy
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any, Protocol, cast, overload
 
-from costcore.text.encoding import encodable
-from costcore.text.escape import json_text
-from costcore.text.screen import Screen
-from costcore.text.targets import Target, save, writable
-
-if TYPE_CHECKING:
-    from costcore.tables.answer import Answer
+from costcore.errors import unknown
+from costcore.ledger.ledger import footer
+from costcore.tables.answer import Content, ReportTable
+from costcore.tables.overview import figures_text
+from costcore.tables.quantity import Quantity, choose, registered
+from costcore.tables.renderers import one_stream, rendered
+from costcore.text.screen import Column, Screen, Target, encodable, json_text, printable, save, wrapped, writable
 
 
 class Result(ABC):
     """A result: it prints, notebooks show it, and it is written as data, for people and for other programs.
 
-    A subclass states its figures and tables once, in ``_answer``, and adds methods of its own, but no writer.
+    A subclass states its figures and tables once, in ``_content``, and adds methods of its own, but no writer.
 
-    ``print`` and notebooks show the first rows of a long table (:data:`costcore.tables.table_data.MOST_ROWS`);
+    ``print`` and notebooks show the first rows of a long table (:data:`costcore.tables.answer.MOST_ROWS`);
     :meth:`show`, files and data have all of them. A table that ends with a row ``others`` is whole only in data.
     """
 
     @abstractmethod
-    def _answer(self) -> Answer:
+    def _content(self) -> Content:
         """Return the figures and tables."""
 
     def __str__(self) -> str:
         return encodable(self._text(is_whole=False))
 
     def _repr_html_(self) -> str:
-        """Return HTML for a notebook: no script and no style sheet, and names only as text."""
-        from costcore.tables.overview.to_html import to_html
+        # No script and no style sheet, which notebooks strip; names only as text.
+        from costcore.tables.overview import to_html
 
-        return to_html(self._answer())
+        return to_html(self._content())
 
     def _repr_markdown_(self) -> str:
-        """Return Markdown for a notebook without HTML."""
-        from costcore.tables.overview.to_markdown import to_markdown
+        from costcore.tables.overview import to_markdown
 
-        return to_markdown(self._answer(), is_whole=False)
+        return to_markdown(self._content(), is_whole=False)
 
     def _text(
         self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None, *, is_whole: bool = True
     ) -> str:
-        """Return the text of :meth:`show`, with the same arguments; of ``print`` if it need not be whole."""
-        from costcore.tables.overview.to_text import to_text
+        # As :meth:`show`; ``print`` needs only some of the rows.
+        from costcore.tables.overview import to_text
 
-        return to_text(self._answer(), mode, unit, n_digits, is_whole)
+        return to_text(self._content(), mode, unit, n_digits, is_whole)
 
     def show(
         self,
@@ -61,7 +61,7 @@ class Result(ABC):
         unit: str | None = "auto",
         n_digits: int | None = None,
     ) -> None:
-        """Write what ``print`` shows, with all rows of its tables, or another format.
+        """Write the text of ``print``, with all rows of its tables, or another format.
 
         Args:
             ost: the stream to write to; default: standard output at the time of the call.
@@ -72,15 +72,16 @@ class Result(ABC):
         Raises:
             TypeError, ValueError: if an argument is invalid.
         """
-        from costcore.tables.on_screen import write_answer
-        from costcore.tables.show import DRAWN, in_color
+        from costcore.tables.renderers import DRAWN, in_color
 
         stream = writable(ost or sys.stdout)
         mode = in_color(mode, stream)
         # sentences of a subclass are its answer, if no table follows them
-        is_prose = type(self)._text is not Result._text and not any(t.rows and t.is_open for t in self._answer().tables)
+        is_prose = type(self)._text is not Result._text and not any(
+            t.rows and t.is_open for t in self._content().tables
+        )
         if isinstance(stream, Screen) and mode in DRAWN and not is_prose:
-            write_answer(self._answer(), stream, mode, unit, n_digits)
+            write_answer(self._content(), stream, mode, unit, n_digits)
             return
         writers = {"md": self.to_markdown, "csv": self.to_csv, "json": self.to_json, "html": self.to_html}
         text = writers[mode]() if mode in writers else f"{self._text(mode, unit, n_digits)}\n"
@@ -91,9 +92,9 @@ class Result(ABC):
 
         ``costcore/tables/result.schema.json`` describes them. Integers are exact.
         """
-        from costcore.tables.data import to_dict
+        from costcore.tables.answer import to_dict
 
-        return to_dict(self._answer())
+        return to_dict(self._content())
 
     def to_json(self, target: Target = None, indent: int | None = None) -> str:
         """Return :meth:`to_dict` as JSON text, and write it to ``target``, a path or a stream, if given.
@@ -108,7 +109,7 @@ class Result(ABC):
         return save(json_text(self.to_dict(), indent) + "\n", target)
 
     def to_csv(self, target: Target = None, table: int = 0) -> str:
-        """Return the exact values of one table as CSV, or those of the figures if there is no table.
+        """Return the exact values of one table as CSV, or of the figures if there is no table.
 
         The first line has the keys of the columns.
 
@@ -120,26 +121,26 @@ class Result(ABC):
             ValueError: if there is no such table.
             OSError: if the path cannot be written.
         """
-        from costcore.tables.data import table_of, to_csv
+        from costcore.tables.answer import table_of, to_csv
 
-        return save(to_csv(table_of(self._answer(), table)), target)
+        return save(to_csv(table_of(self._content(), table)), target)
 
     def to_pandas(self, table: int = 0) -> Any:
-        """Return the exact values of one table as a ``pandas.DataFrame``, or those of the figures without a table.
+        """Return the exact values of one table as a ``pandas.DataFrame``, or of the figures without a table.
 
         Raises:
             ValueError: if there is no such table.
             CostError: if pandas is not installed.
         """
-        from costcore.tables.data import table_of, to_pandas
+        from costcore.tables.answer import table_of, to_pandas
 
-        return to_pandas(table_of(self._answer(), table))
+        return to_pandas(table_of(self._content(), table))
 
     def to_markdown(self, target: Target = None) -> str:
         """Return figures, tables and remarks as Markdown, and write them to ``target`` if given."""
-        from costcore.tables.overview.to_markdown import to_markdown
+        from costcore.tables.overview import to_markdown
 
-        return save(to_markdown(self._answer()), target)
+        return save(to_markdown(self._content()), target)
 
     def to_html(self, target: Target = None, title: str = "") -> str:
         """Return one self-contained HTML page without a script, and write it to ``target`` if given.
@@ -153,17 +154,15 @@ class Result(ABC):
         """
         from costcore.tables.html import page
 
-        return save(page(self._answer(), title), target)
+        return save(page(self._content(), title), target)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the result to a file, whose suffix is the format: ``.txt``, ``.md``, ``.csv``, ``.json`` or ``.html``.
+        """Write the result to a file; the suffix is the format: ``.txt``, ``.md``, ``.csv``, ``.json`` or ``.html``.
 
         Raises:
             ValueError: for another suffix.
             OSError: if the path cannot be written.
         """
-        from costcore.messages import unknown
-
         suffixes: dict[str, Callable[[str | PathLike[str]], object]] = {
             ".md": self.to_markdown,
             ".csv": self.to_csv,
@@ -180,22 +179,21 @@ class Result(ABC):
             raise ValueError(unknown("suffix", suffix, (".txt", *suffixes)))
 
     def _further_formats(self) -> Mapping[str, Callable[[str | PathLike[str]], object]]:
-        """Return what writes files of further suffixes."""
         return {}
 
 
-class Stated(Result):
+class StaticResult(Result):
     """An answer by itself, in every format."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Content) -> None:
         self._stated = answer
 
-    def _answer(self) -> Answer:
+    def _content(self) -> Content:
         return self._stated
 
 
-def arranged(result: Result, columns: Sequence[str] | None, sort: str | None, top: int | None) -> Result:
-    """Return a result whose tables have chosen columns, and are sorted and limited.
+def builder(result: Result, columns: Sequence[str] | None, sort: str | None, top: int | None) -> Result:
+    """Return a result with chosen columns, and sorted and limited rows, in its tables.
 
     Args:
         result: the result.
@@ -209,9 +207,7 @@ def arranged(result: Result, columns: Sequence[str] | None, sort: str | None, to
     """
     if columns is None and sort is None and top is None:
         return result
-    from costcore.tables.columns import choose
-
-    answer = result._answer()
+    answer = result._content()
     known = {column.key: column for table in answer.tables for column in table.columns}
     chosen = [column.key for column in choose(known, columns)] if columns else []
     order = None if sort is None else choose(known, [sort])[0].key
@@ -220,7 +216,7 @@ def arranged(result: Result, columns: Sequence[str] | None, sort: str | None, to
         has_order = any(column.key == order for column in table.columns)
         in_order = table.sorted(order) if has_order and order is not None else table
         tables.append(in_order.top(top).with_columns(chosen))
-    return Stated(answer._replace(tables=tables))
+    return StaticResult(answer._replace(tables=tables))
 
 
 def _of_report(name: str) -> Any:
@@ -232,7 +228,7 @@ def _of_report(name: str) -> Any:
 
 
 class OfReport(Result):
-    """A result that has a report: data formats are those of the report."""
+    """A result with a report, which has its data formats."""
 
     to_dict: Any = _of_report("to_dict")
     to_json: Any = _of_report("to_json")
@@ -240,3 +236,198 @@ class OfReport(Result):
     to_pandas: Any = _of_report("to_pandas")
     to_markdown: Any = _of_report("to_markdown")
     to_html: Any = _of_report("to_html")
+
+
+# On a screen: some of the rows of tables, and the columns that fit.
+
+
+def write_answer(answer: Content, screen: Screen, mode: str, unit: str | None, n_digits: int | None) -> None:
+    """Write the title of a result, one line per figure, its tables, and its remarks.
+
+    Tables share the lines that the others leave.
+
+    Args:
+        answer: what the result says.
+        screen: where it is written.
+        mode: ``table`` or ``color``, for a terminal with colors.
+        unit: the prefix of amounts, ``auto`` or ``autoaligned``.
+        n_digits: digits after the decimal point; None for as many as the answer and each table have.
+    """
+    figures = figures_text(answer, unit, n_digits)
+    screen.write("".join(f"{block}\n" for block in (printable(answer.title), figures) if block))
+    tables = [each for each in answer.tables if each.is_open and each.rows]
+    remarks = [part for line in answer.remarks for part in wrapped(printable(line), screen.width)]
+    for i, table in enumerate(tables):
+        left = screen.room - 1 - len(remarks)
+        shown = table.in_print().in_lines(left // (len(tables) - i) - 1)
+        screen.is_cut |= shown is not table
+        text, said = shown.fitted(shown.shown(unit, n_digits), screen.width)
+        title = f"{printable(shown.title)}:\n" if shown.title else ""
+        screen.write(f"{title}{rendered(text, mode)}{footer(said, mode)}")
+    screen.write("".join(f"{printable(line)}\n" for line in answer.remarks))
+
+
+# Tables of exact values.
+
+
+class Table(ReportTable, Result):
+    """Rows of exact values, which are sorted, limited, printed and written to files in one way.
+
+    The attributes are those of :class:`costcore.tables.answer.ReportTable`.
+    """
+
+    def show(
+        self,
+        ost: IO[str] | None = None,
+        mode: str = "table",
+        unit: str | None = "auto",
+        n_digits: int | None = None,
+    ) -> None:
+        """Write the table, with all of its rows; in a terminal, columns that do not fit its width are left out.
+
+        Args:
+            ost: the stream to write to; default: standard output at the time of the call.
+            mode: ``csv``, ``md``, ``table``, ``color``, ``json``, ``html``, or a mode of a plug-in.
+            unit: the prefix of amounts, or ``autoaligned``; None for exact numbers; ``auto`` for that of ``print``.
+            n_digits: digits after the decimal point; default: as many as ``print`` shows.
+
+        Raises:
+            TypeError, ValueError: if an argument is invalid.
+        """
+        if mode in ("json", "html"):
+            super().show(ost, mode)
+        else:
+            prefix = self.prefix if unit == "auto" else unit
+            self.write(ost, mode, prefix, self.n_digits if n_digits is None else n_digits)
+
+    def _text(
+        self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None, *, is_whole: bool = True
+    ) -> str:
+        from costcore.tables.overview import table_to_text
+
+        table = self if is_whole else self.in_print()
+        more = [] if table is self else [table.title]
+        return table_to_text(table.shown(unit, n_digits), mode, [*more, *self.remarks])
+
+    def _content(self) -> Content:
+        own = copy.copy(self)
+        own.whole = own
+        return Content(self.title, (), [own], self.remarks)
+
+
+# Methods that write a table: their arguments, once for all.
+
+
+class WritesTable(Protocol):
+    """A method that writes a table."""
+
+    def __call__(
+        self,
+        ost: IO[str] | None = None,
+        mode: str | None = None,
+        unit: str | None = ...,
+        columns: Sequence[str] | None = ...,
+        n_digits: int | None = 3,
+        dst: IO[str] | None = None,
+        *,
+        sort: str | None = None,
+        top: int | None = ...,
+        **of_table: Any,
+    ) -> None:
+        """Write the table; arguments as for :meth:`costcore.Report.show_report`."""
+
+
+class TableOptions(Protocol):
+    """:class:`WritesTable` as an attribute of a class."""
+
+    @overload
+    def __get__(self, result: None, owner: Any = None) -> Callable[..., None]: ...
+    @overload
+    def __get__(self, result: object, owner: Any = None) -> WritesTable: ...
+
+
+def writes_table(
+    default: Sequence[str] | None = None,
+    unit: str | None = "autoaligned",
+    top: int | None = None,
+    elsewhere: str = "table",
+    by_mode: bool = False,
+    has_lines: bool = False,
+) -> Callable[[Callable[..., ReportTable]], TableOptions]:
+    """Return a decorator of a method that returns a table; the method then writes it.
+
+    The method gets ``top``, and of ``columns``, ``sort`` and the options of this table those that are not None.
+
+    Args:
+        default: the columns that the table has by default.
+        unit: the default prefix of amounts.
+        top: the default number of rows.
+        elsewhere: the format of streams that are neither a terminal nor a notebook.
+        by_mode: whether the method gets the ``mode`` too, because the rows depend on it.
+        has_lines: whether boxes that are asked for have lines between their rows, too.
+    """
+
+    def decorate(table_of: Callable[..., ReportTable]) -> TableOptions:
+        def show(
+            self: Any,
+            ost: IO[str] | None = None,
+            mode: str | None = None,
+            unit: str | None = unit,
+            columns: Sequence[str] | None = default,
+            n_digits: int | None = 3,
+            dst: IO[str] | None = None,
+            *,
+            sort: str | None = None,
+            top: int | None = top,
+            **of_table: Any,
+        ) -> None:
+            given = {"columns": default if columns is None else columns, "sort": sort, **of_table}
+            if by_mode:
+                given["mode"] = mode
+            table = table_of(self, top=top, **{name: value for name, value in given.items() if value is not None})
+            table.write(one_stream(ost, dst), mode, unit, n_digits, elsewhere, has_lines and mode == "table")
+
+        show.__name__, show.__qualname__ = table_of.__name__, table_of.__qualname__
+        show.__doc__, show.__module__ = table_of.__doc__, table_of.__module__
+        return cast("TableOptions", show)
+
+    return decorate
+
+
+# The table of all quantities.
+
+
+COLUMNS = (
+    Column("name", "Quantity"),
+    Column("kind", "Kind"),
+    Column("doc", "What it is"),
+    Column("of", "Known of"),
+    Column("needs", "Needs"),
+    Column("certainty", "Certainty"),
+)
+
+
+def quantities() -> Table:
+    """Return a table of the quantities of a run, built in and of plug-ins.
+
+    ``flops@CONVENTION`` stands for ``flops@fvcore`` and so on.
+
+    Raises:
+        CostError: if a plug-in fails, or if two quantities have the same name.
+    """
+    rows = [
+        {
+            **{key: getattr(each, key) for key in ("name", "kind", "doc", "certainty")},
+            "of": _known_of(each),
+            "needs": ", ".join(f"{option}={value}" for option, value in each.needs.items()),
+        }
+        for each in registered().values()
+    ]
+    dropped = ("certainty", "kind", "needs", "of")
+    return Table("Quantities", COLUMNS, rows, most=len(rows), dropped_first=dropped)
+
+
+def _known_of(quantity: Quantity) -> str:
+    # With a parameter, it is known where its namesake without one is.
+    plain = registered().get(quantity.name.partition("@")[0], quantity)
+    return "run" if plain.is_of_run_only and not (plain is quantity and quantity.at) else "calls, groups, run"

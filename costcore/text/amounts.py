@@ -1,17 +1,17 @@
-"""Amounts of a cost, parsed and formatted: ``4.1G``, ``100 MiB``, ``1,024``."""
+"""Amounts as text, parsed and formatted: ``4.1G``, ``100 MiB``, ``1,024``, ``5 ms``."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
-from costcore.numbers.dims import MOST_DIGITS, is_symbolic
-from costcore.numbers.symbolic import as_text
-from costcore.text.durations import duration
-from costcore.text.units import BASES, PREFIXES, prefix_for, scaled
+from costcore.errors import unknown
+from costcore.numbers import MOST_DIGITS, Dim, as_text, is_symbolic
 
 _AMOUNT = r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*([KMGT]?)(i?)(B?)"
+
 _PERCENT = r"([0-9]+(?:\.[0-9]+)?)\s*%"
 
 
@@ -106,5 +106,209 @@ def readable(value: Any, kind: str, n_digits: int = 3, signed: bool = False) -> 
 
 
 def _plus(value: Any, signed: bool) -> str:
-    """Return the plus sign of a signed value; empty for zero and for text that starts with a minus sign."""
     return "+" if signed and value != 0 and not as_text(value).startswith("-") else ""
+
+
+# Prefixes (``K``, ``M``, ``G``, ``T``) and exact rounding.
+
+
+PREFIXES = ("", "K", "M", "G", "T")
+
+UNITS = (None, *PREFIXES[1:], "auto", "autoaligned")
+"""Values of the argument ``unit``."""
+
+BASES = {"flops": 1000, "bytes": 1024}
+"""The factor between two prefixes, by kind of amount."""
+
+
+def check_unit(unit: object) -> None:
+    """Check that ``unit`` is one of :data:`UNITS`.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if unit not in UNITS:
+        raise ValueError(unknown("unit", unit, UNITS))
+
+
+def check_digits(n_digits: object) -> int:
+    """Return the number of digits after the decimal point; 10 for None.
+
+    Raises:
+        TypeError: if ``n_digits`` is neither an integer nor None.
+        ValueError: if it is not between 0 and 10.
+    """
+    if n_digits is None:
+        return 10
+    if not isinstance(n_digits, int) or isinstance(n_digits, bool):
+        raise TypeError(f"n_digits must be an integer from 0 to 10, or None for 10 (got {n_digits!r})")
+    if not 0 <= n_digits <= 10:
+        raise ValueError(f"n_digits must be between 0 and 10 (got {n_digits})")
+    return n_digits
+
+
+def prefix_for(values: Iterable[Dim], kind: str) -> str:
+    """Return the largest prefix with which the largest value is at least 1; symbolic values are ignored."""
+    largest = max((abs(v) for v in values if not is_symbolic(v)), default=0)
+    chosen = ""
+    for power, prefix in enumerate(PREFIXES):
+        if largest >= BASES[kind] ** power:
+            chosen = prefix
+    return chosen
+
+
+def scaled(value: Dim, prefix: str, kind: str, n_digits: int, fixed: bool = False) -> str:
+    """Return ``value`` in units of ``prefix``, rounded to ``n_digits`` (half to even) in exact arithmetic.
+
+    Args:
+        value: an integer, or a symbolic expression, which is divided by the prefix but not rounded.
+        prefix: one of :data:`PREFIXES`.
+        kind: ``flops`` (powers of 1000) or ``bytes`` (powers of 1024).
+        n_digits: digits after the decimal point.
+        fixed: keep trailing zeros, and write zero as ``0``.
+    """
+    if is_symbolic(value):
+        scale = BASES[kind] ** PREFIXES.index(prefix)
+        return as_text(value) if scale == 1 else f"({as_text(value)})/{scale}"
+    if not prefix:
+        return str(value)
+    exact = Fraction(value) if isinstance(value, float) else value  # of a row that was read
+    return rounded(Fraction(exact, BASES[kind] ** PREFIXES.index(prefix)), n_digits, fixed)
+
+
+def rounded(value: Fraction, n_digits: int, fixed: bool = False) -> str:
+    """Return a fraction in decimal digits, rounded half to even; ``fixed`` as for :func:`scaled`."""
+    if fixed and not value:
+        return "0"
+    units = round(value * 10**n_digits)
+    digits = f"{abs(units):0{n_digits + 1}d}"
+    whole, decimals = (digits[:-n_digits], digits[-n_digits:]) if n_digits else (digits, "")
+    if not fixed and n_digits:
+        decimals = decimals.rstrip("0") or "0"
+    sign = "-" if units < 0 else ""
+    return f"{sign}{whole}.{decimals}" if decimals else f"{sign}{whole}"
+
+
+# Durations: seconds with a unit that suits their size.
+
+
+UNITS_OF_TIME = (("s", 1), ("ms", 1000), ("µs", 10**6), ("ns", 10**9))
+"""The units and how many of them are a second."""
+
+_DURATION = r"([0-9]+(?:\.[0-9]+)?)\s*(s|ms|µs|us|ns)"
+
+UNKNOWN = "unknown"
+"""The text of an unknown duration, None."""
+
+
+def duration(seconds: float | None, n_digits: int = 3, fixed: bool = False) -> str:
+    """Return a duration in the unit that suits it, ``1.25 ms``; ``unknown`` for None."""
+    if seconds is None:
+        return UNKNOWN
+    name, per_second = unit_of_time([seconds])
+    return f"{rounded(Fraction(seconds) * per_second, n_digits, fixed)} {name}"
+
+
+def parse_duration(value: object, name: str) -> float:
+    """Return the seconds that a number of seconds or a string such as ``"5 ms"`` stands for.
+
+    Args:
+        value: the duration.
+        name: its name in messages.
+
+    Raises:
+        TypeError: if ``value`` is neither a number nor a string.
+        ValueError: if it is not positive, or a string of another form.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise TypeError(f'{name} must be a number of seconds or a string such as "5 ms" (got {value!r})')
+    match = re.fullmatch(_DURATION, value.strip()) if isinstance(value, str) else None
+    if isinstance(value, str) and match is None:
+        raise ValueError(f'{name} must be a number of seconds or a string such as "5 ms" (got {value!r})')
+    seconds = float(match[1]) / dict(UNITS_OF_TIME)[match[2].replace("us", "µs")] if match else float(value)
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"{name} must be positive (got {value!r})")
+    return seconds
+
+
+def unit_of_time(values: Sequence[float]) -> tuple[str, int]:
+    """Return the largest unit in which the largest value is at least 1, and how many of it are a second."""
+    largest = max(values, default=0)
+    return next((unit for unit in UNITS_OF_TIME if largest * unit[1] >= 1), UNITS_OF_TIME[-1 if largest else 0])
+
+
+def durations(values: Sequence[Any], unit: str | None, n_digits: int, fixed: bool) -> tuple[str, list[str]]:
+    """Return the unit of a column of durations, and its cells.
+
+    Args:
+        values: seconds; None for an unknown one, an empty string for one that does not apply.
+        unit: None for exact seconds, ``auto`` for one unit per cell; otherwise the column has one unit.
+        n_digits: digits after the decimal point.
+        fixed: keep trailing zeros.
+    """
+    numbers = [value for value in values if isinstance(value, (int, float))]
+    name, per_second = ("s", 1) if unit is None else unit_of_time(numbers)
+
+    def cell(value: Any) -> str:
+        if not isinstance(value, (int, float)):
+            return UNKNOWN if value is None else ""
+        if unit is None:
+            return repr(value)
+        return (
+            duration(value, n_digits, fixed)
+            if unit == "auto"
+            else rounded(Fraction(value) * per_second, n_digits, fixed)
+        )
+
+    return "" if unit == "auto" else name, [*map(cell, values)]
+
+
+# Units of conventions: FLOPs, or for example ``MACs (fvcore)``.
+
+
+def per_byte(unit: str) -> str:
+    """Return the name of amounts per byte: ``FLOPs per byte``, ``MACs per byte``."""
+    return f"{_without_convention(unit)} per byte"
+
+
+def short_per_byte(unit: str) -> str:
+    """Return the unit of amounts per byte: ``FLOP/B``, ``MAC/B``."""
+    return f"{_without_convention(unit).removesuffix('s')}/B"
+
+
+def _without_convention(unit: str) -> str:
+    return unit.partition(" (")[0]
+
+
+# Attributes and other values, as text and as plain JSON types.
+
+
+class Formatted(NamedTuple):
+    """A value with the text that people see.
+
+    Attributes:
+        value: the exact value, which data formats have.
+        text: the text.
+    """
+
+    value: Any
+    text: str
+
+
+def attribute_text(value: Any) -> str:
+    """Return the value of an attribute as text; a tuple of equal values, ``(3, 3)``, as one value, ``3``."""
+    is_uniform = isinstance(value, tuple) and value and all(v == value[0] for v in value)
+    return as_text(value[0] if is_uniform else value)
+
+
+def jsonable(value: Any) -> Any:
+    """Return ``value`` in plain JSON types: tuples as lists, expressions and all other types as text."""
+    if isinstance(value, Formatted):
+        return jsonable(value.value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): jsonable(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [jsonable(item) for item in value]
+    return as_text(value)

@@ -1,12 +1,21 @@
-"""A screen: what a command writes to if no format is asked for, at most 40 lines as wide as the terminal."""
+"""Writing text: screens of 40 lines, tables as text, encodings, names that are safe to print, and files."""
 
 from __future__ import annotations
 
+import codecs
 import io
+import re
 import shutil
 import sys
 import textwrap
-from typing import IO
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from io import StringIO
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any, NamedTuple, TypeAlias
+
+from costcore.errors import error_text
 
 HEIGHT = 40
 """The maximum number of lines."""
@@ -15,11 +24,11 @@ WIDTH = 80
 """The width of a pipe or a file (characters)."""
 
 NOT_TEXT = ("+", "|", "\x1b", "┏", "┃", "┡", "│", "└", "├", "╭", "╰")
-"""How lines of tables begin, which are not wrapped: the tables fit themselves, by :attr:`Screen.width`."""
+"""The first characters of lines of tables: these are not wrapped, as tables fit themselves to :attr:`Screen.width`."""
 
 
 class Screen(io.TextIOBase):
-    """A stream of at most :data:`HEIGHT` lines, whose long sentences are wrapped in a terminal.
+    """A stream of at most :data:`HEIGHT` lines that wraps sentences in a terminal.
 
     In a pipe a sentence stays one line, so that programs find it.
 
@@ -59,13 +68,13 @@ class Screen(io.TextIOBase):
         return HEIGHT - self._written - len(self._lines)
 
     def write(self, text: str) -> int:
-        """Take in text, whose lines are written by :meth:`flush`."""
+        """Buffer text until :meth:`flush` writes its lines."""
         *lines, self._begun = f"{self._begun}{text}".split("\n")
         self._lines += [part for line in lines for part in wrapped(line, self._longest)]
         return len(text)
 
     def flush(self) -> None:
-        """Write the lines so far, except the last one that fits, whose place :meth:`finish` may need."""
+        """Write the lines so far, except the last that fits: :meth:`finish` may need its place."""
         self._write(HEIGHT - 1 - self._written)
 
     def finish(self) -> None:
@@ -113,3 +122,241 @@ def wrapped(line: str, width: int) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+# Tables for renderers: columns, and cells as text.
+
+
+class Column(NamedTuple):
+    """A column of a table.
+
+    Attributes:
+        key: the key of its values in the entries of a report.
+        title: the text above it.
+        kind: how its values are formatted: ``text``, ``count`` (whole numbers), ``flops`` and ``bytes`` (with a unit
+            prefix), ``percent``, ``seconds`` (printed as milliseconds), ``duration`` (seconds, with a unit prefix),
+            ``ratio``, ``shape``, ``shapes``, ``attributes`` or ``names``.
+        certainty: ``exact``, ``bound``, ``calibrated`` or ``measured``.
+        unit: what is written below the title; by default, what follows from the kind.
+    """
+
+    key: str
+    title: str
+    kind: str = "text"
+    certainty: str = "exact"
+    unit: str = ""
+
+
+class RenderedTable(NamedTuple):
+    """A table for a renderer; all cells are text.
+
+    Attributes:
+        titles: title and unit of each column; the unit can be empty.
+        rows: the cells, row by row.
+        numeric: for each column, whether it holds numbers.
+        shares: for each row, its share of the total FLOPs in percent; None if it is not a number.
+        total: index of the row with the total; None if there is none.
+        is_tree: whether rows are nested by indentation, which lines between the rows would interrupt.
+        width: the width of the terminal in characters; None if there is none, or if columns were chosen.
+        unit: what the shares are of: FLOPs, or what another convention counts.
+        has_lines: whether lines are drawn between the rows of boxes.
+        wrap: the width at which sentences in the first column of boxes go on in the next line; None if they do not.
+        wraps: the same of formulas, by the index of their column.
+    """
+
+    titles: list[tuple[str, str]]
+    rows: list[list[str]]
+    numeric: list[bool]
+    shares: Sequence[float | None] = ()
+    total: int | None = -1
+    is_tree: bool = False
+    width: int | None = None
+    unit: str = "FLOPs"
+    has_lines: bool = False
+    wrap: int | None = None
+    wraps: Mapping[int, int] = {}
+
+
+Renderer: TypeAlias = "Callable[[RenderedTable], str]"
+
+
+# Encodings without box drawing, arrows and bars (ASCII, Windows' cp1252).
+
+
+ASCII = {"├": "|", "└": "`", "│": "|", "─": "-", "→": ">", "−": "-", "×": "x", "·": "*", "±": "+-", "µ": "u", "…": "~"}
+"""The replacements of characters in costcore's own texts."""
+
+BARS = range(0x2581, 0x2590)
+"""The blocks of bars."""
+
+HANDLER = "costcore.ascii"
+"""The name of the error handler, as ``errors=`` of a stream."""
+
+
+def _replace_unencodable(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    characters = error.object[error.start : error.end]
+    return "".join("#" if ord(c) in BARS else ASCII.get(c, "?") for c in characters), error.end
+
+
+codecs.register_error(HANDLER, _replace_unencodable)
+
+
+def never_fail() -> None:
+    """Let standard output replace characters that it cannot encode, unless the user chose another error handler."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors=HANDLER)
+
+
+def encodable(text: str, stream: IO[str] | None = None) -> str:
+    """Return ``text`` with replacements for the characters that a stream would raise ``UnicodeEncodeError`` for.
+
+    Args:
+        text: the text.
+        stream: where it is written; default: standard output.
+    """
+    stream = sys.stdout if stream is None else stream
+    encoding, errors = getattr(stream, "encoding", None), getattr(stream, "errors", None)
+    if not isinstance(encoding, str) or errors not in ("strict", HANDLER):
+        return text
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.encode(encoding, HANDLER).decode(encoding)
+    return text
+
+
+def encodable_table(table: RenderedTable, stream: IO[str]) -> RenderedTable:
+    """Return a table with replacements in its cells.
+
+    Markdown escapes cells afterwards: the branches of an ASCII tree contain ``|``, which ends a cell.
+    """
+    rows = [[encodable(cell, stream) for cell in row] for row in table.rows]
+    return table if rows == table.rows else table._replace(rows=rows)
+
+
+# Names of models, made safe to print.
+
+
+MAX_CELL_LENGTH = 400
+"""The maximum number of characters of a cell of a boxed table, so that all columns stay on the screen."""
+
+_MARKUP = re.compile(r"[|`*$]|(?<=\])\(|(?<=~)~|(?<!\w)_(?=\w)")
+"""Characters that Markdown reads as the end of a cell, code, emphasis, mathematics, a link or struck text."""
+
+_COMMAND = re.compile(r"##(?=\[|vso\[)")
+"""The beginning of a command, anywhere in a line."""
+
+_LATEX = {
+    **{c: "\\" + c for c in "_{}$%#& "},
+    "\\": r"\backslash{}",
+    **{c: rf"\char{ord(c)}{{}}" for c in "^~\"'`"},
+}
+
+
+def printable(text: str) -> str:
+    r"""Return ``text`` with control characters, bidirectional marks and other unprintable characters escaped.
+
+    What a line of output would tell a runner of GitHub Actions or Azure Pipelines to do is escaped too.
+
+    >>> print(printable("::error::a\n::error::b ##[add-mask]c"))
+    \x3a:error::a\n::error::b \x23#[add-mask]c
+    """
+    if text.isprintable():
+        if "::" not in text and "##" not in text:
+            return text
+    else:
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    text = _COMMAND.sub(r"\\x23#", text)
+    return text.replace("::", r"\x3a:", 1) if text.lstrip().startswith("::") else text
+
+
+def json_text(content: Any, indent: int | None = 2) -> str:
+    """Return a value as JSON for a stream; surrogates, and commands of runners, are escaped."""
+    import json
+
+    text = json.dumps(content, indent=indent, ensure_ascii=False)
+    if "##" in text:
+        text = _COMMAND.sub(r"\\u0023#", text)
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def shortened(text: str) -> str:
+    """Return ``text`` truncated to :data:`MAX_CELL_LENGTH` characters."""
+    return text if len(text) <= MAX_CELL_LENGTH else text[: MAX_CELL_LENGTH - 1] + "…"
+
+
+def escaped(text: str) -> str:
+    """Return ``text`` escaped for a table cell or a list item of Markdown."""
+    text = printable(text.replace("\n", " ").replace("\r", " ").replace("\\", "\\\\"))
+    return _MARKUP.sub(r"\\\g<0>", text).replace("<", "&lt;")
+
+
+def latex_text(text: str) -> str:
+    r"""Return ``text`` as it is written in LaTeX's math mode.
+
+    >>> print(latex_text("a_b^2 {100%}"))
+    a\_b\char94{}2\ \{100\%\}
+    """
+    return "".join(_LATEX.get(c, c) for c in printable(text))
+
+
+# Files, written atomically, and streams.
+
+
+Target: TypeAlias = "str | PathLike[str] | IO[str] | None"
+
+
+def save(text: str, target: Target) -> str:
+    """Write ``text`` to a path or a stream, if ``target`` is not None, and return it.
+
+    A file is replaced atomically: a program that reads it meanwhile sees either the old or the new content.
+
+    Raises:
+        TypeError: if ``target`` is neither a path nor a stream.
+        OSError: if the path cannot be written.
+    """
+    if isinstance(target, (str, PathLike)):
+        _write_file(Path(target).resolve(), text)
+    elif target is not None:
+        stream = writable(target)
+        stream.write(encodable(text, stream))
+    return text
+
+
+def writable(stream: IO[str]) -> IO[str]:
+    """Return ``stream``, if it has a method ``write``.
+
+    Raises:
+        TypeError: if it does not.
+    """
+    if not hasattr(stream, "write"):
+        raise TypeError(f"expected a path or a stream to write to (got {stream!r})")
+    return stream
+
+
+def _write_file(path: Path, text: str) -> None:
+    import secrets  # imports OpenSSL
+
+    is_replaced = path.is_file() or not path.exists()  # a pipe or a terminal cannot be replaced
+    written = path.with_name(f".{secrets.token_hex(8)}.tmp") if is_replaced else path
+    try:
+        written.write_text(text, encoding="utf-8", newline="\n", errors="backslashreplace")
+        if is_replaced and path.exists():  # a report that others may not read stays so
+            written.chmod(path.stat().st_mode & 0o7777)
+        if is_replaced:
+            written.replace(path)
+    except OSError as error:
+        raise type(error)(f"{path} cannot be written: {error_text(error)}") from error
+    finally:
+        if is_replaced:
+            with suppress(OSError):  # a folder that cannot be written, whose error is above
+                written.unlink(missing_ok=True)
+
+
+def save_output(show: Callable[[IO[str]], None], target: Target) -> str:
+    """Return the text that ``show`` writes to a stream, and write it to ``target`` if given."""
+    out = StringIO()
+    show(out)
+    return save(out.getvalue(), target)

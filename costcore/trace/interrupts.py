@@ -1,10 +1,15 @@
-"""Ctrl-C while something is done that must not be left half done."""
+"""Captures and interrupts: Ctrl-C is held while half-done work would be left, and captures know their coroutine."""
 
 from __future__ import annotations
 
+import gc
 import signal
+import sys
 import threading
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from itertools import count
 from types import FrameType, TracebackType
 from typing import Generic, TypeVar
 
@@ -88,3 +93,68 @@ class WholeEnds(AbstractContextManager[Entered], Generic[Entered]):
             finally:
                 self._interrupts.release()
         return handled
+
+
+# Captures that the running coroutine, or one that started it, has entered.
+#
+# Coroutines share a thread and run by turns. Each has a context, copied from the coroutine that started it.
+
+
+_entered: ContextVar[tuple[int, ...]] = ContextVar("costcore_captures", default=())
+
+_capture_numbers = count(1)
+
+
+def enter() -> int:
+    """Enter a capture, and return its number, which no other capture of the process has."""
+    number = next(_capture_numbers)
+    _entered.set((*_entered.get(), number))
+    return number
+
+
+def leave(number: int) -> None:
+    """Leave a capture."""
+    _entered.set(tuple([other for other in _entered.get() if other != number]))
+
+
+def entered() -> tuple[int, ...]:
+    """Return the numbers of the captures that the running coroutine is in; empty in a new thread."""
+    return _entered.get()
+
+
+# Pausing the garbage collector.
+
+
+LEAST_FROZEN = 1000
+"""The minimum number of objects for ``gc.freeze``. Python 3.12 itself freezes some hundreds when it starts."""
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """Disable the garbage collector while many long-lived objects are created, as its repeated scans would be slow.
+
+    Objects of modules that were imported meanwhile live as long as the process: they are never scanned as new ones.
+    """
+    with WholeEnds(_collector_off()):
+        yield
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    was_on = gc.isenabled()
+    n_modules = len(sys.modules)
+    gc.disable()
+    try:
+        yield
+    finally:
+        if len(sys.modules) > n_modules:
+            _move_to_oldest_generation()
+        if was_on:
+            gc.enable()
+
+
+def _move_to_oldest_generation() -> None:
+    # Without a scan. Objects that the user has frozen would be unfrozen too, so then nothing moves.
+    if gc.get_freeze_count() < LEAST_FROZEN:
+        gc.freeze()
+        gc.unfreeze()

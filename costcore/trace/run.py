@@ -1,32 +1,32 @@
-"""The run: options, parameters, modules and versions that all calls of a trace share."""
+"""The options, parameters, modules and records of a run: its recorder, memory ledger, dataflow and profile."""
 
 from __future__ import annotations
 
+import heapq
 import re
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from functools import partial
+from itertools import accumulate, count, pairwise
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
 
 from costcore._version import __version__
-from costcore.ir import Pattern
-from costcore.numbers.dims import Dim
-from costcore.trace.call import Assumption, Module, ModuleCall
-from costcore.trace.records import Record
-
-if TYPE_CHECKING:
-    from costcore.trace.dataflow import Dataflow
-    from costcore.trace.memory_ledger import MemoryLedger
-    from costcore.trace.profile import Profile
+from costcore.ir import Calculator, Cost, Layer, Pattern
+from costcore.numbers import Dim
+from costcore.trace.call import Assumption, Call, Module, ModuleCall, Record
 
 FLOPS = "FLOPs"
 """The unit of the counting rules of costcore."""
 
 CONVENTION = "costcore-1"
-"""Name of the counting rules of this version, which DETAILS.md lists."""
+"""Name of the counting rules of this version, as listed in DETAILS.md."""
 
 
 class Regrouping(NamedTuple):
-    """What was counted as one operator: nodes of an ONNX graph, which the exporter had decomposed, or a function.
+    """Nodes of an ONNX graph, decomposed by the exporter, or a PyTorch function, counted as one operator.
 
     Attributes:
         op: canonical name of that operator.
@@ -41,7 +41,7 @@ class Regrouping(NamedTuple):
 
     @classmethod
     def parse(cls, note: str) -> Regrouping | None:
-        """Return the regrouping whose text is ``note``; None for any other note."""
+        """Return the regrouping of a note; None for any other note."""
         found = re.fullmatch(_REGROUPING, note)
         if not found:
             return None
@@ -56,7 +56,7 @@ _REGROUPING = r"(?s)regrouped as (?P<op>\w+): (?P<nodes>.+)"
 
 
 class GraphNodes(NamedTuple):
-    """What a call stands for in the graph that the frontend read: a node, or several that are counted as one operator.
+    """The nodes of the graph that a call stands for: one, or several counted as one operator.
 
     Names inside a loop body, a branch or a function begin with those around it: ``loop.body/relu``.
 
@@ -74,7 +74,7 @@ new_nodes = tuple.__new__
 
 
 class Rank(NamedTuple):
-    """Which process of a mesh a run is.
+    """The rank of a run in a mesh of processes.
 
     Attributes:
         mesh: name and number of processes of each dimension, the outermost first.
@@ -96,11 +96,11 @@ class Rank(NamedTuple):
 
 
 LEVELS = ("none", "pointwise", "compiler")
-"""The levels of fusion, each of which merges groups of the one before."""
+"""The levels of fusion; each merges groups of the one before."""
 
 
 class Fusion(NamedTuple):
-    """How the calls of a run were fused, if the bytes of its costs are those after fusion.
+    """The fusion of the calls of a run, if the bytes of its costs are bytes after fusion.
 
     Attributes:
         level: the level of fusion, see :mod:`costcore.analyses.fusion`.
@@ -123,7 +123,7 @@ def _by_call(values: Mapping[int, Any], new: Mapping[int, int]) -> dict[int, Any
 
 
 class Unfolded(NamedTuple):
-    """What it takes to write the calls of folded loops as often as they run.
+    """The data to write the calls of folded loops as often as they run.
 
     Attributes:
         folds: position of the first call of each loop, and the number of calls of its body.
@@ -150,14 +150,14 @@ class Run:
         version: version of costcore.
         convention: name of the counting rules.
         unit: what the amounts are that tables show as FLOPs; another convention may count ``MACs (fvcore)``.
-        records: whatever else was recorded, by the name of its :class:`costcore.trace.records.Record`. Those below can
+        records: whatever else was recorded, by the name of its :class:`costcore.trace.call.Record`. Those below can
             be read as attributes, ``run.returned``.
         regrouped: nodes that were counted as one operator.
         inputs: operand ids of the values that the model is given, in order of first use; empty if unknown.
         buffers: operand ids of values that the model holds without learning them, if ``inputs`` are known.
         returned: operand ids of the tensors that the outermost module returned, in order, also of those inside lists,
             tuples, dicts and dataclasses; those of all its calls, if several ran. Empty if unknown.
-        module_calls: every call of a module in the order in which they began; recorded only with ``spelled=True``.
+        module_calls: every call of a module, in order of their beginnings; only with ``spelled=True``.
         dataflow: values that the model states beside those of calls, as an ONNX graph does; None if calls show all.
         memory: every block of memory of the run; None unless requested.
         nodes: the nodes of the graph by the position of their call; empty if no graph was read.
@@ -203,10 +203,558 @@ class Run:
     profile: ClassVar[Record[Profile | None]] = Record("profile", None, is_kept=False)
 
     def recording(self, **records: Any) -> Run:
-        """Return the run with other records; those that are empty or None are left out."""
+        """Return the run with other records; empty ones and None are left out."""
         kept = {**self.records, **records}
         return replace(self, records={name: value for name, value in kept.items() if value or value == 0})
 
     def __repr__(self) -> str:
         versions = ", ".join(f"{name} {version}" for name, version in self.frameworks.items())
         return f"<Run: {versions or 'no framework'}, convention {self.convention}>"
+
+
+# Recorder: frontends write the calls of one run into it.
+
+
+CPU_TIME = "cpu_time"
+"""The value of ``measure_time`` for the CPU time of the thread."""
+
+
+class Checkpoint(NamedTuple):
+    """How many calls and assumptions were recorded up to some point, repeated assumptions included."""
+
+    calls: int
+    assumptions: int
+
+
+class Recorder:
+    """Takes the calls of one run from the frontends that capture or read it.
+
+    Args:
+        tracebacks: whether every call gets the traceback of the user's code that made it.
+        native_calculators: by native name, calculators of this run that the frontend calls itself, as
+            ``calculator(function, inputs)``. They return elements, and the frontend passes their cost to ``record``.
+            Empty unless the frontend declares them (``FrontendSpec.native_calculators``).
+        progress: wraps the iterable of a long loop, ``progress(items, description)``.
+        measure_time: whether a frontend that runs the model measures the duration of every call: on the device that
+            runs it (True), or as CPU time of the thread (:data:`CPU_TIME`).
+        calculators: calculators of this run only, by canonical or native name.
+        spelled: whether calls have the function that the user's code called, and module calls are recorded.
+            Frontends that do not support it ignore it.
+        memory: whether a frontend that runs the model records the memory of the run.
+    """
+
+    def __init__(
+        self,
+        tracebacks: bool = False,
+        native_calculators: Mapping[str, partial[Any]] | None = None,
+        progress: Callable[[Iterable[Any], str], Iterable[Any]] | None = None,
+        measure_time: bool | str = False,
+        calculators: Mapping[str, Calculator] | None = None,
+        spelled: bool = False,
+        memory: bool = False,
+    ) -> None:
+        self.tracebacks = tracebacks
+        self.native_calculators = {} if native_calculators is None else native_calculators
+        self.progress = progress or (lambda items, description: items)
+        self.measure_time = measure_time
+        self.calculators = {} if calculators is None else calculators
+        self.spelled = spelled
+        self.memory = memory
+        self.memory_ledger: Callable[[], RawLedger] | None = None
+        """Returns the memory of the run so far; None if no frontend records it."""
+        self.watch_memory: Callable[[Iterable[Any]], None] | None = None
+        """Registers models, optimizers and tensors that live before the run; None if no frontend records memory."""
+        self.calls: list[Call] = []
+        """All recorded calls in order, except those that frontends still hold back (:attr:`pending`)."""
+        self.pending: list[Callable[[], None]] = []
+        """Functions of frontends that hold calls back while they record: each appends its calls to ``calls``."""
+        self.costs: dict[int, Cost] = {}
+        """Costs that the frontend computed itself, by position in ``calls``; calculators compute all others."""
+        self.failures: dict[int, str] = {}
+        """Errors of calculators that the frontend ran itself, by position in ``calls``."""
+        self.seconds: dict[int, float] = {}
+        """Measured duration of a call, by position in ``calls``."""
+        self.profile: Profile | None = None
+        """What was measured beside that, if the frontend reads a trace of a run."""
+        self.parameters: dict[int, Dim] = {}
+        """Number of elements of every learned parameter seen, by parameter id."""
+        self.n_params_model: Dim | None = None
+        """Number of elements of all parameters of the model, used or not; None if no model was given."""
+        self.modules: dict[str, Module] = {}
+        """The modules of the model by path, in the model's order; the root has the path ``""``."""
+        self.rank: Rank | None = None
+        """Which process of a mesh runs; None if no mesh is simulated."""
+        self.returned: list[int] = []
+        """Operand ids of the tensors that the outermost module returned."""
+        self.module_calls: list[ModuleCall] = []
+        """The module calls in the order in which they began, if ``spelled``."""
+        self.dataflow: Dataflow | None = None
+        """Values beside those of calls, if the frontend reads a graph."""
+        self.frameworks: dict[str, str] = {}
+        """Versions of the frameworks, by name."""
+        self._assumed: list[tuple[str, str, str, bool]] = []
+        self.notes: list[str] = []
+        """Remarks for the reader of the report on how the run was captured."""
+        self.inputs: list[int] = []
+        """Operand ids of the values that the model is given, in order of first use."""
+        self.buffers: list[int] = []
+        """Operand ids of values that the model holds without learning them."""
+        self.regrouped: list[Regrouping] = []
+        """Nodes that were counted as one operator."""
+        self.nodes: dict[str, GraphNodes] = {}
+        """What calls stand for in the graph that the frontend reads, by the name that such a call has until then."""
+        self.records: dict[str, Any] = {}
+        """Whatever else is recorded, by the name of its :class:`costcore.trace.call.Record`."""
+        self.new_id = count(1).__next__
+        """Return a new id for an operand, a storage or a parameter."""
+        self._layers: dict[Layer, Layer] = {}
+
+    def flush(self) -> None:
+        """Append the calls that frontends hold back."""
+        for append in self.pending:
+            append()
+
+    def of_another_run(self) -> Recorder:
+        """Return a recorder with the same settings, for another run of the same model."""
+        return Recorder(
+            self.tracebacks,
+            self.native_calculators,
+            self.progress,
+            self.measure_time,
+            self.calculators,
+            self.spelled,
+            self.memory,
+        )
+
+    def adopt(self, other: Recorder) -> None:
+        """Replace everything recorded by the content of another recorder."""
+        vars(self).update(vars(other))
+
+    def intern(self, layer: Layer) -> Layer:
+        """Return the one object that represents all layers equal to ``layer``."""
+        return self._layers.setdefault(layer, layer)
+
+    def record(self, call: Call, cost: Cost | None = None, failure: str = "", seconds: float | None = None) -> None:
+        """Append a call. Calls that frontends hold back come before it.
+
+        Args:
+            call: the call; it is not changed after this.
+            cost: its cost, if the frontend computed it; otherwise the calculator of the operator does.
+            failure: the error of the calculator that the frontend ran.
+            seconds: how long the call took.
+        """
+        self.flush()
+        position = len(self.calls)
+        if cost is not None:
+            self.costs[position] = cost
+        if failure:
+            self.failures[position] = failure
+        if seconds is not None:
+            self.seconds[position] = seconds
+        self.calls.append(call)
+
+    def parameter(self, size: Dim) -> int:
+        """Return a new id for a learned parameter of ``size`` elements."""
+        identity = self.new_id()
+        self.parameters[identity] = size
+        return identity
+
+    def nodes_key(self, nodes: GraphNodes) -> str:
+        """Keep the nodes of a graph that a call stands for; return their name until the report is made."""
+        key = str(len(self.nodes))
+        self.nodes[key] = nodes
+        return key
+
+    def assume(self, what: str, where: str = "", line: str = "", is_branch: bool = False) -> None:
+        """Add an assumption; the same one at the same place is reported once, with how often it was made.
+
+        Args:
+            what: what is assumed, as a sentence.
+            where: path of the module, or name of the node.
+            line: the line of the user's code that needs the value, ``model.py:12 in forward``.
+            is_branch: whether it decides which code runs, so that a warning states it.
+        """
+        self._assumed.append((what, where, line, is_branch))
+
+    def checkpoint(self) -> Checkpoint:
+        """Return a mark of the records so far, for :meth:`rollback`."""
+        return Checkpoint(len(self.calls), len(self._assumed))
+
+    def rollback(self, mark: Checkpoint) -> None:
+        """Forget every call and assumption that was recorded after ``mark``."""
+        del self.calls[mark.calls :]
+        self.forget_assumptions(mark)
+
+    def forget_assumptions(self, mark: Checkpoint) -> None:
+        """Forget every assumption that was made after ``mark``."""
+        del self._assumed[mark.assumptions :]
+
+    @property
+    def assumptions(self) -> list[Assumption]:
+        """The assumptions with their places, each once, in order."""
+        return self.assumptions_since(Checkpoint(0, 0))
+
+    def assumptions_since(self, mark: Checkpoint) -> list[Assumption]:
+        """The assumptions made after ``mark`` with their places, each once, in order."""
+        counted = Counter(self._assumed[mark.assumptions :]).items()
+        return [Assumption(what, where, line, times, branch) for (what, where, line, branch), times in counted]
+
+
+# Memory ledger: every block of a run, with its lifetime, its origin and its kind.
+
+
+KINDS = ("parameter", "buffer", "input", "gradient", "optimizer", "saved", "output", "temporary")
+"""What a block is for; every block has one kind.
+
+``parameter``, ``buffer``, ``input`` and ``optimizer`` (state of an optimizer) mostly live before the run. ``gradient``
+is the gradient of a parameter, ``saved`` is kept by autograd for a backward pass, ``output`` is held by the caller, and
+``temporary`` is everything else.
+"""
+
+
+class Block(NamedTuple):
+    """The memory behind one storage, which views and results of in-place operators share.
+
+    Attributes:
+        id: an id, unique in a run. A storage that changes its size becomes another block with the same id.
+        nbytes: its size.
+        kind: one of :data:`KINDS`.
+        born: number of the event that allocated it, from 1; 0 if it lived before the run.
+        died: number of the event that freed it; None if it lived at the end of the run.
+        call: index of the call that made it; -1 if it lived before the run.
+        shape: the shape of the first tensor in it.
+        dtype: the dtype of that tensor.
+        name: the name of a parameter, buffer or input, or that of the parameter whose gradient it is, or whose state of
+            an optimizer, as in ``fc.weight (exp_avg)``; empty for all other blocks.
+        device: the device it is on, ``"cuda:0"``; empty if that is unknown.
+    """
+
+    id: int
+    nbytes: int
+    kind: str
+    born: int
+    died: int | None
+    call: int
+    shape: tuple[int, ...]
+    dtype: str
+    name: str = ""
+    device: str = ""
+
+
+class MemoryLedger(NamedTuple):
+    """The blocks of a run, and the sequence of events (a block is allocated, freed or resized).
+
+    Attributes:
+        blocks: every block, in order of birth.
+        calls: for each event, the index of the call that ran; the number of calls for events after the last call.
+        notes: what the figures stand for.
+        approximations: what is estimated instead of observed.
+    """
+
+    blocks: tuple[Block, ...] = ()
+    calls: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+    approximations: tuple[str, ...] = ()
+
+    def live(self, kind: str | None = None) -> list[int]:
+        """Return the live bytes before the run and after each event, of one kind or of all blocks."""
+        changes = [0] * (len(self.calls) + 1)
+        for block in self.blocks:
+            if kind is None or block.kind == kind:
+                changes[block.born] += block.nbytes
+                if block.died is not None:
+                    changes[block.died] -= block.nbytes
+        return list(accumulate(changes))
+
+    @property
+    def devices(self) -> list[str]:
+        """The devices of the blocks, that of most blocks first."""
+        return [device for device, _ in Counter(block.device for block in self.blocks).most_common()]
+
+    def on(self, *devices: str) -> MemoryLedger:
+        """Return the ledger of these devices alone; its events keep their numbers."""
+        return self._replace(blocks=tuple(block for block in self.blocks if block.device in devices))
+
+    def alive(self, event: int) -> list[Block]:
+        """Return the blocks that are alive after an event; event 0 is the start of the run."""
+        return [b for b in self.blocks if b.born <= event and (b.died is None or b.died > event)]
+
+    def is_exact(self) -> bool:
+        """Return whether every figure was observed."""
+        return not self.approximations
+
+
+class RawBlock(NamedTuple):
+    """A block as a frontend records it.
+
+    Attributes:
+        block: the block; its kind is empty if its lifetime decides. Nor is it ``output`` if the block is freed.
+        with_gradient: whether gradients were recorded when it was made.
+    """
+
+    block: Block
+    with_gradient: bool
+
+
+class RawLedger(NamedTuple):
+    """The memory of a run as a frontend records it.
+
+    Attributes:
+        blocks: every block, in order of birth.
+        calls: as in :class:`MemoryLedger`.
+        storages: ids of blocks by the storage ids of calls.
+        returns: whether it is known which blocks hold what the model returned; otherwise they are all blocks that live
+            at the end and were made without gradients.
+        notes, approximations: as in :class:`MemoryLedger`.
+    """
+
+    blocks: Sequence[RawBlock]
+    calls: Sequence[int]
+    storages: Mapping[int, int]
+    returns: bool
+    notes: tuple[str, ...] = ()
+    approximations: tuple[str, ...] = ()
+
+
+def decide_kinds(raw: RawLedger, phases: Sequence[str]) -> MemoryLedger:
+    """Return the ledger, in which every block has a kind.
+
+    Args:
+        raw: the ledger of the frontend.
+        phases: the phase of every call.
+    """
+    n_calls = len(phases)
+    calls = tuple(accumulate((min(call, n_calls) for call in raw.calls), max))
+    births = {block.born for block, _ in raw.blocks}
+    starts = [_last_event_before(calls, call, births) for call in _starts_of_backward(phases)]
+    blocks = []
+    for block, with_gradient in raw.blocks:
+        identity, nbytes, kind, born, died, call, *what = block
+        if not kind or (kind == "output" and died is not None):
+            phase = phases[call] if 0 <= call < n_calls else "forward"
+            kind = _kind_of_lifetime(block, phase, starts, with_gradient and raw.returns)
+        made = identity, nbytes, kind, born, died, min(call, n_calls), *what
+        blocks.append(tuple.__new__(Block, made))  # keywords would take three times as long
+    return MemoryLedger(tuple(blocks), calls, raw.notes, raw.approximations)
+
+
+def _kind_of_lifetime(block: Block, phase: str, starts: Sequence[int], is_saved_at_end: bool) -> str:
+    """Return the kind of a block from its lifetime.
+
+    A block of the forward pass is saved if it lives when a backward pass begins. If none follows, it is saved if it
+    lives at the end, gradients were recorded, and the model did not return it.
+
+    Args:
+        block: the block.
+        phase: the phase of the call that made it.
+        starts: for every backward pass the number of the last event before it.
+        is_saved_at_end: whether a block of the forward pass that lives at the end is saved, not an output.
+    """
+    if phase == "forward":
+        start = next((event for event in starts if event >= block.born), None)
+        if start is not None:
+            return "saved" if block.died is None or block.died > start else "temporary"
+        if block.died is None and is_saved_at_end:
+            return "saved"
+    return "output" if block.died is None else "temporary"
+
+
+def _last_event_before(calls: Sequence[int], call: int, births: Collection[int]) -> int:
+    # Blocks that are freed before the call makes one die before it.
+    event = bisect_left(calls, call)
+    while event < len(calls) and calls[event] == call and event + 1 not in births:
+        event += 1
+    return event
+
+
+def _starts_of_backward(phases: Sequence[str]) -> list[int]:
+    is_backward = [phase in ("backward", "recompute") for phase in phases]
+    return [i for i, now in enumerate(is_backward) if now and (i == 0 or not is_backward[i - 1])]
+
+
+# Dataflow: values of a graph beyond the operands of its calls, enough to follow the memory of each.
+
+
+class Value(NamedTuple):
+    """A value that no call produces as an output of its layer.
+
+    Attributes:
+        id: its operand id.
+        nbytes: its size.
+        name: its name in the model; empty if it has none.
+    """
+
+    id: int
+    nbytes: Dim
+    name: str = ""
+
+
+class Step(NamedTuple):
+    """Reads and values of a call besides the operands of its layer, or of a moment between two calls.
+
+    Attributes:
+        at: the first output of the call that it completes. If no call has this output, the step takes place before the
+            first call whose outputs have larger ids.
+        reads: ids of values that are needed until then.
+        makes: values that exist from then on.
+        takes: pairs of a value that it makes and one that it reads: the first takes over the memory of the second if
+            nothing else needs that any more, as the carried values of a loop do.
+        overwrites: pairs of a value that it makes and one that it may write over, element by element.
+        views: pairs of a value that it makes and the value whose memory that is.
+        name: what the step is, for tables.
+    """
+
+    at: int
+    reads: tuple[int, ...] = ()
+    makes: tuple[Value, ...] = ()
+    takes: tuple[tuple[int, int], ...] = ()
+    overwrites: tuple[tuple[int, int], ...] = ()
+    views: tuple[tuple[int, int], ...] = ()
+    name: str = ""
+
+
+class Dataflow(NamedTuple):
+    """Values of a graph beyond the operands of its calls.
+
+    Attributes:
+        inputs: the inputs of the model, which its caller provides.
+        stored: the tensors that the model stores and the run reads: weights and constants.
+        steps: further reads and values, in order.
+        views: pairs of a value and another one that it shares its memory with.
+        spans: first and last ids of the values inside a loop or branch, whose calls run without others between them.
+        unknown: why lifetimes of values are unknown; empty if all are known.
+        unplanned: ids of values whose shapes a runtime does not know before it runs, because the graph computes them.
+    """
+
+    inputs: tuple[Value, ...] = ()
+    stored: tuple[Value, ...] = ()
+    steps: tuple[Step, ...] = ()
+    views: tuple[tuple[int, int], ...] = ()
+    spans: tuple[tuple[int, int], ...] = ()
+    unknown: tuple[str, ...] = ()
+    unplanned: tuple[int, ...] = ()
+
+    def values(self) -> list[Value]:
+        """Return all values, with their sizes."""
+        return [*self.inputs, *self.stored, *(value for step in self.steps for value in step.makes)]
+
+
+# Measured times.
+
+
+class CallTime(NamedTuple):
+    """The measured time of one call, in nanoseconds.
+
+    Attributes:
+        device: how long the device worked for it.
+        host: how long the host was in it, without calls inside of it.
+        alone: its part of the span. Every instant of the span belongs to one call, to something else, or is idle: of
+            several kernels that run at once, to the one that computes and began first.
+        n_kernels: how many pieces of work the device did for it.
+        aside: how much of ``device`` it filled memory, or copied from or to the host.
+    """
+
+    device: int
+    host: int
+    alone: int
+    n_kernels: int
+    aside: int = 0
+
+
+class Elsewhere(NamedTuple):
+    """Work that belongs to no call, in nanoseconds.
+
+    Attributes:
+        what: what kind of work it is, ``launched before the window``.
+        name: its name.
+        time: how long it took.
+        alone: its part of the span; see :attr:`CallTime.alone`.
+        n: how many pieces of work.
+    """
+
+    what: str
+    name: str
+    time: int
+    alone: int
+    n: int
+
+
+class Stream(NamedTuple):
+    """A stream of the device, in nanoseconds.
+
+    Attributes:
+        name: its device and number.
+        busy: how long it worked.
+        idle: how long it did not, of the span.
+        longest: its longest gap.
+        n_gaps: how many gaps it has.
+    """
+
+    name: str
+    busy: int
+    idle: int
+    longest: int
+    n_gaps: int
+
+
+class Profile(NamedTuple):
+    """The measurements of a run.
+
+    The parts of the span add up exactly: ``alone`` of all calls and of what is elsewhere, and ``idle``, are ``span``.
+
+    Attributes:
+        device: the name of the device that ran it; empty if unknown.
+        clock: ``device`` if its work was recorded, else ``host``.
+        span: nanoseconds from the start of the step, or of its first work, to the end.
+        idle: nanoseconds of the span in which nothing ran.
+        calls: the time of every call by its position.
+        elsewhere: work of no call.
+        streams: the streams of the device.
+        tf32: whether the names of kernels say that products of float32 were rounded to TF32.
+        inside: calls that have no kernel of their own: the position of the call whose kernel computes them, by theirs.
+        no_bound: why the times say nothing about the speed of the device, as a sentence on the file; empty if they do.
+        remarks: what is wrong with the file, as sentences.
+    """
+
+    device: str
+    clock: str
+    span: int
+    idle: int
+    calls: Mapping[int, CallTime]
+    elsewhere: tuple[Elsewhere, ...] = ()
+    streams: tuple[Stream, ...] = ()
+    tf32: bool = False
+    inside: Mapping[int, int] = MappingProxyType({})
+    no_bound: str = ""
+    remarks: tuple[str, ...] = ()
+
+
+class Interval(NamedTuple):
+    """A span of time with its owner; of several at once, the one with the lowest rank counts."""
+
+    start: int
+    end: int
+    rank: tuple[int, int]
+    owner: Any
+
+
+def divide(intervals: Iterable[Interval], start: int, end: int) -> tuple[dict[Any, int], int]:
+    """Return how much of a span each owner has, and how much nobody has; the parts add up to the span."""
+    found = sorted((max(x.start, start), min(x.end, end), x.rank, i, x.owner) for i, x in enumerate(intervals))
+    times = sorted({start, end, *(x[0] for x in found if x[0] < x[1]), *(x[1] for x in found if x[0] < x[1])})
+    owned: dict[Any, int] = defaultdict(int)
+    idle, at = 0, 0
+    active: list[tuple[tuple[int, int], int, int, Any]] = []
+    for begin, stop in pairwise(times):
+        while at < len(found) and found[at][0] <= begin:
+            first, last, rank, i, owner = found[at]
+            if first < last:
+                heapq.heappush(active, (rank, i, last, owner))
+            at += 1
+        while active and active[0][2] <= begin:
+            heapq.heappop(active)
+        if active:
+            owned[active[0][3]] += stop - begin
+        else:
+            idle += stop - begin
+    return dict(owned), idle

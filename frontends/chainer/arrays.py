@@ -1,20 +1,24 @@
-"""The arrays of a run: their tensors, and ids that show which are the same value, memory or parameter."""
+"""The arrays of a run: tensors, and ids of values, memory and parameters; also the stack, and names of functions."""
 
 from __future__ import annotations
 
+import inspect
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
+from types import FrameType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import chainer
 import numpy
+from chainer import FunctionNode, _backprop, function_node
 
 from costcore.ir import Role, Tensor
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 
 V = TypeVar("V")
+
 Bounds: TypeAlias = "tuple[int, int]"
 
 
@@ -149,3 +153,81 @@ def bounds(array: Any) -> Bounds:
     spans = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True) if size]
     low, high = sum(span for span in spans if span < 0), sum(span for span in spans if span > 0)
     return start + low, start + high + array.itemsize
+
+
+# The Python stack: it shows the running code even after an exception.
+
+
+BACKWARD_LOOPS = (_backprop._backprop_to_all.__code__, function_node._backprop.__code__)
+"""The two loops of Chainer that run a backward pass: of ``backward`` and of ``grad``."""
+
+
+def frames() -> Iterator[FrameType]:
+    """Iterate over the frames of the stack, innermost first."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def running_function_requires_gradient() -> bool:
+    """Return whether a backward pass can follow the function that runs forward now."""
+    if not chainer.config.enable_backprop:
+        return False
+    running = next((frame for frame in frames() if frame.f_code is FunctionNode.apply.__code__), None)
+    return running is not None and any(variable.requires_grad for variable in running.f_locals["input_vars"])
+
+
+def current_phase() -> str:
+    """Return the running phase: ``forward``, ``backward``, or ``recompute``, a forward pass repeated in backward."""
+    if chainer.config.in_recomputing:
+        return "recompute"
+    return "backward" if any(frame.f_code in BACKWARD_LOOPS for frame in frames()) else "forward"
+
+
+# Names of Chainer's functions in reports and tables.
+
+
+PREFIX = "chainer::"
+
+ALIASES: Mapping[str, str] = {"MaxPooling2D": "MaxPoolingND"}
+"""Classes of older versions of Chainer, and their replacements in 7.8.1."""
+
+
+def function_of(node: Any) -> Any:
+    """Return the function that a node of the graph computes: itself, or the old-style function it adapts."""
+    return node.function if isinstance(node, chainer.FunctionAdapter) else node
+
+
+def native_name(function: type) -> str:
+    """Return the full name of a function class, ``chainer::ReLU``, ``mylib::MyFunction``: package and class name."""
+    return f"{function.__module__.partition('.')[0]}::{function.__name__}"
+
+
+def function_classes() -> Iterable[type]:
+    """Return every function class defined so far, new-style and old-style, Chainer's and users'."""
+    todo: list[type] = [chainer.FunctionNode, chainer.Function]
+    classes: set[type] = set()
+    while todo:
+        subclasses: list[type] = todo.pop().__subclasses__()
+        for subclass in subclasses:
+            if subclass not in classes:
+                classes.add(subclass)
+                todo.append(subclass)
+    return classes
+
+
+def native_names(op: object) -> tuple[str, ...]:
+    """Return the full name of a Chainer function; () if ``op`` is not one.
+
+    Args:
+        op: a function class (``F.math.basic_math.Add``), its name (``"Add"``; ``"MaxPooling2D"`` of older versions
+            means ``MaxPoolingND``), or its full name (``"chainer::Add"``, ``"mylib::MyFunction"``).
+    """
+    if isinstance(op, type):
+        return (native_name(op),) if issubclass(op, (chainer.FunctionNode, chainer.Function)) else ()
+    if not isinstance(op, str):
+        return ()
+    bare = op.removeprefix(PREFIX)
+    full = op if "::" in bare else PREFIX + ALIASES.get(bare, bare)
+    return (full,) if any(native_name(function) == full for function in function_classes()) else ()

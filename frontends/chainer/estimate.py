@@ -1,4 +1,4 @@
-"""Counting a ``chainer.Link`` that has not been run: a copy that shares its parameters is run once."""
+"""Count a ``chainer.Link``: a copy that shares its parameters is run once."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import numpy
 from costcore.errors import CostError
 from costcore.ir import Tensor
 from costcore.trace.call import Module, qualified_bases
-from costcore.trace.input_shapes import Value
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
+from costcore.trace.trace import Value
 
-from .arrays import ArrayIds, is_array
-from .capture.function_hook import Capture
-from .capture.link_hook import dotted, link_paths
+from .arrays import ArrayIds, is_array, native_names
+from .capture import Capture, dotted, link_paths
+from .rows import ROWS
 
 
 def accepts(model: object) -> bool:
@@ -31,7 +31,7 @@ def estimate(recorder: Recorder, model: Any, inputs: Any, *, backward: bool = Fa
     """Run a copy of ``model`` once and record it.
 
     The link, its statistics and states, its uninitialized parameters and the random number generators keep their
-    values: what runs is a copy that shares the arrays of the parameters. ``chainer.config.train`` is the caller's.
+    values: a copy runs that shares the arrays of the parameters. ``chainer.config.train`` is the caller's.
 
     Args:
         recorder: the recorder to write to.
@@ -87,7 +87,6 @@ def arguments(inputs: Any, link: Any) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _is_shape(value: Any) -> bool:
-    """Return True for a tuple of ints, and for a list of ints that is not empty."""
     integers = isinstance(value, (tuple, list)) and all(isinstance(size, (int, numpy.integer)) for size in value)
     return integers and (isinstance(value, tuple) or bool(value))
 
@@ -124,7 +123,6 @@ def run_backward(outputs: Any) -> None:
 
 
 def _returned(value: Any) -> Iterator[Any]:
-    """Yield every Variable and array in what a link returned."""
     if isinstance(value, chainer.Variable) or is_array(value):
         yield value
     elif isinstance(value, Mapping):
@@ -157,7 +155,6 @@ def modules(model: Any, arrays: ArrayIds) -> dict[str, Module]:
 
 @contextmanager
 def _model_errors(link: Any) -> Iterator[None]:
-    """Turn an exception of the link into an error with its name."""
     try:
         yield
     except CostError:
@@ -175,3 +172,11 @@ def _random_state_restored() -> Iterator[None]:
     finally:
         random.setstate(state)
         numpy.random.set_state(numpy_state)
+
+
+# The frontend, see :class:`costcore.frontend.Frontend`.
+
+
+capture = Capture
+
+__all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]

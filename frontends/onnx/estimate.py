@@ -13,35 +13,23 @@ from onnx.defs import onnx_opset_version
 
 from costcore.errors import CostError
 from costcore.graphs import Notes
-from costcore.registry.frontends import plugin_rows
-from costcore.trace.recorder import Recorder
+from costcore.registry import plugin_rows
+from costcore.trace.run import Recorder
 
-from .graph.input_hints import InputHints
-from .graph.messages import joined
-from .graph.scope import GraphContext, Scope
-from .graph.user_inputs import bind_inputs
-from .graph.user_shapes import UserShapes, dimension_names
-from .operators import RowTable, operator
-from .reading.model_file import read_model
-from .schema.signature import NEWEST_VERSION, ONNX
-from .shapes.cross_check import compare_with_onnx
-from .values.dimensions import Dimensions, declared_names
-from .values.value import Value
+from .graph.inputs import InputHints, UserShapes, bind_inputs, dimension_names
+from .graph.node import GraphContext, Scope, joined
+from .inference import compare_with_onnx
+from .operator_table import RowTable, operator
+from .reading import read_model
+from .schema import NEWEST_VERSION, ONNX
+from .values import Dimensions, Value, declared_names
 from .walk.control_flow import CONTROL_FLOW
-from .walk.dataflow import stored_sizes
-from .walk.function_calls import call_function
-from .walk.functions import ModelFunctions
-from .walk.node_budget import NodeBudget
-from .walk.quantized_form import fold_quantization, keep_stored
-from .walk.recording import Recording
-from .walk.schema_functions import SchemaFunctions
-from .walk.unmarked import folded_note, unmarked_note
-from .walk.unplanned import unplanned
-from .walk.walker import Handlers, WalkConfig, Walker
+from .walk.inner_functions import SchemaFunctions, call_function, folded_note, unmarked_note, unplanned
+from .walk.recording import ModelFunctions, Recording, fold_quantization, keep_stored, stored_sizes
+from .walk.walker import Handlers, NodeBudget, WalkConfig, Walker
 
 REWRITERS = ("onnx.quantize", "onnxruntime.transformers")
 """Names of producers that rewrite files of others, and may drop what these mark."""
-
 
 BLOCKED = "com.microsoft.nchwc"
 """Domain of operators on blocks of channels."""
@@ -92,7 +80,7 @@ def estimate(
             ``{"h": ("batch", 8)}``.
         regroup: whether nodes into which an exporter decomposed one operator are counted as that operator and listed
             in ``recorder.regrouped``; or names of patterns, such as ``("rms_norm", "gelu")``: only these,
-            and also in hand-written form. ``PATTERNS`` in ``regroup/patterns/catalog.py`` lists all.
+            and also in hand-written form. ``PATTERNS`` in ``regroup/regroup.py`` lists all.
         explain_regroup: whether to note why other nodes do not match these patterns; or names of some of them.
         check_shapes: whether shapes are compared with those that ``onnx.shape_inference`` finds, in another process;
             differences are noted.
@@ -129,23 +117,18 @@ def native_names(op: object) -> tuple[str, ...]:
 
 
 def _explained(regroup: bool | Collection[str], explain: bool | Collection[str]) -> list[str]:
-    """Return the patterns to explain, of those that ``regroup`` asks for.
-
-    Raises:
-        TypeError, ValueError: with what was expected of both options.
-    """
     if regroup in (True, False) and explain is False:
         return []
-    from costcore.trace.patterns import selected_patterns
+    from costcore.trace.call import selected_patterns
 
-    from .regroup.patterns.catalog import PATTERNS
+    from .regroup.regroup import PATTERNS
 
     selected = selected_patterns(regroup, PATTERNS)
     return selected_patterns(explain, selected, "explain_regroup")
 
 
 def _versions(proto: Any, note: Callable[[str], None]) -> dict[str, int]:
-    """Return the version of each domain."""
+    # A model may import a domain twice: the highest version counts.
     versions: dict[str, int] = {}
     for entry in proto.opset_import:
         domain = entry.domain or ONNX
@@ -161,10 +144,10 @@ def _versions(proto: Any, note: Callable[[str], None]) -> dict[str, int]:
 
 
 def _arguments(graph: Any) -> Mapping[str, Mapping[str, Any]]:
-    """Return what a graph as a whole says of its nodes, by their domain."""
+    # Blocks of channels are a property of the whole graph.
     if BLOCKED not in map(attrgetter("domain"), graph.node):
         return {}
-    from .contrib.blocks import block_arguments
+    from .contrib.windows import block_arguments
 
     return block_arguments(graph)
 
@@ -179,7 +162,6 @@ def _walk(
     budget: NodeBudget,
     keep_qdq: bool,
 ) -> tuple[Mapping[str, Value], Notes]:
-    """Record a parsed model; return the values of the outermost graph by name, and the notes."""
     graph, note = proto.graph, Notes(recorder.notes)
     dimensions = Dimensions(dims, declared_names(graph.input) | dimension_names(shapes))
     functions = ModelFunctions(proto)

@@ -8,6 +8,6 @@ if __name__ != "costcore.frontends.pytorch":
 from .capture.context import capture
 from .estimate import accepts, estimate
 from .naming import native_names
-from .rows.table import ROWS
+from .rows import ROWS
 
 __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]

@@ -1,54 +1,64 @@
-"""The estimate: what one pass of a module costs, without weights or arithmetic, on the meta device."""
+"""The estimate: what one pass of a module costs, without weights or arithmetic, on the meta device.
+
+A copy of the model runs once, or again where lists turn out to be numbers or where data decide a branch. Afterwards
+nothing of the run stays: the second section removes tensors from caches and globals. Then come the notes and errors of
+a model, and examples of inputs for the error of an estimate without any.
+"""
 
 from __future__ import annotations
 
+import gc
+import inspect
 import random
+import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from functools import partial
+from copy import copy
+from functools import lru_cache, partial
+from itertools import accumulate, islice
+from traceback import walk_tb
+from types import FunctionType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary, ref
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import Module
 from torch.utils._pytree import tree_map_only
 
-from costcore.errors import CostError
-from costcore.trace.gc_paused import collector_off
-from costcore.trace.interrupts import WholeEnds
-from costcore.trace.recorder import Recorder
+from costcore.errors import CostError, MissingInputsError
+from costcore.ir import Tensor as IrTensor
+from costcore.trace.interrupts import WholeEnds, collector_off
+from costcore.trace.run import Recorder
 
-from .capture.context import capture
-from .capture.dispatch_mode import CaptureMode
-from .capture.python_functions import RegroupedFunctions, check_regroup
+from .capture.context import capture, failed_module
+from .capture.dispatch_mode import CaptureMode, RegroupedFunctions, check_regroup
 from .capture.threads import wait_for_threads
-from .checkpointing import checkpointed
-from .inputs import model_arguments, torch_dtype, variants_with_numbers
-from .kept_tensors import KeptTensors
-from .lazy_outputs import consume
+from .inputs import consume, model_arguments, torch_dtype, variants_with_numbers
 from .meta.branches import Branches
-from .meta.model_copy import keep_input_checks, meta_copy
-from .meta.operands import tensors_in, tensors_of, without_data
-from .meta.values import Values
-from .meta.wrappers import wrapper_names
-from .missing_inputs import missing_inputs, needs_arguments
-from .model_errors import ModelErrorContext, missed_values
-from .module_walk import modules_of, not_compiled
-from .packed_weights import PackedWeights
-from .precision import casts, check_precision, half_floats, in_precision
+from .meta.model_copy import keep_input_checks, meta_copy, wrapper_names
+from .meta.values import META, PLAIN, Values, all_tensors, tensors_in, tensors_of, without_data
+from .operators.checks import DtypeMismatchError, OperandShapeError
+from .recording.modules import Identities
+from .recording.recording import REAL_RUN, Recording
+from .tensors import PackedWeights, dtype_name, modules_of, not_compiled
 from .training import (
     ACCUMULATING,
     OptimizerFactory,
+    casts,
     check_is_training,
+    check_precision,
     check_training,
+    checkpointed,
+    half_floats,
+    in_precision,
     make_optimizer,
     note_lost_rows,
     own_tensors,
     run_backward,
     run_optimizer,
 )
-from .unread import unread_parameters
 
 if TYPE_CHECKING:
     from .parallel.plan import Plan
@@ -181,7 +191,7 @@ def estimate(
         record(inputs, other, branches)
         recorder.adopt(other)
     if branches.met:
-        from .most_expensive_branches import count_most_expensive
+        from .inputs import count_most_expensive
 
         count_most_expensive(recorder, branches, partial(record, inputs))
 
@@ -207,8 +217,7 @@ def _on_numbers(
 
 
 class _Settings(NamedTuple):
-    """The validated options of an estimate; see :func:`estimate`."""
-
+    # Validated by :func:`estimate`, which describes them.
     operators: Collection[str]
     backward: bool
     loss: Callable[[Any], Any] | None
@@ -307,7 +316,6 @@ def _record(
 def _parallel(
     model: Module, mesh: Mapping[str, int] | None, plan: Plan | None, rank: int, recorder: Recorder
 ) -> AbstractContextManager[Callable[[], Module]]:
-    """Return a context with a function that returns the distributed model: without a mesh, the model itself."""
     if mesh is None or plan is None:
         return nullcontext(lambda: model)
     from .parallel.plan import distributed
@@ -316,13 +324,11 @@ def _parallel(
 
 
 def _unsynchronized(model: Module, step: str) -> AbstractContextManager[None]:
-    """Return a context of a micro-batch that is not the last of a distributed model."""
-    module = sys.modules.get(f"{__package__}.parallel.data_parallel")
+    module = sys.modules.get(f"{__package__}.parallel.plan")  # without it nothing is distributed
     return nullcontext() if module is None else module.unsynchronized(model, shards_too=step == "unsynchronized")
 
 
 def _runs(model: Module, inputs: Any) -> bool:
-    """Return whether a model runs on these inputs."""
     try:
         estimate(Recorder(), model, inputs)
     except (CostError, TypeError, ValueError):
@@ -331,8 +337,6 @@ def _runs(model: Module, inputs: Any) -> bool:
 
 
 class _Pass(NamedTuple):
-    """A forward pass of the copy of a model, and the backward pass if it has one."""
-
     model: Module
     meta_model: Module
     args: Sequence[Any]
@@ -350,12 +354,12 @@ class _Pass(NamedTuple):
         return [*self.args, *self.kwargs.values()]
 
     def _settings_of_thread(self, stack: ExitStack) -> None:
-        """Make the settings of a thread that the forward pass starts, which PyTorch keeps by thread."""
+        # PyTorch keeps them by thread.
         stack.enter_context(torch.set_grad_enabled(self.backward))
         stack.enter_context(casts(self.precision))
 
     def forward_and_backward(self, mode: CaptureMode, regrouping: AbstractContextManager[object]) -> object:
-        """Run the pass, and return what its caller holds until the end of a step: the result and the loss."""
+        """Run the pass, and return the result and the loss, which its caller holds until the end of a step."""
         mode.values.update(self.values)
         forward = ModelErrorContext(self.model, mode.recording, "forward", self.passed, self.values.missed)
         draws = nullcontext() if self.is_distributed else _draws_noted(mode)  # PyTorch draws numbers of its messages
@@ -377,7 +381,6 @@ class _Pass(NamedTuple):
 def _keep_state(
     parallel: AbstractContextManager[Callable[[], Module]], model: Module, checkpoint: AbstractContextManager[None]
 ) -> Iterator[Callable[[], Module]]:
-    """Restore what a run changes outside of the copy of the model, whatever ends it."""
     has_gradients = torch.is_grad_enabled()
     try:
         with parallel as distribute, _keep_random_state(), _keep_hooks(model), checkpoint:
@@ -388,10 +391,7 @@ def _keep_state(
 
 @contextmanager
 def _keep_random_state() -> Iterator[None]:
-    """Restore the random states that a model may draw from: of PyTorch, Python and numpy.
-
-    That of numpy is left alone where nobody imported ``numpy.random`` yet: it starts from no seed of the user.
-    """
+    # The state of numpy is left alone until somebody imports ``numpy.random``: it starts from no seed of the user.
     numpy_random = sys.modules.get("numpy.random")
     state, of_python, of_numpy = torch.get_rng_state(), random.getstate(), numpy_random and numpy_random.get_state()
     try:
@@ -408,7 +408,7 @@ DRAWN = "random numbers of {} were drawn, which may decide what runs: another ru
 
 @contextmanager
 def _draws_noted(mode: CaptureMode) -> Iterator[None]:
-    """Note that code of a model draws numbers of Python or numpy: unlike those of PyTorch they are not unknown."""
+    # Unlike random numbers of PyTorch, those of Python and numpy have values.
     numpy_random = sys.modules.get("numpy.random")
     of_python, of_numpy = random.getstate(), numpy_random and _values_of(numpy_random.get_state())
     yield
@@ -419,14 +419,14 @@ def _draws_noted(mode: CaptureMode) -> Iterator[None]:
 
 
 def _values_of(state: Any) -> tuple[Any, ...]:
-    """Return a random state of numpy, in which is an array, as what can be compared."""
+    # The state of numpy holds an array, which has no plain comparison.
     name, key, *rest = state
     return (name, key.tobytes(), *rest)
 
 
 @contextmanager
 def _keep_hooks(model: Module) -> Iterator[None]:
-    """Restore the hooks of the model, from which a hook that runs in the copy may remove itself."""
+    # A hook that runs in the copy may remove itself from the model.
     names = [name for name in vars(Module()) if name.endswith("_hooks")]
     kept = [(hooks, dict(hooks)) for each in modules_of(model) for hooks in filter(None, map(vars(each).get, names))]
     try:
@@ -454,3 +454,426 @@ def _parameter_dtype(model: Module) -> torch.dtype:
             if parameter is not None and parameter.is_floating_point():
                 return parameter.dtype
     return torch.get_default_dtype()
+
+
+# Leaked tensors: in caches, in globals and on classes
+#
+# Code of the model that remembers results by their sizes alone would give tensors without data to the next run of the
+# model, and to the next estimate, which would not count what made them.
+
+
+_Cache: Any = type(lru_cache(len))
+
+_NO_CODE_OF_USERS = ("torch", "builtins")
+
+_NO_CONTAINERS = (Tensor, Module, type, ModuleType, FunctionType)
+"""What is not searched: it holds far more than what was put into a cache."""
+
+_MAX_DEPTH = 4
+"""How many containers may be around a tensor in a cache."""
+
+_MOST_SEARCHED = 16
+"""Of how many tensors the holders are looked for, among all objects of the process."""
+
+_caches: WeakKeyDictionary[type, set[ref[Any]]] = WeakKeyDictionary()
+"""The caches that the code of a class may use, by class."""
+
+
+class KeptTensors:
+    """Cleans up tensors that code keeps outside of the model: in caches, globals or class attributes.
+
+    An earlier run may have left its own: they are removed from caches of functions before the estimate, which would
+    otherwise not count what made them.
+
+    Args:
+        model: the model, whose classes are those whose code runs.
+    """
+
+    def __init__(self, model: Module) -> None:
+        self._kinds = set(filter(_is_of_user, set(map(type, modules_of(model)))))
+        _clear_caches_of(self._kinds)
+        modules = {id(module): module for module in map(_module_of, self._kinds) if module is not None}
+        owners: list[Any] = [*self._kinds, *modules.values()]
+        self._namespaces = [(owner, dict(vars(owner))) for owner in owners]
+        self._watched: list[Identities] = []
+        self._shared: list[tuple[Any, Any, bool]] = []
+
+    def share(self, containers: Iterable[tuple[Any, bool]]) -> None:
+        """Watch lists, dicts and sets to which functions of the model and of its copy refer.
+
+        Args:
+            containers: each with whether several functions refer to it, so that the model may read what it stores.
+        """
+        self._shared = [(container, copy(container), is_read) for container, is_read in containers]
+
+    def restore_shared(self) -> None:
+        """Restore containers with replaced items, or with tensors of the run for the model to read.
+
+        What code collects for others is left there.
+        """
+        made = set(map(id, self._tensors())) if self._shared else set()
+        for container, before, is_read in self._shared:
+            keeps = is_read and not made.isdisjoint(map(id, _within([container])))
+            if keeps or not _has_all(container, before):
+                container.clear()
+                (container.update if isinstance(container, (dict, set)) else container.extend)(before)
+        self._shared.clear()
+
+    def watch(self, identities: Identities) -> None:
+        """Watch the tensors of one run."""
+        self._watched.append(identities)
+
+    def clear_caches(self) -> None:
+        """Remove tensors from caches of functions alone: after an error, which itself holds most tensors."""
+        _clear_caches_of(self._kinds)
+
+    def remove(self) -> Iterator[str]:
+        """Remove leaked tensors, once nothing else holds them; yield notes on tensors that stay or were there."""
+        for name in self._used_from_before():
+            yield f"{name} holds tensors from before this estimate, which the model reads: their making is not counted"
+        self.restore_shared()
+        if not self._tensors():
+            return
+        self.clear_caches()
+        self._restore_namespaces()
+        if self._tensors():
+            gc.collect(0)  # cycles: the collector was off, so that all new objects are in the youngest generation
+        _remove_from_holders(self._tensors())
+        if not self._tensors():
+            return
+        gc.collect(0)
+        kept = [tensor for tensor in self._tensors() if tensor.is_meta]
+        if kept:
+            stay = "stay" if len(kept) > 1 else "stays"
+            yield f"{_described(kept)} of this estimate {stay} where the code of the model keeps them, without data"
+
+    def _used_from_before(self) -> Iterator[str]:
+        # Their making was not counted.
+        used = {storage._cdata for each in self._watched for storage in each.from_outside() if storage.device != META}
+        for owner, before in self._namespaces if used else ():
+            for name, value in before.items():
+                tensors = (x for x in _within([value]) if type(x) in PLAIN and x.layout is torch.strided)
+                if any(x.untyped_storage()._cdata in used for x in tensors):
+                    yield f"{owner.__name__}.{name}"
+
+    def _tensors(self) -> list[Tensor]:
+        return [tensor for each in self._watched for tensor in each.made()]
+
+    def _restore_namespaces(self) -> None:
+        kept = set(map(id, self._tensors()))
+        for owner, before in self._namespaces if kept else ():
+            for name, value in [*vars(owner).items()]:
+                if value is before.get(name) or kept.isdisjoint(map(id, _within([value]))):
+                    continue
+                if name in before:
+                    setattr(owner, name, before[name])
+                else:
+                    delattr(owner, name)
+
+
+def clear_caches(model: Module) -> None:
+    """Clear the caches of functions in the code of a model that hold tensors."""
+    _clear_caches_of(set(map(type, modules_of(model))))
+
+
+def _clear_caches_of(kinds: Iterable[type]) -> None:
+    for found in set().union(*map(_caches_of, kinds)):
+        cache = found()
+        if cache is not None and cache.cache_info().currsize and any(isinstance(x, Tensor) for x in _within([cache])):
+            cache.cache_clear()
+
+
+def _is_of_user(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] not in _NO_CODE_OF_USERS
+
+
+def _module_of(kind: type) -> ModuleType | None:
+    return sys.modules.get(kind.__module__)
+
+
+def _caches_of(kind: type) -> set[ref[Any]]:
+    found = _caches.get(kind)
+    if found is None:
+        classes = [base for base in kind.__mro__ if _is_of_user(base)]
+        owners: list[Any] = [*classes, *(module for module in map(_module_of, classes) if module is not None)]
+        values = (value for owner in owners for value in [*vars(owner).values()])
+        found = _caches[kind] = {ref(cache) for value in values for cache in _caches_in(value)}
+    return found
+
+
+def _caches_in(value: Any) -> Iterator[Any]:
+    value = getattr(value, "__func__", value) if isinstance(value, (staticmethod, classmethod)) else value
+    if type(value) is _Cache:
+        yield value
+    elif type(value) is FunctionType:
+        for cell in value.__closure__ or ():
+            held = [*gc.get_referents(cell)]  # none while the variable has no value
+            yield from (each for each in held if type(each) is _Cache)
+
+
+def _within(containers: Iterable[Any]) -> Iterator[Any]:
+    level: Sequence[Any] = [*containers]
+    for _ in range(_MAX_DEPTH):
+        yield from level
+        searched = [x for x in level if gc.is_tracked(x) and not isinstance(x, _NO_CONTAINERS)]
+        if not searched:
+            return
+        level = gc.get_referents(*searched)
+
+
+def _remove_from_holders(held: Sequence[Any]) -> None:
+    # Attributes stay.
+    for _ in range(_MAX_DEPTH):
+        held = held[:_MOST_SEARCHED]
+        ids = set(map(id, held))
+        holders = gc.get_referrers(*held) if held else []
+        ids.add(id(held))
+        held = [x for x in holders if isinstance(x, (tuple, list)) and id(x) not in ids]
+        for holder in holders:
+            if type(holder) is _Cache:
+                holder.cache_clear()
+            elif isinstance(holder, dict) and not _is_namespace(holder):
+                for key in [key for key, value in holder.items() if id(value) in ids]:
+                    del holder[key]
+
+
+def _has_all(container: Any, before: Any) -> bool:
+    if isinstance(container, dict):
+        return all(name in container and container[name] is value for name, value in before.items())
+    if isinstance(container, set):
+        return bool(container >= before)
+    return len(container) >= len(before) and all(new is old for new, old in zip(container, before, strict=False))
+
+
+def _is_namespace(names: dict[Any, Any]) -> bool:
+    owners = (x for x in gc.get_referrers(names) if not isinstance(x, FunctionType))
+    return any(getattr(x, "__dict__", None) is names for x in owners)
+
+
+def _described(tensors: Sequence[Tensor]) -> str:
+    shapes = [str(tuple(tensor.shape)) for tensor in tensors]
+    return f"{len(shapes)} tensor{'s' * (len(shapes) > 1)} ({', '.join(shapes[:3])}{', …' * (len(shapes) > 3)})"
+
+
+# Unread parameters, such as a head for training only
+
+
+def unread_parameters(recorder: Recorder) -> Iterator[str]:
+    """Yield a note on parameters that the pass never reads, by their outermost unread modules."""
+    read = {each for call in recorder.calls for each in call.parameters}
+    modules = recorder.modules.items()
+    in_use = {each for path, module in modules if not read.isdisjoint(module.parameters) for each in _outermost(path)}
+    unread = {path: [each for each in module.parameters if each not in read] for path, module in modules}
+    names = [next((each for each in _outermost(path) if each not in in_use), path) for path in unread if unread[path]]
+    total = sum(recorder.parameters[each] for found in unread.values() for each in found)
+    if names and read:
+        shown = [path or "the model itself" for path in dict.fromkeys(names)]
+        text = ", ".join(shown[:3]) + ", …" * (len(shown) > 3)
+        yield f"no call reads {total:,} of the {recorder.n_params_model:,} parameters: {text}"
+
+
+def _outermost(path: str) -> Iterator[str]:
+    return accumulate(path.split("."), lambda around, name: f"{around}.{name}")
+
+
+# Errors of a model: the module, the line of the user's code, and a remedy
+
+
+INTEGERS = (
+    '; integer inputs need a dtype: costcore.Tensor((1, 128), "int64"), or dtype="int64" for all inputs; '
+    "on the command line --input 1x128:int64"
+)
+
+_NO_DATA = r"(?i)\bmeta\b|Meta\w*Type|fake impl|unallocated storage|only available on CPU"
+"""Matches the messages of PyTorch when it needs data, or an operator has no kernel for meta tensors."""
+
+_ADVICE = r"(?s)\W*(You may have run into|This could be because|Use Tensor\.cpu|The operator specified|\n).*"
+"""Matches the rest of such a message: advice for other situations."""
+
+_NO_INTEGERS = r"Long, Int|must be long, int"
+
+_NO_DEVICE = r"not compiled with|NVIDIA driver|GPUs are available"
+
+_DTYPES_DIFFER = r"same d?type|same scalar type|expected scalar type|type .* should be the same"
+
+_CASTS = {torch.float16: "half", torch.bfloat16: "bfloat16", torch.float32: "float", torch.float64: "double"}
+"""The method of a tensor that casts it to a dtype."""
+
+
+class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
+    """Turns an exception of the model into an error with its module, its line and a fix.
+
+    Args:
+        model: the model.
+        recording: the recording of its run.
+        phase: ``forward`` or ``backward``.
+        inputs: the arguments the model was called with.
+        missed: tensors of the model whose values were needed, but which it has on the meta device.
+    """
+
+    def __init__(
+        self,
+        model: Module,
+        recording: Recording,
+        phase: str,
+        inputs: Sequence[object],
+        missed: Sequence[Tensor] = (),
+    ) -> None:
+        self._model = model
+        self._recording = recording
+        self._phase = phase
+        self._inputs = inputs
+        self._missed = missed
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception) and not isinstance(error, CostError):
+            name = type(self._model).__name__
+            failed = failed_module(traceback)
+            failed_in = "" if failed is None else self._recording.modules.described(failed)
+            place = name if failed_in in ("", name) else f"{name}, module {failed_in}"
+            problem = str(error)
+            if not isinstance(error, (DtypeMismatchError, OperandShapeError)):
+                problem = re.sub(_ADVICE, "", problem) if _needs_data(error) else problem.removesuffix(".")
+                problem = f"the {self._phase} pass on the meta device raised {type(error).__name__}: {problem}"
+                operands = "" if _needs_data(error) else self._recording.refused.described(error)
+                problem += f"; {operands}" if operands else ""
+            raise CostError(f"{place}: {problem}{_user_line(traceback)}{self._remedy(error)}") from error
+
+    def _remedy(self, error: Exception) -> str:
+        text = str(error)
+        if self._missed:
+            return f"; {missed_values(self._model, self._missed)}"
+        if isinstance(error, TypeError) and text.startswith(f"{type(self._model).__name__}.forward() "):
+            return f"; {takes(self._model)}"
+        if re.search(_NO_INTEGERS, text):
+            return INTEGERS
+        if re.search(_NO_DEVICE, text):
+            return f"; {REAL_RUN} on a machine with that device, or make the model use the device of its input"
+        if isinstance(error, DtypeMismatchError) or re.search(_DTYPES_DIFFER, text):
+            return self._cast(getattr(error, "dtypes", ()))
+        assumed = [assumption for log in self._recording.logs for assumption in log.recorder.assumptions]
+        if assumed and not isinstance(error, (NameError, RuntimeError)):  # a check of the model's own
+            return f"; assumed before: {assumed[-1].what}; {REAL_RUN} instead"
+        return f"; {REAL_RUN} instead" if _needs_data(error) else ""
+
+    def _cast(self, dtypes: Sequence[torch.dtype]) -> str:
+        wanted = next((p.dtype for p in self._model.parameters() if p.is_floating_point()), None)
+        passed = {x.dtype for x in all_tensors(self._inputs) if x.is_floating_point() or x.dtype in dtypes}
+        if wanted not in _CASTS or passed <= {wanted}:
+            return "; cast one of them" if dtypes else ""
+        name = dtype_name(wanted)
+        arrays = f", arrays by .astype({name!r})" if wanted is not torch.bfloat16 else ""
+        return (
+            f"; the parameters are {name}: pass inputs of that dtype (shapes with dtype={name!r}, tensors by "
+            f".{_CASTS[wanted]}(){arrays}), or cast them in the model"
+        )
+
+
+def missed_values(model: Module, missed: Sequence[Tensor]) -> str:
+    """Return which needed values the model has on the meta device, and a fix."""
+    ids = {id(tensor) for tensor in missed}
+    names = [repr(name) for name, buffer in model.named_buffers() if id(buffer) in ids]
+    what = f"buffer{'s' * (len(names) > 1)} {', '.join(names[:3])}{', …' * (len(names) > 3)}" if names else "a tensor"
+    return (
+        f"it needs the values of {what}, which the model has on the meta device, without values: make the model on the "
+        f"CPU (no weight is copied), or {REAL_RUN}"
+    )
+
+
+def _needs_data(error: Exception) -> bool:
+    first_line = str(error).partition("\n")[0]  # values of the user's may follow
+    return isinstance(error, (RuntimeError, TypeError)) and bool(re.search(_NO_DATA, first_line))
+
+
+def _user_line(traceback: TracebackType | None) -> str:
+    for frame, line in reversed([*walk_tb(traceback)]):
+        module = frame.f_globals.get("__name__", "torch")  # code that PyTorch generated has no name
+        if module.partition(".")[0] not in ("torch", "costcore"):
+            return f" at {frame.f_code.co_filename}:{line}"
+    return ""
+
+
+# Missing inputs: what a module takes, and an example on which it runs
+
+
+MAX_ATTEMPTS = 8
+"""The maximum number of inputs on which a module is tried."""
+
+_INTEGERS = re.compile(r"(^|_)(ids?|idx|index|indices|tokens?|labels?|positions?)$")
+"""Matches the names of arguments that are integers."""
+
+_IMAGE, _WORDS = (1, 3, 224, 224), IrTensor((1, 128), "int64")
+
+
+def needs_arguments(model: Module) -> bool:
+    """Return whether ``forward`` cannot be called without arguments, and no hook adds them."""
+    if model._forward_pre_hooks:
+        return False
+    try:
+        inspect.signature(model.forward).bind()
+    except TypeError:
+        return True
+    except ValueError:  # a function without a signature
+        pass
+    return False
+
+
+def missing_inputs(model: Module, runs: Callable[[Any], bool]) -> MissingInputsError:
+    """Return the error for a module without inputs, with an example.
+
+    Args:
+        model: the module.
+        runs: returns whether the module runs on inputs.
+    """
+    from .libraries import default_inputs
+
+    usual = default_inputs(model)
+    candidates = (usual.inputs,) if usual is not None else islice(_candidates(model), MAX_ATTEMPTS)
+    example = next((inputs for inputs in candidates if runs(inputs)), None)
+    return MissingInputsError(f"{takes(model)}.", example)
+
+
+def takes(model: Module) -> str:
+    """Return the arguments of ``forward``, in words."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    names = [p.name + (" (optional)" if p.default is not p.empty else "") for p in parameters if p.kind not in kinds]
+    return f"{type(model).__name__}.forward takes {', '.join(names)}"
+
+
+def _candidates(model: Module) -> Iterator[Any]:
+    # The likeliest inputs come first.
+    parameters = inspect.signature(model.forward).parameters.values()
+    required = [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    for first in dict.fromkeys(_first_inputs(model)):
+        if len(required) == 1:
+            yield first
+            continue
+        integers = _WORDS if not isinstance(first, IrTensor) else first
+        yield {name: integers if _INTEGERS.search(name) else first for name in required}
+
+
+def _first_inputs(model: Module) -> Iterator[Any]:
+    # The first modules with parameters know their input; else an image, words and features are tried.
+    leaves = (module for module in modules_of(model) if not module._modules and module._parameters)
+    for module in islice(leaves, 3):
+        yield from _inputs_of(module)
+    yield from (_IMAGE, _WORDS, (1, 16))
+
+
+def _inputs_of(module: Module) -> Iterator[Any]:
+    convolutions = {nn.Conv1d: (1000,), nn.Conv2d: (224, 224), nn.Conv3d: (16, 112, 112)}
+    for kind, sizes in convolutions.items():
+        if isinstance(module, kind):
+            yield (1, module.in_channels, *sizes)
+            yield (1, module.in_channels, *[32] * len(sizes))
+    if isinstance(module, nn.Embedding):
+        yield _WORDS
+        yield IrTensor((1, 16), "int64")
+    elif isinstance(module, nn.RNNBase):
+        yield (1, 16, module.input_size) if module.batch_first else (16, 1, module.input_size)
+    elif isinstance(module, nn.Linear):
+        yield (1, module.in_features)
+        yield (1, 16, module.in_features)

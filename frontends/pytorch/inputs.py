@@ -1,23 +1,41 @@
-"""The inputs of an estimate, turned into tensors on the meta device."""
+"""Inputs of an estimate as meta tensors, and outputs that compute only when their caller reads them.
+
+``(64, 64)`` may be the shape of a tensor or a size: annotations, defaults, names and the code of ``forward`` tell. The
+last section runs both sides of branches that data decide.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import ast
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence, Set, Sized
+from concurrent.futures import Future
+from dataclasses import fields, is_dataclass
+from enum import Enum, auto
+from functools import lru_cache, partial
+from io import IOBase
 from operator import index
+from textwrap import dedent
+from tokenize import TokenError
+from types import AsyncGeneratorType, CodeType, CoroutineType, FunctionType, MethodType, SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 
-from costcore.errors import CostError
+from costcore.errors import CostError, short_repr
+from costcore.graphs import most_expensive
 from costcore.ir import Tensor as Operand
-from costcore.messages import short_repr
-from costcore.numbers.dims import is_symbolic
-from costcore.trace.input_shapes import Value
+from costcore.numbers import is_symbolic
+from costcore.trace.run import Recorder
+from costcore.trace.trace import Value
 
-from .argument_kinds import Kind, is_metadata, is_name_of_sizes, kinds_of_arguments, takes_integers
-from .meta.operands import META
-from .meta.values import Values, is_small_integer
+from .capture.dispatch_mode import CaptureMode
+from .meta.branches import Branch, Branches
+from .meta.values import META, Values, is_small_integer
+from .recording.recording import Recording
 
 EXPECTED = (
     "a shape (a tuple of ints), a costcore.Tensor, a costcore.Value, a tensor or array, or a tuple, list or dict of "
@@ -70,9 +88,9 @@ def model_arguments(
 
 
 def variants_with_numbers(forward: Callable[..., Any], inputs: Any) -> Iterator[tuple[Any, str]]:
-    """Yield inputs in which one argument, of which nothing says what it is, has numbers in place of shapes.
+    """Yield inputs with numbers in place of one ambiguous shape.
 
-    Each comes with a note on that argument.
+    Neither signature nor code tell what that argument is; each variant comes with a note on it.
     """
     is_by_name = isinstance(inputs, Mapping)
     if not is_by_name and (not isinstance(inputs, (list, tuple)) or _is_shape(inputs) or _is_shape_with_dtype(inputs)):
@@ -108,16 +126,6 @@ def torch_dtype(name: str, place: str) -> torch.dtype:
 
 
 class _Reader:
-    """Reads inputs; a tensor that is passed twice stays one tensor: some models compare their inputs by identity.
-
-    Args:
-        dtype: the dtype of shapes.
-        values: receives the values of integers and bools.
-
-    Attributes:
-        guessed: lists of integers that were taken for shapes, though nothing says so, by name.
-    """
-
     def __init__(self, dtype: torch.dtype, values: Values) -> None:
         self._dtype = dtype
         self._values = values
@@ -160,7 +168,7 @@ class _Reader:
                 f"{name}: PyTorch has no kernels for quantized tensors without data; count a real run inside "
                 "ComputationalCostHook instead"
             )
-        if id(tensor) not in self._made:
+        if id(tensor) not in self._made:  # one tensor stays one: some models compare their inputs by identity
             self._made[id(tensor)] = _like(tensor, self._values)
         return self._made[id(tensor)]
 
@@ -173,17 +181,14 @@ class _Reader:
 
 
 def _kind_in(holder: Mapping[Any, Any], key: Any, kind: Kind) -> Kind:
-    """Return what the integers of an item of a dict are: numbers if it describes data, ``{"img_shape": (480, 640)}``.
-
-    Lists in a dict are numbers too: shapes of tensors are tuples.
-    """
+    # ``{"img_shape": (480, 640)}`` describes data. Lists in a dict are numbers too: shapes of tensors are tuples.
     if kind is Kind.NUMBERS or is_metadata(holder) or is_name_of_sizes(key):
         return Kind.NUMBERS
     return Kind.LIST_IS_NUMBERS
 
 
 def _like(tensor: Tensor, values: Values) -> Tensor:
-    """Return a meta tensor like ``tensor``; the values of integers and bools are known, those of floats are not."""
+    # The values of integers and bools are known, those of floats are not.
     made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=META)
     if is_small_integer(tensor):
         values.give(made, tensor)
@@ -217,7 +222,6 @@ def _empty(shape: Sequence[Any], dtype: torch.dtype, name: str) -> Tensor:
 
 
 def _sizes(shape: Sequence[Any], name: str) -> tuple[int, ...]:
-    """Return a shape in ints, made of any type of integer."""
     for size in shape:
         if isinstance(size, bool) or is_symbolic(size) or not hasattr(size, "__index__"):
             raise TypeError(
@@ -227,3 +231,453 @@ def _sizes(shape: Sequence[Any], name: str) -> tuple[int, ...]:
         if size < 0:
             raise ValueError(f"{name}: the shape {tuple(shape)} has a negative size")
     return tuple(map(index, shape))
+
+
+# Shapes or numbers among the arguments of ``forward``
+
+
+class Kind(Enum):
+    """The meaning of a list or tuple of integers among the arguments."""
+
+    SHAPE = auto()
+    """The shape of a tensor."""
+    NUMBERS = auto()
+    """Integers for the code of the model."""
+    LIST_IS_NUMBERS = auto()
+    """Integers in a list, the shape of a tensor in a tuple."""
+    UNKNOWN = auto()
+    """Neither the signature nor the code tells."""
+
+
+_TENSORS = re.compile(r"Tensor\b|ndarray|Array|_like")
+
+_SEQUENCES = re.compile(
+    r"(?i)\b(list|tuple|sequence|iterable|collection|set|size|range)\b|_size_(\d|any)_|\b\w+List\b|int\.\.\."
+)
+
+_NUMBERS = re.compile(r"\bint\b|\bfloat\b|\bSize\b|_size_|\brange\b|IntList")
+
+_LISTS = re.compile(r"(?i)\b(list|sequence|iterable|collection)\b")
+
+_NAME_OF_SIZES = re.compile(r"(^|_)(sizes?|shapes?|hw|resolutions?)$")
+
+_SIZE_ARGUMENTS = frozenset(
+    (
+        *("size", "output_size", "target_size", "shape", "dim", "dims", "kernel_size", "stride", "padding"),
+        *("dilation", "split_size_or_sections", "sections", "normalized_shape", "repeats", "pad", "shifts"),
+    )
+)
+"""Keyword arguments of PyTorch that take integers."""
+
+_OF_INTEGERS = frozenset(("range", "Size", "zeros", "ones", "empty", "rand", "randn", "full"))
+"""Functions whose arguments are integers."""
+
+_OF_TENSOR_AND_INTEGERS = frozenset(
+    (
+        *("interpolate", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"),
+        *("adaptive_max_pool2d", "upsample", "pad", "split", "split_with_sizes", "unflatten", "view"),
+        *("reshape", "expand", "repeat", "permute", "tile", "new_zeros", "new_ones", "new_empty"),
+    )
+)
+"""Functions and methods that take integers after the tensor."""
+
+_OF_LISTS = frozenset(("tensor", "as_tensor", "LongTensor", "IntTensor"))
+"""Functions that make a tensor of a list of integers."""
+
+_NAMESPACES = frozenset(("torch", "F", "functional"))
+
+
+def kinds_of_arguments(forward: Callable[..., Any] | None, inputs: Any, is_by_name: bool) -> Callable[[Any], Kind]:
+    """Return a function from position or name of an argument to the kind of its integers.
+
+    Args:
+        forward: the function that the model is called with; None if nothing is known of it.
+        inputs: its arguments, in a list or dict.
+        is_by_name: whether they are in a dict.
+    """
+    values = inputs.values() if is_by_name else inputs
+    if forward is None or not any(isinstance(value, (list, tuple, Mapping)) for value in values):
+        return lambda key: Kind.UNKNOWN
+    try:
+        parameters = inspect.signature(forward).parameters
+    except (TypeError, ValueError):  # C functions have none
+        return lambda key: Kind.UNKNOWN
+    called = forward
+    takes_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = [parameter for parameter in parameters.values() if parameter.kind in takes_position]
+
+    def kind_of(key: Any) -> Kind:
+        parameter = parameters.get(key) if is_by_name else next(iter(positional[key : key + 1]), None)
+        if parameter is None:
+            return Kind.NUMBERS if is_by_name and _NAME_OF_SIZES.search(str(key)) else Kind.UNKNOWN
+        return _kind_of(called, parameter, inputs[key])
+
+    return kind_of
+
+
+def takes_integers(forward: Callable[..., Any], inputs: Any) -> bool:
+    """Return whether the first argument of a function is annotated as a list of integers."""
+    if not getattr(forward, "__annotations__", None):
+        return False
+    try:
+        first = next(iter(inspect.signature(forward).parameters.values()), None)
+    except (TypeError, ValueError):
+        return False
+    return first is not None and _by_annotation(first.annotation, inputs) is Kind.NUMBERS
+
+
+def _kind_of(forward: Callable[..., Any], parameter: inspect.Parameter, value: Any) -> Kind:
+    kind = _by_annotation(parameter.annotation, value)
+    if kind is Kind.UNKNOWN:
+        kind = _by_default(parameter.default)
+    if kind is Kind.UNKNOWN and (
+        is_name_of_sizes(parameter.name) or _is_used_as_numbers(forward, parameter.name, value)
+    ):
+        kind = Kind.NUMBERS
+    return kind
+
+
+def is_name_of_sizes(name: object) -> bool:
+    """Return whether an argument or a key is the name of a size or a shape: ``img_shape``."""
+    return isinstance(name, str) and _NAME_OF_SIZES.search(name) is not None
+
+
+def _by_annotation(annotation: Any, value: Any) -> Kind:
+    if annotation is inspect.Parameter.empty or annotation is Any:
+        return Kind.UNKNOWN
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    if text in ("Any", "typing.Any"):
+        return Kind.UNKNOWN
+    has_tensors, has_sequences = _TENSORS.search(text), _SEQUENCES.search(text)
+    if has_tensors:
+        is_either = re.search(r"(?i)\b(list|sequence|tuple)\[\s*(int|float)", text)
+        return Kind.NUMBERS if is_either and _LISTS.search(text) and isinstance(value, list) else Kind.SHAPE
+    if has_sequences and (_NUMBERS.search(text) or _is_flat(value)):  # else it may be a list of tensors
+        return Kind.NUMBERS
+    return Kind.UNKNOWN
+
+
+def _is_flat(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(item, int) for item in value)
+
+
+def _by_default(default: Any) -> Kind:
+    if isinstance(default, Tensor):
+        return Kind.SHAPE
+    return Kind.NUMBERS if isinstance(default, (list, tuple)) and default and _is_numbers(default) else Kind.UNKNOWN
+
+
+def _is_numbers(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, (int, float)) for value in values)
+
+
+def _is_used_as_numbers(forward: Callable[..., Any], name: str, value: Any) -> bool:
+    code = getattr(inspect.unwrap(forward), "__code__", None)
+    return code is not None and any(_uses_numbers(node, name, value) for node in _uses(code))
+
+
+@lru_cache(maxsize=1024)
+def _uses(code: CodeType) -> tuple[ast.AST, ...]:
+    try:
+        tree = ast.parse(dedent(inspect.getsource(code)))
+    except (OSError, SyntaxError, TokenError):  # typed at a prompt, or made by a tool
+        return ()
+    kinds = (ast.Call, ast.Assign, ast.For, ast.comprehension)
+    return tuple([node for node in ast.walk(tree) if isinstance(node, kinds)])
+
+
+def _uses_numbers(node: ast.AST, name: str, value: Any) -> bool:
+    is_list = isinstance(value, list) and _is_flat(value)  # else it may be a list of tensors
+    if isinstance(node, ast.Call):
+        is_converted = is_list and _called(node)[0] in _OF_LISTS and any(_is_named(x, name) for x in node.args)
+        return is_converted or any(_is_named(argument, name) for argument in _integers_of(node))
+    if isinstance(node, ast.Assign):
+        return _is_named(node.value, name) and _unpacks(node.targets[0], [value])
+    if isinstance(node, (ast.For, ast.comprehension)):
+        if _is_named(node.iter, name):
+            items = value if isinstance(value, (list, tuple)) else ()
+            return is_list or _unpacks(node.target, items) or (isinstance(node, ast.For) and _is_index(node))
+        is_iterated = isinstance(node.iter, ast.Call) and _called(node.iter)[0] in ("enumerate", "reversed", "zip")
+        return is_list and is_iterated and any(_is_named(x, name) for x in node.iter.args)  # type: ignore[attr-defined]
+    return False
+
+
+def _called(call: ast.Call) -> tuple[str, bool]:
+    function = call.func
+    if not isinstance(function, ast.Attribute):
+        return getattr(function, "id", ""), False
+    return function.attr, not (isinstance(owner := function.value, ast.Name) and owner.id in _NAMESPACES)
+
+
+def _integers_of(call: ast.Call) -> Iterator[ast.expr]:
+    yield from (keyword.value for keyword in call.keywords if keyword.arg in _SIZE_ARGUMENTS)
+    called, is_method = _called(call)
+    if called in _OF_INTEGERS:
+        yield from call.args
+    elif called in _OF_TENSOR_AND_INTEGERS:
+        yield from call.args if is_method and called != "split" else call.args[:1] if is_method else call.args[1:]
+
+
+def _is_named(node: ast.expr, name: str) -> bool:
+    # Also ``*name``, ``name[0]``, lists and arithmetic of these.
+    if isinstance(node, (ast.Starred, ast.Subscript)):
+        return _is_named(node.value, name)
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return any(_is_named(item, name) for item in node.elts)
+    if isinstance(node, ast.BinOp):
+        return _is_named(node.left, name) or _is_named(node.right, name)
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _unpacks(target: ast.expr, values: Sequence[Any]) -> bool:
+    # A tensor of that shape would unpack into its first size, another number of names.
+    if not isinstance(target, (ast.Tuple, ast.List)):
+        return False
+    n = len(target.elts)
+    flat = [x for x in values if isinstance(x, (list, tuple)) and len(x) == n and all(type(y) is int for y in x)]
+    return bool(flat) and len(flat) == len(values) and any(x[0] != n for x in flat)
+
+
+def _is_index(loop: ast.For) -> bool:
+    # An index selects among attributes: ``self.layers[i]``.
+    if not isinstance(loop.target, ast.Name):
+        return False
+    variable = loop.target.id
+    subscripts = (node for statement in loop.body for node in ast.walk(statement) if isinstance(node, ast.Subscript))
+    return any(
+        isinstance(each.slice, ast.Name) and each.slice.id == variable and isinstance(each.value, ast.Attribute)
+        for each in subscripts
+    )
+
+
+def is_metadata(value: Mapping[Any, Any]) -> bool:
+    """Return whether a dict describes data rather than holds it: it has a text or a fraction."""
+    return any(isinstance(item, (str, float)) for item in value.values())
+
+
+# Lazy outputs: generators and other iterators, futures, functions
+
+
+MAX_ITEMS = 2**16
+"""The maximum number of values that are taken from the iterators that one pass returned."""
+
+MAX_CALLS = 2**20
+"""The number of calls after which iterators are taken to be endless."""
+
+MAX_DEPTH = 16
+"""How many containers and iterators may lie in one another."""
+
+_FUNCTIONS = (FunctionType, MethodType, partial)
+
+_NO_ITERABLES = (Tensor, Module, str, bytes, type, Sized, Mapping, Sequence, Set)
+
+
+class Consumed(list[Any]):
+    """The values of an iterator; also an iterator over them, as the function ``loss`` of a user may take one."""
+
+    _rest: Iterator[Any] | None = None
+
+    def __next__(self) -> Any:
+        if self._rest is None:
+            self._rest = iter([*self])
+        return next(self._rest)
+
+
+class _Consumer:
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self.values: list[Any] = []
+        self._holders: list[Any] = []
+        """The containers around the present value, so that one that contains itself ends."""
+        self._first = self._n_calls()
+
+    def _n_calls(self) -> int:
+        return max((log.n_calls() for log in self._recording.logs), default=0)
+
+    def consumed(self, value: Any) -> Any:
+        """Return an output with a list in place of each iterator; containers change in place."""
+        if isinstance(value, (Tensor, Module)) or len(self._holders) > MAX_DEPTH:
+            return value
+        if any(value is holder for holder in self._holders):
+            return value
+        self._holders.append(value)
+        try:
+            return self._consumed(value)
+        finally:
+            self._holders.pop()
+
+    def _consumed(self, value: Any) -> Any:
+        if isinstance(value, _FUNCTIONS):
+            self._note(f"the function {_name(value)}")
+        elif inspect.isawaitable(value) and not _has_result(value):
+            self._note(f"the coroutine {_name(value)}")
+            if isinstance(value, CoroutineType):
+                value.close()  # Python warns of a coroutine that nobody awaits
+        elif isinstance(value, AsyncGeneratorType):
+            self._note(f"the asynchronous generator {_name(value)}")
+        elif _has_result(value):
+            return self._taken(value.result() if isinstance(value, Future) else value.wait())
+        elif _is_lazy(value):
+            return self._all_of(value)
+        else:
+            return self._inside(value)
+        return value
+
+    def _note(self, what: str) -> None:
+        self._recording.assumptions.note(
+            f"forward returned {what}, which an estimate does not run: what it computes is not counted"
+        )
+
+    def _taken(self, value: Any) -> Any:
+        value = self.consumed(value)
+        self.values.append(value)
+        return value
+
+    def _all_of(self, value: Iterable[Any]) -> Any:
+        found, before = Consumed(), self._n_calls()
+        iterator = iter(value)
+        while len(self.values) < MAX_ITEMS and self._n_calls() - self._first < MAX_CALLS:
+            try:
+                item = next(iterator)
+            except StopIteration:
+                is_container = iterator is not value and self._n_calls() == before
+                return value if is_container else found
+            found.append(self._taken(item))
+        self._recording.assumptions.note(
+            f"of an iterator that forward returned ({type(value).__name__}) the first {len(self.values):,} values are "
+            "counted: it seems to be endless"
+        )
+        return found
+
+    def _inside(self, value: Any) -> Any:
+        if isinstance(value, MutableMapping):
+            for key, item in [*value.items()]:
+                if (new := self.consumed(item)) is not item:
+                    value[key] = new
+        elif isinstance(value, MutableSequence):
+            for i, item in enumerate([*value]):
+                if (new := self.consumed(item)) is not item:
+                    value[i] = new
+        elif isinstance(value, tuple):
+            items = [self.consumed(item) for item in value]
+            if any(new is not old for new, old in zip(items, value, strict=True)):
+                return type(value)(items) if type(value) is tuple else type(value)(*items)
+        elif isinstance(value, (set, frozenset)):
+            for item in value:
+                self.consumed(item)
+        elif isinstance(value, SimpleNamespace) or is_dataclass(value) or _is_of_user(type(value)):
+            self._inside_object(value)
+        return value
+
+    def _inside_object(self, value: Any) -> None:
+        # All fields of a dataclass, but only iterators among the attributes of other objects
+        attributes = getattr(value, "__dict__", None)
+        has_fields = isinstance(value, SimpleNamespace) or is_dataclass(value)
+        names = [field.name for field in fields(value)] if is_dataclass(value) else attributes or ()
+        for name in [*names]:
+            item = getattr(value, name, None)
+            if (has_fields or _is_lazy(item)) and (new := self.consumed(item)) is not item:
+                object.__setattr__(value, name, new)
+
+
+def consume(mode: CaptureMode, model: Module, result: Any) -> Any:
+    """Run the iterators in a result to their ends, as a caller would, and return the result.
+
+    They run under the modules that made them. What is not run is an assumption: functions, coroutines, and more than
+    :data:`MAX_ITEMS` values.
+
+    Args:
+        mode: the capture.
+        model: the module that ran.
+        result: what it returned.
+    """
+    if isinstance(result, Tensor):
+        return result
+    recording = mode.recording
+    consumer = _Consumer(recording)
+    recording.modules.enter(model)
+    try:
+        result = consumer.consumed(result)
+    finally:
+        recording.modules.leave()
+    if consumer.values:
+        recording.record_returned(consumer.values)
+        if mode.ledgers:
+            mode.note_returned(consumer.values)
+    return result
+
+
+def _is_lazy(value: Any) -> bool:
+    if isinstance(value, Iterator):
+        return not isinstance(value, (IOBase, Consumed))
+    return _is_of_user(type(value)) and isinstance(value, Iterable) and not isinstance(value, _NO_ITERABLES)
+
+
+def _has_result(value: Any) -> bool:
+    return isinstance(value, (Future, torch.futures.Future, torch._C.Future))
+
+
+def _is_of_user(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] not in ("torch", "builtins", "numpy")
+
+
+def _name(value: Any) -> str:
+    while isinstance(value, partial):
+        value = value.func
+    return str(getattr(value, "__qualname__", type(value).__name__)).rpartition("<locals>.")[2]
+
+
+# Branches that data decide: both sides are run, and the more expensive one is counted
+
+
+MAX_RUNS = 16
+"""How many runs on other sides of branches an estimate makes."""
+
+
+def count_most_expensive(recorder: Recorder, first: Branches, record: Callable[[Recorder, Branches], object]) -> None:
+    """Replace the recorded run by one on the more expensive sides of its branches, if another side is.
+
+    Each branch is tried once: first in all modules whose code it is, then in each of them. A side on which the model
+    fails, or does not end, is not taken.
+
+    Args:
+        recorder: has the first run, in which all conditions are True.
+        first: the branches that it met.
+        record: records a run on other sides.
+    """
+    best, branches = recorder, first
+    tried: set[Branch] = set()
+    n_runs = 0
+    while n_runs < MAX_RUNS:
+        branch = next((each for each in _waiting(branches) if each not in tried), None)
+        if branch is None:
+            break
+        tried.add(branch)
+        n_runs += 1
+        sides = {**branches.sides, branch: not branches.sides.get(branch, _common_side(branches.sides, branch))}
+        other, met = recorder.of_another_run(), Branches(sides)
+        try:
+            record(other, met)
+        except CostError:
+            continue
+        if most_expensive({False: best.calls, True: other.calls}, recorder).counted:
+            best, branches = other, met
+    left = [each for each in _waiting(branches) if each not in tried and each[2] is None]
+    if left:
+        best.notes.append(
+            f"{len(left)} data-dependent branch{'es' * (len(left) > 1)} took the side on which the condition is True: "
+            f"the other sides of {MAX_RUNS} are tried"
+        )
+    if best is not recorder:
+        recorder.adopt(best)
+
+
+def _common_side(sides: Mapping[Branch, bool], branch: Branch) -> bool:
+    return sides.get((*branch[:2], None), True)
+
+
+def _waiting(branches: Branches) -> list[Branch]:
+    # A branch is tried in all of its modules at once, and then in each of several.
+    everywhere: list[Branch] = [*dict.fromkeys((code, position, None) for code, position, _ in branches.met)]
+    n_modules = {each: sum(met[:2] == each[:2] for met in branches.met) for each in everywhere}
+    return everywhere + [met for met in branches.met if n_modules[met[0], met[1], None] > 1]

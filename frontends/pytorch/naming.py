@@ -1,15 +1,27 @@
-"""Full names of operators: ``aten::relu`` for ``F.relu``, ``relu`` or ``relu_``."""
+"""Names of operators, ``aten::relu`` for ``F.relu``, ``relu`` or ``relu_``, and of API functions, ``torch.relu``.
+
+The last sections are a flag that a context sets, and the settings of PyTorch for a whole process.
+"""
 
 from __future__ import annotations
 
-from types import FunctionType
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import cache
+from types import FunctionType, MethodWrapperType
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
+from torch._jit_internal import boolean_dispatched
 from torch._ops import OpOverload, OpOverloadPacket
+from torch.nn import functional
+
+from costcore.trace.call import operator_name
 
 ATEN = "aten::"
+
 HIGHER_ORDER = "higher_order::"
+
 FUNCTIONAL = "torch.nn.functional::"
 
 PUBLIC_NAMES = {
@@ -126,3 +138,167 @@ def arguments_of(native: str) -> frozenset[str] | None:
     namespace, _, name = native.partition("::")
     schemas = torch._C._jit_get_schemas_for_operator(native) if namespace.isidentifier() and name else ()
     return frozenset(argument.name for schema in schemas for argument in schema.arguments) or None
+
+
+# API functions: qualified names of what a ``TorchFunctionMode`` receives
+
+
+TENSOR = "torch.Tensor"
+
+_NAMESPACES = (functional, torch.linalg, torch.fft, torch.special, torch.sparse, torch.nn.init, torch, Tensor)
+"""Where public functions are found. A function in several namespaces has the name of the first: PyTorch documents
+``torch.nn.functional.conv2d``, which is the same object as ``torch.conv2d``."""
+
+_INTERNAL = {
+    "torch._C._nn": functional.__name__,
+    "torch._C._linalg": "torch.linalg",
+    "torch._C._fft": "torch.fft",
+    "torch._C._special": "torch.special",
+}
+"""The public namespace of functions that have no public name."""
+
+_SYMBOLS = {
+    "add": "add",
+    "bitwise_and": "and",
+    "bitwise_or": "or",
+    "bitwise_xor": "xor",
+    "div": "truediv",
+    "eq": "eq",
+    "floor_divide": "floordiv",
+    "ge": "ge",
+    "gt": "gt",
+    "le": "le",
+    "lt": "lt",
+    "matmul": "matmul",
+    "mul": "mul",
+    "ne": "ne",
+    "neg": "neg",
+    "positive": "pos",
+    "pow": "pow",
+    "remainder": "mod",
+    "sub": "sub",
+}
+"""The methods of a tensor that run for a symbol, and the function of :mod:`operator` for that symbol."""
+
+_METHODS_OF_SYMBOLS = {
+    "div": "truediv",
+    **{word: word for word in ("add", "and", "contains", "delitem", "eq", "floordiv", "ge", "getitem", "gt", "invert")},
+    **{word: word for word in ("le", "lshift", "lt", "matmul", "mod", "mul", "ne", "neg", "or", "pos", "pow")},
+    **{word: word for word in ("rshift", "setitem", "sub", "truediv", "xor")},
+}
+"""The same for methods such as ``__mul__``, by their names without underscores; those of reflected and in-place symbols
+start with ``r`` and ``i``."""
+
+
+class Spelling(NamedTuple):
+    """The names of a function.
+
+    Attributes:
+        name: its qualified name.
+        method: the method ``x.add`` that a call may have spelled, if the function also runs for a symbol; ``""`` if it
+            runs only for a symbol, or never.
+        symbol: name of the function of :mod:`operator` for that symbol; ``""`` if it runs for none.
+    """
+
+    name: str
+    method: str = ""
+    symbol: str = ""
+
+
+def spelling_of(function: Any) -> Spelling:
+    """Return the names of a function."""
+    try:
+        found = _spellings().get(function)
+    except TypeError:  # a function of the user that cannot be hashed
+        found = None
+    return found or Spelling(_other_name(function))
+
+
+@cache
+def _spellings() -> dict[Any, Spelling]:
+    found: dict[Any, Spelling] = {}
+    for is_private in (False, True):
+        for namespace in _NAMESPACES:
+            for name, function in _functions(namespace):
+                if name.startswith("_") == is_private:
+                    named = (
+                        _spelling_of_method(name) if namespace is Tensor else Spelling(f"{namespace.__name__}.{name}")
+                    )
+                    found.setdefault(function, named)
+    for function, choices in boolean_dispatched.items():
+        found |= {choices[key]: found[function] for key in ("if_true", "if_false") if function in found}
+    return found
+
+
+def _functions(namespace: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
+    # Documented ones first: ``torch.dsmm`` is an old name of ``torch.mm``.
+    named = [(name, getattr(namespace, name, None)) for name in dir(namespace)]
+    for name, function in sorted(named, key=lambda each: not getattr(each[1], "__doc__", None)):
+        if callable(function) and not isinstance(function, type) and getattr(function, "__hash__", None) is not None:
+            yield name, function
+
+
+def _spelling_of_method(name: str) -> Spelling:
+    if name.startswith("__"):
+        symbol = _symbol_of(name.strip("_"))
+        return Spelling(f"operator.{symbol}", "", symbol) if symbol else Spelling(f"{TENSOR}.{name}")
+    word = _SYMBOLS.get(name.removesuffix("_"), "")
+    if not word:
+        return Spelling(f"{TENSOR}.{name}")
+    return Spelling(f"{TENSOR}.{name}", name, f"i{word}" if name.endswith("_") else operator_name(word))
+
+
+def _symbol_of(word: str) -> str:
+    # ``radd`` is the symbol of ``add``, ``iadd`` another one.
+    if word in _METHODS_OF_SYMBOLS:
+        return operator_name(_METHODS_OF_SYMBOLS[word])
+    known = _METHODS_OF_SYMBOLS.get(word[1:], "")
+    return f"i{known}" if known and word.startswith("i") else operator_name(known) if word.startswith("r") else ""
+
+
+def _other_name(function: Any) -> str:
+    if isinstance(function, MethodWrapperType):  # reads an attribute, such as T
+        return f"{TENSOR}.{getattr(function.__self__, '__name__', '')}"
+    if isinstance(function, OpOverload):
+        return f"torch.ops.{function._schema.name.replace('::', '.')}"
+    if isinstance(function, OpOverloadPacket):
+        return f"torch.ops.{function._qualified_op_name.replace('::', '.')}"
+    name, module = getattr(function, "__name__", type(function).__name__), getattr(function, "__module__", None)
+    if getattr(function, "__objclass__", None) is not None:
+        return _spelling_of_method(name).name
+    if module in _INTERNAL or module == torch.__name__:
+        return f"{_INTERNAL.get(module, module)}.{name}"
+    return f"{module}.{getattr(function, '__qualname__', name)}"
+
+
+# Flags that a context sets
+
+
+class Flag:
+    """A context in which something holds; contexts nest.
+
+    Attributes:
+        is_set: whether it holds now.
+    """
+
+    __slots__ = ("_before", "is_set")
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self._before: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._before.append(self.is_set)
+        self.is_set = True
+
+    def __exit__(self, *_: object) -> None:
+        self.is_set = self._before.pop()
+
+
+# Settings of the whole process
+
+
+def process_settings() -> tuple[object, ...]:
+    """Return the settings that code can change for all later models of a process."""
+    modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
+    return torch.get_default_dtype(), torch.get_default_device(), torch.are_deterministic_algorithms_enabled(), *modes

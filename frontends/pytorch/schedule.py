@@ -1,8 +1,7 @@
-"""The kernels that ``torch.compile`` makes of a module, read from the scheduler of TorchInductor.
+"""Kernels that ``torch.compile`` makes of a module, read from the scheduler of TorchInductor.
 
-The module is compiled with fake tensors as far as the schedule. Nothing is generated, compiled to machine code, or run,
-and no weights are needed. TorchInductor is private: if a release does not have what is read here, a message
-says so.
+The module is compiled with fake tensors as far as the schedule: nothing is generated, compiled to machine code or run,
+and no weights are needed. TorchInductor is private: if a release lacks what is read here, a message says so.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from torch.fx import GraphModule, Node
 from torch.nn import Module, Parameter
 from torch.utils._pytree import tree_map_only
 
-from costcore.analyses.kernels.schedule import Origin, Schedule, ScheduledKernel
+from costcore.analyses.kernels.kernels import Origin, Schedule, ScheduledKernel
 from costcore.errors import CostError
 
-from .capture.replacement import replace
+from .capture.autocast import replace
 from .inputs import model_arguments
 from .meta.model_copy import meta_copy
 from .meta.values import Values
-from .module_walk import not_compiled
+from .tensors import not_compiled
 
 _PART = re.compile(r"[^.'\"\[\]]+")
 """A part of the name that TorchDynamo gives a module, ``L['self'].layers[0]``."""
@@ -49,7 +48,8 @@ REWRITTEN = frozenset(f"conv{transposed}{rank}d" for transposed in ("", "_transp
 
 
 class _ScheduledError(BaseException):
-    """Ends a compilation when the schedule is known; no handler of PyTorch takes it for an error of its own."""
+    # A ``BaseException``: no handler of PyTorch takes it for an error of its own.
+    pass
 
 
 def schedule(model: Module, inputs: Any) -> Schedule:
@@ -86,18 +86,14 @@ def schedule(model: Module, inputs: Any) -> Schedule:
 
 
 def _breaks() -> Mapping[str, int]:
-    """Return why graphs ended in this process, and how often."""
     from torch._dynamo.utils import counters
 
     return dict(counters["graph_break"])
 
 
 def _own_code(model: Module) -> Callable[..., Any]:
-    """Return a module, or what calls it by code of its own if its class is one of PyTorch.
-
-    Those are compiled by code that all share. Once TorchDynamo could not compile one of them, such as an LSTM, it
-    leaves that code alone, so that it would make no graph of any other.
-    """
+    # Modules of PyTorch's own classes share compiled code. Once TorchDynamo could not compile one of them, such as an
+    # LSTM, it leaves that code alone, and would make no graph of any other.
     if not type(model).__module__.startswith("torch.nn."):
         return cast("Callable[..., Any]", model)
 
@@ -108,16 +104,6 @@ def _own_code(model: Module) -> Callable[..., Any]:
 
 
 class _Reader:
-    """A backend of ``torch.compile`` that reads the schedule of every graph, and leaves the graph as it is.
-
-    Args:
-        paths: the paths of modules by their identity.
-
-    Attributes:
-        kernels: the kernels of all graphs.
-        n_graphs: how many there were.
-    """
-
     def __init__(self, paths: Mapping[str, str]) -> None:
         self.kernels: list[ScheduledKernel] = []
         self.n_graphs = 0
@@ -127,7 +113,7 @@ class _Reader:
         self._is_weight: list[bool] = []
 
     def __call__(self, graph: GraphModule, examples: list[Any]) -> Callable[..., Any]:
-        """Schedule a graph, and return what runs it."""
+        """Schedule a graph, and return a function that runs it."""
         from torch._guards import TracingContext, detect_fake_mode, tracing
         from torch._inductor.compile_fx import compile_fx  # importing the compiler takes a second
 
@@ -146,7 +132,7 @@ class _Reader:
         return run
 
     def read(self, scheduler: Any, inputs: Sequence[str]) -> None:
-        """Read the nodes of a scheduler, whose graph has these inputs."""
+        """Read the nodes of a scheduler, for a graph with these inputs."""
         weights = {name for name, is_weight in zip(inputs, self._is_weight, strict=False) if is_weight}
         for node in scheduler.nodes:
             if node.get_read_write_buffers_sizes():  # others are outputs of a kernel with several
@@ -154,7 +140,7 @@ class _Reader:
 
 
 def _stop_when_scheduled(stack: ExitStack, read: Callable[[Any, Sequence[str]], None]) -> None:
-    """Let every compilation end when its schedule was read, and none be found in a cache."""
+    # A schedule in a cache would not be made, and so not be read.
     from torch._dynamo import config as dynamo_config
     from torch._functorch import config as autograd_config
     from torch._inductor import config, scheduler
@@ -186,13 +172,6 @@ def _stop_when_scheduled(stack: ExitStack, read: Callable[[Any, Sequence[str]], 
 
 
 def _origins(nodes: Iterable[Node], paths: Mapping[str, str], counts: Counter[tuple[str, str]]) -> dict[str, Origin]:
-    """Return the calls in a graph of TorchDynamo, by their names.
-
-    Args:
-        nodes: the nodes.
-        paths: the paths of modules by their identity.
-        counts: how often every module called an operator in the graphs before.
-    """
     found = {}
     for node in nodes:
         if node.op in ("call_function", "call_method"):
@@ -205,12 +184,11 @@ def _origins(nodes: Iterable[Node], paths: Mapping[str, str], counts: Counter[tu
 
 
 def _function(node: Node) -> str:
-    """Return the name of the call in the code of the model that a node is, or was made of; unique in a graph."""
+    # The name is unique in a graph.
     return str((node.meta.get("source_fn_stack") or [("", None)])[-1][0])
 
 
 def _module_of(node: Node, paths: Mapping[str, str]) -> str:
-    """Return the path of the module that a node ran in, given those of all modules by their identity."""
     stack = node.meta.get("nn_module_stack")
     if not stack:
         return ""
@@ -220,13 +198,6 @@ def _module_of(node: Node, paths: Mapping[str, str]) -> str:
 
 
 def _kernel(node: Any, origins: dict[str, Origin], weights: set[str]) -> ScheduledKernel:
-    """Return a node of the scheduler as a kernel.
-
-    Args:
-        node: the node.
-        origins: what the nodes of the graph compute.
-        weights: the names of the inputs of the graph that are weights.
-    """
     computed: dict[Origin, None] = {}
     is_loop = True
     for part in node.get_nodes():
@@ -250,7 +221,7 @@ def _is_view(target: Any) -> bool:
 
 
 def _give_data(model: Module, device: str) -> None:
-    """Give a module on the meta device fake tensors of another one; modules that share a tensor still do."""
+    # Modules that share a tensor still do.
     made: dict[int, Any] = {}
     for module in model.modules():
         for tensors in (module._parameters, module._buffers):

@@ -1,13 +1,15 @@
-"""Operands: shape, canonical dtype and role of a PyTorch tensor or a Python number."""
+"""Tensors as operands: shape, canonical dtype and role. Below: all modules of a model, and packed weights."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
+from torch.nn import Module, Parameter
 from torch.utils._python_dispatch import _disable_current_modes
 
 from costcore.ir import BITS, Role
@@ -70,7 +72,7 @@ def shape_of(tensor: torch.Tensor) -> tuple[int, ...]:
 
 
 def _packed(tensor: torch.Tensor) -> tuple[int, ...]:
-    """Return the shape of all samples concatenated along the ragged axis; 1-d if several are ragged."""
+    # The samples are concatenated along the ragged axis; 1-d if several are ragged.
     if tensor.layout is torch.jagged:
         return (1, *tensor.values().shape)
     sizes, ragged = tensor._nested_tensor_size(), _ragged_axes(tensor)
@@ -134,8 +136,7 @@ def nested_tensors(value: Any) -> list[torch.Tensor]:
 
 
 class _Left(NamedTuple):
-    """The end of a container, by its id."""
-
+    # Marks the end of a container, by its id.
     container: int
 
 
@@ -181,3 +182,200 @@ def _number_type(value: complex) -> str:
     if isinstance(value, int):
         return "int64"
     return "complex64" if isinstance(value, complex) else "float32"
+
+
+# Modules below a module, with their paths
+
+
+COMPILED = "OptimizedModule"
+"""Name of the class of what ``torch.compile`` returns of a module; to import it would import the compiler."""
+
+ORIGINAL = "_orig_mod"
+"""Name of the module that was compiled, in such a module."""
+
+
+def join(path: str, name: str) -> str:
+    """Return the path of a child."""
+    return f"{path}.{name}" if path and name else path or name
+
+
+def not_compiled(module: Module) -> Module:
+    """Return the module that ``torch.compile`` compiled into this one; any other module as it is."""
+    while type(module).__name__ == COMPILED and isinstance(module._modules.get(ORIGINAL), Module):
+        module = module._modules[ORIGINAL]
+    return module
+
+
+def walk(model: Module) -> Iterator[tuple[str, Module, bool]]:
+    """Yield path and module of ``model`` and all modules below it, and whether each is new.
+
+    The order is that of the model. A module that was met before is yielded again but not entered again, so that cycles
+    end. A module that was compiled has the path of what ``torch.compile`` made of it.
+    """
+    seen: set[int] = set()
+    waiting: list[tuple[str, Module]] = [("", model)]
+    while waiting:
+        path, module = waiting.pop()
+        is_first = id(module) not in seen
+        yield path, module, is_first
+        if is_first:
+            seen.add(id(module))
+            children = module._modules
+            if not children:
+                continue
+            if type(module).__name__ == COMPILED and ORIGINAL in children:
+                waiting.append((path, children[ORIGINAL]))
+                continue
+            before = f"{path}." if path else ""
+            waiting += [(before + name, x) for name, x in reversed(children.items()) if x is not None]
+
+
+def modules_of(model: Module) -> Iterator[Module]:
+    """Return every module in ``model`` once, itself first."""
+    return (module for _, module, is_first in walk(model) if is_first)
+
+
+# Weights of quantized modules, which PyTorch packs into objects
+#
+# A packed object is passed to an operator in place of its weight and bias. Shapes, dtypes, scales and settings are read
+# from it once.
+
+
+_SETTINGS = ("stride", "padding", "output_padding", "dilation", "groups", "transpose")
+"""The methods of a packed convolution that return its settings."""
+
+_TYPES = "__torch__.torch.classes.quantized."
+"""The beginning of the names of the types of packed objects."""
+
+_EMBEDDING = "quantized::embedding_byte"
+
+_PRODUCTS = ("quantized::linear", "quantized::conv", _EMBEDDING)
+
+_QUANTIZATION = ("scale", "zero_point")
+
+META = torch.device("meta")
+
+
+class PackedWeight(NamedTuple):
+    """The content of a packed object, without data.
+
+    Attributes:
+        w: the weight, in its packed dtype.
+        b: the bias, if there is one.
+        scales: one scale per channel; None if one number scales all weights.
+        has_zero_point: whether any weight is stored with an offset.
+        settings: stride, padding, output padding, dilation, groups and transposition of a convolution.
+    """
+
+    w: Parameter
+    b: Parameter | None
+    scales: Tensor | None
+    has_zero_point: bool
+    settings: Mapping[str, Any]
+
+
+def is_packed(schema_type: str) -> bool:
+    """Return whether arguments of a type, as named in a schema, are packed objects."""
+    return schema_type.startswith(_TYPES)
+
+
+class PackedWeights:
+    """The packed weights of one run, each unpacked once.
+
+    Python sees another object at every call; its hash is that of the object behind it.
+    """
+
+    def __init__(self) -> None:
+        self._unpacked: dict[int, tuple[Any, Any]] = {}
+
+    def replace(self, arguments: Sequence[Any], is_1d: bool) -> list[Any]:
+        """Return arguments with a :class:`PackedWeight` in place of every packed object that can be read."""
+        return [self._weight(x, is_1d) if isinstance(x, torch.ScriptObject) else x for x in arguments]
+
+    def _weight(self, packed: Any, is_1d: bool) -> Any:
+        found = self._unpacked.get(hash(packed))
+        if found is None:
+            try:
+                with _disable_current_modes():
+                    found = (packed, _unpack(packed, is_1d))
+            except RuntimeError:  # of a type that this engine cannot unpack: its calls are listed as not counted
+                found = (packed, packed)
+            self._unpacked[hash(packed)] = found
+        return found[1]
+
+    def of(self, model: Module) -> Iterator[PackedWeight]:
+        """Return the packed weights that quantized modules in a model hold, each once."""
+        quantized = (module for module in modules_of(model) if type(module).__module__.startswith("torch.ao."))
+        held = (value for module in quantized for value in vars(module).values())
+        packed = {hash(value): value for value in held if isinstance(value, torch.ScriptObject)}
+        return (x for x in self.replace([*packed.values()], False) if isinstance(x, PackedWeight))
+
+
+def _unpack(packed: Any, is_1d: bool) -> PackedWeight:
+    if not packed._has_method("unpack"):
+        raise RuntimeError("this object holds no weight of its own")
+    unpacked = packed.unpack()
+    weight, bias = unpacked if isinstance(unpacked, tuple) else (unpacked, None)
+    shape = list(weight.shape)
+    if is_1d:  # stored as a 2-d convolution of height 1
+        del shape[2]
+    scales, zero_points = None, 0
+    dtype = weight.dtype
+    if weight.is_quantized:
+        dtype = torch.int8 if dtype is torch.qint8 else torch.uint8
+        if weight.qscheme() in (torch.per_channel_affine, torch.per_channel_affine_float_qparams):
+            scales = torch.empty(weight.q_per_channel_scales().shape, device=META)
+            zero_points = int(weight.q_per_channel_zero_points().count_nonzero())
+        else:
+            zero_points = weight.q_zero_point()
+    elif dtype is torch.float32:  # a method unpacks half-precision weights
+        dtype = torch.float16
+    rank = len(shape) - 2
+    settings = {name: getattr(packed, name)() for name in _SETTINGS if packed._has_method(name)}
+    return PackedWeight(
+        Parameter(torch.empty(shape, dtype=dtype, device=META), requires_grad=False),
+        None if bias is None else Parameter(torch.empty_like(bias, device=META), requires_grad=False),
+        scales,
+        bool(zero_points),
+        {name: tuple(value[-rank:]) if isinstance(value, list) else value for name, value in settings.items()},
+    )
+
+
+def without_run(native: str, arguments: Mapping[str, Any]) -> Tensor | None:
+    """Return the result of a product with a packed weight on meta tensors, for which PyTorch has no kernel.
+
+    It is None if a kernel must run: on tensors with data, and for operators that are not such products.
+
+    Args:
+        native: the full name of the operator.
+        arguments: all arguments by name, with a :class:`PackedWeight` in place of the packed object.
+    """
+    packed = next((value for value in arguments.values() if isinstance(value, PackedWeight)), None)
+    x = next((value for value in arguments.values() if isinstance(value, Tensor)), None)
+    if packed is None or x is None or not x.is_meta or not native.startswith(_PRODUCTS):
+        return None
+    if native.startswith(_EMBEDDING):
+        return x.new_empty((*x.shape, packed.w.shape[-1]), dtype=torch.float32)
+    shape = output_shape(x, packed)
+    return _empty_quantized(shape, arguments) if x.is_quantized else x.new_empty(shape)
+
+
+def _empty_quantized(shape: Sequence[int], arguments: Mapping[str, Any]) -> Tensor:
+    scale, zero_point = (arguments.get(f"output_{name}", arguments.get(f"Y_{name}_i")) for name in _QUANTIZATION)
+    made: Tensor = torch._empty_affine_quantized(
+        shape, scale=scale, zero_point=zero_point, dtype=torch.quint8, device=META
+    )
+    return made
+
+
+def output_shape(x: Tensor, packed: PackedWeight) -> tuple[int, ...]:
+    """Return the shape of the product of an input and a packed weight."""
+    w, settings = packed.w, packed.settings
+    if not settings:
+        return (*x.shape[:-1], w.shape[0])
+    names = ("stride", "padding", "dilation", "output_padding")
+    sizes = zip(x.shape[2:], w.shape[2:], *(settings[name] for name in names), strict=True)
+    if settings["transpose"]:
+        made = [(n - 1) * s - 2 * p + d * (k - 1) + more + 1 for n, k, s, p, d, more in sizes]
+        return (x.shape[0], w.shape[1] * settings["groups"], *made)
+    return (x.shape[0], w.shape[0], *((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d, _ in sizes))

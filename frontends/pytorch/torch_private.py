@@ -1,10 +1,8 @@
-"""The register of the private names of PyTorch that this frontend uses, and of those of transformers.
+"""The register of private names of PyTorch and of transformers in this frontend.
 
-A release of PyTorch may change any of them without notice. ``python -m costcore.frontends.pytorch.torch_private``
-prints each with what it is for, and whether the installed release has it. A test holds that nothing private is used
-without a row here; names of operators are in ``tests/data/torch_versions.json`` instead.
-
-Nothing imports this file in a run.
+A release may change any of them without notice. ``python -m costcore.frontends.pytorch.torch_private`` prints each with
+its purpose, and whether the installed release has it. A test holds that nothing private is used without a row here;
+names of operators are in ``tests/data/torch_versions.json`` instead. Nothing imports this file in a run.
 """
 
 from __future__ import annotations
@@ -296,7 +294,7 @@ def is_there(row: Private) -> bool | None:
 
 
 def described() -> Iterator[str]:
-    """Yield a line for every name: whether it is there, and what breaks if it is not."""
+    """Yield a line for every name: whether it is there, and its purpose."""
     words = {True: "there", False: "MISSING", None: "see test"}
     for row in REGISTER:
         felt = "needed" if row.is_needed else "looked for"

@@ -1,23 +1,31 @@
-"""A training step on the meta device: the loss, the backward pass and the step of an optimizer."""
+"""A training step on the meta device: the loss, the backward pass and the step of an optimizer.
+
+Sections: passes of a training loop for :class:`costcore.MFUMeter`, activation checkpointing, and bfloat16.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from importlib import import_module
 from inspect import Signature, signature
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from costcore.errors import CostError
-from costcore.messages import short_repr, unknown
+from costcore.errors import CostError, short_repr, unknown
+from costcore.trace.trace import Value
 
 from .capture.dispatch_mode import CaptureMode
-from .meta.optimizer_devices import supported_on_meta
-from .precision import MasterWeights
-from .tensors import nested_tensors
+from .meta.model_copy import supported_on_meta
+from .tensors import modules_of, nested_tensors, not_compiled
+
+if TYPE_CHECKING:
+    from costcore.studies.meter import Seen, Sizes
 
 OptimizerFactory: TypeAlias = "Callable[[Iterable[Parameter]], Optimizer]"
 
@@ -62,7 +70,7 @@ def check_training(optimizer: object, step: object, loss: object) -> None:
 
 
 def check_is_training(backward: bool, optimizer: object, step: str, checkpoint: str | None) -> None:
-    """Check that options of a training step are not passed for a run without what they change.
+    """Check that options of a training step come with the pass that they change.
 
     Raises:
         ValueError: if one is; the message says what to pass as well.
@@ -116,7 +124,7 @@ def differentiable(result: Any) -> list[Tensor]:
 
 
 def run_backward(mode: CaptureMode, result: Any, loss: Callable[[Any], Any] | None, name: str) -> object:
-    """Run the backward pass of a loss, and return what the caller of a training step holds until its end.
+    """Run the backward pass of a loss, and return the tensors that a training step holds until its end.
 
     Without a loss it is the sum of all outputs. Its operators are not recorded, but their memory is watched.
 
@@ -155,10 +163,7 @@ def run_backward(mode: CaptureMode, result: Any, loss: Callable[[Any], Any] | No
 
 
 def _run_backward(outputs: Sequence[Any], gradients: Sequence[Any]) -> None:
-    """Run the backward pass of outputs, whose gradients are given.
-
-    ``torch.autograd.backward`` imports sympy to compare the shapes of outputs and gradients.
-    """
+    # ``torch.autograd.backward`` imports sympy to compare the shapes of outputs and gradients.
     run: Callable[..., Any] | None = getattr(torch.autograd, "_engine_run_backward", None)
     if run is None:
         torch.autograd.backward(outputs, gradients)
@@ -167,8 +172,7 @@ def _run_backward(outputs: Sequence[Any], gradients: Sequence[Any]) -> None:
 
 
 class _Sum(torch.autograd.Function):
-    """The sum of all outputs, whose gradients are ones: views of a single number in a run, so that none is counted."""
-
+    # In a run its gradients of ones are views of a single number, so that none is counted.
     @staticmethod
     def forward(ctx: Any, mode: CaptureMode, *outputs: Tensor) -> Tensor:
         """Return the sum."""
@@ -197,7 +201,7 @@ LOST_ROWS = "the sum of several sparse gradients of a parameter was taken to hav
 
 
 def note_lost_rows(mode: CaptureMode, model: Module) -> None:
-    """Note an assumption for every parameter with a sum of sparse gradients, whose rows the meta device loses."""
+    """Note an assumption per parameter with a sum of sparse gradients: the meta device loses its rows."""
     with mode.paused:
         gradients = [parameter.grad for parameter in model.parameters()]
         lost = [x for x in gradients if x is not None and x.layout is torch.sparse_coo and not x._values().numel()]
@@ -206,11 +210,7 @@ def note_lost_rows(mode: CaptureMode, model: Module) -> None:
 
 
 def _check_gradients(optimizer: Optimizer) -> None:
-    """Refuse sparse gradients: a step updates as many rows as the indices of the batch differ, which are data.
-
-    Raises:
-        CostError: if a parameter has one.
-    """
+    # A step updates as many rows as the indices of the batch differ, which are data.
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     found = [tuple(p.shape) for p in parameters if p.grad is not None and p.grad.layout is not torch.strided]
     if found:
@@ -244,3 +244,307 @@ def run_optimizer(mode: CaptureMode, optimizer: Optimizer, step: str) -> None:
 def own_tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a model by name."""
     return {**{f"inputs[{i}]" if len(args) > 1 else "inputs": value for i, value in enumerate(args)}, **kwargs}
+
+
+# Training passes, for :class:`costcore.MFUMeter`
+
+
+MAX_DEPTH = 8
+"""How deep objects in the arguments of a pass are looked into."""
+
+_TYPES_ONLY = (type(None), float, complex)
+"""Values of these types do not change what a pass computes."""
+
+
+class ModulePasses:
+    """The passes of a module with gradients; implements :class:`costcore.studies.meter.Passes`.
+
+    Args:
+        model: the module that the training loop calls; a compiled one or a wrapper too.
+        is_compiled: whether code that ``torch.compile`` compiled calls it.
+    """
+
+    def __init__(self, model: Module, is_compiled: bool) -> None:
+        self._model = model
+        self._is_compiled = is_compiled
+        self._original: Module = not_compiled(model)
+
+    @contextmanager
+    def watched(self, seen: Seen) -> Iterator[None]:
+        """Call ``seen`` before every pass with gradients, through a forward pre-hook of the module."""
+        is_grad_enabled, is_compiling, model = torch.is_grad_enabled, torch.compiler.is_compiling, self._model
+
+        def hook(_: Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+            if is_grad_enabled() and not is_compiling():
+                seen(_key_of_call(model.training, args, kwargs), args, kwargs)
+
+        is_compiled = self._is_compiled or getattr(model, "_compiled_call_impl", None) is not None
+        called = torch.compiler.disable(hook) if is_compiled else hook  # slower, but compiled code calls it
+        handle = model.register_forward_pre_hook(called, with_kwargs=True)
+        try:
+            yield
+        finally:
+            handle.remove()
+
+    def key(self, value: Any) -> Hashable:
+        """Return the shapes and dtypes of all tensors in a value, and its integers and strings."""
+        return (self._model.training, _key(value))
+
+    def sizes(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sizes:
+        """Return how much data a pass processes.
+
+        They are read off its main input: the argument that the model names in ``main_input_name``, as those of
+        Hugging Face do, else the first tensor. The elements of integers are tokens; the first dimension has the
+        samples.
+        """
+        from costcore.studies.meter import Sizes  # the meter needs conventions and devices, an estimate does not
+
+        name = getattr(self._original, "main_input_name", None)
+        named = [found[name] for found in (kwargs, *args) if isinstance(found, Mapping) and name in found]
+        tensors = nested_tensors([named, args, kwargs])
+        if not tensors or not tensors[0].ndim:
+            return Sizes(0, 0)
+        main = tensors[0]
+        is_text = main.dtype in (torch.int32, torch.int64) and main.ndim >= 2
+        return Sizes(main.numel() if is_text else 0, len(main))
+
+    def on_a_copy(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, list[Any], Callable[[Any], Any]]:
+        """Return module, inputs and loss with which ``estimate`` counts a pass on these arguments."""
+        inputs = [_with_values(value) for value in (*args, *kwargs.values())]
+        return _Called(self._original, len(args), tuple(kwargs)), inputs, _loss_of
+
+
+def passes_of(model: Any, is_compiled: bool) -> ModulePasses:
+    """Return the passes of a module; see :class:`ModulePasses`.
+
+    Raises:
+        CostError: for any other model, such as an exported program, which is not trained.
+    """
+    if not isinstance(model, Module):
+        raise CostError(f"MFUMeter needs the torch.nn.Module that is trained (got {short_repr(model)})")
+    return ModulePasses(model, is_compiled)
+
+
+class _Called(Module):
+    # An estimate takes positional inputs: keyword arguments become such.
+    def __init__(self, model: Module, n_args: int, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self.model, self.n_args, self.names = model, n_args, names
+
+    def forward(self, *values: Any) -> Any:
+        """Call the module."""
+        return self.model(*values[: self.n_args], **dict(zip(self.names, values[self.n_args :], strict=True)))
+
+
+def _loss_of(output: Any) -> Tensor:
+    # Models of Hugging Face return a ``loss``.
+    loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    if isinstance(loss, Tensor) and loss.requires_grad:
+        return loss.sum()
+    outputs = differentiable(output)
+    if not outputs:
+        raise CostError("the model has no backward pass: no output depends on a parameter that requires a gradient")
+    return torch.stack([x.sum() for x in outputs]).sum()
+
+
+def _with_values(value: Any) -> Any:
+    # An estimate may take a list of integers for a shape.
+    if isinstance(value, Mapping):
+        return {name: _with_values(item) for name, item in value.items()}
+    if not isinstance(value, (list, tuple)) or not value:
+        return value
+    if all(isinstance(item, int) for item in value):
+        return Value(value)
+    items = [_with_values(item) for item in value]
+    return type(value)(items) if type(value) in (list, tuple) else type(value)(*items)
+
+
+def _key_of_call(is_training: bool, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Hashable:
+    # One flat tuple is fast to make: it is made before every pass.
+    parts: list[Hashable] = [is_training]
+    for name, value in (*enumerate(args), *kwargs.items()):
+        if type(value) is Tensor and not value.is_nested:
+            parts += name, value.shape, value.dtype, value.requires_grad
+        else:
+            parts += name, _key(value)
+    return tuple(parts)
+
+
+def _key(value: Any, depth: int = 0) -> Hashable:
+    if isinstance(value, Tensor):
+        shape = repr(value.shape) if value.is_nested else value.shape
+        return shape, value.dtype, value.requires_grad
+    if isinstance(value, (int, str)):
+        return value
+    if isinstance(value, _TYPES_ONLY) or depth == MAX_DEPTH:
+        return type(value).__name__
+    if isinstance(value, Mapping):
+        return tuple([(name, _key(item, depth + 1)) for name, item in value.items()])
+    if isinstance(value, (list, tuple)):
+        return tuple([_key(item, depth + 1) for item in value])
+    return type(value).__name__, _key(getattr(value, "__dict__", None), depth + 1)
+
+
+# Activation checkpointing: modules of a class are recomputed in the backward pass
+
+
+@contextmanager
+def checkpointed(model: Module, class_name: str | None) -> Iterator[None]:
+    """Run the outermost modules of a class under ``torch.utils.checkpoint`` (non-reentrant) inside the context.
+
+    Args:
+        model: a copy of the user's model.
+        class_name: the name of the class, ``BertLayer``; None for none.
+
+    Raises:
+        TypeError: if the name is not a string.
+        ValueError: if there is no such module; the message lists the classes.
+    """
+    if class_name is None:
+        yield
+        return
+    if not isinstance(class_name, str):
+        raise TypeError(f"checkpoint must be the name of a class of modules (got {class_name!r})")
+    modules = outermost(model, class_name)
+    if not modules:
+        names = sorted({type(module).__name__ for module in modules_of(model)})
+        raise ValueError(unknown("class of modules in checkpoint", class_name, names))
+    import_module("torch.utils.checkpoint")  # before a capture, which may patch it
+    before = [dict(module.__dict__) for module in modules]
+    try:
+        for module in modules:
+            module.__dict__.update(_switch(module))
+        yield
+    finally:
+        for module, attributes in zip(modules, before, strict=True):
+            module.__dict__.clear()
+            module.__dict__.update(attributes)
+
+
+def outermost(model: Module, class_name: str) -> list[Module]:
+    """Return the modules of a class that are not inside another one of it, each once."""
+    found: dict[int, Module] = {}
+    seen: set[int] = set()
+    waiting = [model]
+    while waiting:
+        module = waiting.pop()
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        if type(module).__name__ == class_name:
+            found[id(module)] = module
+        else:
+            waiting += [child for child in module._modules.values() if child is not None]
+    return [*found.values()]
+
+
+def _switch(module: Module) -> dict[str, Any]:
+    # Layers of Transformers have a switch of their own, which also keeps a cache of keys and values out of a
+    # recomputation, that would extend it a second time.
+    if module.training and hasattr(module, "gradient_checkpointing"):
+        return {"gradient_checkpointing": True, "_gradient_checkpointing_func": _checkpoint}
+    return {"forward": partial(_checkpoint, module.forward)}
+
+
+def _checkpoint(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    from torch.utils.checkpoint import checkpoint
+
+    return checkpoint(forward, *args, use_reentrant=False, **kwargs)
+
+
+def wrap_forward(module: Module, wrapper: Callable[..., Any]) -> None:
+    """Run the forward of a module inside a function, which a recomputation runs again.
+
+    Args:
+        module: a module of a copy of the user's model.
+        wrapper: is called with the forward and its arguments.
+    """
+    forward: Any = module.forward
+    if isinstance(forward, partial) and forward.func is _checkpoint:
+        module.forward = partial(_checkpoint, partial(wrapper, *forward.args))
+    else:
+        module.forward = partial(wrapper, forward)
+
+
+# bfloat16: the whole model, or what autocast casts
+
+
+PRECISIONS = ("bfloat16", "autocast")
+"""How a model runs in bfloat16: with its weights, and an optimizer that keeps them in float32 too, or by autocast."""
+
+
+def check_precision(precision: object) -> None:
+    """Check the option.
+
+    Raises:
+        ValueError: if it is not one of :data:`PRECISIONS`, nor None.
+    """
+    if precision is not None and precision not in PRECISIONS:
+        raise ValueError(unknown("precision", precision, PRECISIONS))
+
+
+def in_precision(model: Module, precision: str | None) -> None:
+    """Convert the floating-point parameters and buffers of a copy of a model to bfloat16, if requested."""
+    if precision == "bfloat16":
+        model.to(torch.bfloat16)
+
+
+def half_floats(tensor: Tensor) -> Tensor:
+    """Return an input of a model in bfloat16: of float32 or float64 in bfloat16, any other as it is."""
+    if tensor.dtype not in (torch.float32, torch.float64):
+        return tensor
+    return tensor.detach().to(torch.bfloat16).requires_grad_(tensor.requires_grad)
+
+
+def casts(precision: str | None) -> AbstractContextManager[Any]:
+    """Return the context of a forward pass: autocast, if requested."""
+    return torch.autocast("cpu", torch.bfloat16) if precision == "autocast" else nullcontext()
+
+
+class MasterWeights(Optimizer):
+    """An optimizer that keeps float32 copies of weights, updates these, and rounds them to the weights.
+
+    A step makes the float32 gradient of one weight after the other, or, for an optimizer that works on lists, of all of
+    them, which are freed at its end (Micikevicius et al. 2018, arXiv:1710.03740, section 3.1).
+
+    Args:
+        parameters: the weights.
+        make: makes the optimizer of the copies.
+        one_by_one: whether it updates one after the other.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Parameter],
+        make: Callable[[Iterable[Parameter]], Optimizer],
+        one_by_one: bool = False,
+    ) -> None:
+        weights = [*parameters]
+        super().__init__(weights, {})
+        pairs = [(weight, Parameter(weight.detach().float())) for weight in weights]
+        groups = [[pair] for pair in pairs] if one_by_one else [pairs]
+        self._groups = [(group, make([master for _, master in group])) for group in groups]
+        self._state()
+
+    def step(self, closure: Callable[[], float] | None = None) -> None:
+        """Run a step.
+
+        Args:
+            closure: not used.
+        """
+        with torch.no_grad():
+            for pairs, optimizer in self._groups:
+                for weight, master in pairs:
+                    master.grad = None if weight.grad is None else weight.grad.float()
+                optimizer.step()
+                for weight, master in pairs:
+                    master.grad = None
+                    weight.copy_(master)
+        self._state()
+
+    def _state(self) -> None:
+        # Memory ledgers look here for the state of an optimizer.
+        for pairs, optimizer in self._groups:
+            for weight, master in pairs:
+                own: dict[str, Tensor] = optimizer.state.get(master, {})
+                self.state[weight] = {"master": master.data, **own}

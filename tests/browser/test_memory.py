@@ -6,7 +6,7 @@ from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from costcore.trace.memory_ledger import Block, MemoryLedger
+from costcore.trace.run import Block, MemoryLedger
 from tests.core import html_reports
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import sympy
 
 from costcore.ir import Layer, Tensor
-from costcore.numbers.dims import as_dim
+from costcore.numbers import as_dim
 from tests.calculators.layer_costs import CALCULATORS
 
 # The inputs may take several lines.

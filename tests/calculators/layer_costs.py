@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from costcore.calculators import costcore_calculators
-from costcore.counting.pricing import cost_of
+from costcore.counting import cost_of
 from costcore.ir import Cost, Layer, Operations, Tensor
 
 CALCULATORS = costcore_calculators()

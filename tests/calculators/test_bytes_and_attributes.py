@@ -10,7 +10,7 @@ from math import prod
 
 import pytest
 
-from costcore.counting.pricing import cost_of
+from costcore.counting import cost_of
 from costcore.ir import Layer, Tensor
 from tests.calculators.documented_layers import integer_values, substitute, symbolic_layer
 from tests.calculators.layer_costs import CALCULATORS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from costcore.counting.pricing import cost_of
+from costcore.counting import cost_of
 from costcore.ir import Cost, Layer
 from tests.calculators.documented_layers import integer_values, substitute, symbolic_layer
 from tests.calculators.layer_costs import CALCULATORS

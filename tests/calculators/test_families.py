@@ -1,4 +1,4 @@
-"""The vocabulary of families, the folders of calculators and those of their tests agree."""
+"""The vocabulary of families, the modules of calculators and their tests agree."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 
 from costcore import calculators
-from costcore.calculators import operator_families
-from costcore.calculators.families import FAMILIES, family_of
+from costcore.calculators import FAMILIES, family_of, operator_families
 from tests.calculators.layer_costs import CALCULATORS
 
 FOLDER = Path(calculators.__file__).parent
 TESTS = Path(__file__).parent
-NOT_FAMILIES = {"__init__", "__pycache__", "_shared", "complex_functions", "complex_numbers", "families", "index"}
+NOT_FAMILIES = {"__init__", "__pycache__", "_shared", "complex_numbers", "index"}
 
 
-def test_every_folder_or_file_is_a_family() -> None:
+def test_every_module_is_a_family() -> None:
     assert {path.stem for path in FOLDER.iterdir()} - NOT_FAMILIES == FAMILIES.keys()
 
 
@@ -36,7 +35,7 @@ def test_every_operator_has_a_family() -> None:
         ("cast", "layout"),
     ],
 )
-def test_the_family_is_the_folder_or_file_of_the_calculator(op: str, family: str) -> None:
+def test_the_family_is_the_module_of_the_calculator(op: str, family: str) -> None:
     assert operator_families()[op] == family_of(CALCULATORS[op]) == family
 
 
@@ -44,12 +43,9 @@ def test_a_calculator_from_elsewhere_has_no_family() -> None:
     assert family_of(lambda layer: (0, 0, 0, {})) is None
 
 
-def test_tests_mirror_the_families() -> None:
-    folders = {path.name for path in TESTS.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    packages = {path.name for path in FOLDER.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert folders == packages
-    files = {path.stem for path in FOLDER.glob("*.py")} - NOT_FAMILIES
-    assert all((TESTS / f"test_{name}.py").exists() for name in files)
+def test_every_family_has_tests() -> None:
+    tests = {path.stem.removeprefix("test_") for path in TESTS.iterdir()}
+    assert tests >= FAMILIES.keys()
 
 
 def test_a_family_is_described_in_a_line() -> None:

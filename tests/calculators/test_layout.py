@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from costcore.calculators.layout import COPIES, CREATED, CROPS, DATA_MOVEMENTS, OVERLAPPING, SLICES, ZERO_COST
-from costcore.counting.pricing import Pricer
+from costcore.counting import Pricer
 from costcore.ir import Layer, Operations, Tensor
 from costcore.trace.call import Call
 from tests.calculators.counting_scalar import count

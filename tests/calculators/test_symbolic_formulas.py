@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sympy
 
-from costcore.counting.pricing import cost_of
+from costcore.counting import cost_of
 from costcore.ir import OPERATION_CLASSES, Operations
 from tests.calculators.documented_layers import integer_values, substitute, symbolic_layer
 from tests.calculators.layer_costs import CALCULATORS

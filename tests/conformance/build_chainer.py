@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import costcore.frontends.chainer.compat  # noqa: F401 - before chainer: makes it import on today's numpy
+import costcore.frontends.chainer  # noqa: F401 - before chainer: makes it import on today's numpy
 
 # isort: split
 import chainer

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from costcore import ComputationalCostHook, Report, estimate
-from costcore.studies.conformance.kit import Builder
+from costcore.studies.conformance import Builder
 
 
 def run(framework: str, build: Any) -> Report:

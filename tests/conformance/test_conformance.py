@@ -7,8 +7,7 @@ import pytest
 from costcore import Tensor, estimate
 from costcore.cli.main import main
 from costcore.errors import CostError
-from costcore.studies.conformance.cases import CASES
-from costcore.studies.conformance.kit import DIFFERS, EQUAL, MISSING, WHOLE, Conformance, outcome
+from costcore.studies.conformance import CASES, DIFFERS, EQUAL, MISSING, WHOLE, Conformance, outcome
 from tests.conformance.reports import builders
 from tests.frameworks import available
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from costcore import Layer, Operations, Report, Tensor
-from costcore.api.build_report import make_report
+from costcore.api.hook import make_report
 from costcore.ir import Cost
-from costcore.registry.custom import CustomCalculators
+from costcore.registry import CustomCalculators
 from costcore.trace.call import Call
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 
 
 class Step(NamedTuple):

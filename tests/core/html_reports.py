@@ -7,10 +7,8 @@ from typing import Any
 
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.reports.report import Report
-from costcore.trace.call import Assumption, Call, Module, Uncounted
-from costcore.trace.memory_ledger import Block, MemoryLedger
-from costcore.trace.records import DECLARED
-from costcore.trace.run import Run
+from costcore.trace.call import DECLARED, Assumption, Call, Module, Uncounted
+from costcore.trace.run import Block, MemoryLedger, Run
 from costcore.trace.trace import CallCost, Trace
 
 HOSTILE = (

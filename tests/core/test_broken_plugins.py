@@ -8,12 +8,11 @@ import pytest
 
 import costcore
 from costcore import CostError, CostWarning, Report, estimate, plugins
-from costcore.analyses.conventions.catalog import named as convention
-from costcore.analyses.devices.catalog import named as device
-from costcore.api.load_model import load_model
+from costcore.analyses.conventions.convention import find_convention as convention
+from costcore.analyses.devices.device import find_device as device
+from costcore.api.estimate import load_model
 from costcore.cli.main import main
-from costcore.registry.calculators import calculators
-from costcore.registry.frontends import plugin_rows, specs
+from costcore.registry import calculators, plugin_rows, specs
 from costcore.tables.renderers import renderers
 from tests.core import toy_framework
 

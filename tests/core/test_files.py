@@ -11,11 +11,10 @@ import time
 import pytest
 
 from costcore import CostError, Report, check, estimate, table
-from costcore.analyses.measured.runtime_profile import read_runtime_profile
+from costcore.analyses.measured.join import read_runtime_profile
 from costcore.errors import FileError
-from costcore.files import exists, is_file, is_folder, open_file, read_file, read_text
-from costcore.studies.sweeps.row_file import RowFile
-from costcore.toml_files import read_toml
+from costcore.files import exists, is_file, is_folder, open_file, read_file, read_text, read_toml
+from costcore.studies.sweeps.rows import RowFile
 from tests.core import toy_framework
 from tests.frameworks import optional
 

@@ -4,8 +4,7 @@ import pytest
 import sympy
 
 from costcore import CostError, Layer, Operations, Tensor
-from costcore.numbers.dims import as_dim, ceil_div, ceil_log2, maximum, minimum
-from costcore.numbers.symbolic import degree, quotient
+from costcore.numbers import as_dim, ceil_div, ceil_log2, degree, maximum, minimum, quotient
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from costcore.messages import did_you_mean, error_text, import_problem, line_of, short_repr, unknown
+from costcore.errors import did_you_mean, error_text, import_problem, line_of, short_repr, unknown
 from costcore.text.amounts import parse_amount
 
 MODES = ("csv", "md", "table", "color")

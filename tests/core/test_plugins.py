@@ -9,12 +9,10 @@ import pluggy
 import pytest
 
 from costcore import CostError, Tensor, estimate, hookimpl, plugins
-from costcore.api.load_model import load_model
+from costcore.api.estimate import load_model
 from costcore.cli.main import main
 from costcore.frontend import ABILITIES, FrontendSpec
-from costcore.registry.calculators import calculators
-from costcore.registry.frontends import ability, load, needed_ability, specs
-from costcore.registry.libraries import usual_inputs
+from costcore.registry import ability, calculators, default_inputs, load, needed_ability, specs
 from costcore.reports.exports import Export, exports
 from costcore.tables.renderers import renderers
 from costcore.translate import Native, Row, Translator
@@ -102,7 +100,7 @@ def test_options_of_a_frontend_are_switches_of_the_command_line(registered, toy,
     assert main(["a.box", "--open-boxes", "--dim", "n=2"]) == 0
     assert received == [{"open_boxes": True, "dims": {"n": 2}}]
     with pytest.raises(SystemExit):
-        main(["--help"])
+        main(["--help-all"])
     assert "options for .box files: --open-boxes look into boxes" in " ".join(capsys.readouterr().out.split())
     with pytest.raises(SystemExit):
         main(["saved.json", "--open-boxes"])
@@ -129,9 +127,9 @@ def test_abilities_of_a_frontend_are_found_by_their_declaration_alone(registered
         spec = FrontendSpec("boxes", "os", "boxes", (".box",), abilities=abilities)
         return type("Reader", (), {"costcore_frontends": hookimpl(lambda self: [spec])})()
 
-    registered(frontend(usual_inputs="boxes_usual:find"))
+    registered(frontend(default_inputs="boxes_usual:find"))
     box = Path("net.box")
-    assert usual_inputs(box, "library:net") == ("net", box)
+    assert default_inputs(box, "library:net") == ("net", box)
     with pytest.raises(CostError, match=r"MFUMeter needs a torch\.nn\.Module \(got a model of the boxes frontend\)"):
         needed_ability("passes_of", box, "MFUMeter")
 

@@ -90,7 +90,7 @@ def test_an_error_is_one_line_below_the_line_of_the_test(tmp_path):
     )
     out = run(tmp_path, "test_more.py").stdout
     errors = [line for line in out.splitlines() if line.startswith("E ")]
-    assert errors == ["E       costcore.studies.budgets.toml.BudgetError: budget: strict must be true or false (got 3)"]
+    assert errors == ["E       costcore.studies.budgets.BudgetError: budget: strict must be true or false (got 3)"]
     assert ">       cost_budget(TWO, (2, 3), strict=3, flops=1)" in out
     assert "costcore/studies" not in out.replace("\\", "/")
 

@@ -6,21 +6,20 @@ import argparse
 import ast
 import importlib
 import inspect
-import pkgutil
 import re
-import warnings
 from pathlib import Path
 
 import pytest
 
 import costcore
 import costcore.cli
-from costcore import renamed
-from costcore.cli.former import FORMER, options_of_today
-from costcore.registry.frontends import specs
-from costcore.tables.quantities import registered
+from costcore.cli.commands import OWN
+from costcore.cli.options import parse_arguments
+from costcore.cli.views import build_parser
+from costcore.files import loads
+from costcore.registry import specs
+from costcore.tables.quantity import registered
 from costcore.tables.result import Result
-from costcore.toml_files import loads
 from tests.core.given_costs import dense, net
 
 ROOT = Path(__file__).parents[2]
@@ -72,9 +71,11 @@ def walked() -> dict[str, set[str]]:
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
-    modules = (importlib.import_module(f"costcore.cli.{m.name}") for m in pkgutil.iter_modules(costcore.cli.__path__))
-    found = [module.build_parser() for module in modules if hasattr(module, "build_parser")]
-    return {parser.prog: parser for parser in found}
+    """Return the parser of every command by its program, ``costcore fit``."""
+    found = [
+        getattr(importlib.import_module(path.partition(":")[0]), f"{name}_parser")() for name, (*_, path) in OWN.items()
+    ]
+    return {parser.prog: parser for parser in (*found, build_parser())}
 
 
 def options_of(parser: argparse.ArgumentParser) -> set[str]:
@@ -106,18 +107,10 @@ def test_walk_reaches_functions_methods_and_results():
         "estimate",
         "Report.table",
         "LargestBatch.show",
-        "Verdict.to_json",
+        "FitResult.to_json",
         "TimeReport.show_report",
     } <= PARAMETERS.keys()
     assert len(PARSERS) >= 18 and len(titles()) > 100
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_no_parameter_has_another_spelling(name):
-    others = NAMES[name]["not"]
-    excused = {reason.partition(":")[0] for reason in NAMES[name].get("but", ())}
-    found = [f"{where}: {other}" for where, used in PARAMETERS.items() for other in others if other in used]
-    assert [each for each in found if each.partition(":")[0].partition(".")[0] not in excused] == []
 
 
 @pytest.mark.parametrize("command", PARSERS)
@@ -130,75 +123,27 @@ def test_options_have_the_names_of_parameters(command):
     assert unnamed == set()
 
 
-@pytest.mark.parametrize("command", PARSERS)
-def test_options_have_no_other_spelling(command):
-    barred = {other.replace("_", "-"): name for name, each in NAMES.items() for other in each["not"]}
-    barred |= {name.replace("_", "-"): name for name in FLAGS.values()}
-    allowed = {*FLAGS, *OPTIONS}
-    assert {option: barred[option] for option in options_of(PARSERS[command]) & barred.keys() - allowed} == {}
-
-
 def test_columns_have_the_title_of_their_quantity():
     of_quantity = {each.name.partition("@")[0]: each.title for each in registered().values()}
     found = [(file, key, title) for file, key, title in titles() if of_quantity.get(key, title) != title]
-    assert [each for each in found if f"{each[0]}: {each[1]}" not in TITLES] == []
+    assert [each for each in found if f"{each[1]}: {each[2]}" not in TITLES] == []
 
 
-@pytest.mark.parametrize(("command", "flag"), [(command, flag) for command, flags in FORMER.items() for flag in flags])
-def test_former_options_work_and_say_what_they_are_now(command, flag):
-    options = PARSERS[command].format_help()
-    now = FORMER[command][flag]
-    assert not re.search(rf"(?<![\w-]){flag}(?![\w-])", options)
-    assert now[0] in options
-    today, lines = options_of_today(command, [flag, "x", f"{flag}=y", "--other", flag])
-    assert today == [*now, "x", f"{now[0]}=y", *now[1:], "--other", *now]
-    assert lines == [f"{command}: {flag} is now {' '.join(now)}; the old option works until version 0.3"]
-
-
-def test_documents_have_no_former_option():
-    former = {flag for flags in FORMER.values() for flag in flags if flag not in ("--fit", "--device")}
-    pattern = re.compile(rf"(?<![\w-])(?:{'|'.join(sorted(former))})(?![\w-])")
-    texts = [file for file in ROOT.glob("*.md") if file.stem != "CHANGELOG"]  # which says what was renamed
-    files = [*ROOT.glob("docs/*.md"), *texts, *ROOT.glob("examples/**/*.*")]
-    found = [
-        f"{file.name}:{number}: {match[0]}"
-        for file in files
-        if file.suffix in (".md", ".yml", ".yaml", ".ipynb", ".toml")
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
-        if (match := pattern.search(line))
-    ]
-    assert found == []
-
-
-def test_a_former_parameter_works_and_says_once_what_it_is_now(monkeypatch):
-    monkeypatch.setattr(renamed, "_said", set())
-
-    @renamed.renamed(level="fusion")
-    def fused(fusion="none", *, top=1):
-        return fusion, top
-
-    with pytest.warns(DeprecationWarning, match=r"fused: level= is now fusion=; .* until version 0\.3"):
-        assert fused(level="compiler", top=2) == ("compiler", 2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert fused(level="pointwise") == ("pointwise", 1)
-        assert fused("compiler") == ("compiler", 1)
-    with pytest.raises(TypeError, match="level is now fusion; pass fusion alone"):
-        fused("compiler", level="none", fusion="none")
-
-
-def test_arguments_that_have_to_be_named_work_by_position(monkeypatch):
-    monkeypatch.setattr(renamed, "_said", set())
-
-    @renamed.named("batch", "context", first=0)
-    def decode(*, batch=1, context=2):
-        return batch, context
-
-    with pytest.warns(DeprecationWarning, match=r"decode: write batch=…, context=…;"):
-        assert decode(3, 4) == (3, 4)
-    assert decode(context=5) == (1, 5)
-    with pytest.raises(TypeError, match="positional"):
-        decode(1, 2, 3)
+@pytest.mark.parametrize(
+    ("command", "word", "ours"),
+    [
+        ("costcore serve", "--batch-size", "--batch"),
+        ("costcore", "--fused=pointwise", "--fusion"),
+        ("costcore", "--group-by", "--by"),
+        ("costcore memory", "--vram", "--memory"),
+        ("costcore time", "--gpu", "--device"),
+        ("costcore table", "--outfile", "--output"),
+    ],
+)
+def test_a_word_of_another_tool_is_answered_with_ours(command, word, ours, capsys):
+    with pytest.raises(SystemExit):
+        parse_arguments(PARSERS[command], [*["model.onnx"] * (command != "costcore time"), word])
+    assert f"Did you mean {ours!r}?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", [name for name in costcore.__all__ if inspect.isfunction(getattr(costcore, name))])

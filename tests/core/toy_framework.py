@@ -11,9 +11,8 @@ from typing import Any
 from costcore import CostError, Layer, Operations, Tensor, hookimpl, plugins
 from costcore.frontend import FrontendSpec
 from costcore.ir import Cost
-from costcore.trace.call import Call, Module
-from costcore.trace.recorder import Recorder
-from costcore.trace.source import user_traceback
+from costcore.trace.call import Call, Module, user_traceback
+from costcore.trace.run import Recorder
 from costcore.translate import Row
 
 FRAMEWORK = "toy_framework"

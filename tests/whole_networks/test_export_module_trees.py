@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from costcore import Report, estimate
-from costcore.ledger.module_tree import walk
+from costcore.ledger.modules import walk
 from tests import frameworks
 
 pytestmark = pytest.mark.frontend("pytorch", "onnx")

@@ -20,7 +20,7 @@ import pytest
 
 from costcore import Report, Tensor, estimate
 from costcore.analyses.fusion.groups import groups_of
-from costcore.analyses.fusion.patterns import pattern_of
+from costcore.analyses.fusion.traffic import pattern_of
 from costcore.errors import CostWarning
 from costcore.ir import Cost, Layer, Operations, pattern
 from tests import frameworks

@@ -15,8 +15,7 @@ import torch
 import transformers
 
 from costcore import Tensor, estimate
-from costcore.studies.training.products import ATTENTION, Packing
-from costcore.studies.training.step import Step
+from costcore.studies.training.step import ATTENTION, Packing, Step
 from tests.frontends.pytorch.transformers_differences import HAS_JOINED_EXPERTS, angles
 
 pytestmark = pytest.mark.frontend("pytorch")

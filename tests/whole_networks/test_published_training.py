@@ -19,8 +19,8 @@ from torch import nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from costcore import Tensor, TrainingLedger, estimate
-from costcore.studies.training.thresholds import thresholds
-from costcore.studies.training.utilization import mfu, peak_flops
+from costcore.studies.training.figures import thresholds
+from costcore.studies.training.step import mfu, peak_flops
 from tests.frontends.pytorch.differences import HAS_GROUPED_QUERIES
 from tests.frontends.pytorch.transformers_differences import ANGLES_ARE_PRODUCTS
 

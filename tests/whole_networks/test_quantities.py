@@ -7,10 +7,9 @@ import io
 import pytest
 
 from costcore import CostError, Report, compare, estimate, quantities, table
-from costcore.reports.data.table_of_report import PARTS
-from costcore.studies.budgets.check import check
-from costcore.studies.budgets.toml import read_budget
-from costcore.tables.quantities import quantity, registered
+from costcore.reports.data import PARTS
+from costcore.studies.budgets import check, read_budget
+from costcore.tables.quantity import quantity, registered
 
 torch = pytest.importorskip("torch")
 onnx = pytest.importorskip("onnx")
@@ -66,7 +65,7 @@ def of_mesh():
 
 
 def of_chainer():
-    pytest.importorskip("costcore.frontends.chainer.compat")
+    pytest.importorskip("costcore.frontends.chainer")
     chainer = pytest.importorskip("chainer")
     import numpy
 
@@ -169,4 +168,7 @@ def test_the_list_is_a_table():
     found = quantities()
     assert [row["name"] for row in found.rows] == [*registered()]
     assert "| bound_seconds@DEVICE[:DTYPE] | duration |" in found.to_markdown()
-    assert read_budget({"total": {"live_peak": 1, "flops@calflops": 1}}).needs == {"memory": True, "spelled": True}
+    assert read_budget({"total": {"live_peak": 1, "flops@calflops": 1}}).needs == {
+        "memory": True,
+        "spelled": True,
+    }

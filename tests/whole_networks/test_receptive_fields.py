@@ -375,7 +375,7 @@ def test_the_command_line_and_the_tables_show_fields(tmp_path, capsys):
 
 @pytest.mark.frontend("chainer")
 def test_chainer_has_the_same_fields():
-    import costcore.frontends.chainer.compat  # noqa: F401 - Chainer needs it
+    import costcore.frontends.chainer  # noqa: F401 - Chainer needs it
 
     chainer, np = pytest.importorskip("chainer"), pytest.importorskip("numpy")
     functions, links = chainer.functions, chainer.links

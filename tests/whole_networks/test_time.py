@@ -8,8 +8,7 @@ from functools import cache
 import pytest
 
 from costcore import CostError, Report, estimate
-from costcore.analyses.devices.catalog import named
-from costcore.analyses.devices.device import Device, Memory
+from costcore.analyses.devices.device import Device, Memory, find_device
 from costcore.trace.run import LEVELS
 from tests import frameworks
 
@@ -62,7 +61,7 @@ def test_a_norm_over_an_image_is_read_once_by_the_best_kernel():
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_twice_the_rates_take_half_the_time(name):
-    slow = named("l4")
+    slow = find_device("l4")
     peak = {engine: {dtype: 2 * rate for dtype, rate in peaks.items()} for engine, peaks in slow.peak.items()}
     fast = replace(slow, peak=peak, memory=slow.memory._replace(dram_gbs=2 * slow.memory.dram_gbs))
     assert report(name).time(fast).bound_seconds == pytest.approx(report(name).time(slow).bound_seconds / 2)
@@ -105,7 +104,7 @@ def test_one_token_takes_as_long_as_reading_the_weights():
     activations = 20 * 2 * 1000 * 2  # every layer reads and writes 1000 values
     assert time.bound_seconds == pytest.approx((weights + activations) / 1e12)
     assert time.whole_run.seconds == pytest.approx((weights + 2000) / 1e12)
-    cached = replace(device, memory=named("l4").memory._replace(dram_gbs=1000.0))
+    cached = replace(device, memory=find_device("l4").memory._replace(dram_gbs=1000.0))
     # each layer fits into the cache of 50,331,648 bytes, and so do all 40,042,000
     assert estimate(net, (1, 1000)).time(cached, dtype="float16").whole_run.seconds == 0
 
@@ -133,7 +132,7 @@ def test_a_symbolic_report_has_times_after_substitution(tmp_path):
 
 @pytest.mark.frontend("pytorch", "chainer")
 def test_a_link_takes_as_long_as_the_module():
-    import costcore.frontends.chainer.compat  # noqa: F401 - before chainer: makes it import on today's numpy
+    import costcore.frontends.chainer  # noqa: F401 - before chainer: makes it import on today's numpy
 
     # isort: split
     import chainer.links as links

@@ -6,7 +6,7 @@ ANALYSES = (
     Analysis(
         "conventions",
         "the costs as another tool counts them",
-        f"{__name__}.view:under",
+        f"{__name__}.counting:under",
         quantities=f"{__name__}.convention_quantities:QUANTITIES",
     ),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from costcore.errors import CostError
 from costcore.ledger.ledger import Ledger
-from costcore.numbers.symbolic import expanded_sum
+from costcore.numbers import expanded_sum
 from costcore.tables.quantity import Quantity
 from costcore.trace.run import FLOPS
 
@@ -16,15 +16,9 @@ if TYPE_CHECKING:
 
 
 def _at(name: str) -> Quantity:
-    """Return what a convention counts.
+    from costcore.analyses.conventions.convention import UNIT_NAMES, find_convention
 
-    Raises:
-        ValueError: if there is no convention of that name.
-    """
-    from costcore.analyses.conventions.catalog import named
-    from costcore.analyses.conventions.convention import UNIT_NAMES
-
-    convention = named(name)
+    convention = find_convention(name)
 
     def counts(ledger: Ledger) -> Counts:
         from costcore.analyses.conventions.counting import count
@@ -33,7 +27,7 @@ def _at(name: str) -> Quantity:
             raise CostError(
                 f"this report shows {ledger.trace.run.unit}. Ask for {name} in the report it was made from."
             )
-        return ledger.once(("counts", name), lambda: count(ledger.trace, named(name)))  # type: ignore[no-any-return]
+        return ledger.cached(("counts", name), lambda: count(ledger.trace, find_convention(name)))  # type: ignore[no-any-return]
 
     def is_counted(ledger: Ledger) -> bool:
         return ledger.trace.run.convention == convention.name

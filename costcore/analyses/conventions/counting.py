@@ -1,29 +1,230 @@
-"""Count a run by a convention: one line for every call that a rule counts."""
+"""Count a run by a convention: one line per counted call, and the report with the amounts of the convention.
+
+What decides beside the operator: which attention PyTorch fuses, which operands are trained, which calls the returned
+values depend on, and the function by which a call was spelled.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
+from os import PathLike
 from typing import Any, NamedTuple
 
-from costcore.analyses.conventions.convention import Convention, Pass
-from costcore.analyses.conventions.expression import Expression
-from costcore.analyses.conventions.fused_attention import fused_attention
-from costcore.analyses.conventions.learned import learned_inputs
-from costcore.analyses.conventions.live import live_calls
-from costcore.analyses.conventions.module_calls import count_module_calls
-from costcore.analyses.conventions.modules import ModuleIndex
-from costcore.analyses.conventions.quantities import Quantities
-from costcore.analyses.conventions.spelling import guessed_function, is_spelled, short_function
-from costcore.analyses.conventions.whole import count_whole
+from costcore.analyses.analysis import ReportLike
+from costcore.analyses.conventions.convention import (
+    UNIT_NAMES,
+    Convention,
+    Expression,
+    Pass,
+    count_module_calls,
+    count_whole,
+    find_convention,
+)
+from costcore.analyses.conventions.quantities import ModuleIndex, Quantities
+from costcore.counting import substitute_values
 from costcore.errors import CostError
-from costcore.ir import Layer
-from costcore.numbers.dims import Dim, floor_div
-from costcore.numbers.symbolic import expanded_sum
+from costcore.ir import Cost, Layer, prod
+from costcore.numbers import Dim, as_text, expanded_sum, floor_div, magnitude
+from costcore.tables.answer import Content, Figure
+from costcore.tables.result import OfReport, Table
+from costcore.text.amounts import check_digits, check_unit, prefix_for, scaled
+from costcore.text.screen import Column
 from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
+
+# Fused self-attention: PyTorch's fast path without gradients.
+
+
+def fused_attention(trace: Trace, modules: ModuleIndex, only_frozen: bool = False) -> frozenset[str]:
+    """Return the paths of modules that PyTorch runs as one fused operator without gradients.
+
+    These are attention of one sequence with itself whose batch comes first, and encoder layers around it.
+
+    Args:
+        trace: the run.
+        modules: its modules.
+        only_frozen: only those of which nothing needs a gradient in a run with gradients: in evaluation mode, no
+            parameter of theirs is trained, and none on which their inputs depend.
+    """
+    calls: dict[str, list[Call]] = {}
+    activated: set[str] = set()
+    for call in trace.calls:
+        if modules.types(call.module)[:1] == ("nn.MultiheadAttention",):
+            calls.setdefault(call.module, []).append(call)
+        elif call.layer.op in ("relu", "gelu"):  # of a function, or of a module nn.ReLU inside
+            activated |= {call.module, call.module.rpartition(".")[0]}
+    needing: frozenset[str] = frozenset()
+    training: frozenset[str] = frozenset()
+    if only_frozen and calls:
+        needing = _with_ancestors(modules, compress(trace.calls, learned_inputs(trace)))
+        training = _with_ancestors(modules, (call for call in trace.calls if call.layer.attrs.get("training")))
+    fused: set[str] = set()
+    for path, own in calls.items():
+        if (scores := _self_attention_scores(own)) is None:
+            continue
+        around = path.rpartition(".")[0]
+        is_layer = path and around in activated and modules.types(around)[:1] == ("nn.TransformerEncoderLayer",)
+        if path in needing or path in training or (path and around in training):
+            continue
+        if is_layer and around not in needing:
+            fused |= {path, around}
+        elif _has_no_float_mask(own, scores):
+            fused.add(path)
+    return frozenset(fused)
+
+
+def _with_ancestors(modules: ModuleIndex, calls: Iterable[Call]) -> frozenset[str]:
+    return frozenset(path for call in calls for path in (call.module, *modules.ancestors(call.module)))
+
+
+def _self_attention_scores(calls: Iterable[Call]) -> Call | None:
+    # The fast path needs: batch first (transposed before the packed projection), packed projection with bias, an even
+    # number of heads, and as many keys as queries (``add_bias_kv`` and ``add_zero_attn`` add some).
+    is_transposed = False
+    batch: Dim = 0
+    for call in calls:
+        layer = call.layer
+        if call.operator == "aten::transpose" and batch == 0:
+            is_transposed = True
+        elif layer.op == "linear" and batch == 0:
+            x, w = layer.get("x"), layer.get("w")
+            if x is None or w is None:
+                return None
+            if not (is_transposed and x.ndim == 3 and w.shape[0] == 3 * x.shape[-1] and "b" in layer):
+                return None
+            batch = x.shape[1]
+        elif layer.op in ("attention", "matmul") and batch != 0:
+            queries, keys, *_ = (tensor.shape for tensor in layer.inputs.values())
+            n_keys = keys[-2] if layer.op == "attention" else keys[-1]
+            heads = floor_div(prod(queries[:-2]), batch)
+            return call if heads % 2 == 0 and n_keys == queries[-2] else None
+    return None
+
+
+def _has_no_float_mask(calls: Iterable[Call], scores: Call) -> bool:
+    # ``is_causal`` hides the mask that the model passed: a floating-point one, as PyTorch makes them. A bool mask shows
+    # as the masked_fill that converts it.
+    if scores.layer.attrs.get("causal"):
+        return False
+    made: set[int] = set()
+    for call in calls:
+        if call.operator == "aten::masked_fill" or (call.inputs and made.issuperset(call.inputs)):
+            made.update(call.outputs)
+    operands = zip(scores.layer.inputs, scores.inputs, strict=False)
+    return all(each in made for name, each in operands if name in ("mask", "b"))
+
+
+# Trained operands: these have gradients, which decides what PyTorch runs.
+
+
+def learned_inputs(trace: Trace) -> list[tuple[int, ...]]:
+    """Return, for each call of a trace, the positions of its inputs that are trained or computed from trained ones."""
+    frozen = {parameter for module in trace.run.modules.values() for parameter in module.frozen}
+    learned: set[int] = set()
+    found: list[tuple[int, ...]] = []
+    for call in trace.calls:
+        parameters = iter(call.parameters)
+        own = []
+        for i, (tensor, each) in enumerate(zip(call.layer.inputs.values(), call.inputs, strict=False)):
+            if (next(parameters, 0) not in frozen) if tensor.role == "param" else each in learned:
+                own.append(i)
+        if own:
+            learned.update(each for each in call.outputs if each)
+        found.append(tuple(own))
+    return found
+
+
+# Liveness: tracing tools drop calls that no returned value depends on.
+
+
+def live_calls(trace: Trace) -> set[int] | None:
+    """Return the positions of the calls on which the returned values depend; None if the run does not know these.
+
+    A call is needed if it writes to a storage that is needed later, so calls in place count too.
+    """
+    if not trace.run.returned:
+        return None
+    returned = set(trace.run.returned)
+    needed: set[int] = set()
+    live: set[int] = set()
+    for position in range(len(trace.records) - 1, -1, -1):
+        call = trace.records[position].call
+        ids = (*call.inputs, *call.outputs)
+        storage = dict(zip(ids, call.storages, strict=False))
+        needed |= {storage.get(each, 0) or -each for each in ids if each in returned}
+        keys = {each: storage.get(each, 0) or -each for each in ids if each}
+        if any(keys[each] in needed for each in call.outputs if each):
+            live.add(position)
+            needed |= {keys[each] for each in call.inputs if each}
+    return live
+
+
+# Functions by which calls were spelled.
+
+
+_FUNCTIONAL = "F."
+
+_PREFIXES = {"torch.nn.functional.": _FUNCTIONAL}
+
+
+def is_spelled(trace: Trace) -> bool:
+    """Return whether the capture kept the functions by which calls were spelled."""
+    return any(call.function for call in trace.calls)
+
+
+def short_function(qualified: str) -> str:
+    """Return the name of a function as rules write it: ``F.relu`` for ``torch.nn.functional.relu``."""
+    for prefix, short in _PREFIXES.items():
+        if qualified.startswith(prefix):
+            return short + qualified.removeprefix(prefix)
+    return qualified
+
+
+_USUAL_FUNCTIONS: Mapping[str, str] = {
+    **{
+        name: f"{_FUNCTIONAL}{name}"
+        for name in (
+            *("linear", "conv1d", "conv2d", "conv3d", "batch_norm", "layer_norm", "group_norm", "instance_norm"),
+            *("rms_norm", "softmax", "relu", "relu6", "gelu", "silu", "elu", "leaky_relu", "prelu", "hardtanh"),
+            *("hardswish", "sigmoid", "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d"),
+            *("avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "embedding"),
+            *("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "scaled_dot_product_attention"),
+        )
+    },
+    **{f"conv_transpose{n}d": f"{_FUNCTIONAL}conv_transpose{n}d" for n in (1, 2, 3)},
+    **{
+        f"upsample_{mode}": f"{_FUNCTIONAL}interpolate"
+        for mode in ("nearest1d", "nearest2d", "nearest3d", "linear1d", "bilinear2d", "bicubic2d", "trilinear3d")
+    },
+    "matmul": "torch.matmul",
+    "bmm": "torch.bmm",
+    "mm": "torch.mm",
+    "addmm": "torch.addmm",
+    "baddbmm": "torch.baddbmm",
+    "einsum": "torch.einsum",
+    "add": "operator.add",
+    "mul": "operator.mul",
+}
+"""The usual spelling of operators, by the name of the native operator."""
+
+_ONLY_IN_MODULES = frozenset((f"{_FUNCTIONAL}relu", f"{_FUNCTIONAL}sigmoid"))
+"""Functions usually called as a method or as ``torch.relu``."""
+
+
+def guessed_function(call: Call, types: tuple[str, ...]) -> str:
+    """Return the function that most models call for an operator; ``""`` if none is usual.
+
+    Args:
+        call: the call.
+        types: the types of its module, see :meth:`ModuleIndex.types`.
+    """
+    function = _USUAL_FUNCTIONS.get(call.operator.partition("::")[2], "")
+    in_torch_module = bool(types) and types[0].startswith("nn.")
+    return "" if function in _ONLY_IN_MODULES and not in_torch_module else function
 
 
 class Line(NamedTuple):
@@ -57,9 +258,7 @@ class Counts:
     notes: tuple[str, ...]
 
 
-class _Facts:
-    """What is known of a run and shared by all passes."""
-
+class _RunFacts:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.modules = ModuleIndex(trace.run)
@@ -105,7 +304,7 @@ def count(trace: Trace, convention: Convention) -> Counts:
         CostError: if the convention needs what this run does not know, such as the types of modules.
     """
     convention = convention.of_release(trace.run.frameworks.get(convention.tool, ""))
-    facts = _Facts(trace)
+    facts = _RunFacts(trace)
     if convention.needs_modules and not facts.modules.has_types:
         frameworks = ", ".join(trace.run.frameworks) or "this kind"
         raise CostError(
@@ -129,7 +328,6 @@ def count(trace: Trace, convention: Convention) -> Counts:
 
 
 def _applies(note: str, modules: ModuleIndex) -> bool:
-    """Return whether a note names no type of modules, or one that the model has."""
     types = set(re.findall(r"\bnn\.\w+", note))
     return not types or any(not types.isdisjoint(modules.types(path)) for path in modules)
 
@@ -140,7 +338,7 @@ EXPORTED = (
 )
 
 
-def _notes(facts: _Facts, each: Pass) -> Iterator[str]:
+def _notes(facts: _RunFacts, each: Pass) -> Iterator[str]:
     if "onnx" in facts.trace.run.frameworks and len(each.rules) > 1:
         yield EXPORTED
     if each.live and not facts.trace.run.returned:
@@ -150,21 +348,20 @@ def _notes(facts: _Facts, each: Pass) -> Iterator[str]:
     if each.by != "whole" and "backward" not in each.phases and any(c.phase == "backward" for c in facts.trace.calls):
         yield "the backward pass is not counted: it counts forward passes only"
     if each.by == "function" and not facts.is_spelled:
-        yield "functions are taken as torch.nn modules spell them. For those that the model calls, pass spelled=True."
+        yield ("functions are taken as torch.nn modules spell them. For those that the model calls, pass spelled=True.")
     if each.by == "module call" and not facts.trace.run.module_calls:
-        yield "a module that is called twice in a row counts once. To count each of its calls, pass spelled=True."
+        yield ("a module that is called twice in a row counts once. To count each of its calls, pass spelled=True.")
 
 
 def _is_training(trace: Trace) -> bool:
-    """Return whether a batch norm of the forward pass ran in training mode."""
     forward = (call.layer for call in trace.calls if call.phase == "forward")
     return any(layer.op == "batch_norm" and layer.attrs.get("training") for layer in forward)
 
 
-def _count_calls(facts: _Facts, each: Pass, keys: Callable[[CallCost], Iterator[str]]) -> Iterator[Line]:
+def _count_calls(facts: _RunFacts, each: Pass, keys: Callable[[CallCost], Iterator[str]]) -> Iterator[Line]:
     live = live_calls(facts.trace) if each.live else None
     fused = _fused(facts, each)
-    items = _items(facts.trace) if each.per_item else 1
+    items = _batch_size(facts.trace) if each.per_item else 1
     if items == 0:
         raise CostError("the tool divides by the batch size, which is 0 here. Pass at least one item.")
     rest: Dim = 0
@@ -191,7 +388,7 @@ def _count_calls(facts: _Facts, each: Pass, keys: Callable[[CallCost], Iterator[
         yield Line(position, key or "", expression.text, amount)
 
 
-def _fused(facts: _Facts, each: Pass) -> frozenset[str]:
+def _fused(facts: _RunFacts, each: Pass) -> frozenset[str]:
     if each.skip_self_attention:
         return fused_attention(facts.trace, facts.modules)
     return fused_attention(facts.trace, facts.modules, only_frozen=True) if each.skip_frozen_attention else frozenset()
@@ -209,11 +406,11 @@ def _operator_keys(call: Call) -> Iterator[str]:
     yield call.layer.op
 
 
-def _count_by_operator(facts: _Facts, each: Pass) -> Iterator[Line]:
+def _count_by_operator(facts: _RunFacts, each: Pass) -> Iterator[Line]:
     return _count_calls(facts, each, lambda record: _operator_keys(record.call))
 
 
-def _count_by_module(facts: _Facts, each: Pass) -> Iterator[Line]:
+def _count_by_module(facts: _RunFacts, each: Pass) -> Iterator[Line]:
     modules = facts.modules
     listed = {key.partition("/")[0] for key in each.rules} | set(each.listed)
 
@@ -238,7 +435,7 @@ def _count_by_module(facts: _Facts, each: Pass) -> Iterator[Line]:
     return iter({records[line.position or 0].call.module: line for line in lines}.values())
 
 
-def _count_by_function(facts: _Facts, each: Pass) -> Iterator[Line]:
+def _count_by_function(facts: _RunFacts, each: Pass) -> Iterator[Line]:
     def keys(record: CallCost) -> Iterator[str]:
         call = record.call
         function = (
@@ -263,8 +460,7 @@ def _is_inside(modules: ModuleIndex, path: str, types: tuple[str, ...]) -> bool:
     return any(not kinds.isdisjoint(modules.types(each)) for each in (path, *modules.ancestors(path)))
 
 
-def _items(trace: Trace) -> Dim:
-    """Return the first dimension of the input of the model; 1 if it has several inputs, which are passed by name."""
+def _batch_size(trace: Trace) -> Dim:
     for module_call in trace.run.module_calls[:1]:
         shapes = module_call.inputs
         return shapes[0][0] if len(shapes) == 1 and shapes[0] else 1
@@ -279,7 +475,7 @@ def _items(trace: Trace) -> Dim:
     return shapes[0][0] if len(shapes) == 1 else 1
 
 
-_COUNTERS: Mapping[str, Callable[[_Facts, Pass], Iterator[Line]]] = {
+_COUNTERS: Mapping[str, Callable[[_RunFacts, Pass], Iterator[Line]]] = {
     "op": _count_by_operator,
     "module": _count_by_module,
     "function": _count_by_function,
@@ -300,3 +496,248 @@ def amounts(counts: Counts, trace: Trace) -> list[Dim]:
     for position, each in parts.items():
         found[position] = each[0] if len(each) == 1 else expanded_sum(each)
     return found
+
+
+# A report as a convention counts it.
+
+
+class View(OfReport):
+    """A report as a convention counts it; :meth:`costcore.Report.under` returns it.
+
+    The calls are those of the report, and the report does not change. A call that the convention does not count has 0;
+    a call that costcore could not count is unknown here too, and the status is ``partial``. All ``show_…`` and ``to_…``
+    methods of reports, ``tree`` and ``plot`` work, with the amounts of the convention in the column of FLOPs.
+
+    Args:
+        counts: what the convention counts.
+        trace: the run.
+        make_report: makes a report of a trace.
+
+    Attributes:
+        counts: the convention, and a line for every call that one of its rules counts.
+    """
+
+    def __init__(self, counts: Counts, trace: Trace, make_report: Callable[[Trace], Any]) -> None:
+        self.counts = counts
+        self._make_report = make_report
+        self._trace = trace
+
+    def __repr__(self) -> str:
+        return f"<{as_text(self.total)} {UNIT_NAMES[self.unit]} as {self.counts.convention.label} counts>"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith(("show_", "to_")) or name in ("tree", "plot"):
+            return getattr(self.report, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _text(self, mode: str = "", unit: str | None = "auto", n_digits: int | None = None, **options: Any) -> str:
+        return self.describe(unit, 3 if n_digits is None else n_digits)
+
+    def _content(self) -> Content:
+        convention, unit = self.counts.convention, UNIT_NAMES[self.unit]
+        says = f"{convention.tool} calls them {convention.calls_it}" if convention.calls_it else ""
+        parts = _largest_first(self.by_term if self.is_closed_form else self.by("op"))
+        entries = [{"part": name, "amount": amount} for name, amount in parts if amount != 0]
+        columns = [Column("part", "Term" if self.is_closed_form else "Operator"), Column("amount", unit, "flops")]
+        ignored = [f"{op} ({len(names)} call{'s' * (len(names) > 1)})" for op, names in self.ignored.items()]
+        lines = [f"not counted by {convention.tool}: {', '.join(ignored)}"] if ignored else []
+        return Content(
+            f"{unit} as {convention.label} counts them, {self.status}",
+            [Figure("total", unit, self.total, "count", says)],
+            [Table("Largest first", columns, entries, n_digits=3)],
+            [*lines, *([self._why_no_lines] * self.is_closed_form), *self.notes],
+        )
+
+    @cached_property
+    def report(self) -> Any:
+        """The report with the amounts of the convention as FLOPs, a :class:`costcore.Report`.
+
+        It is made when it is asked for: many conventions are tried for their totals alone.
+
+        Raises:
+            CostError: if the convention is a closed form, which has no amounts of calls.
+        """
+        if self.is_closed_form:
+            raise CostError(f"{self._why_no_lines}. Use total and by_term.")
+        unit = UNIT_NAMES[self.unit]
+        return self._make_report(counted_trace(self._trace, self.amounts, self.name, unit))
+
+    @property
+    def _why_no_lines(self) -> str:
+        return (
+            f"convention {self.name!r} is a closed form of the whole network, computed from its sizes and not from its "
+            "calls, so that it has no amounts per call, operator or module"
+        )
+
+    @property
+    def name(self) -> str:
+        """The name of the convention."""
+        return self.counts.convention.name
+
+    @property
+    def unit(self) -> str:
+        """Its unit: ``MAC``, ``FLOP``, ``MULT``, ``BOP`` or ``OP``."""
+        return self.counts.convention.unit
+
+    @cached_property
+    def total(self) -> Dim:
+        """The number that the tool prints: an exact int, or an expression in the symbolic dimensions."""
+        return expanded_sum(line.amount for line in self.counts.lines)
+
+    @property
+    def status(self) -> str:
+        """``complete``, ``assumed`` or ``partial``, see :attr:`costcore.Report.status`."""
+        return self._trace.status
+
+    @property
+    def notes(self) -> list[str]:
+        """Gaps between this count and the tool, with their size where known."""
+        return list(self.counts.notes)
+
+    @cached_property
+    def by_call(self) -> dict[str, Dim]:
+        """The amount of every call by name, 0 if the convention does not count it."""
+        return {
+            record.call.name: amount
+            for record, amount in zip(self._trace, self.amounts, strict=True)
+            if record.cost is not None
+        }
+
+    @cached_property
+    def by_term(self) -> dict[str, Dim]:
+        """The terms of a closed form by name; of any other convention the amounts by key of the rule."""
+        terms: dict[str, list[Dim]] = {}
+        for line in self.counts.lines:
+            terms.setdefault(line.rule, []).append(line.amount)
+        return {term: expanded_sum(amounts) for term, amounts in terms.items()}
+
+    def by(self, *keys: str) -> dict[Any, Dim]:
+        """Return the amounts by one or several of ``type``, ``op``, ``module``, ``phase``, ``dtype``, ``native``.
+
+        Raises:
+            TypeError: if there is no key, or if a key is not a string.
+            ValueError: if a key is unknown.
+            CostError: if the convention is a closed form, which has no amounts of calls.
+        """
+        return {group: sums["flops"] for group, sums in self.report.by(*keys).items()}
+
+    @cached_property
+    def ignored(self) -> dict[str, list[str]]:
+        """Calls by operator that do arithmetic, or have parameters, and that the convention does not count."""
+        ignored: dict[str, list[str]] = {}
+        for record, amount in zip(self._trace, self.amounts, strict=True):
+            call = record.call
+            if record.cost is not None and amount == 0 and _does_arithmetic(record.cost):
+                ignored.setdefault(call.layer.op, []).append(call.name)
+        return {} if self.is_closed_form else ignored
+
+    def subs(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> View:
+        """Return this view with values for its symbolic dimensions, as :meth:`costcore.Report.subs` does."""
+        report = self._make_report(substitute_values(self._trace, {**(values or {}), **named}))
+        return view_of(report, self.counts.convention)
+
+    def describe(self, unit: str | None = "auto", n_digits: int | None = 3) -> str:
+        """Return the total with its parts and the operators ignored by the convention, as text.
+
+        Args:
+            unit: a prefix of numbers as for :meth:`costcore.Report.show_report`.
+            n_digits: digits after the decimal point.
+
+        Raises:
+            TypeError, ValueError: if an argument is invalid.
+        """
+        check_unit(unit)
+        digits = check_digits(n_digits)
+        parts = self.by_term if self.is_closed_form else self.by("op")
+        prefix = prefix_for([self.total], "flops") if unit in ("auto", "autoaligned") else unit or ""
+
+        def text(amount: Dim) -> str:
+            return scaled(amount, prefix, "flops", digits, fixed=True)
+
+        convention = self.counts.convention
+        says = f" calls them {convention.calls_it}" if convention.calls_it else ""
+        amounts = ", ".join(f"{name} {text(amount)}" for name, amount in _largest_first(parts) if amount != 0)
+        lines = [
+            f"{text(self.total)} {prefix}{UNIT_NAMES[self.unit]} ({convention.label}{says}): {amounts or 'nothing'}"
+        ]
+        if self.ignored:
+            ignored = ", ".join(f"{op} {len(names)}" for op, names in self.ignored.items())
+            lines.append(f"calls that {convention.tool} ignores: {ignored}")
+        lines += [self._why_no_lines] * self.is_closed_form
+        return "\n".join(lines)
+
+    @cached_property
+    def lines(self) -> list[tuple[Call | None, Line]]:
+        """Every line with the call that it counts; None for a term of a closed form."""
+        records = self._trace.records
+        return [(None if line.position is None else records[line.position].call, line) for line in self.counts.lines]
+
+    @cached_property
+    def amounts(self) -> Sequence[Dim]:
+        """The amount of every call in the order of the trace, 0 for one that is not counted."""
+        return amounts(self.counts, self._trace)
+
+    @property
+    def records(self) -> tuple[CallCost, ...]:
+        """The calls of the report with their costs; see :class:`costcore.Trace`."""
+        return self._trace.records
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The calls of the report."""
+        return self._trace.calls
+
+    @property
+    def is_closed_form(self) -> bool:
+        """Whether the convention counts the network as a whole, from its sizes: no call or module has an amount."""
+        return any(line.position is None for line in self.counts.lines)
+
+
+def under(report: ReportLike, convention: str | PathLike[str]) -> View:
+    """Return a report as the convention of that name or file counts it, see :meth:`costcore.Report.under`."""
+    return view_of(report, find_convention(convention))
+
+
+def view_of(report: ReportLike, convention: Convention) -> View:
+    """Return a :class:`costcore.Report` as a convention counts it.
+
+    Raises:
+        CostError: if the convention needs what the capture does not know.
+    """
+    return View(count(report.trace, convention), report.trace, type(report))
+
+
+def _largest_first(parts: Mapping[str, Dim]) -> list[tuple[str, Dim]]:
+    return sorted(parts.items(), key=lambda item: -magnitude(item[1]))
+
+
+def _does_arithmetic(cost: Cost) -> bool:
+    flops = cost.flops if not hasattr(cost.flops, "flops") else cost.flops.flops()
+    return bool(flops != 0 or cost.macs != 0)
+
+
+def counted_trace(trace: Trace, amounts: Sequence[Dim], convention: str, unit: str) -> Trace:
+    """Return the trace with amounts of a convention as FLOPs, and its unit and name in the run.
+
+    An amount of several executions of a call stands for all of them, so such a call is counted as executed once.
+
+    Args:
+        trace: the run.
+        amounts: the amount of every call.
+        convention: the name of the convention.
+        unit: what it counts, in the plural.
+    """
+    records = [_counted(record, amount) for record, amount in zip(trace, amounts, strict=True)]
+    unit = f"{unit} ({convention})"  # beside the MACs of costcore
+    return Trace(tuple(records), replace(trace.run, convention=convention, unit=unit))
+
+
+def _counted(record: CallCost, amount: Dim) -> CallCost:
+    call, cost = record.call, record.cost
+    if cost is None:
+        return record
+    times = call.times
+    if times == 1:
+        return record._replace(cost=cost._replace(flops=amount))
+    whole = Cost(amount, cost.mread * times, cost.mwrite * times, cost.params, cost.macs * times, cost.mcomm * times)
+    return record._replace(call=call._replace(times=1), cost=whole)

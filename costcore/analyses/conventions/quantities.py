@@ -1,15 +1,22 @@
-"""The quantities of a call that the rules of conventions can name."""
+"""The vocabulary of conventions: quantities of a call that their rules can name.
+
+Below it, the figures that need a computation of their own: the cost of an einsum as other tools take it, the windows of
+pools, and the types and parents of modules.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Any
+import string
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, lru_cache
+from itertools import combinations
+from typing import Any, TypeAlias
 
-from costcore.analyses.conventions import einsum, windows
 from costcore.errors import CostError
 from costcore.ir import BITS, Cost, Layer, Operations, Tensor, prod
-from costcore.numbers.dims import Dim, floor_div, is_symbolic
+from costcore.numbers import Dim, floor_div, gcd, is_symbolic
+from costcore.trace.call import Module
+from costcore.trace.run import Run
 
 OPERANDS: Mapping[str, str] = {
     "x": "elements of the first input",
@@ -89,6 +96,7 @@ FUNCTIONS: Mapping[str, tuple[int, str]] = {
 """Functions by name, with the number of their arguments."""
 
 NAMES = frozenset((*OPERANDS, *AMOUNTS))
+
 ARITIES: Mapping[str, int] = {name: count for name, (count, _) in FUNCTIONS.items()}
 
 _GATES = {"lstm": 4, "gru": 3, "rnn": 1}
@@ -297,20 +305,20 @@ class Quantities:
         return BITS[self._tensor(operand).dtype]
 
     def _windows(self) -> Dim:
-        return windows.taps_of_average_pool(self._layer)
+        return taps_of_average_pool(self._layer)
 
     def _float_windows(self) -> Any:
-        return windows.quotient_in_floats(self._tensor("x").shape, self._tensor("y").shape)
+        return quotient_in_floats(self._tensor("x").shape, self._tensor("y").shape)
 
     def _floor_windows(self) -> Dim:
-        return prod(i // o for i, o in windows.pooled_axes(self._tensor("x").shape, self._tensor("y").shape))
+        return prod(i // o for i, o in pooled_axes(self._tensor("x").shape, self._tensor("y").shape))
 
     def _guessed_windows(self) -> Dim:
-        axes = windows.pooled_axes(self._tensor("x").shape, self._tensor("y").shape)
+        axes = pooled_axes(self._tensor("x").shape, self._tensor("y").shape)
         return prod(i // o if i % o == 0 else i % o + 1 for i, o in axes)
 
     def _forward_positions(self) -> Dim:
-        return windows.positions_of_convolution(self._layer)
+        return positions_of_convolution(self._layer)
 
     def _truncate(self, number: Any) -> Dim:
         return number if is_symbolic(number) else int(number)
@@ -321,22 +329,22 @@ class Quantities:
         return kernel[0] if is_int else prod(kernel)
 
     def _einsum_numpy(self) -> int:
-        return einsum.flops_that_numpy_prints(*self._einsum())
+        return flops_that_numpy_prints(*self._einsum())
 
     def _einsum_equation(self) -> str:
-        return einsum.with_letters_in_order(self._einsum()[0])
+        return with_letters_in_order(self._einsum()[0])
 
     def _einsum_sizes(self) -> Dim:
-        return einsum.product_of_sizes(*self._einsum())
+        return product_of_sizes(*self._einsum())
 
     def _einsum_pair(self) -> Dim:
-        return einsum.products_of_a_pair(*self._einsum())
+        return products_of_a_pair(*self._einsum())
 
     def _einsum_products(self) -> Dim:
-        return einsum.products_in_pairs(*self._einsum())
+        return products_in_pairs(*self._einsum())
 
     def _einsum_sums(self) -> bool:
-        return einsum.is_summing(*self._einsum())
+        return is_summing(*self._einsum())
 
     def _einsum(self) -> tuple[str, tuple[tuple[Dim, ...], ...]]:
         shapes = tuple(tensor.shape for name, tensor in self._layer.inputs.items() if name != "b")
@@ -357,5 +365,277 @@ def _larger(*dims: Dim) -> Dim:
 
 @cache
 def vocabulary() -> dict[str, str]:
-    """Return what each name and function that rules can use means."""
+    """Return the meaning of each name and function available in rules."""
     return {**OPERANDS, **AMOUNTS, **{name: meaning for name, (_, meaning) in FUNCTIONS.items()}}
+
+
+# Einsum, as other tools cost it.
+
+
+MAX_OPERANDS = 6
+"""The maximum number of operands for an exhaustive search of the order of contraction."""
+
+_Shapes: TypeAlias = "tuple[tuple[Dim, ...], ...]"
+
+
+def _sides(equation: str, shapes: _Shapes) -> tuple[list[str], str]:
+    inputs, arrow, output = equation.replace(" ", "").partition("->")
+    # Letters for the axes of an ellipsis, aligned at the right; the result may have more of them than the operands.
+    dots = "".join(letter for letter in string.ascii_letters if letter not in equation)
+    if not arrow:
+        letters = inputs.replace(",", "").replace("...", "")
+        output = dots + "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
+    expanded = [
+        term.replace("...", dots[len(dots) - len(shape) + len(term) - 3 :])
+        for term, shape in zip(inputs.split(","), shapes, strict=False)
+    ]
+    return expanded, output.replace("...", dots)
+
+
+def _sizes(inputs: list[str], shapes: _Shapes) -> dict[str, Dim]:
+    found: dict[str, Dim] = {}
+    for term, shape in zip(inputs, shapes, strict=False):
+        for index, size in zip(term, shape, strict=False):
+            # A dimension of size 1 is broadcast: another operand decides.
+            if found.get(index, 1) == 1:
+                found[index] = size
+    return found
+
+
+def product_of_sizes(equation: str, shapes: _Shapes) -> Dim:
+    """Return the product of the sizes of all indices; 0 for an equation with an ellipsis, as torchprofile does."""
+    return 0 if "..." in equation else prod(_sizes(_sides(equation, shapes)[0], shapes).values())
+
+
+def products_of_a_pair(equation: str, shapes: _Shapes) -> Dim:
+    """Return the products of two operands, after each is summed over indices that only it has; 0 for more operands."""
+    if len(shapes) != 2:
+        return 0
+    inputs, output = _sides(equation, shapes)
+    first, second = (
+        {index: size for index, size in zip(term, shape, strict=False) if size != 1}
+        for term, shape in zip(inputs, shapes, strict=True)
+    )
+    kept = [index for index in {**first, **second} if (index in first and index in second) or index in output]
+    return prod(first.get(index, second.get(index, 1)) for index in kept)
+
+
+def products_in_pairs(equation: str, shapes: _Shapes) -> Dim:
+    """Return the products of the batched matrix products that PyTorch runs, in pairs from left to right.
+
+    An index that one operand of a pair has, and nothing later needs, is summed before. A pair without a common index to
+    sum over is multiplied element by element. Indices of size 1 do not count.
+    """
+    inputs, output = _sides(equation, shapes)
+    sizes = _sizes(inputs, shapes)
+    terms = [
+        {index for index, size in zip(term, shape, strict=False) if size != 1}
+        for term, shape in zip(inputs, shapes, strict=True)
+    ]
+    products: Dim = 0
+    left = terms[0]
+    for i, right in enumerate(terms[1:], start=2):
+        later = set(output).union(*terms[i:])
+        if left & right - later:
+            products += prod(sizes[index] for index in sorted((left & right) | ((left | right) & later)))
+        left = (left | right) & later
+    return products
+
+
+def is_summing(equation: str, shapes: _Shapes) -> bool:
+    """Return whether any index of an operand is not one of the result."""
+    inputs, output = _sides(equation, shapes)
+    return any(index not in output for term in inputs for index in term)
+
+
+def with_letters_in_order(equation: str) -> str:
+    """Return the equation with its indices renamed to ``a``, ``b`` … in the order in which they appear."""
+    compact = equation.replace(" ", "")
+    letters = [*dict.fromkeys(letter for letter in compact if letter.isalpha())]
+    return compact.translate({ord(letter): 97 + i for i, letter in enumerate(letters)})
+
+
+def flops_that_numpy_prints(equation: str, shapes: _Shapes) -> int:
+    """Return the "optimized FLOP count" of ``numpy.einsum_path``, which has four significant digits.
+
+    A contraction costs the size of all its indices, times the number of its operands, one less if nothing is summed.
+    Of three or more operands numpy takes the order of pairs that costs least, without results larger than the largest
+    operand or the result. It adds 1.
+
+    Raises:
+        CostError: if a size is symbolic, as digits cannot be rounded then, or there are too many operands.
+    """
+    inputs, output = _sides(equation, shapes)
+    by_index = _sizes(inputs, shapes)
+    if any(map(is_symbolic, by_index.values())):
+        raise CostError(f"einsum {equation!r}: numpy's rounded count needs the sizes of all indices as numbers")
+    if len(inputs) > MAX_OPERANDS:
+        raise CostError(f"einsum {equation!r} has {len(inputs)} operands (expected at most {MAX_OPERANDS})")
+    operands = tuple(map(frozenset, inputs))
+    limit = max(_size(term, by_index) for term in (*operands, frozenset(output)))
+    if len(operands) <= 2:
+        cost = _joint_cost(operands, frozenset(output), by_index)
+    else:
+        cost = _min_pairwise_cost(operands, frozenset(output), by_index, limit)
+    return int(float(f"{cost + 1:.3e}"))
+
+
+def _size(indices: frozenset[str], by_index: Mapping[str, Dim]) -> int:
+    return int(prod(by_index.get(index, 1) for index in indices))
+
+
+def _joint_cost(operands: tuple[frozenset[str], ...], kept: frozenset[str], by_index: Mapping[str, Dim]) -> int:
+    indices: frozenset[str] = frozenset().union(*operands)
+    return _size(indices, by_index) * (max(1, len(operands) - 1) + bool(indices - kept))
+
+
+def _min_pairwise_cost(
+    operands: tuple[frozenset[str], ...], output: frozenset[str], by_index: Mapping[str, Dim], limit: int
+) -> int:
+    if len(operands) == 1:
+        return 0
+    costs = []
+    for pair in combinations(range(len(operands)), 2):
+        taken = tuple(operands[i] for i in pair)
+        rest = tuple(operand for i, operand in enumerate(operands) if i not in pair)
+        kept = output.union(*rest)
+        made = (taken[0] | taken[1]) & kept
+        if _size(made, by_index) <= limit:
+            costs.append(
+                _joint_cost(taken, kept, by_index) + _min_pairwise_cost((*rest, made), output, by_index, limit)
+            )
+    return min(costs, default=_joint_cost(operands, output, by_index))
+
+
+# Windows of pools and convolutions, as other tools compute them.
+
+
+def pooled_axes(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> list[tuple[Dim, Dim]]:
+    """Return input and output size of every axis behind batch and channels."""
+    return [*zip(x[2:], y[2:], strict=False)]
+
+
+def taps_of_average_pool(layer: Layer) -> Dim:
+    """Return the inputs in all windows of an average pool: padding counts where it is averaged, never beyond.
+
+    The windows of an adaptive pool from ``n`` inputs to ``m`` outputs overlap by one input where ``m`` does not divide
+    ``n``: ``n + m - gcd(n, m)`` in all.
+    """
+    x, y = layer["x"], layer.out
+    kernel, stride, padding = (layer.attrs.get(name) for name in ("kernel", "stride", "padding"))
+    if kernel is None or padding is None:
+        return prod(x.shape[:2]) * prod(i + o - gcd(i, o) for i, o in pooled_axes(x.shape, y.shape))
+    dims = len(kernel)
+    counted = padding if layer.attrs.get("count_include_pad", True) else (0,) * dims
+    taps = [*map(_taps, x.shape[-dims:], y.shape[-dims:], kernel, stride or kernel, padding, counted)]
+    return prod(x.shape[:-dims]) * prod(taps)
+
+
+def _taps(size: Dim, outputs: Dim, kernel: int, stride: int, padding: int, counted: int) -> Dim:
+    if is_symbolic(size) or is_symbolic(outputs):
+        return outputs * kernel
+    return sum(_window_lengths(size, outputs, kernel, stride, padding, counted))
+
+
+def _window_lengths(size: int, outputs: int, kernel: int, stride: int, padding: int, counted: int) -> Iterator[int]:
+    for i in range(outputs):
+        start = i * stride - padding
+        yield max(min(start + kernel, size + counted) - max(start, -counted), 0)
+
+
+def quotient_in_floats(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> Any:
+    """Return the product of input by output sizes in floating point, as thop rounds it."""
+    result: Any = 1
+    for i, o in pooled_axes(x, y):
+        result = result * (i / o)
+    return result
+
+
+def positions_of_convolution(layer: Layer) -> Dim:
+    """Return the output positions that a convolution with the settings of this layer has."""
+    settings = (layer.attrs[name] for name in ("kernel", "stride", "padding", "dilation"))
+    axes = zip(layer["x"].shape[2:], *settings, strict=False)
+    return prod(
+        (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+        for size, kernel, stride, padding, dilation in axes
+    )
+
+
+# Modules by path: types, children, parents.
+
+
+_TORCH = "torch.nn.modules."
+
+
+@lru_cache(maxsize=1 << 12)
+def short_type(qualified: str) -> str:
+    """Return the name of a class as rules write it: ``nn.Conv2d`` for ``torch.nn.modules.conv.Conv2d``."""
+    if qualified.startswith(_TORCH):
+        return f"nn.{qualified.rpartition('.')[2]}"
+    return qualified
+
+
+class ModuleIndex:
+    """The modules of a run by path.
+
+    Args:
+        run: the run.
+
+    Attributes:
+        has_types: whether the capture knows the qualified types of modules of PyTorch.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._modules: Mapping[str, Module] = run.modules
+        self._has_children = {path.rpartition(".")[0] for path in self._modules if path}
+        self.has_types = "torch" in run.frameworks and any(module.bases for module in self._modules.values())
+        self._bases: dict[str, tuple[str, ...]] = {}
+        self._parents: dict[str, set[str]] = {}
+        self._n_paths: dict[str, int] = {}
+        for path, module in self._modules.items():
+            if path:
+                parent = self._first_path(path.rpartition(".")[0])
+                self._parents.setdefault(module.same_as or path, set()).add(parent)
+
+    def _first_path(self, path: str) -> str:
+        module = self._modules.get(path)
+        return module.same_as or path if module is not None else path
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._modules
+
+    def get(self, path: str) -> Module | None:
+        """Return the module at a path."""
+        module = self._modules.get(path)
+        return self._modules.get(module.same_as, module) if module is not None and module.same_as else module
+
+    def types(self, path: str) -> tuple[str, ...]:
+        """Return the class of a module and its base classes, as rules write them; empty if they are unknown."""
+        found = self._bases.get(path)
+        if found is None:
+            module = self.get(path)
+            found = self._bases[path] = () if module is None else tuple(map(short_type, module.bases))
+        return found
+
+    def is_leaf(self, path: str) -> bool:
+        """Return whether a module has no children."""
+        return path not in self._has_children
+
+    def n_paths(self, path: str) -> int:
+        """Return the number of ways to a module from the model; a parent that holds it under two names is one way."""
+        path = self._first_path(path)
+        found = self._n_paths.get(path)
+        if found is None:
+            parents = self._parents.get(path, ())
+            self._n_paths[path] = 1  # for a module that an edited report puts inside itself
+            found = self._n_paths[path] = sum(map(self.n_paths, parents)) if parents else 1
+        return found
+
+    def ancestors(self, path: str) -> Iterator[str]:
+        """Yield the paths of the modules around a module, from the inside out."""
+        while path:
+            path = path.rpartition(".")[0]
+            yield path

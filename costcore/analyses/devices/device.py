@@ -1,12 +1,18 @@
-"""A device: the highest rates of its engines and of its memory."""
+"""Devices as data: peak rates of engines and memory, read from TOML and found by name, alias or driver name."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from costcore.errors import CostError, did_you_mean, short_repr, unknown
+from costcore.files import read_toml
 from costcore.ir import BITS
+from costcore.plugins import cached, objects_from_plugins, with_plugin_hint
 
 KINDS = ("gpu", "cpu", "tpu", "npu", "phone", "mcu")
 """The kinds of devices."""
@@ -15,13 +21,13 @@ ENGINES = ("matrix", "vector", "special")
 """The engines of a device: matrix products, all other arithmetic, and special functions such as exp."""
 
 UNBOUNDED = ("vector", "dram")
-"""What a device file may declare not to bind: arithmetic beside products, and main memory."""
+"""Limits that a device file may declare not to bind: arithmetic beside products, and main memory."""
 
 REAL_PART = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
-"""The dtype of the real and imaginary part, in which complex numbers are computed."""
+"""The dtype of the real and imaginary parts, by complex dtype: the arithmetic runs in it."""
 
 TF32 = "tfloat32"
-"""The key of the rate at which a matrix engine multiplies float32 numbers rounded to 10 bits of mantissa."""
+"""The key of the rate of a matrix engine for float32 numbers rounded to 10 bits of mantissa."""
 
 
 class Cache(NamedTuple):
@@ -93,15 +99,15 @@ CHECKED = ("read", "second source", "derived", "not read")
 
 @dataclass(frozen=True)
 class Device:
-    """What a processor can do at most. No figure is what a program usually reaches.
+    """The peak rates of a processor; programs usually reach less.
 
     Attributes:
         name: the name by which it is chosen, such as ``h100-sxm5-80gb``.
         kind: one of :data:`KINDS`.
         vendor: who makes it.
         units: streaming multiprocessors, cores, compute units; what is counted depends on the vendor.
-        clock_max_mhz: the highest clock of the engines; None if it is not published.
-        peak: for each engine the dense peak by dtype, in TFLOP/s (a multiply-add is two) at the highest clock; for
+        clock_max_mhz: the maximum clock of the engines; None if it is not published.
+        peak: for each engine the dense peak by dtype, in TFLOP/s (a multiply-add is two) at the maximum clock; for
             ``special`` in tera evaluations per second.
         memory: bandwidths and caches.
         fast_convolution: whether convolutions may run with fewer products than their definition (Winograd, FFT).
@@ -111,8 +117,7 @@ class Device:
         aliases: other names by which it is chosen, such as ``h100``.
         notes: what a user of the figures should know.
         calibration: the table of a calibrated device; empty if it was never calibrated.
-        least_kernel_us: how long the shortest kernel took that was ever seen on the device, in microseconds; None if
-            that is unknown.
+        least_kernel_us: the duration of the shortest kernel seen on the device, in microseconds; None if unknown.
     """
 
     name: str
@@ -178,7 +183,7 @@ class Device:
         return 1e12 * (peaks.get(dtype) or known[min(wider)]) if wider else None
 
     def with_units(self, units: int) -> Device:
-        """Return the part of this device that has so many of its units.
+        """Return the part of this device with this number of its units.
 
         Rates and own caches scale, and the rate at which shared caches are reached. Their size stays, as does the main
         memory.
@@ -198,7 +203,7 @@ class Device:
         return replace(self, units=units, peak=peak, memory=self.memory._replace(caches=caches))
 
     def levels(self) -> list[tuple[str, int, float]]:
-        """Return the places from which bytes come, the nearest first: name, what may lie nearer, and bytes per second.
+        """Return the memories, the nearest first: name, contents that may lie nearer, and bytes per second.
 
         What lies nearer is the size of the cache before it in bytes: so much of what a group of calls reads can already
         be there, and as much of what it writes can stay there.
@@ -223,18 +228,292 @@ def _is_float(dtype: str) -> bool:
 
 
 def _usable(peaks: Mapping[str, float], dtype: str) -> Mapping[str, float]:
-    """Return the peaks of dtypes that can hold values of a dtype: floating-point numbers are not integers."""
+    # A float dtype needs a float engine; integers fit in either.
     return {name: rate for name, rate in peaks.items() if _is_float(name)} if _is_float(dtype) else peaks
 
 
 def _packed_rate(peaks: Mapping[str, float], dtype: str) -> float | None:
-    """Return operations per second at a dtype, from the peaks of an engine in tera operations per second."""
     dtype = REAL_PART.get(dtype, dtype)
     peaks = _usable(peaks, dtype)
     if dtype in peaks:
         return 1e12 * peaks[dtype]
     bits = max(_bits(dtype), 1)
+    # Several narrow values share a lane of the next wider dtype.
     wider = {_bits(name): rate for name, rate in sorted(peaks.items(), key=lambda item: item[1]) if _bits(name) >= bits}
     if wider:
         return 1e12 * wider[min(wider)] * min(wider) / bits
     return 1e12 * min(peaks.values()) if peaks else None
+
+
+# TOML reader.
+
+
+LEAST, MOST = 1e-18, 1e18
+"""The smallest and the largest figure of a device; outside, times overflow."""
+
+KEYS = tuple(field.name for field in fields(Device))
+
+
+class DeviceError(CostError):
+    """An invalid device; the message includes the file and the key."""
+
+
+def read_device(path: str | PathLike[str]) -> Device:
+    """Return the device in a file.
+
+    ::
+
+        name = "h100-sxm5-80gb"
+        aliases = ["h100"]                 # other names
+        kind = "gpu"                       # gpu, cpu, tpu, npu, phone or mcu
+        vendor = "NVIDIA"
+        notes = ["…"]                      # what its tables say below
+        units = 132                        # streaming multiprocessors, cores
+        clock_max_mhz = 1980               # the highest, not the one of the data sheet
+        fast_convolution = true            # whether Winograd and FFT may save products; default: true
+        least_kernel_us = 1.12             # the shortest kernel that was seen, for bound="observed"
+        unbounded = ["dram"]               # what does not bind on purpose: vector, dram; default: nothing
+        [peak.matrix]                      # dense TFLOP/s at the highest clock
+        bfloat16 = 1070.5
+        [peak.vector]                      # and [peak.special], of exponentials and the like
+        float32 = 66.9
+        [memory]
+        dram_gbs = 3350
+        dram_gb = 80                       # its size in 10**9 bytes
+        caches = [{ bytes = 52428800 }]    # the nearest first; gbs, per_unit = true if known
+        [[printed]]                        # a peak as the vendor prints it
+        engine = "matrix"
+        dtype = "bfloat16"
+        tflops = 989.4
+        clock_mhz = 1830
+        lanes = 2048                       # multiply-adds per clock and unit
+        [calibration]                      # what `costcore calibrate` writes
+        [[sources]]
+        title = "NVIDIA H100 data sheet"   # and its url
+        states = "peaks, bandwidth"
+        checked = "read"                   # read, second source, derived or not read
+
+    Everything but the name and the kind may be left out: what is unknown does not bind, and a time that needs it is
+    partial.
+
+    Raises:
+        DeviceError: if it is invalid; the message includes the file and the key.
+        OSError: if the file cannot be read.
+    """
+    file = Path(path)
+    content, _ = read_toml(file, DeviceError)
+    return _Reader(str(file)).device(content)
+
+
+class _Reader:
+    def __init__(self, source: str) -> None:
+        self._source = source
+
+    def device(self, content: Mapping[str, Any]) -> Device:
+        self._check_keys(content, KEYS, "")
+        name, kind = self._text(content, "name", ""), self._text(content, "kind", "")
+        if not name:
+            raise self._error("name is missing")
+        if kind not in KINDS:
+            raise self._error(unknown("kind", kind, KINDS))
+        return Device(
+            name=name,
+            kind=kind,
+            vendor=self._text(content, "vendor", ""),
+            units=self._whole(content, "units", ""),
+            clock_max_mhz=self._number(content, "clock_max_mhz", ""),
+            peak=self._peaks(self._table(content, "peak")),
+            memory=self._memory(self._table(content, "memory")),
+            fast_convolution=self._flag(content, "fast_convolution", True, ""),
+            unbounded=self._unbounded(content),
+            printed=tuple(self._printed(*item) for item in self._tables(content, "printed")),
+            sources=tuple(self._source_of(*item) for item in self._tables(content, "sources")),
+            aliases=self._texts(content.get("aliases", []), "aliases"),
+            notes=self._texts(content.get("notes", []), "notes"),
+            calibration=self._table(content, "calibration"),
+            least_kernel_us=self._number(content, "least_kernel_us", ""),
+        )
+
+    def _unbounded(self, content: Mapping[str, Any]) -> tuple[str, ...]:
+        names = self._texts(content.get("unbounded", []), "unbounded")
+        self._check_keys(dict.fromkeys(names), UNBOUNDED, "unbounded: ", "name")
+        return names
+
+    def _peaks(self, table: Mapping[str, Any]) -> Mapping[str, Mapping[str, float]]:
+        self._check_keys(table, ENGINES, "peak: ", "engine")
+        peaks = {}
+        for engine in table:
+            place = f"peak.{engine}: "
+            rates = self._table(table, engine, "peak: ")
+            self._check_keys(rates, (*BITS, TF32) if engine == "matrix" else BITS, place, "dtype")
+            peaks[engine] = {dtype: self._number(rates, dtype, place) or 0.0 for dtype in rates}
+        return peaks
+
+    def _memory(self, table: Mapping[str, Any]) -> Memory:
+        self._check_keys(table, Memory._fields, "memory: ")
+        caches = tuple(self._cache(*item) for item in self._tables(table, "caches", "memory: "))
+        sizes = (self._number(table, key, "memory: ") for key in ("dram_gbs", "dram_gb"))
+        return Memory(next(sizes), caches, next(sizes))
+
+    def _cache(self, table: Mapping[str, Any], place: str) -> Cache:
+        self._check_keys(table, ("bytes", "gbs", "per_unit"), place)
+        nbytes = self._whole(table, "bytes", place)
+        if nbytes is None:
+            raise self._error(f"{place}bytes is missing")
+        return Cache(nbytes, self._number(table, "gbs", place), self._flag(table, "per_unit", False, place))
+
+    def _printed(self, table: Mapping[str, Any], place: str) -> Printed:
+        self._check_keys(table, Printed._fields, place)
+        engine, dtype = self._text(table, "engine", place), self._text(table, "dtype", place)
+        if engine not in ENGINES:
+            raise self._error(place + unknown("engine", engine, ENGINES))
+        if dtype not in (*BITS, TF32):
+            raise self._error(place + unknown("dtype", dtype, (*BITS, TF32)))
+        numbers = {key: self._number(table, key, place) for key in ("tflops", "clock_mhz", "lanes")}
+        if (tflops := numbers["tflops"]) is None:
+            raise self._error(f"{place}tflops is missing")
+        return Printed(engine, dtype, tflops, numbers["clock_mhz"], numbers["lanes"])
+
+    def _source_of(self, table: Mapping[str, Any], place: str) -> Source:
+        self._check_keys(table, Source._fields, place)
+        texts = {key: self._text(table, key, place) for key in Source._fields}
+        if texts["checked"] not in CHECKED:
+            raise self._error(place + unknown("value of checked", texts["checked"], CHECKED))
+        return Source(**texts)
+
+    def _check_keys(self, table: Mapping[str, Any], expected: Iterable[str], place: str, what: str = "key") -> None:
+        if missing := [key for key in table if key not in expected]:
+            raise self._error(place + unknown(what, missing, expected))
+
+    def _table(self, content: Mapping[str, Any], key: str, place: str = "") -> Mapping[str, Any]:
+        value = content.get(key, {})
+        if not isinstance(value, Mapping):
+            raise self._error(f"{place}{key} must be a table (got {short_repr(value)})")
+        return value
+
+    def _tables(self, content: Mapping[str, Any], key: str, place: str = "") -> list[tuple[Mapping[str, Any], str]]:
+        value = content.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
+            raise self._error(f"{place}{key} must be a list of tables (got {short_repr(value)})")
+        return [(item, f"{place}{key} {i + 1}: ") for i, item in enumerate(value)]
+
+    def _text(self, content: Mapping[str, Any], key: str, place: str) -> str:
+        value = content.get(key, "")
+        if not isinstance(value, str):
+            raise self._error(f"{place}{key} must be a text (got {short_repr(value)})")
+        return value
+
+    def _texts(self, value: Any, key: str) -> tuple[str, ...]:
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self._error(f"{key} must be a list of texts (got {short_repr(value)})")
+        return tuple(value)
+
+    def _flag(self, content: Mapping[str, Any], key: str, default: bool, place: str) -> bool:
+        value = content.get(key, default)
+        if not isinstance(value, bool):
+            raise self._error(f"{place}{key} must be true or false (got {short_repr(value)})")
+        return value
+
+    def _number(self, content: Mapping[str, Any], key: str, place: str) -> float | None:
+        value = content.get(key)
+        if value is None:
+            return None
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not 0 < value < float("inf"):
+            raise self._error(f"{place}{key} must be a positive number (got {short_repr(value)})")
+        if not LEAST <= value <= MOST:
+            raise self._error(f"{place}{key} must be from {LEAST:g} to {MOST:g} (got {short_repr(value)})")
+        return value  # type: ignore[no-any-return]
+
+    def _whole(self, content: Mapping[str, Any], key: str, place: str) -> int | None:
+        value = self._number(content, key, place)
+        if value is not None and not isinstance(value, int):
+            raise self._error(f"{place}{key} must be a whole number (got {short_repr(value)})")
+        return value
+
+    def _error(self, problem: str) -> DeviceError:
+        return DeviceError(f"{self._source}: {problem}")
+
+
+# Registry: built-in devices, plug-ins and user files.
+
+
+DATA = Path(__file__).parent / "data"
+
+CALIBRATED = {file.stem: file for file in sorted((DATA / "calibrated").glob("*.toml"))}
+"""Files of devices with a calibration, by the name of the device: the device without it is one of the others."""
+
+
+def devices() -> dict[str, Device]:
+    """Return all known devices by name: built in first, then plug-ins.
+
+    Raises:
+        CostError: if a device of a plug-in is invalid.
+    """
+    return dict(_known())
+
+
+def find_device(device: str | PathLike[str] | Device) -> Device:
+    """Return a device by its name, an alias or the path of a TOML file; a :class:`Device` is returned as it is.
+
+    Raises:
+        TypeError: if ``device`` is anything else.
+        ValueError: if there is none of that name; the message names the nearest one.
+        CostError: if the file is not a device.
+        OSError: if the file cannot be read.
+    """
+    if isinstance(device, Device):
+        return device
+    if not isinstance(device, (str, PathLike)):
+        raise TypeError(f"a device must be a name or the path of a TOML file (got {device!r})")
+    if str(device).endswith(".toml") or str(device) in CALIBRATED:
+        return read_device(CALIBRATED.get(str(device), device))
+    found = _known().get(str(device)) or next((each for each in _known().values() if device in each.aliases), None)
+    if found is None:
+        names = [*(alias for each in _known().values() for alias in each.aliases), *_known(), *CALIBRATED]
+        near = did_you_mean([str(device)], names) or "."
+        raise ValueError(
+            with_plugin_hint(
+                f"unknown device {str(device)!r}{near} `costcore devices` lists the {len(_known())} known ones; the "
+                "path of a .toml file is one of your own"
+            )
+        )
+    return found
+
+
+@cached
+def _known() -> Mapping[str, Device]:
+    known = {file.stem: read_device(file) for file in sorted(DATA.glob("*.toml"))}
+    for paths in objects_from_plugins("costcore_devices", Path):
+        for path in paths:
+            device = read_device(path)
+            known[device.name] = device
+    return known
+
+
+# Device names of drivers, as traces contain them.
+
+
+NAMES = (
+    (r"H100 80GB HBM3", "h100-sxm5-80gb"),
+    (r"H100 PCIe", "h100-pcie-80gb"),
+    (r"H200", "h200-sxm-141gb"),
+    (r"B200", "b200-sxm-180gb"),
+    (r"A100-SXM4-80GB", "a100-sxm4-80gb"),
+    (r"A100-SXM4-40GB|A100-PG509-200", "a100-sxm4-40gb"),
+    (r"V100-SXM2-(16|32)GB", "v100-sxm2-16gb"),
+    (r"Tesla T4|NVIDIA T4", "t4"),
+    (r"NVIDIA L40S", "l40s"),
+    (r"NVIDIA L4", "l4"),
+    (r"RTX 3090", "rtx3090"),
+    (r"RTX 4090", "rtx4090"),
+    (r"RTX 5090", "rtx5090"),
+    (r"Instinct MI300X", "mi300x"),
+    (r"Instinct MI250X", "mi250x-die"),
+)
+"""Patterns of driver names, with the name of the device file."""
+
+
+def device_named(name: str) -> str:
+    """Return the device file for the name that a driver reports; empty if there is none."""
+    return next((file for pattern, file in NAMES if re.search(rf"(?:{pattern})(?![\w])", name)), "")

@@ -6,7 +6,7 @@ ANALYSES = (
     Analysis(
         "fusion",
         "the bytes that are left after a compiler fused the calls",
-        f"{__name__}.view:FusedView",
+        f"{__name__}.groups:FusedView",
         quantities=f"{__name__}.quantities:QUANTITIES",
     ),
 )

@@ -1,18 +1,33 @@
-"""The groups of calls that a compiler runs as one kernel, with their bytes."""
+"""Kernel fusion: the groups of calls that a compiler runs as one kernel, and a report with their bytes.
+
+Calls are taken in order. Each joins the group of a producer, or of another reader of its operand, if one loop can do
+the work of both and no path through a third group makes a cycle. Before that, element-wise results are moved into the
+loops that read them, where TorchInductor recomputes them. Bytes: :mod:`costcore.analyses.fusion.traffic`.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import chain
+from typing import Any, NamedTuple
 
-from costcore.analyses.fusion.graph import Graph
-from costcore.analyses.fusion.inlining import compute_late, inline
-from costcore.analyses.fusion.rules import place_of, pointwise, with_products
-from costcore.analyses.fusion.traffic import Share, sum_of, traffic
-from costcore.messages import unknown
-from costcore.numbers.dims import Dim
-from costcore.trace.gc_paused import collector_off
-from costcore.trace.run import LEVELS
-from costcore.trace.trace import Trace
+from costcore.analyses.analysis import ReportLike
+from costcore.analyses.fusion.traffic import MOST_LOADS, NOTHING, Graph, Node, Operand, Share, sum_of, traffic
+from costcore.errors import CostError, unknown
+from costcore.ir import Pattern
+from costcore.numbers import Dim, as_text, expanded_sum, is_negative, magnitude
+from costcore.tables.answer import Content
+from costcore.tables.quantity import SHARES, Quantity, by_key, in_unit, preset
+from costcore.tables.renderers import TableBuilder, TableRow, dropped_first
+from costcore.tables.result import OfReport, Table, writes_table
+from costcore.text.screen import Column, Target
+from costcore.trace.call import Call
+from costcore.trace.interrupts import collector_off
+from costcore.trace.run import LEVELS, Fusion
+from costcore.trace.trace import CallCost, Trace
 
 
 class Group(NamedTuple):
@@ -72,7 +87,6 @@ def traffic_of_calls(trace: Trace, level: str) -> tuple[list[tuple[int, ...]], l
 
 
 def _groups(trace: Trace, level: str) -> list[tuple[tuple[int, ...], list[Share]]]:
-    """Return the calls of every group, and the bytes that each of them reads and writes in one execution."""
     if level not in LEVELS:
         raise ValueError(unknown("level of fusion", level, LEVELS))
     if level == "none":
@@ -98,3 +112,593 @@ def _groups(trace: Trace, level: str) -> list[tuple[tuple[int, ...], list[Share]
 def _alone(trace: Trace, position: int) -> Share:
     cost = trace.records[position].cost
     return Share(0, 0) if cost is None else Share(cost.mread, cost.mwrite)
+
+
+# Merging rules, by the patterns of calls and the number of elements.
+
+
+ALONE: frozenset[Pattern] = frozenset(("product", "opaque", "free"))
+"""Patterns of calls outside of groups at level ``pointwise``."""
+
+SIMPLE: frozenset[Pattern] = frozenset(("map", "make"))
+"""Patterns of calls with elements that every consumer can compute again."""
+
+MAX_SIBLINGS = 8
+"""The number of calls whose groups are tried, of those that read a common operand; the latest first."""
+
+_GRADIENT_PHASES = ("backward", "recompute")
+
+
+def pointwise(trace: Trace, graph: Graph) -> Partition:
+    """Return the groups of loops: element-wise calls, with the reductions and copies that run over as many elements."""
+    partition = Partition()
+    for position, (record, node) in enumerate(zip(trace, graph.nodes, strict=True)):
+        work = node.work
+        is_alone = position in graph.placed or position in graph.overwriting
+        pattern: Pattern = "opaque" if is_alone else work.pattern
+        rows = None if work.reads_twice or work.is_short else work.rows
+        waits = frozenset(each for each in node.follows if _must_finish_first(graph, each, node))
+        cluster = Cluster(place_of(record), work.elements, rows, {pattern}, [position], waits)
+        partition.add(position, cluster, node.follows)
+        if pattern in ALONE:
+            continue
+        for early in _producers(graph, [position]):
+            if early >= position:  # an id that a later call writes again
+                continue
+            cluster = _join(partition, graph, cluster, partition.of[early])
+        if work.pattern in ("map", "reduce"):
+            for sibling in _siblings(partition, node, graph, position):
+                cluster = _join_sibling(partition, cluster, sibling)
+    return partition
+
+
+def with_products(partition: Partition, graph: Graph) -> Partition:
+    """Merge each element-wise group into the product that it continues."""
+    seen = set()
+    for position in range(len(graph.nodes)):
+        cluster = partition.of[position]
+        if cluster in seen:
+            continue
+        seen.add(cluster)
+        if not cluster.patterns <= SIMPLE:
+            continue
+        for product in _products(partition, graph, cluster):
+            if not partition.has_detour(product, cluster):
+                seen.add(partition.merge(product, cluster, cluster.elements, None))
+                break
+    return partition
+
+
+def _must_finish_first(graph: Graph, early: int, node: Node) -> bool:
+    work = node.work
+    # A window, and a row that is written out, read neighbors; parts of rows are combined by other kernels.
+    if (work.pattern == "window" or work.is_short) and graph.nodes[early].work.pattern != "make":
+        return True
+    return graph.nodes[early].work.ends_loop or work.reads_twice or (work.is_split and not work.is_even)
+
+
+def place_of(record: CallCost) -> tuple[object, ...]:
+    """Return the place that calls must share to run as one kernel.
+
+    A compiler sees the forward pass, the gradients (with what is computed again for them) and the optimizer as three
+    programs, and the body of a loop as one of its own.
+    """
+    call = record.call
+    return "backward" if call.phase in _GRADIENT_PHASES else call.phase, call.region, call.times
+
+
+def _producers(graph: Graph, calls: Iterable[int]) -> list[int]:
+    read = {operand.value for position in calls for operand in graph.nodes[position].operands}
+    return sorted({graph.producer[value] for value in read if value in graph.producer}, reverse=True)
+
+
+def _siblings(partition: Partition, node: Node, graph: Graph, position: int) -> Iterator[Cluster]:
+    for operand in node.operands:
+        readers = graph.readers[operand.value]
+        end = bisect_left(readers, position)
+        for reader in reversed(readers[max(0, end - MAX_SIBLINGS) : end]):
+            yield partition.of[reader]
+
+
+def _join(partition: Partition, graph: Graph, cluster: Cluster, early: Cluster) -> Cluster:
+    if early is cluster or early.place != cluster.place or not early.patterns.isdisjoint(ALONE):
+        return cluster
+    if any(partition.of[each] is early for each in cluster.waits):
+        return cluster
+    extent = _common_extent(cluster, early) or _absorbed_extent(cluster, early, graph)
+    if extent is None or partition.has_detour(early, cluster):
+        return cluster
+    return partition.merge(early, cluster, *extent)
+
+
+def _join_sibling(partition: Partition, cluster: Cluster, other: Cluster) -> Cluster:
+    if other is cluster or other.place != cluster.place or not other.patterns.isdisjoint(ALONE):
+        return cluster
+    extent = _common_extent(cluster, other) if cluster.elements == other.elements else None
+    if extent is None or partition.depends(cluster, other) or partition.depends(other, cluster):
+        return cluster
+    return partition.merge(other, cluster, *extent)
+
+
+def _common_extent(a: Cluster, b: Cluster) -> tuple[Dim, Dim | None] | None:
+    if a.elements == b.elements:
+        if a.rows is None or b.rows is None or a.rows == b.rows:
+            return a.elements, b.rows if a.rows is None else a.rows
+        return None
+    if b.rows is not None and a.rows is None and a.elements == b.rows:
+        return b.elements, b.rows
+    if a.rows is not None and b.rows is None and b.elements == a.rows:
+        return a.elements, a.rows
+    return None
+
+
+def _absorbed_extent(cluster: Cluster, early: Cluster, graph: Graph) -> tuple[Dim, Dim | None] | None:
+    # A smaller group, computed for this one alone, becomes part of its loop.
+    if not early.patterns <= SIMPLE or not is_negative(early.elements - cluster.elements):
+        return None
+    inside = {*cluster.calls, *early.calls}
+    results = (result for position in early.calls for result in graph.nodes[position].results if result)
+    is_private = all(
+        result not in graph.kept and inside.issuperset(graph.readers.get(result, ())) for result in results
+    )
+    return (cluster.elements, cluster.rows) if is_private else None
+
+
+def _products(partition: Partition, graph: Graph, cluster: Cluster) -> Iterable[Cluster]:
+    # Only a product with as many outputs as the group has elements can end in it.
+    for position in _producers(graph, cluster.calls):
+        product, work = partition.of[position], graph.nodes[position].work
+        if work.pattern == "product" and work.elements == cluster.elements and product.place == cluster.place:
+            yield product
+
+
+# Partition of the calls: merging keeps the groups free of cycles.
+
+
+SEARCH_LIMIT = 500
+"""The number of groups after which the search for a path between two groups stops and assumes one."""
+
+
+@dataclass(slots=True, eq=False)
+class Cluster:
+    """A group that may still grow.
+
+    Attributes:
+        place: what all its calls have in common: phase, loop body, number of executions.
+        elements: the number of elements that it runs over.
+        rows: the number of rows that its reductions have; None without a reduction.
+        patterns: the patterns of its calls.
+        calls: positions of its calls.
+        waits: positions of calls whose results must be complete before it starts.
+        rank: larger than that of every group it depends on.
+        before, after: the groups that it depends on, and that depend on it.
+    """
+
+    place: Any
+    elements: Dim
+    rows: Dim | None
+    patterns: set[Pattern]
+    calls: list[int]
+    waits: frozenset[int] = frozenset()
+    rank: int = 0
+    before: set[Cluster] = field(default_factory=set)
+    after: set[Cluster] = field(default_factory=set)
+
+
+class Partition:
+    """The groups of the calls of a run, which are added in order.
+
+    Attributes:
+        of: the group of each call, by position.
+    """
+
+    def __init__(self) -> None:
+        self.of: dict[int, Cluster] = {}
+
+    def add(self, position: int, cluster: Cluster, follows: frozenset[int]) -> None:
+        """Add a group of one call that depends on the earlier calls of ``follows``."""
+        self.of[position] = cluster
+        cluster.before = {self.of[each] for each in follows if each < position}
+        for each in cluster.before:
+            each.after.add(cluster)
+            cluster.rank = max(cluster.rank, each.rank + 1)
+
+    def depends(self, late: Cluster, early: Cluster) -> bool:
+        """Return whether a group depends on another one, directly or through others."""
+        return early in late.before or self.has_detour(early, late)
+
+    def has_detour(self, early: Cluster, late: Cluster) -> bool:
+        """Return whether there is a path from one group to another through a third; merging them makes it a cycle."""
+        stack, seen = _successors(early, late), {early, late}
+        while stack:
+            cluster = stack.pop()
+            if late in cluster.after:
+                return True
+            if cluster not in seen:
+                seen.add(cluster)
+                stack += _successors(cluster, late)
+                if len(seen) > SEARCH_LIMIT:
+                    return True
+        return False
+
+    def merge(self, into: Cluster, other: Cluster, elements: Dim, rows: Dim | None) -> Cluster:
+        """Merge two groups that no path through a third connects; return the merged group, the larger of the two."""
+        if len(into.calls) < len(other.calls):
+            into, other = other, into
+        into.elements, into.rows = elements, rows
+        into.patterns |= other.patterns
+        into.calls += other.calls
+        into.waits |= other.waits
+        for position in other.calls:
+            self.of[position] = into
+        for each in other.before:
+            each.after.discard(other)
+            each.after.add(into)
+        for each in other.after:
+            each.before.discard(other)
+            each.before.add(into)
+        into.before = (into.before | other.before) - {into, other}
+        into.after = (into.after | other.after) - {into, other}
+        into.rank = max(into.rank, other.rank)
+        _raise_ranks(into)
+        return into
+
+
+def _successors(cluster: Cluster, late: Cluster) -> list[Cluster]:
+    # A path ascends in rank, so groups at or above the rank of ``late`` cannot lead to it.
+    found = [each for each in cluster.after if each.rank < late.rank and each is not late]
+    return sorted(found, key=lambda each: each.rank) if len(found) > 1 else found
+
+
+def _raise_ranks(cluster: Cluster) -> None:
+    stack = [cluster]
+    while stack:
+        early = stack.pop()
+        for late in early.after:
+            if late.rank <= early.rank:
+                late.rank = early.rank + 1
+                stack.append(late)
+
+
+# Recomputation: element-wise results that loops compute again, so that they never reach memory.
+
+
+READERS: frozenset[Pattern] = frozenset(("map", "reduce", "move", "window"))
+
+
+def inline(graph: Graph, places: Sequence[object]) -> None:
+    """Compute element-wise results again in each loop that reads them, if the loops differ in size.
+
+    A loop that pads a sum, or that reads half of it, reads the operands of the sum instead. The call then is in the
+    group of its first reader.
+
+    Args:
+        graph: the values, which change.
+        places: what calls must have in common to run as one kernel, by position.
+    """
+    loads: dict[int, int] = {}
+    inlined = []
+    for position, node in enumerate(graph.nodes):
+        count = _loads(node, loads)
+        if node.work.pattern != "map" and not node.work.blends:
+            loads.update(dict.fromkeys(node.results, count))
+            continue
+        positions = _readers(graph, node)
+        readers = [graph.nodes[each] for each in positions]
+        is_inlined = count <= (1 if any(each.work.pattern == "window" for each in readers) else MOST_LOADS)
+        loads.update(dict.fromkeys(node.results, count if is_inlined or len(readers) == 1 else 1))
+        # A concatenation in place holds the finished interpolation, so that other loops read it there.
+        is_stored = not graph.placed.isdisjoint(positions)
+        if node.work.blends and not is_stored and sum(loads.get(each.value, 1) for each in node.operands) > 1:
+            _keep_blends(graph, position, readers)
+        if is_inlined and _is_free_to_move(graph, position, places) and _saves(node, readers):
+            inlined.append(position)
+    for position in reversed(inlined):
+        _move_into_readers(graph, position)
+    for position, home in graph.home.items():
+        graph.home[position] = graph.home.get(home, home)
+
+
+def compute_late(graph: Graph, partition: Partition, places: Sequence[object]) -> bool:
+    """Compute element-wise results where they are read, if that is one later loop over as many elements.
+
+    Such as the batch norm of a shortcut, which is added to what a product computes of the same value. Values that only
+    the earlier loop has, and does not write, stay there.
+
+    Args:
+        graph: the values, which change.
+        partition: the groups so far.
+        places: what calls must have in common to run as one kernel, by position.
+
+    Returns:
+        Whether anything moved, so that the groups have to be formed again.
+    """
+    moved = False
+    homes = {home for position, home in graph.home.items() if graph.nodes[position].work is NOTHING}
+    for position in reversed(range(len(graph.nodes))):
+        node = graph.nodes[position]
+        if position in homes or not _is_free_to_move(graph, position, places, skips=True):
+            continue
+        early, (reader, *others) = partition.of[position], _readers(graph, node)
+        if others or partition.of[reader] is early or not _fits(node, graph.nodes[reader]):
+            continue
+        if graph.nodes[reader].work.pattern in ("map", "reduce") and all(
+            _is_in_memory(graph, operand, early, partition) for operand in node.operands
+        ):
+            work = graph.nodes[reader].work
+            _move_into_readers(graph, position)
+            skipped = work._replace(unread=work.unread + node.work.unread)
+            graph.nodes[reader] = graph.nodes[reader]._replace(work=skipped)
+            partition.of[position] = partition.of[reader]
+            moved = True
+    for position, home in graph.home.items():
+        graph.home[position] = graph.home.get(home, home)
+    return moved
+
+
+def _is_in_memory(graph: Graph, operand: Operand, early: Cluster, partition: Partition) -> bool:
+    # False only if the move would make the earlier group write a value that nobody else needs.
+    producer = graph.producer.get(operand.value)
+    if producer is None or partition.of[producer] is not early or operand.value in graph.kept:
+        return True
+    return any(partition.of[each] is not early for each in graph.readers[operand.value])
+
+
+def _loads(node: Node, loads: dict[int, int]) -> int:
+    if node.work.pattern == "map":
+        return sum(loads.get(operand.value, 1) for operand in node.operands)
+    # The bias of a product is added by whoever reads the product.
+    return 2 if node.work.has_bias else 1
+
+
+def _readers(graph: Graph, node: Node) -> list[int]:
+    return sorted(set(chain.from_iterable(graph.readers.get(result, ()) for result in node.results)))
+
+
+def _is_free_to_move(graph: Graph, position: int, places: Sequence[object], skips: bool = False) -> bool:
+    node = graph.nodes[position]
+    work, positions = node.work, _readers(graph, node)
+    if work.pattern != "map" or len(node.results) != 1 or not positions or node.unnamed != 0:
+        return False
+    unread = work.unread if skips else 0
+    if work != work._replace(unread=unread, unwritten=0, more_read=0, more_written=0) or position in graph.overwriting:
+        return False
+    return graph.kept.isdisjoint(node.results) and all(
+        graph.nodes[each].work.pattern in READERS
+        and (skips or graph.nodes[each].work.unread == 0)
+        and places[each] == places[position]
+        and each not in graph.placed
+        for each in positions
+    )
+
+
+def _keep_blends(graph: Graph, position: int, readers: Sequence[Node]) -> None:
+    # Loops of other sizes finish an interpolation themselves, from its two values per element and its operand.
+    # TorchInductor does this if the operand is computed itself, such as a product with a bias.
+    node = graph.nodes[position]
+    if all(map(partial(_fits, node), readers)) or not all(
+        each.work.pattern in READERS - {"window"} for each in readers
+    ):
+        return
+    graph.nodes[position] = node._replace(work=node.work._replace(more_written=node.work.writes[0]))
+    for each in _readers(graph, node):
+        reader, result = graph.nodes[each], node.results[0]
+        other = (Operand(result, -result, node.work.writes[0]), *node.operands)
+        graph.nodes[each] = reader._replace(operands=(*reader.operands, *other), follows=reader.follows | node.follows)
+        for operand in node.operands:
+            insort(graph.readers[operand.value], each)
+
+
+def _fits(node: Node, reader: Node) -> bool:
+    return bool(reader.work.elements == node.work.elements and not reader.work.is_short)
+
+
+def _saves(node: Node, readers: Sequence[Node]) -> bool:
+    if all(map(partial(_fits, node), readers)):
+        return False
+    operands, result = sum(magnitude(each.nbytes) for each in node.operands), magnitude(node.work.writes[0])
+    return bool(len(readers) * operands <= operands + (1 + len(readers)) * result)
+
+
+def _move_into_readers(graph: Graph, position: int) -> None:
+    node = graph.nodes[position]
+    positions = _readers(graph, node)
+    for each in positions:
+        reader = graph.nodes[each]
+        operands = (_operands(graph, node, operand) for operand in reader.operands)
+        follows = (reader.follows | node.follows | {positions[0]}) - {position, each}
+        graph.nodes[each] = reader._replace(operands=tuple(chain.from_iterable(operands)), follows=follows)
+    for value in {operand.value for operand in node.operands}:
+        readers = graph.readers[value]
+        del readers[bisect_left(readers, position) : bisect_right(readers, position)]
+        for each in positions:
+            if bisect_left(readers, each) == bisect_right(readers, each):
+                insort(readers, each)
+    graph.home[position] = positions[0]
+    graph.nodes[position] = Node(NOTHING, (), (), frozenset())
+
+
+def _operands(graph: Graph, node: Node, read: Operand) -> list[Operand]:
+    whole = node.work.writes[0]
+    if read.value != node.results[0]:
+        return [read]
+    if read.nbytes == whole:
+        return list(node.operands)
+    parts = []
+    for operand in node.operands:
+        if magnitude(operand.nbytes) * 2 <= magnitude(whole):  # it is broadcast, and may be needed whole
+            parts.append(operand)
+        else:
+            graph.sizes.setdefault(operand.value, operand.nbytes)
+            parts.append(Operand(operand.value, read.view, operand.nbytes * read.nbytes // whole))
+    return parts
+
+
+# Table of groups.
+
+
+UNFUSED = "unfused_mrw"
+"""The column of bytes without fusion."""
+
+FUSED = by_key(
+    Column("group", "Group", "count"),
+    Column("names", "Calls"),
+    Column("n_layers", "# Calls", "count"),
+    Column("op", "Operators"),
+    Column("module", "Module"),
+    Column("phase", "Phase"),
+    *preset("flops", "macs", "mread", "mwrite", "mrw").values(),
+    Column(UNFUSED, "Unfused R+W", "bytes"),
+    *preset(*SHARES, "n_params").values(),
+)
+
+
+class FusedColumns:
+    """Column sets of the table of groups."""
+
+    DEFAULT = ("group", "names", "flops", "mread", "mwrite", "mrw", UNFUSED)
+    DEFAULT_AND_PERCENT = (*DEFAULT, "flops%", "mread%", "mwrite%", "mrw%")
+    ALL = tuple(FUSED)
+    SETS = (DEFAULT, DEFAULT_AND_PERCENT, ALL)
+
+
+def unfused(original: ReportLike) -> Quantity:
+    """Return the bytes that calls read and write in a report without fusion."""
+    doc = "bytes read and written if each call runs by itself"
+    return Quantity(
+        UNFUSED, "Unfused R+W", "bytes", doc, lambda _: [e["mrw"] for e in original.ledger.entries.values()]
+    )
+
+
+def group_rows(fused: ReportLike) -> list[TableRow]:
+    """Return a row for every group that computes, reads or writes anything, numbered from 1.
+
+    Args:
+        fused: a report with the bytes after fusion.
+    """
+    fusion, calls = fused.trace.run.fusion, fused.trace.calls
+    rows: list[TableRow] = []
+    for positions in () if fusion is None else fusion.groups:
+        members = [calls[i] for i in positions if calls[i].name in fused.ledger.entries]
+        sums = fused.ledger.sum(members)
+        if sums["mrw"] != 0 or sums["flops"] != 0:
+            rows.append(TableRow({"group": len(rows) + 1, **_group_texts(members), **sums}, members))
+    return rows
+
+
+def _group_texts(calls: list[Call]) -> dict[str, Any]:
+    return {
+        "names": ", ".join(call.name for call in calls),
+        "op": ", ".join(dict.fromkeys(call.layer.op for call in calls)),
+        "module": ", ".join(dict.fromkeys(call.module for call in calls if call.module)),
+        "phase": calls[0].phase,
+    }
+
+
+# The fused report.
+
+
+class FusedView(OfReport):
+    """A report with the bytes after fusion; :meth:`costcore.Report.fused` returns it.
+
+    The report does not change. :meth:`show_report` shows the groups. Every other property and method is that of
+    :attr:`report`, whose calls have the bytes after fusion: within a group, the first call that reads a value is
+    charged with reading it, and the call that produces a value with writing it.
+
+    Args:
+        original: the report, a :class:`costcore.Report`.
+        level: the level of fusion.
+
+    Attributes:
+        original: the report without fusion.
+        level: the level of fusion.
+        report: the report with the bytes after fusion, a :class:`costcore.Report`.
+    """
+
+    def __init__(self, original: Any, level: str = "pointwise") -> None:
+        self.original = original
+        self.level = level
+        self.report: Any = type(original)(fused_trace(original.trace, level))
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def _text(self, *_: Any, **options: Any) -> str:
+        total = self.total_report
+        before, after = as_text(total[UNFUSED]), as_text(total["mrw"])
+        return f"{total['n_groups']} groups at level {self.level}: {after} bytes read and written, {before} unfused"
+
+    def _content(self) -> Content:
+        answer: Content = self.report._content()
+        return answer
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "report":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.report, name)
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """All groups, with positions in ``calls``; groups of free calls read and write nothing."""
+        return groups_of(self.original.trace, self.level)
+
+    @property
+    def total_report(self) -> dict[str, Any]:
+        """The total, with ``n_groups`` (without groups of free calls) and ``unfused_mrw``, the bytes without fusion."""
+        return {**self.report.total_report, "n_groups": len(self._rows), UNFUSED: self.original.ledger.total["mrw"]}
+
+    def subs(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> FusedView:
+        """Return this view with values for symbolic dimensions; arguments as for :meth:`costcore.Report.subs`."""
+        return FusedView(self.original.subs(values, **named), self.level)
+
+    @writes_table(FusedColumns.DEFAULT, elsewhere="csv")
+    def show_report(self, columns: Sequence[str], top: int | None, sort: str | None = None) -> Table:
+        """Write a table with one row per group, and the total; arguments as for :meth:`costcore.Report.show_report`.
+
+        Groups of free calls (views) are omitted. ``unfused_mrw`` are the bytes that the calls of a group read and write
+        if each runs by itself.
+        """
+        report = self.report
+        builder = TableBuilder(report.ledger, FUSED, columns, sort, [unfused(self.original)])
+        rows = builder.rows(self._rows, top, "names")
+        shown = in_unit(builder.columns, report.trace.run.unit)
+        return Table(
+            *("Groups", shown, rows[:-1]),
+            total=rows[-1],
+            remarks=[*builder.remarks, *report.remarks],
+            unit=report.trace.run.unit,
+            dropped_first=dropped_first(shown, FusedColumns.SETS),
+        )
+
+    def to_html(self, target: Target = None, title: str = "", columns: Sequence[str | Quantity] = ()) -> str:
+        """Return a page as :meth:`costcore.Report.to_html` does, with a column of bytes without fusion."""
+        page: str = self.report.to_html(target, title, [unfused(self.original), *columns])
+        return page
+
+    @cached_property
+    def _rows(self) -> list[TableRow]:
+        return group_rows(self.report)
+
+
+def fused_trace(trace: Trace, level: str) -> Trace:
+    """Return the trace with the bytes after fusion as costs, and the groups in the run.
+
+    Within a group, the first call that reads a value is charged with reading it, and the call that produces a value
+    with writing it. All other amounts of the costs are unchanged.
+
+    Raises:
+        ValueError: if the level is unknown.
+        CostError: if the bytes of the trace are already those after fusion, or if a calculator states an invalid
+            pattern.
+    """
+    if trace.run.fusion is not None:
+        raise CostError(
+            f"this report is already fused at level {trace.run.fusion.level!r}. Fuse the report from which it was made."
+        )
+    groups, amounts = traffic_of_calls(trace, level)
+    records = tuple(
+        record if record.cost is None else record._replace(cost=record.cost._replace(mread=read, mwrite=written))
+        for record, (read, written) in zip(trace, amounts, strict=True)
+    )
+    unfused = expanded_sum((cost.mread + cost.mwrite) * call.times for call, cost, *_ in trace if cost is not None)
+    return Trace(records, trace.run.recording(fusion=Fusion(level, tuple(groups), unfused)))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from costcore.errors import CostError
+from costcore.errors import CostError, unknown
 from costcore.ledger.ledger import Ledger, multiplied
-from costcore.messages import unknown
 from costcore.tables.quantity import Quantity
 from costcore.trace.run import LEVELS
 
@@ -15,7 +14,6 @@ Traffic = tuple[list[tuple[int, ...]], list[tuple[Any, Any]]]
 
 
 def _traffic(ledger: Ledger, level: str) -> Traffic:
-    """Return the groups, and the bytes that every call of the run reads and writes in one execution."""
     from costcore.analyses.fusion.groups import traffic_of_calls
 
     fusion = ledger.trace.run.fusion
@@ -26,7 +24,7 @@ def _traffic(ledger: Ledger, level: str) -> Traffic:
         raise CostError(
             f"this report is already fused at level {fusion.level!r}. Fuse the report from which it was made."
         )
-    return ledger.once(("fused", level), lambda: traffic_of_calls(ledger.trace, level))  # type: ignore[no-any-return]
+    return ledger.cached(("fused", level), lambda: traffic_of_calls(ledger.trace, level))  # type: ignore[no-any-return]
 
 
 def _bytes(level: str, of: Callable[[Any, Any], Any]) -> Callable[[Ledger], Sequence[Any]]:
@@ -38,11 +36,6 @@ def _bytes(level: str, of: Callable[[Any, Any], Any]) -> Callable[[Ledger], Sequ
 
 
 def _at(level: str) -> dict[str, Quantity]:
-    """Return the quantities at a level of fusion.
-
-    Raises:
-        ValueError: if the level is unknown.
-    """
     if level not in LEVELS:
         raise ValueError(unknown("level of fusion", level, LEVELS))
 

@@ -1,18 +1,26 @@
-"""The bytes that a group of calls reads and writes, if what passes between its calls stays in registers."""
+"""The bytes that fused groups move: values between the calls of a group stay in registers.
+
+The chapter goes from groups to calls: shares of a group, the graph of values (views renamed to their sources, layouts,
+concatenations in place), the work of one call, and the rules of TorchInductor for layouts, overwritten memory and split
+reductions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
-from costcore.analyses.fusion.graph import Graph, Node, Operand
-from costcore.analyses.fusion.work import LOOPS, Work, statistics_of
-from costcore.numbers.dims import Dim, is_symbolic, maximum, minimum
-from costcore.numbers.symbolic import expanded_sum, magnitude
+from costcore.counting import CALCULATOR_ERRORS, is_layout
+from costcore.errors import CostError, qualified_name
+from costcore.ir import Arrangement, Calculator, Cost, Layer, Layout, Pattern, prod
+from costcore.numbers import Dim, ceil_div, expanded_sum, is_negative, is_symbolic, magnitude, maximum, minimum
+from costcore.registry import calculators
+from costcore.trace.call import Call
+from costcore.trace.trace import CallCost, Trace
 
 MOST_LOADS_OF_ROW = 6
-"""The most values from which every element of a short row computes the sums of the row again."""
+"""The maximum number of values to compute the sums of a short row from again, for every element."""
 
 
 class Share(NamedTuple):
@@ -33,7 +41,7 @@ class Share(NamedTuple):
 
 
 def traffic(graph: Graph, calls: Sequence[int]) -> list[Share]:
-    """Return the bytes that each call of a group reads and writes; their sums are those of the group.
+    """Return the bytes that each call of a group reads and writes; they add up to the bytes of the group.
 
     A group reads of every value from outside the largest part that one of its calls reads, once; different parts of a
     value add up, to the whole value at most. The first call that reads a part is charged with it. A group writes what
@@ -44,7 +52,7 @@ def traffic(graph: Graph, calls: Sequence[int]) -> list[Share]:
         calls: positions of the calls, in order.
     """
     members = set(calls)
-    reads = _Reads(graph, {result for position in calls for result in graph.nodes[position].results})
+    reads = _GroupReads(graph, {result for position in calls for result in graph.nodes[position].results})
     shares = []
     for each in calls:
         node = graph.nodes[each]
@@ -64,10 +72,7 @@ def is_written(graph: Graph, result: int, members: set[int]) -> bool:
 
 
 def _copied(graph: Graph, position: int) -> Dim:
-    """Return the bytes that a placed concatenation reads: operands that no loop writes into the result.
-
-    The first concatenation of an operand reads it and copies it into the others.
-    """
+    # The first concatenation of an operand reads it, and copies it into the others.
     return sum_of(
         [
             operand.nbytes
@@ -82,13 +87,8 @@ def _comes_from_loop(graph: Graph, operand: Operand) -> bool:
     return producer is not None and graph.nodes[producer].work.pattern in LOOPS
 
 
-class _Reads:
-    """What the calls of a group have read so far.
-
-    Args:
-        graph: the values.
-        inside: operand ids of the values that calls of the group produce.
-    """
+class _GroupReads:
+    # Parts of values that the group has read so far, by value and view.
 
     def __init__(self, graph: Graph, inside: set[int]) -> None:
         self._graph = graph
@@ -99,14 +99,12 @@ class _Reads:
     def add(self, node: Node) -> tuple[Dim, Dim]:
         """Return the bytes that a call reads and no call before it, and the part of them that it reads again."""
         new = [self._new(operand) for operand in _needed(node, self._inside)]
-        again = [node.copied, node.again, *self._before(node)]
+        again = [node.copied, node.again, *self._bytes_of_first_kernels(node)]
         return sum_of([node.work.more_read, node.unnamed, *new, *again]), sum_of(again)
 
-    def _before(self, node: Node) -> list[Dim]:
-        """Return the bytes that the kernels before the last read, if they reduce parts of rows.
-
-        The loop that produces the rows reduces them too, if their parts are equal.
-        """
+    def _bytes_of_first_kernels(self, node: Node) -> list[Dim]:
+        # A reduction in parts reads its rows again in a last kernel; the loop that makes the rows reduces them too if
+        # the parts are equal.
         work = node.work
         if not work.reads_twice:
             return []
@@ -134,21 +132,18 @@ class _Reads:
 
 
 def _statistics(graph: Graph, work: Work, rows: Sequence[Operand]) -> list[Dim]:
-    """Return the bytes of a kernel that keeps two values of each short row, and of reading these, if it is worth it."""
     makers = [graph.nodes[graph.producer[each.value]].work for each in rows if each.value in graph.producer]
     loads = len(rows) + sum(maker.has_bias for maker in makers)
+    # With few loads per row, every element computes the statistics again instead of reading them.
     if loads * (work.elements // (work.rows or 1)) <= MOST_LOADS_OF_ROW:
         return []
     return [*(each.nbytes for each in rows), statistics_of(work)]
 
 
 def _needed(node: Node, inside: set[int]) -> list[Operand]:
-    """Return the operands from outside; bytes that are not needed are taken off the largest of them first.
-
-    If these bytes are an expression, they are taken off the largest operand of the call, if that comes from outside.
-    """
     operands = [operand for operand in node.operands if operand.value not in inside]
     left = node.work.unread
+    # Bytes that a call does not need are taken off its largest operands first.
     if not operands or (type(left) is int and not left):
         return operands
     if is_symbolic(left):  # which cannot be compared with the bytes of an operand
@@ -163,8 +158,8 @@ def _needed(node: Node, inside: set[int]) -> list[Operand]:
 
 
 def _written(graph: Graph, position: int, members: set[int]) -> Dim:
-    """Return the bytes that a call writes to memory; what it leaves unwritten is taken off its first outputs."""
     node = graph.nodes[position]
+    # What a call leaves unwritten is taken off its first outputs.
     written, left = [node.work.more_written, node.copied], node.work.unwritten
     for result, nbytes in zip_longest(node.results, node.work.writes, fillvalue=0):
         if is_written(graph, result, members):
@@ -175,7 +170,7 @@ def _written(graph: Graph, position: int, members: set[int]) -> Dim:
 
 
 def sum_of(amounts: Sequence[Dim]) -> Dim:
-    """Return the sum; expressions are expanded, which takes as long as everything else if all are integers."""
+    """Return the sum. Expressions are expanded, which would take as long as everything else for integers."""
     total = sum(amounts)
     return total if type(total) is int else expanded_sum(amounts)
 
@@ -186,3 +181,644 @@ def _larger(a: Dim, b: Dim) -> Dim:
 
 def _smaller(a: Dim, b: Dim) -> Dim:
     return a if a == b else minimum(a, b)
+
+
+# The graph of values: outputs of free calls are other names of their inputs.
+
+
+MOST_LOADS = 4
+"""The maximum number of values to compute a result from again in several loops, as in TorchInductor."""
+
+MOST_JOINED = 8
+"""The maximum number of operands of a concatenation in one loop, as in TorchInductor."""
+
+
+class Operand(NamedTuple):
+    """A value as one call reads it.
+
+    Attributes:
+        value: the operand id of the value.
+        view: the operand id of the part of the value that is read, in whichever shape.
+        nbytes: bytes of that part.
+    """
+
+    value: int
+    view: int
+    nbytes: Dim
+
+
+class Node(NamedTuple):
+    """A call in the graph of values.
+
+    Attributes:
+        work: what it does.
+        operands: what it reads.
+        results: operand ids of what it produces; 0 stands for none.
+        copied: bytes of operands that are copied into another layout first, and of outputs to which a bias is added.
+        unnamed: bytes of inputs without an operand id, which nothing is known to produce.
+        again: bytes of operands that are read again, because the result is written in another layout.
+        follows: positions of earlier calls that must run first: producers of what it reads, and writers of the same
+            memory.
+    """
+
+    work: Work
+    operands: tuple[Operand, ...]
+    results: tuple[int, ...]
+    follows: frozenset[int]
+    unnamed: Dim = 0
+    copied: Dim = 0
+    again: Dim = 0
+
+
+class Graph:
+    """The calls of a trace with the values that they exchange.
+
+    Args:
+        trace: the run.
+
+    Attributes:
+        nodes: one for every call.
+        producer: the position of the call that produces a value, by operand id.
+        readers: positions of the calls that read a value, by operand id.
+        kept: operand ids of values that are needed after the run, or by control flow between calls.
+        sizes: bytes of whole values of which parts are read, by operand id.
+        home: the position of the call whose value a free call renames, by position; -1 if no call produces it.
+        placed: positions of concatenations whose operands are written into the result by whoever produces them.
+        copied: the first of these that reads a value, or a part of it, by operand id of the part. The value is copied
+            into the others at the same time.
+        overwriting: positions of calls that write over memory which is then read under another name. That value is
+            ``-position - 1`` and has no producer.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        works = Works(trace.run.layout == "free")
+        self.nodes: list[Node] = []
+        self.producer: dict[int, int] = {}
+        self.readers: dict[int, list[int]] = {}
+        self.sizes: dict[int, Dim] = {}
+        self.home: dict[int, int] = {}
+        self.placed: set[int] = set()
+        self.copied: dict[int, int] = {}
+        self._readers_of_view: dict[int, list[int]] = {}
+        self._value: dict[int, int] = {}
+        self._view: dict[int, int] = {}
+        self._votes: dict[int, tuple[int, int]] = {}
+        """How many values in another layout, and in their own, a loop computes a result from."""
+        self._order: dict[int, Order] = {}
+        """The axes of a value in the order in which they lie in memory, if that is known to be another one."""
+        self._written: dict[int, tuple[int, ...]] = {}
+        """The layout in which the first product that reads a value needs it, which whoever computes it writes."""
+        self._biased: list[int] = []
+        """Positions of the products whose bias is added afterwards."""
+        self.overwriting: set[int] = set()
+        self._overwrites = Overwrites()
+        self.kept: set[int] = set()
+        patterns = trace.run.patterns
+        kept, beside = _read_beside_operands(trace)
+        for position, record in enumerate(trace):
+            self._add(position, record.call, works(record, patterns.get(position)), beside.get(position, ()))
+        self.kept |= {self._value.get(identity, identity) for identity in kept}
+        self._place_operands()
+
+    def _add(self, position: int, call: Call, work: Work, beside: Sequence[int]) -> None:
+        if work.pattern == "free":
+            self._rename(position, call, work)
+            self.nodes.append(Node(work, (), (), frozenset()))
+            return
+        work = self._in_layout(call, work)
+        operands = tuple(self._operands(call, work))
+        for operand in operands:
+            self.readers.setdefault(operand.value, []).append(position)
+            self._readers_of_view.setdefault(operand.view, []).append(position)
+        producer = self.producer
+        values = [operand.value for operand in operands]
+        # A call that reads no bytes needs no operand in memory.
+        for identity in beside if operands or work.more_read else ():
+            value = self._value.get(identity, identity)
+            self.readers.setdefault(value, []).append(position)
+            values.append(value)
+        follows = {producer[value] for value in values if value in producer}
+        follows.update(-operand.value - 1 for operand in operands if operand.value < 0)
+        unnamed, copied = (
+            _unnamed(work, operands),
+            self._arrange_product(position, call) if work.pattern == "product" else 0,
+        )
+        for identity in call.outputs:
+            if identity:
+                producer[identity] = position
+        if call.storages:
+            follows.update(self._overwrites.note(position, call, self._value))
+        self.nodes.append(Node(work, operands, call.outputs, frozenset(follows), unnamed, copied))
+
+    def _in_layout(self, call: Call, work: Work) -> Work:
+        if not self._order or work.pattern not in ("map", "reduce"):
+            return work
+        inputs = list(zip(call.inputs, call.layer.inputs.values(), strict=False))
+        shape = call.layer.outputs[0].shape
+        same = [each for each, tensor in inputs if tensor.shape == shape]
+        known = [order for order in map(self._loop_order, same) if order is not None]
+        votes = [self._votes.get(each, (0, 1) if self._loop_order(each) is None else (1, 0)) for each in same]
+        moved, plain = sum(vote[0] for vote in votes), sum(vote[1] for vote in votes)
+        # The layout of most operands is the layout of the result.
+        if known and moved > plain:
+            self._order[call.outputs[0]] = known[0]
+        if known and work.pattern == "map" and moved + plain <= MOST_LOADS:
+            self._votes[call.outputs[0]] = moved, plain
+        order = self._order.get(call.inputs[0]) if call.inputs else None
+        if work.pattern == "map" or order is None or work.is_short:
+            return work
+        return work._replace(parts=parts_of_rows(call.layer, work.elements, work.rows, order[-1]))
+
+    def _loop_order(self, identity: int) -> Order | None:
+        producer = self.producer.get(identity)
+        is_product = producer is not None and self.nodes[producer].work.pattern == "product"
+        # Frameworks write products in their own layout, which loops do not hand on.
+        return None if is_product else self._order.get(identity)
+
+    def _arrange_product(self, position: int, call: Call) -> Dim:
+        operands = dict(zip(call.layer.inputs, call.inputs, strict=False))
+        for each in operands.values():
+            if self._pattern_of(each) == "reduce":
+                self._order.pop(each, None)  # frameworks write it as it is named
+        found = layout_of(
+            call.layer, {name: self._order[each] for name, each in operands.items() if each in self._order}
+        )
+        if found is None:
+            return 0
+        copied: Dim = 0
+        for name, each in operands.items():
+            value, order = self._value.get(each, each), tuple(self._order.get(each, ()))
+            if name not in found.copied:
+                self._written.setdefault(value, order)
+            elif not self._is_written_in_layout(value, each, order):
+                copied += call.layer[name].nbytes
+        if list(found.order) != sorted(found.order):
+            self._order[call.outputs[0]] = found.order
+        if found.adds_bias:
+            self._biased.append(position)
+        return copied
+
+    def _pattern_of(self, identity: int) -> Pattern | None:
+        producer = self.producer.get(identity)
+        return None if producer is None else self.nodes[producer].work.pattern
+
+    def _is_written_in_layout(self, value: int, view: int, order: tuple[int, ...]) -> bool:
+        # The first product that reads a value decides its layout. A norm whose rows lie otherwise reads them again,
+        # after it has written two values of each.
+        pattern = self._pattern_of(value)
+        is_whole = self._view.get(view, view) == self._view.get(value, value)
+        if pattern not in ("map", "reduce") or not order or not is_whole:
+            return False
+        if self._written.setdefault(value, order) != order:
+            return False
+        if pattern == "reduce":
+            position = self.producer[value]
+            node = self.nodes[position]
+            again = statistics_of(node.work) + node.operands[0].nbytes
+            self.nodes[position] = node._replace(again=again)
+        return True
+
+    def add_biases(self) -> None:
+        """Let a kernel of its own add a bias, unless a loop that reads the product does, or the product itself."""
+        for position in self._biased:
+            node = self.nodes[position]
+            value = node.results[0]
+            patterns = {self.nodes[each].work.pattern for each in self.readers.get(value, ())}
+            if value in self.kept or not patterns or not patterns <= LOOPS:
+                self.nodes[position] = node._replace(copied=node.copied + node.work.writes[0])
+
+    def _operands(self, call: Call, work: Work) -> list[Operand]:
+        value, view = self._value, self._view
+        operands = [
+            Operand(value.get(each, each), view.get(each, each), nbytes)
+            for each, nbytes in zip(call.inputs, work.reads, strict=False)
+            if each
+        ]
+        if self._overwrites.is_empty:
+            return operands
+        storages = [storage for each, storage in zip(call.inputs, call.storages, strict=False) if each]
+        return [self._as_written(*pair) for pair in zip(operands, storages or [0] * len(operands), strict=True)]
+
+    def _as_written(self, operand: Operand, storage: int) -> Operand:
+        # Memory that a call overwrote under another name is a value of its own.
+        writer = self._overwrites.writer(storage, operand.value)
+        if writer is None:
+            return operand
+        self.overwriting.add(writer)
+        self.kept.add(operand.value)
+        return Operand(-writer - 1, operand.view, operand.nbytes)
+
+    def _place_operands(self) -> None:
+        # A concatenation of few operands that nothing else computes with is part of a loop instead.
+        for position, node in enumerate(self.nodes):
+            if node.work.joins and (len(node.operands) > MOST_JOINED or any(map(self._is_shared, node.operands))):
+                self.placed.add(position)
+                for operand in node.operands:
+                    self.copied.setdefault(operand.view, position)
+
+    def _is_shared(self, operand: Operand) -> bool:
+        readers = (self.nodes[each].work for each in self._readers_of_view[operand.view])
+        return any(work.pattern in ("map", "reduce", "move", "window") and not work.joins for work in readers)
+
+    def _rename(self, position: int, call: Call, work: Work) -> None:
+        source = call.inputs[0] if call.inputs else 0
+        if not source:
+            return
+        value, view = self._value.get(source, source), self._view.get(source, source)
+        whole = work.reads[0]
+        order = order_of_view(call.layer, self._order.get(source))
+        if order is not None:
+            self._order.update(dict.fromkeys(call.outputs, order))
+        self.home[position] = self.producer.get(value, -1)
+        if value == source:
+            self.sizes.setdefault(value, whole)
+        for identity, nbytes in zip(call.outputs, work.writes, strict=False):
+            if identity and identity != source:
+                self._value[identity] = value
+                self._view[identity] = view if nbytes == whole else identity
+
+
+def _unnamed(work: Work, operands: Sequence[Operand]) -> Dim:
+    if len(operands) == len(work.reads):
+        return 0
+    return sum(work.reads) - sum(operand.nbytes for operand in operands) - (0 if operands else work.unread)
+
+
+def _read_beside_operands(trace: Trace) -> tuple[list[int], dict[int, Sequence[int]]]:
+    # Some operands are read beside the inputs of a layer: the lower bound of ``Clip``, the type of ``CastLike``.
+    kept = [*trace.run.returned]
+    beside: dict[int, Sequence[int]] = {}
+    if trace.run.dataflow is not None and trace.run.dataflow.steps:
+        positions = {record.call.outputs[0]: i for i, record in enumerate(trace) if record.call.outputs}
+        for step in trace.run.dataflow.steps:
+            if not step.name and step.at in positions:
+                beside[positions[step.at]] = step.reads
+            else:
+                kept += step.reads
+    return kept, beside
+
+
+# The work of a call: its pattern, its size and the bytes of each operand.
+
+
+LOOPS: frozenset[Pattern] = frozenset(("map", "reduce", "window", "move", "make"))
+"""Patterns of calls with kernels written by a compiler, which decides where their results go."""
+
+
+class Work(NamedTuple):
+    """One execution of a call. Equal layers have equal work.
+
+    Attributes:
+        pattern: its pattern.
+        elements: the number of elements that it runs over: those of a reduction's input, of any other output.
+        rows: the number of rows of a reduction; None for any other pattern, or if it is unknown.
+        parts: into how many parts each row is split, 0 if rows are written out; see
+            :mod:`costcore.analyses.fusion.traffic`.
+        reads: bytes of every input.
+        unread: bytes of the inputs that are not needed, as an embedding needs few rows of its table.
+        writes: bytes of every output.
+        unwritten: bytes of the outputs that are not written.
+        more_read: bytes read beside the inputs.
+        more_written: bytes written beside the outputs, as a mask for the backward pass.
+        has_bias: whether it is a product to which a bias is added.
+        blends: whether it is an interpolation, which blends what it has blended along another axis.
+    """
+
+    pattern: Pattern
+    elements: Dim
+    rows: Dim | None
+    reads: tuple[Dim, ...]
+    unread: Dim
+    writes: tuple[Dim, ...]
+    unwritten: Dim
+    more_read: Dim
+    more_written: Dim
+    parts: Dim = 1
+    has_bias: bool = False
+    blends: bool = False
+
+    @property
+    def is_split(self) -> bool:
+        """Whether its rows are split, so that other kernels combine the parts."""
+        return bool(self.parts not in (0, 1))
+
+    @property
+    def is_short(self) -> bool:
+        """Whether its rows are written out, so that it needs neighbors as a window does."""
+        return bool(self.parts == 0)
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the parts of its rows are equal, so that a loop over their elements can compute them too."""
+        return bool(self.elements % ((self.rows or 1) * self.parts) == 0)
+
+    @property
+    def ends_loop(self) -> bool:
+        """Whether nobody can use its results in the loop that computes them."""
+        return self.is_split and not self.reads_twice
+
+    @property
+    def reads_twice(self) -> bool:
+        """Whether it needs its rows once more when they are reduced, as a norm does, and does not keep them."""
+        return self.parts != 1 and _has_all_of(self.writes, self.reads[0])
+
+    @property
+    def joins(self) -> bool:
+        """Whether it puts whole operands side by side, as a concatenation does."""
+        return self.pattern == "move" and len(self.reads) > 1 and bool(sum(self.reads) == sum(self.writes))
+
+
+def _has_all_of(writes: tuple[Dim, ...], nbytes: Dim) -> bool:
+    return any(magnitude(each) >= magnitude(nbytes) for each in writes)
+
+
+NOTHING = Work("free", 0, None, (), 0, (), 0, 0, 0)
+"""The work of a call without reads and writes."""
+
+
+class Works:
+    """The work of calls, computed once for equal layers.
+
+    Args:
+        is_free_layout: whether operators that only move data are free.
+    """
+
+    def __init__(self, is_free_layout: bool) -> None:
+        self._is_free_layout = is_free_layout
+        self._by_identity: dict[tuple[int, int, Pattern | None], tuple[CallCost, Work]] = {}
+        """By ``id`` of layer and cost; storing the record keeps these ids valid."""
+
+    def __call__(self, record: CallCost, pattern: Pattern | None = None) -> Work:
+        """Return the work of a call; ``pattern`` replaces the one of its calculator."""
+        key = (id(record.call.layer), id(record.cost), pattern)
+        found = self._by_identity.get(key)
+        if found is None:
+            found = self._by_identity[key] = (record, self._work(record, pattern))
+        return found[1]
+
+    def _work(self, record: CallCost, pattern: Pattern | None) -> Work:
+        layer, cost = record.call.layer, record.cost
+        if cost is None:
+            return Work("opaque", 0, None, (0,) * len(layer.inputs), 0, (0,) * len(layer.outputs), 0, 0, 0)
+        if self._is_free_layout and is_layout(calculators().get(layer.op)):
+            return work_of(layer, cost, "free")
+        return work_of(layer, cost, pattern or pattern_of(layer))
+
+
+def work_of(layer: Layer, cost: Cost, pattern: Pattern) -> Work:
+    """Return the work of a layer with a given pattern."""
+    reads = tuple(tensor.nbytes for tensor in layer.inputs.values())
+    writes = tuple(tensor.nbytes for tensor in layer.outputs)
+    unread, more_read = _missing_and_extra(sum(reads), cost.mread)
+    unwritten, more_written = _missing_and_extra(sum(writes), cost.mwrite)
+    reduces = pattern == "reduce" and bool(layer.inputs)
+    tensors = layer.inputs.values() if reduces else layer.outputs
+    elements = max((tensor.size for tensor in tensors), key=magnitude, default=0)
+    rows = rows_of(layer) if reduces else None
+    parts = parts_of_rows(layer, elements, rows)
+    if parts == 0 and rows is not None and not _has_all_of(writes, reads[0]):
+        elements = rows
+    blends = pattern == "window" and layer.attrs.get("mode") == "linear"
+    has_bias = pattern == "product" and "b" in layer
+    return Work(
+        pattern, elements, rows, reads, unread, writes, unwritten, more_read, more_written, parts, has_bias, blends
+    )
+
+
+def statistics_of(work: Work) -> Dim:
+    """Return the bytes of two values of each row, such as its mean and its variance, written and then read."""
+    return 4 * (work.rows or 1) * work.reads[0] // work.elements
+
+
+def _missing_and_extra(whole: Dim, counted: Dim) -> tuple[Dim, Dim]:
+    if whole == counted:
+        return 0, 0
+    rest = whole - counted
+    return (0, -rest) if is_negative(rest) else (rest, 0)
+
+
+# Patterns, as calculators declare them.
+
+
+PATTERNS: tuple[Pattern, ...] = get_args(Pattern)
+
+
+def pattern_of(layer: Layer) -> Pattern:
+    """Return the pattern of a layer; ``opaque`` if its calculator states none, or if it has no calculator.
+
+    A layer without outputs is opaque too: it returns a value to the program, such as the answer of ``torch.equal``, or
+    only changes its operands. See :func:`costcore.ir.pattern` for what each pattern means.
+
+    Raises:
+        CostError: if the calculator states something else, or if its function raises an exception.
+    """
+    return stated_pattern(calculators().get(layer.op), layer)
+
+
+def stated_pattern(calculator: Calculator | None, layer: Layer) -> Pattern:
+    """Return the pattern that a calculator states for a layer; see :func:`pattern_of`."""
+    if not layer.outputs:
+        return "opaque"
+    stated = getattr(calculator, "pattern_by_op", {}).get(layer.op) or getattr(calculator, "pattern", "opaque")
+    if callable(stated):
+        try:
+            stated = stated(layer)
+        except CALCULATOR_ERRORS as error:
+            raise CostError(f"{_named(calculator, layer)} raised {type(error).__name__}: {error}") from error
+    if stated not in PATTERNS:
+        raise CostError(f"{_named(calculator, layer)} is {stated!r} (expected one of {', '.join(PATTERNS)})")
+    return stated  # type: ignore[no-any-return]
+
+
+def rows_of(layer: Layer) -> Dim | None:
+    """Return the number of rows that a reduction computes independently; None if it is unknown.
+
+    Raises:
+        CostError: if the function that the calculator states raises an exception.
+    """
+    calculator = calculators().get(layer.op)
+    stated = getattr(calculator, "rows", None)
+    if stated is None:
+        return _rows_of_shapes(layer)
+    try:
+        return stated(layer)
+    except CALCULATOR_ERRORS as error:
+        raise CostError(f"{_named(calculator, layer)} raised {type(error).__name__}: {error}") from error
+
+
+def reduced_axes(layer: Layer) -> tuple[int, ...] | None:
+    """Return the axes that a reduction names; None if its calculator states the rows, or if it reduces all axes."""
+    axis = layer.attrs.get("axis")
+    if axis is None or getattr(calculators().get(layer.op), "rows", None) is not None:
+        return None
+    return axis if isinstance(axis, tuple) else (axis,)
+
+
+def layout_of(layer: Layer, orders: Mapping[str, Sequence[int]]) -> Arrangement | None:
+    """Return the layouts that a product needs of its operands; None if the calculator states none.
+
+    Raises:
+        CostError: if the function that the calculator states raises an exception.
+    """
+    calculator = calculators().get(layer.op)
+    stated: Layout | None = getattr(calculator, "layout", None)
+    try:
+        return None if stated is None else stated(layer, orders)
+    except CALCULATOR_ERRORS as error:
+        raise CostError(f"{_named(calculator, layer)} raised {type(error).__name__}: {error}") from error
+
+
+def _rows_of_shapes(layer: Layer) -> Dim | None:
+    shape, axes = next(iter(layer.inputs.values())).shape, reduced_axes(layer)
+    if layer.out.size != prod(shape):
+        return layer.out.size
+    return None if axes is None else prod(size for i, size in enumerate(shape) if i not in axes)
+
+
+def _named(calculator: Calculator | None, layer: Layer) -> str:
+    return f"the pattern that calculator {qualified_name(calculator)} states for {layer.op!r}"
+
+
+# Memory layouts of views.
+
+
+Order = Sequence[int]
+"""Axes in order of memory, the contiguous one last."""
+
+
+def order_of_view(layer: Layer, order: Order | None) -> Order | None:
+    """Return the order of the axes of a view; None if it is that of the axes, or unknown.
+
+    Args:
+        layer: the view.
+        order: the order of the axes of what it is a view of, with the same meaning.
+    """
+    before, after = next(iter(layer.inputs.values())).shape, layer.outputs[0].shape
+    axes, axis = layer.attrs.get("axes"), layer.attrs.get("axis")
+    if order is not None and len(order) != len(before):  # of a value that a file says is read in another shape
+        order = None
+    if isinstance(axes, tuple) and sorted(axes) == list(range(len(before))):
+        return [axes.index(each) for each in order or range(len(axes))]
+    if order is None:
+        return None
+    if len(before) == len(after) and sum(a != b for a, b in zip(before, after, strict=True)) == 1:
+        return order
+    if isinstance(axis, int) and after == before[:axis] + before[axis + 1 :]:
+        return [each - (each > axis) for each in order if each != axis]
+    return _reshaped_order(before, after, order)
+
+
+def _reshaped_order(before: Sequence[Dim], after: Sequence[Dim], order: Order) -> Order | None:
+    # Each new axis must be part of one old axis, or made of several that are neighbors in memory.
+    ones = [axis for axis, size in enumerate(after) if size == 1]
+    left = [axis for axis, size in enumerate(before) if size != 1]
+    right = [axis for axis, size in enumerate(after) if size != 1]
+    parts: dict[int, list[int]] = {}
+    runs: dict[int, list[int]] = {}
+    while left and right:
+        old, new = [left.pop(0)], [right.pop(0)]
+        while (a := prod(before[i] for i in old)) != (b := prod(after[i] for i in new)):
+            shorter, rest = (old, left) if magnitude(a) < magnitude(b) else (new, right)
+            if not rest:
+                return None
+            shorter.append(rest.pop(0))
+        parts[old[0]], runs[old[0]] = new, old
+    memory = [axis for axis in order if before[axis] != 1]
+    found = list(ones)
+    while memory:
+        run = runs.get(memory[0], [])
+        if not run or memory[: len(run)] != run:
+            return None
+        found += parts[run[0]]
+        del memory[: len(run)]
+    return found
+
+
+# Memory that later calls overwrite under another name, as ``buffer[0] = x`` does.
+
+
+class Overwrites:
+    """The memory of the calls so far: who wrote over it last, and which value has the result.
+
+    Storage ids identify memory. ``x.add_(1)`` gives a new value in the memory of x, and calls that read x afterwards
+    read this value. After ``x[0].add_(1)`` they read x itself, which no call produced as it then is.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[int] = set()
+        self._last: dict[int, tuple[int, int]] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no call wrote over anything."""
+        return not self._last
+
+    def writer(self, storage: int, value: int) -> int | None:
+        """Return the position of the call that wrote over the memory of a value after it was produced; None if none."""
+        last = self._last.get(storage)
+        return None if last is None or last[1] == value else last[0]
+
+    def note(self, position: int, call: Call, values: Mapping[int, int]) -> list[int]:
+        """Note the reads of a call and its writes over memory; return the calls that wrote over it before.
+
+        Args:
+            position: the position of the call.
+            call: the call; its outputs have memory of their own unless it writes over something.
+            values: the value that an operand id is another name of.
+        """
+        count, before = len(call.inputs), []
+        self._known.update(call.storages[:count])
+        for identity, storage in zip(call.outputs, call.storages[count:], strict=False):
+            if storage in self._known and storage:
+                before += [self._last[storage][0]] if storage in self._last else []
+                self._last[storage] = position, values.get(identity, identity)
+        self._known.update(call.storages[count:])
+        return before
+
+
+# Split reductions: several blocks share few long rows; short rows are unrolled, one per thread.
+
+
+MULTIPROCESSORS = 132
+"""Multiprocessors of the target device, here an H100; TorchInductor's rule depends on it."""
+
+INNER, OUTER = (2, 8192), (64, 128)
+"""Rows per multiprocessor from which on none is split, and the longest row that one block reduces.
+
+The first pair is for rows whose elements are neighbors in memory, the second for rows across them. These are the limits
+of TorchInductor (``InductorChoices.reduction_split_factor`` of PyTorch 2.13, for compute capabilities below 10).
+"""
+
+SHORT = 8
+"""The length from which on a reduction is a loop, as in TorchInductor. Shorter rows are written out, one per thread."""
+
+
+def parts_of_rows(
+    layer: Layer, elements: Dim, rows: Dim | None, last: int | None = None, multiprocessors: int = MULTIPROCESSORS
+) -> Dim:
+    """Return into how many parts each row of a reduction is split.
+
+    It is 1 unless there are provably few and long rows, and 0 if they are so short that they are written out.
+
+    Args:
+        layer: the reduction.
+        elements: the number of elements that it reads.
+        rows: the number of its rows.
+        last: the axis whose elements are neighbors in memory; None for the last one.
+        multiprocessors: the number of multiprocessors of the device.
+    """
+    if rows is None or rows == 0:
+        return 1
+    enough, longest = INNER if _is_contiguous_row(layer, last) else OUTER
+    length = elements // rows
+    if is_negative(length - SHORT):
+        return 0
+    if is_negative(rows - enough * multiprocessors) and is_negative(longest - length):
+        return ceil_div(length, longest)
+    return 1
+
+
+def _is_contiguous_row(layer: Layer, last: int | None) -> bool:
+    shape, axes = next(iter(layer.inputs.values())).shape, reduced_axes(layer)
+    kept = [axis for axis, size in enumerate(shape) if size != 1]
+    return axes is None or not kept or (kept[-1] if last is None else last) in axes

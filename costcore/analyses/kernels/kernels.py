@@ -1,4 +1,4 @@
-"""The kernels of a compiled model beside the calls of its report."""
+"""The kernels of a compiled model, joined with the calls of its report by module and operator."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections import defaultdict
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from costcore.analyses.kernels.schedule import Schedule, ScheduledKernel
 from costcore.errors import CostError
 from costcore.ir import Operations
-from costcore.numbers.dims import Dim
-from costcore.registry.frontends import needed_ability
-from costcore.tables.answer import Answer, Figure
-from costcore.tables.result import Result
-from costcore.tables.table import Table
-from costcore.text.table import Column
+from costcore.numbers import Dim
+from costcore.registry import needed_ability
+from costcore.tables.answer import Content, Figure
+from costcore.tables.result import Result, Table
+from costcore.text.screen import Column
 from costcore.trace.trace import CallCost, Trace
 
 COLUMNS = (
@@ -26,11 +24,11 @@ COLUMNS = (
 )
 
 MOST_NAMES = 3
-"""The most operators or modules that a cell names."""
+"""The maximum number of operators or modules in a cell."""
 
 
 class Kernel(NamedTuple):
-    """A kernel, and what it computes of the report.
+    """A kernel, and the calls of the report that it computes.
 
     Attributes:
         calls: the positions of its calls; those that an earlier kernel began are among them too.
@@ -63,7 +61,7 @@ class Kernels(Result):
 
     def __init__(self, trace: Trace, schedule: Schedule) -> None:
         self.trace, self.schedule = trace, schedule
-        places = _places(trace)
+        places = _positions_by_name(trace)
         self.kernels: list[Kernel] = []
         taken: set[int] = set()
         for scheduled in schedule.kernels:
@@ -83,7 +81,7 @@ class Kernels(Result):
 
     @property
     def rewritten_bytes(self) -> int:
-        """The bytes of kernels that store weights and activations in another layout, and do nothing else."""
+        """The bytes of kernels that only store weights and activations in another layout."""
         return sum(kernel.n_bytes for kernel in self.kernels if kernel.rewrites)
 
     @cached_property
@@ -100,10 +98,10 @@ class Kernels(Result):
 
     def _row(self, kernel: Kernel) -> dict[str, Any]:
         records = [self.trace.records[i] for i in kernel.calls]
-        operators = _names(record.call.operator.rpartition("::")[2] for record in records)
+        operators = _listed(record.call.operator.rpartition("::")[2] for record in records)
         return {
             "kernel": f"layout of {_article(kernel.rewrites)}: {operators}" if kernel.rewrites else operators,
-            "module": _names(record.call.module for record in records if record.call.module),
+            "module": _listed(record.call.module for record in records if record.call.module),
             "n_calls": len(kernel.calls),
             "macs": self._macs(kernel),
             "mrw": kernel.n_bytes,
@@ -127,16 +125,16 @@ class Kernels(Result):
             lines.append(f"the model was divided into {graphs}")
         whole = {each.operator for kernel in self.schedule.kernels for each in kernel.origins if each.is_whole}
         if whole:
-            lines.append(f"kernels of {_names(sorted(whole))} share the calls of their module: the first has the MACs")
+            lines.append(f"kernels of {_listed(sorted(whole))} share the calls of their module: the first has the MACs")
         if self.missing:
-            operators = _names(self.trace.records[i].call.operator.rpartition("::")[2] for i in self.missing)
+            operators = _listed(self.trace.records[i].call.operator.rpartition("::")[2] for i in self.missing)
             lines.append(
                 f"{len(self.missing)} calls that compute are in no kernel: {operators} (the compiler "
                 "computed them, uses the code of an equal module behind a break of the graph, or leaves them to Python)"
             )
         return lines
 
-    def _answer(self) -> Answer:
+    def _content(self) -> Content:
         rewrites = sum(1 for kernel in self.kernels if kernel.rewrites)
         figures = [
             Figure(
@@ -151,7 +149,7 @@ class Kernels(Result):
                 "rewritten", "Other layouts", self.rewritten_bytes, "bytes", f"{rewrites} kernels only copy into one"
             ),
         ]
-        return Answer("Kernels of the compiled model", figures, [self.table], self.remarks)
+        return Content("Kernels of the compiled model", figures, [self.table], self.remarks)
 
 
 def kernels_of(report: Any, model: Any = None, inputs: Any = None) -> Kernels:
@@ -168,8 +166,8 @@ def _computes(record: CallCost) -> bool:
     return bool(flops.flops() if isinstance(flops, Operations) else flops)
 
 
-def _places(trace: Trace) -> dict[tuple[str, str], list[int]]:
-    """Return the positions of calls by module and operator, as a schedule names them."""
+def _positions_by_name(trace: Trace) -> dict[tuple[str, str], list[int]]:
+    # A schedule names calls without the suffix of in-place operators.
     places: dict[tuple[str, str], list[int]] = defaultdict(list)
     for position, call in enumerate(trace.calls):
         places[call.module, call.operator.rpartition("::")[2].rstrip("_")].append(position)
@@ -190,8 +188,7 @@ def _calls(kernel: ScheduledKernel, places: dict[tuple[str, str], list[int]]) ->
     return tuple(sorted(found))
 
 
-def _names(names: Any) -> str:
-    """Return the first of several names, in order, without those that repeat."""
+def _listed(names: Any) -> str:
     different = [*dict.fromkeys(names)]
     more = len(different) - MOST_NAMES
     return ", ".join(different[:MOST_NAMES]) + (f", {more} more" if more > 0 else "")
@@ -199,3 +196,54 @@ def _names(names: Any) -> str:
 
 def _article(noun: str) -> str:
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
+
+
+# The schedule of a compiler, as a frontend reports it.
+
+
+class Origin(NamedTuple):
+    """An operator of the model that a kernel computes.
+
+    Attributes:
+        module: path of the module that calls it; empty for the model.
+        operator: its name without a namespace, ``layer_norm``.
+        number: how many operators of this name the module called before.
+        is_whole: whether it stands for all calls of the module and of those inside.
+    """
+
+    module: str
+    operator: str
+    number: int
+    is_whole: bool = False
+
+
+class ScheduledKernel(NamedTuple):
+    """A kernel of a schedule.
+
+    Attributes:
+        n_bytes: the bytes that it reads and writes, as the compiler counts them.
+        origins: what it computes.
+        rewrites: what it stores in another layout and does nothing else: ``weight``, ``activation``; empty for others.
+    """
+
+    n_bytes: int
+    origins: tuple[Origin, ...]
+    rewrites: str = ""
+
+
+class Schedule(NamedTuple):
+    """The kernels of a model.
+
+    Attributes:
+        compiler: the name and release of the compiler, ``TorchInductor 2.13.0``.
+        device: the type of the device that it compiles for.
+        kernels: the kernels, in their order.
+        n_graphs: how many graphs the model was divided into.
+        reason: why the first graph ended, or why there is none, if the compiler says so.
+    """
+
+    compiler: str
+    device: str
+    kernels: tuple[ScheduledKernel, ...]
+    n_graphs: int
+    reason: str = ""

@@ -6,7 +6,7 @@ ANALYSES = (
     Analysis(
         "measured",
         "measured time of calls beside their bound",
-        f"{__name__}.request:measured_of",
+        f"{__name__}.join:measured_of",
         quantities=f"{__name__}.quantities:QUANTITIES",
     ),
 )

@@ -1,22 +1,35 @@
-"""The calls of a run beside those of a profile of the same model: which of the two are the same."""
+"""Join a profile with a run: which measured call or kernel is which call of the report.
+
+Calls of PyTorch match in order, by a longest common subsequence; kernels of graphs by names of nodes, as regions.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Hashable, Mapping
-from typing import Any
+import csv
+import json
+import re
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from io import StringIO
+from os import PathLike, fsdecode
+from typing import Any, NamedTuple
 
-from costcore.analyses.measured.alignment import aligned
-from costcore.errors import CostError
+from costcore.analyses.devices.device import Device, device_named
+from costcore.analyses.measured.measured import Measured, work_of
+from costcore.analyses.timing.bound import LEAST
+from costcore.analyses.timing.times import Times, times_of
+from costcore.errors import CostError, short_repr
+from costcore.files import check_values, read_file
 from costcore.trace.call import Call
-from costcore.trace.profile import Elsewhere, Profile
+from costcore.trace.run import CallTime, Elsewhere, Interval, Profile, divide
 from costcore.trace.trace import Trace
 
 ONLY_THERE = "in the profile only"
 
 
 def with_profile(trace: Trace, other: Trace) -> Trace:
-    """Return a run with what was measured of it in another capture.
+    """Return a run with the measurements of another capture of it.
 
     Calls are the same if they have the same phase, module, operator and shapes, in the same order. Modules are compared
     by their classes and the order in which they first ran, as a profile names them.
@@ -57,7 +70,7 @@ def with_profile(trace: Trace, other: Trace) -> Trace:
 
 
 def with_times(trace: Trace, profile: Profile) -> Trace:
-    """Return a run with what was measured of it."""
+    """Return a run with its measurements."""
     clock = "device" if profile.clock == "device" else "host"
     records = (
         record._replace(seconds=getattr(profile.calls[i], clock) / 1e9 if i in profile.calls else None)
@@ -80,7 +93,7 @@ def pairs_of(trace: Trace, other: Trace) -> dict[int, int]:
         pairs = _pairs(trace, own, other, theirs)
         if len(pairs) > len(found):
             found = pairs
-    return found | _leftovers(trace, other, found)
+    return found | _unordered_pairs(trace, other, found)
 
 
 def _pairs(trace: Trace, names: Mapping[str, str], other: Trace, other_names: Mapping[str, str]) -> dict[int, int]:
@@ -93,8 +106,8 @@ def _pairs(trace: Trace, names: Mapping[str, str], other: Trace, other_names: Ma
     return found
 
 
-def _leftovers(trace: Trace, other: Trace, found: Mapping[int, int]) -> dict[int, int]:
-    """Return further pairs of the same phase, class of module, operator and shapes, wherever they ran."""
+def _unordered_pairs(trace: Trace, other: Trace, found: Mapping[int, int]) -> dict[int, int]:
+    # Pairs that ran in another order or module: the same phase, class of module, operator and shapes.
     taken = {*found.values()}
     waiting: dict[Hashable, list[int]] = defaultdict(list)
     for position in range(len(other) - 1, -1, -1):
@@ -146,3 +159,531 @@ def _name(path: str, modules: Mapping[str, Any], numbers: dict[str, int], own: d
     own[path] = f"{outer}.{kind}_{numbers[kind]}".lstrip(".")
     numbers[kind] += 1
     return own[path]
+
+
+# Longest common subsequence, in O(ND) time for D differences.
+
+
+MOST_DIFFERENCES = 3000
+"""The maximum number of items in only one of the sequences; beyond, equal items are paired in order."""
+
+
+def aligned(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """Return positions of equal items, ascending in both sequences, as many as there are.
+
+    Source: E. W. Myers, An O(ND) difference algorithm and its variations, Algorithmica 1 (1986).
+    """
+    start = 0
+    while start < len(a) and start < len(b) and a[start] == b[start]:
+        start += 1
+    end_a, end_b = len(a), len(b)
+    while end_a > start and end_b > start and a[end_a - 1] == b[end_b - 1]:
+        end_a, end_b = end_a - 1, end_b - 1
+    head = [(i, i) for i in range(start)]
+    tail = [(end_a + i, end_b + i) for i in range(len(a) - end_a)]
+    middle = _middle(a[start:end_a], b[start:end_b])
+    return [*head, *((start + i, start + j) for i, j in middle), *tail]
+
+
+def _middle(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:
+    if not a or not b:
+        return []
+    farthest = {1: 0}
+    steps: list[dict[int, int]] = []
+    for d in range(min(len(a) + len(b), MOST_DIFFERENCES) + 1):
+        steps.append(dict(farthest))
+        for k in range(-d, d + 1, 2):
+            down = k == -d or (k != d and farthest[k - 1] < farthest[k + 1])
+            x = farthest[k + 1] if down else farthest[k - 1] + 1
+            while x < len(a) and x - k < len(b) and a[x] == b[x - k]:
+                x += 1
+            farthest[k] = x
+            if x >= len(a) and x - k >= len(b):
+                return _backtracked(steps, len(a), len(b))
+    return []
+
+
+def _backtracked(steps: Sequence[dict[int, int]], x: int, y: int) -> list[tuple[int, int]]:
+    # Walk back from the end, over the reach stored for every number of differences.
+    pairs: list[tuple[int, int]] = []
+    for d in range(len(steps) - 1, -1, -1):
+        reach, k = steps[d], x - y
+        down = k == -d or (k != d and reach[k - 1] < reach[k + 1])
+        before_k = k + 1 if down else k - 1
+        before_x = reach[before_k]
+        before_y = before_x - before_k
+        while x > before_x and y > before_y and (x - 1, y - 1) >= (0, 0) and x > 0 and y > 0:
+            x, y = x - 1, y - 1
+            pairs.append((x, y))
+        if d:
+            x, y = before_x, before_y
+    return pairs[::-1]
+
+
+# Times of a graph, as its runtime measured them.
+
+
+CHANGES_OF_LAYOUT = "changes of layout"
+
+
+def with_runtime_profile(trace: Trace, path: str | PathLike[str]) -> Trace:
+    """Return the run of a graph with the measurements of a runtime.
+
+    A kernel may compute several calls. Its time is that of the one with the most operations, and the others have no
+    kernel of their own.
+
+    Raises:
+        CostError: if the run is not that of a graph with names, if the file cannot be read, or if it names none of the
+            nodes.
+    """
+    if not trace.run.nodes:
+        raise CostError(
+            f"{fsdecode(path)} has times of the nodes of a graph. Measure the report of the model that the "
+            "runtime read: estimate('model.onnx')"
+        )
+    found = read_runtime_profile(path)
+    regions = Regions(trace, found.kernels)
+    if not regions.anchors:
+        raise CostError(f"{fsdecode(path)} names no node of this model: it is the profile of another one")
+    members: dict[int, list[int]] = defaultdict(list)
+    for position, k in regions.core.items():
+        members[k].append(position)
+    mains = {
+        k: max(each, key=lambda i: (_operations(trace, i), i == regions.anchors.get(k))) for k, each in members.items()
+    }
+    owners = [_owner(k, kernel, mains, regions) for k, kernel in enumerate(found.kernels)]
+    alone, idle = divide(
+        [Interval(x.start, x.end, (-x.start, x.end), owner) for x, owner in zip(found.kernels, owners, strict=True)],
+        0,
+        found.span,
+    )
+    lengths, counts = Counter[Any](), Counter[Any]()
+    for kernel, owner in zip(found.kernels, owners, strict=True):
+        lengths[owner] += kernel.end - kernel.start
+        counts[owner] += 1
+    calls = {i: CallTime(0, lengths[i], alone.get(i, 0), counts[i]) for i in sorted(mains.values())}
+    elsewhere = [
+        Elsewhere(owner[0], owner[1], lengths[owner], alone.get(owner, 0), counts[owner])
+        for owner in lengths
+        if type(owner) is tuple
+    ]
+    elsewhere.sort(key=lambda each: -each.alone)
+    inside = {i: mains[k] for i, k in sorted(regions.owner.items()) if i != mains[k]}
+    profile = Profile(found.device, "host", found.span, idle, calls, tuple(elsewhere), inside=inside)
+    return with_times(trace, profile)
+
+
+def _operations(trace: Trace, position: int) -> int:
+    record = trace.records[position]
+    return work_of(record.cost, record.call)[0]
+
+
+def _owner(k: int, kernel: KernelTime, mains: dict[int, int], regions: Regions) -> Any:
+    if k in mains:
+        return mains[k]
+    if k in regions.anchors:  # a second kernel of a node
+        return mains[regions.owner[regions.anchors[k]]]
+    return (CHANGES_OF_LAYOUT if k in regions.layout else ONLY_THERE), kernel.op or kernel.names[0]
+
+
+# Regions: the calls of a graph that each kernel computes.
+#
+# A kernel carries the name of a node, or of the value that it produces, with words of the optimization that made it; or
+# only its operator, if the runtime made it anew. That node is its anchor. Behind it a kernel may compute others: from
+# an epilogue, back to the product that its operator names, and operators whose only reader, or whose producer, it is.
+
+
+LAYOUT = re.compile(r"^(Reorder|Reformat|Memcpy|Mem_?copy)|gemm_(in|out)put_reshape|^Reformatting")
+"""The operators and names of kernels that only change layouts or move values."""
+
+STANDS_FOR: Mapping[str, tuple[str, ...]] = {
+    "FusedConv": ("Conv",),
+    "NhwcFusedConv": ("Conv",),
+    "FusedGemm": ("Gemm", "MatMul"),
+    "FusedMatMul": ("MatMul",),
+    "Gemm": ("Gemm", "MatMul"),
+    "SkipLayerNormalization": ("LayerNormalization", "Div", "ReduceMean"),
+    "SkipSimplifiedLayerNormalization": ("SimplifiedLayerNormalization", "RMSNormalization", "Sqrt", "ReduceMean"),
+    "SimplifiedLayerNormalization": ("RMSNormalization", "Sqrt", "ReduceMean"),
+    "EmbedLayerNormalization": ("LayerNormalization",),
+    "LayerNormalization": ("LayerNormalization", "Div", "ReduceMean"),
+    "BiasGelu": ("Gelu", "Erf"),
+    "Gelu": ("Gelu", "Erf"),
+    "FastGelu": ("Gelu", "Tanh"),
+    "QuickGelu": ("Sigmoid",),
+    "Attention": ("Attention", "Softmax"),
+    "MultiHeadAttention": ("Attention", "Softmax"),
+}
+"""The operators of a graph that a runtime's own kernels stand for, the most characteristic one first."""
+
+PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "Attention")
+"""The operators that only kernels of attention compute without naming them."""
+
+_OPTIMIZER_WORDS = re.compile(r"(_nchwc|_nhwc|_token_\d+|/\w+Fusion/?\w*|/\w+Fusion/)+$")
+
+_SUBGRAPH_PREFIX = re.compile(r"^.*\.(body|then_branch|else_branch)/")
+
+
+class Regions:
+    """The kernels of a run by the calls that they compute.
+
+    Args:
+        trace: the run of the graph.
+        kernels: what the runtime measured.
+
+    Attributes:
+        owner: the position of a kernel by that of a call.
+        core: the same without calls that the kernel states neither by name nor by its operator.
+        anchors: the position of the call by that of the kernel, of kernels that have one.
+        layout: the positions of kernels that only change the layout of values.
+    """
+
+    def __init__(self, trace: Trace, kernels: Sequence[KernelTime]) -> None:
+        self._calls, self._kernels = trace.calls, kernels
+        self._nodes = trace.run.nodes
+        self._named: dict[str, int] = {}
+        for position, nodes in self._nodes.items():
+            for name in (*nodes.outputs, *nodes.names):
+                self._named[name] = position
+                self._named.setdefault(_SUBGRAPH_PREFIX.sub("", name), position)
+        self._producers = {value: i for i, call in enumerate(self._calls) for value in call.outputs}
+        self._readers: dict[int, list[int]] = defaultdict(list)
+        for i in range(len(self._calls)):
+            for producer in self._producers_of(i):
+                self._readers[producer].append(i)
+        self.owner: dict[int, int] = {}
+        self.anchors: dict[int, int] = {}
+        self.layout: set[int] = set()
+        self._anchor_by_name()
+        self._grow_to_products()
+        self._anchor_by_operator()
+        self._grow_to_products()
+        self._grow_to_additions()
+        self.core = dict(self.owner)
+        self._spread_to_neighbors()
+
+    def _producers_of(self, position: int) -> Iterable[int]:
+        return [self._producers[value] for value in self._calls[position].inputs if value in self._producers]
+
+    def _anchor_by_name(self) -> None:
+        for k, kernel in enumerate(self._kernels):
+            if LAYOUT.search(kernel.op) or any(LAYOUT.search(name) for name in kernel.names):
+                self.layout.add(k)
+                continue
+            found = [position for name in kernel.names if (position := self._position(name)) is not None]
+            between = self._between(*found) if kernel.op == REGION and len(found) == 2 else ()
+            for position in (*found, *between):
+                self.owner.setdefault(position, k)
+            if found:
+                self.anchors[k] = found[-1]
+
+    def _between(self, first: int, last: int) -> set[int]:
+        ways = []
+        for start, step in ((first, self._readers.__getitem__), (last, self._producers_of)):
+            seen, waiting = {start}, [start]
+            while waiting:
+                new = {*step(waiting.pop())} - seen
+                seen |= new
+                waiting += new
+            ways.append(seen)
+        return ways[0] & ways[1]
+
+    def _position(self, name: str) -> int | None:
+        # Optimizers append words to names: cut them off until a known name is left.
+        for each in (name, _OPTIMIZER_WORDS.sub("", name)):
+            if each in self._named:
+                return self._named[each]
+        for end in range(len(name) - 1, 3, -1):
+            if (name[end] == "/" or (name[end] == "_" and not name[end + 1 : end + 2].isdigit())) and (
+                name[:end] in self._named
+            ):
+                return self._named[name[:end]]
+        return None
+
+    def _anchor_by_operator(self) -> None:
+        # Kernels without a known name take the next free call of their operator and shape.
+        free = [i for i in range(len(self._calls)) if i not in self.owner]
+        for k, kernel in enumerate(self._kernels):
+            if k in self.anchors or k in self.layout:
+                continue
+            for wanted in STANDS_FOR.get(kernel.op, (kernel.op,)):
+                found = next((i for i in free if self._calls[i].type == wanted and self._has_shape(i, kernel)), None)
+                if found is not None:
+                    self.anchors[k] = found
+                    self.owner[found] = k
+                    free.remove(found)
+                    break
+            else:
+                if kernel.op in ("Transpose", "Reshape", "Cast"):
+                    self.layout.add(k)
+
+    def _has_shape(self, position: int, kernel: KernelTime) -> bool:
+        shapes = [tensor.shape for tensor in self._calls[position].layer.outputs]
+        return not kernel.shapes or kernel.shapes[0] in shapes
+
+    def _grow_to_products(self) -> None:
+        # A kernel named after its epilogue also computes the calls back to the operator that it runs.
+        for k, anchor in self.anchors.items():
+            wanted = STANDS_FOR.get(self._kernels[k].op, (self._kernels[k].op,))
+            if self._calls[anchor].type in wanted or not wanted[0]:
+                continue
+            behind, waiting = {anchor: anchor}, [anchor]
+            while waiting:
+                position = waiting.pop(0)
+                if self._calls[position].type in wanted:
+                    while position != anchor:
+                        self.owner.setdefault(position, k)
+                        position = behind[position]
+                    break
+                for before in self._producers_of(position):
+                    if before not in self.owner and before not in behind:
+                        behind[before] = position
+                        waiting.append(before)
+
+    def _grow_to_additions(self) -> None:
+        # ``SkipLayerNormalization`` and ``BiasGelu`` begin with an addition.
+        for k, anchor in self.anchors.items():
+            if self._kernels[k].op.startswith(("Skip", "Bias")):
+                for before in self._producers_of(anchor):
+                    if self._calls[before].type == "Add":
+                        self.owner.setdefault(before, k)
+
+    def _spread_to_neighbors(self) -> None:
+        # Calls without a kernel belong to their producer, or to their only reader.
+        is_changed = True
+        while is_changed:
+            is_changed = False
+            for i, call in enumerate(self._calls):
+                if i in self.owner:
+                    continue
+                before = [self.owner[each] for each in self._producers_of(i) if each in self.owner]
+                after = {self.owner.get(each) for each in self._readers[i]}
+                only = after.pop() if len(after) == 1 else None
+                if call.type in PRODUCTS:
+                    found = only if only is not None and "Attention" in self._kernels[only].op else None
+                else:
+                    found = max(before) if before else only
+                if found is not None:
+                    self.owner[i] = found
+                    is_changed = True
+
+
+# Readers of runtime profiles.
+#
+# Sources: ``SessionOptions.enable_profiling`` of ONNX Runtime, ``trtexec --exportProfile`` of TensorRT, and
+# ``benchmark_app -report_type detailed_counters`` of OpenVINO.
+
+
+MOST = 2**29
+"""The most bytes of a file after decompression."""
+
+MOST_RATIO, UNPACKED = 64, 2**23
+"""How much larger a file may be after decompression than before, beyond a size."""
+
+KERNEL = "_kernel_time"
+"""How the names of kernels of ONNX Runtime end."""
+
+RUN = "model_run"
+"""The name of the event of ONNX Runtime around one run."""
+
+TENSORRT_TIMES = ("medianMs", "averageMs", "timeMs")
+"""The keys of the time of a TensorRT layer; the first one present counts."""
+
+REGION = "region"
+"""The operator of a TensorRT kernel for all nodes from the first of its two names to the second."""
+
+_REGION = re.compile(r"ForeignNode\[(.+?)\.\.\.(.+?)\]")
+
+
+class KernelTime(NamedTuple):
+    """A kernel that a runtime measured, in nanoseconds from the start of the run.
+
+    Attributes:
+        names: the names of nodes or values of the graph that the runtime states.
+        op: the operator that it ran, in the words of the runtime.
+        shapes: of its outputs, where they are stated.
+        start, end: when it ran.
+    """
+
+    names: tuple[str, ...]
+    op: str
+    shapes: tuple[tuple[int, ...], ...]
+    start: int
+    end: int
+
+
+class RuntimeProfile(NamedTuple):
+    """The times of one run of a runtime.
+
+    Attributes:
+        device: the runtime and what it ran on.
+        kernels: the kernels in the order in which they ran.
+        span: nanoseconds of the run.
+    """
+
+    device: str
+    kernels: tuple[KernelTime, ...]
+    span: int
+
+
+def read_runtime_profile(path: str | PathLike[str]) -> RuntimeProfile:
+    """Return the profile of one run from a file: of several, the one with the median time, the first left out.
+
+    Raises:
+        CostError: if the file cannot be read, or is of none of these formats.
+    """
+    name = fsdecode(path)
+    text = _text(name)
+    found = _of_counters(text) if text.lstrip().startswith("layerName;") else _of_json(text, name)
+    if found is None or not found.kernels:
+        raise CostError(
+            f"{name} has no times of nodes. Pass the report of a trace of torch.profiler (estimate(…)), a profile of "
+            "ONNX Runtime (SessionOptions.enable_profiling), of TensorRT (trtexec --exportProfile) or of OpenVINO "
+            "(-report_type detailed_counters)."
+        )
+    return found
+
+
+def _text(name: str) -> str:
+    content = read_file(name, MOST)
+    if content.startswith(b"\x1f\x8b"):
+        try:
+            most = min(MOST, UNPACKED + MOST_RATIO * len(content))
+            content = zlib.decompressobj(wbits=31).decompress(content, most + 1)
+        except zlib.error as error:
+            raise CostError(f"{name} cannot be read: {error}") from error
+        if len(content) > most:
+            raise CostError(f"{name} has more than {most:,} bytes after decompression. Record fewer runs.")
+    return content.decode("utf-8", errors="replace")
+
+
+def _of_json(text: str, name: str) -> RuntimeProfile | None:
+    check_values(text, name)
+    try:
+        content = json.loads(text, strict=False)
+    except (ValueError, RecursionError) as error:
+        if not text.rstrip().endswith("]") and text.lstrip().startswith("["):
+            raise CostError(f"{name} ends early: end the session, or call end_profiling, before you read it") from error
+        raise CostError(f"{name} is not JSON: {error}") from error
+    events = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
+    if any(any(key in each for key in TENSORRT_TIMES) for each in events):
+        return _of_tensorrt(events)
+    return _of_onnx_runtime([each for each in events if _whole(each.get("ts")) and _whole(each.get("dur"))])
+
+
+def _whole(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**53
+
+
+def _of_onnx_runtime(events: Iterable[dict[str, Any]]) -> RuntimeProfile | None:
+    events = [*events]
+    runs = sorted((each for each in events if each.get("name") == RUN), key=lambda each: int(each["ts"]))
+    if not runs:
+        return None
+    steady = runs[1:] or runs
+    run = sorted(steady, key=lambda each: int(each["dur"]))[(len(steady) - 1) // 2]
+    start, length = run["ts"], run["dur"]
+    kernels, providers = [], dict[str, None]()
+    for event in events:
+        name, arguments = event.get("name"), event.get("args")
+        if not isinstance(name, str) or not name.endswith(KERNEL) or not isinstance(arguments, dict):
+            continue
+        if not start <= event["ts"] < start + length:
+            continue
+        providers[str(arguments.get("provider", ""))] = None
+        at = event["ts"] - start
+        kernels.append(
+            KernelTime(
+                (name.removesuffix(KERNEL),),
+                str(arguments.get("op_name", "")),
+                _shapes(arguments.get("output_type_shape")),
+                1000 * at,
+                1000 * min(at + event["dur"], length),
+            )
+        )
+    kernels.sort(key=lambda each: (each.start, -each.end))
+    where = ", ".join(filter(None, providers))
+    return RuntimeProfile(f"ONNX Runtime{f' ({where})' if where else ''}", tuple(kernels), 1000 * length)
+
+
+def _shapes(stated: object) -> tuple[tuple[int, ...], ...]:
+    # As in ``[{"float": [2, 64]}, …]``.
+    found = []
+    for each in stated if isinstance(stated, list) else ():
+        shape = next(iter(each.values()), None) if isinstance(each, dict) else None
+        if isinstance(shape, list) and all(type(size) is int for size in shape):
+            found.append(tuple(shape))
+    return tuple(found)
+
+
+def _of_tensorrt(layers: Iterable[Mapping[str, Any]]) -> RuntimeProfile:
+    rows = []
+    for each in layers:
+        milliseconds = next((each[key] for key in TENSORRT_TIMES if key in each), None)
+        name = each.get("name")
+        if isinstance(name, str) and isinstance(milliseconds, (int, float)) and 0 <= milliseconds < 1e9:
+            region = _REGION.search(name)
+            names = (
+                region.groups() if region else tuple(part.strip() for part in name.removeprefix("PWN(").split(" + "))
+            )
+            op = REGION if region else "Reformat" if name.startswith("Reformatting") else ""
+            rows.append((names, op, milliseconds))
+    return _one_after_another("TensorRT", rows)
+
+
+def _of_counters(text: str) -> RuntimeProfile | None:
+    rows = []
+    for each in csv.DictReader(StringIO(text), delimiter=";"):
+        try:
+            milliseconds = float(each.get("realTime (ms)") or "")
+        except ValueError:
+            continue
+        if each.get("execStatus") == "EXECUTED" and 0 <= milliseconds < 1e9:
+            rows.append(((str(each["layerName"]),), str(each.get("layerType")), milliseconds))
+    return _one_after_another("OpenVINO", rows)
+
+
+def _one_after_another(device: str, rows: Iterable[tuple[tuple[str, ...], str, float]]) -> RuntimeProfile:
+    kernels, at = [], 0
+    for names, op, milliseconds in rows:
+        length = round(1e6 * milliseconds)
+        kernels.append(KernelTime(names, op, (), at, at + length))
+        at += length
+    return RuntimeProfile(device, tuple(kernels), at)
+
+
+# Arguments of ``report.measured``.
+
+
+def run_with(trace: Trace, profile: Any) -> Trace:
+    """Return a run with the times of the report of another one, or of the file of a runtime.
+
+    Raises:
+        TypeError: if ``profile`` is neither.
+        CostError: if it cannot be read, or nothing of the two is the same.
+    """
+    if isinstance(profile, (str, PathLike)):
+        return with_runtime_profile(trace, profile)
+    other = getattr(profile, "trace", None)
+    if not isinstance(other, Trace):
+        raise TypeError(
+            "profile must be the report of a trace, estimate('step.pt.trace.json.gz'), or the file of a runtime "
+            f"(got {short_repr(profile)})"
+        )
+    return with_profile(trace, other)
+
+
+def measured_of(
+    report: Any, profile: Any = None, device: str | PathLike[str] | Device | None = None, bound: str = LEAST
+) -> Measured:
+    """Return where the time of a run goes; arguments as for :meth:`costcore.Report.measured`."""
+    run: Trace = report.trace if profile is None else run_with(report.trace, profile)
+    recorded = run.run.profile
+    if recorded is None:
+        raise CostError(
+            "the report has no profile. Pass that of a trace of torch.profiler: "
+            "report.measured(estimate('step.pt.trace.json.gz'))"
+        )
+    chosen = device if device is not None else device_named(recorded.device) or None
+    times = None if chosen is None or recorded.no_bound else times_of(Times, run, chosen, bound=bound)
+    return Measured(run, recorded, times, len(run) - len(recorded.calls) - len(recorded.inside))

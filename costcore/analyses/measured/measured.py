@@ -1,35 +1,28 @@
-"""Where the time of a run goes: measured time, bound and lost time of its calls, and work outside of them."""
+"""Where the time of a run goes: measured time, bound and lost time of its calls, and work outside of them.
+
+Two measured runs can be compared group by group. Lost time is above the bound and above the time in which main memory
+moves all bytes of a call.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from math import fsum
+from typing import Any, NamedTuple, Protocol
 
-from costcore.analyses.measured.rows import (
-    MOST_ROWS,
-    TITLES,
-    MeasuredCall,
-    MeasuredGroup,
-    grouped,
-    keys_of,
-    measured_calls,
-    summed,
-)
 from costcore.analyses.timing.times import Times
-from costcore.errors import CostError
-from costcore.ledger.checks import check_top
-from costcore.tables.answer import Answer, Figure
-from costcore.tables.result import Result
-from costcore.tables.table import Table
-from costcore.text.durations import duration
-from costcore.text.table import Column
-from costcore.trace.profile import Profile
+from costcore.errors import CostError, unknown
+from costcore.ir import Cost, Operations
+from costcore.ledger.ledger import check_top
+from costcore.tables.answer import Content, Figure
+from costcore.tables.result import Result, Table
+from costcore.text.amounts import duration
+from costcore.text.screen import Column
+from costcore.trace.call import Call
+from costcore.trace.run import Profile
 from costcore.trace.trace import Trace
-
-if TYPE_CHECKING:
-    from costcore.analyses.measured.against import MeasuredChange
 
 IDLE = "idle"
 
@@ -82,7 +75,7 @@ class Measured(Result):
 
     @property
     def parts(self) -> dict[str, int]:
-        """The nanoseconds of the span by what happened: calls, each kind of other work, and idle time."""
+        """The nanoseconds of the span by activity: calls, each kind of other work, and idle time."""
         parts = {"calls": sum(each.alone for each in self.calls)}
         for each in self.profile.elsewhere:
             parts[each.what] = parts.get(each.what, 0) + each.alone
@@ -157,7 +150,7 @@ class Measured(Result):
             row |= {"n_layers": sum(each.n for each in work), "seconds": sum(each.time for each in work) / 1e9}
         return row
 
-    def _answer(self) -> Answer:
+    def _content(self) -> Content:
         profile, total = self.profile, self.total
         where = profile.device or "an unnamed device"
         figures = [
@@ -166,17 +159,17 @@ class Measured(Result):
             Figure("idle", "Idle", profile.idle / 1e9, "duration", self._idle_note(), "measured"),
         ]
         if self.times is not None and total.bound is not None:
-            least = self._least(self.times, total.bound)
+            least = self._min_seconds(self.times, total.bound)
             of = f"{least / total.seconds:.0%} of what calls took, on {self.times.device.name}"
             figures.append(Figure("bound", "At least", least, "duration", of if total.seconds else "", "bound"))
             worst = max(self.by("class"), key=lambda group: group.lost or 0.0)
             note = f"most in {worst.name or 'calls outside of modules'}: {duration(worst.lost)}"
             figures.append(Figure("lost", "Lost", total.lost, "duration", note, "bound"))
         by = "class" if any(group.name for group in self.by("class")) else "op"
-        return Answer("Where the time goes", figures, [self.table(by, MOST_ROWS)], self.remarks)
+        return Content("Where the time goes", figures, [self.table(by, MOST_ROWS)], self.remarks)
 
-    def _least(self, times: Times, bound: float) -> float:
-        """Return the least time of the calls: that of the run if all of it was measured."""
+    def _min_seconds(self, times: Times, bound: float) -> float:
+        # The bound of the whole run holds only if every call was measured and is bounded.
         is_whole = not self.n_missed and all(each.bound is not None for each in self.calls)
         return max(bound, times.least_seconds) if is_whole else bound
 
@@ -199,8 +192,6 @@ class Measured(Result):
             TypeError: if ``other`` is not a measured view.
             ValueError: for another key.
         """
-        from costcore.analyses.measured.against import MeasuredChange  # few runs are compared
-
         if not isinstance(other, Measured):
             raise TypeError(f"against expects what report.measured() returns (got {type(other).__name__})")
         self.by(by)
@@ -208,7 +199,7 @@ class Measured(Result):
 
     @property
     def remarks(self) -> list[str]:
-        """The lines below a table: calls below their bound, what was not counted or matched, and TF32."""
+        """The lines below a table: calls below their bound, uncounted and unmatched calls, and TF32."""
         profile = self.profile
         lines = [*profile.remarks, *([f"no bound: {profile.no_bound}"] if profile.no_bound else [])]
         if self.times is not None:
@@ -235,3 +226,280 @@ class Measured(Result):
     @cached_property
     def _records(self) -> Mapping[str, Any]:
         return {record.call.name: record for record in self.trace}
+
+
+# Comparison of two measured runs: did the work of a group change, or its speed?
+
+
+SAME = 0.02
+"""The relative difference of work or speed below which they are called the same: clocks and kernels vary by as much."""
+
+
+class View(Protocol):
+    """A measured view of a run: :class:`costcore.analyses.measured.measured.Measured`."""
+
+    profile: Profile
+
+    @property
+    def total(self) -> MeasuredGroup:
+        """All calls together."""
+
+    def by(self, key: str = ...) -> Sequence[MeasuredGroup]:
+        """Return the sums by a key."""
+
+
+class MeasuredChange(Result):
+    """The measured time of two runs, group by group.
+
+    Args:
+        before: the measured view of the first run.
+        after: that of the second.
+        by: by what calls are grouped; see :meth:`Measured.by`.
+    """
+
+    def __init__(self, before: View, after: View, by: str = "class") -> None:
+        self.before, self.after, self.by = before, after, by
+
+    def __repr__(self) -> str:
+        return f"<MeasuredChange: {duration(self.before.total.seconds)} to {duration(self.after.total.seconds)}>"
+
+    def table(self) -> Table:
+        """Return a table of the groups, the largest change of time first."""
+        before = {group.name: group for group in self.before.by(self.by)}
+        after = {group.name: group for group in self.after.by(self.by)}
+        names = dict.fromkeys([*before, *after])
+        rows = [_row(name or "(outside of modules)", before.get(name), after.get(name)) for name in names]
+        rows.sort(key=lambda row: -abs(row["change"]))
+        columns = [
+            Column("name", TITLES[self.by]),
+            Column("before", "Before", "duration"),
+            Column("after", "After", "duration"),
+            Column("change", "Change", "duration"),
+            Column("work", "Work", "percent"),
+            Column("speed", "Speed", "percent"),
+            Column("why", "What changed"),
+        ]
+        total = _row("total", self.before.total, self.after.total)
+        remarks = [
+            "work: operations, or bytes of a group without any, after as a share of before; speed: work per second"
+        ]
+        return Table("Largest change of time first", columns, rows, total=total, remarks=remarks)
+
+    def _content(self) -> Content:
+        before, after = self.before.total.seconds, self.after.total.seconds
+        share = f"{after / before - 1:+.1%}" if before else ""
+        figures = [
+            Figure("before", "Before", before, "duration", self.before.profile.device, "measured"),
+            Figure("after", "After", after, "duration", self.after.profile.device, "measured"),
+            Figure("change", "Change", after - before, "duration", share, "measured"),
+        ]
+        table = self.table()
+        return Content("Measured time of two runs", figures, [table.top(MOST_ROWS)], table.remarks)
+
+
+def _row(name: str, before: MeasuredGroup | None, after: MeasuredGroup | None) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "name": name,
+        "before": 0.0 if before is None else before.seconds,
+        "after": 0.0 if after is None else after.seconds,
+    }
+    row["change"] = row["after"] - row["before"]
+    if before is None or after is None:
+        return row | {"why": "only after" if before is None else "only before"}
+    work = _ratio(after.flops, before.flops) if before.flops else _ratio(after.n_bytes, before.n_bytes)
+    if work is None or not before.seconds or not after.seconds:
+        return row
+    speed = work * before.seconds / after.seconds
+    changed = [name for name, value in (("work", work), ("speed", speed)) if abs(value - 1) > SAME]
+    return row | {"work": 100 * work, "speed": 100 * speed, "why": " and ".join(changed)}
+
+
+def _ratio(after: int, before: int) -> float | None:
+    return after / before if before else None
+
+
+# Measured calls and their sums.
+
+
+MOST_ROWS = 8
+"""The number of rows of a table in ``print`` and notebooks."""
+
+TITLES = {
+    "call": "Call",
+    "type": "Layer type",
+    "op": "Operator",
+    "module": "Module",
+    "class": "Class",
+    "phase": "Phase",
+}
+"""The keys to group calls by, with the title of the column."""
+
+
+class MeasuredCall(NamedTuple):
+    """One call with its measurements.
+
+    Attributes:
+        call: the call.
+        time: nanoseconds that it took: of the device, or of the host in a run without one.
+        alone: its part of the span, in nanoseconds.
+        host: nanoseconds of the host.
+        bound: the least seconds on the device; None if it is unknown.
+        flops: its operations, a fused multiply-add as two.
+        n_bytes: bytes that it reads and writes.
+        limit: the bound, or the seconds in which main memory moves all of these bytes if that is longer. A cache may
+            have some of them, so that a call can be faster, but what is slower than this is lost.
+    """
+
+    call: Call
+    time: int
+    alone: int
+    host: int
+    bound: float | None
+    flops: int
+    n_bytes: int
+    limit: float | None = None
+
+    @property
+    def lost(self) -> float:
+        """The seconds above the limit."""
+        return 0.0 if self.limit is None else max(0.0, self.time / 1e9 - self.limit)
+
+
+class MeasuredGroup(NamedTuple):
+    """Several calls together; times are in seconds, and None is unknown.
+
+    Attributes:
+        name: what they have in common.
+        n_calls: how many there are.
+        seconds: how long they took.
+        alone: their part of the span.
+        host: how long the host was in them.
+        bound: their least time, of those whose bound is known.
+        lost: the time above the limit of each call, of the same; see :attr:`MeasuredCall.limit`.
+        flops: operations of counted calls, a fused multiply-add as two.
+        n_bytes: bytes that counted calls read and write.
+        at_limit: the time that is not lost, of calls whose bound is known.
+    """
+
+    name: str
+    n_calls: int
+    seconds: float
+    alone: float
+    host: float
+    bound: float | None
+    lost: float | None
+    flops: int
+    n_bytes: int
+    at_limit: float | None = None
+
+    @property
+    def of_bound(self) -> float | None:
+        """The explained part of the measured time, in percent, of calls with a known bound."""
+        whole = (self.at_limit or 0.0) + (self.lost or 0.0)
+        return None if self.at_limit is None or not whole else 100 * self.at_limit / whole
+
+
+def measured_calls(trace: Trace, profile: Profile, times: Times | None) -> list[MeasuredCall]:
+    """Return every call that was measured.
+
+    Raises:
+        CostError: if the run has symbolic sizes.
+    """
+    bounds, limits = bounds_of(times), limits_of(times)
+    found = []
+    for position, record in enumerate(trace):
+        time = profile.calls.get(position)
+        if time is None:
+            continue
+        flops, n_bytes = work_of(record.cost, record.call)
+        length = time.device if profile.clock == "device" else time.host
+        bound = bounds.get(record.call.name)
+        if bound and not length:  # its kernels are not in the file, as of a graph that is captured
+            bound = None
+        limit = None if bound is None else limits[record.call.name]
+        found.append(MeasuredCall(record.call, length, time.alone, time.host, bound, flops, n_bytes, limit))
+    return found
+
+
+def bounds_of(times: Times | None) -> Mapping[str, float]:
+    """Return the known bounds of calls in seconds, by name."""
+    if times is None:
+        return {}
+    return {group.name: group.bound_seconds for group in times.groups if group.is_bounded and len(group.calls) == 1}
+
+
+def limits_of(times: Times | None) -> Mapping[str, float | None]:
+    """Return :meth:`Times.limit` of every call, by name."""
+    if times is None:
+        return {}
+    return {group.name: times.limit(group) for group in times.groups if len(group.calls) == 1}
+
+
+def work_of(cost: Cost | None, call: Call) -> tuple[int, int]:
+    """Return the FLOPs of all executions of a call, a fused multiply-add as two, and the bytes that it moves.
+
+    Raises:
+        CostError: if they are symbolic.
+    """
+    if cost is None:
+        return 0, 0
+    flops = cost.flops.flops(fma_1flop=False) if isinstance(cost.flops, Operations) else cost.flops
+    try:
+        return int(flops * call.times), int((cost.mread + cost.mwrite) * call.times)
+    except TypeError as error:
+        raise CostError(
+            "measured needs numbers for the symbolic sizes. Substitute them first: report.subs(…)"
+        ) from error
+
+
+def keys_of(trace: Trace) -> Mapping[str, Callable[[Call], str]]:
+    """Return the keys to group calls by: functions from a call to the name of its group."""
+    modules = trace.run.modules
+
+    def module_class(call: Call) -> str:
+        module = modules.get(call.module)
+        return "" if module is None or not call.module else module.type
+
+    return {
+        "call": lambda call: call.name,
+        "type": lambda call: call.type,
+        "op": lambda call: call.layer.op,
+        "module": lambda call: call.module,
+        "class": module_class,
+        "phase": lambda call: call.phase,
+    }
+
+
+def grouped(calls: Iterable[MeasuredCall], trace: Trace, by: str) -> list[MeasuredGroup]:
+    """Return the sums by one of the keys of :func:`keys_of`, ordered by time above the bound, the longest first.
+
+    Raises:
+        ValueError: for another key; the message lists them.
+    """
+    keys = keys_of(trace)
+    if by not in keys:
+        raise ValueError(unknown("key", by, keys))
+    members: dict[str, list[MeasuredCall]] = {}
+    for each in calls:
+        members.setdefault(keys[by](each.call), []).append(each)
+    groups = [summed(name, each) for name, each in members.items()]
+    return sorted(groups, key=lambda group: -(group.seconds if group.lost is None else group.lost))
+
+
+def summed(name: str, calls: Iterable[MeasuredCall]) -> MeasuredGroup:
+    """Return several calls together."""
+    calls = [*calls]
+    known = [each for each in calls if each.bound is not None]
+    bound = fsum(each.bound or 0.0 for each in known) if known else None
+    return MeasuredGroup(
+        name,
+        len(calls),
+        sum(each.time for each in calls) / 1e9,
+        sum(each.alone for each in calls) / 1e9,
+        sum(each.host for each in calls) / 1e9,
+        bound,
+        None if bound is None else fsum(each.lost for each in known),
+        sum(each.flops for each in calls),
+        sum(each.n_bytes for each in calls),
+        None if bound is None else fsum(each.time / 1e9 - each.lost for each in known),
+    )

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 from costcore.errors import CostError
 from costcore.ledger.ledger import Ledger
-from costcore.tables.costs import measured_seconds, time_of_uncounted
-from costcore.tables.quantity import Quantity
+from costcore.tables.quantity import Quantity, measured_seconds, time_of_uncounted
 from costcore.trace.call import Call
-from costcore.trace.profile import CallTime, Profile
+from costcore.trace.run import CallTime, Profile
 
 PARAMETER = "DEVICE[:DTYPE]"
 
@@ -21,27 +20,24 @@ NEEDS_PROFILE = (
 
 
 class _Part(NamedTuple):
-    """A measured call: its seconds, and its amount of something."""
-
     seconds: float
     amount: float
 
 
 def _flops(ledger: Ledger) -> Sequence[Any]:
-    from costcore.analyses.measured.rows import work_of
+    from costcore.analyses.measured.measured import work_of
 
     return [work_of(cost, call)[0] for call, cost in ledger.counted]
 
 
 def _bytes(ledger: Ledger) -> Sequence[Any]:
-    from costcore.analyses.measured.rows import work_of
+    from costcore.analyses.measured.measured import work_of
 
     return [work_of(cost, call)[1] for call, cost in ledger.counted]
 
 
 def _bound(device: str) -> Quantity:
-    """Return the least seconds of calls on a device."""
-    from costcore.tables.quantities import quantity
+    from costcore.tables.quantity import quantity
 
     return quantity(f"bound_seconds@{device}")
 
@@ -57,17 +53,14 @@ def _unknown(bound: Quantity) -> Callable[[Ledger], Sequence[str]]:
 
 
 def _parts(ledger: Ledger, amounts: Sequence[Any], calls: Iterable[Call]) -> list[_Part]:
-    """Return the calls of which the seconds and the amount are known."""
     seconds = measured_seconds(ledger)
     found = ((seconds[i], amounts[i]) for i in (ledger.position[call.name] for call in calls))
     return [_Part(time, amount) for time, amount in found if time is not None and amount is not None]
 
 
 def _rate(name: str, title: str, doc: str, amounts: Callable[[Ledger], Sequence[Any]]) -> Quantity:
-    """Return a quantity that is an amount per measured second, None of calls that took no time."""
-
     def of_group(ledger: Ledger, calls: Sequence[Call]) -> int | None:
-        parts = _parts(ledger, ledger.once((name, "amounts"), lambda: amounts(ledger)), calls)
+        parts = _parts(ledger, ledger.cached((name, "amounts"), lambda: amounts(ledger)), calls)
         seconds = fsum(part.seconds for part in parts)
         return round(sum(part.amount for part in parts) / seconds) if seconds else None
 
@@ -126,8 +119,6 @@ def _profile(ledger: Ledger, name: str) -> Profile:
 
 
 def _of_profile(name: str, title: str, kind: str, doc: str, value: Callable[[CallTime], Any]) -> Quantity:
-    """Return a quantity of what the profile has of every call."""
-
     def of_calls(ledger: Ledger) -> Sequence[Any]:
         calls = _profile(ledger, name).calls
         times = [calls.get(i) for i, record in enumerate(ledger.trace) if record.cost is not None]

@@ -3,21 +3,21 @@
 from costcore.analyses.analysis import Analysis, View
 
 POLICIES = ("cuda",)
-"""The allocators whose rules are known."""
+"""The allocators with known rules."""
 
 MEMORY = Analysis(
     "memory",
     "the peak of memory, and the blocks that are alive at it",
-    f"{__name__}.report:memory_of",
+    f"{__name__}.live_memory:memory_of",
     needs={"memory": True},
     quantities=f"{__name__}.quantities:QUANTITIES",
-    section=f"{__name__}.section:memory_section",
-    pictures={"memory": f"{__name__}.plot:memory"},
+    section=f"{__name__}.live_memory:memory_section",
+    pictures={"memory": f"{__name__}.live_memory:memory"},
     view=View(
         "peak of memory, and the blocks alive at it (PyTorch); --train: of a step",
-        f"{__name__}.tables:alive_at_peak",
-        "costcore.tables.columns:BLOCKS",
-        "costcore.tables.columns:MemoryColumns",
+        f"{__name__}.live_memory:alive_at_peak",
+        "costcore.tables.quantity:BLOCKS",
+        "costcore.tables.quantity:MemoryColumns",
         beside=("live_peak", "live", "saved"),
         order="whose largest blocks come first",
         top=15,
@@ -31,13 +31,13 @@ MEMORY = Analysis(
 ARENA = Analysis(
     "arena",
     "the memory of an inference run whose values are placed beforehand",
-    f"{__name__}.arena_report:arena_of",
-    section=f"{__name__}.arena_section:arena_section",
+    f"{__name__}.arena:arena_of",
+    section=f"{__name__}.live_memory:arena_section",
     view=View(
         "memory of an inference run: one row per value, peak SRAM and flash",
-        f"{__name__}.tables:values_in_arena",
-        f"{__name__}.arena_rows:ARENA",
-        f"{__name__}.arena_rows:ArenaColumns",
+        f"{__name__}.live_memory:values_in_arena",
+        f"{__name__}.arena:ARENA",
+        f"{__name__}.arena:ArenaColumns",
         rows="its rows are values in memory, which are not parts of the run; ask for --columns arena",
         top=20,
         arguments={

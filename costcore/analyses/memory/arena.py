@@ -1,12 +1,373 @@
-"""The planner: an offset for every block, so that blocks alive at the same time do not overlap."""
+"""The arena of an inference run: a static layout in which blocks alive at the same time do not overlap.
+
+:class:`Arena` reports the peak of live values, the smallest of several greedy layouts, and a bound for every order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from shlex import quote
+from typing import Any, NamedTuple
+
+from costcore.analyses.analysis import ReportLike
+from costcore.analyses.memory.liveness import (
+    Block,
+    Lifetimes,
+    in_onnx_runtime,
+    lives_of,
+    merged,
+    reused,
+    steps_in_order,
+)
+from costcore.analyses.memory.order import BestOrder, best_order, first_step_of, highest, live_bytes
+from costcore.errors import ArenaError
+from costcore.numbers import Dim, as_text, is_symbolic, symbols_of
+from costcore.tables.answer import Content, Figure
+from costcore.tables.html import text
+from costcore.tables.quantity import by_key, choose
+from costcore.tables.renderers import in_order, limited
+from costcore.tables.result import Result, Table
+from costcore.text.amounts import exact
+from costcore.text.screen import Column, Target, save
+from costcore.trace.interrupts import collector_off
+from costcore.trace.trace import Trace
+
+# The report of an arena.
+
+
+MOST_VALUES = 5
+"""The number of values in ``print`` and notebooks; a row sums the others."""
+
+COLUMNS = ("name", "nbytes", "offset", "born", "dies", "at_peak", "shape")
+"""The columns of their table."""
+
+MAX_NAMES = 8
+"""The maximum number of symbols in a message."""
+
+
+class Arena(Result):
+    """The memory of an inference run with static places for its values, as on a microcontroller.
+
+    A value lives from the call that makes it to its last reader; what the model returns, to the end; inputs from the
+    start. The inputs and outputs of a call are alive together. Views share the memory of what they view. Weights are
+    apart: they are read where they are stored (flash).
+
+    Three figures, each with its own name:
+
+    * :attr:`peak`: the largest sum of live values, in the order of the file. No layout for this order needs less.
+    * :attr:`size`: the bytes of a layout that was found, :attr:`offsets`. It is never below the peak, and it can be
+      used as it is. Whether a smaller layout exists is not known unless it equals the peak.
+    * :attr:`lower_bound`: no order of the calls needs less. It is never above the peak. If :attr:`is_exact`, calls in
+      the order of :attr:`order` need no more.
+
+    All are bytes. If sizes are symbolic, so is the peak, ``Max(…)`` of all sums that can be the largest. A layout and
+    an order need numbers.
+
+    Args:
+        trace: the captured run.
+        align: offsets and sizes in the layout are multiples of this.
+        inplace: whether element-wise operators write over an operand of the same shape and dtype that nothing else
+            needs. An input of the model and a stored tensor are never written over.
+        count_inputs: whether inputs of the model are part of the arena. A runtime that reads the buffer of its caller
+            does not copy them.
+
+    Raises:
+        ArenaError: if the run has a backward pass, or if lifetimes of values are unknown.
+    """
+
+    def __init__(self, trace: Trace, align: int = 64, inplace: bool = False, count_inputs: bool = True) -> None:
+        _check(align, inplace=inplace, count_inputs=count_inputs)
+        self.align = align
+        self.inplace = inplace
+        self.count_inputs = count_inputs
+        with collector_off():
+            self._lives: Lifetimes = lives_of(trace)
+        self._trace = trace
+        self._orders: tuple[list[int], ...] = ()
+
+    def __repr__(self) -> str:
+        peak, weights = as_text(self.peak), as_text(self.weights)
+        size = "" if self.symbols else f", arena {self.size}"
+        return f"<Arena: peak {peak} bytes at {self.at}{size}, weights {weights}>"
+
+    def _content(self) -> Content:
+        figures = [Figure("peak", "Peak", self.peak, "bytes", f"in execution order, at {self.at}")]
+        if not self.symbols:
+            bound = "of the best order" if self.is_exact else "no order needs less"
+            size = Figure("size", "Arena", self.size, "bytes", f"peak SRAM, aligned to {self.align} bytes")
+            figures += [size, Figure("lower_bound", "Lower bound", self.lower_bound, "bytes", bound)]
+        figures.append(Figure("weights", "Weights and constants", self.weights, "bytes", "flash"))
+        title = f"The {MOST_VALUES} largest values" if len(self._counted) > MOST_VALUES else "Values, largest first"
+        values = Table("Values, largest first", choose(ARENA, COLUMNS), self.entries(), total=self.total_entry())
+        values.others = others_of
+        shown = values.sorted("nbytes").top(MOST_VALUES, title)
+        return Content("Memory of one inference", figures, [shown], self._assumptions)
+
+    @property
+    def peak(self) -> Dim:
+        """The largest sum of the values that are alive at once, in the order of the file."""
+        return self._peak
+
+    @property
+    def peak_with_reuse(self) -> Dim:
+        """The largest sum of live buffers if activations are written over operands, and others wait for equal shapes.
+
+        Without the inputs, that is what ONNX Runtime allocates on a CPU for tensors, in the order of its calls, as long
+        as it does not change the graph.
+        """
+        lives = lives_of(self._trace, returns_copies=True)
+        for order in self._orders:
+            lives = steps_in_order(lives, order)
+        lives = in_onnx_runtime(lives)
+        steps = len(lives.moments)
+        return highest(live_bytes(reused(self._among(merged(lives, True)), steps - 1), steps))
+
+    @property
+    def at(self) -> str:
+        """The call at which the peak is reached; of a symbolic peak, that of one of its terms."""
+        return self.timeline[first_step_of(self._live, self._peak)][0]
+
+    @property
+    def weights(self) -> Dim:
+        """The bytes of the stored tensors that the run reads, constants included, shared ones once: flash."""
+        return self._lives.weights
+
+    @property
+    def timeline(self) -> list[tuple[str, Dim]]:
+        """The name of every step in the order of the file, and the bytes that are alive during it.
+
+        A step is a call. Loops and branches that data decides add steps of their own, such as ``loop.body: start``.
+        """
+        return [(moment.name, live) for moment, live in zip(self._lives.moments, self._live, strict=True)]
+
+    @property
+    def by_call(self) -> dict[str, Dim]:
+        """The bytes that are alive during each call, by its name."""
+        pairs = zip(self._lives.moments, self._live, strict=True)
+        return {moment.name: live for moment, live in pairs if moment.is_call}
+
+    @property
+    def size(self) -> int:
+        """The bytes of the smallest layout that was found: "peak SRAM" in the words of TinyML."""
+        return self._plan.size
+
+    @property
+    def strategy(self) -> str:
+        """The order in which the values were placed in that layout: ``size``, ``conflicts``, ``birth`` or ``micro``."""
+        return self._plan.strategy
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The bytes of the layout of each strategy that was tried."""
+        return dict(self._plan.sizes)
+
+    @property
+    def offsets(self) -> dict[str, int]:
+        """The offset of every value in the arena, by name."""
+        return {block.name: offset for block, offset in zip(self._counted, self._plan.offsets, strict=True)}
+
+    @property
+    def slots(self) -> list[Slot]:
+        """The values with their places in the arena, in order of birth."""
+        return [
+            Slot(b.name, offset, int(b.nbytes), b.born, b.last_use, b.kind, b.module, b.shape, b.dtype)
+            for b, offset in zip(self._counted, self._plan.offsets, strict=True)
+        ]
+
+    @property
+    def lower_bound(self) -> int:
+        """Bytes that every order of the calls needs."""
+        return self._best.lower_bound
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether calls in the order of :attr:`order` need no more than :attr:`lower_bound`."""
+        return self._best.is_exact
+
+    @property
+    def order(self) -> list[str]:
+        """The calls in the best order that was found."""
+        moments = self._lives.moments
+        return [moments[step].name for step in self._best.order if moments[step].is_call]
+
+    def in_best_order(self) -> Arena:
+        """Return the arena of the same calls in the order of :attr:`order`.
+
+        Raises:
+            ArenaError: if sizes are symbolic.
+        """
+        made = Arena.__new__(Arena)
+        made.align, made.inplace, made.count_inputs = self.align, self.inplace, self.count_inputs
+        made._lives, made._trace = steps_in_order(self._lives, self._best.order), self._trace
+        made._orders = (*self._orders, self._best.order)
+        return made
+
+    @property
+    def order_peak(self) -> int:
+        """The bytes that calls in the order of :attr:`order` need."""
+        return self._best.peak
+
+    @property
+    def symbols(self) -> list[str]:
+        """The names of the symbolic dimensions on which the figures depend."""
+        return sorted(str(symbol) for symbol in symbols_of([block.nbytes for block in self._counted]))
+
+    @property
+    def notes(self) -> list[str]:
+        """Assumptions behind the figures."""
+        return list(self._lives.notes)
+
+    @property
+    def remarks(self) -> list[str]:
+        """The figures as lines of text, in the words of TinyML, and the notes."""
+        lines = [
+            f"flash (weights and constants): {_bytes(self.weights)}",
+            f"peak, in execution order: {_bytes(self.peak)}, at {self.at}",
+        ]
+        if self.symbols:
+            lines.append(f"a layout needs numbers for {', '.join(self.symbols)}: subs(…), or --dim")
+        else:
+            bound = "best order" if self.is_exact else "no order needs less than"
+            lines.append(f"peak SRAM (arena, aligned to {self.align}): {_bytes(self.size)}, placed by {self.strategy}")
+            lines.append(f"{bound}: {_bytes(self.lower_bound)}")
+        return [*lines, *self._assumptions]
+
+    @property
+    def _assumptions(self) -> list[str]:
+        options = ["element-wise results are written over operands"] * self.inplace
+        options += ["inputs of the model are not counted"] * (not self.count_inputs)
+        return [*options, *self.notes]
+
+    def total_entry(self) -> dict[str, Any]:
+        """Return the name and the bytes of the whole arena, or of the peak if sizes are symbolic."""
+        return {"name": "peak", "nbytes": self.peak} if self.symbols else {"name": "arena", "nbytes": self.size}
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Return a dict per value, in order of birth, as the table shows it; without offsets if sizes are symbolic.
+
+        ``born`` and ``dies`` name the first and the last step that needs the value; ``at_peak`` is ``yes`` if it is
+        alive at the peak.
+        """
+        moments, peak = self._lives.moments, first_step_of(self._live, self._peak)
+        offsets: list[Any] = [None] * len(self._counted) if self.symbols else self._plan.offsets
+        return [
+            {
+                "name": block.name,
+                "nbytes": block.nbytes,
+                "offset": offset,
+                "born": "start" if block.kind == "input" else moments[block.born].name,
+                "dies": "end" if block.is_kept else moments[block.last_use].name,
+                "at_peak": "yes" if block.born <= peak <= block.last_use else "no",
+                "kind": block.kind,
+                "module": block.module,
+                "shape": block.shape,
+                "dtype": block.dtype,
+            }
+            for block, offset in zip(self._counted, offsets, strict=True)
+        ]
+
+    def to_html(self, target: Target = None, title: str = "") -> str:
+        """Return one self-contained HTML page, with the layout as a picture, and write it to ``target`` if given."""
+        from costcore.tables.html import page
+
+        is_drawn = not self.symbols and self.peak and len(self._lives.moments) <= MOST_CALLS
+        drawn = arena_picture(self.timeline, self.slots, self.size, set()) if is_drawn else ""
+        drawn = f"<section id='arena'><h2>Layout</h2>{drawn}</section>" if drawn else ""
+        return save(page(self._content(), title, picture=drawn, styles=("arena.css",)), target)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures in plain JSON types; expressions as text.
+
+        ``size``, ``offsets``, ``strategy``, ``lower_bound``, ``is_exact``, ``order`` and ``order_peak`` are None if
+        sizes are symbolic.
+        """
+        keys = ("size", "offsets", "strategy", "lower_bound", "is_exact", "order", "order_peak")
+        return {
+            **super().to_dict(),
+            "align": self.align,
+            "inplace": self.inplace,
+            "count_inputs": self.count_inputs,
+            "weights": _plain(self.weights),
+            "peak": _plain(self.peak),
+            "at": self.at,
+            "timeline": [[name, _plain(live)] for name, live in self.timeline],
+            **{key: None if self.symbols else getattr(self, key) for key in keys},
+            "notes": self.notes,
+        }
+
+    @cached_property
+    def _merged(self) -> list[Block]:
+        return merged(self._lives, self.inplace)
+
+    @cached_property
+    def _counted(self) -> list[Block]:
+        return self._among(self._merged)
+
+    def _among(self, blocks: Iterable[Block]) -> list[Block]:
+        return [block for block in blocks if self.count_inputs or block.kind != "input"]
+
+    @cached_property
+    def _live(self) -> list[Dim]:
+        return live_bytes(self._counted, len(self._lives.moments))
+
+    @cached_property
+    def _peak(self) -> Dim:
+        return highest(self._live)
+
+    @cached_property
+    def _plan(self) -> Plan:
+        self._check_numbers("a layout")
+        with collector_off():
+            return plan([Life(int(block.nbytes), block.born, block.last_use) for block in self._counted], self.align)
+
+    @cached_property
+    def _best(self) -> BestOrder:
+        self._check_numbers("an order")
+        with collector_off():
+            return best_order(self._lives, self.inplace, self.count_inputs)
+
+    def _check_numbers(self, what: str) -> None:
+        if symbols := self.symbols:
+            more = f" and {len(symbols) - MAX_NAMES} more" if len(symbols) > MAX_NAMES else ""
+            example = ", ".join(f"{name!r}: 1" for name in symbols[:2])
+            options = " ".join(f"--dim {quote(f'{name}=1')}" for name in symbols[:2])
+            names = [name if name.isidentifier() else repr(name) for name in symbols[:MAX_NAMES]]
+            raise ArenaError(
+                f"{what} needs numbers, but sizes depend on {', '.join(names)}{more}. Substitute them, "
+                f"as in report.subs({{{example}}}).arena(), or {options} on the command line"
+            )
+
+
+def _check(align: object, **switches: object) -> None:
+    if not isinstance(align, int) or isinstance(align, bool):
+        raise TypeError(f"align must be an integer (got {align!r})")
+    if align < 1:
+        raise ArenaError(f"align must be at least 1 (got {align})")
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} must be True or False (got {value!r})")
+
+
+def _bytes(amount: Dim) -> str:
+    return f"{as_text(amount)} B" if is_symbolic(amount) else f"{amount:,} B"
+
+
+def _plain(amount: Dim) -> int | str:
+    return as_text(amount) if is_symbolic(amount) else int(amount)
+
+
+def arena_of(report: ReportLike, align: int = 64, inplace: bool = False, count_inputs: bool = True) -> Arena:
+    """Return the arena of a run, see :meth:`costcore.Report.arena`."""
+    return Arena(report.trace, align, inplace, count_inputs)
+
+
+# Planner: greedy layouts.
+
 
 MOST_CONFLICTS = 2_000_000
-"""With more pairs of blocks that live at the same time, only the strategy ``birth`` is tried."""
+"""The maximum number of pairs of blocks alive at the same time; with more, only the strategy ``birth`` is tried."""
 
 
 class Life(NamedTuple):
@@ -20,7 +381,7 @@ class Life(NamedTuple):
 
     nbytes: int
     born: int
-    dies: int
+    last_use: int
 
 
 class Plan(NamedTuple):
@@ -53,17 +414,17 @@ def plan(lives: Sequence[Life], align: int) -> Plan:
     """
     rounded = [-(-life.nbytes // align) * align for life in lives]
     by_birth = sorted(range(len(lives)), key=lambda i: (lives[i].born, -rounded[i], i))
-    placed = _by_birth(lives, rounded, by_birth)
+    placed = _place_by_birth(lives, rounded, by_birth)
     found = {"birth": (_extent(placed, rounded), placed)}
     if _count_conflicts(lives) <= MOST_CONFLICTS:
-        conflicts = _conflicts(lives, rounded, by_birth)
+        conflicts = _overlapping(lives, rounded, by_birth)
         keys: dict[str, Callable[[int], tuple[int, ...]]] = {
             "size": lambda i: (-rounded[i], lives[i].born, i),
             "conflicts": lambda i: (-len(conflicts[i]), -rounded[i], lives[i].born, i),
             "micro": lambda i: (-rounded[i], -lives[i].born, -i),
         }
         for name, key in keys.items():
-            placed = _greedy(sorted(range(len(lives)), key=key), rounded, conflicts)
+            placed = _place_lowest(sorted(range(len(lives)), key=key), rounded, conflicts)
             found[name] = _extent(placed, rounded), placed
     names = [name for name in ("size", "conflicts", "birth", "micro") if name in found]
     best = min(names, key=lambda name: found[name][0])
@@ -75,12 +436,12 @@ def _extent(offsets: Sequence[int], sizes: Sequence[int]) -> int:
 
 
 def _count_conflicts(lives: Sequence[Life]) -> int:
-    """Return the number of pairs of blocks that live at the same time."""
-    n_steps = max((life.dies for life in lives), default=0) + 2
+    n_steps = max((life.last_use for life in lives), default=0) + 2
     born, died = [0] * n_steps, [0] * n_steps
+    # Counted without building the lists, which take memory in proportion to the pairs.
     for life in lives:
         born[life.born] += 1
-        died[life.dies + 1] += 1
+        died[life.last_use + 1] += 1
     pairs = alive = 0
     for new, gone in zip(born, died, strict=True):
         alive -= gone
@@ -89,14 +450,13 @@ def _count_conflicts(lives: Sequence[Life]) -> int:
     return pairs
 
 
-def _conflicts(lives: Sequence[Life], sizes: Sequence[int], by_birth: Sequence[int]) -> list[list[int]]:
-    """Return for each block those that live at the same time; blocks without bytes conflict with none."""
+def _overlapping(lives: Sequence[Life], sizes: Sequence[int], by_birth: Sequence[int]) -> list[list[int]]:
     found: list[list[int]] = [[] for _ in lives]
     alive: list[int] = []
     for i in by_birth:
         if not sizes[i]:
             continue
-        alive = [j for j in alive if lives[j].dies >= lives[i].born]
+        alive = [j for j in alive if lives[j].last_use >= lives[i].born]
         for j in alive:
             found[j].append(i)
         found[i] += alive
@@ -104,8 +464,7 @@ def _conflicts(lives: Sequence[Life], sizes: Sequence[int], by_birth: Sequence[i
     return found
 
 
-def _greedy(order: Sequence[int], sizes: Sequence[int], conflicts: Sequence[Sequence[int]]) -> list[int]:
-    """Place the blocks in this order, each at the lowest offset that is free during its life."""
+def _place_lowest(order: Sequence[int], sizes: Sequence[int], conflicts: Sequence[Sequence[int]]) -> list[int]:
     offsets: dict[int, int] = {}
     for i in order:
         size, offset = sizes[i], 0
@@ -117,24 +476,22 @@ def _greedy(order: Sequence[int], sizes: Sequence[int], conflicts: Sequence[Sequ
     return [offsets[i] for i in range(len(sizes))]
 
 
-def _by_birth(lives: Sequence[Life], sizes: Sequence[int], by_birth: Sequence[int]) -> list[int]:
-    """Place the blocks as an allocator that takes the lowest gap would while the model runs."""
+def _place_by_birth(lives: Sequence[Life], sizes: Sequence[int], by_birth: Sequence[int]) -> list[int]:
+    # Like an allocator that takes the lowest gap while the model runs.
     offsets = [0] * len(sizes)
     leaving: dict[int, list[int]] = {}
     for i in by_birth:
         if sizes[i]:
-            leaving.setdefault(lives[i].dies + 1, []).append(i)
+            leaving.setdefault(lives[i].last_use + 1, []).append(i)
     ends = sorted(leaving)
-    gone = 0
+    gone = top = 0
     gaps: list[tuple[int, int]] = []
-    top = 0
     for i in by_birth:
         size = sizes[i]
         if not size:
             continue
         while gone < len(ends) and ends[gone] <= lives[i].born:
-            freed = [(offsets[j], offsets[j] + sizes[j]) for j in leaving[ends[gone]]]
-            gaps = _joined(gaps, freed)
+            gaps = _merged_gaps(gaps, [(offsets[j], offsets[j] + sizes[j]) for j in leaving[ends[gone]]])
             gone += 1
         if gaps and gaps[-1][1] == top:  # free up to the end of what is used
             top = gaps.pop()[0]
@@ -147,8 +504,7 @@ def _by_birth(lives: Sequence[Life], sizes: Sequence[int], by_birth: Sequence[in
     return offsets
 
 
-def _joined(gaps: Sequence[tuple[int, int]], freed: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return all gaps in order, neighbors as one."""
+def _merged_gaps(gaps: Sequence[tuple[int, int]], freed: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     joined: list[tuple[int, int]] = []
     for start, end in sorted([*gaps, *freed]):
         if joined and joined[-1][1] == start:
@@ -156,3 +512,137 @@ def _joined(gaps: Sequence[tuple[int, int]], freed: Sequence[tuple[int, int]]) -
         else:
             joined.append((start, end))
     return joined
+
+
+# Table of the values with their offsets and lifetimes.
+
+
+class Slot(NamedTuple):
+    """The place of a value in the arena.
+
+    Attributes:
+        name: the call that makes the value, or the input; of a value that takes over the memory of others, the first.
+        offset: the first byte.
+        nbytes: its size, before alignment.
+        born: index of the first step that needs it.
+        dies: index of the last step that needs it.
+        kind: ``input``, ``value`` or ``output``.
+        module: path of the module of the call that makes it.
+        shape: its shape; None if it is not one tensor.
+        dtype: its dtype.
+    """
+
+    name: str
+    offset: int
+    nbytes: int
+    born: int
+    last_use: int
+    kind: str
+    module: str
+    shape: tuple[Dim, ...] | None
+    dtype: str
+
+
+def arena_rows(
+    values: Sequence[Mapping[str, Any]], whole: Mapping[str, Any], sort: Column | None, top: int | None
+) -> list[Mapping[str, Any]]:
+    """Return the entries of the values, the largest first, and that of the whole arena.
+
+    Args:
+        values: an entry per value.
+        whole: the last row.
+        sort: the column to sort by; None for the size.
+        top: the maximum number of rows; a row ``others`` sums the remaining ones. None for all.
+    """
+    return [*limited(in_order(values, sort or ARENA["nbytes"], lambda entry: entry), top, others_of), whole]
+
+
+def others_of(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the row that stands for several values."""
+    return {"name": f"others ({len(entries)})", "nbytes": sum(entry["nbytes"] for entry in entries)}
+
+
+ARENA = by_key(
+    Column("name", "Value"),
+    Column("nbytes", "Memory", "bytes"),
+    Column("offset", "Offset", "count"),
+    Column("born", "From"),
+    Column("dies", "To"),
+    Column("at_peak", "At peak"),
+    Column("kind", "Kind"),
+    Column("module", "Module"),
+    Column("shape", "Shape", "shape"),
+    Column("dtype", "Element type"),
+)
+
+
+class ArenaColumns:
+    """Column sets of ``show_arena``."""
+
+    DEFAULT = ("name", "nbytes", "offset", "born", "dies", "at_peak", "kind", "shape", "dtype")
+    ALL = tuple(ARENA)
+
+
+# Picture: lifetime across, offset upwards.
+
+
+MOST_CALLS = 20_000
+"""Runs of more calls have no picture: they would make the page slow."""
+
+MOST_DRAWN = 1000
+"""The maximum number of rectangles; the largest values are drawn."""
+
+WIDTH, HEIGHT = 1000, 300
+"""The size of the picture in its own units."""
+
+
+def arena_picture(timeline: Sequence[tuple[str, Dim]], slots: Sequence[Slot], size: int, free: set[str]) -> str:
+    """Return the picture, with the name of each value as a tooltip.
+
+    Args:
+        timeline: the name of every step and its live bytes.
+        slots: the values with their places.
+        size: the bytes of the arena.
+        free: the names of the calls that have no place in it.
+    """
+    steps = [i for i, (name, _) in enumerate(timeline) if name not in free] or [*range(len(timeline))]
+    names = [timeline[i][0] for i in steps]
+    slots = [slot for slot in slots if slot.nbytes]
+    drawn = sorted(slots, key=lambda slot: (-slot.nbytes, slot.born, slot.offset))[:MOST_DRAWN]
+    shapes = "".join(_rectangle(slot, steps, names, size) for slot in drawn)
+    peak = max(range(len(timeline)), key=lambda i: timeline[i][1])
+    x = _number((min(bisect_left(steps, peak), len(steps) - 1) + 0.5) * WIDTH / len(steps))
+    title = f"<title>peak: {text(timeline[peak][0])}</title>"
+    line = f"<line class='peak' x1='{x}' x2='{x}' y1='0' y2='{HEIGHT}'>{title}</line>"
+    omitted = f" The {len(drawn)} largest of {len(slots)} values are drawn." if len(drawn) < len(slots) else ""
+    n_free = len(timeline) - len(steps)
+    folded = (
+        f" without {exact(n_free)} call{'s' * (n_free != 1)} that cost{'s' * (n_free == 1)} nothing" if n_free else ""
+    )
+    keys = "".join(
+        f"<svg viewBox='0 0 1 1' aria-hidden='true'><rect class='{kind}' width='1' height='1'/></svg>{label}"
+        for kind, label in (("input", "inputs"), ("value", "values between calls"), ("output", "outputs"))
+    )
+    return (
+        f"<svg id='arena-map' viewBox='0 0 {WIDTH} {HEIGHT}' preserveAspectRatio='none' role='img' aria-label='"
+        f"Place in memory of {len(drawn)} values over {len(steps)} steps'>{shapes}{line}</svg>"
+        f"<p class='note arena-key'>Across: execution order{folded}. Upwards: offset, to {exact(size)} B. "
+        f"Line: peak.{keys}.{omitted}</p>"
+    )
+
+
+def _rectangle(slot: Slot, steps: Sequence[int], names: Sequence[str], size: int) -> str:
+    first, last = bisect_left(steps, slot.born), bisect_right(steps, slot.last_use) - 1
+    if first > last:  # only calls that are not drawn need the value
+        return ""
+    across, height, offset = WIDTH / len(steps), HEIGHT * slot.nbytes / size, HEIGHT * slot.offset / size
+    label = f"{slot.name}: {exact(slot.nbytes)} B at {exact(slot.offset)}, {names[first]} to {names[last]}"
+    return (
+        f"<rect class='{slot.kind}' x='{_number(first * across)}' y='{_number(HEIGHT - offset - height)}' "
+        f"width='{_number((last - first + 1) * across)}' height='{_number(height)}'>"
+        f"<title>{text(label)}</title></rect>"
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}".rstrip("0").rstrip(".")

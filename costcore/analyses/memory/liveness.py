@@ -1,23 +1,25 @@
-"""The lifetimes of the values of an inference run: when each is made, when it is read last, what shares its memory."""
+"""Lifetimes of the values of an inference run: which step makes each, which reads it last, and what shares its memory.
+
+:func:`lives_of` turns the operand and storage ids of a trace into blocks and steps. These can be put in another order,
+merged where a result takes over the memory of an operand, or planned as ONNX Runtime does.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from costcore.analyses.memory.lives import Block, Lives, Moment
 from costcore.errors import ArenaError
 from costcore.ir import Layer, Tensor
-from costcore.numbers.dims import Dim, is_symbolic, maximum
-from costcore.numbers.symbolic import expanded
+from costcore.numbers import Dim, expanded, is_symbolic, maximum
 from costcore.trace.call import Call, Uncounted
-from costcore.trace.dataflow import Step, Value
-from costcore.trace.overwritable import PRODUCTS, VIEWS, overwritable, overwritten
-from costcore.trace.trace import Trace
+from costcore.trace.run import Step, Value
+from costcore.trace.trace import PRODUCTS, VIEWS, Trace, overwritable, overwritten
 
 
-def lives_of(trace: Trace, returns_copies: bool = False) -> Lives:
+def lives_of(trace: Trace, returns_copies: bool = False) -> Lifetimes:
     """Return the values of a run.
 
     Args:
@@ -28,7 +30,7 @@ def lives_of(trace: Trace, returns_copies: bool = False) -> Lives:
         ArenaError: if the run has a backward pass, or if it is unknown what its calls read.
     """
     _check(trace)
-    return _Reading(trace, returns_copies).lives()
+    return _BlockReader(trace, returns_copies).lives()
 
 
 def _check(trace: Trace) -> None:
@@ -47,21 +49,20 @@ def _check(trace: Trace) -> None:
         raise ArenaError(f"the lifetimes of some values are unknown: {'; '.join(trace.run.dataflow.unknown)}")
 
 
-class _Moved(NamedTuple):
-    """A step of the run by operand ids: a call, what its dataflow adds, or a moment between two calls."""
-
+# One step: a call with the steps of its dataflow, or dataflow between two calls.
+class _OrderedStep(NamedTuple):
     call: Call | None
     steps: Sequence[Step]
     writes: bool = False
     """Whether the call writes elements, as views do not."""
 
 
-def _ordered(trace: Trace) -> Iterator[_Moved]:
-    """Yield the calls in order with the steps that complete them, and the steps between them."""
+def _ordered_steps(trace: Trace) -> Iterator[_OrderedStep]:
     flow = trace.run.dataflow
     made = {value.id for step in flow.steps if step.name for value in step.makes} if flow else set()
     free = {record.call.name for record in trace if record.cost is not None and record.cost.mwrite == 0}
     calls = [call for call in trace.calls if not (call.outputs and call.outputs[0] in made)]
+    # A call has no step of its own if a step of the dataflow makes its value.
     highest, last = [], 0
     for call in calls:
         last = max(last, call.outputs[0] if call.outputs else 0)
@@ -81,23 +82,22 @@ def _ordered(trace: Trace) -> Iterator[_Moved]:
             beside.setdefault(min(position, len(calls) - 1), []).append(step._replace(makes=(), overwrites=()))
     for i, call in enumerate(calls):
         for step in sorted(before.get(i, ()), key=lambda step: step.at):
-            yield _Moved(None, (step,))
-        yield _Moved(call, beside.get(i, ()), call.layer.op not in VIEWS and call.name not in free)
+            yield _OrderedStep(None, (step,))
+        yield _OrderedStep(call, beside.get(i, ()), call.layer.op not in VIEWS and call.name not in free)
     for step in sorted(before.get(len(calls), ()), key=lambda step: step.at):
-        yield _Moved(None, (step,))
+        yield _OrderedStep(None, (step,))
 
 
+# Shared by all calls of one layer object.
 class _Layer(NamedTuple):
-    """What the calls of a layer share: its operands, the bytes of its outputs, and what it may overwrite."""
-
     inputs: tuple[Tensor, ...]
     sizes: list[Dim]
     overwritable: list[int]
     overwritten: list[int]
 
 
-class _Reading:
-    """Reads the values of a run: from ids of operands and storages to blocks."""
+class _BlockReader:
+    # Reads the blocks of a run from ids of operands and storages.
 
     def __init__(self, trace: Trace, returns_copies: bool) -> None:
         self._trace = trace
@@ -118,10 +118,10 @@ class _Reading:
         self._touched: set[int] = set()
         """The blocks that the step being read reads or makes."""
 
-    def lives(self) -> Lives:
+    def lives(self) -> Lifetimes:
         """Return the values."""
         flow, run = self._flow, self._trace.run
-        moved = list(_ordered(self._trace))
+        moved = list(_ordered_steps(self._trace))
         self._join_memory(moved)
         if flow is not None:
             self._inputs = {value.id: value for value in flow.inputs}
@@ -129,7 +129,7 @@ class _Reading:
                 self._stored[self._root(value.id)] = value.nbytes
         for value in self._inputs.values():
             self._external(value.id, value.nbytes, value.name)
-        moments = [self._moment(i, each) for i, each in enumerate(moved)] or [Moment("start", False)]
+        moments = [self._moment(i, each) for i, each in enumerate(moved)] or [ArenaStep("start", False)]
         self._keep_order_of_writes(moments)
         returned = {self._root(identity) for identity in run.returned}
         notes = []
@@ -141,17 +141,17 @@ class _Reading:
                 notes.append("what the run returns is unknown: values without a reader are assumed to be returned")
         for root in returned & self._blocks.keys():
             block = self._found[self._blocks[root]]
-            block.dies, block.is_kept = len(moments) - 1, True
+            block.last_use, block.is_kept = len(moments) - 1, True
             block.kind = "output" if block.kind == "value" else block.kind
         if self._guessed:
             notes.append(f"values of unknown origin, which count from the start: {self._guessed}")
         if any(tensor.dtype == "string" for call in self._trace.calls for tensor in call.layer.outputs):
             notes.append("strings count as 0 bytes: their shape does not determine their size")
         total: Dim = sum(value.nbytes for value in flow.stored) if flow else sum(self._stored.values())
-        return Lives(moments, self._found, _spans(flow.spans if flow else (), moved), total, tuple(notes))
+        return Lifetimes(moments, self._found, _spans(flow.spans if flow else (), moved), total, tuple(notes))
 
-    def _join_memory(self, moved: Iterable[_Moved]) -> None:
-        """Join the ids of values that share their memory; ids of storages are negative here."""
+    def _join_memory(self, moved: Iterable[_OrderedStep]) -> None:
+        # Union-find over operand ids; ids of storages are negative.
         for call, steps, _ in moved:
             if call is not None:
                 if call.storages:
@@ -179,8 +179,8 @@ class _Reading:
         if a != b:
             self._parents[a] = b
 
-    def _keep_order_of_writes(self, moments: Sequence[Moment]) -> None:
-        """Keep the order of all steps that touch a block which is written in place."""
+    def _keep_order_of_writes(self, moments: Sequence[ArenaStep]) -> None:
+        # Steps that touch a block written in place keep their order.
         last: dict[int, int] = {}
         for i, moment in enumerate(moments) if self._written else ():
             for block in (*moment.reads, *moment.makes):
@@ -189,10 +189,10 @@ class _Reading:
                         moment.after.add(last[block])
                     last[block] = i
 
-    def _moment(self, i: int, moved: _Moved) -> Moment:
+    def _moment(self, i: int, moved: _OrderedStep) -> ArenaStep:
         call, steps, writes = moved
         self._touched = set()
-        moment = Moment(call.name if call is not None else steps[0].name, call is not None)
+        moment = ArenaStep(call.name if call is not None else steps[0].name, call is not None)
         if call is not None:
             layer = self._layers.get(id(call.layer)) or self._layer(call.layer)
             for identity, tensor in zip(call.inputs, layer.inputs, strict=True):
@@ -219,7 +219,7 @@ class _Reading:
         return moment
 
     def _layer(self, layer: Layer) -> _Layer:
-        """Return what calls of a layer share; equal layers are one object."""
+        # Equal layers are one object.
         sizes = [tensor.nbytes for tensor in layer.outputs]
         found = self._layers[id(layer)] = _Layer(
             tuple(layer.inputs.values()), sizes, overwritable(layer), overwritten(layer)
@@ -232,7 +232,7 @@ class _Reading:
             if first is not None and second is not None and first != second:
                 pairs.append((first, second))
 
-    def _read(self, moment: Moment, i: int, identity: int, tensor: Tensor | None) -> None:
+    def _read(self, moment: ArenaStep, i: int, identity: int, tensor: Tensor | None) -> None:
         if not identity:
             return
         root = self._root(identity)
@@ -254,7 +254,7 @@ class _Reading:
             block = self._external(identity, tensor.nbytes, f"input {1 + len(self._inputs)}", tensor)
             self._inputs[identity] = Value(identity, tensor.nbytes)
         found = self._found[block]
-        found.dies = max(found.dies, i)
+        found.last_use = max(found.last_use, i)
         if found.kind == "input" and tensor is not None:
             found.nbytes = _larger(found.nbytes, tensor.nbytes)
             if found.shape is None:
@@ -264,7 +264,7 @@ class _Reading:
             moment.reads.append(block)
 
     def _external(self, identity: int, nbytes: Dim, name: str, tensor: Tensor | None = None) -> int:
-        """Add an input; an input that shares the memory of another one is the same block."""
+        # An input that shares the memory of another one is the same block.
         root = self._root(identity)
         if root in self._blocks:
             return self._blocks[root]
@@ -281,7 +281,7 @@ class _Reading:
 
     def _make(
         self,
-        moment: Moment,
+        moment: ArenaStep,
         i: int,
         identity: int,
         nbytes: Dim,
@@ -300,7 +300,7 @@ class _Reading:
         if block is not None:  # a view, or a value that is written in place
             found = self._found[block]
             found.nbytes = _larger(found.nbytes, nbytes)
-            found.dies = max(found.dies, i)
+            found.last_use = max(found.last_use, i)
             if block not in self._touched:
                 self._touched.add(block)
                 moment.reads.append(block)
@@ -314,14 +314,12 @@ class _Reading:
 
 
 def _larger(a: Dim, b: Dim) -> Dim:
-    """Return the larger of two sizes of one block; two forms of one expression are equal."""
     if is_symbolic(a) or is_symbolic(b):
         return a if expanded(a) == expanded(b) else maximum(a, b)
     return max(a, b)
 
 
-def _spans(spans: Iterable[tuple[int, int]], moved: Sequence[_Moved]) -> list[tuple[int, int]]:
-    """Return first and last step of the outermost spans."""
+def _spans(spans: Iterable[tuple[int, int]], moved: Sequence[_OrderedStep]) -> list[tuple[int, int]]:
     outermost: list[tuple[int, int]] = []
     for first, last in sorted(spans, key=lambda span: (span[0], -span[1])):
         if not outermost or first > outermost[-1][1]:
@@ -334,3 +332,308 @@ def _spans(spans: Iterable[tuple[int, int]], moved: Sequence[_Moved]) -> list[tu
         if k >= 0 and identity <= outermost[k][1]:
             found.setdefault(k, []).append(i)
     return [(steps[0], steps[-1]) for steps in found.values()]
+
+
+# Data: blocks, steps and lifetimes.
+
+
+KINDS = ("input", "value", "output")
+"""The content of a block: an input of the model, a value between two calls, or an output of the model."""
+
+
+@dataclass(slots=True)
+class Block:
+    """The memory of a value, and of all values that share it.
+
+    Attributes:
+        name: the call that makes it, with the position of the output if that has several; the name of an input.
+        nbytes: its size.
+        born: index of the step that makes it; 0 for an input.
+        dies: index of the last step that needs it.
+        kind: one of :data:`KINDS`.
+        module: path of the module of that call.
+        shape: shape of the first value in it; None if it is not one tensor.
+        dtype: dtype of that value.
+        is_kept: whether the caller gets it, so that it is needed after the last step too.
+        is_planned: whether its shape is known before the run.
+        is_unread: whether no step reads it, so that ONNX Runtime does not free it.
+    """
+
+    name: str
+    nbytes: Dim
+    born: int
+    last_use: int
+    kind: str = "value"
+    module: str = ""
+    shape: tuple[Dim, ...] | None = None
+    dtype: str = ""
+    is_kept: bool = False
+    is_planned: bool = True
+    is_unread: bool = False
+
+
+@dataclass(slots=True)
+class ArenaStep:
+    """One step of a run by the blocks it needs, as indices.
+
+    Attributes:
+        name: the call, or what happens between two calls.
+        is_call: whether it is a call.
+        reads: blocks that it reads.
+        makes: blocks that exist from then on.
+        outputs: how many of these are outputs of the layer, the first ones.
+        takes: pairs of a block that it makes and one that it may always continue.
+        overwrites: pairs of a block that it makes and one that it may write over if that is allowed.
+        activates: pairs of a block that it makes and one that ONNX Runtime may write over.
+        is_product: whether ONNX Runtime makes another value like its result on the way to it.
+        after: indices of earlier steps that must come before it.
+    """
+
+    name: str
+    is_call: bool
+    reads: list[int] = field(default_factory=list)
+    makes: list[int] = field(default_factory=list)
+    outputs: int = 0
+    takes: list[tuple[int, int]] = field(default_factory=list)
+    overwrites: list[tuple[int, int]] = field(default_factory=list)
+    activates: list[tuple[int, int]] = field(default_factory=list)
+    is_product: bool = False
+    after: set[int] = field(default_factory=set)
+
+
+class Lifetimes(NamedTuple):
+    """The values of a run.
+
+    Attributes:
+        moments: the steps of the run in order; of a run without calls, one that does nothing.
+        blocks: the memory of every value, in order of birth; weights are not among them.
+        spans: first and last step of each loop or branch that data decides, the outermost only.
+        weights: bytes of the stored tensors that the run reads, each once.
+        notes: what the figures assume.
+    """
+
+    moments: list[ArenaStep]
+    blocks: list[Block]
+    spans: list[tuple[int, int]]
+    weights: Dim
+    notes: tuple[str, ...]
+
+
+def steps_in_order(lives: Lifetimes, order: Sequence[int]) -> Lifetimes:
+    """Return the same run with its steps in another order.
+
+    Args:
+        lives: the values of the run.
+        order: the indices of all steps; each comes after those that make what it reads, and loops stay together.
+    """
+    now = {step: position for position, step in enumerate(order)}
+    moments = [replace(lives.moments[step], after={now[each] for each in lives.moments[step].after}) for step in order]
+    born, last_use = [0] * len(lives.blocks), [0] * len(lives.blocks)
+    for position, moment in enumerate(moments):
+        for index in moment.makes:
+            born[index] = position
+        for index in (*moment.makes, *moment.reads):
+            last_use[index] = position
+    blocks = [
+        replace(block, born=born[i], last_use=len(moments) - 1 if block.is_kept else last_use[i])
+        for i, block in enumerate(lives.blocks)
+    ]
+    spans = [(min(places), max(places)) for places in ([now[i] for i in range(a, b + 1)] for a, b in lives.spans)]
+    return lives._replace(moments=moments, blocks=blocks, spans=sorted(spans))
+
+
+# Merging: results that take over the memory of operands.
+
+
+def merged(lives: Lifetimes, inplace: bool, first: int = 0, last: int | None = None) -> list[Block]:
+    """Return the blocks after values took over the memory of others.
+
+    Args:
+        lives: the values of a run.
+        inplace: whether element-wise results are written over operands too.
+        first: only blocks that are born in this step or a later one are joined and returned.
+        last: the last such step; default: that of the run.
+    """
+    return _BlockMerger(lives, inplace, first, len(lives.moments) - 1 if last is None else last).run()
+
+
+class _BlockMerger:
+    def __init__(self, lives: Lifetimes, inplace: bool, first: int, last: int) -> None:
+        self._lives = lives
+        self._inplace = inplace
+        self._range = range(first, last + 1)
+        is_whole = first == 0 and last == len(lives.moments) - 1
+        made = [block for i in self._range for block in lives.moments[i].makes]
+        self._among = range(len(lives.blocks)) if is_whole else frozenset(made)
+        self._into: dict[int, int] = {}
+        self._dies: dict[int, int] = {}
+        self._kept: set[int] = set()
+
+    def run(self) -> list[Block]:
+        """Return the joined blocks, in order of birth."""
+        for i in self._range:
+            moment = self._lives.moments[i]
+            self._join_all(i, moment.takes)
+        for first, last in self._lives.spans:
+            self._extend_over_span(first, last)
+        if self._inplace:
+            for i in self._range:
+                if overwrites := self._lives.moments[i].overwrites:
+                    self._join_all(i, overwrites)
+        return [self._result(block) for block in sorted(self._among) if block not in self._into]
+
+    def _join_all(self, i: int, pairs: Iterable[tuple[int, int]]) -> None:
+        # Each block takes over at most one other.
+        done: set[int] = set()
+        for made, taken in pairs:
+            if made not in done and taken in self._among and self._join(i, made, taken):
+                done.add(made)
+
+    def _extend_over_span(self, first: int, last: int) -> None:
+        # A loop or branch may run again: what it reads from outside lives until it ends.
+        for i in range(first, last + 1):
+            for block in self._lives.moments[i].reads:
+                if block in self._among and self._lives.blocks[block].born < first + self._is_input(block):
+                    current = self._current(block)
+                    self._dies[current] = max(self._end_of(current), last)
+
+    def _is_input(self, block: int) -> bool:
+        return self._lives.blocks[block].kind == "input"
+
+    def _result(self, index: int) -> Block:
+        block = self._lives.blocks[index]
+        if index not in self._dies:
+            return block
+        kept = block.is_kept or index in self._kept
+        kind = "output" if kept and block.kind == "value" else block.kind
+        return replace(block, last_use=self._dies[index], is_kept=kept, kind=kind)
+
+    def _current(self, block: int) -> int:
+        while block in self._into:
+            block = self._into[block]
+        return block
+
+    def _end_of(self, block: int) -> int:
+        return self._dies.get(block, self._lives.blocks[block].last_use)
+
+    def _join(self, i: int, made: int, taken: int) -> bool:
+        a, b = self._current(made), self._current(taken)
+        # Only a block that dies in this very step, of the same size, can be taken over; never an input or a result.
+        new, old = self._lives.blocks[a], self._lives.blocks[b]
+        if a == b or old.kind == "input" or old.is_kept or b in self._kept or new.born != i:
+            return False
+        if self._end_of(b) != i or not _equal(new.nbytes, old.nbytes):
+            return False
+        self._into[a] = b
+        self._dies[b] = self._end_of(a)
+        if new.is_kept or a in self._kept:
+            self._kept.add(b)
+        return True
+
+
+def _equal(a: Dim, b: Dim) -> bool:
+    return bool(a == b) or (is_symbolic(a) and bool(expanded(a) == expanded(b)))
+
+
+# ONNX Runtime: its order, and its reuse of buffers of equal shape.
+
+
+def in_onnx_runtime(lives: Lifetimes) -> Lifetimes:
+    """Return the values of a run of ONNX Runtime on a CPU, in its order.
+
+    Some kernels write over their first operand, and no other does. The caller has the inputs until the run ends, and
+    what the model returns has memory of its own. An output without a reader stays until the run ends.
+    """
+    lives = steps_in_order(lives, _depth_first(lives))
+    last = len(lives.moments) - 1
+    read = {block for moment in lives.moments for block in moment.reads}
+    moments = [
+        replace(each, overwrites=[(made, over) for made, over in each.activates if not lives.blocks[made].is_kept])
+        for each in lives.moments
+    ]
+    outputs = {block for moment in moments if moment.is_call for block in moment.makes[: moment.outputs]} - read
+    blocks = [
+        replace(
+            each, last_use=last if each.kind == "input" else each.last_use, is_unread=i in outputs and not each.is_kept
+        )
+        for i, each in enumerate(lives.blocks)
+    ]
+    made = ((i, blocks[each.makes[0]]) for i, each in enumerate(moments) if each.is_product and each.makes)
+    parts = [
+        replace(block, name=f"{block.name}: factor", kind="value", is_kept=False, is_unread=False, last_use=i)
+        for i, block in made
+    ]
+    return lives._replace(moments=moments, blocks=[*blocks, *parts])
+
+
+def _depth_first(lives: Lifetimes) -> list[int]:
+    """Return the order of the steps in ONNX Runtime: depth first, from the last step without a reader.
+
+    Of the steps that another one waits for, the last in the file runs first, after all that it waits for itself. A loop
+    or branch is one node.
+
+    Source: ``ReverseDFSFrom`` of ``onnxruntime/core/graph/graph.cc``, which gives the default order.
+    """
+    ends, node_of, nodes = dict(lives.spans), [], list[list[int]]()
+    end = 0
+    for i in range(len(lives.moments)):
+        if i >= end:
+            end = ends.get(i, i) + 1
+            nodes.append([])
+        nodes[-1].append(i)
+        node_of.append(len(nodes) - 1)
+    before = [
+        sorted({node_of[step] for i in steps for step in lives.moments[i].after} - {number})
+        for number, steps in enumerate(nodes)
+    ]
+    inner = {number for each in before for number in each}
+    stack = [(number, False) for number in range(len(nodes)) if number not in inner]
+    visited: set[int] = set()
+    order: list[int] = []
+    while stack:
+        number, is_ready = stack.pop()
+        if is_ready:
+            order += nodes[number]
+        elif number not in visited:
+            visited.add(number)
+            stack.append((number, True))
+            stack += [(other, False) for other in before[number] if other not in visited]
+    return order
+
+
+def reused(blocks: Iterable[Block], last: int) -> list[Block]:
+    """Return the buffers of a runtime that plans before sizes are known.
+
+    A value takes the buffer of one of its shape and size that is no longer needed, the last such; any other value has a
+    buffer of its own, and so has a scalar, and a value whose shape is not known before the run. A buffer is held until
+    the last of its values is no longer needed: while it waits, too. What the model returns has buffers of its own.
+
+    Source: ``FindReusableTensor`` of ``onnxruntime/core/framework/allocation_planner.cc``.
+
+    Args:
+        blocks: the values, after those were joined that are written over their operands.
+        last: index of the last step.
+    """
+    buffers: list[Block] = []
+    held: list[Block] = []
+    waiting: list[Block] = []
+    for block in sorted(blocks, key=lambda each: each.born):
+        ended = sorted((buffer for buffer in held if buffer.last_use < block.born), key=lambda each: each.last_use)
+        waiting = [*reversed(ended), *waiting]
+        held = [buffer for buffer in held if buffer.last_use >= block.born]
+        taken = next((i for i, buffer in enumerate(waiting) if _can_take(block, buffer)), None)
+        if taken is None:
+            buffers.append(replace(block))
+            held.append(buffers[-1])
+        else:
+            held.append(waiting.pop(taken))
+            held[-1].last_use, held[-1].is_unread = block.last_use, block.is_unread
+    for buffer in buffers:
+        if buffer.is_unread:
+            buffer.last_use = last
+    return buffers
+
+
+def _can_take(block: Block, buffer: Block) -> bool:
+    is_known = block.shape and block.is_planned and buffer.is_planned and buffer.kind == "value" and not block.is_kept
+    return bool(is_known) and (block.shape, block.nbytes) == (buffer.shape, buffer.nbytes)

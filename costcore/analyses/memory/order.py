@@ -1,26 +1,31 @@
-"""The order of the calls of a run that needs the least memory, or a bound that holds for every order."""
+"""Find the execution order of a run with the lowest peak memory, and a lower bound for every order.
+
+The graph is cut where all earlier nodes lead into one. Between two cuts a dynamic program over the sets of finished
+nodes is exact while these are few; otherwise the given order or a greedy one is kept. Only the last section allows
+symbolic sizes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from heapq import heapify, heappop, heappush
+from itertools import accumulate
 from typing import Any, NamedTuple
 
-from costcore.analyses.memory.lives import Lives
-from costcore.analyses.memory.merging import merged
-from costcore.analyses.memory.timeline import live_bytes
+from costcore.analyses.memory.liveness import Block, Lifetimes, merged
+from costcore.numbers import Dim, Evaluation, as_dim, coefficients, expanded, is_symbolic, symbols_of
 
 MOST_STATES = 100_000
-"""The maximum number of sets of finished nodes that the search for the best order visits, in all parts together."""
+"""The maximum number of sets of finished nodes to visit in the search for the best order, in all parts together."""
 
 MOST_BITS = 400_000_000
 """The maximum size of all these sets (bits)."""
 
 
 class BestOrder(NamedTuple):
-    """What is known of the memory that other orders need.
+    """The memory that other orders need.
 
     Attributes:
         lower_bound: no order needs less.
@@ -35,7 +40,7 @@ class BestOrder(NamedTuple):
     peak: int
 
 
-def best_order(lives: Lives, inplace: bool, count_inputs: bool, most_states: int = MOST_STATES) -> BestOrder:
+def best_order(lives: Lifetimes, inplace: bool, count_inputs: bool, most_states: int = MOST_STATES) -> BestOrder:
     """Return the best order of the steps, and a bound.
 
     The graph is cut after every node that all others come before or after. The largest need of a single node is a bound
@@ -103,7 +108,7 @@ class _Graph:
         unread: the bytes of inputs that no node reads.
     """
 
-    def __init__(self, lives: Lives, inplace: bool, count_inputs: bool) -> None:
+    def __init__(self, lives: Lifetimes, inplace: bool, count_inputs: bool) -> None:
         blocks = lives.blocks
         self.is_input = [block.kind == "input" for block in blocks]
         self.is_kept = [block.is_kept for block in blocks]
@@ -123,7 +128,7 @@ class _Graph:
             node.before.discard(number)
             for other in node.before:
                 self.nodes[other].after.add(number)
-            self._fill(number, node, lives, maker, inplace)
+            self._find_blocks(number, node, lives, maker, inplace)
         self.start = sum(size for size, is_input in zip(self.sizes, self.is_input, strict=True) if is_input)
         self.unread = sum(
             size
@@ -131,8 +136,7 @@ class _Graph:
             if self.is_input[i] and not self.readers[i] and not self.is_kept[i]
         )
 
-    def _group(self, lives: Lives) -> list[int]:
-        """Make the nodes and return the node of each step."""
+    def _group(self, lives: Lifetimes) -> list[int]:
         ends = dict(lives.spans)
         node_of: list[int] = []
         end = 0
@@ -144,8 +148,7 @@ class _Graph:
             node_of.append(len(self.nodes) - 1)
         return node_of
 
-    def _fill(self, number: int, node: _Node, lives: Lives, maker: Sequence[int], inplace: bool) -> None:
-        """Find out what a node reads, makes and may take over."""
+    def _find_blocks(self, number: int, node: _Node, lives: Lifetimes, maker: Sequence[int], inplace: bool) -> None:
         moments = [lives.moments[step] for step in node.steps]
         touched = dict.fromkeys(block for moment in moments for block in (*moment.reads, *moment.makes))
         node.reads = [block for block in touched if maker[block] != number]
@@ -165,22 +168,21 @@ class _Graph:
             node.needs = cache(partial(self._peak_inside, node, lives, inplace))
             node.inner = node.needs(frozenset())
 
-    def _peak_inside(self, node: _Node, lives: Lives, inplace: bool, taken: frozenset[int]) -> int:
-        """Return the most bytes of blocks made by a node of several steps that are alive at once.
-
-        Blocks in ``taken``, which continue blocks from before, do not count.
-        """
+    def _peak_inside(self, node: _Node, lives: Lifetimes, inplace: bool, taken: frozenset[int]) -> int:
+        # Blocks in ``taken`` continue blocks from before, so they do not count.
         first, last = node.steps[0], node.steps[-1]
         names = {lives.blocks[block].name for block in taken}
         inside = [
-            replace(block, born=block.born - first, dies=min(block.dies, last) - first)
+            replace(block, born=block.born - first, last_use=min(block.last_use, last) - first)
             for block in merged(lives, inplace, first, last)
             if block.name not in names
         ]
         return max(map(int, live_bytes(inside, len(node.steps))))
 
     def parts(self) -> Iterator[list[int]]:
-        """Yield the nodes between two cuts, after each of which one node is the last of all before it.
+        """Yield the nodes between two cuts: every node before a cut comes before every node after it in any order.
+
+        A cut is behind a node that is the last of all before it.
 
         Every node before a cut comes before every node after it in any order.
         """
@@ -209,7 +211,7 @@ class _Graph:
 
 
 class _SingleNode:
-    """A part of one node, which has one order; attributes as those of :class:`_Part`."""
+    # A part of one node has one order. Attributes as in :class:`_Part`.
 
     __slots__ = ("alive_after", "bound", "nodes", "order", "peak")
 
@@ -269,10 +271,9 @@ class _Part:
                 self.alive_after += graph.sizes[block]
         self.order: list[int] = list(range(len(nodes)))
         self.peak = self.need(self.order)
-        self.bound = permanent + max(map(self._least_need, self._nodes))
+        self.bound = permanent + max(map(self._min_need, self._nodes))
 
-    def _least_need(self, node: _Node) -> int:
-        """Return what a node needs in any order, beside the blocks that stay."""
+    def _min_need(self, node: _Node) -> int:
         read = sum([self._sizes[block] for block in node.reads if block in self._readers])
         return int(read + node.inner - _saved(node, lambda _: True))
 
@@ -283,7 +284,7 @@ class _Part:
             self.peak, self.order = found
             self.bound = max(self.bound, self.peak)
         else:
-            order = self._greedy()
+            order = self._greedy_order()
             peak = self.need(order)
             if peak < self.peak:
                 self.peak, self.order = peak, order
@@ -363,7 +364,7 @@ class _Part:
         return (peak, order[::-1]), visited
 
     def _growth(self, i: int, done: int, readers: Mapping[int, int]) -> int:
-        """Return by how much the live bytes grow when a node ends; ``done`` includes the node."""
+        # ``done`` includes the node.
         node, sizes = self._nodes[i], self._sizes
         growth = 0
         for block in node.makes:
@@ -374,8 +375,8 @@ class _Part:
                 growth -= sizes[block]
         return int(growth)
 
-    def _greedy(self) -> list[int]:
-        """Return the order in which the next node is always the one after which the least is alive."""
+    def _greedy_order(self) -> list[int]:
+        # Next is always the node after which the fewest bytes are alive.
         left = {block: len(readers) for block, readers in self._readers.items()}
         rest: dict[int, int] = {}
         for i, node in enumerate(self._nodes):
@@ -413,7 +414,6 @@ class _Part:
 
 
 def _saved(node: _Node, is_last_reader: Callable[[int], bool]) -> int:
-    """Return the bytes that a node saves because blocks that it makes take over the memory of others."""
     saved = 0
     used: set[int] = set()
     taken = []
@@ -425,3 +425,91 @@ def _saved(node: _Node, is_last_reader: Callable[[int], bool]) -> int:
                 saved += size
                 break
     return saved if node.needs is None or not taken else node.inner - node.needs(frozenset(taken))
+
+
+# Live bytes at every step, and their maximum; sizes may be symbolic.
+
+
+SAMPLES = (1, 2, 64, 4096)
+"""Values of all symbols to compare two sums at before a proof is tried."""
+
+
+def live_bytes(blocks: Sequence[Block], n_steps: int) -> list[Dim]:
+    """Return the bytes that are alive at every step."""
+    if not any(is_symbolic(block.nbytes) for block in blocks):
+        changes: list[Any] = [0] * (n_steps + 1)
+        for block in blocks:
+            changes[block.born] += block.nbytes
+            changes[block.last_use + 1] -= block.nbytes
+        return list(accumulate(changes[:n_steps]))
+    return [_expression(terms) for terms in _sums(blocks, n_steps)]
+
+
+def _sums(blocks: Sequence[Block], n_steps: int) -> Iterable[frozenset[tuple[Any, Any]]]:
+    changes: list[list[tuple[Any, int]]] = [[] for _ in range(n_steps + 1)]
+    for block in blocks:
+        for term, number in coefficients(block.nbytes).items():
+            changes[block.born].append((term, number))
+            changes[block.last_use + 1].append((term, -number))
+    live: dict[Any, Any] = {}
+    for change in changes[:n_steps]:
+        for term, number in change:
+            live[term] = live.get(term, 0) + number
+        yield frozenset((term, number) for term, number in live.items() if number)
+
+
+@lru_cache(maxsize=1 << 12)
+def _expression(terms: frozenset[tuple[Any, Any]]) -> Dim:
+    from sympy import Add, Mul
+
+    return as_dim(Add(*[Mul(number, term) for term, number in terms]))
+
+
+def highest(amounts: Iterable[Dim]) -> Dim:
+    """Return the largest amount; ``Max(…)`` of those expressions that can be the largest for some sizes."""
+    distinct = list(dict.fromkeys(amounts))
+    if not any(map(is_symbolic, distinct)):
+        return max(distinct, default=0)
+    samples = [Evaluation({}, default=number) for number in SAMPLES]
+    known = {amount: [_value_at(evaluate, amount) for evaluate in samples] for amount in distinct}
+    kept: list[Any] = []
+    for amount in sorted(distinct, key=lambda each: known[each][::-1], reverse=True):
+        if not any(_is_at_most(amount, other, known) for other in kept):
+            kept = [other for other in kept if not _is_at_most(other, amount, known)]
+            kept.append(amount)
+    if len(kept) == 1:
+        return as_dim(kept[0])
+    from sympy import Max
+
+    return as_dim(Max(*kept, evaluate=False))
+
+
+def _value_at(evaluate: Evaluation, amount: Dim) -> int:
+    if not is_symbolic(amount):
+        return int(amount)
+    try:
+        value = evaluate(amount)
+    except (ArithmeticError, ValueError, TypeError):
+        return -1
+    return value if isinstance(value, int) else -1
+
+
+def _is_at_most(a: Any, b: Any, known: Mapping[Any, Sequence[Any]]) -> bool:
+    """Return True if ``a <= b`` is proved for all positive sizes of their symbols."""
+    if any(x > y or x < 0 or y < 0 for x, y in zip(known[a], known[b], strict=True)):
+        return False
+    difference = expanded(b - a)
+    if not is_symbolic(difference):
+        return bool(difference >= 0)
+    more = {symbol: symbol + 1 for symbol in symbols_of([difference]) if symbol.is_positive}
+    if more:
+        difference = expanded(difference.xreplace(more))
+    terms = coefficients(difference)
+    return all(number >= 0 and term.is_nonnegative for term, number in terms.items())
+
+
+def first_step_of(live: Sequence[Dim], peak: Dim) -> int:
+    """Return the first step at which the peak is reached; of a symbolic peak the step with one of its terms."""
+    if peak in live:
+        return live.index(peak)
+    return next(i for i, amount in enumerate(live) if amount in peak.args)  # type: ignore[union-attr]

@@ -10,17 +10,12 @@ from costcore.ledger.ledger import Ledger
 from costcore.tables.quantity import Quantity
 
 if TYPE_CHECKING:
-    from costcore.analyses.memory.arena_report import Arena
-    from costcore.ledger.memory_data import MemoryData
+    from costcore.analyses.memory.arena import Arena
+    from costcore.ledger.ledger import MemoryData
 
 
 def _memory(ledger: Ledger) -> MemoryData:
-    """Return the memory of a run.
-
-    Raises:
-        CostError: if it was not recorded.
-    """
-    from costcore.ledger.memory_data import MemoryData
+    from costcore.ledger.ledger import MemoryData
 
     recorded = ledger.trace.run.memory
     if recorded is None:
@@ -29,7 +24,7 @@ def _memory(ledger: Ledger) -> MemoryData:
             "ComputationalCostHook, or --memory on the command line. Of an inference without it, as of an ONNX model, "
             "ask for the arena instead."
         )
-    return ledger.once("memory", lambda: MemoryData(recorded, ledger.trace.calls))  # type: ignore[no-any-return]
+    return ledger.cached("memory", lambda: MemoryData(recorded, ledger.trace.calls))  # type: ignore[no-any-return]
 
 
 def _alive(key: str) -> Callable[[Ledger], Sequence[Any]]:
@@ -47,9 +42,9 @@ def _recorded(
 
 
 def _arena(ledger: Ledger) -> Arena:
-    from costcore.analyses.memory.arena_report import Arena
+    from costcore.analyses.memory.arena import Arena
 
-    return ledger.once("arena", lambda: Arena(ledger.trace))  # type: ignore[no-any-return]
+    return ledger.cached("arena", lambda: Arena(ledger.trace))  # type: ignore[no-any-return]
 
 
 def _of_arena(name: str, title: str, doc: str, of_run: Callable[[Ledger], Any], words: str = "") -> Quantity:

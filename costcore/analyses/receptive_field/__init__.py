@@ -1,8 +1,8 @@
 """The receptive field: which positions of the input can change one position of an output.
 
 Along each axis of the input, every value of a run carries a periodic map from its positions to intervals of input
-positions (``periodic_map``). ``rules`` has a rule per operator, ``propagate`` applies them over a trace, ``fields`` is
-the result.
+positions (``dependence``). ``rules`` has a rule per operator, ``propagate`` applies them over a trace, ``fields``
+is the result.
 """
 
 from costcore.analyses.analysis import Analysis, View
@@ -16,8 +16,8 @@ ANALYSES = (
         view=View(
             "which input positions each output position sees, per call",
             f"{__name__}.fields:table_of",
-            "costcore.tables.columns:RECEPTIVE_FIELDS",
-            "costcore.tables.columns:ReceptiveFieldColumns",
+            "costcore.tables.quantity:RECEPTIVE_FIELDS",
+            "costcore.tables.quantity:ReceptiveFieldColumns",
             beside=("output_shape", "receptive_field"),
             without_flops=True,
             is_of_original=True,

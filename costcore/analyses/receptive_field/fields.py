@@ -1,4 +1,4 @@
-"""The receptive fields of the outputs of a run."""
+"""The receptive fields of all calls of a run: sizes, strides and regions per axis, as objects and as a table."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from costcore.analyses.analysis import Analyzed
-from costcore.analyses.receptive_field.dependence import Dependence, Digit
-from costcore.analyses.receptive_field.periodic_map import PeriodicMap
+from costcore.analyses.analysis import ReportLike
+from costcore.analyses.receptive_field.dependence import AxisFactor, Dependence, PeriodicMap
 from costcore.analyses.receptive_field.propagate import (
     Followed,
     choose_source,
@@ -18,32 +17,28 @@ from costcore.analyses.receptive_field.propagate import (
     reported_axes,
     sources,
 )
-from costcore.ledger.caveats import remarks
-from costcore.ledger.checks import check_top
-from costcore.numbers.dims import Dim, is_symbolic
-from costcore.numbers.symbolic import as_text
-from costcore.tables.answer import Answer, Figure
-from costcore.tables.arrange import in_order
-from costcore.tables.columns import RECEPTIVE_FIELDS, ReceptiveFieldColumns, choose
-from costcore.tables.fit import dropped_first
-from costcore.tables.result import Result
-from costcore.tables.table import Table
+from costcore.ledger.ledger import check_top, remarks
+from costcore.numbers import Dim, as_text, is_symbolic
+from costcore.tables.answer import Content, Figure
+from costcore.tables.quantity import RECEPTIVE_FIELDS, ReceptiveFieldColumns, choose
+from costcore.tables.renderers import dropped_first, in_order
+from costcore.tables.result import Result, Table
 from costcore.trace.trace import Trace
 
 Number = int | Fraction
 
 MOST_ROWS = 10
-"""The number of calls that ``print`` and notebooks show."""
+"""The number of calls in ``print`` and notebooks."""
 
 MOST_OUTPUTS = 3
-"""The number of outputs that they show, and that ``repr`` does."""
+"""The number of outputs in ``print``, notebooks and ``repr``."""
 
 
-def _position(digits: Iterable[Digit], at_axis: Mapping[int, int]) -> int | None:
-    """Return the position that digits count at indices of axes; None at an index that does not depend on the input."""
+def _position_at(digits: Iterable[AxisFactor], at_axis: Mapping[int, int]) -> int | None:
     position = 0
     for digit in digits:
         steps: Any = at_axis[digit.axis] - digit.start
+        # The index is before the part of the axis that depends on the input.
         if is_symbolic(steps) or steps < 0:
             return None
         value = steps // digit.unit
@@ -81,7 +76,7 @@ class ReceptiveField:
     misaligned_by: str = ""
     bounded_by: str = ""
     wrapped_by: str = ""
-    digits: tuple[tuple[Digit, ...], ...] = ()
+    digits: tuple[tuple[AxisFactor, ...], ...] = ()
     shape: tuple[Dim, ...] = ()
 
     @property
@@ -116,7 +111,7 @@ class ReceptiveField:
 
     @property
     def centre(self) -> tuple[Number | None, ...]:
-        """The middle of what position 0 sees."""
+        """The middle of the interval seen by position 0."""
         found = [None if each is None else each(0) for each in self.maps]
         return tuple(None if ends is None else _number(Fraction(sum(ends), 2)) for ends in found)
 
@@ -159,7 +154,6 @@ class ReceptiveField:
         return tuple(self._along(i, at_axis) for i in range(len(self.maps)))
 
     def _along(self, i: int, at_axis: Mapping[int, int]) -> tuple[int, int] | None:
-        """Return the first and the last position that is seen along one of the reported axes of the input."""
         one_map, length = self.maps[i], self.lengths[i]
         if not self.is_known:
             return None
@@ -167,7 +161,7 @@ class ReceptiveField:
             return None if is_symbolic(length) else (0, length - 1)
         if one_map is None:
             return None
-        position = _position(self.digits[i], at_axis)
+        position = _position_at(self.digits[i], at_axis)
         seen = None if position is None else one_map.seen(position)
         if seen is None:
             return None
@@ -231,7 +225,7 @@ class ReceptiveFields(Result, Mapping[str, ReceptiveField]):
         more = ["…"] * (len(self.outputs) > MOST_OUTPUTS)
         return f"<ReceptiveFields of {len(self)} call{'s' * (len(self) != 1)}: {', '.join([*shown, *more])}>"
 
-    def _answer(self) -> Answer:
+    def _content(self) -> Content:
         axes = f"along axis {self.axes[0]}" if len(self.axes) == 1 else f"along axes {', '.join(map(str, self.axes))}"
         outputs = [Figure(f"output {name}", f"Output {name}", str(field)) for name, field in self.outputs.items()]
         figures = [Figure("input_shape", "Input", self.input_shape, "shape", axes), *outputs[:MOST_OUTPUTS]]
@@ -239,7 +233,7 @@ class ReceptiveFields(Result, Mapping[str, ReceptiveField]):
         lines = [f"and {hidden} more output{'s' * (hidden != 1)}"] if hidden > 0 else []
         columns, rows = choose(RECEPTIVE_FIELDS, ReceptiveFieldColumns.DEFAULT), self.rows()
         calls = Table("By call", columns, rows, prefix=None, most=-MOST_ROWS)
-        return Answer("Receptive fields", figures, [calls], lines)
+        return Content("Receptive fields", figures, [calls], lines)
 
     def __getitem__(self, name: str) -> ReceptiveField:
         found = next(iter(self._by_call[name]), None)
@@ -329,14 +323,13 @@ class ReceptiveFields(Result, Mapping[str, ReceptiveField]):
 
 
 def _cell(one: ReceptiveField, values: Sequence[Number | None]) -> str:
-    """Return the numbers along all axes as one cell."""
     if not one.is_known or all(value is None for value in values):
         return ""
     return "x".join("-" if value is None else str(value) for value in values)
 
 
 def remark(one: ReceptiveField) -> str:
-    """Return what a table says about a field beside its numbers."""
+    """Return the text of a table about a field beside its numbers."""
     if not one.is_known:
         return str(one)
     causes = " and ".join(dict.fromkeys(filter(None, one.global_by)))
@@ -358,7 +351,7 @@ def receptive_fields(trace: Trace, index: int | None = None, axes: Sequence[int]
     return ReceptiveFields(trace, followed, reported_axes(followed, axes))
 
 
-def fields_of(report: Analyzed, input: int | None = None, axes: Sequence[int] | None = None) -> ReceptiveFields:
+def fields_of(report: ReportLike, input: int | None = None, axes: Sequence[int] | None = None) -> ReceptiveFields:
     """Return the receptive fields of a report, see :meth:`costcore.Report.receptive_field`."""
     return receptive_fields(report.trace, input, axes)
 
@@ -367,7 +360,7 @@ __all__ = ["ReceptiveField", "ReceptiveFields", "fields_of", "node_name", "recep
 
 
 def table_of(
-    report: Analyzed,
+    report: ReportLike,
     columns: Sequence[str] = ReceptiveFieldColumns.DEFAULT,
     top: int | None = None,
     sort: str | None = None,

@@ -1,4 +1,4 @@
-"""Follow one input through a trace, along each of its axes, by the rule of each operator."""
+"""Follow one input through a trace, along each of its axes, by the rules of operators and through values in place."""
 
 from __future__ import annotations
 
@@ -6,25 +6,30 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from costcore.analyses.receptive_field.dependence import CannotFollowError, Dependence, of_input
-from costcore.analyses.receptive_field.periodic_map import MisalignedError, TooManyPhasesError
-from costcore.analyses.receptive_field.rules.layout import RULES as LAYOUT
-from costcore.analyses.receptive_field.rules.table import rule_of
-from costcore.analyses.receptive_field.site import Site
-from costcore.counting.pricing import CALCULATOR_ERRORS
+from costcore.analyses.receptive_field.dependence import (
+    CannotFollowError,
+    Dependence,
+    MisalignedError,
+    RuleContext,
+    TooManyPhasesError,
+    of_input,
+)
+from costcore.analyses.receptive_field.rules import rule_of
+from costcore.analyses.receptive_field.rules.layout import LAYOUT_RULES as LAYOUT
+from costcore.counting import CALCULATOR_ERRORS
 from costcore.errors import CostError
-from costcore.numbers.dims import Dim
+from costcore.numbers import Dim
 from costcore.trace.call import Call
 from costcore.trace.trace import Trace
 
 PHASES = ("forward", "recompute")
-"""The phases in which values depend on the input by the operators that compute them."""
+"""The phases with values that depend on the input by the operators that compute them."""
 
 WRITERS = ("copy", "cast", "full", "pad", "roll", "tile")
-"""The layout operators whose output, if it shares memory with an earlier value, is written into it."""
+"""The layout operators that write in place if their output shares memory with an earlier value."""
 
 ByAxis: TypeAlias = "tuple[Dependence | None, ...]"
-"""How a value depends on each axis of the input; None for an axis on which it does not depend."""
+"""The dependence of a value on each axis of the input; None for an axis without influence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ class Source:
 
 @dataclass(slots=True)
 class Followed:
-    """What following one input gave.
+    """The dependences found by following one input.
 
     Attributes:
         source: the input.
@@ -78,7 +83,7 @@ def sources(trace: Trace) -> list[Source]:
 
 
 def _created(trace: Trace) -> list[Source]:
-    """Return the values that calls outside of modules create from nothing: inputs made inside a hook."""
+    # Inputs made inside a hook: calls outside of modules create them from nothing.
     read = {identity for call in _forward(trace) for identity in call.inputs}
     return [
         Source(identity, tensor.shape)
@@ -131,8 +136,8 @@ def follow(trace: Trace, source: Source) -> Followed:
             operands.append(_seen_as(values[identity], shapes.get(identity, tensor.shape), tensor.shape, node))
             if i < len(call.storages):
                 memory.setdefault(call.storages[i], []).append(identity)
-        outputs = _outputs(call, node, operands, len(own), result.slid)
-        _write(call, node, outputs, values, memory)
+        outputs = _dependences_of_outputs(call, node, operands, len(own), result.slid)
+        _mark_overwritten(call, node, outputs, values, memory)
         values.update(
             (identity, found)
             for identity, found in zip(call.outputs, outputs, strict=False)
@@ -148,34 +153,34 @@ def _forward(trace: Trace) -> Iterator[Call]:
 
 
 def _seen_as(found: ByAxis, produced: tuple[Dim, ...], read: tuple[Dim, ...], node: str) -> ByAxis:
-    """Return how an operand depends on the input; unknown if the layer reads it in another shape than it has."""
     if produced == read:
         return found
+    # The frontend does not say how the shapes relate.
     reason = Dependence(unknown=f"{node} (reads a value in another shape)")
     return tuple(each if each is None or each.path is None else each.marks(reason) for each in found)
 
 
-def _outputs(call: Call, node: str, operands: Sequence[ByAxis], rank: int, slid: set[int]) -> tuple[ByAxis, ...]:
-    """Return how the outputs of a call depend on each axis of the input, and add the axes that windows moved along."""
+def _dependences_of_outputs(
+    call: Call, node: str, operands: Sequence[ByAxis], rank: int, slid: set[int]
+) -> tuple[ByAxis, ...]:
     layer = call.layer
     columns: list[Sequence[Dependence | None]] = []
     for axis in range(rank):
         dependent = {
             name: found[axis] for name, found in zip(layer.inputs, operands, strict=False) if found[axis] is not None
         }
-        site = Site(layer, node, {name: each for name, each in dependent.items() if each is not None})
-        columns.append(_of_site(site))
+        site = RuleContext(layer, node, {name: each for name, each in dependent.items() if each is not None})
+        columns.append(_apply_rule(site))
         if site.slides:
             slid.add(axis)
     return tuple(tuple(column[i] for column in columns) for i in range(len(layer.outputs)))
 
 
-def _of_site(site: Site) -> Sequence[Dependence | None]:
-    """Apply the rule of an operator to one axis of the input."""
+def _apply_rule(site: RuleContext) -> Sequence[Dependence | None]:
     if not site.operands:
         return site.all_outputs(None)
     if all(dependence.path is None for dependence in site.operands.values()):
-        return site.all_outputs(_marks(site))  # nothing is left to follow: what is known stays
+        return site.all_outputs(_common_marks(site))  # nothing is left to follow: what is known stays
     try:
         return rule_of(site.layer.op)(site)
     except CannotFollowError as error:
@@ -186,21 +191,20 @@ def _of_site(site: Site) -> Sequence[Dependence | None]:
         reason = "operands of different strides"
     except CALCULATOR_ERRORS:  # of a file, which states what no framework runs
         reason = "its tensors and settings do not fit the operator"
-    return site.all_outputs(_marks(site).marks(Dependence(unknown=f"{site.node} ({reason})")))
+    return site.all_outputs(_common_marks(site).marks(Dependence(unknown=f"{site.node} ({reason})")))
 
 
-def _marks(site: Site) -> Dependence:
-    """Return what is known of all operands together, without paths."""
+def _common_marks(site: RuleContext) -> Dependence:
     marks = Dependence()
     for dependence in site.operands.values():
         marks = marks.marks(dependence)
     return marks
 
 
-def _write(
+def _mark_overwritten(
     call: Call, node: str, outputs: Sequence[ByAxis], values: dict[int, ByAxis], memory: dict[int, list[int]]
 ) -> None:
-    """Mark other values in memory that a call writes in place; reading them later gives what was written."""
+    # Reading the memory later gives what was written, so other values in it become unknown.
     is_view = call.layer.op in LAYOUT and call.layer.op not in WRITERS
     first = len(call.layer.inputs)
     for storage, identity, output in zip(call.storages[first:], call.outputs, outputs, strict=False):
@@ -215,7 +219,7 @@ def _write(
 
 
 def reported_axes(followed: Followed, axes: Iterable[int] | None) -> tuple[int, ...]:
-    """Return the axes of the input to report: those given, or those along which windows move, or those of positions.
+    """Return the axes of the input to report: given, moved by windows, or by default the axes of positions.
 
     Without windows, positions are the axes after the first two of an image, and the second axis of a sequence.
 

@@ -16,7 +16,7 @@ def _of_fields(text: Callable[[ReceptiveField], str]) -> Callable[[Ledger], Sequ
     def of_calls(ledger: Ledger) -> Sequence[Any]:
         from costcore.analyses.receptive_field.fields import receptive_fields
 
-        fields = ledger.once("receptive_fields", lambda: receptive_fields(ledger.trace))
+        fields = ledger.cached("receptive_fields", lambda: receptive_fields(ledger.trace))
         return [text(fields[call.name]) if call.name in fields else "" for call in ledger.calls]
 
     return of_calls

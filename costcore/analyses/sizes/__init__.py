@@ -1,4 +1,4 @@
-"""Formulas in sizes: a report whose dimensions are symbols, from captures at integer sizes."""
+"""Formulas in sizes: a report with symbolic dimensions, fitted to captures at integer sizes."""
 
 from costcore.analyses.analysis import Analysis
 
@@ -6,7 +6,7 @@ ANALYSES = (
     Analysis(
         "sizes",
         "totals as functions of the names among the sizes",
-        f"{__name__}.compiled:formulas_of",
-        pictures={"sizes": f"{__name__}.curve:drawn"},
+        f"{__name__}.formulas:formulas_of",
+        pictures={"sizes": f"{__name__}.formulas:drawn"},
     ),
 )

@@ -1,96 +1,345 @@
-"""The run of a network whose sizes are symbols."""
+"""Formulas as output: fast functions of integers and arrays, LaTeX, and curves over one size."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from math import lcm, prod
 from typing import Any
 
-from costcore.analyses.sizes.above import assumed_above, note_of
-from costcore.analyses.sizes.alignment import OtherOperatorsError
-from costcore.analyses.sizes.checks import ends_of, exceptions, held_out_points, verify
-from costcore.analyses.sizes.fitting import Fit
-from costcore.analyses.sizes.folding import folded
-from costcore.analyses.sizes.inputs import NamedInputs
-from costcore.analyses.sizes.limits import FIRST, Limits
-from costcore.analyses.sizes.samples import Point, Samples
-from costcore.analyses.sizes.starts import multiple_that_works, start
-from costcore.analyses.sizes.symbolic_trace import symbolic_trace
-from costcore.counting.pricing import Pricer
-from costcore.errors import CostError
-from costcore.trace.trace import Trace
-from costcore.trace.unrolling import FEWEST
+from costcore.errors import CostError, CostWarning, short_repr, unknown
+from costcore.numbers import Dim, argument_of_log2, as_text, ceil_log2, gcd, is_symbolic, with_ceilings
+from costcore.tables.pictures import Axis, Picture, Theme, draw
+from costcore.tables.quantity import column_of, numeric
+from costcore.text.screen import Column, latex_text
 
-UNROLLED = 8
-"""A network that unrolls loops is captured at sizes that many times smaller, as it runs more calls at larger ones."""
+# Fast functions of integers and of arrays of integers.
 
 
-LEFT_OUT = "calls without cost that run at some sizes only are left out: n_layers does not count them"
-"""What a report says if a network takes, for example, no slice of a whole axis, at sizes that no formula gives."""
+LARGEST = 2**63 - 1
+"""The largest number of int64."""
 
 
-def trace_in_sizes(
-    inputs: NamedInputs, capture: Callable[[Any], Trace], pricer: Pricer, limits: Sequence[Limits]
-) -> Trace:
-    """Return the run of a network whose sizes are symbols.
+class Formulas:
+    """A function of sizes that returns the values of one formula, or of several as a tuple.
 
-    It is captured at integer sizes. An expression is fitted to every dimension and to every integer attribute of the
-    calls, exactly, and the calculators compute the costs from these. Then all are checked at further sizes.
+    Sizes are positional, in the order of :attr:`symbols`, or keywords. Integers give exact integers. Arrays of NumPy
+    give arrays: of int64 if every intermediate number fits, otherwise of Python integers.
 
     Args:
-        inputs: the inputs, with names in their shapes.
-        capture: returns the run on integer inputs.
-        pricer: computes the costs.
-        limits: the values of every symbol.
+        formulas: integers or expressions.
+        symbols: the names of the arguments.
+        ranges: the smallest and the largest value of names at which the formulas were checked. The first size beyond
+            warns.
+
+    Attributes:
+        symbols: the names of the arguments.
+        source: the function as Python code.
+        takes_arrays: whether it takes arrays, which greatest common divisors and logarithms do not.
 
     Raises:
-        CostError: if the network fails at a size, runs other operators at other sizes, or has a dimension for which no
-            formula was found or that differs from its formula.
+        CostError: if a formula has a function that is not known.
     """
-    try:
-        return _trace_in_sizes(Samples(inputs, capture), limits, pricer)
-    except OtherOperatorsError:
-        nearer = [each if each.is_stated else each.nearer(UNROLLED) for each in limits]
-        from_short, from_long = ([each.from_at_least(low) for each in nearer] for low in (FEWEST, FIRST["sequence"]))
-        for tried, keeps_ids in ((from_short, True), (from_long, True), (nearer, False), (from_long, False)):
-            try:
-                return _trace_in_sizes(Samples(inputs, _folding(capture, keeps_ids)), tried, pricer)
-            except CostError as error:
-                if not keeps_ids and not isinstance(error, OtherOperatorsError):
-                    raise
-        raise
+
+    def __init__(
+        self, formulas: Sequence[Dim], symbols: Sequence[str], ranges: Mapping[str, tuple[int, int]] | None = None
+    ) -> None:
+        self.symbols = tuple(symbols)
+        self._limits = [(ranges or {}).get(symbol, (0, None)) for symbol in symbols]
+        self._has_warned = False
+        code = Code({symbol: f"s{i}" for i, symbol in enumerate(symbols)})
+        arguments = ", ".join(code.names.values())
+        self.source = f"lambda {arguments}: {_tuple([code.integer(formula) for formula in formulas])}"
+        bound = f"lambda {arguments}: {_tuple([code.bound(formula) for formula in formulas])}"
+        scope = {"gcd": gcd, "ceil_log2": ceil_log2, "least": _min, "most": _max}
+        self._exact: Callable[..., Any] = eval(self.source, scope)
+        self._bound: Callable[..., Any] = eval(bound, scope)
+        self.takes_arrays = not code.has_functions
+
+    def __call__(self, *sizes: Any, **named: Any) -> Any:
+        """Return the values.
+
+        Raises:
+            TypeError: if a size is missing, unknown, or neither an integer nor an array of integers.
+        """
+        if named:
+            sizes = self._positional(sizes, named)
+        if len(sizes) != len(self.symbols):
+            raise TypeError(f"expected {len(self.symbols)} sizes, {', '.join(self.symbols)} (got {len(sizes)})")
+        if all(type(size) is int for size in sizes):
+            self._check_limits(sizes, sizes)
+            return self._exact(*sizes)
+        return self._of_arrays(sizes)
+
+    def _check_limits(self, smallest: Sequence[int], largest: Sequence[int]) -> None:
+        if self._has_warned:
+            return
+        for name, low, high, limits in zip(self.symbols, smallest, largest, self._limits, strict=True):
+            if low < limits[0] or (limits[1] is not None and high > limits[1]):
+                self._has_warned = True
+                message = f"{name} is outside the sizes at which the formulas were checked, {limits[0]} to {limits[1]}"
+                warnings.warn(message, CostWarning, stacklevel=4)
+
+    def _positional(self, sizes: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...]:
+        left = self.symbols[len(sizes) :]
+        if unknown := named.keys() - set(left):
+            raise TypeError(
+                f"unknown or repeated size {', '.join(sorted(unknown))} (sizes are {', '.join(self.symbols)})"
+            )
+        if missing := [name for name in left if name not in named]:
+            raise TypeError(f"no value for {', '.join(missing)}")
+        return (*sizes, *(named[name] for name in left))
+
+    def _of_arrays(self, sizes: Sequence[Any]) -> Any:
+        for name, size in zip(self.symbols, sizes, strict=True):
+            if type(size) is not int and getattr(getattr(size, "dtype", None), "kind", "") not in ("i", "u", "O"):
+                raise TypeError(f"{name} needs an integer or an array of integers (got {short_repr(size)})")
+        if not self.takes_arrays:
+            raise TypeError("greatest common divisors and logarithms take no arrays; give one size at a time")
+        smallest, largest = ([_extreme(size, which) for size in sizes] for which in ("min", "max"))
+        self._check_limits(smallest, largest)
+        # int64 if even the bound of intermediate numbers at the largest sizes fits.
+        bounds = self._bound(*map(abs, largest))
+        kind = "int64" if max(bounds if isinstance(bounds, tuple) else (bounds,)) <= LARGEST else "object"
+        return self._exact(*(size if type(size) is int else size.astype(kind) for size in sizes))
 
 
-def _folding(capture: Callable[[Any], Trace], keeps_ids: bool) -> Callable[[Any], Trace]:
-    return lambda inputs: folded(capture(inputs), keeps_ids)
+def _extreme(size: Any, which: str) -> int:
+    return size if type(size) is int else int(getattr(size, which)()) if size.size else 1
 
 
-def _trace_in_sizes(samples: Samples, limits: Sequence[Limits], pricer: Pricer) -> Trace:
-    base, limits = start(samples, limits)
-    fit = _fitted(samples, base, limits)
-    ends = ends_of(samples, fit, limits)
-    held_out = held_out_points(samples, fit, ends)
-    trace, rows = symbolic_trace(samples, fit, pricer)
-    verify(samples, fit, zip(rows, trace, strict=True), held_out)
-    names = ", ".join(samples.symbols)
-    above = assumed_above(samples, trace)
-    made = f"formulas in {names}: from {len(fit.points)} captures, checked at {len(held_out)} further points"
-    left_out = [LEFT_OUT] * (samples.has_further_calls or len(rows) < len(samples.trace))
-    run = replace(
-        trace.run,
-        notes=(*trace.run.notes, made, *exceptions(samples.symbols, limits, ends), *map(note_of, above), *left_out),
-        assumptions=tuple(each for each in samples.assumed if each not in {found for found, *_ in above}),
-    ).recording(ranges=dict(zip(samples.symbols, ends, strict=True)), assumed_above=tuple(above))
-    return Trace(trace.records, run)
+def _min(a: Any, b: Any) -> Any:
+    # Without branches, so that arrays work too.
+    return (a + b - abs(a - b)) // 2
 
 
-def _fitted(samples: Samples, base: Point, limits: Sequence[Limits]) -> Fit:
-    try:
-        return Fit(samples, base, limits)
-    except CostError as error:
-        for position, symbol in enumerate(samples.symbols):
-            nearby = (*base[:position], base[position] + 1, *base[position + 1 :])
-            if nearby in samples.failed and (step := multiple_that_works(samples, base, position)):
-                advice = f'It runs alike at multiples of {step}: write "{step}*{symbol}" in place of "{symbol}".'
-                raise CostError(f"{str(error).rstrip('.')}. {advice}") from error
-        raise
+def _max(a: Any, b: Any) -> Any:
+    return (a + b + abs(a - b)) // 2
+
+
+def _tuple(values: Sequence[str]) -> str:
+    return values[0] if len(values) == 1 else f"({', '.join(values)})"
+
+
+def formulas_of(report: Any, columns: Sequence[str]) -> Formulas:
+    """Return the totals of columns as a function of the sizes, see :meth:`costcore.Report.lambdify`.
+
+    Raises:
+        ValueError: if there is no column, or an unknown one.
+        CostError: if a formula has no fast function.
+    """
+    if not columns:
+        raise ValueError("lambdify needs a column, such as macs")
+    totals = [numeric(column).total(report.ledger) for column in columns]
+    return Formulas(totals, report.symbols, report.trace.run.ranges)
+
+
+Quotient = tuple[str, int]
+"""Code of an integer, and its positive denominator."""
+
+
+class Code:
+    """Writes formulas as Python code.
+
+    Fractions are written over a common denominator, so that all numbers are integers.
+
+    Args:
+        names: the variable of every symbol.
+
+    Attributes:
+        has_functions: whether a formula that was written has a function that takes integers only.
+    """
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
+        self.has_functions = False
+
+    def integer(self, formula: Dim) -> str:
+        """Return code for the value of a formula, which is an integer.
+
+        Raises:
+            CostError: if the formula has a function that is not known.
+        """
+        numerator, denominator = self._quotient(formula)
+        return numerator if denominator == 1 else f"({numerator}) // {denominator}"
+
+    def bound(self, formula: Dim) -> str:
+        """Return code for a number that no number in the code of the formula exceeds, for sizes of at least 1."""
+        return self._bound(formula)
+
+    def _quotient(self, part: Any) -> Quotient:
+        if not is_symbolic(part):
+            return _number(part), 1
+        if part.is_Rational:
+            return _number(part.p), int(part.q)
+        if part.is_Symbol:
+            return self.names[part.name], 1
+        if part.is_Pow and part.exp.is_Integer and part.exp > 0:
+            numerator, denominator = self._quotient(part.base)
+            return f"({numerator})**{part.exp}", denominator ** int(part.exp)
+        if (argument := argument_of_log2(part)) is not None:
+            return self._call("ceil_log2", [argument])
+        quotients = [self._quotient(each) for each in part.args]
+        if part.is_Mul:
+            return "*".join(f"({code})" for code, _ in quotients), prod(number for _, number in quotients)
+        common = lcm(*(number for _, number in quotients))
+        scaled = [code if number == common else f"({code})*{common // number}" for code, number in quotients]
+        return self._combined(part, scaled, common)
+
+    def _combined(self, part: Any, codes: list[str], denominator: int) -> Quotient:
+        kind = type(part).__name__
+        if part.is_Add:
+            return f"({' + '.join(codes)})", denominator
+        if kind == "floor":
+            return f"(({codes[0]}) // {denominator})", 1
+        if kind == "ceiling":
+            return f"(-(-({codes[0]}) // {denominator}))", 1
+        if kind == "Mod":
+            return f"(({codes[0]}) % ({codes[1]}))", denominator
+        if kind in ("Min", "Max"):
+            function = "least" if kind == "Min" else "most"
+            return reduce(lambda a, b: f"{function}({a}, {b})", codes), denominator
+        if kind == "gcd" and denominator == 1:
+            return self._call("gcd", part.args)
+        raise CostError(f"{as_text(part)} has no fast function; use subs")
+
+    def _call(self, function: str, arguments: Any) -> Quotient:
+        self.has_functions = True
+        return f"{function}({', '.join(map(self.integer, arguments))})", 1
+
+    def _bound(self, part: Any) -> str:
+        if not is_symbolic(part):
+            return str(abs(part))
+        if part.is_Rational:
+            return str(abs(int(part.p)) * int(part.q))
+        if part.is_Symbol:
+            return self.names[part.name]
+        if part.is_Pow and part.exp.is_Integer and part.exp > 0:
+            return f"({self._bound(part.base)})**{part.exp}"
+        if argument_of_log2(part) is not None or type(part).__name__ == "gcd":
+            return "0"  # these take no arrays
+        bounds = [self._bound(each) for each in part.args]
+        if part.is_Mul:
+            return f"({'*'.join(bounds)})"
+        common = lcm(*(self._quotient(each)[1] for each in part.args))
+        twice = 2 if type(part).__name__ in ("Min", "Max") else 1  # they add both numbers and their distance
+        return f"({' + '.join(bounds)})*{common * twice}"
+
+
+def _number(number: int) -> str:
+    return f"({number})" if number < 0 else str(number)
+
+
+# LaTeX.
+
+
+def latex(name: str, formula: Dim) -> str:
+    r"""Return an equation in LaTeX: ``\mathrm{macs} = 3072\,\mathrm{seq}^{2}``."""
+    from sympy import latex as latex_of
+
+    symbols = getattr(formula, "free_symbols", ())
+    names = {
+        symbol: symbol.name if symbol.name.isalpha() and len(symbol.name) == 1 else _upright(symbol.name)
+        for symbol in symbols
+    }
+    text = latex_of(with_ceilings(formula), symbol_names=names, mul_symbol=r"\,")
+    return f"{_upright(name)} = {text}"
+
+
+def _upright(name: str) -> str:
+    return rf"\mathrm{{{latex_text(name)}}}"
+
+
+# Curves over one symbol.
+
+
+MOST_SIZES = 1_000_000
+"""The maximum number of sizes in a text such as a range."""
+
+POINTS = 64
+"""The maximum number of values of a symbol if none are given."""
+
+Curve = list[tuple[int, int]]
+"""Pairs of a value of the symbol and the figure there."""
+
+
+def curve(
+    function: Callable[..., Any],
+    symbols: Iterable[str],
+    over: str,
+    at: Mapping[str, int],
+    sizes: Iterable[int],
+) -> Curve:
+    """Return the values of a function of symbols over one of them.
+
+    Args:
+        function: takes every symbol as a keyword.
+        symbols: their names.
+        over: the symbol that takes all sizes.
+        at: the values of the others.
+        sizes: the values of the first.
+
+    Raises:
+        ValueError: if a name is unknown, a symbol has no value, or there are no symbols.
+    """
+    names = list(symbols)
+    if not names:
+        raise ValueError(
+            f"no size has the name {over!r}, as all are integers: write names in their place, ('batch', 4)"
+        )
+    if unknown_names := {over, *at} - set(names):
+        raise ValueError(unknown("symbol", sorted(unknown_names), names))
+    if missing := [name for name in names if name != over and name not in at]:
+        raise ValueError(f"no value for {', '.join(missing)} (at={{{missing[0]!r}: …}}, --at {missing[0]}=…)")
+    return [(size, function(**{**at, over: size})) for size in sizes]
+
+
+def sizes_between(low: int, high: int) -> list[int]:
+    """Return at most :data:`POINTS` sizes from the lowest to the highest, in equal ratios."""
+    ratio = (high / max(low, 1)) ** (1 / (POINTS - 1))
+    return sorted({low, high, *(round(max(low, 1) * ratio**i) for i in range(POINTS))})
+
+
+def parse_sizes(text: str) -> list[int]:
+    """Return the sizes in ``128:4096:128`` (a step), ``128:131072:log2`` (doublings) or ``128,512,1024``.
+
+    Raises:
+        ValueError: for another text, or one of more than :data:`MOST_SIZES` sizes.
+    """
+    parts = text.split(":")
+    if len(parts) == 1 and all(part.isdecimal() for part in text.split(",")):
+        return [int(part) for part in text.split(",")]
+    if len(parts) == 3 and parts[0].isdecimal() and parts[1].isdecimal() and 0 < int(parts[0]) <= int(parts[1]):
+        low, high = int(parts[0]), int(parts[1])
+        if parts[2] == "log2":
+            return [low << i for i in range((high // low).bit_length())]
+        if parts[2].isdecimal() and int(parts[2]):
+            if (high - low) // int(parts[2]) >= MOST_SIZES:
+                raise ValueError(f"{text!r} is more than {MOST_SIZES:,} sizes")
+            return list(range(low, high + 1, int(parts[2])))
+    raise ValueError(f"{text!r} is invalid (expected 128:4096:128, 128:131072:log2 or 128,512,1024)")
+
+
+def drawn(
+    report: Any, theme: Theme, column: str, over: str, at: Mapping[str, int], sizes: Sequence[int] | None
+) -> Picture:
+    """Return the total of a column over a name among the sizes of a report; arguments as for ``Report.plot``.
+
+    Raises:
+        ValueError: if a name is unknown or has no value, or if sizes are needed.
+    """
+    limits = report.trace.run.ranges.get(over)
+    if sizes is None and over in report.symbols and limits is None:
+        raise ValueError(f"sizes are needed: nothing is known of the values of {over}")
+    values = sizes_between(*limits) if sizes is None and limits else sizes or []
+    return picture(curve(report.lambdify(column), report.symbols, over, at, values), column, over, theme)
+
+
+def picture(found: Curve, column: str, over: str, theme: Theme) -> Picture:
+    """Return a curve as a picture; rows are the size and the figure."""
+    title = column_of(column)
+    x, y = ([pair[i] for pair in found] for i in range(2))
+    return Picture(
+        (over, column), found, lambda: draw(Axis(Column(over, over), x), Axis(title, y), line=True, theme=theme)
+    )

@@ -8,6 +8,6 @@ ANALYSES = (
         "how long the run takes on a device at least",
         f"{__name__}.time_report:time_of",
         quantities=f"{__name__}.quantities:QUANTITIES",
-        pictures={"roofline": f"{__name__}.roofline_plot:roofline_of"},
+        pictures={"roofline": f"{__name__}.roofline:roofline_of"},
     ),
 )

@@ -1,23 +1,288 @@
-"""A calibration: measured points of a device, and the time of other calls by interpolation between them.
+"""Calibrations: measured points of a device, and the time of other calls by interpolation between them.
 
 ``t = (t0 + t_sol) / e``: ``t0`` is the least time of a call, ``t_sol = max(flops / peak, bytes / bandwidth)`` with the
-best rates of the sweep, and ``e`` the efficiency of the nearest points of the same family. How far an estimate may be
-off is known from points that were left out, see :mod:`costcore.analyses.timing.left_out`; it grows with the distance of
-the nearest point.
+best rates of the sweep, and ``e`` the efficiency of the nearest points of the same family. Points that were left out
+show how far an estimate may be off; that grows with the distance of the nearest point.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import nsmallest
-from itertools import pairwise
-from math import dist, exp, log
+from itertools import islice, pairwise
+from math import ceil, dist, exp, fsum, log, log2, prod
+from statistics import fmean, median
 from typing import NamedTuple, Protocol
 
-from costcore.analyses.timing.families import APART, Axes, Site, product_of, steps_of
-from costcore.analyses.timing.tiles import wave_seconds
+from costcore.analyses.devices.device import Device
+from costcore.analyses.fusion.traffic import pattern_of
 from costcore.errors import CostError
+from costcore.ir import Cost, Layer, Operations
+from costcore.trace.call import Call
+
+# Families of kernels, and the coordinates of a call in its family.
+#
+# Calls of one family run the same kind of kernel, so that the efficiency of one says something about the efficiency of
+# another with a similar shape. Coordinates are base-2 logarithms of sizes: a distance of 1 is a factor of 2.
+
+
+KINDS = ("product", "special", "arithmetic", "move", "free", "opaque")
+"""The efficiency of a family without points is that of families of its kind; that of an opaque one, such as ``sort``,
+says nothing of another."""
+
+APART = 2.0
+"""Distance between calls that differ by a property that changes the kernel, such as a strided operand."""
+
+KERNEL_WEIGHT = 0.75
+"""Distance between convolutions with kernels that differ by a factor of 2 in size, for two axes together."""
+
+GROUPS_WEIGHT = 0.5
+"""The same for the number of groups."""
+
+FEW = 20480
+"""The maximum number of elements of a single sample for which PyTorch, on a CPU, does not call the usual library."""
+
+SMALL_KERNEL = 3
+"""The maximum length of a kernel for this."""
+
+RECURRENT = ("lstm", "gru", "rnn")
+"""Families of recurrent layers and cells."""
+
+N_RECURRENT = 6
+"""The number of their coordinates; files of format 1 have fewer."""
+
+Axes = tuple[float, ...]
+
+
+class Place(NamedTuple):
+    """Where a call is in a calibration.
+
+    Attributes:
+        family: the kind of kernel.
+        axes: the coordinates within the family.
+        later: coordinates that files of format 1 do not have.
+    """
+
+    family: str
+    axes: Axes
+    later: Axes = ()
+
+
+class OpSignature(NamedTuple):
+    """The signature of a call in a calibration.
+
+    Attributes:
+        family: the kind of kernel, ``conv 1x1`` or ``gelu``.
+        kind: one of :data:`KINDS`.
+        axes: the coordinates within the family. Points of older files may lack the last ones.
+        flops: operations, with two for a fused multiply-add.
+        nbytes: bytes read and written.
+        dtype: in which it computes; empty if a calibration has points of one dtype only.
+    """
+
+    family: str
+    kind: str
+    axes: Axes
+    flops: float
+    nbytes: float
+    dtype: str = ""
+
+    @property
+    def key(self) -> str:
+        """The family with the dtype."""
+        return f"{self.family} {self.dtype}" if self.dtype else self.family
+
+    @property
+    def size(self) -> Axes:
+        """Coordinates that all families have: operations and bytes."""
+        return _log(self.flops), _log(self.nbytes)
+
+
+def site_of(call: Call, cost: Cost) -> OpSignature:
+    """Return the family and the coordinates of a call.
+
+    Raises:
+        CostError: if its sizes are symbolic.
+    """
+    layer = call.layer
+    operations = cost.flops
+    flops = operations.flops(fma_1flop=False) if isinstance(operations, Operations) else operations
+    try:
+        amounts = float(flops), float(cost.mread + cost.mwrite)
+        place = _place_of(layer, *amounts)
+    except TypeError as error:  # of sympy: an expression with symbols is not a number
+        raise CostError(f"{call.name}: time needs numeric sizes; substitute values first: report.subs(…)") from error
+    flags = (APART * bool(call.strided), APART * _is_in_place(call))
+    return OpSignature(place.family, _kind_of(layer, cost, *amounts), (*place.axes, *flags, *place.later), *amounts)
+
+
+def product_of(site: OpSignature) -> Product | None:
+    """Return the matrix product that a call computes; None for other calls, and for unknown products."""
+    sizes = [2**each for each in site.axes]
+    family = site.family.removesuffix(" 1d").removesuffix(" 3d")
+    if family in ("linear", "matmul"):
+        rows, columns, depth, count = sizes[:4]
+    elif family in ("conv 1x1", "conv kxk", "grouped conv"):
+        rows, columns, channels, kernel, groups = sizes[:5]
+        depth, count = channels * kernel ** (1 / KERNEL_WEIGHT), groups ** (1 / GROUPS_WEIGHT)
+    else:
+        return None
+    return Product(round(rows), round(columns), round(depth), round(count))
+
+
+def steps_of(site: OpSignature) -> float:
+    """Return how many steps a call takes that cannot run at the same time, each of them no faster than a call."""
+    is_recurrent = site.family in RECURRENT and len(site.axes) == N_RECURRENT
+    return 2 ** site.axes[-2] if is_recurrent else 1.0
+
+
+def _kind_of(layer: Layer, cost: Cost, flops: float, nbytes: float) -> str:
+    if cost.macs != 0:
+        return "product"
+    if nbytes and pattern_of(layer) == "opaque":
+        return "opaque"
+    if flops == 0:
+        return "move" if nbytes else "free"
+    operations = cost.flops
+    return "special" if isinstance(operations, Operations) and operations.special else "arithmetic"
+
+
+def _place_of(layer: Layer, flops: float, nbytes: float) -> Place:
+    if nbytes == 0 and flops == 0:
+        return Place(f"{layer.op} (zero-cost)", ())  # dropout at inference, which has a cost in training
+    place, operands = _PLACES.get(layer.op, (None, ()))
+    if place is not None and all(name in layer for name in operands):
+        return place(layer, flops, nbytes)
+    return Place(layer.op if place is None else f"{layer.op} (other operands)", _logs(flops, nbytes))
+
+
+def _is_in_place(call: Call) -> bool:
+    # No memory is allocated for the result.
+    n = len(call.inputs)
+    return not {*call.storages[:n]}.isdisjoint(call.storages[n:])
+
+
+def _log(size: float) -> float:
+    return log2(max(1.0, float(size)))
+
+
+def _logs(*sizes: float) -> Axes:
+    return tuple(map(_log, sizes))
+
+
+def _by_rank(name: str, rank: int) -> str:
+    # Libraries have other kernels for another number of spatial axes.
+    return name if rank == 2 else f"{name} {rank}d"
+
+
+def _weights(layer: Layer) -> Axes:
+    w, groups = layer["w"].shape, int(layer.attrs.get("groups", 1))
+    return *_logs(w[0] / groups, w[1]), KERNEL_WEIGHT * _log(prod(w[2:])), GROUPS_WEIGHT * _log(groups)
+
+
+def _conv(layer: Layer, *_: float) -> Place:
+    x, w, y = layer["x"].shape, layer["w"].shape, layer.out.shape
+    groups, kernel = int(layer.attrs.get("groups", 1)), prod(w[2:])
+    family = "conv 1x1" if kernel == 1 else "conv kxk"
+    if groups > 1:
+        family = "depthwise" if w[1] == 1 else "grouped conv"
+    stride, dilation = (_log(prod(layer.attrs.get(name, (1,)))) for name in ("stride", "dilation"))
+    is_small = x[0] == groups == 1 and prod(x[:4]) <= FEW and (len(w) == 3 or min(w[-2:]) <= SMALL_KERNEL)
+    axes = _log(y[0] * prod(y[2:])), *_weights(layer), stride
+    return Place(_by_rank(family, len(w) - 2), axes, (2 * (APART * is_small), dilation / 2))
+
+
+def _conv_transpose(layer: Layer, *_: float) -> Place:
+    x, w = layer["x"].shape, layer["w"].shape
+    groups, stride = int(layer.attrs.get("groups", 1)), prod(layer.attrs.get("stride", (1,)))
+    channels = _logs(x[0] * prod(x[2:]), w[1], w[0] / groups)
+    axes = *channels, KERNEL_WEIGHT * _log(prod(w[2:])), GROUPS_WEIGHT * _log(groups), _log(stride)
+    return Place(_by_rank(layer.op, len(w) - 2), axes)
+
+
+def _conv_backward(layer: Layer, flops: float, nbytes: float) -> Place:
+    return Place(_by_rank(layer.op, len(layer["w"].shape) - 2), _logs(flops, nbytes), _weights(layer))
+
+
+def _window(layer: Layer, flops: float, nbytes: float) -> Place:
+    kernel = layer.attrs.get("kernel", ())
+    family = _by_rank(layer.op, len(kernel) or len(layer["x"].shape) - 2)
+    return Place(family, _logs(flops, nbytes), (KERNEL_WEIGHT * _log(prod(kernel)),))
+
+
+def _resize(layer: Layer, flops: float, nbytes: float) -> Place:
+    return Place(_by_rank(layer.op, len(layer["x"].shape) - 2), _logs(flops, nbytes))
+
+
+def _recurrent(layer: Layer, flops: float, nbytes: float) -> Place:
+    # Every layer and direction multiplies the rows of one position after another.
+    x, rows = layer["x"], layer["h0"].shape[-2]
+    stacked = layer.attrs.get("layers", 1) * (1 + layer.attrs.get("bidirectional", False))
+    return Place(layer.op, _logs(flops, nbytes), _logs(x.size / x.shape[-1] / rows * stacked, rows))
+
+
+def _matrices(rows: float, columns: float, depth: float, count: float) -> Place:
+    is_vector = APART * (rows == 1 or columns == 1)  # libraries have other kernels for products with a vector
+    return Place("linear" if count == 1 else "matmul", (*_logs(rows, columns, depth, count), is_vector))
+
+
+def _linear(layer: Layer, *_: float) -> Place:
+    x, w = layer["x"].shape, layer["w"].shape
+    return _matrices(prod(x[:-1]), prod(w[:-1]), w[-1], 1)
+
+
+def _matmul(layer: Layer, *_: float) -> Place:
+    a, b = layer["x0"].shape, layer["x1"].shape
+    depth, columns = a[-1], b[-1] if len(b) > 1 else 1
+    is_shared = len(b) <= 2  # one matrix for all items of a batch, as in a linear layer
+    rows = prod(a[:-1]) if is_shared else a[-2] if len(a) > 1 else 1
+    return _matrices(rows, columns, depth, 1 if is_shared else prod(layer.out.shape[:-2]))
+
+
+def _attention(layer: Layer, *_: float) -> Place:
+    q, k = layer["q"].shape, layer["k"].shape
+    masks = APART / 2 * bool(layer.attrs.get("causal")), APART / 2 * ("mask" in layer)
+    return Place("attention", (*_logs(q[-2], k[-2], q[-1], prod(q[:-2])), *masks))
+
+
+def _multi_head_attention(layer: Layer, *_: float) -> Place:
+    q = layer["q"].shape
+    return Place(layer.op, _logs(prod(q[:-2]), q[-2], q[-1]))
+
+
+def _rows(layer: Layer, *_: float) -> Place:
+    # Half of the row length: it matters less than the number of elements.
+    x = layer["x"]
+    axis = layer.attrs.get("axis")
+    if axis is None:
+        return Place(layer.op, (_log(x.size), 0.0))
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    row = prod(x.shape[each] for each in axes)
+    return Place(layer.op, (_log(x.size), _log(row) / 2))
+
+
+_REDUCTIONS = ("softmax", "log_softmax", "layer_norm", "rms_norm", "reduce_mean", "reduce_sum", "reduce_max", "argmax")
+
+_PLACES: Mapping[str, tuple[Callable[[Layer, float, float], Place], tuple[str, ...]]] = {
+    "conv": (_conv, ("x", "w")),
+    "conv_transpose": (_conv_transpose, ("x", "w")),
+    "conv_backward": (_conv_backward, ("w",)),
+    "max_pool": (_window, ("x",)),
+    "avg_pool": (_window, ("x",)),
+    "resize": (_resize, ("x",)),
+    **dict.fromkeys(RECURRENT, (_recurrent, ("x", "h0"))),
+    "linear": (_linear, ("x", "w")),
+    "matmul": (_matmul, ("x0", "x1")),
+    "attention": (_attention, ("q", "k")),
+    "multi_head_attention": (_multi_head_attention, ("q",)),
+    **dict.fromkeys(_REDUCTIONS, (_rows, ("x",))),
+}
+"""Operators with a time that depends on more than size: a function for their place, and the operands it needs."""
+
+
+# Calibration: estimates by interpolation.
+
 
 NEIGHBORS = 4
 """How many points an efficiency is read from."""
@@ -26,8 +291,7 @@ FAR = 4.0
 """A call is far from the sweep if its nearest point is farther: a factor of 16 in one of its sizes."""
 
 SOFTENING = 0.05
-"""Added to squared distances, so that a point at distance 0 is not the only one that counts."""
-
+"""Added to squared distances, so that points beside one at distance 0 count too."""
 
 PULL = 0.25
 """The weight of the curve of a family of kernels, that of a point at a distance of 2."""
@@ -45,12 +309,12 @@ class Error(NamedTuple):
     most: float
 
     def towards(self, other: Error, part: float) -> Error:
-        """Return the error at a part of the way to another."""
+        """Linearly interpolate between two errors."""
         return Error(*(a + part * (b - a) for a, b in zip(self, other, strict=True)))
 
 
 Growth = tuple[tuple[float, Error], ...]
-"""Distances, and the errors of estimates whose nearest point is at least as far; farther ones are not surer."""
+"""Distances, and the errors of estimates with a nearest point at least as far; farther ones are not surer."""
 
 
 class Errors(NamedTuple):
@@ -65,7 +329,7 @@ class Errors(NamedTuple):
     families: Mapping[str, Growth]
     kinds: Mapping[str, float]
 
-    def of(self, site: Site, distance: float | None) -> Error | None:
+    def of(self, site: OpSignature, distance: float | None) -> Error | None:
         """Return the error of an estimate; None if it is unknown.
 
         Args:
@@ -90,7 +354,7 @@ class Point(NamedTuple):
         seconds: how long it took.
     """
 
-    site: Site
+    site: OpSignature
     seconds: float
 
 
@@ -120,7 +384,7 @@ class Rates(NamedTuple):
             units,
         )
 
-    def ideal(self, site: Site) -> float:
+    def ideal(self, site: OpSignature) -> float:
         """Return the seconds of a call at the best rates: ``t_sol``, and ``t0`` for each of its steps."""
         product = product_of(site) if self.units else None
         work = site.flops / self.peak if product is None else wave_seconds(product, self.units, self.peak)
@@ -142,9 +406,9 @@ class Estimate(NamedTuple):
 
 
 class Ideal(Protocol):
-    """What efficiencies are relative to."""
+    """The reference of efficiencies: measured rates, or curves of kernels."""
 
-    def ideal(self, site: Site) -> float:
+    def ideal(self, site: OpSignature) -> float:
         """Return the seconds of a call at an efficiency of 1."""
 
 
@@ -171,23 +435,23 @@ class Interpolation:
         for site, seconds in points:
             log_efficiency = log(rates.ideal(site) / seconds)
             self._families.setdefault(site.family, {}).setdefault(site.dtype, []).append((site.axes, log_efficiency))
-            self._kinds.setdefault(_kind(site), []).append((site.size, log_efficiency))
+            self._kinds.setdefault(_pool_of(site), []).append((site.size, log_efficiency))
 
-    def dtype_of(self, site: Site) -> str | None:
-        """Return the dtype whose points say most of a call: its own, or for other calls than products another."""
+    def dtype_of(self, site: OpSignature) -> str | None:
+        """Return the most informative dtype of the points: its own, or for other calls than products another."""
         dtypes = self._families.get(site.family, {})
         if site.dtype in dtypes:
             return site.dtype
         return next(iter(dtypes), None) if site.kind != "product" else None
 
-    def seconds(self, site: Site) -> tuple[float, float | None]:
+    def seconds(self, site: OpSignature) -> tuple[float, float | None]:
         """Return the time of a call, and the distance of the nearest point of its family; None without any."""
         dtype = self.dtype_of(site)
         if dtype is None and not self._is_of_rates:
             return self._rates.ideal(site), None
         if dtype is None:
             kinds = self._kinds
-            points = kinds.get(_kind(site)) or [each for some in kinds.values() for each in some]
+            points = kinds.get(_pool_of(site)) or [each for some in kinds.values() for each in some]
             return self._rates.ideal(site) / exp(mean_of(nearest_of(points, site.size))), None
         points = self._families[site.family][dtype]
         known = len(points[0][0])
@@ -203,8 +467,8 @@ class Interpolation:
         return self._rates.ideal(comparable) / exp(log_efficiency), nearest[0][0] + apart
 
 
-def _kind(site: Site) -> str:
-    """Return what calls without points of their family are estimated from: products of one dtype, others of any."""
+def _pool_of(site: OpSignature) -> str:
+    # Products of one dtype estimate each other, other calls of any.
     return f"{site.kind} {site.dtype}".strip() if site.kind == "product" else site.kind
 
 
@@ -225,7 +489,7 @@ def mean_of(nearest: Neighbors, pull: float = 0.0) -> float:
 
 
 class Calibration:
-    """What a sweep measured on a device.
+    """The measured sweep of a device, which estimates other calls.
 
     Args:
         points: the measured calls. Those of several dtypes state them.
@@ -247,7 +511,7 @@ class Calibration:
         self.dtype, self._curves = dtype, curves
         self.errors = errors
         self.rates = Rates.of(points, units)
-        self._seen: dict[Site, Estimate] = {}
+        self._seen: dict[OpSignature, Estimate] = {}
 
     @cached_property
     def _interpolation(self) -> Interpolation:
@@ -259,14 +523,14 @@ class Calibration:
         of_products = {point.site.dtype or self.dtype for point in self.points if point.site.kind == "product"}
         return frozenset(of_products or {point.site.dtype or self.dtype for point in self.points})
 
-    def estimate(self, site: Site) -> Estimate:
+    def estimate(self, site: OpSignature) -> Estimate:
         """Return the estimated time of a call; its dtype is that of the points if they state none."""
         found = self._seen.get(site)
         if found is None:
             found = self._seen[site] = self._estimate(site)
         return found
 
-    def _estimate(self, site: Site) -> Estimate:
+    def _estimate(self, site: OpSignature) -> Estimate:
         if self._curves is not None and site.kind == "free":
             return Estimate(0.0, Error(0.0, 0.0), 0.0)
         if site.dtype == self.dtype:
@@ -274,3 +538,302 @@ class Calibration:
         seconds, distance = self._interpolation.seconds(site)
         known = site._replace(dtype=self._interpolation.dtype_of(site) or "")
         return Estimate(seconds, self.errors.of(known, distance), distance)
+
+
+# Errors, from points that are left out.
+#
+# A point is estimated from those of its family that are at least so far away, once for every distance of
+# :data:`DISTANCES`: at distance 0 from all that were not measured right before or after it. So the error of a call is
+# known by how far from the sweep it is. A whole family is estimated from the others of its kind.
+
+
+DISTANCES = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
+"""How far the nearest point is at least."""
+
+MOST_LEFT_OUT = 100
+"""So many points of a family are left out, one after another."""
+
+BESIDE = 3
+"""So many points before and after a point are of the same chain, and left out with it."""
+
+MOST_OF_FAMILY = 20
+"""The number of points that stand for a family left out as a whole."""
+
+FEWEST = 8
+"""The minimum number of points of an error; with fewer, the error of all families is a minimum."""
+
+FEWEST_FAMILIES = 5
+"""The minimum number of families of a kind; with fewer, the error of another family is that of families of any kind."""
+
+
+def left_out_errors(points: Sequence[Point], rates: Rates) -> Errors:
+    """Return the relative errors by family and kind.
+
+    Args:
+        points: the measured calls.
+        rates: their best rates.
+    """
+    families: dict[str, list[Point]] = {}
+    for point in points:
+        families.setdefault(point.site.key, []).append(point)
+    misses = {family: _errors_by_distance(each, rates) for family, each in families.items()}
+    common = [[miss for each in misses.values() for miss in each[i]] for i in range(len(DISTANCES))]
+    of_all = growth_of(common, ())
+    growths = {family: growth_of(each, of_all) for family, each in sorted(misses.items())}
+    return Errors(growths, _left_out_errors_of_kinds(families, rates))
+
+
+def _errors_by_distance(family: Sequence[Point], rates: Rates) -> list[list[float]]:
+    efficiencies = [(point.site.axes, log(rates.ideal(point.site) / point.seconds)) for point in family]
+    found: list[list[float]] = [[] for _ in DISTANCES]
+    for i in range(0, len(family), -(-len(family) // MOST_LEFT_OUT)):
+        axes, log_efficiency = efficiencies[i]
+        for misses, estimated in zip(found, _estimates_by_distance(axes, efficiencies, i), strict=False):
+            misses.append(abs(exp(estimated - log_efficiency) - 1))  # measured by estimated time
+    return found
+
+
+def _estimates_by_distance(axes: Axes, efficiencies: Sequence[tuple[Axes, float]], i: int) -> Iterator[float]:
+    # A call far from the sweep has all of it on one side: only points beyond the nearest count, seen from the point.
+    others = (each for j, each in enumerate(efficiencies) if abs(i - j) > BESIDE)
+    ordered = sorted((dist(other, axes), log_efficiency, other) for other, log_efficiency in others)
+    start = 0
+    for distance in DISTANCES:
+        while start < len(ordered) and ordered[start][0] < distance:
+            start += 1
+        if start == len(ordered):
+            return
+        nearest = ordered[start][2]
+        beyond = (each for each in ordered[start:] if distance == 0 or dist(each[2], nearest) <= each[0])
+        yield mean_of([(away, log_efficiency) for away, log_efficiency, _ in islice(beyond, NEIGHBORS)])
+
+
+def growth_of(misses: Iterable[Sequence[float]], of_all: Growth) -> Growth:
+    """Return the errors by distance, as far as they are known.
+
+    Those known from few points, or from none, are at least those of all families.
+    """
+    found: list[tuple[float, Error]] = []
+    least = Error(0.0, 0.0)
+    for i, (distance, each) in enumerate(zip(DISTANCES, misses, strict=True)):
+        if len(each) < FEWEST:
+            if i >= len(of_all):
+                break
+            least = _larger(least, of_all[i][1])
+        if each:
+            least = _larger(least, Error(fmean(each), sorted(each)[int(0.9 * len(each))]))
+        found.append((distance, least))
+    return tuple(found)
+
+
+def _larger(a: Error, b: Error) -> Error:
+    return Error(max(a.mean, b.mean), max(a.most, b.most))
+
+
+def _left_out_errors_of_kinds(families: Mapping[str, Sequence[Point]], rates: Rates) -> dict[str, float]:
+    # Opaque families, such as sorting, have nothing in common: the error of another one is unknown.
+    errors: dict[str, list[float]] = {kind: [] for kind in KINDS if kind != "opaque"}
+    efficiencies = {
+        family: [(point.site.size, log(rates.ideal(point.site) / point.seconds)) for point in members]
+        for family, members in families.items()
+    }
+    for family, members in families.items():
+        kind = members[0].site.kind
+        others = [
+            each
+            for other, found in efficiencies.items()
+            if other != family
+            and families[other][0].site.kind == kind
+            and (kind != "product" or families[other][0].site.dtype == members[0].site.dtype)
+            for each in found
+        ]
+        if others and kind in errors:
+            some = members[:: -(-len(members) // MOST_OF_FAMILY)]
+            ideal = ((rates.ideal(point.site), mean_of(nearest_of(others, point.site.size))) for point in some)
+            estimated = fsum(seconds / exp(log_efficiency) for seconds, log_efficiency in ideal)
+            errors[kind].append(abs(fsum(point.seconds for point in some) / estimated - 1))
+    of_all = [error for each in errors.values() for error in each]
+    if not of_all:
+        return {}
+    return {kind: max(each if len(each) >= FEWEST_FAMILIES else of_all) for kind, each in errors.items()}
+
+
+# Kernel curves: times far from those that traces have.
+#
+# A few traces know a family at a few sizes. A small kernel says how long one takes to start, a large one which part of
+# the peak or of the bandwidth it reaches, and neither says the other. So each family has a curve ``t = start + work /
+# part``, which is drawn towards usual values as far as its points leave it open. Near points, what they deviate from it
+# counts.
+
+
+class Curve(NamedTuple):
+    """The time of the kernels of a family.
+
+    Attributes:
+        start: of a kernel without work, in seconds.
+        part: which part of the published rate large ones reach.
+    """
+
+    start: float
+    part: float
+
+    def seconds(self, work: float) -> float:
+        """Return the seconds of a kernel from the seconds of its work at the published rates."""
+        return self.start + work / self.part
+
+
+USUAL: Mapping[str, Curve] = {
+    "product": Curve(5e-6, 0.5),
+    **dict.fromkeys(("special", "arithmetic", "move", "free"), Curve(2.5e-6, 0.6)),
+    "opaque": Curve(2.5e-6, 0.3),
+}
+"""The prior of curves, by kind."""
+
+SPREAD_OF_START, SPREAD_OF_PART, SPREAD = 1.0, 0.5, 0.4
+"""By how much starts, parts and points usually deviate, as natural logarithms."""
+
+STEPS = (0.8, 0.4, 0.2, 0.1, 0.05)
+"""The steps of the search for the best curve, as natural logarithms."""
+
+MOST_POINTS = 60
+"""So many points of a family determine its curve."""
+
+
+class Curves:
+    """The curves of the families of a device.
+
+    Args:
+        points: the measured calls.
+        device: the device, with its published rates.
+    """
+
+    def __init__(self, points: Iterable[Point], device: Device) -> None:
+        self._device = device
+        self._families: dict[str, list[Point]] = {}
+        for point in points:
+            self._families.setdefault(point.site.family, []).append(point)
+        self._curves: dict[str, Curve] = {}
+
+    def ideal(self, site: OpSignature) -> float:
+        """Return the seconds of a call on the curve of its family; without one, on the middle one of its kind."""
+        curve = self._of(site.family) if site.family in self._families else self.of_kind(site.kind)
+        return curve.seconds(self.work(site))
+
+    def of_kind(self, kind: str, without: str = "") -> Curve:
+        """Return the median curve of a kind, leaving one family out; a default if there is none."""
+        of_kind = (name for name, points in self._families.items() if points[0].site.kind == kind and name != without)
+        found = [self._of(name) for name in of_kind]
+        if not found:
+            return USUAL[kind]
+        return Curve(median(each.start for each in found), median(each.part for each in found))
+
+    def work(self, site: OpSignature) -> float:
+        """Return the seconds that the operations or the bytes of a call take at the published rates."""
+        rate_of = self._device.matrix_rate if site.kind == "product" else self._device.vector_rate
+        rate = rate_of(site.dtype) if site.dtype else None
+        bandwidth = self._device.memory.dram_gbs
+        return max(site.flops / rate if rate else 0.0, site.nbytes / (1e9 * bandwidth) if bandwidth else 0.0)
+
+    def _of(self, family: str) -> Curve:
+        if family not in self._curves:
+            points = self._families[family]
+            some = points[:: -(-len(points) // MOST_POINTS)]
+            known = [(self.work(point.site), log(point.seconds)) for point in some]
+            self._curves[family] = _likeliest_curve(known, USUAL[points[0].site.kind])
+        return self._curves[family]
+
+
+def _likeliest_curve(points: Sequence[tuple[float, float]], usual: Curve) -> Curve:
+    # ``usual`` acts as a prior of the likeliest curve.
+    def misfit(start: float, part: float) -> float:
+        curve = Curve(usual.start * exp(start), usual.part * exp(part))
+        misses = (abs(seconds - log(curve.seconds(work))) / SPREAD for work, seconds in points)
+        squares = (miss * miss if miss < 2 else 4 * miss - 4 for miss in misses)  # a single odd point does not decide
+        return (start / SPREAD_OF_START) ** 2 + (part / SPREAD_OF_PART) ** 2 + fsum(squares)
+
+    start, part = 0.0, 0.0
+    least = misfit(start, part)
+    for step in STEPS:
+        is_better = True
+        while is_better:
+            beside = ((start + a * step, part + b * step) for a in (-1, 0, 1) for b in (-1, 0, 1) if a or b)
+            lower, *best = min((misfit(*each), *each) for each in beside)
+            is_better = lower < least
+            if is_better:
+                least, (start, part) = lower, best
+    return Curve(usual.start * exp(start), usual.part * exp(part))
+
+
+def errors_of_runs(points: Sequence[Point], sources: Sequence[int], device: Device) -> Errors:
+    """Return the relative errors by family and kind: each run is estimated from the others.
+
+    An error counts for all distances up to that of the nearest point: nearer ones are surer.
+
+    Args:
+        points: the measured calls.
+        sources: the run in which each point was measured.
+        device: the device, with its published rates.
+    """
+    misses: dict[str, list[list[float]]] = {point.site.key: [[] for _ in DISTANCES] for point in points}
+    for run in sorted({*sources}):
+        others = [point for point, source in zip(points, sources, strict=True) if source != run]
+        known = Interpolation(others, Curves(others, device))
+        for point, source in zip(points, sources, strict=True):
+            seconds, nearest = known.seconds(point.site) if source == run and others else (0.0, None)
+            if nearest is not None:
+                for distance, each in zip(DISTANCES, misses[point.site.key], strict=True):
+                    if distance <= nearest:
+                        each.append(abs(point.seconds / seconds - 1))
+    of_all = growth_of([[miss for each in misses.values() for miss in each[i]] for i in range(len(DISTANCES))], ())
+    growths: dict[str, Growth] = {family: growth_of(each, of_all) for family, each in sorted(misses.items())}
+    return Errors(growths, _curve_errors_of_kinds(points, Curves(points, device)))
+
+
+def _curve_errors_of_kinds(points: Iterable[Point], curves: Curves) -> dict[str, float]:
+    families: dict[tuple[str, str], list[Point]] = {}
+    for point in points:
+        families.setdefault((point.site.kind, point.site.family), []).append(point)
+    errors: dict[str, list[float]] = {kind: [] for kind in KINDS if kind != "opaque"}
+    for (kind, family), members in families.items():
+        if kind in errors:
+            curve = curves.of_kind(kind, without=family)
+            estimated = fsum(curve.seconds(curves.work(point.site)) for point in members)
+            errors[kind].append(abs(fsum(point.seconds for point in members) / estimated - 1))
+    of_all = [error for each in errors.values() for error in each]
+    return {kind: max(each if len(each) >= FEWEST_FAMILIES else of_all) for kind, each in errors.items() if of_all}
+
+
+# Waves: products divided among the units of a GPU.
+#
+# A kernel computes the result in tiles, one tile per unit at a time. The last wave of tiles may leave most units idle,
+# and tiles at the edge compute what is not needed.
+
+
+TILE = 64
+"""Rows and columns of the smallest tile that libraries use: the waves of larger ones, of several such, last as long or
+longer."""
+
+DEPTH = 32
+"""The depth of a product is padded to a multiple of this."""
+
+
+class Product(NamedTuple):
+    """Products of ``batch`` matrices of ``rows x depth`` with as many of ``depth x columns``."""
+
+    rows: int
+    columns: int
+    depth: int
+    batch: int = 1
+
+
+def wave_seconds(product: Product, units: int, peak: float) -> float:
+    """Return the time of a product.
+
+    Args:
+        product: the product.
+        units: number of units, such as the multiprocessors of an NVIDIA GPU.
+        peak: FLOP/s of all units together, with two for a multiply-add.
+    """
+    tiles = ceil(product.rows / TILE) * ceil(product.columns / TILE) * product.batch
+    waves = ceil(tiles / units)
+    return waves * 2 * TILE * TILE * ceil(product.depth / DEPTH) * DEPTH / (peak / units)

@@ -12,41 +12,29 @@ from costcore.tables.quantity import Quantity
 from costcore.trace.call import Call
 
 if TYPE_CHECKING:
-    from costcore.analyses.timing.group_time import GroupTime
+    from costcore.analyses.timing.bound import GroupTime
     from costcore.analyses.timing.times import Times
 
 PARAMETER = "DEVICE[:DTYPE]"
 
 
 def _parsed(parameter: str) -> tuple[str, str | None]:
-    """Return the device and the dtype of weights and activations, None for those of the model, of ``l4:bfloat16``.
-
-    Raises:
-        ValueError, CostError, OSError: if there is no such device, or its file cannot be read.
-    """
-    from costcore.analyses.devices.catalog import named
-    from costcore.analyses.timing.retyped import DTYPES
+    from costcore.analyses.devices.device import find_device
+    from costcore.analyses.timing.times import DTYPES
 
     device, _, dtype = parameter.rpartition(":")
     found = (device, dtype) if dtype in DTYPES else (parameter, None)
-    named(found[0])
+    find_device(found[0])
     return found
 
 
 def _times(ledger: Ledger, device: str, dtype: str | None) -> Times:
-    from costcore.analyses.timing.request import times_of
-    from costcore.analyses.timing.times import Times
+    from costcore.analyses.timing.times import Times, times_of
 
-    return ledger.once(("times", device, dtype), lambda: times_of(Times, ledger.trace, device, dtype))  # type: ignore[no-any-return]
+    return ledger.cached(("times", device, dtype), lambda: times_of(Times, ledger.trace, device, dtype))  # type: ignore[no-any-return]
 
 
 class _OnDevice:
-    """The times on a device, as the functions of quantities read them.
-
-    Args:
-        parameter: the device, with a dtype if one is asked for.
-    """
-
     def __init__(self, parameter: str) -> None:
         self.parameter = parameter
         self.device, self.dtype = _parsed(parameter)
@@ -77,7 +65,7 @@ class _OnDevice:
 
     def binds(self, ledger: Ledger, calls: Sequence[Call]) -> str:
         """Return what the time of calls comes from, with the share of each."""
-        from costcore.analyses.timing.time_rows import UNKNOWN, seconds_by, shares_of
+        from costcore.analyses.timing.time_report import UNKNOWN, seconds_by, shares_of
 
         groups = {group.name: group for group in self.times(ledger).groups}
         of_calls = [groups[call.name] for call in calls]
@@ -95,12 +83,12 @@ class _OnDevice:
         return self.times(ledger).seconds
 
     def _meaning(self, ledger: Ledger) -> Sequence[str]:
-        from costcore.analyses.timing.remarks import meaning
+        from costcore.analyses.timing.time_report import meaning
 
         return meaning(self.times(ledger))
 
     def _missing(self, ledger: Ledger) -> Sequence[str]:
-        from costcore.analyses.timing.remarks import unknown_rates
+        from costcore.analyses.timing.time_report import unknown_rates
 
         return unknown_rates(self.times(ledger))
 

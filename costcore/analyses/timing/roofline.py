@@ -1,17 +1,21 @@
-"""The roofline of a timed run: a dot per group of calls, the roofs of the device, the color of what binds."""
+"""The roofline of a timed run, and measured times beside the bound.
+
+A dot per group of calls lies under the roofs of the device, in the color of what binds it: as SVG for pages, or drawn
+by matplotlib. :class:`TimeComparison` matches measured calls with timed groups.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, floor, fsum, inf, log10, sqrt
-from typing import NamedTuple
+from statistics import median
+from typing import IO, Any, NamedTuple
 
-from costcore.analyses.devices.device import TF32
-from costcore.analyses.devices.runtime_names import device_named
-from costcore.analyses.timing.group_time import GroupTime
-from costcore.analyses.timing.times import Times
-from costcore.analyses.timing.work import (
+from costcore.analyses.analysis import ReportLike
+from costcore.analyses.devices.device import TF32, device_named
+from costcore.analyses.timing.bound import (
+    GroupTime,
     Work,
     arithmetic_dtype,
     engine_of_products,
@@ -19,13 +23,22 @@ from costcore.analyses.timing.work import (
     may_round,
     product_dtype,
 )
-from costcore.ledger.intensity import MULTIPLY_ADD, peak_flops
-from costcore.ledger.ledger import flops_of
-from costcore.tables.html import text
-from costcore.text.durations import duration
+from costcore.analyses.timing.calibration import site_of
+from costcore.analyses.timing.times import Times, times_of
+from costcore.errors import CostError
+from costcore.ledger.ledger import MULTIPLY_ADD, flops_of, peak_flops
+from costcore.tables.answer import Content, Figure
+from costcore.tables.html import text as html_text
+from costcore.tables.pictures import Picture, Theme, add_legend, axes_of, label
+from costcore.tables.quantity import by_key, choose
+from costcore.tables.result import Result, Table
+from costcore.text.amounts import duration
+from costcore.text.screen import Column
+from costcore.trace.call import Call
+from costcore.trace.trace import Trace
 
 MOST_DRAWN = 1000
-"""The maximum number of dots; those with the largest bounds are drawn."""
+"""The maximum number of dots; the largest bounds are drawn."""
 
 LEAST_SHARE = 1e-4
 """Groups with less of the time have no dot, as they would stretch the axes, but those near the largest always have."""
@@ -40,13 +53,13 @@ BOTTOM = 92.0
 """Height of the plot in percent of the picture; the rest is for the labels of the axis."""
 
 BOUND, MEASURED = "FLOP per second of the bound", "measured FLOP per second"
-"""What the axis upwards shows."""
+"""The quantity of the vertical axis."""
 
 PREFIXES = (("", 0), ("K", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15))
 
 
 class Dot(NamedTuple):
-    """A group with operations and bytes, placed by what its time allows, so that it lies on or below every roof.
+    """A group with operations and bytes, placed by the bound of its time, so that it lies on or below every roof.
 
     Attributes:
         group: the group.
@@ -94,7 +107,7 @@ class Frame(NamedTuple):
 
 
 def dots_of(times: Times) -> list[Dot]:
-    """Return the dots of groups with operations, bytes and a share of the time, those with the longest times last.
+    """Return the dots of groups with operations, bytes and a share of the time, sorted by time, the longest last.
 
     The FLOPs of a dot are those that the bound counts: of the definition, but no more than the busiest engine executes
     in its seconds, as Winograd's algorithm, a causal mask or padding save some, and engines work at the same time.
@@ -113,8 +126,8 @@ def dots_of(times: Times) -> list[Dot]:
 
 
 def _measured_seconds(times: Times) -> Mapping[str, float]:
-    """Return the seconds that every group took, by name; empty unless its kernels were measured on this device."""
     profile = times.trace.run.profile
+    # Another device, or another dtype, has other times.
     is_this = profile is not None and device_named(profile.device) == times.device.name and times.dtype is None
     if profile is None or profile.clock != "device" or profile.no_bound or not is_this:
         return {}
@@ -133,7 +146,7 @@ def _flops_needed(group: GroupTime, times: Times) -> float:
 
 
 def roofs_of(times: Times) -> list[Roof]:
-    """Return the roofs of the engines at the dtypes of the run, that of the most operations first, and of the memories.
+    """Return the roofs of the engines at the dtypes of the run, by operations, and the roofs of the memories.
 
     Of several caches it is the slowest.
     """
@@ -157,14 +170,14 @@ def roofs_of(times: Times) -> list[Roof]:
     for name, _, rate in device.levels():
         memories[name] = min(rate, memories.get(name, rate))
     return [
-        *_engine("matrix", products, times),
-        *_engine("vector", others, times),
+        *_roofs_of_engine("matrix", products, times),
+        *_roofs_of_engine("vector", others, times),
         *(Roof(name, f"{amount(rate)}B/s", rate, True) for name, rate in memories.items()),
     ]
 
 
-def _engine(name: str, operations: Counter[tuple[str, float]], times: Times) -> Iterator[Roof]:
-    """Yield the roofs of the dtypes with a share of the operations, and of others only if a dot lies that high."""
+def _roofs_of_engine(name: str, operations: Counter[tuple[str, float]], times: Times) -> Iterator[Roof]:
+    # A dtype with few operations has a roof only if a dot lies above the others.
     drawn: set[float] = set()
     known = [(dtype, rate) for (dtype, rate), n in operations.items() if n > 0 and rate]
     for (dtype, rate), n in operations.most_common():
@@ -190,7 +203,7 @@ def picture(times: Times) -> str:
     if not dots:
         return ""
     drawn, roofs = dots[-MOST_DRAWN:], roofs_of(times)
-    items = "".join(f"<li>{_swatch(name)}{text(label)}</li>" for name, label in legend(times, roofs))
+    items = "".join(f"<li>{_swatch(name)}{html_text(label)}</li>" for name, label in legend(times, roofs))
     return (
         f"<svg id='roofline' role='img' aria-label='{label_of(drawn)}'>{shapes(drawn, roofs)}</svg>"
         f"<ul class='roofline-key'>{items}</ul><p class='note'>{_note(times, dots, drawn)}</p>"
@@ -198,17 +211,17 @@ def picture(times: Times) -> str:
 
 
 def label_of(dots: Sequence[Dot]) -> str:
-    """Return what the plot shows, as text."""
+    """Return the title of the plot."""
     return f"Roofline of {len(dots)} groups: {rate_of(dots)} against FLOP per byte, both logarithmic"
 
 
 def rate_of(dots: Sequence[Dot]) -> str:
-    """Return what the axis upwards shows."""
+    """Return the label of the vertical axis."""
     return BOUND if dots[0].measured is None else MEASURED
 
 
-def axes_of(dots: Sequence[Dot]) -> str:
-    """Return what the axes show, as a sentence."""
+def roofline_axes(dots: Sequence[Dot]) -> str:
+    """Return the description of the axes, as a sentence."""
     return f"Across: FLOP per byte from memory. Upwards: {rate_of(dots)}; {MULTIPLY_ADD}."
 
 
@@ -222,7 +235,6 @@ def shapes(dots: Sequence[Dot], roofs: Sequence[Roof]) -> str:
 
 
 def _frame(dots: Sequence[Dot], roofs: Sequence[Roof]) -> Frame:
-    """Return whole powers of ten around all dots and the roofs of engines."""
     xs = [log10(dot.intensity) for dot in dots]
     ys = [log10(dot.rate) for dot in dots] + [log10(roof.rate) for roof in roofs if not roof.is_memory]
     x0, y0 = floor(min(xs) - 0.3), floor(min(ys) - 0.2)
@@ -230,7 +242,7 @@ def _frame(dots: Sequence[Dot], roofs: Sequence[Roof]) -> Frame:
 
 
 def _grid(frame: Frame) -> tuple[str, str]:
-    """Return the lines of the axes, and their labels, which stand inside the plot, as it has no margin."""
+    # The plot has no margin, so labels stand inside it.
     lines, labels = [], []
     for power in range(frame.x0 + 1, frame.x1):
         x = _percent(frame.x(10.0**power))
@@ -248,19 +260,17 @@ def _power(power: int) -> str:
 
 
 def _roof(roof: Roof, frame: Frame) -> str:
-    """Return a roof as a line: horizontal, or rate times intensity from one side of the plot to the other."""
     if roof.is_memory:
-        ends = [_inside(roof.rate * 10.0**power, roof.rate, frame) for power in (frame.x0, frame.x1)]
+        ends = [_clipped(roof.rate * 10.0**power, roof.rate, frame) for power in (frame.x0, frame.x1)]
     else:
         ends = [(10.0**frame.x0, roof.rate), (10.0**frame.x1, roof.rate)]
     (x1, y1), (x2, y2) = ends
     places = f"x1='{_percent(frame.x(x1))}' y1='{_percent(frame.y(y1))}' "
     places += f"x2='{_percent(frame.x(x2))}' y2='{_percent(frame.y(y2))}'"
-    return f"<line class='roof {roof.binds}' {places}><title>{roof.binds}: {text(roof.label)}</title></line>"
+    return f"<line class='roof {roof.binds}' {places}><title>{roof.binds}: {html_text(roof.label)}</title></line>"
 
 
-def _inside(rate: float, bandwidth: float, frame: Frame) -> tuple[float, float]:
-    """Return the point of a diagonal roof nearest to its end, at this rate, inside the plot."""
+def _clipped(rate: float, bandwidth: float, frame: Frame) -> tuple[float, float]:
     rate = min(max(rate, 10.0**frame.y0), 10.0**frame.y1)
     return rate / bandwidth, rate
 
@@ -274,12 +284,12 @@ def _circle(dot: Dot, frame: Frame, largest: float) -> str:
     label = f"{names}: {took}{least}, {dot.intensity:.3g} FLOP per byte"
     return (
         f"<circle class='{group.binds}' cx='{_percent(frame.x(dot.intensity))}' cy='{_percent(frame.y(dot.rate))}' "
-        f"r='{radius:.1f}'><title>{text(label)}</title></circle>"
+        f"r='{radius:.1f}'><title>{html_text(label)}</title></circle>"
     )
 
 
 def legend(times: Times, roofs: Sequence[Roof]) -> list[tuple[str, str]]:
-    """Return what each color means: what binds, and it with the rates of its roofs and its share of the time."""
+    """Return the meaning of each color: the limit, with the rates of its roofs and its share of the time."""
     labels: dict[str, list[str]] = {}
     for roof in roofs:
         labels.setdefault(roof.binds, []).append(roof.label)
@@ -297,7 +307,7 @@ def _swatch(name: str) -> str:
 
 
 def seconds_by(times: Times) -> dict[str, float]:
-    """Return the seconds of the bound by what they come from, those of the whole run included."""
+    """Return the seconds of the bound by resource, including the excess of the whole run."""
     seconds: dict[str, float] = {}
     for group in times.groups:
         seconds[group.binds] = seconds.get(group.binds, 0.0) + group.bound_seconds
@@ -312,10 +322,346 @@ def _note(times: Times, dots: Sequence[Dot], drawn: Sequence[Dot]) -> str:
     groups = f"{omitted} group{'s' * (omitted != 1)}"
     without = f" No dot: {groups} without operations or bytes, or with hardly any time." if omitted else ""
     return (
-        f"{axes_of(drawn)} Area: share of the time. {shown}Operations that a fast algorithm saves do not count, nor do "
-        f"bytes that memory cannot deliver in the time: they are in a cache.{without}"
+        f"{roofline_axes(drawn)} Area: share of the time. {shown}Operations that a fast algorithm saves do not count, "
+        f"nor do bytes that memory cannot deliver in the time: they are in a cache.{without}"
     )
 
 
 def _percent(value: float) -> str:
     return f"{value:.2f}%"
+
+
+# Roofline as a picture.
+
+
+DECADES = 1000.0
+"""The minimum ratio of the ends of both axes, so that roofs look like roofs."""
+
+COLORS = {"matrix": 0, "vector": 1, "special": 5, "dram": 2, "cache": 4}
+"""The color of each limit, as on the page."""
+
+
+def roofline_of(report: ReportLike, theme: Theme, device: Any, **options: Any) -> Picture:
+    """Return the roofline of a report on a device; options as for :meth:`costcore.Report.time`."""
+    return roofline(times_of(Times, report.trace, device, **options), theme)
+
+
+def roofline(times: Times, theme: Theme) -> Picture:
+    """Return the dots, the largest first; rows are name, FLOP per byte, FLOP per second, limit, and seconds."""
+    dots = dots_of(times)[::-1]
+    rows: list[tuple[Any, ...]] = [
+        (dot.group.name, dot.intensity, dot.rate, dot.group.binds, dot.group.bound_seconds) for dot in dots
+    ]
+    columns = ["name", "flop_per_byte", "flop_per_second", "binds", "bound_seconds"]
+    if dots and dots[0].measured is not None:
+        rows = [(*row, dot.measured) for row, dot in zip(rows, dots, strict=True)]
+        columns.append("measured_seconds")
+    return Picture(columns, rows, lambda: _drawn(times, dots, theme))
+
+
+def _drawn(times: Times, dots: list[Dot], theme: Theme) -> Any:
+    from matplotlib.ticker import EngFormatter
+
+    axes = axes_of(theme)
+    axes.set(xscale="log", yscale="log", xlabel=f"FLOP per byte from memory ({MULTIPLY_ADD})", ylabel=rate_of(dots))
+    longest = dots[0].seconds
+    for binds in dict.fromkeys(dot.group.binds for dot in dots):
+        some = [dot for dot in dots if dot.group.binds == binds]
+        sizes = [12 + 240 * sqrt(dot.seconds / longest) for dot in some]
+        xs, ys = [dot.intensity for dot in some], [dot.rate for dot in some]
+        axes.scatter(xs, ys, s=sizes, color=_color(binds, theme), alpha=0.7, linewidths=0, label=f"bound by {binds}")
+    axes.margins(0.1)
+    _draw_roofs(axes, times, theme)
+    axes.yaxis.set_major_formatter(EngFormatter())
+    axes.set_title(label(times.device.name), fontsize=10)
+    axes.grid(color=theme.line)
+    add_legend(axes, theme)
+    return axes.figure
+
+
+def _draw_roofs(axes: Any, times: Times, theme: Theme) -> None:
+    roofs = roofs_of(times)
+    (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
+    y1 = max([y1, *(1.5 * roof.rate for roof in roofs if not roof.is_memory)])
+    x0, y0 = min(x0, x1 / DECADES), min(y0, y1 / DECADES)
+    for roof in roofs:
+        ends = [roof.rate * x for x in (x0, x1)] if roof.is_memory else [roof.rate, roof.rate]
+        axes.plot([x0, x1], ends, color=_color(roof.binds, theme), linewidth=1.5, label=f"{roof.binds} {roof.label}")
+    axes.set(xlim=(x0, x1), ylim=(y0, y1))
+
+
+def _color(binds: str, theme: Theme) -> str:
+    return theme.colors[COLORS[binds]] if binds in COLORS else theme.gray
+
+
+# Comparison of measured time with the bound and the calibrated time.
+
+
+COLUMNS = by_key(
+    Column("name", "Layer name"),
+    Column("type", "Layer type"),
+    Column("family", "Family"),
+    Column("module", "Module"),
+    Column("n_groups", "# Groups", "count"),
+    Column("measured", "Measured", "duration"),
+    Column("measured%", "Measured", "percent"),
+    Column("predicted", "Calibrated", "duration"),
+    Column("predicted/measured%", "Of measured", "percent"),
+    Column("bound", "Bound", "duration"),
+    Column("bound/measured%", "Of measured", "percent"),
+)
+
+CALLS = ("name", "family", "measured", "predicted", "predicted/measured%", "bound", "bound/measured%")
+
+BY_FAMILY = ("family", "n_groups", "measured", "measured%", *CALLS[3:])
+"""The columns of the two tables; without a calibration, those of the calibrated time are left out."""
+
+
+class TimeComparison(Result):
+    """Measured time beside the bound and the calibrated time.
+
+    Args:
+        times: the bound and the calibrated time.
+        measured: runs of the same model, with the time of their calls; of several the median counts.
+
+    Attributes:
+        groups: the groups of calls that were measured, in order of execution.
+        unmatched: names of the calls that have no measured time, or that have another operator, other shapes
+            or other dtypes there.
+        unexpected: names of the measured calls that the timed report does not have.
+
+    Raises:
+        CostError: if no time was measured, or if no call has the same name.
+    """
+
+    def __init__(self, times: Times, measured: Sequence[Trace]) -> None:
+        self.times = times
+        seconds = seconds_by_call(measured)
+        if not seconds:
+            raise CostError(
+                "the measured report has no times. Measure a run: ComputationalCostHook(measure_time=True)."
+            )
+        self.groups: list[TimedGroup] = []
+        self.unmatched: list[str] = []
+        expected: set[str] = set()
+        for group in times.groups:
+            keys = [key_of(call) for call in group.calls]
+            expected.update(call.name for call in group.calls)
+            if all(key in seconds for key in keys):
+                self.groups.append(timed_group(group, fsum(seconds[key] for key in keys)))
+            else:
+                self.unmatched += [call.name for call, key in zip(group.calls, keys, strict=True) if key not in seconds]
+        self.unexpected = [name for name, _ in seconds if name not in expected]
+        if not self.groups:
+            raise CostError("no call of the measured report has the name, operator, shapes and dtypes of a timed call")
+
+    def __repr__(self) -> str:
+        measured, bound = duration(self.total.measured), duration(self.total.bound)
+        return f"<TimeComparison on {self.times.device.name}: measured {measured}, bound {bound}>"
+
+    def _content(self) -> Content:
+        total = self.total
+        figures = [Figure("measured", "Measured", total.measured, "duration", f"{len(self.groups)} groups of calls")]
+        if total.predicted is not None:
+            share = self._share(total.predicted)
+            figures.append(Figure("predicted", "Calibrated", total.predicted, "duration", share, "calibrated"))
+        figures.append(Figure("bound", "At least", total.bound, "duration", self._share(total.bound), "bound"))
+        title = f"Measured and expected time on {self.times.device.name}"
+        return Content(title, figures, [self._table("family", 0)], self.remarks)
+
+    def _share(self, seconds: float | None) -> str:
+        measured = self.total.measured
+        return f"{seconds / measured:.1%} of that" if measured and seconds is not None else ""
+
+    def _columns(self, names: Sequence[str]) -> Sequence[str]:
+        if self.total.predicted is not None:
+            return names
+        return [name for name in names if not name.startswith("predicted")]
+
+    @property
+    def violations(self) -> list[TimedGroup]:
+        """The groups that took less than their bound says. Each is an error of the bound or the device file."""
+        return [group for group in self.groups if group.is_below_bound]
+
+    @property
+    def total(self) -> TimedGroup:
+        """The sum of all measured groups; its bound is the bound of the whole run if all of its calls were measured."""
+        total = sum_of("total", self.groups)
+        return total if self.unmatched else total._replace(bound=self.times.bound_seconds)
+
+    def worst(self, n: int = 10) -> list[TimedGroup]:
+        """Return the ``n`` groups with the largest errors of the prediction, in seconds."""
+        return sorted(self.groups, key=lambda group: -group.error)[:n]
+
+    def by_family(self) -> dict[str, TimedGroup]:
+        """Return the sums by family, the longest measured first."""
+        members: dict[str, list[TimedGroup]] = {}
+        for group in self.groups:
+            members.setdefault(group.family, []).append(group)
+        sums = {family: sum_of(family, each) for family, each in members.items()}
+        return dict(sorted(sums.items(), key=lambda item: -item[1].measured))
+
+    @property
+    def remarks(self) -> list[str]:
+        """The lines below a table: calls below their bound, calls that do not match, and how sure the estimate is."""
+        calibrated = () if self.times.calibrated is None else self.times.calibrated.remarks
+        lines = [*calibrated, *map(_violation, self.violations)]
+        if self.total.is_below_bound and not self.violations:
+            lines.append(_violation(self.total))
+        for names, text in (
+            (self.unmatched, "not measured, or with another operator, other shapes or dtypes"),
+            (self.unexpected, "measured, but not among the timed calls"),
+        ):
+            if names:
+                more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+                lines.append(f"{text}: {', '.join(names[:5])}{more}")
+        return lines
+
+    def show(
+        self,
+        ost: IO[str] | None = None,
+        mode: str = "table",
+        unit: str | None = "auto",
+        n_digits: int | None = None,
+        *,
+        by: str | None = None,
+        top: int = 10,
+    ) -> None:
+        """Write what ``print`` shows, or one table: by family, or of the calls with the largest errors.
+
+        Args:
+            ost: the stream to write to; default: standard output at the time of the call.
+            mode: as for every result.
+            unit: None for exact seconds; otherwise as for every result.
+            n_digits: digits after the decimal point; default: as many as ``print`` shows.
+            by: ``family`` or ``call`` for one table; default: all of the result.
+            top: number of calls.
+
+        Raises:
+            ValueError: if an argument is invalid.
+        """
+        if by is None:
+            super().show(ost, mode, unit, n_digits)
+            return
+        if by not in ("family", "call"):
+            raise ValueError(f"by must be 'family' or 'call' (got {by!r})")
+        table = self._table(by, top)
+        table.remarks = self.remarks
+        table.show(ost, mode, unit, n_digits)
+
+    def _table(self, by: str, top: int) -> Table:
+        names = self._columns(BY_FAMILY if by == "family" else CALLS)
+        title = "By family, longest first" if by == "family" else "Calls whose prediction is off by most"
+        rows = self.by_family().values() if by == "family" else self.worst(top)
+        entries, total = [*map(self._entry, rows)], self._entry(self.total)
+        return Table(title, choose(COLUMNS, names), entries, total=total, prefix="autoaligned", n_digits=3)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the total, the sums by family and all groups in plain JSON types; times are in seconds."""
+        return {
+            **super().to_dict(),
+            "device": self.times.device.name,
+            "total": self._entry(self.total),
+            "families": [self._entry(each) for each in self.by_family().values()],
+            "groups": [self._entry(each) for each in self.groups],
+            "below_bound": [group.name for group in self.violations],
+            "unmatched": self.unmatched,
+            "unexpected": self.unexpected,
+            "remarks": self.remarks,
+        }
+
+    def _entry(self, group: TimedGroup) -> dict[str, Any]:
+        entry: dict[str, Any] = {key: value for key, value in group._asdict().items() if value is not None}
+        whole = fsum(each.measured for each in self.groups)
+        entry["measured%"] = 100 * group.measured / whole if whole else 0.0
+        for key in ("predicted", "bound"):
+            if key in entry:
+                entry[f"{key}/measured%"] = 100 * entry[key] / group.measured if group.measured else 0.0
+        return entry
+
+
+def _violation(group: TimedGroup) -> str:
+    return f"below the bound: {group.name} took {duration(group.measured)}, the bound is {duration(group.bound)}"
+
+
+# Measured groups, matched by name.
+
+
+CallKey = tuple[str, tuple[Any, ...]]
+"""The key to match groups of both reports: the name of a call, its operator, and shapes and dtypes of its outputs."""
+
+
+class TimedGroup(NamedTuple):
+    """A group of calls that was measured.
+
+    Attributes:
+        name: name of its main call.
+        type: type of its main call.
+        family: the kind of kernel, as calibrations name it.
+        module: path of the module of its main call.
+        measured: measured seconds of its calls.
+        predicted: calibrated seconds; None if the device was never calibrated.
+        bound: the least seconds; None if the device file states nothing of what the calls need.
+        n_groups: of how many groups this is the sum.
+    """
+
+    name: str
+    type: str
+    family: str
+    module: str
+    measured: float
+    predicted: float | None
+    bound: float | None
+    n_groups: int = 1
+
+    @property
+    def is_below_bound(self) -> bool:
+        """Whether it took less than the bound says: then the bound, the device or the clock is wrong."""
+        return self.measured < (self.bound or 0.0)
+
+    @property
+    def error(self) -> float:
+        """How many seconds the prediction is off; without one, how much longer than the bound it took."""
+        return abs(((self.bound or 0.0) if self.predicted is None else self.predicted) - self.measured)
+
+
+def key_of(call: Call) -> CallKey:
+    """Return the key of a call in another report."""
+    return call.name, (call.layer.op, *((tensor.shape, tensor.dtype) for tensor in call.layer.outputs))
+
+
+def seconds_by_call(measured: Iterable[Trace]) -> dict[CallKey, float]:
+    """Return the median of the measured seconds of every call."""
+    found: dict[CallKey, list[float]] = {}
+    for trace in measured:
+        for record in trace:
+            if record.seconds is not None:
+                found.setdefault(key_of(record.call), []).append(record.seconds)
+    return {key: median(each) for key, each in found.items()}
+
+
+def timed_group(group: GroupTime, measured: float) -> TimedGroup:
+    """Return a group with the measured seconds of its calls."""
+    main = group.main
+    cost = next(record.cost for record in group.records if record.call is main)
+    assert cost is not None  # a group has calls with a cost only
+    family = site_of(main, cost).family
+    bound = group.bound_seconds if group.is_bounded else None
+    return TimedGroup(group.name, main.type, family, main.module, measured, group.seconds, bound)
+
+
+def sum_of(name: str, groups: Iterable[TimedGroup]) -> TimedGroup:
+    """Return the sum of groups under a name; without a prediction if one of them has none."""
+    groups = list(groups)
+    predicted = [group.predicted for group in groups if group.predicted is not None]
+    bounds = [group.bound for group in groups if group.bound is not None]
+    return TimedGroup(
+        name,
+        name,
+        name,
+        "",
+        fsum(group.measured for group in groups),
+        fsum(predicted) if len(predicted) == len(groups) else None,
+        fsum(bounds) if bounds else None,
+        len(groups),
+    )

@@ -1,43 +1,46 @@
-"""The time of a run on a device."""
+"""The report of the time of a run on a device: bounds and calibrated times per group, type and run.
+
+Below the report: its rows, the table of several devices, the section of pages, remarks, quantities, the roofline as a
+file of its own, and the writer of device files.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import fsum
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import IO, Any
 
-from costcore.analyses.analysis import Analyzed
-from costcore.analyses.timing.calibrated import plus_minus
-from costcore.analyses.timing.remarks import time_remarks
-from costcore.analyses.timing.request import times_of
-from costcore.analyses.timing.time_rows import (
-    TIMES,
-    TIMES_BY_TYPE,
-    TimeColumns,
-    TimeSummaryColumns,
-    arranged,
-    entries,
-    others_of,
-    summary,
-    total_of,
+from costcore.analyses.analysis import ReportLike
+from costcore.analyses.devices.device import Device
+from costcore.analyses.timing.bound import MARGIN, MEMORY, OBSERVED, GroupTime
+from costcore.analyses.timing.roofline import (
+    MOST_DRAWN,
+    TimeComparison,
+    dots_of,
+    label_of,
+    legend,
+    picture,
+    roofline_axes,
+    roofs_of,
+    shapes,
 )
-from costcore.analyses.timing.times import Times
-from costcore.tables.answer import Answer, Figure
-from costcore.tables.columns import choose
-from costcore.tables.fit import dropped_first
-from costcore.tables.result import Result
-from costcore.tables.table import Table
-from costcore.tables.table_method import writes_table
-from costcore.text.table import Column
-from costcore.text.targets import Target, save
+from costcore.analyses.timing.times import Times, plus_minus, times_of
+from costcore.errors import CostError
+from costcore.ledger.ledger import flops_of, remarks
+from costcore.tables.answer import Content, Figure
+from costcore.tables.html import card, text
+from costcore.tables.quantity import by_key, choose, preset
+from costcore.tables.renderers import dropped_first, in_order, limited
+from costcore.tables.result import Result, Table, writes_table
+from costcore.text.amounts import duration, exact
+from costcore.text.screen import Column, Target, save
 from costcore.trace.trace import Trace
 
-if TYPE_CHECKING:
-    from costcore.analyses.devices.device import Device
-    from costcore.analyses.timing.comparison import TimeComparison
-
 MOST_TYPES = 5
-"""The number of types that ``print`` and notebooks show; a row sums the others."""
+"""The number of types in ``print`` and notebooks; a row sums the others."""
 
 
 class TimeReport(Result, Times):
@@ -54,10 +57,10 @@ class TimeReport(Result, Times):
 
     @property
     def remarks(self) -> list[str]:
-        """The lines below a table: what the figures are, what is unknown of the device, and what is not counted."""
+        """The lines below a table: meaning of the figures, unknown rates of the device, and uncounted calls."""
         return time_remarks(self)
 
-    def _answer(self) -> Answer:
+    def _content(self) -> Content:
         binds = "" if self.bound_seconds is None else f"bound by {total_of(self)['binds'] or 'nothing'}"
         figures = [Figure("bound_seconds", "At least", self.bound_seconds, "duration", binds, "bound")]
         if self.seconds is not None:
@@ -69,7 +72,7 @@ class TimeReport(Result, Times):
         groups = Table("By group of calls", choose(TIMES, TimeColumns.of(self)), entries(self), total=total_of(self))
         shown = types.sorted(TIMES_BY_TYPE["bound_seconds"]).top(MOST_TYPES)
         title = f"Time on {self.device.name}, {self.status}"
-        return Answer(title, figures, [shown, groups.part([])], self.remarks)
+        return Content(title, figures, [shown, groups.part([])], self.remarks)
 
     def by_type(self) -> dict[str, dict[str, Any]]:
         """Return sums over groups by the type of their main call, and an entry ``total``."""
@@ -87,7 +90,7 @@ class TimeReport(Result, Times):
             ost: the stream to write to; default: standard output at the time of the call.
             mode: ``csv``, ``md``, ``table``, ``color``, or a mode registered by a plug-in.
             unit: None for exact numbers (seconds, bytes); otherwise as in :meth:`costcore.Report.show_report`.
-            columns: names of the columns to show; see :class:`costcore.analyses.timing.time_rows.TimeColumns`.
+            columns: names of the columns to show; see :class:`costcore.analyses.timing.time_report.TimeColumns`.
             n_digits: digits after the decimal point, 0 to 10; None for 10.
             sort: the column to sort by: numbers from the largest, text alphabetically.
             top: the maximum number of rows; a row ``others`` sums the remaining ones.
@@ -96,7 +99,7 @@ class TimeReport(Result, Times):
             TypeError, ValueError: if an argument is invalid.
         """
         order = None if sort is None else choose(TIMES, [sort])[0]
-        rows = arranged(entries(self), order, top)
+        rows = builder(entries(self), order, top)
         chosen = choose(TIMES, columns or TimeColumns.of(self))
         return self._table(chosen, rows, TimeColumns.SETS)
 
@@ -106,7 +109,7 @@ class TimeReport(Result, Times):
     ) -> Table:
         """Write a table with one row per type of the main call of a group; arguments as for :meth:`show_report`."""
         order = None if sort is None else choose(TIMES_BY_TYPE, [sort])[0]
-        rows = arranged(summary(self), order, top)
+        rows = builder(summary(self), order, top)
         chosen = choose(TIMES_BY_TYPE, columns or TimeSummaryColumns.of(self))
         return self._table(chosen, rows, TimeSummaryColumns.SETS)
 
@@ -114,7 +117,7 @@ class TimeReport(Result, Times):
         dropped = dropped_first(columns, sets)
         return Table("Time", columns, rows, total=total_of(self), remarks=self.remarks, dropped_first=dropped)
 
-    def compare(self, *measured: Analyzed) -> TimeComparison:
+    def compare(self, *measured: ReportLike) -> TimeComparison:
         """Return the measured time of runs of the same model beside the bound and the calibrated time.
 
         ::
@@ -133,8 +136,6 @@ class TimeReport(Result, Times):
             CostError: if no time was measured, or if no call matches.
             TypeError: if an argument is not a report.
         """
-        from costcore.analyses.timing.comparison import TimeComparison
-
         for report in measured:
             if not hasattr(report, "trace"):
                 raise TypeError(f"compare expects reports, as a hook returns them (got {type(report).__name__})")
@@ -157,7 +158,6 @@ class TimeReport(Result, Times):
         }
 
     def _communication(self) -> dict[str, Any]:
-        """Return the entry of communication; empty for a run without collectives."""
         groups = [
             {**each._asdict(), "link": None if each.link is None else each.link._asdict()}
             for each in self.communications
@@ -176,8 +176,6 @@ class TimeReport(Result, Times):
         Raises:
             OSError: if the path cannot be written.
         """
-        from costcore.analyses.timing.section import time_section
-
         page: str = self.make_report(self.trace).export("page", target, title=title, time=time_section(self))
         return page
 
@@ -188,13 +186,529 @@ class TimeReport(Result, Times):
             CostError: if no group of the run has operations and bytes.
             OSError: if the path cannot be written.
         """
-        from costcore.analyses.timing.roofline_svg import roofline_svg
-
         return save(roofline_svg(self), target)
 
 
-def time_of(report: Analyzed, device: str | PathLike[str] | Device, **options: Any) -> TimeReport:
-    """Return how long a run takes on a device at least; arguments as for :meth:`costcore.Report.time`."""
+def time_of(report: ReportLike, device: str | PathLike[str] | Device, **options: Any) -> TimeReport:
+    """Return the minimum time of a run on a device; arguments as for :meth:`costcore.Report.time`."""
     times = times_of(TimeReport, report.trace, device, **options)
     times.make_report = type(report)
     return times
+
+
+# Rows and columns of time tables.
+
+
+WHOLE_RUN = "whole run"
+"""The row for reads of weights and inputs from memory, as far as the groups do not account for them."""
+
+UNKNOWN = "unknown"
+"""The limit of groups without a bound, as the device file lacks all figures that they need."""
+
+_SHARED = (
+    *preset("mread", "mwrite", "mrw", "flops").values(),
+    Column("bound_seconds", "Bound", "duration"),
+    Column("bound_seconds%", "Bound", "percent"),
+    Column("binds", "Bound by"),
+    Column("matrix_seconds", "Matrix", "duration"),
+    Column("vector_seconds", "Vector", "duration"),
+    Column("special_seconds", "Special", "duration"),
+    Column("dram_seconds", "DRAM", "duration"),
+    Column("cache_seconds", "Cache", "duration"),
+    Column("seconds", "Calibrated", "duration"),
+    Column("seconds%", "Calibrated", "percent"),
+)
+
+TIMES = by_key(
+    Column("name", "Layer name"),
+    Column("names", "Calls"),
+    Column("type", "Layer type"),
+    Column("op", "Operator"),
+    Column("module", "Module"),
+    Column("phase", "Phase"),
+    Column("dtype", "Element type"),
+    Column("n_layers", "# Calls", "count"),
+    *_SHARED,
+)
+
+TIMES_BY_TYPE = by_key(
+    Column("type", "Layer type"),
+    Column("n_groups", "# Groups", "count"),
+    Column("n_layers", "# Calls", "count"),
+    *_SHARED,
+)
+
+
+class TimeColumns:
+    """Column sets of ``show_report`` of a time report."""
+
+    DEFAULT: tuple[str, ...] = ("name", "type", "mread", "mwrite", "bound_seconds", "bound_seconds%", "binds")
+    CALIBRATED: tuple[str, ...] = (*DEFAULT[:4], "seconds", *DEFAULT[4:])
+    ALL = tuple(TIMES)
+    SETS = (DEFAULT, CALIBRATED, ALL)
+
+    @classmethod
+    def of(cls, report: Times) -> tuple[str, ...]:
+        """Return the default columns of a report."""
+        return cls.DEFAULT if report.seconds is None else cls.CALIBRATED
+
+
+class TimeSummaryColumns(TimeColumns):
+    """Column sets of ``show_summary_report`` of a time report."""
+
+    DEFAULT = ("type", "n_groups", "bound_seconds", "bound_seconds%", "binds")
+    CALIBRATED = ("type", "n_groups", "seconds", "seconds%", "bound_seconds", "bound_seconds%", "binds")
+    ALL = tuple(TIMES_BY_TYPE)
+    SETS = (DEFAULT, CALIBRATED, ALL)
+
+
+def entries(report: Times) -> list[dict[str, Any]]:
+    """Return the entry of every group, and one for the time of the whole run beyond the sum of its groups."""
+    once = report.trace.run.fma_1flop
+    return _with_shares([*(_entry(group, once) for group in report.groups), *_whole_run_entry(report)], report)
+
+
+def summary(report: Times) -> list[dict[str, Any]]:
+    """Return sums of the groups by the type of their main call, in order of first call, and of the whole run."""
+    by_type: dict[str, list[GroupTime]] = {}
+    for group in report.groups:
+        by_type.setdefault(group.main.type, []).append(group)
+    once = report.trace.run.fma_1flop
+    rows = [{"type": kind, **_sums(members, once)} for kind, members in by_type.items()]
+    return _with_shares([*rows, *_whole_run_entry(report)], report)
+
+
+def total_of(report: Times) -> dict[str, Any]:
+    """Return the entry of the total."""
+    sums = _sums(report.groups, report.trace.run.fma_1flop)
+    by, memory = seconds_by(report.groups), report.whole_run.binds
+    by[memory] = by.get(memory, 0.0) + report.beyond_groups
+    total = {
+        "name": "total",
+        "names": "total",
+        "type": "total",
+        **sums,
+        "bound_seconds": report.bound_seconds,
+        "binds": shares_of(by) or (UNKNOWN if report.bound_seconds is None else ""),
+    }
+    return _with_shares([total], report)[0]
+
+
+def _whole_run_entry(report: Times) -> list[dict[str, Any]]:
+    seconds = report.beyond_groups
+    # The time in which weights and inputs come from memory, beyond the bounds of the groups.
+    if seconds <= 0:
+        return []
+    nothing = {**_sums((), True), "n_groups": 0, "bound_seconds": seconds, "binds": report.whole_run.binds}
+    return [{"name": WHOLE_RUN, "names": WHOLE_RUN, "type": WHOLE_RUN, **nothing}]
+
+
+def builder(rows: Sequence[Mapping[str, Any]], sort: Column | None, top: int | None) -> list[Mapping[str, Any]]:
+    """Return the rows, sorted and limited; a last row ``others`` has the amounts of the rows beyond the limit."""
+    return [*limited(rows if sort is None else in_order(rows, sort, lambda row: row), top, others_of)]
+
+
+def others_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the row that stands for several rows: the sums of their amounts."""
+    values = {key: [row.get(key, "") for row in rows] for key in rows[0]}
+    amounts = {key: _sum(each) for key, each in values.items() if not any(isinstance(value, str) for value in each)}
+    return {"name": "others", "names": "others", "type": "others", **amounts}
+
+
+def _sum(values: Sequence[Any]) -> Any:
+    # Unknown values make a sum of 0 unknown.
+    total = sum(value for value in values if value is not None)
+    return total or (None if None in values else total)
+
+
+def _entry(group: GroupTime, fma_1flop: bool) -> dict[str, Any]:
+    main = group.main
+    tensors = main.layer.outputs or tuple(main.layer.inputs.values())
+    return {
+        "name": group.name,
+        "names": " + ".join(call.name for call in group.calls),
+        "type": main.type,
+        "op": main.layer.op,
+        "module": main.module,
+        "phase": main.phase,
+        "dtype": tensors[0].dtype if tensors else "",
+        **_sums([group], fma_1flop),
+    }
+
+
+def _sums(groups: Sequence[GroupTime], fma_1flop: bool) -> dict[str, Any]:
+    is_bounded = not groups or any(group.is_bounded for group in groups)
+    by = {
+        f"{name}_seconds": fsum(group.bound.by[name] * group.times for group in groups)
+        for name in ("matrix", "vector", "special", "dram", "cache")
+    }
+    sums: dict[str, Any] = {
+        "n_groups": len(groups),
+        "n_layers": sum(len(group.calls) for group in groups),
+        "mread": sum(group.read for group in groups),
+        "mwrite": sum(group.written for group in groups),
+        "mrw": sum(group.read + group.written for group in groups),
+        "flops": sum(flops_of(cost, fma_1flop) * group.times for group in groups for cost in group.costs()),
+        "bound_seconds": fsum(group.bound_seconds for group in groups) if is_bounded else None,
+        "binds": shares_of(seconds_by(groups)) if is_bounded else UNKNOWN,
+        **by,
+    }
+    seconds = [group.seconds for group in groups if group.seconds is not None]
+    return {**sums, "seconds": fsum(seconds)} if seconds and len(seconds) == len(groups) else sums
+
+
+def seconds_by(groups: Iterable[GroupTime]) -> dict[str, float]:
+    """Return the seconds of the bounds by limit."""
+    by: dict[str, float] = {}
+    for group in groups:
+        by[group.binds] = by.get(group.binds, 0.0) + group.bound_seconds
+    return by
+
+
+def shares_of(seconds: Mapping[str, float]) -> str:
+    """Return the limits of the time, with shares if there are several: ``dram 80%, matrix 20%``."""
+    total = fsum(seconds.values())
+    parts = sorted(((part / total, name) for name, part in seconds.items() if part > 0), reverse=True)
+    shown = [(name, f"{share:.0%}") for share, name in parts if share >= 0.005]
+    return shown[0][0] if len(shown) == 1 else ", ".join(f"{name} {share}" for name, share in shown)
+
+
+def _with_shares(rows: list[dict[str, Any]], report: Times) -> list[dict[str, Any]]:
+    for key, total in (("bound_seconds", report.least_seconds), ("seconds", report.seconds)):
+        for row in rows:
+            if key in row:
+                row[f"{key}%"] = 100 * (row[key] or 0.0) / total if total else 0.0
+    return rows
+
+
+# Several devices: one row each.
+
+
+DEVICE = Column("device", "Device")
+
+BOUND = Column("bound_seconds", "Bound", "duration")
+
+CALIBRATED = Column("seconds", "Calibrated", "duration")
+
+RATIO = Column("ratio", "Ratio", "ratio")
+
+BINDS = Column("binds", "Bound by")
+
+CHECKED = Column("checked", "Sources")
+
+MOST_RATIO = 1000
+"""The maximum ratio of times that are legible in one unit."""
+
+
+def device_rows(times: Sequence[TimeReport]) -> list[dict[str, Any]]:
+    """Return one entry per device in the given order; ``ratio`` is the bound as a multiple of the smallest above 0."""
+    least = min((time.bound_seconds for time in times if time.bound_seconds), default=0.0)
+    return [
+        {
+            **total_of(time),
+            "device": time.device.name,
+            "ratio": time.least_seconds / least if time.least_seconds else None,
+            "checked": time.device.checked,
+        }
+        for time in times
+    ]
+
+
+def show_devices(
+    times: Sequence[TimeReport],
+    ost: IO[str] | None = None,
+    mode: str = "table",
+    unit: str | None = "autoaligned",
+    n_digits: int | None = 3,
+) -> None:
+    """Write a table with one row per device; arguments as for :meth:`TimeReport.show_report`.
+
+    Times that are more than :data:`MOST_RATIO` apart have units of their own.
+
+    Args:
+        times: the times of one run on different devices.
+        ost: the stream to write to.
+        mode: the format.
+        unit: the unit of times.
+        n_digits: digits after the decimal point.
+    """
+    calibrated = [CALIBRATED] if any(time.seconds is not None for time in times) else []
+    columns = [DEVICE, *calibrated, BOUND, RATIO, BINDS, CHECKED]
+    rows = device_rows(times)
+    if unit == "autoaligned" and any(row["ratio"] is not None and row["ratio"] > MOST_RATIO for row in rows):
+        unit = "auto"
+    Table("Devices", columns, rows, remarks=comparison_remarks(times)).write(ost, mode, unit, n_digits)
+
+
+def comparison_remarks(times: Sequence[TimeReport]) -> list[str]:
+    """Return the lines below the table."""
+    first = times[0]
+    lines = [MEANING.format(fusion=FUSIONS[first.fusion], device="the device")]
+    if any(time.seconds is None for time in times):
+        lines.append(UNCALIBRATED)
+    lines += [line for time in times for line in unknown_rates(time)]
+    return [*dict.fromkeys(lines), *remarks(first.trace)]
+
+
+# HTML section.
+
+
+MOST_ROWS = 12
+"""The maximum number of types in the table; the largest bounds are shown."""
+
+COLUMNS = {
+    "type": "Layer type",
+    "n_groups": "# Groups",
+    "bound_seconds": "Bound",
+    "bound_seconds%": "Bound (%)",
+    "binds": "Bound by",
+}
+"""The titles of the columns of the table, by key of the entries."""
+
+CALIBRATED_COLUMNS = {"type": "Layer type", "n_groups": "# Groups", "seconds": "Calibrated", **COLUMNS}
+"""The columns if the device is calibrated."""
+
+
+def time_section(times: Times) -> str:
+    """Return the section: totals, the roofline, a table by type, and the meaning of the figures."""
+    name = text(times.device.name)
+    notes = "".join(f"<li>{text(line)}</li>" for line in [*time_remarks(times), *times.device.notes])
+    return (
+        f"<section id='time' aria-labelledby='time-title'><h2 id='time-title'>Time on {name}</h2>"
+        f"<dl class='cards'>{_cards(times)}</dl>{picture(times)}{_table(times)}<ul class='note'>{notes}</ul></section>"
+    )
+
+
+def _cards(times: Times) -> str:
+    total = total_of(times)
+    words = filter(None, (FUSIONS[times.fusion], times.dtype, "partial" * (times.status == "partial")))
+    cards = [card("At least", duration(times.bound_seconds), ", ".join(words))]
+    if times.seconds is not None:
+        cards.append(
+            card("Calibrated", duration(times.seconds), f"usual time on this device, {plus_minus(times.error)}")
+        )
+    cards.append(card("Bound by", total["binds"].partition(" ")[0] or "nothing", total["binds"]))
+    cards.append(card("Groups", exact(len(times.groups)), "calls that run as one kernel"))
+    return "\n".join(cards)
+
+
+def _table(times: Times) -> str:
+    rows = sorted(summary(times), key=lambda row: -(row["bound_seconds"] or 0.0))
+    shown = [row for row in rows[:MOST_ROWS] if row["bound_seconds"]]
+    if not shown:
+        return ""
+    columns = CALIBRATED_COLUMNS if times.seconds is not None else COLUMNS
+    body = "".join(_row(row, columns) for row in [*shown, *_others(rows[len(shown) :], times)])
+    head = "".join(f"<th{_cell_end(key)}{title}</th>" for key, title in columns.items())
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<div class='scroll' tabindex='0' role='region' aria-labelledby='time-title'>{table}</div>"
+
+
+def _others(rows: Sequence[Mapping[str, Any]], times: Times) -> list[dict[str, Any]]:
+    seconds, calibrated = (fsum(row.get(key) or 0.0 for row in rows) for key in ("bound_seconds", "seconds"))
+    if not seconds and not calibrated:
+        return []
+    share = 100 * seconds / times.least_seconds if times.least_seconds else 0.0
+    return [{"type": "others", "bound_seconds": seconds, "bound_seconds%": share, "seconds": calibrated}]
+
+
+def _row(row: Mapping[str, Any], columns: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<td{_cell_end(key)}{text(_cell(row, key))}</td>' for key in columns)}</tr>"
+
+
+def _cell(row: Mapping[str, Any], key: str) -> str:
+    if key not in row:
+        return ""
+    if key.endswith("%"):
+        return f"{row[key]:.1f}%"
+    return duration(row[key], fixed=True) if key.endswith("seconds") else str(row[key])
+
+
+def _cell_end(key: str) -> str:
+    return ">" if key in ("type", "binds") else " class='n'>"
+
+
+# Remarks: what the figures mean, and what is unknown.
+
+
+MEANING = (
+    "bound: no program with {fusion} takes less on {device}; launches are not counted, and runs measured on a CPU took "
+    "2.2 to 10 times their bounds"
+)
+
+FUSIONS = {"none": "one kernel per call", "pointwise": "pointwise fusion", "compiler": "the fusion of a compiler"}
+
+WHOLE_RUN_MEANING = (
+    "whole run: weights and inputs come from memory once, and other values again once more than a cache was read "
+    "meanwhile; only what fits may be in a cache"
+)
+
+UNCALIBRATED = "no estimate of the usual time: this device was not calibrated (costcore calibrate)"
+
+
+def time_remarks(report: Times) -> list[str]:
+    """Return the lines below a table of times."""
+    meant, *whole_run = meaning(report)
+    lines = [meant, *([UNCALIBRATED] if report.calibrated is None else report.calibrated.remarks), *whole_run]
+    lines += communication_lines(report)
+    return [*lines, *unknown_rates(report), *remarks(report.trace)]
+
+
+def meaning(report: Times) -> list[str]:
+    """Return the definition of a bound, and why the bound of the whole run can be larger than the sum of its parts."""
+    lines = [MEANING.format(fusion=FUSIONS[report.fusion], device=report.device.name)]
+    if report.bound_kind == OBSERVED:
+        name = report.device.name
+        lines = [
+            f"observed bound: no kernel that was seen on {name} took less than {report.device.least_kernel_us} us, of "
+            f"which {MARGIN:.0%} count, and none moved more than fits its cache faster than its memory"
+        ]
+    return [*lines, WHOLE_RUN_MEANING] if report.beyond_groups > 0 else lines
+
+
+def communication_lines(report: Times) -> list[str]:
+    """Return a line for the time of communication, and one for each group of processes; none without collectives."""
+    if not report.communications:
+        return []
+    seconds = report.communication_seconds
+    total = "unknown" if seconds is None else f"{1000 * seconds:.4g} ms"
+    lines = [f"communication: {total}, if no computation overlaps it; it is not part of the bound"]
+    for each in report.communications:
+        over = "no link stated (links=…)"
+        if each.link is not None and each.seconds is not None:
+            over = f"{1000 * each.seconds:.4g} ms over {each.link.name}"
+        group = f"{each.group or 'group'} of {each.group_size}"
+        calls = f"{each.n_calls} call{'s' * (each.n_calls != 1)}"
+        lines.append(f"communication, {group}: {over}, {calls}, {each.sent:,} B sent")
+    return lines
+
+
+def unknown_rates(report: Times) -> list[str]:
+    """Return a line for the needs of the run without a known rate of the device, which therefore do not bind."""
+    device, dtypes = report.device, report.missing - {MEMORY}
+    lines = []
+    if dtypes and device.integers:
+        lines.append(
+            f"partial: {device.name} computes {_words(device.integers)} only; the run has {_words(sorted(dtypes))}: "
+            f"quantize the model, or pass dtype={device.integers[0]!r} for its time if it were quantized"
+        )
+    vector = ["the peak of its vector engine"] if dtypes and not device.integers else []
+    if missing := vector + ["its memory bandwidth"] * (MEMORY in report.missing):
+        lines.append(f"{device.name}: unknown and left out of the bound: {', '.join(missing)}")
+    if report.bound_seconds is None and not report.missing:
+        lines.append(f"partial: {device.name} has no limit for anything that the run does")
+    return lines
+
+
+def _words(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+# The roofline of a timed run as a picture of its own, for documents; it follows the light or dark mode of its page.
+
+
+WIDTH, HEIGHT, LINE = 900, 400, 20
+"""Size of the plot and height of a line of the legend above it, in pixels."""
+
+FILLS = {
+    "matrix": ("#0072b2", "#3a9bd9"),
+    "vector": ("#e69f00", "#e9ab26"),
+    "special": ("#cc79a7", "#d990b7"),
+    "dram": ("#009e73", "#1fb88c"),
+    "cache": ("#56b4e9", "#8fd0f5"),
+}
+"""The colors of the limits, in light and dark mode."""
+
+PAGE = (("#ffffff", "#1b2129", "#596473", "#dfe3e9"), ("#1a1e25", "#e4e8ee", "#9aa5b4", "#2d333d"))
+"""The colors of background, text, labels and grid, in light and dark mode."""
+
+
+def roofline_svg(times: Times) -> str:
+    """Return the picture.
+
+    Raises:
+        CostError: if no group of the run has operations and bytes.
+    """
+    dots = dots_of(times)[-MOST_DRAWN:]
+    if not dots:
+        raise CostError("no group of this run has operations, bytes and a bound, so there is nothing to draw")
+    roofs = roofs_of(times)
+    items = legend(times, roofs)
+    top, label = LINE * (len(items) + 1) + 8, label_of(dots)
+    key = f"<text x='6' y='{LINE * len(items) + 18}'>{roofline_axes(dots)}</text>" + "".join(
+        f"<circle class='{name}' cx='12' cy='{LINE * i + 14}' r='5'/><text class='key' x='24' y='{LINE * i + 18}'>"
+        f"{text(line)}</text>"
+        for i, (name, line) in enumerate(items)
+    )
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {top + HEIGHT}' width='{WIDTH}' "
+        f"height='{top + HEIGHT}' role='img' aria-label='{label}'><title>{label}</title><style>{_style()}</style>"
+        f"<rect class='page' width='100%' height='100%'/>{key}"
+        f"<svg y='{top}' width='{WIDTH}' height='{HEIGHT}'>{shapes(dots, roofs)}</svg></svg>\n"
+    )
+
+
+def _style() -> str:
+    shared = "text{font:12px system-ui,sans-serif;paint-order:stroke;stroke-width:5px}circle{fill-opacity:.75}"
+    return f"{shared}.roof{{stroke-width:2}}{_mode(0)}@media(prefers-color-scheme:dark){{{_mode(1)}}}"
+
+
+def _mode(i: int) -> str:
+    page, ink, soft, line = PAGE[i]
+    fills = "".join(f"circle.{name}{{fill:{c[i]}}}.roof.{name}{{stroke:{c[i]}}}" for name, c in FILLS.items())
+    rest = f"text{{fill:{soft};stroke:{page}}}.key{{fill:{ink}}}.grid{{stroke:{line}}}circle{{stroke:{page}}}"
+    return f".page{{fill:{page}}}{rest}{fills}"
+
+
+# TOML writer: the standard library only reads.
+
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml_text(content: Mapping[str, Any]) -> str:
+    """Return a table as TOML text.
+
+    Values may be texts, bools, finite numbers, lists of values, mappings, and lists of mappings; None is left out.
+    """
+    return "\n".join(_lines(content, ())) + "\n"
+
+
+def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    tables = {key: value for key, value in table.items() if isinstance(value, Mapping) or _is_list_of_tables(value)}
+    for key, value in table.items():
+        if key not in tables and value is not None:
+            yield f"{_key(key)} = {_value(value)}"
+    for key, value in tables.items():
+        inner = (*path, key)
+        name = ".".join(map(_key, inner))
+        if isinstance(value, Mapping):
+            yield from ("", f"[{name}]", *_lines(value, inner))
+        else:
+            for item in value:
+                yield from ("", f"[[{name}]]", *_lines(item, inner))
+
+
+def _is_list_of_tables(value: object) -> bool:
+    return isinstance(value, Sequence) and bool(value) and all(isinstance(item, Mapping) for item in value)
+
+
+def _key(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else _text(key)
+
+
+def _text(value: str) -> str:
+    # Basic strings of TOML have the escapes of JSON, except DEL.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        items = [_value(item) for item in value]
+        is_nested = any(isinstance(item, (list, tuple)) for item in value)
+        return "[\n  " + ",\n  ".join(items) + ",\n]" if is_nested else f"[{', '.join(items)}]"
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value)

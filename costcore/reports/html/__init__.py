@@ -1,33 +1,56 @@
-"""A report as one self-contained HTML page for offline use: totals, charts, and a table of modules and calls."""
+"""A report as one self-contained HTML page for offline use: totals, charts, and a table of modules and calls.
+
+The page's script reads one JSON object. Sections that need no script are made here, and those of analyses by them.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from html import escape
 from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from costcore.analyses.registered import page_texts
-from costcore.analyses.registered import sections as analyses
+from costcore.analyses.analysis import page_texts
+from costcore.analyses.analysis import sections as analyses
 from costcore.errors import CostError
-from costcore.reports.html import sections
-from costcore.reports.html.about import about
-from costcore.reports.html.data import page_data
+from costcore.ledger.ledger import (
+    SUMS,
+    Ledger,
+    call_site,
+    ignored,
+    intensity,
+    mode_of,
+    multiply_add,
+    n_assumptions,
+    peak_flops,
+    remarks_on_mode,
+    total_peak_flops,
+    uncounted_operators,
+)
+from costcore.ledger.modules import walk
+from costcore.numbers import RANKING_SIZE, Dim, as_text, is_symbolic, magnitude
 from costcore.tables import html
-from costcore.tables.html import heading, policy, text
+from costcore.tables.html import bytes_card, card, heading, policy, text
+from costcore.tables.quantity import Quantity, cell_text
+from costcore.tables.renderers import Cells
+from costcore.text.amounts import attribute_text, exact, per_byte, readable, rounded, short_per_byte
+from costcore.text.screen import printable
+from costcore.trace.call import Call, Uncounted
+from costcore.trace.run import FLOPS
+from costcore.trace.trace import CallCost, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from costcore.reports.data.report_data import ReportData
-    from costcore.tables.quantity import Quantity
+    from costcore.ir import Tensor
+    from costcore.reports.data import ReportData
 
 __all__ = ["to_html"]
 
 STYLES = ("charts.css", "panels.css")
-"""The files that form the page's style sheet, after those of every page."""
+"""The files of the page's style sheet, after those of every page."""
 
 SCRIPTS = (
     "d3.min.js",
@@ -45,7 +68,7 @@ SCRIPTS = (
     "table.js",
     "page.js",
 )
-"""The files that form the page's script, in order of dependence."""
+"""The files of the page's script, in order of dependence."""
 
 
 def to_html(
@@ -81,15 +104,15 @@ def to_html(
         data=embedded(data),
         title=heading(title or data["model"] or "Cost report"),
         version=escape(report.trace.run.version),
-        status=sections.status(report),
+        status=status(report),
         about=about(report, made),
-        settings=sections.settings(report),
+        settings=settings(report),
         unit=text(report.trace.run.unit),
-        totals=sections.totals(report),
-        uncounted=sections.uncounted(report),
+        totals=totals(report),
+        uncounted=uncounted(report),
         time=time,
         analyses="\n".join(analyses(report)),
-        basis=sections.basis(report),
+        basis=basis(report),
     )
 
 
@@ -102,3 +125,530 @@ def embedded(data: Any) -> str:
 def file_text(name: str) -> str:
     """Return the text of a file of this package."""
     return files(__name__).joinpath(name).read_text(encoding="utf-8")
+
+
+# Data of the page. Exact numbers are decimal strings: numbers in JavaScript are exact only to 2**53.
+
+
+METRICS = ("flops", "macs", "mrw", "n_own")
+"""The metrics of the charts. ``n_own`` counts the parameters that no earlier call reads, so that it is additive."""
+
+NODE_AMOUNTS = (*SUMS, "n_params", "n_trainable", "n_frozen", "n_shared", "n_buffers", "activations")
+"""The exact numbers of a module."""
+
+NODE = (
+    *("depth", "name", "path", "type", "same_as", "shape", "n_layers", "n_unknown", "n_params", "n_trainable"),
+    *("n_frozen", "n_shared", "n_buffers", "activations", *SUMS, "n_own", "intensity", "seconds"),
+)
+"""The columns of the modules; sums include everything inside the module, see :meth:`costcore.Report.tree`."""
+
+LAYER = (
+    *("type", "op", "native", "phase", "dtype", "inputs", "outputs", "settings", "operations", "n_params"),
+    *(*SUMS, "peak_flops", "intensity", "reason"),
+)
+"""The columns of the distinct layers, referred to by calls; the costs of an uncounted layer are None."""
+
+CALL = ("name", "node", "layer", "n_own", "times", "seconds", "where")
+"""The columns of the calls; ``node`` and ``layer`` are indices of a module and a layer."""
+
+OPERATOR = ("op", "n_layers", *METRICS)
+"""The columns of the operators; sums over all calls."""
+
+
+class _ExactText:
+    """Converts amounts to text: integers to decimal digits, symbolic expressions to formulas.
+
+    Attributes:
+        ranks: for each symbolic expression converted so far, the number by which the page sorts and draws it.
+    """
+
+    def __init__(self) -> None:
+        self.ranks: dict[str, str] = {}
+
+    def __call__(self, value: Dim | None) -> str | None:
+        if value is None:
+            return None
+        text = as_text(value)
+        if is_symbolic(value) and text not in self.ranks:
+            self.ranks[text] = str(magnitude(value))
+        return text
+
+
+def page_data(report: ReportData, columns: Sequence[str | Quantity] = ()) -> dict[str, Any]:
+    """Return everything that the page's script reads, in JSON types; tables are column names and rows.
+
+    Args:
+        report: the report.
+        columns: further quantities.
+    """
+    trace, ledger, tree, exact = report.trace, report.ledger, report.tree(), _ExactText()
+    added = Added(columns, (*NODE, *LAYER, *CALL), ledger, exact)
+    added.add_to_tree(tree)
+    n_own = new_parameters(trace)
+    nodes = list(walk(tree))
+    node_of = _call_nodes(node for _, node in nodes)
+    node_indices = [node_of[record.call.module] for record in trace]
+    depths = [depth for depth, _ in nodes]
+    sums = _sums(node_indices, n_own, depths)
+    peak_flops_of = peak_flops_by_node(report, node_indices, depths)
+    layers = _DistinctLayers(ledger, exact)
+    rows = zip(trace, node_indices, n_own, strict=True)
+    calls = [
+        [*_call_row(record, layers, node_index, n, exact), *added.of_call(record.call.name)]
+        for record, node_index, n in rows
+    ]
+    operators = [[*row, *added.of_calls(group)] for row, group in _operators(ledger, exact)]
+    totals = {key: exact({**ledger.total, "n_own": sums[0]}[key]) for key in METRICS}
+    node_amounts = zip(nodes, sums, peak_flops_of, strict=True)
+    node_rows = [[*_node_row(*node, own, peak, exact), *added.of_node(node[1])] for node, own, peak in node_amounts]
+    unit = printable(trace.run.unit)
+    return {
+        "model": printable(nodes[0][1]["type"]),
+        "unit": {"name": unit, "perByte": per_byte(unit), "shortPerByte": short_per_byte(unit)}
+        | {"multiplyAdd": multiply_add(report.trace.run.unit)},
+        "totals": totals | dict(zip(added.summed, added.of_calls(ledger.calls), strict=True)),
+        "measured": "seconds" in ledger.total,
+        "added": added.columns(),
+        "operators": {"columns": (*OPERATOR, *added.summed), "rows": operators},
+        "nodes": {"columns": (*NODE, *added.keys), "rows": node_rows},
+        "layers": {"columns": LAYER, "rows": [list(layer) for layer in layers.rows]},
+        "calls": {"columns": (*CALL, *added.keys), "rows": calls},
+        "ranks": exact.ranks,
+        "drawn_at": RANKING_SIZE,
+        "memory": _memory(report),
+    }
+
+
+def _memory(report: ReportData) -> dict[str, Any] | None:
+    if report.trace.run.memory is None:
+        return None
+    from costcore.analyses.memory.live_memory import memory_data
+
+    return memory_data(report)
+
+
+def new_parameters(trace: Trace) -> list[Dim]:
+    """Return for each call the elements of the learned parameters that no earlier counted call reads."""
+    seen: set[int] = set()
+    amounts = []
+    for record in trace:
+        new = set() if record.cost is None else set(record.call.parameters) - seen
+        seen |= new
+        amounts.append(sum(trace.run.parameters[parameter] for parameter in sorted(new)))
+    return amounts
+
+
+def peak_flops_by_node(report: ReportData, node_indices: Sequence[int], depths: list[int]) -> list[Dim]:
+    """Return the FLOPs of each node as peaks count them, without symbolic calls."""
+    amounts = (0 if record.cost is None else peak_flops(record.call, record.cost) for record in report.trace)
+    return _sums(node_indices, [0 if is_symbolic(amount) else amount for amount in amounts], depths)
+
+
+def _operators(ledger: Ledger, exact: _ExactText) -> Iterator[tuple[list[Any], Sequence[Call]]]:
+    for (op, sums), calls in zip(ledger.by("op").items(), ledger.groups("op").values(), strict=True):
+        sums["n_own"] = sums["n_params"] - sums["n_shared"]
+        yield [printable(op), sums["n_layers"], *(exact(sums[key]) for key in METRICS)], calls
+
+
+def _call_nodes(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    by_path: dict[str, int] = {}
+    # A module with children has its own calls in a first child.
+    for index, node in enumerate(nodes):
+        if node["is_own"] or node["path"] not in by_path:
+            by_path[node["path"]] = index
+    return by_path
+
+
+def _sums(node_indices: Iterable[int], amounts: Iterable[Dim], depths: list[int]) -> list[Dim]:
+    # Parents come before children.
+    sums: list[Dim] = [0] * len(depths)
+    for index, amount in zip(node_indices, amounts, strict=True):
+        sums[index] += amount
+    parents = _parents(depths)
+    for index in range(len(depths) - 1, 0, -1):
+        sums[parents[index]] += sums[index]
+    return sums
+
+
+def _parents(depths: list[int]) -> list[int]:
+    path: list[int] = []
+    parents = []
+    for index, depth in enumerate(depths):
+        del path[depth:]
+        parents.append(path[-1] if path else -1)
+        path.append(index)
+    return parents
+
+
+def _node_row(depth: int, node: Mapping[str, Any], n_own: Dim, peak: Dim, exact: _ExactText) -> list[Any]:
+    # ``peak`` lacks symbolic calls.
+    entry = {
+        **{key: printable(node[key]) for key in ("path", "type", "same_as")},
+        **{key: exact(node[key]) for key in NODE_AMOUNTS},
+        "depth": depth,
+        "name": printable(node["name"] or node["type"] or "total"),
+        "shape": "" if node["output_shape"] is None else shape_text(node["output_shape"]),
+        "n_layers": node["n_layers"],
+        "n_unknown": node["n_unknown"],
+        "n_own": exact(n_own),
+        "intensity": _ratio(node["flops"] if is_symbolic(node["flops"]) else peak, node["mrw"]),
+        "seconds": node.get("seconds"),
+    }
+    return [entry[key] for key in NODE]
+
+
+class _DistinctLayers:
+    # Calls refer to distinct layers by index.
+
+    def __init__(self, ledger: Ledger, exact: _ExactText) -> None:
+        self.rows: dict[tuple[Any, ...], int] = {}
+        self._ledger = ledger
+        self._exact = exact
+        self._known: dict[tuple[Any, ...], int] = {}
+
+    def index(self, record: CallCost) -> int:
+        """Return the index of the layer of a call, which is added unless there is an equal one."""
+        call = record.call
+        key = id(call.layer), id(record.cost), call.times, call.type, call.phase, call.native, record.reason
+        if key not in self._known:
+            self._known[key] = self.rows.setdefault(self._row(record), len(self.rows))
+        return self._known[key]
+
+    def _row(self, record: CallCost) -> tuple[Any, ...]:
+        call, exact = record.call, self._exact
+        if record.cost is None:
+            entry = {**ignored(record), "op": "", "dtype": "", "params": {}, "operations": {}, "n_params": None}
+            entry |= dict.fromkeys((*SUMS, "peak_flops", "intensity"))
+        else:
+            entry = self._ledger.entries[call.name]
+            flops = peak_flops(call, record.cost)
+            entry = {**entry, "peak_flops": flops, "intensity": _ratio(flops, entry["mrw"])}
+        settings = ", ".join(f"{name}={attribute_text(value)}" for name, value in entry["params"].items())
+        layer = {
+            **{key: printable(entry[key]) for key in ("type", "op", "phase", "dtype")},
+            **{key: exact(entry[key]) for key in ("n_params", *SUMS, "peak_flops")},
+            "intensity": entry["intensity"],
+            "native": printable(call.native),
+            "inputs": ", ".join(f"{printable(name)} {shape_text(t.shape)}" for name, t in call.layer.inputs.items()),
+            "outputs": ", ".join(map(shape_text, entry["output_shapes"])),
+            "settings": printable(settings),
+            "operations": ", ".join(f"{kind} {as_text(n)}" for kind, n in entry["operations"].items()),
+            "reason": printable(record.reason),
+        }
+        return tuple(layer[name] for name in LAYER)
+
+
+def _call_row(record: CallCost, layers: _DistinctLayers, node_index: int, n_own: Dim, exact: _ExactText) -> list[Any]:
+    call = record.call
+    return [
+        printable(call.name),
+        node_index,
+        layers.index(record),
+        exact(n_own),
+        exact(call.times),
+        record.seconds,
+        printable(call_site(call.where)),
+    ]
+
+
+def _ratio(flops: Dim, nbytes: Dim) -> float | None:
+    ratio = intensity(flops, nbytes)
+    return None if ratio is None else float(ratio)
+
+
+def shape_text(dims: Iterable[Dim]) -> str:
+    """Return a shape as text, ``1 × 3 × 224 × 224``; ``()`` for a scalar."""
+    return printable(" × ".join(map(as_text, dims))) or "()"
+
+
+# Further quantities: columns of the table and, if they add up, of the charts.
+
+
+KINDS = {"flops": "flops", "count": "flops", "bytes": "bytes", "duration": "seconds", "seconds": "seconds"}
+
+KINDS |= {"ratio": "intensity", "percent": "intensity"}
+"""How the page shows a kind of quantity; all others are text."""
+
+AMOUNTS = ("flops", "bytes")
+"""The kinds of exact numbers on the page, available in its charts."""
+
+
+class Added:
+    """Quantities that the page shows beside its own.
+
+    Args:
+        columns: names of quantities, or quantities.
+        known: the names of those that every page has.
+        ledger: the ledger of the report.
+        exact: returns an exact number as text.
+
+    Raises:
+        ValueError, CostError, OSError: if there is no quantity of a name, or if the report does not have it.
+    """
+
+    def __init__(
+        self,
+        columns: Iterable[str | Quantity],
+        known: Sequence[str],
+        ledger: Ledger,
+        exact: Callable[[Any], str | None],
+    ) -> None:
+        self._ledger, self._exact = ledger, exact
+        self._cells = Cells(columns, known, ledger)
+        self._quantities = self._cells.quantities
+        self._by_call = [
+            {} if each.is_of_run_only else {call.name: each.of(ledger, [call]) for call in ledger.calls}
+            for each in self._quantities
+        ]
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of the columns."""
+        return [each.name for each in self._quantities]
+
+    @property
+    def summed(self) -> list[str]:
+        """The keys of exactly additive columns, which charts show."""
+        return [
+            each.name
+            for each, values in zip(self._quantities, self._by_call, strict=True)
+            if each.has_share and KINDS.get(each.kind) in AMOUNTS and None not in values.values()
+        ]
+
+    def columns(self) -> list[dict[str, Any]]:
+        """Return the data of each quantity for the page's script: key, title, kind, and whether charts show it."""
+        return [
+            {
+                "key": each.name,
+                "title": each.title,
+                "kind": KINDS.get(each.kind, "text"),
+                "adds": each.name in self.summed,
+            }
+            for each in self._quantities
+        ]
+
+    def add_to_tree(self, tree: dict[str, Any]) -> None:
+        """Add the values to every module."""
+        self._cells.add_to_tree(tree)
+
+    def of_node(self, node: Mapping[str, Any]) -> list[Any]:
+        """Return the values of a module."""
+        return [self._value(each, node.get(each.name)) for each in self._quantities]
+
+    def of_call(self, name: str) -> list[Any]:
+        """Return the values of a call."""
+        pairs = zip(self._quantities, self._by_call, strict=True)
+        return [self._value(each, values.get(name)) for each, values in pairs]
+
+    def of_calls(self, calls: Sequence[Call]) -> list[Any]:
+        """Return the values of a group of calls that charts show."""
+        return [self._exact(each.of(self._ledger, calls)) for each in self._quantities if each.name in self.summed]
+
+    def _value(self, quantity: Quantity, value: Any) -> Any:
+        kind = KINDS.get(quantity.kind, "text")
+        if kind == "text":
+            return printable(cell_text("" if value is None else value, quantity.kind, 3, fixed=False))
+        if value is None or value == "":
+            return None
+        if kind in AMOUNTS:
+            return self._exact(value)
+        return None if is_symbolic(value) else float(value)
+
+
+# Sections without script: totals, uncounted operators, assumptions, notes and versions.
+
+
+def status(report: ReportData) -> str:
+    """Return badges that state whether every call is counted, and how many assumptions were made."""
+    if report.status == "complete":
+        return '<span class="badge good">✓ complete</span>'
+    badges = []
+    if uncounted := len(report.ignored_layers):
+        badges.append(f'<a class="badge bad" href="#unknown">⚠ partial: {_calls(uncounted)} not counted</a>')
+    if report.assumptions:
+        badges.append(f'<a class="badge caution" href="#basis">≈ assumed: {n_assumptions(report.trace)}</a>')
+    return " ".join(badges)
+
+
+def settings(report: ReportData) -> str:
+    """Return one line with the convention and the options of the run."""
+    run = report.trace.run
+    fma = "a fused multiply-add counts as one FLOP" if run.fma_1flop else "a fused multiply-add counts as two FLOPs"
+    layout = "data movement is counted" if run.layout == "framework" else "data movement is ignored"
+    if run.unit != FLOPS:
+        fma = f"counts {run.unit}"
+    fused = [] if run.fusion is None else [f"bytes after fusion at level {run.fusion.level}"]
+    rank = [] if run.rank is None else [f"costs of {run.rank}"]
+    phrases = [f"convention {run.convention}", fma, layout, *fused, *rank]
+    return " · ".join(map(text, phrases))
+
+
+def totals(report: ReportData) -> str:
+    """Return a card per total with its rounded and its exact value."""
+    total, unit = report.total_report, report.trace.run.unit
+    n_params = total.get("n_params_model", total["n_params"])
+    unused = n_params - total["n_params"]
+    note = "" if unused == 0 else f"{exact(total['n_params'])} of them read by these calls"
+    cards = [
+        _amount_card(text(unit), total["flops"], "flops"),
+        _amount_card("MACs", total["macs"], "flops"),
+        _amount_card("Parameters", n_params, "flops", note),
+        _amount_card("Bytes read", total["mread"], "bytes"),
+        _amount_card("Bytes written", total["mwrite"], "bytes"),
+        card(text(per_byte(unit)), _intensity(report), f"arithmetic intensity{multiply_add(unit)}"),
+        card("Calls", exact(total["n_layers"]), _uncounted_note(report)),
+    ]
+    if "mcomm" in total:
+        cards.insert(5, _amount_card("Bytes sent", total["mcomm"], "bytes", "to other processes"))
+    fusion = report.trace.run.fusion
+    if fusion is not None:
+        cards.append(_amount_card("Bytes unfused", fusion.unfused, "bytes", f"read and written; fused: {fusion.level}"))
+    if report.memory is not None:
+        cards.append(bytes_card("Peak memory", report.memory.peak, text(report.memory.where)))
+    cards += _phases(report)
+    if "seconds" in total:
+        cards.append(card("Measured time", rounded(1000 * Fraction(total["seconds"]), 3) + " ms", "of a real run"))
+    return "\n".join(cards)
+
+
+def _phases(report: ReportData) -> list[str]:
+    of_phases = report.ledger.by("phase")
+    if len(of_phases) < 2:
+        return []
+    unit = report.trace.run.unit
+    return [
+        card(text(phase.capitalize()), _short(sums["flops"]), f"{text(unit)}, {_calls(sums['n_layers'])}")
+        for phase, sums in of_phases.items()
+    ]
+
+
+def _short(value: Dim) -> str:
+    return as_text(value) if is_symbolic(value) else readable(value, "flops")
+
+
+def uncounted(report: ReportData) -> str:
+    """Return a table of the operators that are not counted; empty if every call is counted.
+
+    The table states the number of calls of each operator, the bytes of their operands, and the location of the first.
+    """
+    operators = uncounted_operators(report.trace)
+    if not operators:
+        return ""
+    failures = [record for record in report.trace if record.uncounted not in (None, Uncounted.NO_CALCULATOR)]
+    reasons = {(call.native or call.type, kind): reason for call, _, kind, reason, _ in reversed(failures)}
+    rows = [
+        f"<tr><th scope='row'>{text(each.native)}{_small(reasons.get((each.native, each.uncounted), ''))}</th>"
+        f"<td class='n'>{exact(each.calls)}</td>"
+        f"<td class='n'>{_amount(each.mread)}</td><td class='n'>{_amount(each.mwrite)}</td>"
+        f"<td>{text(each.module) or '–'}</td><td class='code'>{text(each.where) or '–'}</td></tr>"
+        for each in operators
+    ]
+    head = "<th>Operator</th><th class='n'>Calls</th><th class='n'>Read</th><th class='n'>Written</th>"
+    return (
+        "<section id='unknown' class='warning' aria-labelledby='unknown-title'>"
+        "<h2 id='unknown-title'>Not counted</h2>"
+        "<p>These operators have no cost formula, or the shapes of their operands are unknown. "
+        "The totals do not include them.</p>"
+        f"<div class='scroll' tabindex='0' role='group' aria-label='Not counted'><table><thead><tr>{head}"
+        "<th>First in module</th><th>Called at</th>"
+        f"</tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>"
+    )
+
+
+def basis(report: ReportData) -> str:
+    """Return lists of the assumptions, notes and versions of a report."""
+    assumptions = [*map(str, report.assumptions)]
+    versions = [f"{name} {version}" for name, version in report.versions.items()]
+    sections = (
+        ("Assumptions", assumptions, "No assumptions were made."),
+        ("Notes", [*remarks_on_mode(report.trace), *report.notes], ""),
+        ("Versions", versions, ""),
+    )
+    return "\n".join(
+        f"<div><h3>{title}</h3>{_list(lines) if lines else f'<p>{if_empty}</p>'}</div>"
+        for title, lines, if_empty in sections
+        if lines or if_empty
+    )
+
+
+def _amount_card(title: str, value: Dim, kind: str, note: str = "") -> str:
+    if is_symbolic(value):
+        return card(title, as_text(value), note, is_expression=True)
+    large, full = readable(value, kind), exact(value) + (" B" if kind == "bytes" else "")
+    return card(title, large, note or ("" if full == large else full))
+
+
+def _list(lines: Iterable[str]) -> str:
+    return f"<ul>{''.join(f'<li>{text(line)}</li>' for line in lines)}</ul>"
+
+
+def _amount(value: Dim) -> str:
+    return f"<span title='{text(exact(value))} B'>{text(readable(value, 'bytes'))}</span>"
+
+
+def _intensity(report: ReportData) -> str:
+    ratio = intensity(total_peak_flops(report.ledger), report.ledger.total["mrw"])
+    if ratio is None:
+        return "–"
+    whole, _, decimals = rounded(ratio, 3).partition(".")
+    return f"{exact(int(whole))}.{decimals}"
+
+
+def _uncounted_note(report: ReportData) -> str:
+    uncounted = len(report.ignored_layers)
+    return f"{_calls(uncounted)} not counted" if uncounted else "all of them counted"
+
+
+def _calls(n: int) -> str:
+    return f"{exact(n)} call{'s' * (n != 1)}"
+
+
+def _small(value: str) -> str:
+    return f"<small>{text(value)}</small>" if value else ""
+
+
+# Lines below the heading.
+
+
+MOST_INPUTS = 4
+"""How many inputs are named; the number of the others is stated."""
+
+
+def about(report: ReportData, made: str = "") -> str:
+    """Return lines of HTML.
+
+    Args:
+        report: the report.
+        made: the command that wrote the page, its inputs and the date; empty if unknown.
+    """
+    trace = report.trace
+    found = [f"{shape_text(each.shape)} {each.dtype}" for each in inputs_of(trace)] if trace.run.nodes else []
+    more = [f"{exact(len(found) - MOST_INPUTS)} more"] if len(found) > MOST_INPUTS else []
+    named = ", ".join([*found[:MOST_INPUTS], *more])
+    mode = mode_of(trace)
+    phases = dict.fromkeys(record.call.phase for record in trace)
+    phrases = [
+        *([f"input{'s' * (len(found) > 1)} {named}"] if found else []),
+        *([f"{mode} mode"] if mode else []),
+        *([", ".join(phases)] if phases else []),
+        *(f"{name} {version}" for name, version in report.versions.items() if name != "convention"),
+    ]
+    command = [f"<code>{text(made)}</code>"] if made else []
+    return "<br>".join([*command, text(" · ".join(phrases))])
+
+
+def inputs_of(trace: Trace) -> Iterator[Tensor]:
+    """Yield the inputs of a graph: values that its calls read and none of them makes, without weights and state.
+
+    Of a model that is run, buffers are among these tensors; the command states its inputs.
+    """
+    known: set[int] = set()
+    for record in trace:
+        call = record.call
+        if call.phase != "forward":
+            continue
+        for operand, tensor in zip(call.inputs, call.layer.inputs.values(), strict=False):
+            if operand not in known and tensor.role == "data" and tensor.shape:
+                yield tensor
+            known.add(operand)
+        known.update(call.outputs)

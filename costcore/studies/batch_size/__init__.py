@@ -1,1 +1,1 @@
-"""The batch that fits: the largest one, micro-batches of a larger one, and what activation checkpointing saves."""
+"""Batches that fit: the largest one, micro-batches of a larger one, and savings by activation checkpointing."""

@@ -1,20 +1,30 @@
-"""The inputs of a model for any batch, made of inputs whose batch dimension has a name, or comes first."""
+"""Inputs for any batch, the memory limit of a device, and the search for the largest batch.
+
+The batch is the named dimension of the inputs, or else the first one. The search follows the closed form of the peak
+first, and bisects after a few wrong guesses.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
 from typing import Any, TypeAlias
 
-from costcore.analyses.sizes.inputs import NamedInputs
-from costcore.errors import CostError
-from costcore.ir import Tensor
-from costcore.messages import short_repr
-from costcore.trace.input_shapes import has_names, with_tensors
+from costcore.analyses.memory.allocator import Envelope
+from costcore.analyses.memory.live_memory import Memory
+from costcore.analyses.sizes.capture import NamedInputs
+from costcore.errors import CostError, short_repr, unknown
+from costcore.ir import Layer, Tensor
+from costcore.reports.report import Report
+from costcore.text.amounts import parse_bytes, readable
+from costcore.trace.trace import has_names, with_tensors
 
 InputsOfBatch: TypeAlias = "Callable[[int], Any]"
 
 MAX_VALUES = 2**20
-"""Tensors with more elements have no known values in an estimate, so that their shape and dtype are enough."""
+"""An estimate keeps no values of tensors with more elements: shape and dtype suffice."""
 
 
 def inputs_of_batch(inputs: Any) -> InputsOfBatch:
@@ -57,7 +67,6 @@ def batch_of(inputs: Any) -> int:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """Yield the shapes, shapes with a dtype, tensors and scalars in the inputs."""
     if _is_shape(value) or _is_shape_with_dtype(value):
         yield value
     elif isinstance(value, Mapping):
@@ -71,7 +80,6 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _shape_of(leaf: Any) -> tuple[Any, ...]:
-    """Return the shape of a leaf; empty if it has none."""
     if _is_shape(leaf):
         return tuple(leaf)
     if _is_shape_with_dtype(leaf):
@@ -84,7 +92,6 @@ def _has_batch(leaf: Any) -> bool:
 
 
 def _with_batch(value: Any, batch: int) -> Any:
-    """Return inputs with ``batch`` in place of the first dimensions."""
     if _is_shape(value):
         return (batch, *value[1:])
     if _is_shape_with_dtype(value):
@@ -94,13 +101,13 @@ def _with_batch(value: Any, batch: int) -> Any:
     if isinstance(value, Mapping):
         return {key: _with_batch(item, batch) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
+        # NamedTuple constructors take items as arguments, not an iterable.
         items = [_with_batch(item, batch) for item in value]
         return type(value)(items) if type(value) in (list, tuple) else type(value)(*items)
     return _repeated(value, batch) if _has_batch(value) else value
 
 
 def _repeated(tensor: Any, batch: int) -> Any:
-    """Return a tensor or array whose samples are repeated, or cut off, so that there are ``batch`` of them."""
     n, *rest = tensor.shape
     if not n:
         raise CostError(f"the samples of an input of shape {tuple(tensor.shape)} cannot be repeated: there are none")
@@ -121,5 +128,188 @@ def _is_size(value: Any) -> bool:
 
 
 def _is_shape_with_dtype(value: Any) -> bool:
-    """Return whether a value is a pair of a shape and a dtype of a framework, ``((2, 128), torch.int64)``."""
     return type(value) is tuple and len(value) == 2 and _is_shape(value[0]) and type(value[1]).__name__ == "dtype"
+
+
+# The memory limit of a run.
+
+
+ALLOCATORS = ("tensors", "cuda")
+"""How memory is counted: the peak of tensors, or what PyTorch's CUDA caching allocator needs for them."""
+
+CONTEXT = "500 MiB"
+"""Memory that a process takes on a GPU before its first tensor: assumed; depends on driver, GPU and libraries."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The terms of the limit, in bytes: a run fits if ``peak * (1 + fragmentation) + workspace + context <= memory``.
+
+    Attributes:
+        memory: the memory of the device.
+        context: memory that a process takes before its first tensor.
+        workspace: the workspace of kernels.
+        fragmentation: the share of the peak that an allocator loses on top of it.
+        allocator: one of :data:`ALLOCATORS`.
+    """
+
+    memory: int
+    context: int
+    workspace: int
+    fragmentation: Fraction
+    allocator: str
+
+    @property
+    def room(self) -> int:
+        """The largest peak that fits; negative if the other terms alone exceed the memory."""
+        return floor((self.memory - self.context - self.workspace) / (1 + self.fragmentation))
+
+    def needed(self, peak: int) -> int:
+        """Return the memory that a run with this peak needs."""
+        return ceil(peak * (1 + self.fragmentation)) + self.workspace + self.context
+
+    def peak_of(self, memory: Memory) -> int:
+        """Return the peak of a run: of its tensors, or the minimum memory with which the allocator runs."""
+        return memory.peak if self.allocator == "tensors" else memory.allocator(self.allocator).least_memory
+
+    def describe(self) -> str:
+        """Return every term as one line."""
+        what = "tensors" if self.allocator == "tensors" else f"segments of the allocator {self.allocator}"
+        left = self.memory - self.context - self.workspace
+        amounts = (readable(nbytes, "bytes", 2) for nbytes in (self.memory, self.context, self.workspace, left))
+        memory, context, workspace, room = amounts
+        share = f"fragmentation {float(100 * self.fragmentation):g} %"
+        assumed = " (assumed)" if self.context == parse_bytes(CONTEXT, "context") else ""
+        return f"{memory} - context {context}{assumed} - workspace {workspace} = {room} for {what}, {share}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the terms in plain JSON types."""
+        terms = {name: getattr(self, name) for name in ("memory", "context", "workspace", "allocator", "room")}
+        return {**terms, "fragmentation": float(self.fragmentation)}
+
+
+def make_limit(
+    memory: object,
+    context: object = CONTEXT,
+    workspace: object = 0,
+    fragmentation: object = 0.0,
+    allocator: str | None = None,
+) -> Limit:
+    """Return the limit of a device.
+
+    Args:
+        memory: the memory of the device, as an integer or a string such as ``"24 GiB"``.
+        context: memory that a process takes before its first tensor, likewise.
+        workspace: the workspace of kernels, likewise.
+        fragmentation: a number from 0, such as 0.05.
+        allocator: one of :data:`ALLOCATORS`; None: ``"tensors"``.
+
+    Raises:
+        TypeError, ValueError: if a term is invalid; the message has the accepted forms.
+    """
+    if allocator not in (None, *ALLOCATORS):
+        raise ValueError(unknown("allocator", allocator, ALLOCATORS))
+    if isinstance(fragmentation, bool) or not isinstance(fragmentation, (int, float)) or not 0 <= fragmentation < 100:
+        raise ValueError(f"fragmentation must be a share of the peak, such as 0.05 for 5 % (got {fragmentation!r})")
+    share = Fraction(str(fragmentation))
+    amounts = {"memory": memory, "context": context, "workspace": workspace}
+    parsed = {name: parse_bytes(value, name) for name, value in amounts.items()}
+    return Limit(**parsed, fragmentation=share, allocator=allocator or "tensors")
+
+
+# The largest batch that fits, found with few captures.
+
+
+MAX_GUESSES = 6
+"""The number of guesses from the envelope, before bisection."""
+
+MAX_BATCH = 2**40
+"""Too large for any device."""
+
+
+def largest_batch(peak_of: Callable[[int], int], envelope: Envelope, room: int) -> int:
+    """Return the largest batch with a peak of at most ``room``; 0 if the peak of one sample is higher.
+
+    ``peak_of`` is called for the batch and the next one, so that both are exact even if the envelope is approximate.
+    In between, the peak is assumed to be monotonic.
+
+    Args:
+        peak_of: returns the peak of a batch, in bytes.
+        envelope: the peak of every batch, exact or approximate.
+        room: the largest peak that fits, in bytes.
+
+    Raises:
+        CostError: if the peak does not grow with the batch.
+    """
+    low, high = 0, MAX_BATCH
+    ratio = Fraction(1)
+    attempt = 0
+    while high - low > 1:
+        batch = min(max(_guess(envelope, room, ratio, attempt, low, high), low + 1), high - 1)
+        peak = peak_of(batch)
+        low, high = (batch, high) if peak <= room else (low, batch)
+        ratio = Fraction(max(peak, 1), max(envelope.peak(batch), 1))
+        attempt += 1
+    if high == MAX_BATCH:
+        raise CostError(f"a batch of {low} fits: the peak does not grow with the batch")
+    return low
+
+
+def _guess(envelope: Envelope, room: int, ratio: Fraction, attempt: int, low: int, high: int) -> int:
+    # The envelope is scaled by its error at the last batch.
+    guess = envelope.largest(int(room / ratio)) if room > 0 else 0
+    if guess is None:
+        raise CostError("the peak does not grow with the batch: do the inputs have a batch dimension?")
+    if attempt < MAX_GUESSES:
+        return guess
+    return (low + high) // 2 if high < MAX_BATCH else 2 * low
+
+
+# Layers that couple the samples of a batch: micro-batches give another result.
+
+
+BATCH_STATISTICS = "batch_norm"
+"""Uses statistics of the batch in training."""
+
+
+def couplings(first: Report, second: Report) -> list[str]:
+    """Return which layers couple the samples of a batch, as sentences.
+
+    Args:
+        first: the report of a batch.
+        second: the report of another one.
+    """
+    notes = []
+    n_norms = sum(map(_uses_batch_statistics, _forward(first)))
+    if n_norms:
+        notes.append(
+            f"{n_norms} {BATCH_STATISTICS} layer{'s' * (n_norms > 1)} in training normalize{'s' * (n_norms == 1)} with "
+            "the statistics of a micro-batch: the result is not that of one large batch"
+        )
+    pairs = [layer.op for layer in _pairwise(_forward(first), _forward(second))]
+    if pairs:
+        notes.append(
+            f"samples of a batch are compared with each other (by {pairs[0]}), as in a contrastive loss: micro-batches "
+            "compare fewer pairs"
+        )
+    return notes
+
+
+def _forward(report: Report) -> list[Layer]:
+    return [call.layer for call in report.calls if call.phase == "forward"]
+
+
+def _uses_batch_statistics(layer: Layer) -> bool:
+    return layer.op == BATCH_STATISTICS and bool(layer.attrs.get("training"))
+
+
+def _pairwise(first: Sequence[Layer], second: Sequence[Layer]) -> list[Layer]:
+    if [layer.op for layer in first] != [layer.op for layer in second]:
+        return []
+    # An output with two batch dimensions compares samples with each other.
+    return [a for a, b in zip(first, second, strict=True) if _varying(a, b) > 1]
+
+
+def _varying(a: Layer, b: Layer) -> int:
+    pairs = [(x.shape, y.shape) for x, y in zip(a.outputs, b.outputs, strict=False) if len(x.shape) == len(y.shape)]
+    return max((sum(m != n for m, n in zip(x, y, strict=True)) for x, y in pairs), default=0)

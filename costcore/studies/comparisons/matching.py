@@ -1,15 +1,28 @@
-"""Match the calls of two reports: by module, or by order of execution."""
+"""Match the calls of two reports, and name what changed between them.
+
+Calls are matched by module for two versions of a model, by order for a conversion. Calls without a counterpart are
+summarized as graph rewrites: quantized, fused, folded, pruned or replaced operators. The cells of the tables come last.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
-from costcore.ir import prod
-from costcore.numbers.dims import Dim
+from costcore.counting import with_free_layout
+from costcore.ir import BITS, prod
+from costcore.numbers import Dim, is_symbolic, share
+from costcore.reports.data import ReportData
+from costcore.tables.quantity import AMOUNTS, quantity
+from costcore.tables.result import Table
+from costcore.text.amounts import Formatted, readable
+from costcore.text.screen import Column
+from costcore.trace.call import Call
 
 Entry: TypeAlias = "Mapping[str, Any]"
+
 Pair: TypeAlias = "tuple[int | None, int | None]"
 """Indices in the old and in the new report; None stands for a missing counterpart."""
 
@@ -25,7 +38,7 @@ def only_moves(entry: Entry) -> bool:
 
 
 def are_related(old: Entry, new: Entry) -> bool:
-    """Return whether one call can stand for the other: both compute, or both only move, outputs of the same size."""
+    """Return whether one call may replace the other: both compute, or both only move, outputs of the same size."""
     return only_moves(old) == only_moves(new) and _output_size(old) == _output_size(new)
 
 
@@ -43,7 +56,6 @@ def by_module(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
     pairs: list[tuple[int, int]] = []
 
     def match(key: Callable[[Entry], Hashable], match_group: Callable[[list[int], list[int]], Iterator[Pair]]) -> None:
-        """Match calls without a counterpart within each group of calls with the same ``key``, by ``match_group``."""
         used_old, used_new = {i for i, _ in pairs}, {j for _, j in pairs}
         groups: dict[Hashable, tuple[list[int], list[int]]] = {}
         for side, entries, used in ((0, old, used_old), (1, new, used_new)):
@@ -73,7 +85,6 @@ def by_module(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
 
 
 def _real_form(op: str) -> str:
-    """Return the operator on real numbers of which an operator is the quantized form."""
     return op.removeprefix("dynamic_").removeprefix("quantized_")
 
 
@@ -91,7 +102,6 @@ def by_order(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
 
 
 def _matched_by_order(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
-    """Return the result of :func:`by_order` for calls that all have a cost."""
     olds, news = ([i for i, entry in enumerate(entries) if entry["macs"] != 0] for entries in (old, new))
     products: list[tuple[int, int]] = [
         (i, j)
@@ -124,10 +134,11 @@ def aligned(
         new: entries of the new report.
         olds: indices of the calls in the old report to match.
         news: indices of the calls in the new report to match.
-        key: what must be equal.
+        key: returns the value to match by.
         pair_replaced: also match calls with different keys that are at the same position between two matching calls.
     """
     left, right = [key(old[i]) for i in olds], [key(new[j]) for j in news]
+    # SequenceMatcher is quadratic: equal ends, usually most of the calls, are matched before.
     start = _common_prefix(left, right)
     end = _common_prefix(left[start:][::-1], right[start:][::-1])
     yield from zip(olds[:start], news[:start], strict=True)
@@ -137,7 +148,6 @@ def aligned(
 
 
 def _common_prefix(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
-    """Return the length of the common prefix of two sequences."""
     pairs = enumerate(zip(left, right, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(left), len(right)))
 
@@ -145,7 +155,6 @@ def _common_prefix(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
 def _aligned_between(
     left: Sequence[Hashable], right: Sequence[Hashable], olds: Sequence[int], news: Sequence[int], pair_replaced: bool
 ) -> Iterator[Pair]:
-    """Yield pairs of calls with equal keys in the same order; common prefix and suffix are already matched."""
     matcher = SequenceMatcher(None, left[: len(olds)], right[: len(news)], autojunk=False)
     for tag, i0, i1, j0, j1 in matcher.get_opcodes():
         n_pairs = min(i1 - i0, j1 - j0) if tag == "equal" or pair_replaced else 0
@@ -155,19 +164,13 @@ def _aligned_between(
 
 
 def _between(old: Sequence[Entry], new: Sequence[Entry], olds: list[int], news: list[int]) -> Iterator[Pair]:
-    """Yield pairs of calls between two matrix products: by operator and cost, then by operator and size of the output.
-
-    Two calls with different operators are matched if each is the only one, and both compute, or both only move, outputs
-    of equal shapes. Of several equal calls the last ones are matched: the first ones can come from a decomposed
-    product, as its bias does.
-    """
-
     def work(entry: Entry) -> Hashable:
         return entry["op"], entry["phase"], entry["flops"], _shapes(entry["output_shapes"])
 
     def operator(entry: Entry) -> Hashable:
         return entry["op"], entry["phase"], _output_size(entry)
 
+    # Of several equal calls the last ones match: the first ones can come from a decomposed product, as its bias does.
     last_first = [*aligned(old, new, olds[::-1], news[::-1], work)]
     for some_olds, some_news in _split_at_pairs(reversed(last_first)):
         if len(some_olds) == len(some_news) == 1:
@@ -180,7 +183,6 @@ def _between(old: Sequence[Entry], new: Sequence[Entry], olds: list[int], news: 
 
 
 def _split_at_pairs(pairs: Iterator[Pair]) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield every pair separately, and all calls without a counterpart between two pairs together."""
     olds: list[int] = []
     news: list[int] = []
     for i, j in pairs:
@@ -196,7 +198,6 @@ def _split_at_pairs(pairs: Iterator[Pair]) -> Iterator[tuple[list[int], list[int
 
 
 def _in_model_order(pairs: list[tuple[int, int]], n_old: int, n_new: int) -> list[Pair]:
-    """Return all calls in order of the old model; an added call follows the call before it in the new model."""
     old_of = {j: i for i, j in pairs}
     placed: list[tuple[tuple[int, int, int], Pair]] = []
     paired = dict(pairs)
@@ -210,7 +211,6 @@ def _in_model_order(pairs: list[tuple[int, int]], n_old: int, n_new: int) -> lis
 
 
 def _work(entry: Entry) -> tuple[Hashable, ...]:
-    """Return the costs and shapes of a call."""
     return entry["macs"], entry["flops"], _shapes(entry["input_shapes"]), _shapes(entry["output_shapes"])
 
 
@@ -219,6 +219,607 @@ def _shapes(shapes: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
 
 
 def _output_size(entry: Entry) -> Dim:
-    """Return the number of elements of the first output; 0 without outputs."""
     shapes = entry["output_shapes"]
     return prod(shapes[0]) if shapes else 0
+
+
+# Changes of costs, calls and memory blocks.
+
+
+COMPARED = tuple(name for name in AMOUNTS if name != "mrw")
+"""The costs that are always compared; ``mcomm`` only if a run communicates."""
+
+
+class Delta(NamedTuple):
+    """A cost before and after."""
+
+    old: Dim
+    new: Dim
+
+    @property
+    def difference(self) -> Dim:
+        """New minus old, exact."""
+        return self.new - self.old
+
+    @property
+    def ratio(self) -> float | None:
+        """New divided by old; None if old is 0, or if the ratio depends on the values of symbolic dimensions."""
+        return None if self.old == 0 else share(self.new, self.old)
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing changed."""
+        difference = self.difference
+        return bool((cast(Any, difference).expand() if is_symbolic(difference) else difference) == 0)
+
+
+class Difference(NamedTuple):
+    """A call that was added, removed or changed.
+
+    Attributes:
+        change: ``added``, ``removed`` or ``changed``.
+        old: its entry in the old ``layer_report``; None if it was added.
+        new: its entry in the new ``layer_report``; None if it was removed.
+        compared: the names of the costs that are compared.
+    """
+
+    change: str
+    old: Entry | None
+    new: Entry | None
+    compared: tuple[str, ...] = COMPARED
+
+    @property
+    def entry(self) -> Entry:
+        """The new entry, or the old one if the call was removed."""
+        entry = self.new if self.new is not None else self.old
+        return entry if entry is not None else {}
+
+    @property
+    def costs(self) -> dict[str, Delta]:
+        """The costs that differ, by name."""
+        deltas = {key: Delta(_cost(self.old, key), _cost(self.new, key)) for key in self.compared}
+        return {key: delta for key, delta in deltas.items() if not delta.equal}
+
+    @property
+    def settings(self) -> dict[str, tuple[Any, Any]]:
+        """Operator, dtype, shapes and attributes that differ in a changed call: old and new value by name."""
+        if self.old is None or self.new is None:
+            return {}
+        changed = {}
+        for key in ("op", "dtype", "input_shapes", "output_shapes"):
+            if self.old[key] != self.new[key]:
+                changed[key] = (self.old[key], self.new[key])
+        old, new = self.old["params"], self.new["params"]
+        for key in dict.fromkeys((*old, *new)):
+            if old.get(key) != new.get(key):
+                changed[key] = (old.get(key), new.get(key))
+        return changed
+
+
+class BlockDelta(NamedTuple):
+    """The blocks of one kind, module and name (or operator, if they have no name) in two runs.
+
+    Attributes:
+        kind: their kind.
+        module: path of the module that made or owns them, in the new report.
+        what: the name of a parameter, its gradient or its state, else the operator that made them.
+        n_blocks: how many there are.
+        nbytes: the sum of their sizes.
+    """
+
+    kind: str
+    module: str
+    what: str
+    n_blocks: Delta
+    nbytes: Delta
+
+    @property
+    def change(self) -> str:
+        """``added``, ``removed`` or ``changed``."""
+        return "added" if self.n_blocks.old == 0 else "removed" if self.n_blocks.new == 0 else "changed"
+
+
+def _cost(entry: Entry | None, key: str) -> Dim:
+    return 0 if entry is None else entry.get(key) or 0
+
+
+# Graph rewrites: quantized, packed, folded, pruned and replaced operators.
+
+
+FORMS: Mapping[str, str] = {
+    "quantized_": "became {dtype}",
+    "dynamic_quantized_": "became {dtype}, quantized by their range as they run",
+    "packed_": "with {dtype} weights ({type}), dequantized as they are used",
+}
+"""Operator prefix to description of the new form."""
+
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "linear": ("linear", "matmul"),
+    "matmul": ("matmul", "linear"),
+    "embedding": ("embedding", "gather"),
+}
+"""Real operators that a form can come from, the likeliest first: tools write linear as matmul, and back."""
+
+SCALING = ("quantize", "dequantize", "dynamic_quantize")
+"""Operators that convert to integers and back."""
+
+REAL = ("float16", "bfloat16", "float32", "float64")
+"""Dtypes of products that are not quantized."""
+
+
+class Kind(NamedTuple):
+    """One kind of change.
+
+    Attributes:
+        text: the change, as a part of a sentence; empty if it is part of another one.
+        what: the operators before and after, for a table.
+        calls: the number of calls.
+        macs, mrw: MACs and bytes of these calls.
+    """
+
+    text: str
+    what: str
+    calls: Delta
+    macs: Delta
+    mrw: Delta
+
+
+def kinds_of_change(old: ReportData, new: ReportData) -> list[Kind]:
+    """Return the kinds of change between two graphs; none if both have the same operators in the same precision.
+
+    Graphs come from files; for programs that ran, the list is empty.
+    """
+    if old.trace.run.dataflow is None or new.trace.run.dataflow is None:
+        return []
+    sides = _Side(old), _Side(new)
+    return [*_other_forms(sides), *_scaling(sides), *_precision(sides), *_replaced(sides)]
+
+
+def in_words(old: ReportData, new: ReportData, kinds: Iterable[Kind]) -> str:
+    """Return one sentence on the kinds of change, and on MACs and weights."""
+    parts = list(dict.fromkeys(kind.text for kind in kinds if kind.text))
+    if not parts:
+        return "; ".join(filter(None, (_opset(old, new), _only_free(old, new) or _nothing(old, new))))
+    parts += filter(None, [_opset(old, new)])
+    macs = Delta(old.total_report["macs"], new.total_report["macs"])
+    blocks = "convolutions run in blocks of channels" if _in_blocks(new) and not _in_blocks(old) else ""
+    if macs.equal:
+        parts += filter(None, (blocks, "MACs unchanged"))
+    elif macs.ratio is not None and not is_symbolic(macs.new) and not is_symbolic(macs.old):
+        parts.append(f"{100 * (macs.ratio - 1):+.1f} % MACs" + (f" ({blocks}, which are padded)" if blocks else ""))
+    weights = Delta(*(_weight_bytes(report) for report in (old, new)))
+    if not weights.equal and not any(map(is_symbolic, weights)):
+        parts.append(f"weights {readable(weights.new, 'bytes')} instead of {readable(weights.old, 'bytes')}")
+    return "; ".join(parts)
+
+
+def _only_free(old: ReportData, new: ReportData) -> str:
+    counts = Delta(*(sum(map(is_free, report.ledger.entries.values())) for report in (old, new)))
+    graphs = old.trace.run.dataflow is not None and new.trace.run.dataflow is not None
+    if counts.equal or not graphs or old.total_report["mrw"] != new.total_report["mrw"]:
+        return ""
+    return f"no operator that costs anything changed; calls that cost nothing: {_more(counts)}"
+
+
+def _opset(old: ReportData, new: ReportData) -> str:
+    versions = [report.trace.run.opsets.get("ai.onnx") for report in (old, new)]
+    return f"opset {versions[1]} in place of {versions[0]}" if None not in versions and len({*versions}) > 1 else ""
+
+
+def _nothing(old: ReportData, new: ReportData) -> str:
+    types = [Counter(call.type for call in report.trace.calls) for report in (old, new)]
+    graphs = old.trace.run.dataflow is not None and new.trace.run.dataflow is not None
+    same = all(old.total_report[key] == new.total_report[key] for key in ("macs", "flops", "mrw", "n_params"))
+    return "no operator changed" if graphs and same and types[0] == types[1] else ""
+
+
+class _Side:
+    def __init__(self, report: ReportData) -> None:
+        self.sums: dict[str, dict[str, Dim]] = {}
+        self.calls: dict[str, list[Call]] = {}
+        self.every = report.trace.calls
+        self.macs = {call.name: report.ledger.entries.get(call.name, {}).get("macs", 0) for call in self.every}
+        self.biased = sum("b" in call.layer.inputs for call in self.every if _name(call).endswith(("linear", "matmul")))
+        """The number of products with a bias."""
+        self.constant: Counter[str] = Counter()
+        """The number of calls with constant operands only, by operator."""
+        self.constant_macs: dict[str, Dim] = {}
+        known: set[int] = set()
+        for record in report.trace:
+            call, cost = record.call, record.cost
+            op, entry = _name(call), report.ledger.entries.get(call.name, {})
+            sums = self.sums.setdefault(op, {"macs": 0, "mrw": 0, "flops": 0})
+            sums.update({key: amount + entry.get(key, 0) for key, amount in sums.items()})
+            if all(
+                x.role != "data" or i in known for i, x in zip(call.inputs, call.layer.inputs.values(), strict=True)
+            ):
+                known.update(call.outputs)
+                self.constant[op] += bool(call.inputs)
+                macs = cost.macs if cost is not None else 0
+                self.constant_macs[op] = self.constant_macs.get(op, 0) + macs
+            if cost is None or cost.mread or cost.mwrite or cost.macs:
+                self.calls.setdefault(op, []).append(call)
+        self.left = Counter({op: len(calls) for op, calls in self.calls.items()})
+
+    def amount(self, ops: Iterable[str], key: str) -> Dim:
+        """Return a sum over operators."""
+        return sum(self.sums[op][key] for op in dict.fromkeys(ops) if op in self.sums)
+
+
+FUSED_PRODUCTS: Mapping[str, str] = {
+    "com.microsoft::FusedMatMul": "fused_matmul",
+    "com.microsoft::FusedGemm": "fused_linear",
+}
+"""Products that a tool writes for several operators, whatever is fused to them."""
+
+
+def _name(call: Call) -> str:
+    # FusedMatMul and FusedGemm are fused products even if nothing is fused to them.
+    return FUSED_PRODUCTS.get(call.native, call.layer.op)
+
+
+def _kind(text: str, sides: tuple[_Side, _Side], olds: Iterable[str], news: Iterable[str], calls: Delta) -> Kind:
+    olds, news = list(olds), list(news)
+    macs, mrw = (Delta(sides[0].amount(olds, key), sides[1].amount(news, key)) for key in ("macs", "mrw"))
+    what = " → ".join(filter(None, (", ".join(olds), ", ".join(op for op in news if op not in olds))))
+    return Kind(text, what, calls, macs, mrw)
+
+
+def _other_forms(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
+    old, new = sides
+    found: dict[str, Counter[str]] = {}
+    for op, calls in new.calls.items():
+        prefix = next((prefix for prefix in FORMS if op.startswith(prefix)), None)
+        more, seen = new.left[op] - old.left[op], set[str]()
+        own = op.removeprefix(prefix or "")
+        for base in (*ALIASES.get(own, (own,)), own) if prefix and more > 0 else ():  # its own name last: some are new
+            count = min(more, old.left[base] - (new.left[base] if base not in seen else 0))
+            seen.add(base)
+            if count <= 0:
+                continue
+            text = FORMS[prefix or ""].format(dtype=_narrow_dtype(calls[-1]), type=calls[-1].type)
+            found.setdefault(text, Counter())[base] += count
+            yield _kind("", sides, [base], [op], Delta(count, count))
+            old.left[base] -= count
+            new.left[op] -= count
+            more -= count
+    for text, counts in found.items():
+        yield Kind(
+            f"{listed((count, op) for op, count in counts.items())} {text}", "", Delta(0, 0), Delta(0, 0), Delta(0, 0)
+        )
+
+
+def _scaling(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
+    counts = Delta(*(sum(side.left[op] for op in SCALING) for side in sides))
+    if not counts.equal:
+        ops = [op for op in SCALING if any(op in side.calls for side in sides)]
+        is_dynamic = "dynamic_quantize" in sides[1].calls and "dynamic_quantize" not in sides[0].calls
+        how = ", by the range that values have as they run" if is_dynamic else ""
+        yield _kind(f"calls that quantize or dequantize: {_more(counts)}{how}", sides, ops, ops, counts)
+    for side in sides:
+        for op in SCALING:
+            side.left.pop(op, None)
+
+
+def _precision(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
+    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for op, calls in sides[1].calls.items():
+        if op not in sides[0].calls or not sides[1].amount([op], "macs"):
+            continue
+        before, after = (Counter(_weight_dtype(call) for call in each) for each in (sides[0].calls[op], calls))
+        (earlier,), (later,) = ((*(side - other), "")[:1] for side, other in ((before, after), (after, before)))
+        if earlier in REAL and later in REAL:
+            count = min(before[earlier], after[later])
+            found.setdefault((earlier, later), []).append((count, op))
+            yield _kind("", sides, [op], [op], Delta(count, count))
+    for (earlier, later), each in found.items():
+        text = f"{listed(each)} in {later} instead of {earlier}"
+        yield Kind(text, "", Delta(0, 0), Delta(0, 0), Delta(0, 0))
+
+
+def _replaced(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
+    old, new = sides
+    gone, more = old.left - new.left, new.left - old.left
+    folded = (old.constant - new.constant) & gone
+    if folded:
+        gone -= folded
+        macs = sum(old.constant_macs[op] - new.constant_macs.get(op, 0) for op in folded)
+        products = "" if is_symbolic(macs) or not macs else f" ({readable(macs, 'count')} MACs)"
+        text = f"{_counted(folded)} of constants{products} folded"
+        yield _kind(text, sides, folded, [], Delta(folded.total(), 0))
+    norms = gone.pop("batch_norm", 0)
+    if norms:
+        is_folded = any(op.endswith(("conv", "linear", "matmul")) for op in new.calls)
+        text = f"{norms} batch_norm folded into products" if is_folded else f"gone: {norms} batch_norm"
+        yield _kind(text, sides, ["batch_norm"], [], Delta(norms, 0))
+    if gone["pad"] and any(op.endswith("conv") for op in new.calls):
+        count = gone.pop("pad")
+        yield _kind(f"{count} pad folded into conv", sides, ["pad"], [], Delta(count, 0))
+    limits = Counter({op: gone.pop(op) for op in ("relu", "clip") if gone[op] and _is_quantized(new)})
+    if limits:
+        text = f"{_counted(limits)} folded into the limits of quantized values"
+        yield _kind(text, sides, limits, [], Delta(limits.total(), 0))
+    biases = new.biased - old.biased
+    for fused in take_fused(gone, more, old.left):
+        olds, news = [fused.fusion.base, *fused.parts], [fused.fusion.into]
+        yield _kind(fused.text, sides, olds, news, Delta(fused.into + fused.parts.total(), fused.into))
+        biases -= fused.parts["add"] if fused.fusion.into == "linear" else 0
+    if biases > 0 and gone["add"] and _is_quantized(new):
+        count = min(biases, gone["add"])
+        gone["add"] -= count
+        yield _kind(f"{count} add fused into {count} matmul", sides, ["add"], [], Delta(count, 0))
+    gone, more = +gone, +more
+    for path, ops in _pruned(sides, gone):
+        gone -= ops
+        yield _kind(f"{path} pruned ({_counted(ops)})", sides, ops, [], Delta(ops.total(), 0))
+    before, after = _counted(gone), _counted(more)
+    if before and after and new.amount(more, "flops"):
+        yield _kind(f"{after} in place of {before}", sides, gone, more, Delta(gone.total(), more.total()))
+        return
+    if before:
+        yield _kind(f"gone: {before}", sides, gone, [], Delta(gone.total(), 0))
+    if after:
+        why = ", to scale results" if "dynamic_quantize" in new.calls and {*more} <= {"mul", "cast", "add"} else ""
+        yield _kind(f"new{why}: {after}", sides, [], more, Delta(0, more.total()))
+
+
+def _pruned(sides: tuple[_Side, _Side], gone: Counter[str]) -> list[tuple[str, Counter[str]]]:
+    old, new = sides
+    kept = {path for call in new.every for path in _around(call.module)}
+    lost: dict[str, list[Call]] = {}
+    for call in old.every if kept else ():
+        path = next((path for path in _around(call.module) if path not in kept), "")
+        if path:
+            lost.setdefault(path, []).append(call)
+    # Only modules with MACs that are gone as well: tools that fuse operators also drop module names.
+    fewer = sum(old.macs.values()) - sum(new.macs.values())
+    found = []
+    for path, calls in lost.items():
+        macs = sum(old.macs[call.name] for call in calls)
+        if not is_symbolic(macs) and not is_symbolic(fewer) and 0 < macs <= fewer:
+            found.append((path, Counter(_name(call) for call in calls) & gone))
+    return found
+
+
+def _around(path: str) -> list[str]:
+    # Outermost first.
+    parts = path.split(".") if path else []
+    return [".".join(parts[: i + 1]) for i in range(len(parts))]
+
+
+def _is_quantized(side: _Side) -> bool:
+    return any(op.startswith("quantized_") for op in side.calls)
+
+
+def _counted(counts: Counter[str]) -> str:
+    return listed((count, op) for op, count in counts.most_common())
+
+
+def _more(counts: Delta) -> str:
+    return f"{abs(counts.difference)} {'more' if counts.difference > 0 else 'fewer'}"
+
+
+def _weight_dtype(call: Call) -> str:
+    # Without a weight: the last operand that is neither bias nor scale.
+    inputs = call.layer.inputs
+    named = [name for name in ("w", "x1", "w0", "x", "x0") if name in inputs]
+    return inputs[named[0]].dtype if named else ""
+
+
+def _narrow_dtype(call: Call) -> str:
+    weight = _weight_dtype(call)
+    tensors = [tensor for name, tensor in call.layer.inputs.items() if not name.endswith(("_scale", "_zero_point"))]
+    return min([x.dtype for x in (*tensors, *call.layer.outputs)], key=BITS.__getitem__) if weight in REAL else weight
+
+
+def _weight_bytes(report: ReportData) -> Dim:
+    # A shared weight counts once.
+    found: dict[int, Dim] = {}
+    for call in report.trace.calls:
+        for identity, tensor in zip(call.inputs, call.layer.inputs.values(), strict=True):
+            if tensor.role == "param":
+                found[identity] = tensor.nbytes
+    return sum(found.values())
+
+
+def _in_blocks(report: ReportData) -> bool:
+    # ONNX Runtime's NCHWc layout pads channels to the block size.
+    return any(call.native.startswith("com.microsoft.nchwc::Conv") for call in report.trace.calls)
+
+
+# Fused operators, found from the numbers of removed and added operators.
+
+
+LIMITS = ("relu", "clip", "leaky_relu", "sigmoid", "tanh", "hard_sigmoid", "hard_swish")
+"""Activations that a convolution may apply to its result."""
+
+
+class Fusion(NamedTuple):
+    """One way to merge operators.
+
+    Attributes:
+        into: the operator of the new graph.
+        base: the operator of the old graph that each fused operator includes once.
+        parts: the other operators, with the maximum number in one fused operator.
+        is_spelled: whether the base is one step of a decomposed operator.
+    """
+
+    into: str
+    base: str
+    parts: Mapping[str, int]
+    is_spelled: bool = False
+
+
+GELU = {"div": 1, "add": 1, "mul": 2}
+
+FUSIONS = (
+    Fusion("fused_conv", "conv", {**dict.fromkeys(LIMITS, 1), "add": 1}),
+    Fusion("fused_linear", "linear", dict.fromkeys(LIMITS, 1)),
+    Fusion("linear", "matmul", {"add": 1}),
+    Fusion("gelu", "erf", GELU, is_spelled=True),
+    Fusion("silu", "sigmoid", {"mul": 1}, is_spelled=True),
+    Fusion("biased_activation", "gelu", {"add": 1}),
+    Fusion("biased_activation", "erf", {**GELU, "add": 2}, is_spelled=True),
+    Fusion("fused_matmul", "matmul", {"transpose": 2, "mul": 2, "div": 1}),
+    Fusion("fused_layer_norm", "layer_norm", {"add": 2}),
+    Fusion("fused_rms_norm", "rms_norm", {"add": 2}),
+)
+"""The known fusions; fusions that may include more of an operator come last."""
+
+
+class Fused(NamedTuple):
+    """A fusion found in a graph.
+
+    Attributes:
+        fusion: how.
+        parts: the operators that are gone, with their number.
+        into: the number of operators that they were merged into.
+    """
+
+    fusion: Fusion
+    parts: Counter[str]
+    into: int
+
+    @property
+    def text(self) -> str:
+        """The same in words: ``17 relu, 8 add fused into 17 conv``."""
+        fusion = self.fusion
+        shown = (fusion.into if fusion.into != "biased_activation" else "gelu") if fusion.is_spelled else fusion.base
+        parts = Counter({fusion.base: self.into}) + self.parts if fusion.is_spelled else self.parts
+        return f"{listed((count, op) for op, count in parts.items())} fused into {self.into} {shown}"
+
+
+def take_fused(gone: Counter[str], more: Counter[str], old: Mapping[str, int]) -> Iterable[Fused]:
+    """Yield the fusions, and remove their operators from ``gone`` and ``more``.
+
+    ``old`` counts the operators of the old graph. A fused operator may appear again if others were fused into it.
+    """
+    for fusion in FUSIONS:
+        is_there_again = fusion.base in ("linear", "matmul")
+        count = min(old.get(fusion.base, 0) if is_there_again else gone[fusion.base], more[fusion.into])
+        parts = Counter({op: min(gone[op], count * most) for op, most in fusion.parts.items()})
+        if +parts:
+            gone.subtract(parts)
+            again = max(count - gone[fusion.base], 0)
+            gone[fusion.base] -= count - again
+            more[fusion.base] += again
+            more[fusion.into] -= count
+            yield Fused(fusion, +parts, count)
+
+
+def listed(counts: Iterable[tuple[int, str]]) -> str:
+    """Return ``11 conv, 2 add``."""
+    return ", ".join(f"{count} {op}" for count, op in counts)
+
+
+# Options of ``costcore diff`` that make two reports equal.
+
+
+METRICS = ("macs", "flops", "mread", "mwrite")
+"""The totals that must be equal. Parameters are not among them: an exporter may fold them or store them twice."""
+
+Reports = tuple[ReportData, ReportData]
+
+
+def suggestion(reports: Reports, regrouped: Callable[[], Reports] | None) -> str:
+    """Return which of ``--layout free`` and ``--regroup`` make the totals of two reports equal; ``""`` if none does.
+
+    Args:
+        reports: the old and the new report.
+        regrouped: returns both with the operators regrouped that an exporter decomposed; None if that is not possible.
+            It is called once, if it is needed.
+    """
+    if are_equal(reports):
+        return ""
+    has_layout = any(report.trace.run.layout != "free" for report in reports)
+    if has_layout and are_equal(_free(reports)):
+        return _sentence("--layout free")
+    if regrouped is None:
+        return ""
+    others = regrouped()
+    if are_equal(others):
+        return _sentence("--regroup")
+    return _sentence("--regroup --layout free") if has_layout and are_equal(_free(others)) else ""
+
+
+def are_equal(reports: Reports) -> bool:
+    """Return whether MACs, FLOPs and bytes of two reports are equal."""
+    old, new = (report.total_report for report in reports)
+    return all(Delta(old[key], new[key]).equal for key in METRICS)
+
+
+def _sentence(options: str) -> str:
+    return f"counted with {options}, MACs, FLOPs and bytes are equal"
+
+
+def _free(reports: Reports) -> Reports:
+    old, new = reports
+    return ReportData(with_free_layout(old.trace)), ReportData(with_free_layout(new.trace))
+
+
+# Cells of comparison tables.
+
+
+CHANGES = ("added", "removed", "changed")
+"""The changes of a call or of memory blocks."""
+
+DELTA = [*(Column(name, name, "count") for name in ("old", "new", "difference")), Column("ratio", "ratio", "ratio")]
+"""The columns of an old and a new amount."""
+
+
+def texts(*names: str) -> list[Column]:
+    """Return columns of text."""
+    return [Column(name, name) for name in names]
+
+
+def cells(delta: Delta, kind: str) -> dict[str, Any]:
+    """Return the old and the new amount of a cost of some kind, their difference and their ratio."""
+    return {
+        "old": Formatted(delta.old, readable(delta.old, kind)),
+        "new": Formatted(delta.new, readable(delta.new, kind)),
+        "difference": Formatted(delta.difference, readable(delta.difference, kind, signed=True)),
+        "ratio": "" if delta.ratio is None else Formatted(delta.ratio, f"×{delta.ratio:.4f}"),
+    }
+
+
+def rows_of(head: Mapping[str, str], costs: Mapping[str, Delta], names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield a row per cost; all but the first show no ``head``. One row without costs if no cost differs."""
+    if not costs:
+        yield dict(head)
+    for i, (key, delta) in enumerate(costs.items()):
+        shown = head if i == 0 else {name: Formatted(value, "") for name, value in head.items()}
+        yield {**shown, "what": names[key], **cells(delta, quantity(key).kind)}
+
+
+def counts_of(changes: Sequence[str]) -> str:
+    """Return how many there are of every change: ``1 added, 0 removed, 2 changed``."""
+    return ", ".join(f"{changes.count(change)} {change}" for change in CHANGES)
+
+
+# Memory tables.
+
+
+def memory_sections(
+    figures: Mapping[str, Delta], by_kind: Mapping[str, Delta], blocks: Sequence[BlockDelta]
+) -> list[Table]:
+    """Return the tables of memory changes: the figures, the kinds at the peak, and the blocks alive at it."""
+    names = {"peak": "peak", "base": "before the run", "saved": "kept for the backward pass", "end": "after the run"}
+    deltas = {
+        **{names[key]: delta for key, delta in figures.items()},
+        **{f"{kind} at the peak": delta for kind, delta in by_kind.items()},
+    }
+    rows = [{"memory": name, **cells(delta, "bytes")} for name, delta in deltas.items() if not delta.equal]
+    heading = "Blocks at the peak: " + counts_of([each.change for each in blocks])
+    columns = [*texts("change", "kind", "module", "what", "blocks"), *DELTA]
+    candidates = (
+        Table("Memory", [*texts("memory"), *DELTA], rows),
+        Table(heading, columns, [*map(_block, blocks)], is_open=False),
+    )
+    return [table for table in candidates if table.rows]
+
+
+def _block(each: BlockDelta) -> dict[str, Any]:
+    old, new = each.n_blocks
+    count = str(new or old) if each.n_blocks.equal or not (old and new) else f"{old} → {new}"
+    head = {"change": each.change, "kind": each.kind, "module": each.module, "what": each.what}
+    return {**head, "blocks": count, **cells(each.nbytes, "bytes")}

@@ -1,26 +1,28 @@
-"""Reconcile two conventions: the operators by which their totals differ, adding up exactly."""
+"""Reconcile two conventions: the differences by operator, which add up exactly, and the rules in words.
+
+Also the usual input sizes at which :mod:`explain` tries a network again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from costcore.analyses.conventions.view import View
-from costcore.messages import unknown
-from costcore.numbers.dims import Dim
-from costcore.numbers.symbolic import as_text, expanded_sum, magnitude
+from costcore.analyses.conventions.counting import View
+from costcore.analyses.conventions.quantities import Quantities
+from costcore.errors import CostError, unknown
+from costcore.ir import Tensor
+from costcore.numbers import Dim, as_text, expanded_sum, is_symbolic, magnitude
 from costcore.reports.report import Report
 from costcore.studies.comparisons.matching import by_module, by_order
-from costcore.studies.explanations.wording import NOT_COUNTED, rule_in_words
-from costcore.tables.answer import Answer, Figure
+from costcore.tables.answer import Content, Figure
 from costcore.tables.renderers import rendered
-from costcore.tables.result import Result
-from costcore.tables.table import Table
-from costcore.text.encoding import encodable
-from costcore.text.table import Column
-from costcore.text.targets import Target, save
-from costcore.text.values import Shown
+from costcore.tables.result import Result, Table
+from costcore.text.amounts import Formatted
+from costcore.text.screen import Column, Target, encodable, save
+from costcore.trace.trace import CallCost
 
 COLUMNS = (
     *(Column("name", "Convention or operator"), Column("amount", "Amount", "count")),
@@ -30,14 +32,14 @@ COLUMNS = (
 
 
 class Difference(NamedTuple):
-    """What one operator adds to the difference of two totals.
+    """The part of one operator in the difference of two totals.
 
     Attributes:
         op: the operator, or the term of a closed form.
         amount: new amount minus old amount.
         n_calls: the number of calls that differ.
         old: how the old convention counts them, in words.
-        new: how the new one does.
+        new: how the new convention does.
         calls: their names.
     """
 
@@ -56,9 +58,9 @@ class Reconciliation(Result):
     Attributes:
         names: the old and the new convention.
         totals: their totals.
-        units: what they count, ``MAC`` or ``FLOP``.
+        units: their units, ``MAC`` or ``FLOP``.
         lines: the differences by operator, the largest first.
-        notes: what either of them cannot reproduce.
+        notes: limits of either convention.
     """
 
     names: tuple[str, str]
@@ -97,13 +99,13 @@ class Reconciliation(Result):
     ) -> str:
         return self._table()._text(mode, unit, n_digits, is_whole=is_whole)
 
-    def _answer(self) -> Answer:
+    def _content(self) -> Content:
         ends = zip(("old", "new"), self.names, self.totals, strict=True)
-        figures = [Figure(side, name, Shown(total, _grouped(total)), "count") for side, name, total in ends]
+        figures = [Figure(side, name, Formatted(total, _grouped(total)), "count") for side, name, total in ends]
         figures.append(
-            Figure("difference", "Difference", Shown(self.difference, _grouped(self.difference, "+")), "count")
+            Figure("difference", "Difference", Formatted(self.difference, _grouped(self.difference, "+")), "count")
         )
-        return Answer(" → ".join(self.names), figures, [self._table()], [self._summary, *self.notes])
+        return Content(" → ".join(self.names), figures, [self._table()], [self._summary, *self.notes])
 
     def to_markdown(self, target: Target = None) -> str:
         """Return the lines as a Markdown table, and write it to ``target`` if given."""
@@ -124,25 +126,25 @@ class Reconciliation(Result):
 
     def _table(self) -> Table:
         (old, new), (before, after) = self.names, self.totals
-        rows: list[dict[str, Any]] = [{"name": old, "amount": Shown(before, _grouped(before))}]
+        rows: list[dict[str, Any]] = [{"name": old, "amount": Formatted(before, _grouped(before))}]
         for line in self.lines:
             calls = f"{line.n_calls} call{'s' * (line.n_calls != 1)}" if line.n_calls else ""
             rows.append(
                 {
-                    "name": Shown(line.op, f"  {line.op}"),
-                    "amount": Shown(line.amount, _grouped(line.amount, "+")),
-                    "n_calls": Shown(line.n_calls, calls),
+                    "name": Formatted(line.op, f"  {line.op}"),
+                    "amount": Formatted(line.amount, _grouped(line.amount, "+")),
+                    "n_calls": Formatted(line.n_calls, calls),
                     "rule": f"{line.old} → {line.new}",
                 }
             )
-        rows.append({"name": new, "amount": Shown(after, _grouped(after))})
+        rows.append({"name": new, "amount": Formatted(after, _grouped(after))})
         return Table("By operator: the lines add up to the difference", COLUMNS, rows)
 
 
 def reconcile(
     report: Report, old: str | View, new: str | View, other: Report | None = None, *, by: str | None = None
 ) -> Reconciliation:
-    """Return why two conventions give different totals, for one report or for two.
+    """Explain the difference between the totals of two conventions, for one report or for two.
 
     Args:
         report: a report.
@@ -179,8 +181,6 @@ def reconcile(
 
 
 class _Side:
-    """A report under a convention: amounts, expressions and records of its calls by position."""
-
     def __init__(self, report: Report, view: View) -> None:
         self.records = report.trace.records
         self.amounts = view.amounts
@@ -202,12 +202,12 @@ class _Side:
 
 
 def _matched_calls(old: Report, new: Report, by: str | None) -> list[tuple[int | None, int | None]]:
-    """Return the positions of the calls that match, of those that have a cost, and of all others."""
     positions = [[i for i, record in enumerate(report.trace) if record.cost is not None] for report in (old, new)]
     entries = [list(report.ledger.entries.values()) for report in (old, new)]
     is_order = by == "order" or (by is None and old.trace.run.frameworks.keys() != new.trace.run.frameworks.keys())
     pairs = (by_order if is_order else by_module)(*entries)
     used = [{pair[side] for pair in pairs} for side in (0, 1)]
+    # Calls without a cost do not take part in the matching.
     rest = [(i, None) for i in range(len(entries[0])) if i not in used[0]]
     rest_new = [(None, j) for j in range(len(entries[1])) if j not in used[1]]
     found = [*pairs, *rest, *rest_new]
@@ -231,7 +231,7 @@ def _by_operator(old: _Side, new: _Side, pairs: Sequence[tuple[int | None, int |
 
 
 def _terms(views: tuple[View, View]) -> Iterator[Difference]:
-    """Yield the terms of closed forms, which belong to no call."""
+    # Terms of closed forms belong to no call.
     for view, sign in zip(views, (-1, 1), strict=True):
         for call, line in view.lines:
             if call is None:
@@ -245,3 +245,125 @@ def _grouped(amount: Dim, sign: str = "") -> str:
 
 def _plain(amount: Dim) -> int | str:
     return amount if isinstance(amount, int) else as_text(amount)
+
+
+# Rules in words: ``2 per input element``.
+
+
+_PHRASES: Mapping[str, str] = {
+    "y": "output element",
+    "x": "input element",
+    "q": "element of the queries",
+    "scores": "attention score",
+    "params": "parameter",
+}
+"""Quantities that amounts are expressed in, by preference."""
+
+MOST_PER_ELEMENT = 64
+"""A larger multiple of elements is a coincidence, unless a rule names them."""
+
+MOST_CASES = 3
+"""The maximum number of wordings for a rule with conditions."""
+
+_AMOUNTS = {"macs": "MACs", "flops": "all operations"}
+
+NOT_COUNTED = "not counted"
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def rule_in_words(amounts: Sequence[tuple[CallCost, Dim]], expressions: Iterable[str]) -> str:
+    """Return how calls of one operator are counted.
+
+    The result is a multiple of MACs or elements, or of MACs and output elements, if that holds for every call, else the
+    expressions of the rules.
+
+    Args:
+        amounts: calls with the amount of one execution.
+        expressions: the expressions that gave these amounts; empty for calls without a rule.
+    """
+    texts = [*dict.fromkeys(expressions)]
+    words = _words(amounts, texts)
+    if words is None and len(texts) == 1:
+        each = {_words([one], texts) for one in amounts}
+        words = " or ".join(sorted(filter(None, each))) if None not in each and len(each) <= MOST_CASES else None
+    return words or ", or ".join(re.sub(r"\b(macs|flops)\b", lambda match: _AMOUNTS[match[0]], text) for text in texts)
+
+
+def _words(amounts: Sequence[tuple[CallCost, Dim]], texts: Sequence[str]) -> str | None:
+    if all(amount == 0 for _, amount in amounts):
+        return NOT_COUNTED
+    for n_per_mac in (1, 2) if all(_quantity(record, "macs") for record, _ in amounts) else ():
+        rest = [(record, amount - n_per_mac * _quantity(record, "macs")) for record, amount in amounts]
+        products = "MACs" if n_per_mac == 1 else "2 per MAC"
+        if all(amount == 0 for _, amount in rest):
+            return products
+        factor = _common_factor(rest, "y")
+        if factor is not None and abs(factor) <= 2:
+            return f"{products} {'+' if factor > 0 else MINUS} {abs(factor)} per output element"
+    named = {name for text in texts for name in re.findall(r"[A-Za-z_]\w*", text)}
+    for name in sorted(_PHRASES, key=lambda name: name not in named):
+        factor = _common_factor(amounts, name)
+        if factor is not None and (name in named or 0 < factor <= MOST_PER_ELEMENT):
+            return f"{factor} per {_PHRASES[name]}"
+    return None
+
+
+def _common_factor(amounts: Sequence[tuple[CallCost, Dim]], name: str) -> int | None:
+    factors = set()
+    for record, amount in amounts:
+        quantity = _quantity(record, name)
+        if is_symbolic(quantity) or is_symbolic(amount) or not quantity or amount % quantity:
+            return None
+        factors.add(amount // quantity)
+    return factors.pop() if len(factors) == 1 else None
+
+
+def _quantity(record: CallCost, name: str) -> Dim:
+    try:
+        return Quantities(record.call.layer, record.cost)(name)
+    except CostError:  # there are scores in attention only
+        return 0
+
+
+# Usual input sizes.
+
+
+IMAGES = (224, 256, 288, 299, 320, 384, 448, 512, 640)
+"""Image sides in papers and model zoos."""
+
+SEQUENCES = (128, 256, 512, 1024, 2048)
+"""Lengths of token sequences."""
+
+
+def other_sizes(text: str, inputs: Any) -> Iterator[str]:
+    """Yield the text of ``--input`` with other usual sizes: square images, or other lengths of a sequence.
+
+    Args:
+        text: the text, ``1x3x224x224`` or ``ids=1x128:int64``.
+        inputs: the parsed inputs.
+    """
+    tensor = _only(inputs)
+    if tensor is None or not all(isinstance(size, int) for size in tensor.shape):
+        return
+    shape = tensor.shape
+    if len(shape) == 4 and shape[2] == shape[3]:
+        others: list[tuple[Any, ...]] = [(*shape[:2], side, side) for side in IMAGES if side != shape[2]]
+    elif len(shape) == 2 and tensor.dtype.startswith("int"):
+        others = [(shape[0], length) for length in SEQUENCES if length != shape[1]]
+    else:
+        return
+    written = "x".join(map(str, shape))
+    yield from (text.replace(written, "x".join(map(str, other)), 1) for other in others)
+
+
+def _only(inputs: Any) -> Tensor | None:
+    if isinstance(inputs, dict) and len(inputs) == 1:
+        return _only(next(iter(inputs.values())))
+    if isinstance(inputs, list) and len(inputs) == 1:
+        return _only(inputs[0])
+    if isinstance(inputs, Tensor):
+        return inputs
+    if isinstance(inputs, tuple) and inputs and all(isinstance(size, int) for size in inputs):
+        return Tensor(inputs)
+    return None

@@ -1,1 +1,1 @@
-"""What serving a language model costs: prefill, decode and cache, with their bounds on a device."""
+"""Serving costs of language models: prefill, decode and cache, with their bounds on a device."""

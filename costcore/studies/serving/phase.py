@@ -1,4 +1,8 @@
-"""One pass of a model that is served: a prefill, a decode step, or new tokens after a cached prefix."""
+"""One serving pass of a language model: a prefill, a decode step, or new tokens after a cached prefix.
+
+A :class:`Phase` has operations, bytes and bounds; :class:`PhaseTime` is its minimum time on a device, and
+:class:`Speculation` a step of speculative decoding.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +12,18 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 from os import PathLike
-from typing import TYPE_CHECKING
 
-from costcore.ledger.intensity import intensity
-from costcore.studies.serving.cached_model import Latent
-from costcore.studies.serving.experts import not_expected, not_needed
-from costcore.studies.serving.latents import attended
-from costcore.studies.serving.point import Point
-from costcore.studies.serving.tally import Experts, Tallies, Tally
-from costcore.tables.answer import Answer, Figure
-from costcore.tables.result import Result
-from costcore.tables.table import Table
-from costcore.text.table import Column
-from costcore.text.values import Shown
-
-if TYPE_CHECKING:
-    from costcore.analyses.devices.device import Device
-    from costcore.studies.serving.bound import PhaseTime
+from costcore.analyses.devices.device import Device, find_device
+from costcore.errors import CostError
+from costcore.ledger.ledger import intensity
+from costcore.studies.serving.passes import Experts, Latent, Point, Tallies, Tally, attended, not_expected, not_needed
+from costcore.tables.answer import Content, Figure
+from costcore.tables.result import Result, Table
+from costcore.text.amounts import Formatted, exact
+from costcore.text.screen import Column
 
 CACHES = ("static", "paged", "dynamic")
-"""How a cache grows: in memory that is there, in blocks, or by a copy of all of it."""
+"""How a cache grows: preallocated, in blocks, or by copying all of it."""
 
 COLUMNS = ("load_weight", "load_act", "store_act", "load_kv", "store_kv")
 """The columns of bytes."""
@@ -39,10 +35,10 @@ TITLES = {
     "load_kv": "Cache read",
     "store_kv": "Cache written",
 }
-"""What the columns of bytes are called."""
+"""The names of the columns of bytes."""
 
 SHOWN = ("macs", *COLUMNS)
-"""What an operator must have some of to be shown."""
+"""Operators with none of these are not shown."""
 
 MOST_OPERATORS = 8
 """The number of operators that ``print`` and notebooks show; a row sums the others."""
@@ -50,7 +46,7 @@ MOST_OPERATORS = 8
 
 @dataclass(frozen=True, repr=False)
 class Phase(Result):
-    """The work of one pass. Bytes are those of the formats in which weights, activations and cache are stored.
+    """The work of one pass, with bytes in the storage formats of weights, activations and cache.
 
     Attributes:
         point: sequences, new tokens of each, tokens of each in the cache.
@@ -74,8 +70,8 @@ class Phase(Result):
         sequences = f"{self.batch} sequence{'s' * (self.batch != 1)} of {self.context} tokens"
         return f"<Phase {self.name}: {sequences}, {self.macs:,} MACs, {self.memory_bytes:,} bytes of weights and cache>"
 
-    def _answer(self) -> Answer:
-        per_byte = Shown(self.intensity, f"{self.intensity:.3g}")
+    def _content(self) -> Content:
+        per_byte = Formatted(self.intensity, f"{self.intensity:.3g}")
         figures = [
             Figure("macs", "MACs", self.macs, "flops"),
             *(Figure(column, title, getattr(self, column), "bytes") for column, title in TITLES.items()),
@@ -89,7 +85,7 @@ class Phase(Result):
         operators = Table("By operator, most bytes first", columns, rows).top(MOST_OPERATORS)
         sequences = f"{self.batch:,} sequence{'s' * (self.batch != 1)} of {self.context:,} tokens"
         title = f"{self.name.capitalize()} of {sequences}, {self.new_tokens:,} new in all"
-        return Answer(title, figures, [operators])
+        return Content(title, figures, [operators])
 
     @property
     def name(self) -> str:
@@ -131,17 +127,17 @@ class Phase(Result):
 
     @property
     def load_weight(self) -> int:
-        """Bytes of weights that are read: of experts as many as are expected if tokens choose them independently."""
+        """Bytes of weights read, with the expected number of experts for independent choices of tokens."""
         return _nbytes(self.total.load_weight - sum(self._bits_by_op(not_expected).values()))
 
     @property
     def most_load_weight(self) -> int:
-        """The same with as many experts as there can be: one for every row, at most all."""
+        """The same with the maximum number of experts: one per row, at most all."""
         return _nbytes(self.total.load_weight)
 
     @property
     def least_load_weight(self) -> int:
-        """The same with as few experts as there can be: those of one token, if all tokens choose the same."""
+        """The same with the minimum number of experts: all tokens choose the same."""
         return _nbytes(self.total.load_weight - sum(self._bits_by_op(not_needed).values()))
 
     @property
@@ -156,7 +152,7 @@ class Phase(Result):
 
     @property
     def load_kv(self) -> int:
-        """Bytes of keys and values that attention reads, those of the new tokens included."""
+        """Bytes of keys and values that attention reads, new tokens included."""
         return _nbytes(self.total.load_kv)
 
     @property
@@ -168,7 +164,7 @@ class Phase(Result):
     def cache_append(self) -> int:
         """Bytes that appending to the cache moves, apart from the columns.
 
-        A static and a paged cache write what is new, ``store_kv``. A dynamic one is read and written whole.
+        A static or paged cache writes only new elements, ``store_kv``. A dynamic one is read and written as a whole.
         """
         return self.store_kv if self.cache in ("static", "paged") else _nbytes(self.total.copied)
 
@@ -182,7 +178,7 @@ class Phase(Result):
 
     @property
     def least_memory_bytes(self) -> int:
-        """The same with as few experts as there can be."""
+        """The same with the minimum number of experts."""
         return self.least_load_weight + max(self.load_kv, self.store_kv)
 
     @property
@@ -194,14 +190,15 @@ class Phase(Result):
     def needed_macs(self) -> int:
         """The MACs without pairs of attention that a kernel can skip: a key after its query, or beyond the window.
 
-        If layers have different windows, those of all layers are taken to be the smallest: no kernel needs less.
+        If layers have different windows, the smallest is used for all: a lower bound for every kernel.
         """
         return self._needed(self.total)
 
     def _needed(self, tally: Tally) -> int:
         new, past = self.point.tokens, self.point.past
-        if new == 1:  # what a window excludes is not in the cache
+        if new == 1:  # keys beyond the window are not in the cache
             return ceil(tally.macs)
+        # Exact: floats would round large numbers of MACs.
         allowed = Fraction(pairs_before(new, past, self.window), new * (past + new))
         return ceil(tally.macs - tally.cache_macs * (1 - allowed))
 
@@ -222,7 +219,7 @@ class Phase(Result):
         return sum(a * b * macs for (a, b), macs in self.macs_by_width.items())
 
     def by_op(self) -> dict[str, dict[str, int]]:
-        """Return MACs, FLOPs and the columns of bytes by operator, the most bytes first."""
+        """Return MACs, FLOPs and the columns of bytes by operator, by bytes in descending order."""
         found = self._by_op()
         less = self._bits_by_op(not_expected)
         entries = {op: _entry(tally, less[op]) for op, tally in found.items()}
@@ -235,31 +232,27 @@ class Phase(Result):
         return found
 
     def time(self, device: str | PathLike[str] | Device) -> PhaseTime:
-        """Return the least time of the pass on a device; see :class:`costcore.studies.serving.bound.PhaseTime`.
+        """Return the minimum time of the pass on a device; see :class:`costcore.studies.serving.phase.PhaseTime`.
 
-        With experts it is the least time of the mean pass, as it reads as many as are expected; ``least_seconds`` of
-        the result bounds every pass.
+        With experts it is the minimum time of the mean pass, with the expected reads; ``least_seconds`` of the result
+        bounds every pass.
 
         Raises:
             TypeError, ValueError, CostError, OSError: if there is no such device, or its file is invalid.
             CostError: if the bandwidth of its memory is unknown.
         """
-        from costcore.studies.serving.bound import least_time
-
         nbytes, least = self.memory_bytes, self.least_memory_bytes
         return least_time(device, self.compute_dtype, self.needed_macs, nbytes, self.new_tokens, least)
 
     def time_by_op(self, device: str | PathLike[str] | Device) -> dict[str, PhaseTime]:
-        """Return the least time of the calls of every operator that multiplies, or reads weights or cache.
+        """Return the minimum time by operator, for operators that multiply or read weights or cache.
 
-        Their sum is the least time of a program that runs one operator after the other; that of the pass is less, as
-        bytes of one operator may come while another computes.
+        Their sum is the minimum time of a program that runs one operator after the other. The bound of the pass is
+        lower: bytes of one operator may be loaded while another computes.
 
         Raises:
             TypeError, ValueError, CostError, OSError: as :meth:`time`.
         """
-        from costcore.studies.serving.bound import least_time
-
         expected, needed = self._bits_by_op(not_expected), self._bits_by_op(not_needed)
         found = {}
         for op, tally in self._by_op().items():
@@ -269,17 +262,16 @@ class Phase(Result):
         return dict(sorted(found.items(), key=lambda item: -item[1].bound_seconds))
 
     def with_latents(self, latents: Sequence[Latent], how: str) -> Phase:
-        """Return the pass with another way to attend to latent vectors.
+        """Return the pass with another variant of latent attention.
 
         Args:
-            latents: the attention layers that make keys and values of a latent vector.
-            how: one of :data:`costcore.studies.serving.latents.WAYS`.
+            latents: the attention layers with latent vectors.
+            how: one of :data:`costcore.studies.serving.passes.WAYS`.
         """
         by_op = attended(self.tallies.by_op, latents, self.point, how, self.cache_bits)
         return replace(self, tallies=self.tallies._replace(by_op=by_op))
 
     def _bits_by_op(self, left_out: Callable[[Experts, int], Fraction]) -> defaultdict[str, Fraction]:
-        """Return the bits of experts that are read at most, but are left out, by operator."""
         found = defaultdict[str, Fraction](Fraction)
         for each in self.tallies.experts:
             found[each.op] += left_out(each, self.new_tokens)
@@ -287,19 +279,17 @@ class Phase(Result):
 
 
 def pairs_before(new: int, past: int, window: int | None) -> int:
-    """Return the pairs of a new token and one before it, or itself, that a window of so many tokens allows."""
+    """Return the causal pairs of new tokens and keys within a window; None for no window."""
     window = window or past + new
     below = max(0, min(new, window - past))  # new tokens that see all before them
     return below * past + below * (below + 1) // 2 + (new - below) * window
 
 
 def _nbytes(bits: Fraction | int) -> int:
-    """Return the bytes of so many bits, rounded to the nearest."""
     return round(Fraction(bits) / 8)
 
 
 def _memory_bytes(tally: Tally, left_out: Fraction) -> int:
-    """Return the bytes of weights, without some of experts, and of the cache once."""
     return _nbytes(tally.load_weight - left_out) + max(_nbytes(tally.load_kv), _nbytes(tally.store_kv))
 
 
@@ -311,3 +301,178 @@ def _entry(tally: Tally, not_expected: Fraction) -> dict[str, int]:
         "flops": int(tally.flops),
         **{column: _nbytes(getattr(tally, column)) for column in COLUMNS},
     }
+
+
+# Minimum time of a pass on a device: arithmetic at the peak, or bytes at the bandwidth of main memory.
+
+
+@dataclass(frozen=True)
+class PhaseTime(Result):
+    """The minimum time of a pass: a lower bound.
+
+    If the pass reads experts, it bounds the mean of many passes, with the expected reads. Only ``least_seconds`` then
+    bounds every single pass.
+
+    All products run at the peak of the matrix engine, and weights and cache come from main memory once, at the same
+    time. Activations stay in caches.
+
+    Attributes:
+        device: name of the device.
+        compute_seconds: two FLOPs per needed MAC at the peak of the dtype; None if that is unknown.
+        memory_seconds: weights and cache at the bandwidth of main memory, with the experts that are expected.
+        tokens: new tokens of the pass.
+        cached_share: the share of these bytes that the caches of the device could keep from one pass to the next.
+        least_memory_seconds: as ``memory_seconds``, with the experts of one token; without experts equal to it.
+    """
+
+    device: str
+    compute_seconds: float | None
+    memory_seconds: float
+    tokens: int
+    cached_share: float
+    least_memory_seconds: float
+
+    def _content(self) -> Content:
+        rate, tokens = self.tokens_per_second, f"{self.tokens:,} new tokens in a pass"
+        figures = [
+            Figure("bound_seconds", "At least", self.bound_seconds, "duration", f"bound by {self.binds}", "bound"),
+            Figure("compute_seconds", "Compute", self.compute_seconds, "duration", "", "bound"),
+            Figure("memory_seconds", "Weights and cache", self.memory_seconds, "duration", "from main memory", "bound"),
+            Figure("tokens_per_second", "At most", Formatted(rate, f"{rate:,.0f} tokens/s"), "ratio", tokens, "bound"),
+        ]
+        return Content(f"Least time of a pass on {self.device}", figures, (), self.remarks)
+
+    @property
+    def bound_seconds(self) -> float:
+        """The larger of both; with experts the minimum time of the mean pass."""
+        return max(self.compute_seconds or 0.0, self.memory_seconds)
+
+    @property
+    def least_seconds(self) -> float:
+        """The minimum time of every pass, even if all tokens choose the same experts."""
+        return max(self.compute_seconds or 0.0, self.least_memory_seconds)
+
+    @property
+    def binds(self) -> str:
+        """``compute`` or ``memory``: which is the larger."""
+        return "compute" if (self.compute_seconds or 0.0) > self.memory_seconds else "memory"
+
+    @property
+    def tokens_per_second(self) -> float:
+        """New tokens of all sequences per second, at most."""
+        return self.tokens / self.bound_seconds
+
+    @property
+    def remarks(self) -> list[str]:
+        """The assumptions of the bound."""
+        found = [f"bound: no program that reads weights and cache once a pass takes less on {self.device}"]
+        if self.least_seconds < self.bound_seconds:
+            found.append(
+                "with experts it is the bound of the mean pass, which reads as many as are expected: a pass whose "
+                "tokens choose the same ones can take less (least_seconds)"
+            )
+        if self.compute_seconds is None:
+            found.append(f"the peak of {self.device} at this dtype is unknown: only bytes bind")
+        if self.cached_share > 0.1:
+            found.append(
+                f"caches of {self.device} hold {min(self.cached_share, 1):.0%} of these bytes: if they keep them, a "
+                "pass can take less"
+            )
+        return found
+
+
+def least_time(
+    device: str | PathLike[str] | Device, dtype: str, macs: int, nbytes: int, tokens: int, least: int
+) -> PhaseTime:
+    """Return the minimum time of a pass on a device.
+
+    Args:
+        device: the device, its name or its file.
+        dtype: dtype in which products are computed.
+        macs: multiplications that must happen.
+        nbytes: bytes that come from main memory or go there.
+        tokens: new tokens of the pass.
+        least: these bytes with the minimum number of experts.
+
+    Raises:
+        TypeError, ValueError, OSError: if there is no such device.
+        CostError: if its file is invalid, or the bandwidth of its memory is unknown.
+    """
+    found = find_device(device)
+    if found.memory.dram_gbs is None:
+        raise CostError(f"the bandwidth of the memory of {found.name} is unknown, so a pass has no bound")
+    rate = found.matrix_rate(dtype) or found.vector_rate(dtype)
+    cached = max((size for _, size, _ in found.levels()), default=0)
+    return PhaseTime(
+        device=found.name,
+        compute_seconds=2 * macs / rate if rate else None,
+        memory_seconds=nbytes / (1e9 * found.memory.dram_gbs),
+        least_memory_seconds=least / (1e9 * found.memory.dram_gbs),
+        tokens=tokens,
+        cached_share=cached / nbytes if nbytes else 1.0,
+    )
+
+
+# Speculative decoding: a small model drafts tokens, and the large one verifies them in one pass.
+
+
+@dataclass(frozen=True, repr=False)
+class Speculation(Result):
+    """A step of speculative decoding.
+
+    Source: Leviathan et al., "Fast Inference from Transformers via Speculative Decoding", arXiv:2211.17192, equation 1.
+
+    Attributes:
+        draft: one step of the model that drafts.
+        verify: the pass of the large model over all drafts and one more token.
+        drafts: drafts of each sequence.
+        acceptance: probability that a draft is accepted, independently of the others.
+    """
+
+    draft: Phase
+    verify: Phase
+    drafts: int
+    acceptance: float
+
+    def __repr__(self) -> str:
+        return f"<Speculation: {self.drafts} drafts, acceptance {self.acceptance:g}, {self.macs:,} MACs>"
+
+    def _content(self) -> Content:
+        sequences = f"{exact(self.verify.batch)} sequence{'s' * (self.verify.batch != 1)}"
+        drafts = f"{self.drafts} draft{'s' * (self.drafts != 1)} of each of {sequences}"
+        expected = Formatted(self.expected_tokens, f"{self.expected_tokens:.3g}")
+        figures = [
+            Figure("macs", "MACs", self.macs, "flops"),
+            Figure("draft_macs", "of a draft", self.draft.macs, "flops"),
+            Figure("verify_macs", "of the verification", self.verify.macs, "flops"),
+            Figure("expected_tokens", "Expected tokens", expected, "ratio", "of each sequence in a step"),
+        ]
+        return Content(f"Speculative decoding, {drafts}, acceptance {self.acceptance:g}", figures)
+
+    @property
+    def expected_tokens(self) -> float:
+        """Tokens that a step is expected to yield for each sequence: (1 - a ** (n + 1)) / (1 - a)."""
+        if self.acceptance == 1:
+            return self.drafts + 1.0
+        return float((1 - self.acceptance ** (self.drafts + 1)) / (1 - self.acceptance))
+
+    @property
+    def macs(self) -> int:
+        """MACs of a step: all drafts, and the pass that verifies them."""
+        return self.drafts * self.draft.macs + self.verify.macs
+
+    def bound_seconds(self, device: str | PathLike[str] | Device) -> float:
+        """Return the minimum seconds of a step on a device.
+
+        Raises:
+            TypeError, ValueError, CostError, OSError: as :meth:`costcore.studies.serving.phase.Phase.time`.
+        """
+        return self.drafts * self.draft.time(device).bound_seconds + self.verify.time(device).bound_seconds
+
+    def tokens_per_second(self, device: str | PathLike[str] | Device) -> float:
+        """Return the expected tokens of all sequences per second, if a step takes its minimum time.
+
+        Raises:
+            TypeError, ValueError, CostError, OSError: as :meth:`costcore.studies.serving.phase.Phase.time`.
+        """
+        return self.verify.batch * self.expected_tokens / self.bound_seconds(device)

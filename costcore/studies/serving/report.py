@@ -1,63 +1,69 @@
-"""The report of a language model that is served."""
+"""The serving costs of a language model: prefill, decode, the table of both on devices, weights and cache capacity.
+
+:class:`ServingReport` captures passes at few sizes and derives all others from formulas. Weights and cache can be
+stored in other formats than the model has, with their scales.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from math import ceil
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from costcore.api.target import model_of
-from costcore.errors import CostError
-from costcore.ir import BITS
-from costcore.messages import unknown
-from costcore.numbers.dims import Dim
-from costcore.numbers.evaluation import Evaluation
-from costcore.numbers.expressions import symbol_of
-from costcore.registry.frontends import needed_ability
-from costcore.renamed import named, renamed
-from costcore.studies.serving.cached_model import CachedModel, Latent
-from costcore.studies.serving.capacity import Capacity, memory_of
-from costcore.studies.serving.formats import dtype_of, format_of
-from costcore.studies.serving.latents import WAYS
-from costcore.studies.serving.phase import CACHES, Phase
-from costcore.studies.serving.point import SHAPES, Point
-from costcore.studies.serving.runs import Runs
-from costcore.studies.serving.stored_weights import StoredWeights
-from costcore.studies.serving.tally import Tallies, Widths
-from costcore.tables.answer import Answer, Figure
-from costcore.tables.result import Result
-from costcore.text.amounts import parse_bytes
+from costcore.analyses.devices.device import Device, find_device
+from costcore.api.estimate import model_of
+from costcore.errors import CostError, unknown
+from costcore.ir import BITS, Tensor
+from costcore.numbers import Dim, Evaluation, symbol_of
+from costcore.registry import needed_ability
+from costcore.studies.serving.passes import (
+    SHAPES,
+    WAYS,
+    CachedModel,
+    CachedPart,
+    Latent,
+    Parameter,
+    Point,
+    Runs,
+    StoredWeight,
+    Tallies,
+    Widths,
+)
+from costcore.studies.serving.phase import CACHES, Phase, Speculation
+from costcore.tables.answer import Content, Figure
+from costcore.tables.result import Result, Table
+from costcore.text.amounts import Formatted, parse_bytes
+from costcore.text.screen import Column
 from costcore.trace.call import Assumption
 
-if TYPE_CHECKING:
-    from costcore.analyses.devices.device import Device
-    from costcore.studies.serving.speculative import Speculation
-
 FORMULA_COLUMNS = ("macs", "flops", "load_weight", "load_act", "store_act", "load_kv", "store_kv")
-"""The amounts that have formulas; those of bytes are in bits."""
+"""The amounts with formulas; bytes are in bits."""
 
 
 class ServingReport(Result):
-    """What prefill and decode of a language model cost, and how many sequences fit beside it.
+    """The costs of prefill and decode of a language model, and the number of sequences that fit with it.
 
-    The model runs on the meta device, on new tokens after others that are in its cache, at few sizes; what it computes,
-    reads and writes then follows from formulas in the number of sequences, of new tokens and of cached ones, or from a
-    run at just these sizes where no formula holds. The model is not changed.
+    The model runs on the meta device at few sizes, on new tokens after cached ones. Operations and bytes of all other
+    sizes follow from formulas in the numbers of sequences, new tokens and cached tokens; where no formula holds, from a
+    run at that size. The model is not changed.
 
     Args:
         model: a language model of transformers, or a module that takes ``input_ids`` and a cache; or the path of a GGUF
             file, or of a folder of safetensors files with the configuration of transformers.
         dtype: dtype of activations and products, ``"bfloat16"``; default: that of the weights of the model.
         weights: format in which matrices are stored, ``"int4"``; default: as the model or its file has them. Vectors,
-            such as those of norms, are stored in ``dtype``. Weights that the model has in packed storages stay as they
+            such as norm weights, are stored in ``dtype``. Weights that the model has in packed storages stay as they
             are.
         kv: format of keys and values; default: ``dtype``. States of recurrences stay as the model has them.
         activations: dtype to which inputs of products with weights are quantized, ``"int8"``, ``"fp8"``; default: as
             the packed weights of the model have it, else ``dtype``.
-        cache: how the cache grows: ``"static"`` (in memory that is there), ``"paged"`` (in blocks) or ``"dynamic"`` (by
-            a copy of all of it); or the name of a cache that a plug-in registers by the hook ``costcore_caches``.
+        cache: how the cache grows: ``"static"`` (preallocated), ``"paged"`` (in blocks) or ``"dynamic"`` (copied as
+            a whole); or the name of a cache that a plug-in registers by the hook ``costcore_caches``.
         block: tokens of a block of a paged cache.
-        keep: patterns of modules whose weights are stored in ``dtype``, ``["lm_head", "*.gate"]``.
+        keep: patterns of modules with weights stored in ``dtype``, ``["lm_head", "*.gate"]``.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.
@@ -102,7 +108,6 @@ class ServingReport(Result):
         widths = Widths(act, self._kv.bits_with_scales, self._stored.width, latents)
         self._runs = Runs(self._model, widths, self._windows)
 
-    @named("batch", first=2)
     def prefill(
         self, tokens: int, *, batch: int = 1, cached: int = 0, last_only: bool = False, latent: str = "expanded"
     ) -> Phase:
@@ -125,7 +130,6 @@ class ServingReport(Result):
             raise ValueError(f"cached must be a number of tokens, 0 to {tokens - 1} (got {cached!r})")
         return self._phase(batch, tokens - cached, cached, last_only, latent)
 
-    @named("batch", "context")
     def decode(self, *, batch: int = 1, context: int = 1024, tokens: int = 1, latent: str = "expanded") -> Phase:
         """Return one step: new tokens of each sequence after those in the cache.
 
@@ -162,7 +166,7 @@ class ServingReport(Result):
     def speculative(
         self, draft: ServingReport, *, drafts: int, acceptance: float, batch: int = 1, context: int = 1024
     ) -> Speculation:
-        """Return a step of speculative decoding; see :class:`costcore.studies.serving.speculative.Speculation`.
+        """Return a step of speculative decoding; see :class:`costcore.studies.serving.phase.Speculation`.
 
         Args:
             draft: the model that drafts.
@@ -174,15 +178,12 @@ class ServingReport(Result):
         Raises:
             TypeError, ValueError: if an argument is invalid.
         """
-        from costcore.studies.serving.speculative import Speculation
-
         _check_count("drafts", drafts)
         if isinstance(acceptance, bool) or not isinstance(acceptance, (int, float)) or not 0 <= acceptance <= 1:
             raise ValueError(f"acceptance must be a probability, 0 to 1 (got {acceptance!r})")
         verify = self.decode(batch=batch, context=context, tokens=drafts + 1)
         return Speculation(draft.decode(batch=batch, context=context - 1), verify, drafts, acceptance)
 
-    @renamed(length="context")
     def formula(
         self,
         phase: str,
@@ -196,7 +197,7 @@ class ServingReport(Result):
 
         Args:
             phase: ``"prefill"``, ``"decode"`` (one new token) or ``"extend"`` (new tokens after others in the cache).
-            column: ``"macs"``, ``"flops"``, or a column of bytes; experts are those that rows need at most.
+            column: ``"macs"``, ``"flops"``, or a column of bytes; with the maximum number of experts.
             context: a number of tokens near which it is needed. Windows make other formulas beyond them.
             last_only: as in :meth:`prefill`.
             latent: as in :meth:`decode`.
@@ -230,7 +231,7 @@ class ServingReport(Result):
 
     @property
     def kv_bytes_per_token(self) -> int:
-        """Bytes that one token adds to the cache of all layers; of latent attention those of the latents.
+        """Bytes that one token adds to the cache of all layers; latent attention caches the latents.
 
         Layers with a window keep no more tokens than it has: see :meth:`cache_bytes`.
         """
@@ -238,10 +239,9 @@ class ServingReport(Result):
 
     @property
     def expanded_kv_bytes_per_token(self) -> int:
-        """The same if keys and values that are made of latents are kept; without latents equal to the former."""
+        """The same if latent attention caches the expanded keys and values."""
         return self._capacity.bytes_per_token(expanded=True)
 
-    @renamed(length="context")
     def cache_bytes(self, context: int, *, latent: str = "absorbed") -> int:
         """Return the bytes of the cache of one sequence.
 
@@ -259,7 +259,6 @@ class ServingReport(Result):
             raise ValueError(unknown("latent", latent, WAYS))
         return self._capacity.cache_bytes(context, expanded=latent == "expanded")
 
-    @renamed(length="context")
     def max_sequences(
         self,
         device: str | PathLike[str] | Device | None = None,
@@ -269,15 +268,15 @@ class ServingReport(Result):
         memory: int | str | None = None,
         latent: str = "absorbed",
     ) -> int:
-        """Return how many sequences fit beside the weights, each with a cache of its full length.
+        """Return the number of sequences that fit with the weights, each with a cache of its full length.
 
-        Activations, workspace and fragmentation are what the rest of the memory is for.
+        The rest of the memory is for activations, workspace and fragmentation.
 
         Args:
-            device: a device whose memory is known.
+            device: a device with known memory.
             context: tokens of each sequence.
             share: the part of the memory that weights and caches may take.
-            memory: bytes of the memory in place of those of a device, also as a text such as ``"80 GB"``.
+            memory: the memory instead of that of a device, in bytes or as ``"80 GB"``.
             latent: as in :meth:`cache_bytes`.
 
         Raises:
@@ -294,23 +293,23 @@ class ServingReport(Result):
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """What was assumed, as far as passes were needed."""
+        """The assumptions of the passes captured so far."""
         made = tuple(self._runs.assumptions)
         return (*made, Assumption(INDEPENDENT)) if self._runs.at(Point(1, 1, 0)).experts else made
 
     @property
     def status(self) -> str:
-        """``complete``, ``assumed`` or ``partial`` (see :attr:`uncounted`), as far as passes were needed."""
+        """``complete``, ``assumed`` or ``partial`` (see :attr:`uncounted`), of the passes captured so far."""
         return "partial" if self.uncounted else "assumed" if self.assumptions else "complete"
 
     @property
     def uncounted(self) -> tuple[str, ...]:
-        """Operators without a formula, which no figure includes."""
+        """Operators without a formula: no figure includes them."""
         return tuple(self._runs.uncounted)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on the file of the weights, and on the cache, as far as passes were needed."""
+        """Remarks on the file of the weights, and on the cache of the passes captured so far."""
         times = self._runs.times_cached
         text = f"the cache holds each head of keys and values up to {times} times, as the model repeats them before"
         return (*self._stored.notes, *((text,) if times > 1 else ()))
@@ -330,7 +329,7 @@ class ServingReport(Result):
         """Name of the class of the model."""
         return self._model.name
 
-    def _answer(self) -> Answer:
+    def _content(self) -> Content:
         cache = f"{self._kv.name}, {self.cache}"
         figures = [
             Figure("n_params", "Parameters", self.n_params, "flops"),
@@ -340,7 +339,7 @@ class ServingReport(Result):
         if self.most_tokens is not None:
             figures.append(Figure("most_tokens", "Longest sequence", self.most_tokens, "count", "tokens"))
         remarks = [*self.notes, *(f"assumed: {each}" for each in self._runs.assumptions)]
-        return Answer(f"{self.name}, served in {self.dtype}", figures, (), remarks)
+        return Content(f"{self.name}, served in {self.dtype}", figures, (), remarks)
 
     def __repr__(self) -> str:
         stored = "" if self._stored.format == self.dtype else f", weights {self._stored.format}"
@@ -350,7 +349,7 @@ class ServingReport(Result):
 INDEPENDENT = (
     "tokens choose experts with equal probability and independently: E (1 - (1 - k / E) ** tokens) of E are expected"
 )
-"""What expected reads of experts rest on."""
+"""The assumption behind expected reads of experts."""
 
 
 def _cached_model(model: Any, cache: str, dtype: str | None) -> CachedModel:
@@ -365,3 +364,408 @@ def _check_count(name: str, value: object) -> None:
         raise TypeError(f"{name} must be an integer (got {value!r})")
     if value < 1:
         raise ValueError(f"{name} must be at least 1 (got {value})")
+
+
+# Table of prefill and decode on devices.
+
+
+class Row(NamedTuple):
+    """A pass on a device.
+
+    Attributes:
+        device: name of the device.
+        phase: ``prefill`` or ``decode``, of latent attention with how it is computed.
+        batch: number of sequences.
+        macs_per_token: MACs per new token.
+        weight_bytes: bytes of weights that are read.
+        kv_bytes: bytes of the cache that are read, new tokens included.
+        intensity: FLOPs of products per byte of weights and cache.
+        binds: ``compute`` or ``memory``.
+        bound_seconds: the minimum time of the pass; with experts of the mean pass.
+        least_seconds: the minimum time of every pass, even if all tokens choose the same experts.
+        tokens_per_second: new tokens per second, at most; None if the sequences do not fit the device.
+        sequences: how many sequences of this context fit; None if the memory of the device is unknown.
+        price_per_million: the price of a million new tokens at least; None without a price of the device.
+    """
+
+    device: str
+    phase: str
+    batch: int
+    macs_per_token: float
+    weight_bytes: int
+    kv_bytes: int
+    intensity: float
+    binds: str
+    bound_seconds: float
+    least_seconds: float
+    tokens_per_second: float | None
+    sequences: int | None
+    price_per_million: float | None = None
+
+
+def serving_rows(
+    serving: ServingReport,
+    devices: Sequence[Device],
+    batches: Sequence[int],
+    context: int,
+    *,
+    share: float = 0.9,
+    memory: int | str | None = None,
+    last_only: bool = False,
+    price: float | None = None,
+) -> list[Row]:
+    """Return a prefill of one prompt and decode steps of every batch, on every device.
+
+    Args:
+        serving: the model.
+        devices: the devices.
+        batches: numbers of sequences of a decode step.
+        context: tokens of a prompt, and of every sequence that is decoded.
+        share: the part of the memory of a device that weights and caches may take.
+        memory: memory in place of that of the devices.
+        last_only: whether a prefill computes scores for the last token alone.
+        price: the price of a device for an hour, in any currency.
+
+    Raises:
+        CostError: if the model fails, or the bandwidth of a device is unknown.
+        TypeError, ValueError: if an argument is invalid.
+    """
+    phases = list(_phases(serving, batches, context, last_only))
+    rows = [
+        _row(device, name, phase, _fitting(serving, device, name, context, share, memory))
+        for device in devices
+        for name, phase in phases
+    ]
+    if price is None:
+        return rows
+    return [
+        row._replace(price_per_million=1e6 * price / (3600 * row.tokens_per_second)) if row.tokens_per_second else row
+        for row in rows
+    ]
+
+
+def _phases(
+    serving: ServingReport, batches: Sequence[int], context: int, last_only: bool
+) -> Iterator[tuple[str, Phase]]:
+    yield "prefill", serving.prefill(context, last_only=last_only)
+    ways = ("expanded", "absorbed") if serving.latents else ("",)
+    for way in ways:
+        for batch in batches:
+            step = serving.decode(batch=batch, context=context, latent=way or "expanded")
+            yield f"decode, {way}" if way else "decode", step
+
+
+def _fitting(
+    serving: ServingReport, device: Device, phase: str, context: int, share: float, memory: int | str | None
+) -> int | None:
+    if memory is None and device.memory.dram_gb is None:
+        return None
+    latent = "expanded" if phase.endswith("expanded") else "absorbed"
+    return serving.max_sequences(device, context=context, share=share, memory=memory, latent=latent)
+
+
+def _row(device: Device, name: str, phase: Phase, sequences: int | None) -> Row:
+    time = phase.time(device)
+    return Row(
+        device=device.name,
+        phase=name,
+        batch=phase.batch,
+        macs_per_token=phase.macs / phase.new_tokens,
+        weight_bytes=phase.load_weight,
+        kv_bytes=phase.load_kv,
+        intensity=phase.intensity,
+        binds=time.binds,
+        bound_seconds=time.bound_seconds,
+        least_seconds=time.least_seconds,
+        tokens_per_second=time.tokens_per_second if sequences is None or phase.batch <= sequences else None,
+        sequences=sequences,
+    )
+
+
+COLUMNS = (
+    *(Column("device", "Device"), Column("phase", "Phase"), Column("batch", "Batch", "count")),
+    *(Column("macs_per_token", "MACs/token", "ratio", unit="G"), Column("weight_bytes", "Weights", "ratio", unit="GB")),
+    *(Column("kv_bytes", "KV", "ratio", unit="GB"), Column("intensity", "Intensity", "ratio", unit="FLOP/B")),
+    *(Column("binds", "Bound by"), Column("bound_seconds", "Bound", "ratio", "bound", unit="ms")),
+    Column("tokens_per_second", "At most", "ratio", "bound", unit="tokens/s"),
+    Column("price_per_million", "Price of 1M tokens", "ratio", "bound"),
+    Column("sequences", "Sequences that fit", "count"),
+)
+
+SHOWN = {
+    **dict.fromkeys(("macs_per_token", "weight_bytes", "kv_bytes"), (1e-9, 2)),
+    "intensity": (1, 2),
+    "bound_seconds": (1e3, 2),
+    "tokens_per_second": (1, 0),
+}
+"""Factor and digits after the decimal point of the displayed numbers."""
+
+NO_ROOM = "no room"
+"""Shown instead of a rate if the sequences do not fit."""
+
+DROPPED_FIRST = ("intensity", "kv_bytes", "weight_bytes", "macs_per_token", "binds", "sequences")
+
+
+def serving_table(rows: Sequence[Row]) -> Table:
+    """Return rows as a table."""
+    has_price = any(row.price_per_million is not None for row in rows)
+    columns = [column for column in COLUMNS if has_price or column.key != "price_per_million"]
+    return Table("Prefill and decode", columns, [*map(_cells, rows)], dropped_first=DROPPED_FIRST)
+
+
+def _cells(row: Row) -> dict[str, Any]:
+    values = row._asdict()
+    shown = {}
+    for key, (factor, digits) in SHOWN.items():
+        text = NO_ROOM if values[key] is None else f"{factor * values[key]:.{digits}f}"
+        shown[key] = Formatted(values[key], text)
+    if row.price_per_million is not None:
+        shown["price_per_million"] = Formatted(row.price_per_million, f"{row.price_per_million:.4f}")
+    return {**values, **shown, "sequences": "" if row.sequences is None else row.sequences}
+
+
+def remarks(serving: ServingReport, phases: Sequence[Phase], devices: Sequence[Device]) -> list[str]:
+    """Return the remarks on the figures of a table, without repetition."""
+    found = [text for device in devices for phase in phases for text in phase.time(device).remarks]
+    found.append(f"weights {serving.weight_bytes / 1e9:.2f} GB, cache {serving.kv_bytes_per_token} bytes per token")
+    most, longest = serving.most_tokens, max(phase.context for phase in phases)
+    if most is not None and longest > most:
+        found.append(f"the model has positions for {most} tokens, fewer than {longest}")
+    found += [*serving.notes, *(f"assumed: {each}" for each in serving.assumptions)]
+    if serving.uncounted:
+        found.append(f"not counted: {', '.join(serving.uncounted)}")
+    return list(dict.fromkeys(found))
+
+
+# Stored weights.
+
+
+_FEW = 3
+"""The maximum number of names in a remark."""
+
+
+class StoredWeights:
+    """How the weights of a model are stored and multiplied.
+
+    Args:
+        model: the model; packed weights keep their format, and without ``weights`` all weights from a file.
+        dtype: dtype of vectors, of modules that are kept, and of activations.
+        weights: format of all other weights; None: ``dtype``.
+        activations: dtype to which inputs of products are quantized; None: ``dtype``, or as packed weights have it.
+        keep: patterns of modules with weights stored in ``dtype``.
+    """
+
+    def __init__(
+        self, model: CachedModel, dtype: str, weights: Format | None, activations: str | None, keep: Sequence[str]
+    ) -> None:
+        self._model = model
+        self._bits = BITS[dtype]
+        self._weights = Format(dtype, self._bits) if weights is None else weights
+        self._act = self._bits if activations is None else BITS[activations]
+        self._keep = keep
+        self._file = model.file if weights is None else None
+
+    def width(self, module: str, weight: Parameter | Tensor) -> StoredWeight:
+        """Return how a weight is stored, by the path of its module, its size and the number of its axes."""
+        part = self._file and self._file.part(module, weight.size)
+        if part:
+            return StoredWeight(part.bits_with_scales, part.bits, self._act)
+        packed, ndim = self._model.packed.get(module), weight.ndim
+        if packed is not None and ndim > 1:
+            act = BITS[packed.act_dtype] if packed.act_dtype else self._act
+            return StoredWeight(Fraction(8 * packed.nbytes, packed.size), packed.bits, act)
+        if ndim < 2 or any(fnmatchcase(module, each) for each in self._keep):
+            return StoredWeight(Fraction(self._bits), self._bits, self._bits)
+        return StoredWeight(self._weights.bits_with_scales, self._weights.bits, self._act)
+
+    @property
+    def n_params(self) -> int:
+        """Number of all parameters, packed ones included; tied ones count once."""
+        packed = sum(each.size for each in self._model.packed.values())
+        return packed + sum(each.size for each in self._model.parameters)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all parameters with their scales; of a file, of all its tensors."""
+        if self._file is not None:
+            return self._file.nbytes
+        bits = sum(each.size * self.width(each.module, each).stored for each in self._model.parameters)
+        return ceil(bits / 8) + sum(each.nbytes for each in self._model.packed.values())
+
+    @property
+    def format(self) -> str:
+        """The format of matrices; of a file, its formats by bytes in descending order."""
+        return self._weights.name if self._file is None else ", ".join(self._file.formats)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A remark on tensors of the file that hold no parameter of the model."""
+        others = () if self._file is None else self._file.others
+        if not others:
+            return ()
+        more = f" and {len(others) - _FEW} more" if len(others) > _FEW else ""
+        listed = ", ".join(others[:_FEW])
+        return (
+            f"the file stores {listed}{more} too, which the model does not have: the bytes of weights include them",
+        )
+
+
+# Cache capacity.
+
+
+class Capacity:
+    """The memory of caches.
+
+    Args:
+        parts: the cache of one sequence, by kind of layer.
+        latents: the attention layers with latent vectors.
+        kv: the format of keys and values.
+        block: tokens of a block; a sequence has whole blocks.
+    """
+
+    def __init__(self, parts: Sequence[CachedPart], latents: Sequence[Latent], kv: Format, block: int) -> None:
+        self._parts = parts
+        self._kv = kv
+        self._block = block
+        self._of_latents = {True: sum(each.expanded for each in latents), False: sum(each.cached for each in latents)}
+
+    def bytes_per_token(self, expanded: bool) -> int:
+        """Return the bytes that one token adds to the cache of all layers.
+
+        Args:
+            expanded: whether keys and values that are made of latents are kept, instead of the latents.
+        """
+        return self._nbytes(self._per_token(expanded))
+
+    def cache_bytes(self, length: int, expanded: bool) -> int:
+        """Return the bytes of the cache of one sequence of this length; see :meth:`bytes_per_token`.
+
+        States of recurrences are in the dtypes that the model gives them, all else in the format of the cache.
+        """
+        kept = -(-length // self._block) * self._block
+        change = self._per_token(expanded) - sum(part.per_token for part in self._parts)
+        states = ceil(sum(part.state_bits or 0 for part in self._parts) / 8)
+        return states + self._nbytes(sum(part.elements(kept) for part in self._parts) + kept * change)
+
+    def sequences(self, memory: int, weight_bytes: int, length: int, share: float, expanded: bool) -> int:
+        """Return the number of sequences of a length that fit into a share of the memory with the weights."""
+        room = Fraction(str(share)) * memory - weight_bytes
+        return max(0, int(room // self.cache_bytes(length, expanded)))
+
+    def _per_token(self, expanded: bool) -> int:
+        kept = sum(part.per_token for part in self._parts)
+        # A model may cache latents, or the keys and values expanded from them: replace what it keeps.
+        return kept - self._of_latents[kept >= self._of_latents[True]] + self._of_latents[expanded]
+
+    def _nbytes(self, elements: int) -> int:
+        return ceil(elements * self._kv.bits_with_scales / 8)
+
+
+def memory_of(device: str | PathLike[str] | Device | None) -> int:
+    """Return the bytes of the memory of a device.
+
+    Raises:
+        TypeError, ValueError, OSError: if there is no such device.
+        CostError: if the size of its memory is unknown.
+    """
+    if device is None:
+        raise TypeError("max_sequences needs a device, or memory='80 GB'")
+    found = find_device(device)
+    if found.memory.dram_gb is None:
+        raise CostError(
+            f"the size of the memory of {found.name} is unknown: state it, as --memory '80 GB' or memory='80 GB'"
+        )
+    return int(1e9 * found.memory.dram_gb)
+
+
+# Storage formats of weights and caches.
+
+
+class Format(NamedTuple):
+    """A format of stored numbers.
+
+    Attributes:
+        name: its name.
+        bits: bits of one number.
+        scale_bits: bits of the scale that a group of numbers shares, with its zero point if it has one.
+        group: numbers of a group; 0 without scales, or if whole rows or tensors share one, which is not counted.
+    """
+
+    name: str
+    bits: int
+    scale_bits: int = 0
+    group: int = 0
+
+    @property
+    def bits_with_scales(self) -> Fraction:
+        """Bits of one number and of its part of a scale."""
+        return self.bits + (Fraction(self.scale_bits, self.group) if self.group else Fraction(0))
+
+
+_NAMED = (
+    Format("int8", 8),
+    Format("fp8", 8),
+    Format("int4", 4, 16, 128),  # GPTQ and AWQ: a float16 scale for 128 weights
+    Format("int3", 3, 16, 128),
+    Format("int2", 2, 16, 128),
+    Format("nf4", 4, 32, 64),  # Dettmers et al., QLoRA, arXiv:2305.14314: a float32 scale for 64 weights
+    Format("mxfp4", 4, 8, 32),  # OCP Microscaling Formats 1.0: a scale of 8 bits for 32 numbers
+    Format("mxfp6", 6, 8, 32),
+    Format("mxfp8", 8, 8, 32),
+    Format("nvfp4", 4, 8, 16),  # NVIDIA: an FP8 scale for 16 numbers
+    Format("q4_0", 4, 16, 32),  # llama.cpp: a float16 scale for 32 weights
+    Format("q5_0", 5, 16, 32),
+    Format("q8_0", 8, 16, 32),
+    Format("fp16", 16),
+    Format("bf16", 16),
+    Format("fp32", 32),
+)
+
+FORMATS: Mapping[str, Format] = {each.name: each for each in _NAMED}
+"""The named formats; every other dtype is a format without scales."""
+
+DTYPES: Mapping[str, str] = {
+    "fp8": "float8_e4m3fn",
+    "mxfp8": "float8_e4m3fn",
+    "mxfp4": "float4_e2m1",
+    "nvfp4": "float4_e2m1",
+    "mxfp6": "float6_e2m3",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+}
+"""The dtype of each format with another name than its dtype."""
+
+
+def format_of(name: object, place: str) -> Format:
+    """Return a format by its name; ``int4:32`` has one scale for 32 numbers.
+
+    Args:
+        name: a key of :data:`FORMATS` or a dtype, optionally with a size of groups.
+        place: the argument, for messages.
+
+    Raises:
+        TypeError: if it is not a text.
+        ValueError: for an unknown name, or an invalid size of groups.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"{place} must be the name of a format such as 'int4' (got {name!r})")
+    base, _, group = name.partition(":")
+    found = FORMATS.get(base) or (Format(base, BITS[base]) if BITS.get(base) else None)
+    if found is None:
+        raise ValueError(f"{place}: {unknown('format', base, [*FORMATS, *BITS])}")
+    if not group:
+        return found
+    if not group.isdecimal() or not int(group):
+        raise ValueError(f"{place}: {name!r} needs a size of groups such as int4:32")
+    return found._replace(name=name, scale_bits=found.scale_bits or 16, group=int(group))
+
+
+def dtype_of(name: object, place: str) -> str:
+    """Return the compute dtype of a format.
+
+    Raises:
+        TypeError, ValueError: as :func:`format_of`.
+    """
+    base = format_of(name, place).name.partition(":")[0]
+    return DTYPES.get(base, base)

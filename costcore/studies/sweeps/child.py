@@ -1,4 +1,4 @@
-"""The process in which rows of a table are computed, so that a model can end it without any other effect."""
+"""The child process that computes rows of a table: a model may end it, hang or fill its memory."""
 
 from __future__ import annotations
 
@@ -9,33 +9,30 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from os import _exit
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import IO, TYPE_CHECKING
+from typing import IO, NamedTuple
 
 from costcore.errors import CostError, CostWarning
-from costcore.studies.sweeps.frames import STARTED, read_frame, write_frame
-from costcore.studies.sweeps.process_state import ProcessState
-
-if TYPE_CHECKING:
-    from costcore.studies.sweeps.row import ModelRow
+from costcore.registry import ability, load, loaded, specs
+from costcore.studies.sweeps.rows import STARTED, ModelRow, failure, read_frame, row_of, write_frame
 
 IDLE_SECONDS = 60
-"""How long a process without a task waits for one before it ends."""
+"""A process without a task ends after this time."""
 
 
 def main(memory_limit: int | None, code_path: Sequence[str]) -> None:
     """Compute the rows of the tasks in standard input, until it ends or no task comes for :data:`IDLE_SECONDS`.
 
-    A model that changed what later ones may depend on, or for which there was too little memory, is the last one.
+    The process ends after a model that changed its global state, or that ran out of memory.
 
     Args:
         memory_limit: the bytes of memory that this process may allocate; None for no limit.
-        code_path: where modules are searched for a task that is Python code. For a file, as this process started:
-            without the current folder.
+        code_path: the search path of modules for a task that is Python code. Tasks with a file use the path of this
+            process at its start, without the current folder.
     """
     file_path = list(sys.path)
     tasks, replies = _own_streams()
@@ -43,7 +40,7 @@ def main(memory_limit: int | None, code_path: Sequence[str]) -> None:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=lambda: _close(tasks, replies))
     _end_this_process_first()
-    warnings.simplefilter("ignore", CostWarning)  # of broken plug-ins the process above warned; rows say the rest
+    warnings.simplefilter("ignore", CostWarning)  # the parent warned of broken plug-ins; rows say the rest
     if memory_limit is not None:
         limit_memory(memory_limit)
     queue: SimpleQueue[bytes] = SimpleQueue()
@@ -56,13 +53,13 @@ def main(memory_limit: int | None, code_path: Sequence[str]) -> None:
             if not set(frontends) <= loaded:
                 _load(frontends)
                 loaded.update(frontends)
-                gc.freeze()  # what is imported is never garbage, and takes long to scan
+                gc.freeze()  # imported objects are never garbage, and slow to scan
             write_frame(replies, STARTED)
             sys.path[:] = code_path if is_code else file_path
             before = ProcessState.now()
             row = _row(task, code_path)
             reply = pickle.dumps(row)
-            if os.getpid() != process:  # a process that the model forked, and which returned here
+            if os.getpid() != process:  # a process forked by the model returned here
                 _exit(0)
             write_frame(replies, reply)
             if before.is_changed() or row.is_out_of_memory:
@@ -70,10 +67,8 @@ def main(memory_limit: int | None, code_path: Sequence[str]) -> None:
 
 
 def _row(task: bytes, code_path: Sequence[str]) -> ModelRow:
-    from costcore.studies.sweeps.row import ModelRow, failure, row_of
-
     path = list(sys.path)
-    sys.path += code_path  # a calculator that was passed with a file is code of the user
+    sys.path += code_path  # a calculator passed with a file is user code
     try:
         named, settings = pickle.loads(task)
         sys.path[:] = path
@@ -81,22 +76,20 @@ def _row(task: bytes, code_path: Sequence[str]) -> ModelRow:
         return ModelRow("", {}, f"the model cannot be unpickled: {failure(error)}", failed=True)
     try:
         return row_of(named, settings)
-    except BaseException as error:  # of the model, such as KeyboardInterrupt: Ctrl-C is for the process above
+    except BaseException as error:  # also KeyboardInterrupt of the model: Ctrl-C is for the parent
         return ModelRow(named.name, {}, failure(error), True, named.arguments)
 
 
 def _load(frontends: Sequence[str]) -> None:
-    """Import what rows need, and frontends; one that cannot be imported yet, or at all, is the matter of the model."""
-    from costcore.registry.frontends import load
-    from costcore.studies.sweeps.row import row_of  # noqa: F401
-
     for name in frontends:
+        # The row of the model reports a frontend that cannot be imported.
         with suppress(CostError):
             load(name)
 
 
 def _own_streams() -> tuple[IO[bytes], IO[bytes]]:
-    """Return standard input and output; models read nothing, and what they print goes to standard error."""
+    # Models must not read tasks, and their prints must not mix with replies: stdin becomes empty, stdout becomes
+    # stderr.
     tasks, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -106,23 +99,23 @@ def _own_streams() -> tuple[IO[bytes], IO[bytes]]:
 
 
 def _close(*streams: IO[bytes]) -> None:
-    """Close streams in a process that a model forked: what it leaves in them is not for it to write."""
+    # A process forked by a model must not flush what the streams hold.
     for stream in streams:
         with suppress(OSError):  # the model may have closed everything
             os.close(stream.fileno())
 
 
 def _receive(tasks: IO[bytes], queue: SimpleQueue[bytes]) -> None:
-    """Put every task into the queue. When the other process ends, end this one and those that models started."""
     while (task := read_frame(tasks)) is not None:
         queue.put(task)
+    # The parent has ended: end this process and all that models started.
     if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     _exit(0)
 
 
 def _end_this_process_first() -> None:
-    """Let Linux end this process, not the one that started it, if the machine runs out of memory."""
+    # Under memory pressure Linux then kills this process, not its parent.
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
@@ -134,3 +127,47 @@ def limit_memory(nbytes: int) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     nbytes = nbytes if most == resource.RLIM_INFINITY else min(nbytes, most)
     resource.setrlimit(resource.RLIMIT_DATA, (nbytes, most))
+
+
+# Global state that a model can change for later models in the same process.
+
+
+class ProcessState(NamedTuple):
+    """The state of this process at one time.
+
+    Attributes:
+        folder: the current folder; empty if it was removed.
+        environment: the environment variables.
+        path: the search path of modules.
+        settings: the settings of each imported framework.
+    """
+
+    folder: str
+    environment: Mapping[str, str]
+    path: tuple[str, ...]
+    settings: Mapping[str, object]
+
+    @classmethod
+    def now(cls) -> ProcessState:
+        """Return the present state."""
+        folder = ""
+        with suppress(OSError):
+            folder = str(Path.cwd())
+        return cls(folder, dict(os.environ), tuple(sys.path), {name: _settings_of(name) for name in loaded()})
+
+    def is_changed(self) -> bool:
+        """Return whether anything of this state differs now; additions do not matter to later models."""
+        now = ProcessState.now()
+        return (
+            now.folder != self.folder
+            or not set(self.path) <= set(now.path)
+            or any(now.environment.get(name) != value for name, value in self.environment.items())
+            or any(now.settings.get(name) != value for name, value in self.settings.items())
+        )
+
+
+def _settings_of(name: str) -> object:
+    with suppress(CostError):
+        settings = ability(specs()[name], "process_settings")
+        return None if settings is None else settings()
+    return None

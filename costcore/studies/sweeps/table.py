@@ -1,20 +1,40 @@
-"""Tables with one row per model, computed in this process, in several, or on a cluster."""
+"""Tables of models: one row per model, or per variant of a grid; with progress, resumed rows and the Pareto front.
+
+Rows are computed in this process, in several, or on a cluster (:mod:`costcore.studies.sweeps.process`). An interrupted
+table resumes from its file: the key of a row identifies model, inputs, options and versions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+import inspect
+import json
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from itertools import product
 from math import isfinite
 from os import PathLike
-from typing import Any
+from pathlib import Path
+from time import monotonic
+from typing import IO, Any
 
-from costcore.api.modes import MODES
-from costcore.messages import unknown
-from costcore.studies.sweeps.figures import check_columns
-from costcore.studies.sweeps.model_table import ModelTable
-from costcore.studies.sweeps.row import NamedModel, Settings
-from costcore.studies.sweeps.run import model_table
-from costcore.studies.sweeps.task import Plan
-from costcore.studies.sweeps.tasks import memory_of
+from costcore._version import __version__
+from costcore.api.estimate import MODES, check_target
+from costcore.errors import short_repr, unknown
+from costcore.ir import Tensor
+from costcore.numbers import as_text
+from costcore.registry import frontend_for_file, is_saved_report, library_target, specs
+from costcore.studies.sweeps.process import Plan, Sources, memory_of
+from costcore.studies.sweeps.process import rows as computed_rows
+from costcore.studies.sweeps.rows import DEFAULT_COLUMNS, ModelRow, NamedModel, RowFile, Settings, check_columns, figure
+from costcore.tables.answer import Content, data_frame
+from costcore.tables.result import Result, Table
+from costcore.text.screen import Column
 
 
 def table(
@@ -60,7 +80,7 @@ def table(
             option that a figure needs, such as ``memory=True``, is turned on. Default: parameters, FLOPs, MACs, bytes
             read and written, and activations.
         mode: ``"train"`` or ``"evaluation"``, into which models of targets and of functions are put; default: that in
-            which they come, see :func:`costcore.api.modes.in_mode`. A model that is an object stays as it is.
+            which they come, see :func:`costcore.api.estimate.in_mode`. A model that is an object stays as it is.
         options: further arguments of :func:`costcore.estimate`, the same for all models. Options for files of one type
             (``dims``, ``shapes``, ``regroup``, ``check_shapes``, ``max_nodes``: ``.onnx``) are ignored for other
             targets, except that ``dims`` also applies to saved reports.
@@ -79,7 +99,7 @@ def table(
     if mode not in (None, *MODES):
         raise ValueError(unknown("mode", mode, MODES))
     if convention is not None:
-        from costcore.analyses.conventions.catalog import needs_functions
+        from costcore.analyses.conventions.convention import needs_functions
 
         options = {"spelled": True, **options} if needs_functions(convention) else options
     settings = Settings(check_columns(columns), convention, list(python_path), options, mode)
@@ -105,3 +125,528 @@ def _seconds(timeout: object) -> float | None:
     if not is_number or not isfinite(timeout) or timeout <= 0:  # type: ignore[arg-type, operator]
         raise ValueError(f"timeout must be a positive number of seconds (got {timeout!r})")
     return float(timeout)  # type: ignore[arg-type]
+
+
+# Sweeps: one row per variant of a model.
+
+
+def sweep(
+    make: Callable[..., Any] | str,
+    grid: Mapping[str, Iterable[Any]],
+    inputs: Any = None,
+    *,
+    columns: Iterable[str] | None = None,
+    **options: Any,
+) -> ModelTable:
+    """Compute the costs of all variants made by a function, one row per combination of its arguments.
+
+    For example::
+
+        sweep(make, {"width": [0.5, 0.75, 1.0], "depth": range(2, 20)}, (1, 3, 224, 224), columns=["macs"])
+
+    Args:
+        make: a function that takes the arguments by name and returns a model, or its target, ``"nets.py:make"``.
+        grid: the values of every argument by its name. The last argument varies fastest.
+        inputs: the inputs of all variants, as for :func:`costcore.estimate`, or a function that takes the arguments by
+            name and returns the inputs.
+        columns: the figures to show, see :func:`costcore.table`.
+        options: all further arguments of :func:`costcore.table`: ``jobs``, ``timeout``, ``memory_limit``, ``output``,
+            ``resume``, ``convention``, ``python_path``, ``mode``, and those of :func:`costcore.estimate`.
+
+    Returns:
+        The table. The arguments are columns of it; ``to_dataframe()`` and ``scatter(x, y, target)`` take it on.
+
+    Raises:
+        CostError, OSError: if ``output`` cannot be read or written.
+        TypeError, ValueError: if an argument is invalid.
+    """
+    return table(variants(make, grid, inputs), columns=columns, **options)
+
+
+def variants(make: Callable[..., Any] | str, grid: Mapping[str, Iterable[Any]], inputs: Any) -> list[NamedModel]:
+    """Return the models of a grid; arguments as for :func:`sweep`.
+
+    Raises:
+        TypeError, ValueError: if an argument is invalid.
+    """
+    if isinstance(make, str):
+        check_target(make)
+        if frontend_for_file(make) or is_saved_report(make):
+            raise ValueError(f"{make!r} is a file, which has no arguments (expected module:function)")
+    elif not callable(make):
+        raise TypeError(f"make must be a function that returns a model, or its target (got {short_repr(make)})")
+    name = make if isinstance(make, str) else getattr(make, "__name__", type(make).__name__)
+    return [NamedModel(name, make, inputs, arguments) for arguments in combinations(grid)]
+
+
+# Grids.
+
+
+MOST_VARIANTS = 1_000_000
+"""The maximum number of combinations of a grid."""
+
+
+def combinations(grid: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
+    """Return every combination of the values, the last argument varying fastest.
+
+    Args:
+        grid: the values of every argument by its name.
+
+    Raises:
+        TypeError: if a name is not a string, or its values are not a list.
+        ValueError: if an argument has no values, or if there are more than :data:`MOST_VARIANTS` combinations.
+    """
+    if not isinstance(grid, Mapping):
+        raise TypeError(f"a grid must be a mapping of arguments to lists of values (got {short_repr(grid)})")
+    values = {name: _grid_values(name, each) for name, each in grid.items()}
+    n = math.prod(map(len, values.values()))
+    if n > MOST_VARIANTS:
+        raise ValueError(f"the grid has {n:,} combinations (expected at most {MOST_VARIANTS:,})")
+    return [dict(zip(values, combination, strict=True)) for combination in product(*values.values())]
+
+
+def _grid_values(name: Any, given: Any) -> Sequence[Any]:
+    if not isinstance(name, str) or not name.isidentifier():
+        raise TypeError(f"an argument of a grid must be a name (got {name!r})")
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+        raise TypeError(f"{name} must be a list of values (got {short_repr(given)})")
+    values = given if isinstance(given, (Sequence, range)) else list(given)
+    if not len(values):
+        raise ValueError(f"{name} has no values, so the grid has no combinations")
+    return values
+
+
+# Computation: keep the rows in the file, compute the others, and write each row as soon as it is computed.
+
+
+class TableInterrupted(KeyboardInterrupt):
+    """Ctrl-C while a table is computed.
+
+    Attributes:
+        table: the rows that are there.
+    """
+
+    def __init__(self, table: ModelTable) -> None:
+        super().__init__(f"interrupted after {len(table.rows)} models")
+        self.table = table
+
+
+def model_table(
+    models: Sequence[NamedModel],
+    settings: Settings,
+    plan: Plan,
+    output: str | PathLike[str] | None,
+    resume: bool,
+) -> ModelTable:
+    """Return the table of these models.
+
+    Args:
+        models: the models.
+        settings: the settings of all rows.
+        plan: how the rows are computed.
+        output: the file that the rows are written to; None for none.
+        resume: whether to take rows from the file that did not fail.
+
+    Raises:
+        CostError, OSError: if the file cannot be read or written.
+        ValueError: if the name of the file or of an argument is invalid.
+        TableInterrupted: if Ctrl-C was pressed.
+    """
+    rows: dict[int, ModelRow] = {}
+    try:
+        if output is None:
+            _compute(rows, models, settings, plan)
+        else:
+            with RowFile(output, argument_names(models), settings.columns) as file:
+                keys = [*map(Identity(settings).key, models)]
+                rows.update(_found(models, keys, file.earlier() if resume else {}))
+                file.start((keys[position], row) for position, row in rows.items())
+                _compute(rows, models, settings, plan, lambda position, row: file.add(keys[position], row))
+                file.finish((keys[position], rows[position]) for position in sorted(rows))
+    except KeyboardInterrupt as error:
+        raise TableInterrupted(_in_order(models, rows, settings)) from error
+    return _in_order(models, rows, settings)
+
+
+def _compute(
+    rows: dict[int, ModelRow],
+    models: Sequence[NamedModel],
+    settings: Settings,
+    plan: Plan,
+    add: Callable[[int, ModelRow], None] | None = None,
+) -> None:
+    left = {position: named for position, named in enumerate(models) if position not in rows}
+    with closing(computed_rows(left, settings, plan)) as computed:
+        for position, row in with_progress(computed, len(left)):
+            rows[position] = row
+            if add is not None:
+                add(position, row)
+
+
+def argument_names(models: Sequence[NamedModel]) -> tuple[str, ...]:
+    """Return the names of the arguments of all models, in order of first use."""
+    return tuple(dict.fromkeys(name for named in models for name in named.arguments or ()))
+
+
+def _found(models: Sequence[NamedModel], keys: Sequence[str], earlier: Mapping[str, ModelRow]) -> dict[int, ModelRow]:
+    return {
+        position: earlier[key]._replace(arguments=named.arguments)
+        for position, (key, named) in enumerate(zip(keys, models, strict=True))
+        if key in earlier
+    }
+
+
+def _in_order(models: Sequence[NamedModel], rows: Mapping[int, ModelRow], settings: Settings) -> ModelTable:
+    convention = "" if settings.convention is None else str(settings.convention)
+    ordered = tuple(rows[position] for position in sorted(rows))
+    return ModelTable(ordered, convention, settings.columns, argument_names(models))
+
+
+# Progress: a bar on a terminal, occasional lines in a log.
+
+
+LINE_SECONDS = 30
+"""The seconds between two lines in a log; a shorter table has none."""
+
+
+def with_progress(rows: Iterable[tuple[int, ModelRow]], total: int) -> Iterator[tuple[int, ModelRow]]:
+    """Yield the rows, and report their number, rate and failures on standard error."""
+    if sys.stderr.isatty():
+        yield from _with_bar(rows, total)
+    else:
+        yield from with_lines(rows, total, sys.stderr, monotonic)
+
+
+def _with_bar(rows: Iterable[tuple[int, ModelRow]], total: int) -> Iterator[tuple[int, ModelRow]]:
+    from tqdm import tqdm
+
+    failed = 0
+    with tqdm(rows, desc="models", total=total, leave=False, file=sys.stderr) as bar:
+        for position, row in bar:
+            if row.failed:
+                failed += 1
+                bar.set_postfix(failed=failed)
+            yield position, row
+
+
+def with_lines(
+    rows: Iterable[tuple[int, ModelRow]], total: int, stream: IO[str], clock: Callable[[], float]
+) -> Iterator[tuple[int, ModelRow]]:
+    """Yield the rows, and write a line to ``stream`` every :data:`LINE_SECONDS`, and after the last row.
+
+    Args:
+        rows: the rows with their positions.
+        total: their number.
+        stream: where the lines are written.
+        clock: returns the time in seconds.
+    """
+    start = last = clock()
+    failed = 0
+    for done, (position, row) in enumerate(rows, 1):
+        failed += row.failed
+        now = clock()
+        if now - last >= LINE_SECONDS or (done == total and last > start):
+            last = now
+            rate = done / (now - start)
+            left = f"{_duration((total - done) / rate)} left" if done < total else f"in {_duration(now - start)}"
+            print(f"models: {done} of {total}, {failed} failed, {rate:.3g} per second, {left}", file=stream, flush=True)
+        yield position, row
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+# Keys of rows: equal for equal model, inputs, options and versions.
+
+
+MOST_ELEMENTS = 1 << 20
+"""The maximum number of elements of an array in a key."""
+
+
+class NoIdentityError(Exception):
+    """A value that cannot be recognized in a later run, such as a model without the code that made it."""
+
+
+class Identity:
+    """Makes the keys of the rows of one run.
+
+    A file is identified by its content, a function by the source of its module and of the modules that it imports,
+    installed packages by their version.
+
+    Args:
+        settings: the settings of all rows.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._sources = Sources([*settings.python_path, ""])
+        self._targets: dict[str, Any] = {}
+        try:
+            self._common = [_versions(), self._settings(settings)]
+        except NoIdentityError:
+            self._common = []
+
+    def key(self, named: NamedModel) -> str:
+        """Return the key of the row of a model; empty if the model cannot be recognized in a later run."""
+        if not self._common:
+            return ""
+        try:
+            model = self._model(named)
+            parts = [*self._common, named.name, model, self._value(named.inputs), self._value(named.arguments)]
+        except (NoIdentityError, OSError):  # a file that cannot be read is an error of its row
+            return ""
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+    def _settings(self, settings: Settings) -> Any:
+        convention = str(settings.convention)
+        rules = self._sources.of_file(Path(convention)) if convention.endswith(".toml") else ""
+        options = self._value({**settings.options, "mode": settings.mode})
+        files = (name.partition("@")[2] or name for name in settings.columns)  # of a device or convention, with a dtype
+        paths = [file[: file.rindex(".toml") + 5] for file in files if ".toml" in file]
+        return [convention, rules, list(settings.columns), *map(self._sources.of_file, map(Path, paths)), options]
+
+    def _model(self, named: NamedModel) -> Any:
+        if not isinstance(named.model, (str, PathLike)):
+            if named.arguments is None:
+                raise NoIdentityError
+            return self._value(named.model)
+        target = str(named.model)
+        if target not in self._targets:
+            self._targets[target] = self._target(target)
+        return self._targets[target]
+
+    def _target(self, target: str) -> Any:
+        if library_target(target) is not None:
+            raise NoIdentityError
+        if frontend_for_file(target) or is_saved_report(target):
+            return [target, self._sources.of_file(Path(target))]
+        module, _, name = target.rpartition(":")
+        if not module:
+            raise NoIdentityError  # it names no model, as its row says
+        return [name, self._sources.of_module(module)]
+
+    def _value(self, value: Any) -> Any:
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return [type(value).__name__, repr(value)]
+        if isinstance(value, Mapping):
+            return ["mapping", [[self._value(key), self._value(each)] for key, each in value.items()]]
+        if isinstance(value, (Tensor, range, PathLike)) or type(value).__name__ == "dtype":
+            return [type(value).__name__, repr(value)]
+        if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
+            return [type(value).__name__, [self._value(each) for each in value]]
+        if isinstance(value, partial):
+            return ["partial", *map(self._value, (value.func, value.args, value.keywords))]
+        if inspect.isroutine(value) or inspect.isclass(value):
+            return self._function(value)
+        return _array(value)
+
+    def _function(self, function: Any) -> Any:
+        if inspect.ismethod(function) and not inspect.isclass(function.__self__):
+            raise NoIdentityError
+        try:
+            source = inspect.getsource(function)
+            code_of_file = self._sources.of_source(Path(inspect.getsourcefile(function) or ""))
+        except (OSError, TypeError) as error:
+            raise NoIdentityError from error
+        cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+        made_with = [cells, getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)]
+        code = getattr(function, "__code__", None)  # differs between two functions on one line
+        parts = [function.__qualname__, source, code_of_file, self._value(made_with)]
+        return ["function", *parts, code.co_code.hex() if code else ""]
+
+
+def _array(value: Any) -> Any:
+    if not hasattr(value, "dtype") or not hasattr(value, "__array__"):
+        raise NoIdentityError
+    try:
+        array = value.__array__()
+    except (RuntimeError, TypeError, ValueError) as error:  # values on a device, or of a type that numpy lacks
+        raise NoIdentityError from error
+    if array.size > MOST_ELEMENTS or array.dtype.hasobject:
+        raise NoIdentityError
+    return [str(value.dtype), list(array.shape), hashlib.sha256(array.tobytes()).hexdigest()]
+
+
+def _versions() -> list[str]:
+    versions = [__version__]
+    for spec in specs().values():
+        try:
+            versions.append(f"{spec.framework} {version(spec.framework)}")
+        except PackageNotFoundError:
+            continue
+    plugins = [f"{each.dist.name} {each.dist.version}" for each in entry_points(group="costcore") if each.dist]
+    return [*versions, *sorted(plugins)]
+
+
+# The result.
+
+
+NAME, STATUS = Column("name", "Model"), Column("status", "Status")
+
+
+@dataclass(frozen=True, repr=False)
+class ModelTable(Result):
+    """The costs of several models, one row per model, in the given order.
+
+    Attributes:
+        rows: one row per model.
+        convention: the convention of FLOPs; empty for costcore's.
+        columns: the names of the figures of every row.
+        arguments: the names of the arguments of all rows.
+    """
+
+    rows: tuple[ModelRow, ...]
+    convention: str = ""
+    columns: Sequence[str] = DEFAULT_COLUMNS
+    arguments: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        return f"<ModelTable: {self._count}>"
+
+    @property
+    def _count(self) -> str:
+        n, failed = len(self.rows), len(self.failed)
+        return f"{n:,} model{'s' * (n != 1)}" + (f", {failed:,} failed" if failed else "")
+
+    @property
+    def failed(self) -> list[ModelRow]:
+        """The rows of the models that failed."""
+        return [row for row in self.rows if row.failed]
+
+    def show(
+        self, ost: IO[str] | None = None, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None
+    ) -> None:
+        """Write the table, with all of its rows; arguments as for :meth:`costcore.tables.result.Table.show`."""
+        if mode in ("json", "html"):
+            super().show(ost, mode)
+        else:
+            self._table.show(ost, mode, unit, n_digits)
+
+    def _text(self, *form: Any, **options: Any) -> str:
+        return self._table._text(*form, **options)
+
+    @property
+    def _table(self) -> Table:
+        columns = [NAME, *map(self._column, (*self.arguments, *self.columns)), STATUS]
+        always = ("name", "flops", "macs", "n_params")
+        dropped_first = [each for each in reversed([*self.arguments, *self.columns]) if each not in always]
+        rows = [*map(_entry, self.rows)]
+        return Table("Models", columns, rows, prefix="autoaligned", n_digits=2, dropped_first=dropped_first)
+
+    def _content(self) -> Content:
+        return Content(self._count, (), [self._table])
+
+    def to_dataframe(self) -> Any:
+        """Return a ``pandas.DataFrame`` with one row per model: name, arguments, figures, ``status`` and ``failed``.
+
+        Raises:
+            CostError: if pandas is not installed.
+        """
+        names = ["name", *self.arguments, *self.columns, "status", "failed"]
+        return data_frame({name: [_values(row).get(name) for row in self.rows] for name in names})
+
+    def scatter(self, x: str, y: str, target: str | PathLike[str]) -> None:
+        """Draw one column over another, a point per model, to an SVG, PNG or PDF file.
+
+        Up to 20 points have the name of their model, or its arguments.
+
+        Args:
+            x: the name of a figure, or of an argument with numbers.
+            y: the same for the vertical axis.
+            target: the path of the file; its suffix is the format.
+
+        Raises:
+            CostError: if matplotlib is not installed, or if no row has numbers for both.
+            OSError: if the file cannot be written.
+            ValueError: if there is no such column, or if the suffix is unknown.
+        """
+        from costcore.tables.pictures import Axis, check_suffix, draw, save_figure
+
+        known = [*self.arguments, *self.columns]
+        if missing := [name for name in (x, y) if name not in known]:
+            raise ValueError(unknown("column", missing, known))
+        rows = [_values(row) for row in self.rows if not row.failed]
+        axis_x, axis_y = (Axis(self._column(name), [row.get(name) for row in rows]) for name in (x, y))
+        suffix = check_suffix(target)
+        values = [[row[name] for name in self.arguments if name in row] or [row["name"]] for row in rows]
+        names = [", ".join(map(str, each)) for each in values]
+        save_figure(draw(axis_x, axis_y, names=names), target, suffix)
+
+    def pareto(self, *names: str) -> ModelTable:
+        """Return the Pareto-optimal rows by some figures.
+
+        Args:
+            names: figures, or arguments with numbers, to minimize: ``"macs", "peak_memory"``; with a minus sign before
+                the name, ``"-n_params"``, to maximize.
+
+        Raises:
+            ValueError: if there is no such column.
+        """
+        known = [*self.arguments, *self.columns]
+        if missing := [name for name in names if name.removeprefix(LARGE) not in known]:
+            raise ValueError(unknown("column", missing, known))
+        rows = [row for row in self.rows if not row.failed]
+        best = front([*map(_values, rows)], names)
+        return replace(self, rows=tuple(rows[i] for i in best))
+
+    def _column(self, name: str) -> Column:
+        if name in self.arguments:
+            return Column(name, name)
+        column = figure(name).column
+        if name == "flops" and self.convention:
+            from costcore.analyses.conventions.convention import UNIT_NAMES, find_convention
+
+            return column._replace(title=f"{UNIT_NAMES[find_convention(self.convention).unit]} ({self.convention})")
+        return column
+
+
+def _values(row: ModelRow) -> dict[str, Any]:
+    return {
+        **(row.arguments or {}),
+        **row.costs,
+        "name": row.name,
+        "status": row.status,
+        "failed": row.failed,
+    }
+
+
+def _entry(row: ModelRow) -> dict[str, Any]:
+    status = f"failed: {row.status}" if row.failed else row.status
+    arguments = {name: as_text(value) for name, value in row.plain_arguments.items()}
+    figures = {name: value for name, value in row.costs.items() if value is not None}
+    return {**arguments, **figures, "name": row.name, "status": status}
+
+
+# The Pareto front.
+
+
+LARGE = "-"
+"""The prefix of figures to maximize."""
+
+
+def front(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[int]:
+    """Return the positions of the rows that no other row dominates, in order.
+
+    A row dominates another one if it is at least as good in every figure, and better in one. Rows without a number for
+    one of the figures are not part of the front; of equal rows, all are.
+
+    Args:
+        rows: values by name.
+        names: the figures to minimize; with :data:`LARGE` before the name, to maximize.
+    """
+    points: dict[int, tuple[Any, ...]] = {}
+    for i, row in enumerate(rows):
+        values: list[Any] = [row.get(name.removeprefix(LARGE)) for name in names]
+        if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+            points[i] = tuple(
+                -value if name.startswith(LARGE) else value for name, value in zip(names, values, strict=True)
+            )
+    best: list[tuple[Any, ...]] = []
+    found = []
+    for i in sorted(points, key=points.__getitem__):  # a row is dominated only by one before it
+        point = points[i]
+        if not any(other != point and all(a <= b for a, b in zip(other, point, strict=True)) for other in best):
+            best.append(point)
+            found.append(i)
+    return sorted(found)

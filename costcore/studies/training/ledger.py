@@ -1,38 +1,58 @@
-"""The training ledger: the FLOPs of a training run, stage by stage."""
+"""The training ledger: the FLOPs of a training run stage by stage, with its days, energy and price.
+
+:class:`TrainingLedger` captures one micro-batch per stage, optionally the largest one that fits the device. Sums and
+rules are in :mod:`costcore.studies.training.figures`; here are the tables of the result.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from costcore.analyses.devices.device import Device
-from costcore.api.estimate import estimate
-from costcore.errors import CostError
-from costcore.messages import unknown
-from costcore.reports.data.report_data import ReportData
-from costcore.studies.batch_size.largest import LargestBatch
-from costcore.studies.batch_size.limit import CONTEXT
-from costcore.studies.serving.capacity import memory_of
-from costcore.studies.training.arguments import check_share, whole
-from costcore.studies.training.largest import largest_step
-from costcore.studies.training.ledger_data import LedgerData
-from costcore.studies.training.pairs import check_documents
-from costcore.studies.training.products import ATTENTION, Packing
-from costcore.studies.training.stage import Stage
-from costcore.studies.training.step import Step
-from costcore.studies.training.utilization import check_positive
-from costcore.tables.answer import Answer
-from costcore.tables.result import Result, Stated
-from costcore.text.targets import Target
-from costcore.trace.input_shapes import has_names, with_tensors
+from costcore.api.estimate import estimate, model_and_inputs
+from costcore.errors import CostError, unknown
+from costcore.reports.data import ReportData
+from costcore.reports.report import Report
+from costcore.studies.batch_size.fit import Captures, LargestBatch, check_model, find_largest, step_options
+from costcore.studies.batch_size.inputs import CONTEXT, inputs_of_batch, make_limit
+from costcore.studies.serving.report import memory_of
+from costcore.studies.training.figures import (
+    ALL,
+    CAUSAL,
+    HARDWARE,
+    PACKED,
+    Crossing,
+    LedgerData,
+    RuleFigure,
+    Stage,
+    check_share,
+    crossings,
+    whole,
+)
+from costcore.studies.training.step import (
+    ATTENTION,
+    KINDS,
+    MODEL_PHASES,
+    PAIRS,
+    Packing,
+    Step,
+    check_documents,
+    check_positive,
+)
+from costcore.tables.answer import Content, Figure
+from costcore.tables.result import Result, StaticResult, Table
+from costcore.text.amounts import Formatted, exact, readable
+from costcore.text.screen import Column, Target
+from costcore.trace.trace import has_names, with_tensors
 
 
 class TrainingLedger(Result, LedgerData):
     """The FLOPs of a training run: of one stage, or of several that add up.
 
-    Model FLOPs are two per MAC of the forward and backward pass of what was captured: LoRA, frozen parts and experts
-    count as they ran. Recomputation, the padding of experts and the optimizer are stated apart. All are exact integers.
+    Model FLOPs are two per MAC of the captured forward and backward pass: LoRA, frozen parts and experts count as
+    they ran. Recomputation, the padding of experts and the optimizer are separate. All are exact integers.
     ::
 
         ledger = TrainingLedger(model, {"input_ids": Tensor((1, 8192), "int64")}, tokens=15.6e12)
@@ -45,16 +65,16 @@ class TrainingLedger(Result, LedgerData):
         ledger.mfu(step_seconds=3.1, stage="pre-training")
 
     Args:
-        model: a model as :func:`costcore.estimate` takes it, whose forward and backward pass are captured; a report of
-            a training step, captured or saved; or None for a ledger without a stage.
+        model: a model as :func:`costcore.estimate` takes it, to capture its forward and backward pass; a report of a
+            training step, captured or saved; or None for a ledger without a stage.
         inputs: inputs of the model, one micro-batch.
         devices: number of devices.
         device: the device, for peaks: a name that ``costcore devices`` lists, a ``.toml`` file or a device.
         dtype: dtype of the products, which selects the peak.
         peak: FLOP/s of one device, instead of that of a known device.
         pairs: how :attr:`model_flops` counts pairs of attention. ``all``: every query with every key, as papers do;
-            ``causal``: those that causal flags and windows allow; ``packed``: those within one document too. The others
-            are always shown as well.
+            ``causal``: only pairs within causal flags and windows; ``packed``: also within one document. The others are
+            always shown as well.
         stage: name of the stage.
         options: arguments of :meth:`add` and :func:`costcore.estimate`.
 
@@ -114,7 +134,7 @@ class TrainingLedger(Result, LedgerData):
             accumulation: micro-batches of one replica per step.
             replicas: copies of the model that run micro-batches of their own (data parallelism); default: one per
                 device, and 1 for the report of one rank of a mesh.
-            batch: tokens (or samples) of a micro-batch; default: those that the report shows.
+            batch: tokens (or samples) of a micro-batch; default: from the report.
             document_lengths: tokens of the documents packed into the sequences of a micro-batch. They have to fill
                 whole sequences. FLOPs of all pairs do not change: ``pairs="packed"`` has only pairs within a document.
             masks: ``causal`` if masks that are tensors are causal, also in attention that is written as products.
@@ -125,7 +145,7 @@ class TrainingLedger(Result, LedgerData):
                 hardware FLOPs only.
             because: why the stage belongs to the total.
             device_memory: the memory of a device, as ``"80 GB"``; default: that of the device of the ledger.
-            context: what a process takes of it before its first tensor.
+            context: memory that a process takes before its first tensor.
             options: of :func:`costcore.estimate`, if a model is given, such as ``optimizer="adamw"``.
 
         Raises:
@@ -162,28 +182,27 @@ class TrainingLedger(Result, LedgerData):
         total = n_steps * micro_batches * step.tokens if tokens is None else whole(tokens, "tokens")
         share = check_share(padding_share, "padding_share")
         self.stages.append(Stage(stage, step, total, accumulation, replicas, share, because, largest))
+        # A cached property of the stages.
         self.__dict__.pop("rules", None)
         return self.stages[-1]
 
-    def _answer(self) -> Answer:
-        from costcore.studies.training.answer import answer_of
-
+    def _content(self) -> Content:
         return answer_of(self)
 
     def to_dict(self, **arguments: Any) -> dict[str, Any]:
         """Return the ledger in plain JSON types, as ``costcore/studies/training/ledger.schema.json`` describes them.
 
         Args:
-            arguments: of :func:`costcore.studies.training.document.to_dict`: ``base_flops``, ``base_source``,
+            arguments: of :func:`costcore.studies.training.figures.to_dict`: ``base_flops``, ``base_source``,
                 ``step_seconds`` by stage, ``date``.
         """
-        from costcore.studies.training.document import to_dict
+        from costcore.studies.training.figures import to_dict
 
         return to_dict(self, **arguments)
 
     def to_json(self, target: Target = None, indent: int | None = None, **arguments: Any) -> str:
         """Return :meth:`to_dict` as JSON text, and write it to ``target`` if given."""
-        from costcore.reports.serialization.to_json import to_json
+        from costcore.reports.serialization.json import to_json
 
         return to_json(self.to_dict(**arguments), target, indent)
 
@@ -205,7 +224,7 @@ class TrainingLedger(Result, LedgerData):
 
         Args:
             ost: the stream to write to; default: standard output at the time of the call.
-            mode: as for every result; JSON is that of :meth:`to_json`, without what follows.
+            mode: as for every result; ``json`` is :meth:`to_json`, without the options below.
             unit: as for every result.
             n_digits: as for every result.
             step_seconds: measured seconds per step, for MFU and HFU, by name of the stage; or a number, if there is one
@@ -220,9 +239,6 @@ class TrainingLedger(Result, LedgerData):
             TypeError, ValueError: if an argument is invalid.
             CostError: if seconds, an MFU, a price or a power are given and no device is known.
         """
-        from costcore.studies.training.answer import answer_of
-        from costcore.studies.training.rates import USUAL_MFU, Rates
-
         base = None if base_flops is None else whole(base_flops, "base_flops")
         if not (mfu is price is watts is None):
             self._known_peak()
@@ -231,15 +247,10 @@ class TrainingLedger(Result, LedgerData):
         if mode == "json":
             super().show(ost, mode)
         else:
-            Stated(answer).show(ost, mode, unit, n_digits)
+            StaticResult(answer).show(ost, mode, unit, n_digits)
 
 
 def _captured(report: Any, inputs: Any, options: dict[str, Any]) -> ReportData:
-    """Return a report, or capture one of a model.
-
-    Raises:
-        TypeError: if a report is given with options for a capture.
-    """
     if not isinstance(report, ReportData):
         return estimate(report, inputs, **{"backward": True, **options})
     if options or inputs is not None:
@@ -257,14 +268,375 @@ def _capacity(factor: float | None) -> float | None:
 
 
 def _sequence(step: Step) -> int:
-    """Return the longest sequence that attends to itself.
-
-    Raises:
-        ValueError: if there is no attention.
-    """
     calls = [product.call for product in step.products if product.kind == ATTENTION]
     queries = [call.layer["q"].shape[-2] for call in calls if "q" in call.layer]
     queries += [call.layer["x0"].shape[-2] for call in calls if "x0" in call.layer and call.phase == "forward"]
     if not queries:
         raise ValueError("document_lengths needs a model with attention")
     return int(max(queries))
+
+
+# The largest micro-batch that fits a device.
+
+
+def largest_step(
+    model: Any,
+    inputs: Any,
+    memory: int | str,
+    *,
+    context: int | str = CONTEXT,
+    accumulates: bool = False,
+    optimizer: Any = None,
+    **options: Any,
+) -> tuple[LargestBatch, Report]:
+    """Return the largest batch of one pass that fits, and the report of that pass, of the captured rank.
+
+    The next batch is captured too: it does not fit.
+
+    Args:
+        model: the model.
+        inputs: inputs with a named batch.
+        memory: the memory of a device.
+        context: memory that a process takes before its first tensor.
+        accumulates: whether gradients of earlier passes are alive.
+        optimizer: the optimizer.
+        options: further options of :func:`costcore.estimate`, such as ``mesh``, ``plan`` and ``checkpoint``.
+
+    Raises:
+        CostError: if not even the smallest batch fits, or the model cannot be captured.
+        TypeError, ValueError: if an argument is invalid.
+    """
+    limit = make_limit(memory, context)
+    model, inputs = model_and_inputs(model, inputs, is_step=True)
+    check_model(model)
+    chosen = step_options(True, optimizer, None, options, limit.allocator)
+    if accumulates:
+        chosen["step"] = "accumulated"
+    captures = Captures(model, inputs_of_batch(inputs), chosen)
+    found = find_largest(captures, limit)
+    if not found.batch:
+        needed, memory_of_device = (readable(nbytes, "bytes", 2) for nbytes in (found.needed, limit.memory))
+        raise CostError(f"not even the smallest batch fits: it needs {needed} of {memory_of_device}")
+    return found, captures.report(found.batch)
+
+
+# Devices, energy and money of a run, at rates given by the user.
+
+
+USUAL_MFU = 0.4
+"""The default utilization, without a measured step or an MFU."""
+
+
+class Rates(NamedTuple):
+    """The utilization, price and power of devices.
+
+    Attributes:
+        mfu: the utilization of stages that were not measured.
+        price: the price of one device for an hour, in any currency; None if unknown.
+        watts: the power of one device; None if unknown.
+    """
+
+    mfu: float = USUAL_MFU
+    price: float | None = None
+    watts: float | None = None
+
+    def checked(self) -> Rates:
+        """Return the rates.
+
+        Raises:
+            TypeError, ValueError: if one is not a positive number.
+        """
+        check_positive(**{name: value for name, value in self._asdict().items() if value is not None})
+        return self
+
+    def of(self, device_hours: float) -> dict[str, float]:
+        """Return price and energy (kWh) of device hours, if known."""
+        found = {}
+        if self.price is not None:
+            found["price"] = device_hours * self.price
+        if self.watts is not None:
+            found["kwh"] = device_hours * self.watts / 1000
+        return found
+
+
+# Figures and tables of a ledger.
+
+
+NAMES = {"all": ALL, "causal": CAUSAL, "packed": PACKED}
+"""The names of the counts by how pairs of attention are counted."""
+
+NEAR = 10
+"""Thresholds are listed from a tenth of their value."""
+
+NONE: Mapping[str, float] = {}
+
+
+def answer_of(
+    ledger: LedgerData,
+    base_flops: int | None = None,
+    step_seconds: Mapping[str, float] = NONE,
+    rates: Rates = Rates(),  # noqa: B008  # it is immutable
+    all_thresholds: bool = False,
+) -> Content:
+    """Return the FLOPs by count, the stages, published rules, thresholds, and remarks.
+
+    Args:
+        ledger: the ledger.
+        base_flops: FLOPs of the training of the base model, if there is one.
+        step_seconds: measured seconds per step, by name of the stage.
+        rates: the utilization, price and power of devices.
+        all_thresholds: whether to list also thresholds that the run stays far below.
+    """
+    title = f"Training, {len(ledger.stages)} stage{'s' * (len(ledger.stages) != 1)}, {ledger.pairs} pairs"
+    tables = [_stages(ledger), _models(ledger), _steps(ledger, step_seconds), _per_token(ledger), _rules(ledger)]
+    found = crossings(ledger.counts, base_flops)
+    if all_thresholds or _is_near(found, max(ledger.counts.values()) + (base_flops or 0)):
+        tables.append(_thresholds(found, base_flops))
+    return Content(title, [*_figures(ledger, step_seconds, rates)], tables, [*_remarks(ledger)])
+
+
+def flops(amount: float) -> str:
+    """Return FLOPs with four digits, ``2.625e12``.
+
+    >>> flops(2625000000000)
+    '2.625e12'
+    """
+    mantissa, _, exponent = f"{amount:.3e}".partition("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def _figures(ledger: LedgerData, step_seconds: Mapping[str, float], rates: Rates) -> Iterator[Figure]:
+    yield _figure("model_flops", "Model FLOPs", ledger.model_flops)
+    yield _figure("hardware_flops", "Hardware FLOPs", ledger.hardware_flops)
+    others = {name: amount for name, amount in ledger.counts.items() if name not in (HARDWARE, NAMES[ledger.pairs])}
+    yield from (_figure(f"flops, {name}", f"FLOPs, {name}", amount) for name, amount in others.items())
+    if ledger.optimizer_flops:
+        yield _figure("optimizer_flops", "Operations of the optimizer", ledger.optimizer_flops, "in neither; ")
+    for stage in ledger.stages:
+        if stage.largest is not None:
+            room = readable(stage.largest.limit.memory, "bytes", 2)
+            needed = f"{readable(stage.largest.needed, 'bytes', 2)} of {room}"
+            of = f" of {stage.name}" if len(ledger.stages) > 1 else ""
+            yield Figure(f"largest, {stage.name}", f"Largest batch per rank{of}", stage.largest.batch, "count", needed)
+    yield Figure("tokens", f"{_unit(ledger).capitalize()}s", ledger.tokens, "count")
+    if ledger.peak is not None:
+        days = ledger.days(rates.mfu, step_seconds)
+        on = f"on {ledger.devices:,} x {ledger.peak / 1e12:,.1f} TFLOP/s ({ledger.dtype}, dense)"
+        because = f"{_at(ledger, step_seconds, rates)} {on}"
+        yield Figure("days", "Time", Formatted(days, f"{days:,.2f} days"), "ratio", because)
+        hours = 24 * days * ledger.devices
+        yield Figure("device_hours", "Devices", Formatted(hours, f"{hours:,.2f} {ledger.device_hours_name}"), "ratio")
+        of_rates = rates.of(hours)
+        if rates.price is not None:
+            price = of_rates["price"]
+            yield Figure("price", "Price", Formatted(price, f"{price:,.2f}"), "ratio", f"at {rates.price:g} an hour")
+        if rates.watts is not None:
+            kwh = of_rates["kwh"]
+            yield Figure("kwh", "Energy", Formatted(kwh, f"{kwh:,.2f} kWh"), "ratio", f"at {rates.watts:g} W")
+
+
+def _figure(name: str, title: str, amount: int, because: str = "") -> Figure:
+    return Figure(name, title, _rounded(amount), "flops", because + exact(amount))
+
+
+def _unit(ledger: LedgerData) -> str:
+    return ledger.stages[0].step.unit if ledger.stages else "token"
+
+
+def _at(ledger: LedgerData, step_seconds: Mapping[str, float], rates: Rates) -> str:
+    usual = f"at {100 * rates.mfu:.0f} % MFU"
+    left = [stage.name for stage in ledger.stages if stage.name not in step_seconds]
+    if not left:
+        return "of measured steps"
+    return f"of measured steps, {', '.join(left)} {usual}," if step_seconds else usual
+
+
+def _stages(ledger: LedgerData) -> Table:
+    unit = _unit(ledger)
+    columns = [
+        *(
+            Column("stage", "Stage"),
+            Column("because", "Part of it"),
+            Column("tokens", f"{unit.capitalize()}s", "count"),
+        ),
+        Column("flops_per_token", f"Model FLOPs per {unit}", "ratio"),
+        *(Column("model_flops", "Model FLOPs", "count"), Column("hardware_flops", "Hardware FLOPs", "count")),
+    ]
+    rows = [
+        {
+            "stage": stage.name,
+            "because": stage.because,
+            "tokens": _counted(stage.tokens),
+            "flops_per_token": _rounded(stage.step.model_flops(ledger.pairs) / stage.step.tokens),
+            "model_flops": _rounded(stage.model_flops(ledger.pairs)),
+            "hardware_flops": _rounded(stage.hardware_flops(ledger.pairs)),
+        }
+        for stage in ledger.stages
+    ]
+    return _table("Stages", columns, rows)
+
+
+def _models(ledger: LedgerData) -> Table:
+    columns = [
+        *(Column("stage", "Stage"), Column("n_params", "Parameters", "count"), Column("active", "Active", "count")),
+        *(Column("multiplying", "That multiply", "count"), Column("trainable", "Trained", "count")),
+        Column("input", "Input", "shapes"),
+    ]
+    rows = []
+    for stage in ledger.stages:
+        found = stage.step.parameters
+        rows.append(
+            {
+                "stage": stage.name,
+                "n_params": _counted(found.total),
+                "active": "" if found.active == found.total else _counted(found.active),
+                "multiplying": None if found.multiplying is None else _counted(found.multiplying),
+                "trainable": "" if found.trainable in (None, found.total) else _counted(found.trainable),
+                "input": Formatted(
+                    stage.step.input_shapes, ", ".join("x".join(map(str, s)) for s in stage.step.input_shapes)
+                ),
+            }
+        )
+    return _table("Models, one micro-batch each", columns, rows)
+
+
+def _steps(ledger: LedgerData, step_seconds: Mapping[str, float]) -> Table:
+    columns = [
+        *(Column("stage", "Stage"), Column("micro_batches", "Micro-batches", "count")),
+        *(Column("replicas", "Replicas", "count"), Column("tokens", f"{_unit(ledger).capitalize()}s", "count")),
+        *(Column("padding", "Padding", "percent"), Column("model_flops", "Model FLOPs", "count")),
+        *(Column("optimizer_flops", "Optimizer", "count"), Column("seconds", "Measured", "ratio", "measured")),
+        *(Column("mfu", "MFU", "percent", "measured"), Column("hfu", "HFU", "percent", "measured")),
+    ]
+    rows = []
+    for stage in ledger.stages:
+        row: dict[str, Any] = {
+            "stage": stage.name,
+            "micro_batches": stage.accumulation if stage.micro_batches > 1 else "",
+            "replicas": stage.replicas if stage.micro_batches > 1 else "",
+            "tokens": _counted(stage.tokens_per_step),
+            "padding": _share(stage.padding_share) if stage.padding_share else "",
+            "model_flops": _rounded(stage.step.model_flops(ledger.pairs) * stage.micro_batches),
+            "optimizer_flops": _rounded(stage.step.optimizer_flops) if stage.step.optimizer_flops else "",
+        }
+        if seconds := step_seconds.get(stage.name):
+            row |= {"seconds": Formatted(seconds, f"{seconds:g} s")}
+            row |= {"mfu": _share(ledger.mfu(seconds, stage.name)), "hfu": _share(ledger.hfu(seconds, stage.name))}
+        rows.append(row)
+    return _table("A step", columns, rows)
+
+
+def _per_token(ledger: LedgerData) -> Table:
+    columns = [
+        *(Column("stage", "Stage"), *(Column(kind, kind.capitalize(), "ratio") for kind in KINDS)),
+        *(Column(NAMES[pairs], NAMES[pairs].capitalize(), "ratio") for pairs in PAIRS),
+        *(Column("recompute", "Recomputation", "ratio"), Column("capacity", "Padding of experts", "ratio")),
+    ]
+    rows = [{"stage": stage.name, **_amounts_per_token(stage, ledger.pairs)} for stage in ledger.stages]
+    return _table(f"FLOPs per {_unit(ledger)}", columns, rows)
+
+
+def _amounts_per_token(stage: Stage, pairs: str) -> dict[str, Any]:
+    step = stage.step
+    amounts = {kind: sum(2 * step.macs(phase, kind, pairs) for phase in MODEL_PHASES) for kind in KINDS}
+    counted = [other for other in PAIRS if other != "packed" or step.packing.documents]
+    amounts |= {NAMES[other]: step.model_flops(other) for other in counted}
+    amounts |= {"recompute": step.recompute_flops(pairs), "capacity": step.capacity_flops}
+    return {name: _rounded(amount / step.tokens) for name, amount in amounts.items() if amount}
+
+
+def _rules(ledger: LedgerData) -> Table:
+    rows = [
+        {
+            "rule": each.rule.label,
+            "flops": _rounded(each.flops),
+            "difference": "" if each.share is None else Formatted(100 * each.share, f"{each.share:+.1%}"),
+            "of": "hardware" if each.rule.is_hardware else "model",
+            "causes": ", ".join(f"{cause} {share:+.1%}" for cause, share in _visible(each)),
+        }
+        for each in ledger.rules
+        if each.flops is not None and ledger.stages
+    ]
+    columns = [
+        *(Column("rule", "Rule"), Column("flops", "FLOPs", "count"), Column("difference", "Difference", "ratio")),
+        *(Column("of", "FLOPs of"), Column("causes", "Causes")),
+    ]
+    return Table("Rules, and their difference from the count of all pairs", columns, rows)
+
+
+def _visible(figure: RuleFigure) -> list[tuple[str, float]]:
+    shares = {cause: part / figure.counted for cause, part in figure.causes.items() if figure.counted}
+    # Shares that round to 0.0 % are left out.
+    visible = [(cause, share) for cause, share in shares.items() if abs(share) >= 0.0005]
+    return sorted(visible, key=lambda item: -abs(item[1]))
+
+
+def _is_near(found: Sequence[Crossing], most: int) -> bool:
+    return any(each.value is not None and NEAR * most >= each.value for each in found)
+
+
+def _thresholds(found: Sequence[Crossing], base_flops: int | None) -> Table:
+    base = "" if base_flops is None else f", with {flops(base_flops)} of the base model where compute is cumulative"
+    rows = [
+        {
+            "flops": _rounded(each.value),
+            "exceeded": _verdict(each),
+            "name": each.threshold.name,
+            "status": each.threshold.status,
+        }
+        for each in found
+        if each.value is not None
+    ]
+    columns = [Column("flops", "FLOPs", "count"), Column("exceeded", "Exceeded")]
+    columns += [Column("name", "Threshold"), Column("status", "Status")]
+    as_of = min(each.threshold.as_of for each in found)
+    return Table(f"Thresholds, as of {as_of}; to_json has sources{base}", columns, rows)
+
+
+def _verdict(crossing: Crossing) -> str:
+    over = [name for name, exceeded in crossing.exceeded.items() if exceeded]
+    if not crossing.depends_on_count:
+        return "by all counts" if over else "by no count"
+    return f"by {', '.join(over)} only"
+
+
+def _remarks(ledger: LedgerData) -> Iterator[str]:
+    reasons: dict[str, list[str]] = {}
+    for figure in ledger.rules:
+        if figure.flops is None:
+            reasons.setdefault(figure.reason, []).append(figure.rule.label)
+    yield from (f"rules that do not apply ({reason}): {', '.join(labels)}" for reason, labels in reasons.items())
+    for stage in ledger.stages:
+        step = stage.step
+        if step.idle_expert_parameters:
+            active, total = step.parameters.active, step.parameters.total
+            yield (
+                f"{stage.name}: a token meets {active:,} of {total:,} parameters; 6ND and thresholds use these active "
+                "ones, rules that use all are listed as such"
+            )
+        if step.masked:
+            yield (
+                f"{stage.name}: whether attention in {step.masked} modules is causal is unknown (masks that are "
+                'tensors, or products), so the causal count has all of its pairs; masks="causal" states that it is'
+            )
+        yield from (f"{stage.name}: {remark}" for remark in step.report.remarks)
+        if stage.largest is not None:
+            yield f"{stage.name}: limit: {stage.largest.limit.describe()}"
+
+
+def _table(title: str, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> Table:
+    # Columns without a value are left out.
+    used = [column for column in columns if any(row.get(column.key, "") != "" for row in rows)]
+    return Table(title, used or columns, rows)
+
+
+def _rounded(amount: float) -> Formatted:
+    return Formatted(amount, flops(amount))
+
+
+def _counted(number: int) -> Formatted:
+    return Formatted(number, f"{number:,}")
+
+
+def _share(share: float) -> Formatted:
+    return Formatted(100 * share, f"{share:.1%}")

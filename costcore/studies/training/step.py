@@ -1,22 +1,318 @@
-"""One captured micro-batch: its FLOPs by phase and kind of product, its tokens, and the parameters of the model."""
+"""One captured micro-batch: model FLOPs and hardware FLOPs, products by phase and kind, tokens and parameters.
+
+Every call with MACs is a :class:`Product`, of weights, experts, attention or activations. Pairs of attention are
+counted in full, within causal limits, and within packed documents.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import repeat
-from typing import Any, NamedTuple
+from math import isfinite
+from os import PathLike
+from typing import Any, NamedTuple, TypeAlias
 
-from costcore.analyses.conventions.whole import Transformer
-from costcore.errors import CostError
-from costcore.ir import OPERATION_CLASSES, Operations
-from costcore.numbers.symbolic import as_text
-from costcore.reports.data.report_data import ReportData
-from costcore.studies.training.products import EXPERTS, KINDS, WEIGHTS, Packing, Products
-from costcore.studies.training.utilization import HARDWARE_PHASES, MODEL_PHASES
-from costcore.trace.call import PHASES
+from costcore.analyses.conventions.convention import Transformer
+from costcore.analyses.devices.device import TF32, Device, find_device
+from costcore.errors import CostError, unknown
+from costcore.ir import BITS, OPERATION_CLASSES, Layer, Operations, prod
+from costcore.numbers import Dim, as_text, expanded_sum, is_symbolic
+from costcore.reports.data import ReportData
+from costcore.trace.call import PHASES, Call
+from costcore.trace.trace import Trace
+
+# Model FLOPs, hardware FLOPs and utilization (MFU, HFU).
+
+
+MODEL_PHASES = ("forward", "backward")
+"""The phases of model FLOPs."""
+
+HARDWARE_PHASES = (*MODEL_PHASES, "recompute")
+"""The phases of hardware FLOPs: all but the optimizer."""
+
+
+def model_flops(report: ReportData) -> Dim:
+    """Return the model FLOPs of a step: two per MAC of the forward and backward pass.
+
+    MACs include matrix products, convolutions, attention and recurrent layers. Recomputation and the optimizer are
+    not model FLOPs, and neither is element-wise arithmetic.
+
+    Source: Chowdhery et al., PaLM, arXiv:2204.02311, appendix B.
+
+    Args:
+        report: the report of a step; one without a backward pass has the model FLOPs of the forward pass alone.
+
+    Returns:
+        An exact integer, or an expression in the symbolic dimensions of the report.
+    """
+    return 2 * macs_of(report, MODEL_PHASES)
+
+
+def hardware_flops(report: ReportData) -> Dim:
+    """Return the hardware FLOPs of a step: model FLOPs, and two per MAC of the phase ``recompute``.
+
+    Recomputation inside a fused kernel (scores in the backward pass of attention) is not part of any call, and not
+    counted.
+
+    Source: Korthikanti et al. 2022, arXiv:2205.05198, section 6.
+    """
+    return 2 * macs_of(report, HARDWARE_PHASES)
+
+
+def macs_of(report: ReportData, phases: Container[str]) -> Dim:
+    """Return the MACs of the calls of some phases, executions in loops included."""
+    return expanded_sum(
+        cost.macs * call.times for call, cost, *_ in report.trace.records if cost is not None and call.phase in phases
+    )
+
+
+def mfu(flops: Dim, seconds: float, devices: int, peak: float) -> float:
+    """Return the share of the peak of all devices that a step reached: MFU of model FLOPs, HFU of hardware FLOPs.
+
+    Args:
+        flops: FLOPs of the step, on all devices together.
+        seconds: duration of the step.
+        devices: number of devices.
+        peak: FLOP/s of one device, see :func:`peak_flops`.
+
+    Returns:
+        A share, 0.4 for 40 %. A value above 1 means that an argument is wrong.
+
+    Raises:
+        ValueError: if seconds, devices or peak are not positive.
+        CostError: if the FLOPs have symbolic sizes.
+    """
+    check_positive(seconds=seconds, devices=devices, peak=peak)
+    if is_symbolic(flops):
+        raise CostError(f"utilization needs numbers: substitute the sizes with report.subs (got {as_text(flops)})")
+    return float(flops / (devices * peak) / seconds)
+
+
+def check_positive(**arguments: float) -> None:
+    """Check that all arguments are positive, finite numbers.
+
+    Raises:
+        TypeError: if one is not a number.
+        ValueError: if one is not positive or not finite.
+    """
+    for name, value in arguments.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise TypeError(f"{name} must be a number (got {value!r})")
+        if not isfinite(value) or value <= 0:
+            raise ValueError(f"{name} must be a positive number (got {value!r})")
+
+
+def peak_flops(device: str | PathLike[str] | Device, dtype: str) -> float:
+    """Return the dense peak of a device in FLOP/s as its vendor prints it: the usual reference of MFU.
+
+    It is the peak of the matrix engine; if that does not multiply this dtype, of the vector engine. The printed peak of
+    an H100 is 989.4e12 in bfloat16, at 1830 MHz; time bounds use 1070.5e12, at its highest clock. If the vendor does
+    not print a peak, the one at the highest clock is returned.
+
+    Args:
+        device: a name that ``costcore devices`` lists, the path of a TOML file, or a device.
+        dtype: the dtype of the operands, such as ``bfloat16``; ``tfloat32`` for float32 products rounded to TF32.
+
+    Raises:
+        TypeError, ValueError: if an argument is invalid, or there is no device of that name.
+        CostError: if the device has no peak for this dtype, or its file is invalid.
+    """
+    if not isinstance(dtype, str):
+        raise TypeError(f"dtype must be a string such as 'bfloat16' (got {dtype!r})")
+    if dtype not in (*BITS, TF32):
+        raise ValueError(unknown("dtype", dtype, (*BITS, TF32)))
+    found = find_device(device)
+    for engine in ("matrix", "vector"):
+        if (peak := _peak(found, engine, dtype)) is not None:
+            return peak
+    peaks = ", ".join(sorted({name for peaks in found.peak.values() for name in peaks})) or "none"
+    raise CostError(f"device {found.name!r} has no peak for {dtype} (peaks: {peaks}). Give peak= in FLOP/s.")
+
+
+def _peak(device: Device, engine: str, dtype: str) -> float | None:
+    rates = device.peak.get(engine, {})
+    if dtype not in rates:
+        return None
+    printed = {each.dtype: each.tflops for each in device.printed if each.engine == engine}
+    # Vendors print one of several dtypes of equal speed.
+    equal = [printed[name] for name in (dtype, *rates) if name in printed and rates[name] == rates[dtype]]
+    return 1e12 * (equal[0] if equal else rates[dtype])
+
+
+# Matrix products by phase and kind.
+
+
+WEIGHTS, EXPERTS, ATTENTION, ACTIVATIONS = KINDS = ("weights", "experts", "attention", "activations")
+"""Kinds of products: with learned weights, with the weights of experts, scores and values of attention, and of other
+activations."""
+
+EXPERT_OPERATORS = ("grouped_matmul", "grouped_matmul_backward", "moe")
+
+ATTENTION_OPERATORS = ("attention", "attention_backward")
+
+PRODUCT_OPERATORS = ("matmul", "einsum")
+
+MOVING = ("cast", "copy", "view", "transpose", "permute", "slice", "concat", "quantize", "dequantize")
+"""Operators that turn weights into weights."""
+
+Shares: TypeAlias = "tuple[tuple[int, int], ...]"
+
+
+class Product(NamedTuple):
+    """The products of one call, in all its executions.
+
+    Attributes:
+        call: the call.
+        kind: one of :data:`KINDS`.
+        macs: MACs over all pairs.
+        shares: for each of :data:`PAIRS` the counted part of the pairs, as numerator and denominator; empty if all
+            are.
+        is_masked: whether a mask with unknown content selects pairs; all are counted then.
+    """
+
+    call: Call
+    kind: str
+    macs: int
+    shares: Shares
+    is_masked: bool
+
+    def counted(self, pairs: str) -> int:
+        """Return the MACs with pairs counted as one of :data:`PAIRS`."""
+        if not self.shares:
+            return self.macs
+        part, whole = self.shares[PAIRS.index(pairs)]
+        return self.macs * part // whole
+
+
+@dataclass(frozen=True)
+class Packing:
+    """User input on masks.
+
+    Attributes:
+        documents: tokens of the documents that are packed; empty if every sequence is one document.
+        masks_are_causal: whether masks that are tensors are causal, and attention that is written as products too.
+    """
+
+    documents: tuple[int, ...] = ()
+    masks_are_causal: bool = False
+
+    def shares(self, layer: Layer, queries: int, keys: int, is_masked: bool) -> Shares:
+        """Return the shares of an attention, in the order of :data:`PAIRS`."""
+        is_causal = is_masked and self.masks_are_causal and queries == keys
+        limits = limits_of(layer, is_causal)
+        causal = allowed_pairs(queries, keys, *limits), queries * keys
+        packed = within_documents(self.documents, limits, queries, keys) if self.documents else causal
+        return (1, 1), causal, packed
+
+
+class Products:
+    """The products of a run; iterating yields one for every call that has MACs, in order of execution.
+
+    A backward product is of attention if an attention of the same module multiplies matrices of the same sizes in the
+    forward pass: PyTorch may write the gradient of attention as products.
+
+    Args:
+        trace: the run.
+        packing: user input on masks.
+    """
+
+    def __init__(self, trace: Trace, packing: Packing) -> None:
+        self._trace = trace
+        self._packing = packing
+        self._weights = _weights(trace)
+        self._with_softmax = {call.module for call in trace.calls if call.layer.op == "softmax"}
+        self._forward: dict[Any, tuple[str, Shares, bool]] = {}
+
+    def __iter__(self) -> Iterator[Product]:
+        for call, cost, *_ in self._trace.records:
+            if cost is not None and cost.macs != 0:
+                macs = cost.macs * call.times
+                yield Product(call, *self._kind(call, macs))
+
+    def _kind(self, call: Call, macs: int) -> tuple[str, int, Shares, bool]:
+        layer = call.layer
+        if layer.op in EXPERT_OPERATORS:
+            return EXPERTS, macs, (), False
+        if layer.op in ATTENTION_OPERATORS:
+            kind, shares, is_masked = self._attention(call)
+        elif call.phase == "backward":
+            known = (self._forward[key] for key in _keys(call, macs) if key in self._forward)
+            kind, shares, is_masked = next(known, (WEIGHTS, (), False))
+        elif layer.op in PRODUCT_OPERATORS and not _has_weight(call, self._weights):
+            kind, shares, is_masked = self._of_activations(call, macs)
+        else:
+            return WEIGHTS, macs, (), False
+        return kind, macs, shares, is_masked
+
+    def _attention(self, call: Call) -> tuple[str, Shares, bool]:
+        layer = call.layer
+        is_masked = "mask" in layer and not layer.attrs.get("causal")
+        shares = self._packing.shares(layer, layer["q"].shape[-2], layer["k"].shape[-2], is_masked)
+        found = ATTENTION, shares, is_masked and not self._packing.masks_are_causal
+        if layer.op == "attention":
+            self._forward.update(((call.module, *sizes), found) for sizes in _sizes_of_attention(layer))
+        return found
+
+    def _of_activations(self, call: Call, macs: int) -> tuple[str, Shares, bool]:
+        found: tuple[str, Shares, bool] = ACTIVATIONS, (), False
+        # A softmax in the same module makes it attention.
+        if call.module in self._with_softmax:
+            side = next(_sides(call.layer), None)
+            shares = () if side is None else self._packing.shares(call.layer, side, side, is_masked=True)
+            found = ATTENTION, shares, side is not None and not self._packing.masks_are_causal
+        self._forward.update((key, found) for key in _keys(call, macs))
+        return found
+
+
+def _weights(trace: Trace) -> set[int]:
+    # Weights in another dtype or layout.
+    weights: set[int] = set()
+    for call in trace.calls:
+        if call.layer.op in MOVING and call.inputs and _is_weight(call, 0, weights):
+            weights.update(call.outputs)
+    return weights
+
+
+def _is_weight(call: Call, position: int, weights: set[int]) -> bool:
+    tensors = [*call.layer.inputs.values()]
+    return tensors[position].role == "param" or call.inputs[position : position + 1] in [(each,) for each in weights]
+
+
+def _has_weight(call: Call, weights: set[int]) -> bool:
+    roles = [tensor.role for name, tensor in call.layer.inputs.items() if not name.startswith("b")]
+    return "param" in roles or not weights.isdisjoint(call.inputs)
+
+
+def _sides(layer: Layer) -> Iterator[int]:
+    # A square of scores: the product makes it, or reads it.
+    for shape in (layer.out.shape, layer["x0"].shape):
+        if len(shape) >= 3 and shape[-1] == shape[-2]:
+            yield shape[-1]
+
+
+def _sizes_of_attention(layer: Layer) -> Iterator[tuple[int, tuple[int, ...]]]:
+    q, keys, values = layer["q"].shape, layer["k"].shape[-2], layer["v"].shape[-1]
+    for width in (q[-1], values):
+        yield prod(q[:-2]), tuple(sorted((q[-2], keys, width)))
+
+
+def _keys(call: Call, macs: int) -> Iterator[tuple[Any, ...]]:
+    # Gradients are found by module with batch and sizes, or with MACs where einsum hides the sizes.
+    shapes: Sequence[tuple[int, ...]] = [call.layer[name].shape for name in ("x0", "x1") if name in call.layer]
+    if len(shapes) != 2 or min(map(len, shapes)) < 2:
+        return
+    if call.layer.op == "einsum" or call.phase == "backward":
+        yield call.module, macs // call.times
+    if call.layer.op != "einsum":
+        batch = max(prod(shape[:-2]) for shape in shapes)
+        rows, inner, columns = shapes[0][-2], shapes[0][-1], shapes[1][-1]
+        if inner != shapes[1][-2]:  # the second operand is transposed
+            columns = shapes[1][-2]
+        yield call.module, batch, tuple(sorted((rows, inner, columns)))
 
 
 class Parameters(NamedTuple):
@@ -24,10 +320,10 @@ class Parameters(NamedTuple):
 
     Attributes:
         total: all parameters.
-        trainable: those that are trained; None if the report does not know the modules.
-        active: those that a token meets: all but those of the experts that it is not sent to.
+        trainable: trained parameters; None if the report does not know the modules.
+        active: parameters that process a token: all but the experts that it is not sent to.
         multiplying: MACs with weights per token in the forward pass: no embedding tables, norms or biases, a tied
-            output layer once, experts that a token meets; None if it is not a whole number.
+            output layer once, active experts; None if it is not a whole number.
     """
 
     total: int
@@ -41,8 +337,8 @@ class Step:
 
     Args:
         report: its report.
-        packing: what is known of masks.
-        tokens: tokens (or samples) of the micro-batch; default: those that the report shows.
+        packing: user input on masks.
+        tokens: tokens (or samples) of the micro-batch; default: from the report.
         capacity_factor: tokens that experts compute, per token that they are sent, if experts pad to a capacity.
 
     Raises:
@@ -60,6 +356,7 @@ class Step:
         self.packing = packing
         self.products = [*Products(report.trace, packing)]
         self.capacity_factor = capacity_factor
+        self._sums: dict[str, Counter[tuple[str, str]]] = {}
         self.unit, self.tokens = _tokens(report) if tokens is None else (_unit(report), tokens)
         if capacity_factor is not None and not any(product.kind == EXPERTS for product in self.products):
             raise CostError(
@@ -80,7 +377,7 @@ class Step:
 
     @cached_property
     def capacity_flops(self) -> int:
-        """FLOPs of the rows by which experts pad to their capacity; rounded to a whole number."""
+        """FLOPs spent on capacity padding of experts; rounded to a whole number."""
         if self.capacity_factor is None:
             return 0
         return round(2 * self._sum("all", HARDWARE_PHASES, (EXPERTS,)) * (Fraction(str(self.capacity_factor)) - 1))
@@ -99,10 +396,6 @@ class Step:
                 sums[product.call.phase, product.kind] += product.counted(pairs)
             self._sums[pairs] = sums
         return self._sums[pairs]
-
-    @cached_property
-    def _sums(self) -> dict[str, Counter[tuple[str, str]]]:
-        return {}
 
     @cached_property
     def operations(self) -> Mapping[str, Operations]:
@@ -131,7 +424,7 @@ class Step:
 
     @cached_property
     def idle_expert_parameters(self) -> int:
-        """Parameters of experts that a token does not meet, if experts are balanced; rounded down."""
+        """Parameters of inactive experts of a token, if experts are balanced; rounded down."""
         sizes: dict[Any, int] = {}
         macs: Counter[Any] = Counter()
         for product in self.products:
@@ -144,7 +437,7 @@ class Step:
 
     @cached_property
     def input_shapes(self) -> list[tuple[int, ...]]:
-        """The shapes of the inputs of the model; of the data that the first call reads, if inputs are unknown."""
+        """The shapes of the model inputs; if unknown, of the data read by the first call."""
         given = self.report.trace.run.inputs
         shapes: dict[int, tuple[int, ...]] = {}
         for call in self.report.trace.calls:
@@ -155,7 +448,7 @@ class Step:
 
     @property
     def masked(self) -> int:
-        """Number of modules whose attention may be causal: by a mask that is a tensor, or written as products."""
+        """Number of modules with possibly causal attention: a mask tensor, or attention written as products."""
         return len({each.call.module for each in self.products if each.is_masked})
 
     @property
@@ -172,11 +465,6 @@ def _is_matrix(name: str, tensor: Any) -> bool:
 
 
 def _tokens(report: ReportData) -> tuple[str, int]:
-    """Return what the batch consists of, and how many of it there are.
-
-    Raises:
-        CostError: if the first call reads no data.
-    """
     if _unit(report) == "token":
         return "token", int(Transformer(report.trace).tokens)
     given = report.trace.run.inputs  # sharded parameters that are gathered are data too
@@ -190,5 +478,74 @@ def _tokens(report: ReportData) -> tuple[str, int]:
 
 
 def _unit(report: ReportData) -> str:
-    """Return ``token`` if the model looks up embeddings, else ``sample``."""
     return "token" if Transformer(report.trace).n_tables else "sample"
+
+
+# Pairs of query and key within a causal mask, a window and packed documents.
+
+
+PAIRS = ("all", "causal", "packed")
+"""How pairs are counted: all, within causal flags and windows, or also within one document."""
+
+
+@lru_cache(maxsize=1024)
+def allowed_pairs(queries: int, keys: int, left: int | None, right: int | None) -> int:
+    """Return the pairs in which the key is at most ``left`` before and ``right`` behind the query; None for no limit.
+
+    The first query is at the position of the first key, as in PyTorch and ONNX.
+
+    >>> allowed_pairs(4, 4, None, 0)  # causal: 1 + 2 + 3 + 4
+    10
+    """
+    first = [0 if left is None else max(0, query - left) for query in range(queries)]
+    last = [keys - 1 if right is None else min(keys - 1, query + right) for query in range(queries)]
+    return sum(max(0, end - start + 1) for start, end in zip(first, last, strict=True))
+
+
+def limits_of(layer: Layer, is_causal: bool = False) -> tuple[int | None, int | None]:
+    """Return the maximum distances of keys before and behind a query, by attributes of an attention; None: no limit.
+
+    Args:
+        layer: the attention.
+        is_causal: whether it is causal even if no attribute states it.
+    """
+    window: Any = layer.attrs.get("window")
+    sides = window if isinstance(window, Sequence) else (None if window is None else window - 1, None)
+    left, right = (None if side is None or side < 0 else int(side) for side in sides)
+    return left, 0 if is_causal or layer.attrs.get("causal") else right
+
+
+@lru_cache(maxsize=1024)
+def within_documents(
+    lengths: tuple[int, ...], limits: tuple[int | None, int | None], queries: int, keys: int
+) -> tuple[int, int]:
+    """Return the share of pairs that are within one document and within the limits, as numerator and denominator.
+
+    Documents fill sequences. Attention with different numbers of queries and keys is not packed.
+    """
+    if queries != keys:
+        return allowed_pairs(queries, keys, *limits), queries * keys
+    allowed = tokens = 0
+    for length in lengths:
+        allowed, tokens = allowed + allowed_pairs(length, length, *limits), tokens + length
+    return allowed, tokens * keys
+
+
+def check_documents(lengths: Sequence[int], sequence: int) -> None:
+    """Check that documents can fill whole sequences.
+
+    Raises:
+        TypeError: if a length is not an integer.
+        ValueError: if a length is not positive or longer than a sequence, or if the lengths fill no whole number of
+            sequences.
+    """
+    for length in lengths:
+        if isinstance(length, bool) or not isinstance(length, int):
+            raise TypeError(f"document_lengths must be integers (got {length!r})")
+        if not 0 < length <= sequence:
+            raise ValueError(f"document_lengths must be between 1 and the sequence of {sequence} (got {length})")
+    if (total := sum(lengths)) % sequence or not total:
+        raise ValueError(
+            f"document_lengths must fill whole sequences of {sequence} tokens (got {total} in all). "
+            "Give padding as a document too."
+        )

@@ -10,26 +10,25 @@ from importlib.resources import files
 from string import Template
 
 from costcore._version import __version__
-from costcore.numbers.dims import Dim
-from costcore.tables.answer import Answer
-from costcore.tables.html_table import table_of
-from costcore.tables.overview.figures import figures_of
-from costcore.tables.table_data import TableData
+from costcore.numbers import Dim
+from costcore.tables.answer import Content, ReportTable
+from costcore.tables.overview import figures_of
+from costcore.tables.renderers import table_of
 from costcore.text.amounts import exact, readable
-from costcore.text.escape import printable
+from costcore.text.screen import printable
 
 STYLES = ("page.css", "tables.css", "result.css")
-"""The files that form the style sheet of the page."""
+"""The files of the style sheet of the page."""
 
 MOST_ROWS = 1000
-"""The maximum number of rows of a table of which ``print`` shows a part."""
+"""The maximum number of rows of a table that is longer than in ``print``."""
 
 MAX_LARGE_VALUE = 24
 """The maximum length of a value in the large font (characters); symbolic expressions are always printed smaller."""
 
 
 def page(
-    answer: Answer,
+    answer: Content,
     title: str = "",
     badge: str = "",
     settings: str = "",
@@ -63,7 +62,7 @@ def page(
         totals=f'<section aria-label="Totals"><dl class="cards">{cards}</dl></section>' if cards else "",
         verdict=f'<section><h2>Summary</h2><ul class="verdict">{remarks}</ul></section>' if remarks else "",
         picture=picture,
-        tables="\n".join(_section(part) for each in answer.tables for part in _parts(each)),
+        tables="\n".join(_section(part) for each in answer.tables for part in _with_folded_rest(each)),
     )
 
 
@@ -105,8 +104,8 @@ def bytes_card(title: str, value: Dim, note: str) -> str:
     return card(title, readable(value, "bytes"), f"{exact(value)} B, {note}")
 
 
-def _parts(table: TableData) -> Iterator[TableData]:
-    """Yield a table, and folded below it the table of which it shows some rows; neither if it is empty."""
+def _with_folded_rest(table: ReportTable) -> Iterator[ReportTable]:
+    # A table that shows some of its rows is followed by the whole, folded.
     if table.rows:
         yield table
     if table.whole is not table and table.whole.rows:
@@ -118,7 +117,7 @@ def _parts(table: TableData) -> Iterator[TableData]:
         yield part
 
 
-def _section(part: TableData) -> str:
+def _section(part: ReportTable) -> str:
     name = text(part.title)
     content = f"<div class='scroll' tabindex='0' role='group' aria-label='{name}'>{table_of(part.shown())}</div>"
     if part.is_open:
@@ -127,5 +126,4 @@ def _section(part: TableData) -> str:
 
 
 def _hash(source: str) -> str:
-    """Return the name of an inline script or style in a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"

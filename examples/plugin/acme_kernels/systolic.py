@@ -5,15 +5,14 @@ from typing import NamedTuple
 
 from costcore import hookimpl
 from costcore.analyses.analysis import Analysis
-from costcore.command import Command
 from costcore.errors import CostError
+from costcore.files import read_toml
 from costcore.ir import ceil_div, prod
-from costcore.tables.answer import Answer, Figure
+from costcore.plugins import Command
+from costcore.tables.answer import Content, Figure
 from costcore.tables.quantity import Quantity
-from costcore.tables.result import Result
-from costcore.tables.table import Table
-from costcore.text.table import Column
-from costcore.toml_files import read_toml
+from costcore.tables.result import Result, Table
+from costcore.text.screen import Column
 
 SIDE = 16
 FILL = 2 * (SIDE - 1)
@@ -118,14 +117,14 @@ class ArrayRun(Result):
         """The share of the multipliers that work, in percent; None without a product, or if cycles are unknown."""
         return 100 * self.macs / (SIDE * SIDE * self.cycles) if self.cycles else None
 
-    def _answer(self):
+    def _content(self):
         figures = [Figure("cycles", "Cycles", self.cycles, "count", f"array of {SIDE} x {SIDE} multipliers")]
         if self.utilization is not None:
             figures.append(Figure("utilization", "Utilization", self.utilization, "percent", "multipliers that work"))
         if self.energy is not None:
             figures.append(Figure("energy", "Energy", self.energy, "count", "femtojoules"))
         columns = [Column("type", "Layer type"), Column("cycles", "Cycles", "count")]
-        return Answer("On Acme's array", figures, [Table("By type", columns, self.rows)], self.remarks)
+        return Content("On Acme's array", figures, [Table("By type", columns, self.rows)], self.remarks)
 
 
 def section(report):
@@ -144,8 +143,7 @@ def section(report):
 
 def picture(report, theme):
     """``report.plot("array")``: a bar per call that runs on the array."""
-    from costcore.tables.pictures.picture import Picture
-    from costcore.tables.pictures.theme import axes_of
+    from costcore.tables.pictures import Picture, axes_of
 
     values = zip(report.ledger.calls, CYCLES.by_call(report.ledger), strict=True)
     rows = [(call.name, cycles) for call, cycles in values if cycles]

@@ -7,7 +7,7 @@ import torch
 
 from costcore import CostError, estimate
 from costcore.cli.main import main
-from costcore.studies.budgets.check import check
+from costcore.studies.budgets import check
 
 FIRST = 3 * 4 * (8 + 30)
 """40 rows are 3 tiles, 50 columns 4 tiles, dot products of length 8."""

@@ -1,8 +1,8 @@
-"""Where a row finds the operands and attributes of a Chainer function.
+"""Sources of operands and attributes in the arguments of a Chainer function.
 
 The arguments of a function are:
 
-* ``function``: the function object, whose Python attributes are the options it was created with;
+* ``function``: the function object, with its options as attributes;
 * ``inputs``: its input arrays, in Chainer's order;
 * ``origin``: the function whose backward pass runs this one; None in the forward pass;
 * ``gradients``: the gradients of its outputs, only for a backward pass that no other function computes.
@@ -17,9 +17,7 @@ import numpy
 
 from costcore.translate import Arguments, Row, Source
 
-from ..arrays import array_of, is_array
-from ..call_stack import running_function_requires_gradient
-from ..naming import PREFIX
+from ..arrays import PREFIX, array_of, is_array, running_function_requires_gradient
 
 ARGUMENTS = ("function", "inputs", "origin", "gradients")
 """The names of all arguments."""
@@ -79,9 +77,9 @@ def array_attribute(name: str) -> Source:
 
 
 def with_saved_array(name: str) -> Callable[[Arguments, Sequence[Any]], Sequence[Any]]:
-    """Return the outputs, and the array that the function saves in an attribute if a backward pass can follow.
+    """Return the outputs, and the array saved in an attribute if a backward pass can follow.
 
-    The array is an output also if the function was called with ``return_indices``.
+    The array is also an output of a function called with ``return_indices``.
     """
 
     def read(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
@@ -125,7 +123,7 @@ WINDOW_2D: Mapping[str, Source] = {
 
 
 def pooling_attribute(name: str) -> Source:
-    """Read an attribute, or an array, of the pooling function whose gradient this function computes."""
+    """Read an attribute, or an array, of the pooling function of this gradient."""
     return lambda args: array_of(getattr(args["function"].func, name))
 
 

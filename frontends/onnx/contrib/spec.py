@@ -11,15 +11,14 @@ from onnx import AttributeProto
 from costcore.translate import Arguments, Row, Source
 
 from ..graph.node import Rule
-from ..schema.constraints import Constraints
-from ..schema.signature import Signature
+from ..schema import Constraints, Signature
 
 MICROSOFT = "com.microsoft"
 NCHWC = "com.microsoft.nchwc"
-"""Domain of operators whose channels are in blocks."""
+"""Domain of operators on blocks of channels."""
 
 NHWC = "com.ms.internal.nhwc"
-"""Domain of operators with channels last, which ONNX Runtime's layout transformer writes."""
+"""Domain of operators with channels last, written by ONNX Runtime's layout transformer."""
 
 EXTENSIONS = ("ai.onnx.contrib", "com.microsoft.extensions")
 """Domains of the operators of onnxruntime-extensions."""
@@ -28,7 +27,7 @@ QONNX = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general", "
 """Domains of QONNX: its own, that of older exports of Brevitas, and those of older versions of FINN."""
 
 NEWEST = 99
-"""Version of these operators: rules and rows that they share with the standard treat them as its newest version."""
+"""Version of these operators: rules and rows shared with the standard treat them as its newest version."""
 
 
 @dataclass(frozen=True)
@@ -85,5 +84,5 @@ def row(
     attrs: Mapping[str, Source] | None = None,
     **rest: Any,
 ) -> Row:
-    """Return a row without a framework operator: that is the operator whose spec holds it."""
+    """Return a row for the operator of the spec that holds it, and so without a name."""
     return Row("", op, inputs or {}, attrs or {}, **rest)

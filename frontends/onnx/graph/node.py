@@ -1,26 +1,29 @@
-"""One node of a graph: its inputs and attributes by the names of the operator's schema, in any opset version."""
+"""One node of a graph, with inputs and attributes by the names of the operator's schema, in any opset version.
+
+Below are scopes of graphs, the topological sort of their nodes, and the module tree rebuilt from names and metadata.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from costcore.errors import CostError
+from costcore.graphs import ModuleTree, Place, in_order
 from costcore.ir import prod
-from costcore.numbers.dims import Dim, is_symbolic
-from costcore.numbers.symbolic import DEEPEST, HIGHEST_DEGREE, HIGHEST_DEGREE_OF_SHAPE, degree, depth
+from costcore.numbers import DEEPEST, HIGHEST_DEGREE, HIGHEST_DEGREE_OF_SHAPE, Dim, degree, depth, is_symbolic
 
-from ..schema.constraints import Constraints
-from ..schema.signature import Signature, attribute_value, type_name, types_of_any_version
-from ..values.constant_folding import fold_elements
-from ..values.value import DIMENSION_LIMIT, MOST_FOLDED, Container, Undetermined, Value
+from ..reading import classes, has_folded_norm, scopes
+from ..schema import Constraints, Signature, attribute_value, type_name, types_of_any_version
+from ..values import DIMENSION_LIMIT, MOST_FOLDED, Container, StoredTensor, Undetermined, Value, fold_elements
 
 NODE = "@node"
 """Key of a node's arguments whose value is the node itself."""
-
 
 F = TypeVar("F")
 
@@ -126,7 +129,7 @@ class Node:
         return values
 
     def numbers(self, *names: str) -> tuple[Any, ...] | None:
-        """Return the numbers of an attribute, or of an input whose elements are known; None if it is omitted.
+        """Return the numbers of an attribute, or of an input with known elements; None if it is omitted.
 
         Raises:
             Undetermined: if the elements are unknown.
@@ -141,7 +144,7 @@ class Node:
         return (value,) if isinstance(value, (int, float)) else value
 
     def partial_numbers(self, *names: str) -> tuple[Any, ...] | None:
-        """Return what :meth:`numbers` returns, with None for the unknown elements of an input.
+        """Return numbers as :meth:`numbers` does, with None for the unknown elements of an input.
 
         Raises:
             Undetermined: if no element is known, or their number is not.
@@ -211,7 +214,7 @@ class Node:
         return result
 
     def _partly_folded(self, fold: Callable[..., Any], given: Sequence[Value], dims: tuple[int, ...]) -> Any:
-        """Return the elements of an output as far as they follow from known elements; None if none does."""
+        # None: no element is known
         arrays = [value.data if value.partial is None else value.partial for value in given]
         if self.op in _JOINING and any(array is not None for array in arrays):
             for i, value in enumerate(given):
@@ -227,7 +230,7 @@ class Node:
         return None if found is None or all(element is None for element in found.flat) else found
 
     def _sized_by_shapes(self) -> bool:
-        """Return whether the size of the output follows from shapes of this run, so that it is not a constant."""
+        # Its size follows from shapes of this run, so that it is not a constant.
         first = _SIZED_BY.get(self.op)
         return first is not None and any(value is not None and value.follows_shapes for value in self.inputs[first:])
 
@@ -303,7 +306,7 @@ def bind(proto: Any, operator: Operator, inputs: list[Value | None], attributes:
 
 
 def _check_type(node: Node, attribute: Any, expected: int | None) -> None:
-    """Refuse an attribute of an invalid type; one that this version lacks may have its type of any version."""
+    # An attribute that this version lacks may have its type of any version.
     types = {expected} if expected is not None else None
     if types is None and node.schema is not None:
         types = types_of_any_version(node.key).get(attribute.name)
@@ -377,3 +380,284 @@ def check_size(value: Value, node: Node) -> None:
         )
     if count >= DIMENSION_LIMIT:
         raise node.error("has an output of 2**4096 elements or more")
+
+
+# Scope and context of a graph
+
+
+@dataclass(frozen=True, slots=True)
+class GraphContext(Place):
+    """The surroundings of a walked graph, besides the place where it runs.
+
+    Attributes:
+        opsets: version of each domain.
+        module: path of the modules around the graph.
+        prefix: prefix of the full names of its values, ``loop.body/``; fresh symbols are named after these.
+        call_attributes: attributes of the function call, inside a function.
+        expanding: full names of the functions that are being expanded.
+        source: the part of the file that holds the graph: equal for all calls of a function.
+    """
+
+    opsets: Mapping[str, int] = field(default_factory=dict)
+    module: str = ""
+    prefix: str = ""
+    call_attributes: Mapping[str, Any] = field(default_factory=dict)
+    expanding: tuple[str, ...] = ()
+    source: str = ""
+
+    def attributes_of(self, node: Any) -> dict[str, Any]:
+        """Return the attributes of a node (``NodeProto``) by name.
+
+        Inside a function they may refer to attributes of the function call; such an attribute is absent if the call
+        omits it.
+        """
+        return {
+            a.name: self.call_attributes[a.ref_attr_name] if a.ref_attr_name else a
+            for a in node.attribute
+            if not a.ref_attr_name or a.ref_attr_name in self.call_attributes
+        }
+
+    def of_subgraph(self, node: Node, part: str, times: Dim = 1) -> GraphContext:
+        """Return the context of a graph inside ``node``, its body or branch ``part``."""
+        name = node.proto.name or next(filter(None, node.proto.output), node.op)
+        region = f"{name}.{part}"
+        return replace(
+            self,
+            prefix=f"{self.prefix}{region}/",
+            times=self.times * times,
+            region=self.inner_region(region),
+            source=f"{self.source}/{region}",
+        )
+
+
+class Scope:
+    """The values that a graph sees, from its own to the outermost graph around it."""
+
+    __slots__ = ("absent", "declared", "parent", "values")
+
+    def __init__(self, parent: Scope | None = None) -> None:
+        self.parent = parent
+        self.values: dict[str, Value] = {}
+        self.declared: dict[str, Any] = {}
+        self.absent: frozenset[str] = frozenset()
+
+    def find(self, name: str) -> Value | None:
+        """Return the value of that name, the innermost first; None also for a function input that the call omits."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            if name in scope.absent:
+                return None
+            scope = scope.parent
+        return None
+
+    def defines(self, name: str) -> bool:
+        """Return True if the name exists, also for a function input that the call omits."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values or name in scope.absent:
+                return True
+            scope = scope.parent
+        return False
+
+
+# Topological sort
+
+
+def inner_graphs(node: Any) -> list[Any]:
+    """Return the graphs among a node's attributes: branches and bodies."""
+    attributes = node.attribute
+    return [g for a in attributes for g in ((a.g,) if a.HasField("g") else a.graphs)] if attributes else []
+
+
+def values_read(node: Any) -> list[str]:
+    """Return the values of the surrounding graph that a node reads, also from inside its own graphs."""
+    found = [name for name in node.input if name]
+    waiting = [(graph, frozenset[str]()) for graph in inner_graphs(node)]
+    while waiting:
+        graph, around = waiting.pop()
+        own = around | _produced_in(graph)
+        for inner in graph.node:
+            found += [name for name in inner.input if name and name not in own]
+            waiting += [(deeper, own) for deeper in inner_graphs(inner)]
+        found += [output.name for output in graph.output if output.name not in own]
+    return found
+
+
+def _produced_in(graph: Any) -> set[str]:
+    stored = {tensor.name for tensor in graph.initializer} | {sparse.values.name for sparse in graph.sparse_initializer}
+    return stored | {entry.name for entry in graph.input} | {name for node in graph.node for name in node.output}
+
+
+def topological_sort(
+    nodes: Sequence[Any],
+    outputs: Iterable[str],
+    own: Collection[str],
+    is_defined: Callable[[str], bool],
+    note: Callable[[str], None],
+) -> Sequence[Any]:
+    """Return ``nodes`` ordered so that each comes after the nodes it reads from.
+
+    Args:
+        nodes: the nodes of one graph.
+        outputs: the outputs of the graph.
+        own: the inputs and initializers of the graph.
+        is_defined: whether a name is defined outside these nodes.
+        note: receives a note if they had to be sorted, and one that lists nodes whose outputs are unused.
+
+    Raises:
+        CostError: for a duplicate name, a name that is not defined, or a cycle; the message includes the nodes.
+    """
+    producer: dict[str, int] = {}
+    for i, node in enumerate(nodes):
+        for name in node.output:
+            if not name:
+                continue
+            if name in own:
+                raise CostError(
+                    f"{describe(node)} produces {name!r}, which is already an input or an initializer of the graph"
+                )
+            if name in producer:
+                raise CostError(f"{describe(nodes[producer[name]])} and {describe(node)} both produce {name!r}")
+            producer[name] = i
+    before: list[list[int]] = []
+    is_sorted, used = True, {producer[name] for name in outputs if name in producer}
+    for i, node in enumerate(nodes):
+        names = values_read(node)
+        earlier = [producer[name] for name in names if name in producer]
+        if len(earlier) < len(names):
+            for name in node.input:
+                if name and name not in producer and not is_defined(name):
+                    raise CostError(f"{describe(node)} reads {name!r}, which is not defined: no node produces it")
+        used.update(earlier)
+        before.append(earlier)
+        if earlier and max(earlier) >= i:
+            is_sorted = False
+    if len(used) < len(nodes):
+        unused = [node for i, node in enumerate(nodes) if i not in used and node.op_type != "Constant"]
+        if unused:
+            labels = joined([describe(node) for node in unused])
+            note(f"the outputs of these nodes are unused; the nodes are counted: {labels}")
+    if is_sorted:
+        return nodes
+    note("the nodes of the graph are not in topological order; they were sorted")
+    order = in_order([[*dict.fromkeys(earlier)] for earlier in before], lambda i: describe(nodes[i]))
+    return [nodes[i] for i in order]
+
+
+# Lists of names in messages
+
+
+def joined(items: Sequence[str], maximum: int = 10) -> str:
+    """Return items separated by commas, shortened to ``maximum`` of them."""
+    return ", ".join([*items[:maximum], *([f"and {len(items) - maximum} more"] if len(items) > maximum else [])])
+
+
+# The module tree, rebuilt from names and metadata of nodes and initializers
+
+
+DEQUANTIZE = "DequantizeLinear"
+
+QUANTIZED_PRODUCTS = ("QLinearConv", "QLinearMatMul", "QGemm")
+"""Operators that a quantizer writes without the metadata of those whose weights they have."""
+
+SETTINGS = ("_scale", "_zero_point")
+"""Ends of the names that quantizers give to scales and zero points, of activations too: ``input.1_scale``."""
+
+_FUSED = re.compile(r"\w+Fusion_(?P<operand>W|[A-Z]\w*?B)_")
+"""What ONNX Runtime puts before the name of a tensor that it fused: ``ConvBnFusion_W_conv1.weight``,
+``ConvBnFusion_BN_B_bn1.bias``, ``ConvAddFusion_Add_B_add.bias``, ``ConvMulFusion_Mul_B_scale``."""
+
+_REPEATED = re.compile(r"(/.+)_\d+$")
+
+
+class Modules(ModuleTree[StoredTensor]):
+    """The modules of one model. Nodes are added in the order they run in."""
+
+    def __init__(self) -> None:
+        super().__init__(_owner)
+        self._by_scope: dict[str, str] = {}
+        self._dequantized: dict[str, Sequence[StoredTensor]] = {}
+
+    def around(self, node: Any, outer: str, read: Sequence[StoredTensor] = ()) -> str:
+        """Return the path of the module around a node (``NodeProto``), ``layer1.0.conv1``; ``""`` if unknown.
+
+        Args:
+            node: the node.
+            outer: path of the module around the function it is in.
+            read: the stored tensors it reads.
+        """
+        if self._dequantized:
+            read = [*read, *(stored for name in node.input for stored in self._dequantized.get(name, ()))]
+        listed = scopes(node) if node.metadata_props else None
+        kinds = classes(node) if listed else []
+        if listed and has_folded_norm(node) and (owner := next(filter(None, map(_owner, read)), "")):
+            listed, kinds = [*listed[:-1], owner], kinds[:-1]
+        if listed is None:
+            inner = self._of_name(node.name, read)
+            if not inner and read and node.op_type in QUANTIZED_PRODUCTS:
+                inner = next(filter(None, map(_owner, read)), "")
+            path = f"{outer}.{inner}" if outer and inner else outer or inner
+        else:
+            path = (listed[-1] if listed else "") or outer
+        if listed and not self.knows(path):
+            for scope, kind in zip(listed, kinds, strict=False):
+                self.enter(scope, kind.rpartition(".")[2])
+        if read and node.op_type == DEQUANTIZE:  # a quantizer put it between a weight and the node that reads it
+            self._dequantized[node.output[0]] = [stored for stored in read if not stored.name.endswith(SETTINGS)]
+        else:
+            self.read(path, read)
+        return path
+
+    def of_call(self, node: Any, outer: str) -> str:
+        """Return the path of a call of a model function; without metadata the function counts as a module."""
+        if node.metadata_props and scopes(node) is not None:
+            return self.around(node, outer)
+        path = ".".join(filter(None, (outer, (node.name or node.op_type).strip("/").replace("/", "."))))
+        self.enter(path, node.op_type)
+        return path
+
+    def _of_name(self, name: str, read: Iterable[StoredTensor]) -> str:
+        # PyTorch names nodes by their modules: ``/layer1/layer1.0/conv1/Conv``.
+        scope = name.rpartition("/")[0]
+        path = self._by_scope.get(scope)
+        if path is None:
+            path = self._by_scope[scope] = self._of_scope(scope, read)
+        return path
+
+    def _of_scope(self, scope: str, read: Iterable[StoredTensor]) -> str:
+        # The TorchScript exporter writes ``act_1`` if the module ``act`` runs again.
+        again = _REPEATED.match(scope)
+        before = self._by_scope.get(again[1]) if again else None
+        weights = (stored for stored in read if "param" in stored.uses)
+        if before is not None and all(before in self.readers(stored) for stored in weights):
+            return before
+        return _path(scope)
+
+
+def _owner(stored: StoredTensor) -> str:
+    # The module ``layer1.0.conv1`` owns ``layer1.0.conv1.weight``. Names with slashes or colons have no owner.
+    return _owner_in(stored.name)
+
+
+@lru_cache(maxsize=4096)
+def _owner_in(name: str) -> str:
+    if name.endswith(SETTINGS):
+        return ""
+    fused = _FUSED.match(name)
+    if fused:  # the sum of a normalization is a bias now, of the convolution that reads it
+        name = name[fused.end() :] if fused["operand"] == "W" else ""
+    owner = name.rpartition(".")[0]
+    return "" if "/" in name or ":" in name or not all(owner.split(".")) else owner
+
+
+def _path(scope: str) -> str:
+    # PyTorch repeats the name of a Sequential in its children: ``/layer1/layer1.0``.
+    parts: list[str] = []
+    for part in filter(None, scope.split("/")):
+        if parts and part.startswith(parts[-1] + "."):
+            parts[-1] = part
+        else:
+            parts.append(part)
+    return ".".join(parts)

@@ -1,27 +1,100 @@
-"""Count as one operator what an exporter decomposed into several nodes: exact patterns, on request only."""
+"""Count as one operator what an exporter decomposed into several nodes: exact patterns, on request only.
+
+:class:`Search` goes from the last nodes back, and takes a group if nothing outside reads between its nodes.
+:class:`ProgramValues` then counts constants and conversions as the user's program has them.
+"""
 
 from __future__ import annotations
 
 import string
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from costcore.ir import Layer
-from costcore.trace.call import Call
-from costcore.trace.patterns import Misses, NearMisses, Pattern, common_module, matches
+from costcore.trace.call import Call, Misses, NearMisses, Pattern, common_module, matches
 from costcore.trace.run import GraphNodes, Regrouping
-from costcore.translate import ROLES
+from costcore.translate import ROLES, Translation
 
-from ..graph.messages import joined
-from ..graph.node import Node
-from ..reading.exporter_metadata import origin
-from ..values.value import StoredTensor, Value
-from ..walk.history import NodeHistory, RecordedNode
+from ..graph.node import Node, joined
+from ..reading import origin
+from ..values import StoredTensor, Value
 from ..walk.recording import Recording
-from .exported_program import Program
-from .matcher import Decomposition, DependsOnSizes, Equal, Group, Match, NodeGraph
-from .patterns.catalog import PATTERNS, TORCHSCRIPT_PATTERNS
-from .program_values import ProgramValues
+from ..walk.walker import NodeHistory, RecordedNode
+from .data_movement import (
+    ADAPTIVE_AVG_POOL,
+    AS_STRIDED,
+    CIRCULAR_PAD,
+    GATHER,
+    IM2COL,
+    INDEX,
+    ROLL,
+    SLICE,
+    TORCHSCRIPT_ROLL,
+)
+from .elementwise import (
+    ADDCDIV,
+    ADDCMUL,
+    ATAN2,
+    BADDBMM,
+    BILINEAR,
+    ELU,
+    EXPM1,
+    FLOOR_DIV,
+    GELU,
+    GELU_TANH,
+    GLU,
+    GROUP_NORM,
+    GRU_CELL,
+    HARD_SHRINK,
+    HARD_SWISH,
+    IDENTITY,
+    LAYER_NORM,
+    LERP,
+    LOG1P,
+    LOG2,
+    LOG_SIGMOID,
+    LSTM_CELL,
+    MISH,
+    NOT_EQUAL,
+    ONE_HOT,
+    PLAIN_NORM,
+    REMAINDER,
+    RMS_NORM,
+    RNN,
+    RNN_CELL,
+    RSQRT,
+    SILU,
+    SOFT_SHRINK,
+    SOFTPLUS,
+    THRESHOLD,
+    TORCHSCRIPT_ADDCMUL,
+    TORCHSCRIPT_BADDBMM,
+    TORCHSCRIPT_GELU,
+    TORCHSCRIPT_GELU_TANH,
+    TORCHSCRIPT_HARD_SHRINK,
+    TORCHSCRIPT_SOFT_SHRINK,
+    TORCHSCRIPT_SOFTPLUS,
+    WEIGHT_NORM,
+)
+from .layers import (
+    ASSIGN,
+    ATTENTION,
+    CONV,
+    COSINE_SIMILARITY,
+    FULL,
+    LINEAR,
+    LINEAR_RESIZE,
+    LOSSES,
+    PAIRWISE_DISTANCE,
+    PAIRWISE_DISTANCES,
+    STD,
+    TORCHSCRIPT_COSINE_SIMILARITY,
+    TORCHSCRIPT_LOSSES,
+    TORCHSCRIPT_PAIRWISE_DISTANCE,
+    VAR,
+)
+from .matcher import CREATES, Decomposition, DependsOnSizes, Equal, Group, Match, NodeGraph, Program, operation
 
 ELEMENTS_READ = {"Shape": 0, "Size": 0, "CastLike": 1}
 """For operators that read only the shape or dtype of some inputs: how many leading inputs they read the elements of."""
@@ -51,7 +124,7 @@ def regroup_nodes(
         recording: the run.
         history: the recorded nodes.
         producer: the exporter, as the model names it.
-        patterns: True, or names of ``PATTERNS`` (``patterns/catalog.py``), which match hand-written nodes too.
+        patterns: True, or names of :data:`PATTERNS`, which match hand-written nodes too.
         explained: names of the patterns of which to note why other nodes are not these operators.
 
     Returns:
@@ -80,14 +153,13 @@ def regroup_nodes(
 
 
 def _is_size(call: Call) -> bool:
-    """Return whether a call computes a number that is known before the run, such as a size: it costs nothing."""
+    # Such a call costs nothing.
     return call.layer.op == "constant" and all(tensor.size == 1 for tensor in call.layer.outputs)
 
 
 def _selected(
     patterns: bool | Collection[str], overrides: Mapping[str, Pattern | None]
 ) -> Iterator[tuple[str, Decomposition]]:
-    """Yield the patterns of these names, else all, by name and as the exporter writes them."""
     for name, decomposition in PATTERNS.items():
         if not isinstance(patterns, bool):
             if name in patterns:
@@ -99,7 +171,7 @@ def _selected(
 
 
 def _readers(read_outside: Iterable[Value], nodes: Iterable[RecordedNode]) -> dict[Value, set[Node | None]]:
-    """Return the nodes that read the elements of each value; None for a reader that is not a recorded node."""
+    # None: a reader that is not a recorded node
     readers: dict[Value, set[Node | None]] = {value: {None} for value in read_outside}
     for recorded in nodes:
         for value in recorded.node.inputs[: ELEMENTS_READ.get(recorded.node.op)]:
@@ -239,7 +311,6 @@ class Search:
         return self._recording.recorder.intern(Layer(group.op, tensors, outputs, group.attrs))
 
     def _key_of(self, nodes: Sequence[RecordedNode], outputs: Collection[Value | None]) -> str:
-        """Return the name, until the report is made, of the call that stands for ``nodes`` and produces ``outputs``."""
         recorder, produced = self._recording.recorder, []
         of_nodes = [recorder.nodes[recorded.call.name] for recorded in nodes]
         for recorded, known in zip(nodes, of_nodes, strict=True):
@@ -311,3 +382,240 @@ class SearchExtension:
         found = matches(pattern, value, self.search.graph, match)
         separate = (longer for longer in found if shared or not self.search.obstacle(longer.nodes, self.decomposition))
         return next(separate, None)
+
+
+# Patterns by name
+
+
+PATTERNS: Mapping[str, Decomposition] = {
+    "attention": ATTENTION,
+    "linear": LINEAR,
+    "conv": CONV,
+    "layer_norm": LAYER_NORM,
+    "rms_norm": RMS_NORM,
+    "weight_norm": WEIGHT_NORM,
+    "group_norm": GROUP_NORM,
+    "plain_norm": PLAIN_NORM,
+    **LOSSES,
+    "gelu": GELU,
+    "gelu_tanh": GELU_TANH,
+    "silu": SILU,
+    "elu": ELU,
+    "softplus": SOFTPLUS,
+    "mish": MISH,
+    "hard_shrink": HARD_SHRINK,
+    "soft_shrink": SOFT_SHRINK,
+    "threshold": THRESHOLD,
+    "log_sigmoid": LOG_SIGMOID,
+    "hard_swish": HARD_SWISH,
+    "glu": GLU,
+    "addcmul": ADDCMUL,
+    "addcdiv": ADDCDIV,
+    "lerp": LERP,
+    "expm1": EXPM1,
+    "log1p": LOG1P,
+    "log2": LOG2,
+    "floor_div": FLOOR_DIV,
+    "remainder": REMAINDER,
+    "atan2": ATAN2,
+    "std": STD,
+    "var": VAR,
+    "cosine_similarity": COSINE_SIMILARITY,
+    "pairwise_distances": PAIRWISE_DISTANCES,
+    "pairwise_distance": PAIRWISE_DISTANCE,
+    "one_hot": ONE_HOT,
+    "linear_resize": LINEAR_RESIZE,
+    "im2col": IM2COL,
+    "circular_pad": CIRCULAR_PAD,
+    "not_equal": NOT_EQUAL,
+    "rsqrt": RSQRT,
+    "full": FULL,
+    "assign": ASSIGN,
+    "identity": IDENTITY,
+    "slice": SLICE,
+    "roll": ROLL,
+    "gather": GATHER,
+    "index": INDEX,
+    "as_strided": AS_STRIDED,
+    "adaptive_avg_pool": ADAPTIVE_AVG_POOL,
+    "baddbmm": BADDBMM,
+    "bilinear": BILINEAR,
+    "rnn": RNN,
+    "rnn_cell": RNN_CELL,
+    "lstm_cell": LSTM_CELL,
+    "gru_cell": GRU_CELL,
+}
+"""The patterns that ``regroup=True`` looks for, by name."""
+
+TORCHSCRIPT_PATTERNS: Mapping[str, Pattern | None] = {
+    "gelu": TORCHSCRIPT_GELU,
+    "gelu_tanh": TORCHSCRIPT_GELU_TANH,
+    "rms_norm": None,
+    "roll": TORCHSCRIPT_ROLL,
+    "softplus": TORCHSCRIPT_SOFTPLUS,
+    "addcmul": TORCHSCRIPT_ADDCMUL,
+    "baddbmm": TORCHSCRIPT_BADDBMM,
+    "hard_shrink": TORCHSCRIPT_HARD_SHRINK,
+    "soft_shrink": TORCHSCRIPT_SOFT_SHRINK,
+    "cosine_similarity": TORCHSCRIPT_COSINE_SIMILARITY,
+    "pairwise_distance": TORCHSCRIPT_PAIRWISE_DISTANCE,
+    **TORCHSCRIPT_LOSSES,
+}
+"""Patterns of PyTorch's TorchScript-based exporter if they differ, None for an operator it never decomposes.
+
+It writes no origins. It cannot write ``rms_norm`` at all: nodes that compute the same were several operations in the
+user's program.
+"""
+
+
+# Values as the user's program has them: constants, repetitions, conversions
+
+
+PROMOTION = "target=torch.ops.prims.convert_element_type."
+"""What the metadata of conversions contains that the exporter writes because PyTorch's operator converts by itself."""
+
+CREATED = frozenset(CREATES.values())
+
+
+class Groups(Protocol):
+    """The groups found so far, see ``regroup.Search``."""
+
+    taken: set[Node]
+    gone: set[int]
+    replaced: dict[int, Call]
+    groups: dict[Node, Group]
+
+    def readers(self, value: Value) -> list[RecordedNode | None]:
+        """Return the nodes that read the elements of a value; None for a reader that is not counted."""
+
+    def layer_of(self, group: Group, root: RecordedNode) -> Layer:
+        """Return the layer of a group that ends in ``root``."""
+
+
+@dataclass
+class ProgramValues:
+    """Values that PyTorch computes in every run, or reads in another form than the file has.
+
+    A file has fewer of them than the program: what follows from constants, a tensor that is filled with one number,
+    a buffer of one element. Or more: PyTorch's operators convert their operands by themselves.
+
+    Args:
+        search: the groups.
+        recording: the run.
+
+    Attributes:
+        changed: the values whose readers are counted anew.
+    """
+
+    search: Groups
+    recording: Recording
+    changed: set[Value] = field(default_factory=set)
+
+    def restore(self, nodes: Sequence[RecordedNode]) -> None:
+        """Count these nodes, given in their order, by the values that the program has."""
+        read, computed = self._read(nodes), 0
+        for recorded in nodes:
+            node = recorded.node
+            self._read_buffers(node)
+            if node in self.search.taken:
+                self._regroup(recorded, read)
+            elif (promoted := self._promoted(recorded)) is not None:
+                self._change(node, promoted.dtype, promoted.spread)
+                self.search.gone.add(id(recorded.call))
+            elif recorded.call.layer.op == "constant":
+                if _is_computed(recorded) and _is_read(node, read):
+                    self._change(node, spread=_repeated(node))
+                    computed += self._count(recorded)
+            elif not self.changed.isdisjoint(node.inputs):
+                if node.op != "Expand" and node.outputs[0] is not None and node.outputs[0].spread is not None:
+                    self._change(node)
+                self._count(recorded)
+        if computed:
+            self.recording.note(f"regroup: PyTorch computes {computed} constants in every run; they are counted")
+
+    def _read(self, nodes: Sequence[RecordedNode]) -> set[int]:
+        # Results that are constants do not count as readers.
+        read: set[int] = set()
+        for recorded in reversed(nodes):
+            node, group = recorded.node, self.search.groups.get(recorded.node)
+            if (node not in self.search.taken or group is not None) and self._is_live(node, read):
+                read.update(map(_key, node.inputs if group is None else group.operands.values()))
+        return read
+
+    def _is_live(self, node: Node, read: set[int]) -> bool:
+        # A result that is not a constant and was never read counts.
+        if _is_read(node, read):
+            return True
+        values = [value for value in node.outputs if value is not None]
+        readers = [reader for value in values for reader in self.search.readers(value)]
+        return any(value.role != "const" for value in values) and (not readers or None in readers)
+
+    def _change(self, node: Node, dtype: str = "", spread: tuple[object, ...] | None = None) -> None:
+        for value in node.outputs:
+            if value is not None:
+                value.role, value.spread, value.dtype = "data", spread, dtype or value.dtype
+                self.changed.add(value)
+
+    def _read_buffers(self, node: Node) -> None:
+        # PyTorch reads a buffer of one element from memory, unlike a number of the program.
+        for value in node.inputs:
+            if value is not None and value.stored is not None and value.stored.is_in_program and value.size == 1:
+                value.role = "data"
+                self.changed.add(value)
+
+    def _regroup(self, recorded: RecordedNode, read: set[int]) -> None:
+        # What follows from constants alone is not computed.
+        group, call = self.search.groups.get(recorded.node), self.search.replaced.get(id(recorded.call))
+        if group is None or call is None:
+            return
+        if group.op in CREATED:
+            if not _is_read(recorded.node, read):
+                del self.search.replaced[id(recorded.call)]
+                return
+            group = group._replace(outputs=tuple(filter(None, recorded.node.outputs)))
+            self._change(recorded.node)
+        if group.op in CREATED or not self.changed.isdisjoint(group.operands.values()):
+            self.search.replaced[id(recorded.call)] = call._replace(layer=self.search.layer_of(group, recorded))
+
+    def _promoted(self, recorded: RecordedNode) -> Value | None:
+        # PyTorch's operators convert their operands by themselves.
+        node = recorded.node
+        if node.op != "Cast" or PROMOTION not in origin(node.proto):
+            return None
+        readers = [reader for value in node.outputs if value is not None for reader in self.search.readers(value)]
+        return None if any(r is None or r.node in self.search.taken for r in readers) else node.inputs[0]
+
+    def _count(self, recorded: RecordedNode) -> bool:
+        # False: it has no formula, or is counted by another one
+        translation: Translation = self.recording.on_constants(recorded.node)
+        if not translation.has_row or recorded.call.layer.op not in ("constant", translation.layer.op):
+            return False
+        layer = self.recording.recorder.intern(translation.layer)
+        inputs = tuple(map(self.recording.identity, translation.inputs))
+        self.search.replaced[id(recorded.call)] = recorded.call._replace(layer=layer, inputs=inputs)
+        return True
+
+
+def _key(value: Value | None) -> int:
+    # Copies of a value in groups have its identity.
+    return 0 if value is None else value.identity or -id(value)
+
+
+def _is_read(node: Node, read: set[int]) -> bool:
+    return any(value is not None and _key(value) in read for value in node.outputs)
+
+
+def _is_computed(recorded: RecordedNode) -> bool:
+    # Other nodes may share the operation; only the one that makes its result counts.
+    proto = recorded.node.proto
+    source = operation(origin(proto))
+    if source is None or source.name in CREATES or source.name == "scalar_tensor":
+        return False
+    return source.result == f"%{proto.output[0]}"
+
+
+def _repeated(node: Node) -> tuple[object, ...] | None:
+    x, y = node.inputs[0] if node.inputs else None, node.outputs[0]
+    if node.op != "Expand" or x is None or x.shape is None or y is None or x.size == y.size:
+        return None
+    return x.shape

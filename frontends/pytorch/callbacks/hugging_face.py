@@ -9,10 +9,9 @@ from weakref import finalize
 
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from costcore.analyses.devices.catalog import named
-from costcore.analyses.devices.device import Device
+from costcore.analyses.devices.device import Device, find_device
 from costcore.errors import CostError
-from costcore.studies.meter.meter import MFUMeter
+from costcore.studies.meter import MFUMeter
 
 
 class CostCallback(TrainerCallback):
@@ -52,7 +51,7 @@ class CostCallback(TrainerCallback):
         window: int = 50,
         prefix: str = "",
     ) -> None:
-        device = None if device is None else named(device)
+        device = None if device is None else find_device(device)
         self._options: dict[str, Any] = {"device": device, "dtype": dtype, "peak": peak, "window": window}
         self._devices = devices
         self._prefix = prefix

@@ -8,9 +8,8 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from costcore.analyses.devices.catalog import named
-from costcore.analyses.devices.device import Device
-from costcore.studies.meter.meter import MFUMeter
+from costcore.analyses.devices.device import Device, find_device
+from costcore.studies.meter import MFUMeter
 
 
 class CostCallback(Callback):
@@ -46,7 +45,7 @@ class CostCallback(Callback):
         window: int = 50,
         prefix: str = "",
     ) -> None:
-        device = None if device is None else named(device)
+        device = None if device is None else find_device(device)
         self._options: dict[str, Any] = {"device": device, "dtype": dtype, "peak": peak, "window": window}
         self._options["devices"] = devices
         self._prefix = prefix

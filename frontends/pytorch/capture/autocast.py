@@ -1,32 +1,38 @@
-"""Autocast on the meta device.
+"""Autocast, compiled models and kernels: how a capture changes what PyTorch runs.
 
-PyTorch's autocast casts the operands of the devices it supports, and leaves meta tensors as they are, so that a pass
-under ``torch.autocast`` would silently be costed in the dtypes of the model. Here meta operands are cast as PyTorch
-would cast them on the device that autocast is enabled for: composite operators cast their own operands, and once
-autocast is used, every other operator that has a rule gets a kernel at the key ``PreDispatch`` that casts. A weight is
-cast once: the copy is kept until the outermost block of autocast ends.
+PyTorch's autocast leaves meta tensors as they are, so a pass under ``torch.autocast`` would silently be costed in the
+dtypes of the model. Here meta operands are cast as on the device that autocast is enabled for. Compiled models run as
+written while anything is captured.
 
 Source of the rules: ``aten/src/ATen/autocast_mode.h`` and ``autocast_mode.cpp`` of PyTorch 2.13.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import ExitStack
-from functools import cache, wraps
+import ast
+import inspect
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial, wraps
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from inspect import isfunction
+from textwrap import dedent
+from tokenize import TokenError
+from types import ModuleType
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
+from torch.library import Library
+from torch.utils import _python_dispatch
 from torch.utils.weak import WeakIdRef
 
-from ..meta.operands import tensors_of
-from ..operators.composite_ops import COMPOSITES, FAST_PATHS
-from .dispatch_keys import AFTER, CAPTURED
-from .libraries import kernels_of_aten
-from .replacement import replace
+from ..meta.values import tensors_of
+from ..operators.plan import COMPOSITES, FAST_PATHS
 
 _LOWER = """
 _convolution conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d
@@ -75,7 +81,7 @@ def casts_first(operator: OpOverload, keyset: Any) -> bool:
 
 
 def has_rule(operator: OpOverload, tensors: Iterable[Tensor]) -> bool:
-    """Return whether autocast decides how an operator runs on meta tensors, of which there are any."""
+    """Return whether autocast decides how an operator runs on these tensors: it has a rule, and any is meta."""
     device = enabled_device()
     if device is None or not torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), KEYS[device]):
         return False
@@ -89,12 +95,12 @@ def lower_dtype() -> torch.dtype:
 
 
 def enabled_device() -> str | None:
-    """Return the device whose autocast is enabled."""
+    """Return the device of the enabled autocast; None if none is."""
     return next((name for name in _DEVICES if torch.is_autocast_enabled(name)), None)
 
 
 def _is_operand(tensor: Tensor) -> bool:
-    """Return whether a tensor is on the device of the meta tensors beside it: a scalar on the CPU need not be."""
+    # A scalar on the CPU may meet tensors of any device.
     return bool(tensor.is_meta or tensor.dim() > 0)
 
 
@@ -119,7 +125,7 @@ class Casts:
         self._copies.clear()
 
     def run(self, operator: OpOverload, args: Any, kwargs: Any) -> Any:
-        """Run an operator that has a rule: on operands of the dtype that is wanted, and without autocast inside it."""
+        """Run an operator that has a rule, on operands cast to its dtype and without autocast inside it."""
         dtypes = {x.dtype for x in tensors_of(args, kwargs) if _is_operand(x) and is_castable(x)}
         wanted = _wanted(operator._schema.name.removeprefix("aten::"), dtypes)
         if wanted is not None and dtypes - {wanted}:
@@ -154,7 +160,7 @@ class Casts:
 
 
 def _wanted(packet: str, dtypes: Collection[torch.dtype]) -> torch.dtype | None:
-    """Return the dtype that an operator computes in; None: that of its operands."""
+    # None: the dtype of the operands
     if packet in PROMOTED:
         return torch.float32 if torch.float32 in dtypes else None
     return lower_dtype() if packet in LOWER else torch.float32
@@ -167,10 +173,7 @@ def _keys_of(device: str) -> Any:
 
 @cache
 def _keeps_gradients() -> bool:
-    """Return whether a copy that is kept has a gradient also if it was made without; if so, inference mode keeps none.
-
-    PyTorch does so since 2.11.
-    """
+    # Since PyTorch 2.11 a kept copy has a gradient even if it was made without; inference mode then keeps none.
     with torch.inference_mode(False), torch._C._ExcludeDispatchKeyGuard(CAPTURED):
         weight = torch.ones(1, 1, device="cpu", requires_grad=True)
         with torch.autocast("cpu", torch.bfloat16, cache_enabled=True):
@@ -192,13 +195,14 @@ def patch_autocast(stack: ExitStack, active_casts: Callable[[], Casts | None]) -
         stack: undoes the patches.
         active_casts: returns the casts of the running thread; None if it does not capture.
     """
-    for owner, name, function in _patched_functions(active_casts):
+    for owner, name, function in _casting_functions(active_casts):
         replace(stack, owner, name, function)
 
 
 @cache
-def _patched_functions(active_casts: Callable[[], Casts | None]) -> Sequence[tuple[Any, str, Callable[..., Any]]]:
-    """Return owner, name and replacement of the functions that are patched, made once."""
+def _casting_functions(
+    active_casts: Callable[[], Casts | None],
+) -> Sequence[tuple[Any, str, Callable[..., Any]]]:
     autocast: Any = torch.amp.autocast_mode.autocast
     enter, init, clear = autocast.__enter__, autocast.__init__, torch.clear_autocast_cache
     cast_inputs: Callable[..., Any] = torch.amp.autocast_mode._cast
@@ -259,7 +263,6 @@ def register_kernels(active_casts: Callable[[], Casts | None]) -> None:
 
 
 def _operators_at(key: str) -> list[str]:
-    """Return the names of the operators that have a kernel at a dispatch key."""
     if not hasattr(torch._C.DispatchKey, key):
         return []
     names = torch._C._dispatch_get_registrations_for_dispatch_key(key)
@@ -274,3 +277,398 @@ def _kernel(operator: OpOverload, active_casts: Callable[[], Casts | None]) -> C
         return operator.redispatch(keyset & AFTER, *args, **kwargs)
 
     return kernel
+
+
+# Autocast of a device that this machine lacks
+#
+# Without CUDA, PyTorch disables ``torch.autocast("cuda")`` when the object is made, and warns. An estimate counts the
+# run on the device that the model is written for, so it honours autocast of any device.
+
+
+CPU = "cpu"
+
+DECORATED = "decorate_autocast"
+"""Name of the function that PyTorch puts around a function decorated with autocast."""
+
+MADE_BEFORE = (
+    'torch.autocast("cuda") was made outside of the forward pass, where PyTorch disables it on a machine without CUDA: '
+    "assumed enabled"
+)
+
+Assume = Callable[[str], None]
+"""Notes an assumption."""
+
+
+def patch_device_autocast(stack: ExitStack, estimating: Callable[[], Assume | None]) -> None:
+    """Let estimates honour ``torch.autocast`` of any device.
+
+    Disabling autocast of an accelerator disables that of the CPU too: the model runs on one of them.
+
+    Args:
+        stack: undoes the patches.
+        estimating: returns what notes an assumption; None if the running thread does not estimate.
+    """
+    for owner, name, function in _any_device_functions(estimating):
+        if vars(owner).get(name) is not function:
+            replace(stack, owner, name, function)
+
+
+@cache
+def _any_device_functions(
+    estimating: Callable[[], Assume | None],
+) -> Sequence[tuple[Any, str, Callable[..., Any]]]:
+    autocast: Any = torch.amp.autocast_mode.autocast
+    common: Any = torch.cuda.amp.common
+    enter, leave = autocast.__enter__, autocast.__exit__
+    is_unavailable, has_bfloat16 = common.amp_definitely_not_available, torch.cuda.is_bf16_supported
+    disabled_on_cpu: WeakKeyDictionary[Any, list[bool]] = WeakKeyDictionary()
+
+    @wraps(is_unavailable)
+    def amp_definitely_not_available() -> bool:
+        return estimating() is None and is_unavailable()
+
+    @wraps(has_bfloat16)
+    def is_bf16_supported(*args: Any, **kwargs: Any) -> bool:
+        return estimating() is not None or has_bfloat16(*args, **kwargs)
+
+    @wraps(enter)
+    def __enter__(self: Any) -> Any:  # noqa: N807 - replaces it
+        entered = enter(self)
+        assume = estimating()
+        may_be_lost = self.device == "cuda" and not self._enabled and self not in MADE_IN_ESTIMATES and is_unavailable()
+        if assume is not None and may_be_lost and _was_enabled(assume):
+            torch.set_autocast_enabled("cuda", True)
+        was_enabled = torch.is_autocast_enabled(CPU)
+        if assume is not None and self.device != CPU:
+            disabled_on_cpu.setdefault(self, []).append(was_enabled)
+            if not torch.is_autocast_enabled(self.device):
+                torch.set_autocast_enabled(CPU, False)
+        return entered
+
+    @wraps(leave)
+    def __exit__(self: Any, *args: Any) -> Any:  # noqa: N807 - replaces it
+        result = leave(self, *args)
+        if disabled_on_cpu.get(self):
+            torch.set_autocast_enabled(CPU, disabled_on_cpu[self].pop())
+        return result
+
+    return (
+        (common, "amp_definitely_not_available", amp_definitely_not_available),
+        (torch.cuda, "is_bf16_supported", is_bf16_supported),
+        (autocast, "__enter__", __enter__),
+        (autocast, "__exit__", __exit__),
+    )
+
+
+def _was_enabled(assume: Assume) -> bool:
+    # The object does not tell. The source of a decorator does; otherwise it is assumed.
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_name != DECORATED:
+        frame = frame.f_back if frame.f_code.co_name in ("_was_enabled", "__enter__") else None
+    decorated = None if frame is None else frame.f_locals.get("func")
+    stated = None if decorated is None else _enabled_in_source(decorated)
+    if stated is None:
+        assume(MADE_BEFORE)
+    return stated is not False
+
+
+def _enabled_in_source(function: Callable[..., Any]) -> bool | None:
+    try:
+        tree = ast.parse(dedent(inspect.getsource(function)))
+    except (OSError, SyntaxError, TokenError, TypeError):
+        return None
+    definition = tree.body[0]
+    for decorator in getattr(definition, "decorator_list", ()):
+        name = getattr(decorator, "func", None)
+        if isinstance(decorator, ast.Call) and ast.unparse(name or decorator).endswith("autocast"):
+            given = [keyword.value for keyword in decorator.keywords if keyword.arg in ("enabled", None)]
+            is_of_cuda = ast.unparse(decorator.func).endswith("cuda.amp.autocast")
+            position = 0 if is_of_cuda else 2
+            given += decorator.args[position : position + 1]
+            if not given:
+                return True
+            return bool(given[0].value) if isinstance(given[0], ast.Constant) else None
+    return None
+
+
+# Compiled models, which run as written during a capture and can be compiled later
+
+
+_COMPILER = "torch._dynamo"
+"""The module of the compiler, which takes a second to import."""
+
+_FLAGS = {
+    "_is_in_torch_dispatch_mode": "old_dispatch_mode_flags",
+    "_is_in_non_infra_torch_dispatch_mode": "old_non_infra_dispatch_mode_flags",
+    "_is_in_any_mode_without_ignore_compile_internals": "old_without_ignore_compile_internals_dispatch_mode_flags",
+}
+"""Whether a dispatch mode is active, and the attribute of a mode with what this was before it."""
+
+_ONLY_FLAG = "old_dispatch_mode_flag"
+"""This attribute before PyTorch 2.5, where a mode can be entered once at a time."""
+
+_modes: Callable[[], list[Any]] = _python_dispatch._get_current_dispatch_mode_stack
+"""Returns the dispatch modes that are active in this thread."""
+
+_is_eager = False
+"""Whether compiled models run as written: in the whole process, however many threads capture."""
+
+
+def run_eagerly(stack: ExitStack) -> None:
+    """Run compiled models as written, until ``stack`` is closed, if the compiler is imported and they do not already.
+
+    Raises:
+        RuntimeError: inside a compiled function, where PyTorch does not let anybody change this.
+    """
+    if _is_eager or _COMPILER not in sys.modules:
+        return
+    compiler: Any = sys.modules[f"{_COMPILER}.eval_frame"]
+    stack.callback(_note, False)
+    if hasattr(torch.compiler, "set_stance"):
+        before = compiler._stance
+        stack.callback(compiler._set_stance, before)
+        torch.compiler.set_stance("force_eager")
+        _patch_export(stack, partial(compiler._set_stance, before), partial(torch.compiler.set_stance, "force_eager"))
+    else:  # before PyTorch 2.6
+        compiling, eager = compiler.set_eval_frame, partial(_set_no_frame, compiler.set_eval_frame)
+        replace(stack, compiler, "set_eval_frame", eager)
+        _patch_export(
+            stack,
+            partial(setattr, compiler, "set_eval_frame", compiling),
+            partial(setattr, compiler, "set_eval_frame", eager),
+        )
+    _note(True)
+
+
+def _set_no_frame(set_eval_frame: Callable[[object], object], callback: object) -> object:
+    return set_eval_frame(None)
+
+
+def _patch_export(stack: ExitStack, compile_again: Callable[[], object], run_eagerly: Callable[[], object]) -> None:
+    # Until PyTorch 2.9, export traces through the compiler.
+    package: Any = sys.modules[_COMPILER]
+
+    def compiling(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def compile(*args: Any, **kwargs: Any) -> Any:
+            compile_again()
+            try:
+                result = function(*args, **kwargs)
+            finally:
+                run_eagerly()
+            return compiling(result) if isfunction(result) else result
+
+        return compile
+
+    replace(stack, package, "export", compiling(package.export))
+
+
+def restore_mode_flags(stack: ExitStack) -> None:
+    """Restore whether a dispatch mode is active, when ``stack`` is closed.
+
+    PyTorch keeps this for all threads in one place, which every mode sets to what it was before. After modes of two
+    threads that overlap it stays true, and until PyTorch 2.12 nothing is compiled any more. So it would after a capture
+    that ends before a mode inside it, as in a generator.
+    """
+    before = {name: getattr(_python_dispatch, name) for name in _FLAGS if hasattr(_python_dispatch, name)}
+    in_compiler = getattr(_python_dispatch, "set_is_in_mode_without_ignore_compile_internals", None)
+    n_modes = len(_modes())
+
+    def restore() -> None:
+        modes = _modes()
+        if len(modes) > n_modes:  # a later mode is still active: when it ends, it sets the flags to these
+            for name, value in before.items():
+                if flags := getattr(modes[n_modes], _FLAGS[name], None):
+                    flags[-1] = value
+                elif hasattr(modes[n_modes], _ONLY_FLAG):
+                    setattr(modes[n_modes], _ONLY_FLAG, value)
+            return
+        for name, value in before.items():
+            setattr(_python_dispatch, name, value)
+        if in_compiler is not None:
+            in_compiler(_python_dispatch._is_in_any_mode_without_ignore_compile_internals)
+
+    stack.callback(restore)
+
+
+def _note(is_eager: bool) -> None:
+    global _is_eager
+    _is_eager = is_eager
+
+
+def patch_import(stack: ExitStack, is_capturing: Callable[[], bool]) -> None:
+    """Let nobody see the operators that PyTorch 2.6 runs while the compiler is imported.
+
+    Many functions import it at their first call: optimizers, checkpoints, control flow.
+
+    Args:
+        stack: undoes the patch.
+        is_capturing: returns whether the running thread captures.
+    """
+    if _COMPILER not in sys.modules:
+        finder = _Finder(is_capturing)
+        stack.callback(finder.remove)
+        sys.meta_path.insert(0, finder)
+
+
+class _Finder(MetaPathFinder):
+    # Finds the compiler as Python does; its loader runs outside of the capture.
+    def __init__(self, is_capturing: Callable[[], bool]) -> None:
+        self._is_capturing = is_capturing
+
+    def remove(self) -> None:
+        """Remove the finder from ``sys.meta_path``."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return where the compiler is; None for any other module."""
+        spec = PathFinder.find_spec(fullname, path, target) if fullname == _COMPILER else None
+        if spec is None or spec.loader is None or not self._is_capturing():
+            return None
+        loader: Any = spec.loader
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            with torch._C._ExcludeDispatchKeyGuard(CAPTURED):
+                execute(module)
+
+        loader.exec_module = exec_module
+        return spec
+
+
+def patch_compile(stack: ExitStack, is_capturing: Callable[[], bool], run_eagerly: Callable[[], None]) -> None:
+    """Watch ``torch.compile``, which imports the compiler.
+
+    Args:
+        stack: undoes the patch.
+        is_capturing: returns whether the running thread captures.
+        run_eagerly: lets compiled models run as written until the last capture ends.
+    """
+    original = torch.compile
+
+    @wraps(original)
+    def compile(*args: Any, **kwargs: Any) -> Any:
+        compiled = original(*args, **kwargs)
+        if not is_capturing():
+            return compiled
+        run_eagerly()
+        if args and isfunction(args[0]) and sys._getframe(1).f_code is args[0].__code__:
+            return _as_if_compiled(args[0])
+        return compiled
+
+    replace(stack, torch, "compile", compile)
+
+
+def _as_if_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    # ``associative_scan`` compiles itself before PyTorch 2.7, unless it already is.
+    @wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with ExitStack() as stack:
+            replace(stack, torch.compiler, "_is_compiling_flag", True)
+            return function(*args, **kwargs)
+
+    return run
+
+
+# Kernels of operators, registered for the rest of the process
+
+
+_libraries: list[Library] = []
+"""Kept alive: PyTorch unregisters the kernels of a library that is deleted."""
+
+
+@contextmanager
+def kernels_of_aten() -> Iterator[Library]:
+    """Return a library for kernels of ``aten``: all stay registered, or none if the code inside fails."""
+    library = Library("aten", "IMPL")
+    try:
+        yield library
+    except BaseException:
+        library._destroy()
+        raise
+    _libraries.append(library)
+
+
+def fallback_of_all(kernel: Callable[..., Any], key: str) -> bool:
+    """Register the kernel of every operator at a dispatch key; return whether this PyTorch can."""
+    library = Library("_", "IMPL")
+    if not hasattr(library, "fallback"):
+        return False
+    library.fallback(kernel, key, with_keyset=True)
+    _libraries.append(library)
+    return True
+
+
+# Replaced attributes of PyTorch
+
+
+def replace(stack: ExitStack, owner: Any, name: str, replacement: Any) -> None:
+    """Replace an attribute of a module or class until ``stack`` is closed.
+
+    How to undo it is known before it is done, so that a failure or an interrupt in between leaves nothing behind. If
+    somebody else replaces the attribute meanwhile, theirs stays.
+
+    Args:
+        stack: undoes the replacement.
+        owner: the module or class.
+        name: the name of the attribute, which may be inherited.
+        replacement: its value until then.
+    """
+    is_own, original = name in vars(owner), vars(owner).get(name)
+
+    def restore() -> None:
+        if vars(owner).get(name) is not replacement:
+            return
+        if is_own:
+            setattr(owner, name, original)
+        else:
+            delattr(owner, name)
+
+    stack.callback(restore)
+    setattr(owner, name, replacement)
+
+
+# Dispatch keys
+
+
+PRE_DISPATCH = torch._C.DispatchKey.PreDispatch
+"""The first key of all; PyTorch itself uses it for tracing only. Composite operators are still whole there."""
+
+AFTER = torch._C._dispatch_keyset_full_after(PRE_DISPATCH)
+"""The keys after :data:`PRE_DISPATCH`: a kernel at that key passes its operator on to those."""
+
+_MODES = (torch._C.DispatchKey.Python, torch._C.DispatchKey.PythonTLSSnapshot)
+
+CAPTURED = torch._C.DispatchKeySet(PRE_DISPATCH).add(_MODES[0]).add(_MODES[1])
+"""The keys at which a capture sees operators; without them an operator runs as if nothing was captured."""
+
+AFTER_CAPTURE = AFTER - CAPTURED
+
+_LAZY = (torch._C.DispatchKey.Conjugate, torch._C.DispatchKey.Negative, torch._C.DispatchKey.ZeroTensor)
+
+_is_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded
+
+_set_excluded = torch._C._dispatch_tls_set_dispatch_key_excluded
+
+
+class LazyValues:
+    """A context in which operators see the values of conjugated, negated and zero views.
+
+    Such a view shares the memory of another tensor, and the operators that read it must conjugate or negate. PyTorch
+    does so at dispatch keys that it excludes while a dispatch mode handles an operator: what the operator consists of
+    would read the memory as it is. The context is entered inside of the handler.
+    """
+
+    __slots__ = ("_excluded",)
+
+    def __enter__(self) -> None:
+        self._excluded = [key for key in _LAZY if _is_excluded(key)]
+        for key in self._excluded:
+            _set_excluded(key, False)
+
+    def __exit__(self, *_: object) -> None:
+        for key in self._excluded:
+            _set_excluded(key, True)

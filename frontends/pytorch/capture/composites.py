@@ -1,60 +1,90 @@
 """Composite operators, recorded as one call.
 
-PyTorch decomposes a composite operator (``linear``, ``layer_norm``, ``lstm`` …) before a dispatch mode can see it, into
-operators that depend on shapes, layout, device and grad mode. At the dispatch key ``PreDispatch``, which comes before
-all others and which nothing uses in an ordinary run, it is still whole. A kernel registered at that key executes it,
-records it and passes it on.
-
-The kernels run only in threads whose local state includes that key, that is, while they capture. They are registered at
-the first capture, which takes a millisecond, and stay registered. They do not affect other threads, tracing and export.
+PyTorch decomposes a composite operator (``linear``, ``layer_norm``, ``lstm`` …) before a dispatch mode can see it. At
+the dispatch key ``PreDispatch``, which comes before all others and is unused in an ordinary run, it is still whole: a
+kernel registered there runs it, records it and passes it on. The last sections do the same for the fused transformer
+operators, values passed to Python, and resized storages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import cache, partial, wraps
+from numbers import Number
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
+from torch import Tensor, UntypedStorage
 from torch._ops import OpOverload
 from torch.autograd import forward_ad
+from torch.jit._builtins import _get_builtin_table
+from torch.nn import Module, MultiheadAttention, TransformerEncoderLayer
+from torch.overrides import get_ignored_functions
+from torch.utils._device import _device_constructors
 
-from ..meta.operands import PLAIN, are_distributed, have_data, is_mixed, tensors_of, without_data
+from ..meta.branches import NUMBERS_ARE_ONE
+from ..meta.model_copy import meta_copy
+from ..meta.propagate_values import assumptions_of
+from ..meta.values import (
+    NUMBERS,
+    PLAIN,
+    Contents,
+    Values,
+    are_distributed,
+    have_data,
+    is_mixed,
+    is_small,
+    tensors_of,
+    without_capture,
+    without_data,
+)
 from ..operators.call_cache import CachedCall
-from ..operators.composite_ops import ADDS_IN_PLACE, COMPOSITES, KERNELS_OF_CPU, WITHOUT_GRADIENT, exists, overload
-from ..operators.plan import OperatorPlan
+from ..operators.plan import (
+    ADDS_IN_PLACE,
+    COMPOSITES,
+    FAST_PATHS,
+    KERNELS_OF_CPU,
+    WITHOUT_GRADIENT,
+    OperatorPlan,
+    exists,
+    overload,
+)
+from ..tensors import join
 from . import autocast
-from .dispatch_keys import AFTER, AFTER_CAPTURE, CAPTURED
-from .dispatch_mode import CaptureMode
-from .libraries import kernels_of_aten
-from .stand_ins import run_stand_in
+from .autocast import AFTER, AFTER_CAPTURE, CAPTURED, kernels_of_aten, replace
+from .dispatch_mode import CaptureMode, run_stand_in
 
 _NO_CONTEXT = nullcontext()
+
 _grad_enabled = torch.is_grad_enabled
+
 _functorch_level = torch._C._functorch.maybe_current_level
+
 _mode_count = torch._C._len_torch_dispatch_stack
+
 _current_node = torch._C._current_autograd_node
 
 
 @cache
-def register_kernels(active_mode: Callable[[], CaptureMode | None]) -> None:
+def register_composite_kernels(active_mode: Callable[[], CaptureMode | None]) -> None:
     """Register a kernel for every composite operator, for the rest of the process.
 
     Args:
         active_mode: returns the mode of the running thread.
     """
+    # They stay registered, but only threads that capture have the key in their local state.
     with kernels_of_aten() as library:
         for name in sorted(COMPOSITES):
             if exists(name):
-                kernel = _kernel(name, active_mode)
+                kernel = _composite_kernel(name, active_mode)
                 if name in WITHOUT_GRADIENT:
                     kernel = _unless_a_gradient_is_needed(name, kernel)
                 library.impl(name, kernel, "PreDispatch", with_keyset=True)
 
 
-def _kernel(name: str, active_mode: Callable[[], CaptureMode | None]) -> Callable[..., Any]:
+def _composite_kernel(name: str, active_mode: Callable[[], CaptureMode | None]) -> Callable[..., Any]:
     operator: OpOverload | None = None
     redispatch: Any = None
 
@@ -73,8 +103,8 @@ def _kernel(name: str, active_mode: Callable[[], CaptureMode | None]) -> Callabl
         if mode.is_over and mode.end_in_thread is not None:
             mode.end_in_thread()
             return operator(*args, **kwargs)
-        if mode.spellings is not None and mode.spellings.is_listening:
-            with mode.spellings.silenced():
+        if mode.spellings is not None and mode.spellings.enabled:
+            with mode.spellings.disabled():
                 return _call(mode, operator, redispatch, keyset, args, kwargs)
         return _call(mode, operator, redispatch, keyset, args, kwargs)
 
@@ -82,7 +112,7 @@ def _kernel(name: str, active_mode: Callable[[], CaptureMode | None]) -> Callabl
 
 
 def _have_tangents(args: Any, kwargs: Any) -> bool:
-    """Return whether an operand has a tangent, for which other operators run beside those of an operator."""
+    # Operators on a dual tensor run others beside them, for its tangent.
     with torch._C._ExcludeDispatchKeyGuard(CAPTURED):
         duals = (torch._VF._unpack_dual(x, level=forward_ad._current_level) for x in tensors_of(args, kwargs))
         return any(tangent is not None for _, tangent in duals)
@@ -100,7 +130,7 @@ def _unless_a_gradient_is_needed(name: str, kernel: Callable[..., Any]) -> Calla
 def _call(
     mode: CaptureMode, operator: OpOverload, redispatch: Callable[..., Any], keyset: Any, args: Any, kwargs: Any
 ) -> Any:
-    """Find a call in the cache, replay or run it, and show it to the observers."""
+    # The three steps of :mod:`.dispatch_mode`, for composite operators
     plan = mode.cache.plans.by_id.get(id(operator)) or mode.cache.plans.of(operator)
     key, cached, tensors = mode.find_call(plan, args, kwargs)
     if cached is None and not all(type(tensor) in PLAIN for tensor in tensors) and are_distributed(tensors):
@@ -115,7 +145,7 @@ def _call(
     call = CompositeCall(mode, plan, cached, tensors, redispatch, keyset, args, kwargs)
     run = _choose_run(call)
     ledger = mode.ledgers[0] if mode.ledgers and run is not _replay and run is not _run_outside else None
-    mark = 0 if ledger is None else ledger.begin_frame()
+    mark = 0 if ledger is None else ledger.begin_composite()
     timed = mode.recording.measures_time and run is not _replay
     result = mode.recording.timed(tensors, kwargs, run, call) if timed else run(call)
     if cached is None or type(result) is _Partial:
@@ -153,8 +183,7 @@ class CompositeCall(NamedTuple):
 
 
 class _Partial(NamedTuple):
-    """The result of a composite operator of which only a part ran, which is recorded instead."""
-
+    # Only a part of the operator ran, below another mode; the part is recorded instead.
     value: Any
 
 
@@ -201,23 +230,22 @@ def _choose_run(call: CompositeCall) -> Callable[[CompositeCall], Any]:
 
 
 def _replay(call: CompositeCall) -> Any:
-    """Repeat a call whose result follows from its key; the memory inside is that of the first one."""
+    # The result follows from the key; the memory inside is that of the first call.
     cached: Any = call.cached
     with call.mode.without_capture:
         result = cached.replay(call.args)
     for ledger in call.mode.ledgers:
-        ledger.replay_frame(cached.frame, call.tensors, result)
+        ledger.replay_composite(cached.frame, call.tensors, result)
     return result
 
 
 def _run_outside(call: CompositeCall) -> Any:
-    """Run an operator as without a capture."""
     with call.mode.without_capture:
         return call.redispatch(call.keyset & AFTER_CAPTURE, *call.args, **call.kwargs)
 
 
 def _run_inside(call: CompositeCall) -> Any:
-    """Run an operator whose inner operators arrive in the mode, which does not record them."""
+    # The inner operators arrive in the mode, which does not record them.
     mode, plan, args, kwargs = call.mode, call.plan, call.args, call.kwargs
     if mode.is_estimate and is_mixed(call.tensors):
         with mode.without_capture:
@@ -238,7 +266,6 @@ def _run_inside(call: CompositeCall) -> Any:
 
 
 def _memory_inside(mode: CaptureMode, plan: OperatorPlan) -> AbstractContextManager[None]:
-    """Return a context in which memory ledgers count what an operator allocates inside as a run allocates it."""
     if _name(plan) in KERNELS_OF_CPU:
         return mode.ledgers.whole()
     return mode.ledgers.adding_in_place() if plan.native in ADDS_IN_PLACE else _NO_CONTEXT
@@ -246,3 +273,450 @@ def _memory_inside(mode: CaptureMode, plan: OperatorPlan) -> AbstractContextMana
 
 def _name(plan: OperatorPlan) -> str:
     return plan.native.removeprefix("aten::")
+
+
+# The fast path of transformer modules: one fused operator each, in inference
+#
+# The fused operator computes the result, as in a run without a capture. What is recorded are the operators that the
+# module runs at any other time, in training or on another device: the module runs once more on meta tensors, which
+# takes neither memory nor arithmetic. So the recorded calls do not depend on the grad mode. Where that is impossible,
+# the fused operator is recorded itself, as one call: for nested tensors, under autocast, inside another dispatch mode,
+# if calls are timed, and if a program calls it without the module. On the meta device, where PyTorch runs the module
+# operator by operator, it takes the fast path under autocast as it would with data.
+
+
+_ATTENTION_MASK, _PADDING_MASK, _MERGED_MASK = range(3)
+"""What the mask of a fused operator is, by its argument ``mask_type``; a merged one is [N, heads, T, T]."""
+
+MODULES = (TransformerEncoderLayer, MultiheadAttention)
+"""The modules that have a fast path."""
+
+FUSED = (
+    "memory: transformer modules in inference are counted as the fused operators that CPU and CUDA run; with "
+    "torch.backends.mha.set_fastpath_enabled(False) they need more"
+)
+
+MERGED = "memory: the merged mask of a fused transformer operator is not counted"
+
+CAST_INSIDE = "memory: what autocast casts inside a fused transformer operator, and keeps, is not counted"
+
+
+@cache
+def register_fast_path_kernels(active_mode: Callable[[], CaptureMode | None]) -> None:
+    """Register a kernel at ``PreDispatch`` for every fused operator, for the rest of the process.
+
+    Args:
+        active_mode: returns the mode of the running thread.
+    """
+    with kernels_of_aten() as library:
+        for operator in _fused_operators():
+            name = operator._schema.name.removeprefix("aten::")
+            library.impl(name, _fused_kernel(operator, active_mode), "PreDispatch", with_keyset=True)
+
+
+def patch_fast_path(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
+    """Replace the functions that are the fused operators, for versions of PyTorch without the key ``PreDispatch``.
+
+    Args:
+        stack: undoes the patches.
+        active_mode: returns the mode of the running thread.
+    """
+    for operator in _fused_operators():
+        _patch_fused(stack, operator, active_mode)
+
+
+def _fused_operators() -> list[OpOverload]:
+    packets = (getattr(torch.ops.aten, name, None) for name in FAST_PATHS)
+    return [packet.default for packet in packets if packet is not None]
+
+
+def _fused_kernel(operator: OpOverload, active_mode: Callable[[], CaptureMode | None]) -> Callable[..., Any]:
+    def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+        mode = active_mode()
+        if mode is None or not _is_seen(mode, args, kwargs):
+            return operator.redispatch(keyset & AFTER, *args, **kwargs)
+        return _run_fused(
+            mode, operator, args, kwargs, partial(operator.redispatch, keyset & AFTER_CAPTURE, *args, **kwargs)
+        )
+
+    return kernel
+
+
+def _patch_fused(stack: ExitStack, operator: OpOverload, active_mode: Callable[[], CaptureMode | None]) -> None:
+    name = operator._schema.name.removeprefix("aten::")
+    original = getattr(torch, name)
+
+    @wraps(original)
+    def patched(*args: Any, **kwargs: Any) -> Any:
+        mode = active_mode()
+        if mode is None or not _is_seen(mode, args, kwargs):
+            return original(*args, **kwargs)
+        return _run_fused(mode, operator, args, kwargs, partial(original, *args, **kwargs))
+
+    replace(stack, torch, name, patched)
+
+
+def _is_seen(mode: CaptureMode, args: Any, kwargs: Any) -> bool:
+    if (
+        mode.recording.inside.is_set
+        or mode.paused.is_set
+        or mode.is_over
+        or _functorch_level() is not None
+        or _mode_count() != 1
+    ):
+        return False
+    return have_data(tensors_of(args, kwargs)) or autocast.is_any_enabled()
+
+
+def _run_fused(mode: CaptureMode, operator: OpOverload, args: Any, kwargs: Any, fused: Callable[[], Any]) -> Any:
+    passed, tensors = mode.cache.plans.of(operator).bind(args, kwargs), tensors_of(args, kwargs)
+
+    def run() -> Any:  # not captured: a kernel inside a dispatch mode calls its operators without autocast
+        with torch._C._ExcludeDispatchKeyGuard(CAPTURED):
+            return fused() if have_data(tensors) else _result_without_data(passed)
+
+    for ledger in mode.ledgers:
+        for tensor in tensors:
+            ledger.watch_operand(tensor)
+    if autocast.is_any_enabled():
+        mode.ledgers.note(CAST_INSIDE, is_approximation=True)
+    module = mode.recording.modules.innermost
+    is_nested = any(tensor.is_nested for tensor in tensors)
+    is_whole = is_nested or mode.recording.measures_time or autocast.is_any_enabled()
+    if module is None or is_whole or not _runs(module, passed):
+        return mode.run_as_one_call(operator, args, kwargs, run)
+    result = run()
+    mode.ledgers.see(operator, tensors, args, kwargs, result)
+    with mode.ledgers.paused():
+        _record(mode, module, passed, result)
+    return result
+
+
+def _result_without_data(passed: Mapping[str, Any]) -> Any:
+    # Under autocast the products read, and therefore return, the lower precision.
+    if "src" in passed:
+        return _product_like(passed["src"], passed["src"].shape)
+    query, key = passed["query"], passed["key"]
+    heads = () if passed["average_attn_weights"] else (passed["num_head"],)
+    weights = (query.shape[0], *heads, query.shape[1], key.shape[1])
+    return _product_like(query, query.shape), _product_like(query, weights) if passed["need_weights"] else None
+
+
+def _product_like(tensor: Tensor, shape: Sequence[int]) -> Tensor:
+    return tensor.new_empty(shape, dtype=autocast.lower_dtype() if autocast.is_castable(tensor) else tensor.dtype)
+
+
+def _record(mode: CaptureMode, module: Module, passed: dict[str, Any], result: Any) -> None:
+    # The meta tensors take the place of its arguments, parameters and results.
+    originals = [x for x in passed.values() if isinstance(x, Tensor)]
+    with torch._C._ExcludeDispatchKeyGuard(CAPTURED):
+        meta_module = _meta_module(module, mode.meta_modules)
+        twins = {id(x): _like(x) for x in originals}
+        arguments = {name: twins.get(id(value), value) for name, value in passed.items()}
+        mask = arguments["mask"]
+        if mask is not None and arguments["mask_type"] == _MERGED_MASK:
+            mask = mask.flatten(0, 1) if any(mask.stride()[:2]) else mask[0, 0]
+    path = mode.recording.modules.path
+    for name, child in meta_module.named_modules():
+        mode.recording.modules.place(child, join(path, name))
+    _register(mode, [(twins[id(x)], x) for x in originals])
+    _register(mode, zip(meta_module.parameters(), module.parameters(), strict=True))
+    with torch._C.DisableTorchFunction() if mode.spellings is None else mode.spellings.alone():
+        returned = _forward(meta_module, arguments, mask)
+    _register(mode, zip(_tensors(result), _tensors(returned), strict=True))
+
+
+def _runs(module: Module, passed: dict[str, Any]) -> bool:
+    # A subclass with a ``forward`` of its own, or a call with other weights, may compute something else.
+    forward = type(module).forward
+    if isinstance(module, TransformerEncoderLayer):
+        return forward is TransformerEncoderLayer.forward and module.self_attn.in_proj_weight is passed["qkv_weight"]
+    if isinstance(module, MultiheadAttention):
+        return forward is MultiheadAttention.forward and module.in_proj_weight is passed["qkv_weight"]
+    return False
+
+
+def is_fused_with_data(module: Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Return whether a module called on meta tensors would be one fused operator if they had data.
+
+    PyTorch never takes the fast path on the meta device. The conditions are those of the ``forward`` methods.
+    """
+    if isinstance(module, TransformerEncoderLayer):
+        attention, is_own = module.self_attn, type(module).forward is TransformerEncoderLayer.forward
+        hooks = (len(child._forward_hooks) + len(child._forward_pre_hooks) for child in module.modules())
+        is_possible = module.activation_relu_or_gelu and module.norm1.eps == module.norm2.eps and not any(hooks)
+        if attention.in_proj_bias is None:
+            return False
+    elif isinstance(module, MultiheadAttention):
+        attention, is_own = module, type(module).forward is MultiheadAttention.forward
+        operands = [*args, *(kwargs[name] for name in ("query", "key", "value") if name in kwargs)][:3]
+        is_possible = all(x is operands[0] for x in operands) and attention.bias_k is None and attention.bias_v is None
+        masks = (x for x in tensors_of(args, kwargs) if x is not operands[0])
+        is_possible = is_possible and not attention.add_zero_attn and not any(x.is_floating_point() for x in masks)
+    else:
+        return False
+    if not (is_own and is_possible) or module.training or not torch.backends.mha.get_fastpath_enabled():
+        return False
+    if not (attention.batch_first and attention._qkv_same_embed_dim) or attention.num_heads % 2:
+        return False
+    passed = tensors_of(args, kwargs)
+    tensors = [*passed, *module.parameters()]
+    if not passed or passed[0].dim() != 3 or not all(type(x) in PLAIN and x.is_meta for x in tensors):
+        return False
+    return not (torch.is_autocast_enabled() or (torch.is_grad_enabled() and any(x.requires_grad for x in tensors)))
+
+
+@contextmanager
+def as_one_operator(
+    mode: CaptureMode, module: Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterator[None]:
+    """Run a module as the one operator that it would be with data, or only count its memory so.
+
+    Under autocast PyTorch takes its fast path: that operator is recorded, as in a run.
+    """
+    with ExitStack() as stack:
+        is_cast = autocast.is_any_enabled()
+        if (mode.ledgers or is_cast) and is_fused_with_data(module, args, kwargs):
+            if is_cast:
+                replace(stack, torch.utils.backend_registration, "_privateuse1_backend_name", "meta")
+            has_mask = len(tensors_of(args, kwargs)) > (3 if isinstance(module, MultiheadAttention) else 1)
+            if not is_cast:
+                mode.ledgers.note(FUSED)
+                if has_mask:
+                    mode.ledgers.note(MERGED, is_approximation=True)
+                stack.enter_context(mode.ledgers.whole())
+        yield
+
+
+def _forward(module: Module, arguments: dict[str, Any], mask: Tensor | None) -> Any:
+    is_padding = arguments["mask_type"] == _PADDING_MASK
+    masks = (None, mask) if is_padding else (mask, None)
+    if isinstance(module, TransformerEncoderLayer):
+        return module.forward(arguments["src"], *masks)
+    return module.forward(
+        *(arguments[name] for name in ("query", "key", "value")),
+        attn_mask=masks[0],
+        key_padding_mask=masks[1],
+        need_weights=arguments["need_weights"],
+        average_attn_weights=arguments["average_attn_weights"],
+    )
+
+
+def _meta_module(module: Module, made_before: WeakKeyDictionary[Module, Module]) -> Module:
+    made = made_before.get(module)
+    if made is None or _layout(made) != _layout(module):
+        made = made_before[module] = meta_copy(module, Values()).eval()
+        for child in made.modules():
+            child._call_impl = child.forward  # global hooks belong to the original
+    return made
+
+
+def _layout(module: Module) -> list[tuple[Any, ...]]:
+    return [(x.shape, x.stride(), x.dtype, x.requires_grad) for x in module.parameters()]
+
+
+def _like(tensor: Tensor) -> Tensor:
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+
+
+def _tensors(result: Any) -> Sequence[Tensor]:
+    values = (result,) if isinstance(result, Tensor) else result
+    return [value for value in values if isinstance(value, Tensor) and value.numel()]
+
+
+def _register(mode: CaptureMode, stand_ins: Iterable[tuple[Tensor, Tensor]]) -> None:
+    for tensor, original in stand_ins:
+        for log in mode.recording.logs:
+            log.identities.register_stand_in(tensor, original)
+
+
+# Values that cross between PyTorch and Python without an operator
+#
+# On the meta device ``tolist`` and ``numpy`` fail, an f-string prints the tensor, and ``torch.tensor`` drops the
+# numbers that it is given. While a thread captures, these functions use the known values of meta tensors.
+
+
+ActiveMode = Callable[[], "CaptureMode | None"]
+"""Returns the mode of the running thread."""
+
+FUNCTIONS: tuple[tuple[Any, str], ...] = (
+    *((Tensor, name) for name in ("tolist", "numpy", "__format__", "new_tensor")),
+    *((torch, name) for name in ("tensor", "as_tensor", "asarray")),
+)
+"""The functions that are replaced, and where they are found."""
+
+
+def patch_python_values(stack: ExitStack, active_mode: ActiveMode) -> None:
+    """Replace the functions.
+
+    Args:
+        stack: undoes the patches.
+        active_mode: returns the mode of the running thread.
+    """
+    patched = _patched_values(active_mode)
+    for owner, name in FUNCTIONS:
+        replace(stack, owner, name, patched[name])
+
+
+@cache
+def _patched_values(active_mode: ActiveMode) -> dict[str, Callable[..., Any]]:
+    # First fill the caches of PyTorch that hold its functions, so that they never hold these.
+    _device_constructors()
+    _get_builtin_table()
+    get_ignored_functions()
+    replacements: dict[str, Callable[..., Any]] = {
+        "tolist": _tolist,
+        "numpy": _numpy,
+        "__format__": _format,
+        "new_tensor": _make_like,
+        "tensor": _make,
+        "as_tensor": _make,
+        "asarray": _make,
+    }
+    return {name: _patched(getattr(owner, name), replacements[name], active_mode) for owner, name in FUNCTIONS}
+
+
+def _patched(
+    original: Callable[..., Any], replacement: Callable[..., Any], active_mode: ActiveMode
+) -> Callable[..., Any]:
+    @wraps(original)
+    def patched(*args: Any, **kwargs: Any) -> Any:
+        mode = active_mode()
+        if mode is None or mode.paused.is_set:
+            return original(*args, **kwargs)
+        return replacement(mode, original, *args, **kwargs)
+
+    return patched
+
+
+def _is_without_data(tensor: Any) -> bool:
+    return type(tensor) in PLAIN and tensor.is_meta
+
+
+def _tolist(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor) -> Any:
+    return _data(mode, tensor).tolist() if _is_without_data(tensor) else original(tensor)
+
+
+def _numpy(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, *, force: bool = False) -> Any:
+    is_known = _is_without_data(tensor) and mode.is_known(tensor)
+    return original(_data(mode, tensor) if is_known else tensor, force=force)
+
+
+def _format(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, spec: str) -> Any:
+    return tensor.item().__format__(spec) if _is_without_data(tensor) and not tensor.dim() else original(tensor, spec)
+
+
+def _make(mode: CaptureMode, original: Callable[..., Any], data: Any, *args: Any, **kwargs: Any) -> Any:
+    made = original(data, *args, **kwargs)
+    if _is_without_data(made):
+        _see(mode, made, data)
+    return made
+
+
+def _make_like(
+    mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, data: Any, *args: Any, **kwargs: Any
+) -> Any:
+    made = original(tensor, data, *args, **kwargs)
+    if _is_without_data(made):
+        _see(mode, made, data)
+    return made
+
+
+def known_index(mode: CaptureMode, tensor: Tensor, index: Any) -> Any:
+    """Return the index of a tensor with tensors in place of lists, which have the values of these.
+
+    On the meta device PyTorch makes such a tensor without an operator, and without its numbers.
+    """
+    if not _is_without_data(tensor):
+        return index
+    if type(index) is tuple:
+        return tuple(_as_tensor(mode, each) for each in index)
+    if isinstance(index, list) and any(isinstance(each, (list, Tensor)) for each in index):
+        return index  # it is a tuple to PyTorch, with a warning of its own
+    return _as_tensor(mode, index)
+
+
+def _as_tensor(mode: CaptureMode, index: Any) -> Any:
+    is_sequence = isinstance(index, (list, tuple, range)) or _is_array(index)
+    if not is_sequence or not _is_known(mode, index):
+        return index
+    numbers = _numbers(index)
+    with without_capture():
+        data = torch.tensor(numbers, device="cpu")
+        if data.dtype not in (torch.bool, torch.uint8):  # any other dtype is converted, also that of an empty list
+            data = data.long()
+        made = torch.empty_like(data, device="meta")
+    mode.values.give(made, data)
+    return made
+
+
+def _data(mode: CaptureMode, tensor: Tensor) -> Tensor:
+    # Unknown values are read as ones.
+    known = mode.values.of(tensor)
+    if known is not None:
+        for assumption in assumptions_of(mode.values.assumptions((tensor,))):
+            mode.assume(assumption)
+    else:
+        mode.recording.assumptions.count_assumed_value()
+        mode.assume(NUMBERS_ARE_ONE)
+    with without_capture():
+        return torch.ones(tensor.shape, dtype=tensor.dtype, device="cpu") if known is None else known.clone()
+
+
+def _see(mode: CaptureMode, made: Tensor, data: Any) -> None:
+    if isinstance(data, Tensor):
+        return
+    mode.ledgers.allocated(made)
+    if is_small(made) and _is_known(mode, data):
+        mode.values.put(made, Contents(partial(_storage_of, _numbers(data), made.dtype)))
+
+
+def _is_known(mode: CaptureMode, data: Any) -> bool:
+    if isinstance(data, (list, tuple)):
+        return all(_is_known(mode, item) for item in data)
+    if isinstance(data, Tensor):
+        return mode.values.of(data) is not None
+    return type(data) in NUMBERS or isinstance(data, (Number, range)) or _is_array(data)
+
+
+def _is_array(data: Any) -> bool:
+    # By its interface: numpy need not be installed
+    return hasattr(data, "__array_interface__")
+
+
+def _numbers(data: Any) -> Any:
+    if isinstance(data, (list, tuple)):
+        return [_numbers(item) for item in data]
+    if isinstance(data, Tensor):
+        return data.tolist() if data.dim() else data.item()
+    return data.tolist() if _is_array(data) else data
+
+
+def _storage_of(numbers: Any, dtype: torch.dtype) -> UntypedStorage:
+    with without_capture():
+        return torch.tensor(numbers, dtype=dtype, device="cpu").untyped_storage()
+
+
+# Storages resized by hand: sharded training frees parameters so, without an operator
+
+
+def patch_resizing(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
+    """Let the memory ledgers of the running thread know when a storage is resized.
+
+    Args:
+        stack: undoes the patch.
+        active_mode: returns the mode of the running thread.
+    """
+    original = torch.UntypedStorage.resize_
+
+    @wraps(original)
+    def resize(storage: torch.UntypedStorage, *args: Any) -> Any:
+        was_empty = not storage.nbytes()
+        result = original(storage, *args)
+        mode = active_mode()
+        if mode is not None:
+            for ledger in mode.ledgers:
+                ledger.see_size(storage, was_empty)
+        return result
+
+    replace(stack, torch.UntypedStorage, "resize_", resize)

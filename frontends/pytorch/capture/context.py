@@ -1,24 +1,52 @@
-"""The context manager that records everything PyTorch runs inside it."""
+"""Capturing: the context manager that records everything PyTorch runs inside it.
+
+The first capture of the process patches PyTorch: module calls, compiled models, higher-order operators, checkpointing,
+nested attention. The last one undoes all of it. A session holds what the captures of one thread share: a dispatch mode
+and the key ``PreDispatch``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cache, partial
+from functools import cache, partial, wraps
 from threading import Thread
+from traceback import walk_tb
+from types import FunctionType, GeneratorType, TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from torch import Tensor
+from torch._ops import HigherOrderOperator
+from torch.nested._internal.nested_tensor import NestedTensor
+from torch.nn import Module
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.utils._python_dispatch import (
+    TorchDispatchMode,
+    _get_current_dispatch_mode,
+    _len_torch_dispatch_stack,
+    _pop_mode_temporarily,
+)
 
 from costcore.ir import Layer
 from costcore.trace.call import Call, Uncounted
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 
-from ..operators.plan import operator_plans
-from ..recording.call_log import CallLog
-from ..recording.module_tree import module_tree
-from .dispatch_mode import CaptureMode
-from .python_values import known_index
-from .session import join_session
+from ..meta.values import without_capture
+from ..operators.plan import CONTROL_FLOW, FLEX, FLEX_ASSUMPTION, flex_on_meta, operator_plans
+from ..recording.ledger import ModuleCalls, shapes_of
+from ..recording.modules import module_tree
+from ..recording.recording import CallLog
+from . import autocast, composites, derivatives, dispatch_mode, threads
+from .autocast import PRE_DISPATCH, enabled_device, replace
+from .composites import known_index
+from .dispatch_mode import THREAD, CaptureMode, CapturingThread, ThreadState
+
+if TYPE_CHECKING:
+    from ..recording.modules import ApiCallTracker
 
 NO_COMPOSITES = (
     "this version of PyTorch hides composite operators: they are recorded as one call if Python calls them; those that "
@@ -84,14 +112,13 @@ def capture(
 
 
 def _record_module_tree(mode: CaptureMode, log: CallLog) -> None:
-    """Record the modules of the models that ran."""
     tree = log.recorder.modules
     stack = mode.recording.modules
     with_parts = [root for root in stack.roots if root.has_parts]
     models = [(root.module(), root.path) for root in with_parts or stack.roots[:1]]
     if tree or not models:
         return
-    with mode.silenced():
+    with mode.disabled():
         for model, path in models:
             if model is not None:
                 tree.update(module_tree(model, log.identities, path))
@@ -103,7 +130,6 @@ def _record_module_tree(mode: CaptureMode, log: CallLog) -> None:
 
 
 def _note_unseen_threads(recorder: Recorder, seen: set[int], before: frozenset[int]) -> None:
-    """Note that other threads ran modules since the capture began: what they computed is missing."""
     if seen - before:
         recorder.notes.append(UNSEEN_THREADS)
         layer = Layer(OTHER_THREADS)
@@ -137,3 +163,711 @@ def can_see_composites() -> bool:
     thread.start()
     thread.join()
     return recorded == ["aten::linear"]
+
+
+# Patches of PyTorch, from the first capture of the process to the last
+
+
+_lock = threading.RLock()
+
+_sessions: set[CapturingThread] = set()
+
+_undo = ExitStack()
+
+
+def acquire(session: CapturingThread, has_composites: bool) -> None:
+    """Note one more session; the first one patches PyTorch.
+
+    Args:
+        session: is later released, also if this fails.
+        has_composites: whether composite operators are captured at the key ``PreDispatch``.
+    """
+    with _lock:
+        is_first = not _sessions
+        _sessions.add(session)
+        if is_first:
+            _patch(_undo, has_composites)
+        # Estimates alone honour autocast of absent devices: the first of them patches it.
+        if session.is_estimate and not any(each.is_estimate for each in _sessions if each is not session):
+            autocast.patch_device_autocast(_undo, _estimating)
+        autocast.run_eagerly(_undo)
+
+
+def _patch(stack: ExitStack, has_composites: bool) -> None:
+    autocast.restore_mode_flags(stack)
+    _patch_module_calls(stack)
+    _hook_optimizer_steps(stack)
+    _watch_random_states(stack)
+    autocast.patch_import(stack, _is_capturing)
+    autocast.patch_compile(stack, _is_capturing, _run_eagerly)
+    _allow_flex_attention_on_meta(stack)
+    patch_attention(stack, _active_mode)
+    dispatch_mode.patch_shape_propagation(stack, _active_mode)
+    autocast.patch_autocast(stack, active_casts)
+    patch_checkpoint(stack, _active_mode)
+    composites.patch_python_values(stack, _active_mode)
+    derivatives.patch_backward(stack, _active_mode)
+    composites.patch_resizing(stack, _active_mode)
+    threads.patch_threads(stack)
+    patch_conversion(stack, _active_mode)
+    patch_modes(stack, _active_mode)
+    if has_composites:
+        composites.register_composite_kernels(_active_mode)
+        composites.register_fast_path_kernels(_active_mode)
+        patch_dispatch(stack, _active_mode)
+    else:
+        dispatch_mode.patch_functions(stack, _active_mode)
+        composites.patch_fast_path(stack, _active_mode)
+
+
+def _run_eagerly() -> None:
+    with _lock:
+        autocast.run_eagerly(_undo)
+
+
+def release(session: CapturingThread) -> None:
+    """Forget a session; the last one undoes all patches."""
+    with _lock:
+        _sessions.discard(session)
+        if not _sessions:
+            _undo.close()
+
+
+_active_mode: Callable[[], CaptureMode | None] = partial(getattr, THREAD, "mode")
+"""Returns the mode of the running thread."""
+
+
+def _is_capturing() -> bool:
+    return THREAD.mode is not None
+
+
+def active_casts() -> autocast.Casts | None:
+    """Return the autocast rules of the running thread; None if it does not capture."""
+    return None if THREAD.mode is None else THREAD.mode.casts
+
+
+def _estimating() -> Callable[[str], None] | None:
+    mode = THREAD.mode
+    return mode.assume if mode is not None and mode.is_estimate else None
+
+
+def _note_unseen(module: Module) -> None:
+    for session in [*_sessions]:
+        session.note_unseen(module)
+
+
+def failed_module(traceback: TracebackType | None) -> Module | None:
+    """Return the innermost module that an exception came out of, from its traceback; None outside any module."""
+    called = [frame.f_locals["self"] for frame, _ in walk_tb(traceback) if frame.f_code is _call_module.__code__]
+    return called[-1] if called else None
+
+
+def _in_module(
+    module: Module, generator: Generator[Any, Any, Any], begun: list[tuple[ModuleCalls, int]] | None
+) -> Generator[Any, Any, Any]:
+    """Return a generator with the values of another one, which runs in its module, also after ``forward`` returned.
+
+    Args:
+        module: the module.
+        generator: what it returned.
+        begun: the call of the module, in each log that records calls of modules.
+    """
+    sent: Any = None
+    error: BaseException | None = None
+    while True:
+        modules = None if THREAD.mode is None else THREAD.mode.recording.modules
+        if modules is not None:
+            modules.enter(module)
+            for calls, number in begun or ():
+                calls.resume(number)
+        try:
+            item = generator.send(sent) if error is None else generator.throw(error)
+        except StopIteration as end:
+            return end.value
+        finally:
+            if modules is not None:
+                modules.leave()
+                for calls, number in begun or ():
+                    calls.end(number)
+        try:
+            sent, error = (yield item), None
+        except GeneratorExit:
+            generator.close()
+            raise
+        except BaseException as raised:
+            sent, error = None, raised
+
+
+class _ModuleCalls(NamedTuple):
+    # :func:`_call_module` runs as the code of another function, and cannot see the names of this module.
+    thread: ThreadState
+    note_unseen: Callable[[Module], None]
+    original: Callable[..., Any]
+    is_pytorchs_own: bool
+    end_module_call: Callable[[Any, Any], None]
+    fast_modules: tuple[type, ...] = composites.MODULES
+    as_one_operator: Callable[..., Any] = composites.as_one_operator
+    generator_type: type = GeneratorType
+    in_module: Callable[..., Any] = _in_module
+
+
+def _call_module(self: Module, *args: Any, _costcore: _ModuleCalls, **kwargs: Any) -> Any:
+    mode = _costcore.thread.mode
+    if mode is None:
+        _costcore.note_unseen(self)
+        return _costcore.original(self, *args, **kwargs)
+    recording = mode.recording
+    modules = recording.modules
+    modules.enter(self, (args, kwargs))
+    begun = recording.begin_module_call(args) if recording.has_module_calls else None
+    try:
+        if isinstance(self, _costcore.fast_modules):
+            with _costcore.as_one_operator(mode, self, args, kwargs):
+                result = _costcore.original(self, *args, **kwargs)
+        elif _costcore.is_pytorchs_own and self._compiled_call_impl is None:  # as the original, with one frame less
+            result = self._call_impl(*args, **kwargs)
+        else:
+            result = _costcore.original(self, *args, **kwargs)
+        if result.__class__ is _costcore.generator_type:
+            result = _costcore.in_module(self, result, begun)
+        if begun is not None:
+            _costcore.end_module_call(begun, result)
+        if len(modules.running) == 1:
+            recording.record_returned(result)
+            mode.join_shards(self)
+            if mode.ledgers:
+                mode.note_returned(result)
+        return result
+    finally:
+        modules.leave()
+        if begun is not None:
+            for calls, number in begun:
+                calls.end(number)
+
+
+def _patch_module_calls(stack: ExitStack) -> None:
+    """Let ``Module.__call__`` keep the module stack of the capture up to date.
+
+    PyTorch's function gets another code. Assigning another function makes Python update all subclasses, hundreds of
+    them, which takes longer than all the rest of an empty capture.
+    """
+    function: Any = Module.__call__
+    if function is not Module.__dict__.get("_wrapped_call_impl") or type(function) is not FunctionType:
+        _replace_module_calls(stack, function)
+        return
+    code, defaults = function.__code__, function.__kwdefaults__
+    original = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    calls = _ModuleCalls(THREAD, _note_unseen, original, True, _end_module_call)
+
+    def restore() -> None:
+        function.__code__, function.__kwdefaults__ = code, defaults
+
+    stack.callback(restore)
+    function.__kwdefaults__ = {"_costcore": calls}
+    function.__code__ = _call_module.__code__
+
+
+def _replace_module_calls(stack: ExitStack, original: Any) -> None:
+    # Another library replaced ``Module.__call__``: its code is not ours to swap.
+    calls = _ModuleCalls(THREAD, _note_unseen, original, False, _end_module_call)
+
+    def __call__(self: Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - replaces it
+        return _call_module(self, *args, _costcore=calls, **kwargs)
+
+    replace(stack, Module, "__call__", __call__)
+
+
+def _end_module_call(begun: list[tuple[ModuleCalls, int]], result: Any) -> None:
+    outputs = shapes_of(result)
+    for calls, number in begun:
+        calls.set_outputs(number, outputs)
+
+
+_spelled_sessions: set[object] = set()
+
+_undo_spelled = ExitStack()
+
+_MODE_MAKES_NO_DIFFERENCE = frozenset(("torch._ops", "torch.nn.modules.activation", "torch.nn.modules.transformer"))
+"""Modules of PyTorch that run other operators if a ``TorchFunctionMode`` is active: they take no fast path."""
+
+
+def acquire_spelled(session: object) -> None:
+    """Count one more session that tracks API calls; the first one hides its function mode from PyTorch."""
+    with _lock:
+        is_first = not _spelled_sessions
+        _spelled_sessions.add(session)
+        if is_first:
+            _hide_spellings(_undo_spelled)
+
+
+def release_spelled(session: object) -> None:
+    """Count one such session less; the last one shows function modes to PyTorch again."""
+    with _lock:
+        _spelled_sessions.discard(session)
+        if not _spelled_sessions:
+            _undo_spelled.close()
+
+
+def _hide_spellings(stack: ExitStack) -> None:
+    from ..recording.modules import spellings  # few runs follow functions
+
+    original: Callable[[Any], bool] = torch.overrides.has_torch_function
+
+    @wraps(original)
+    def has_torch_function(relevant_args: Any) -> bool:
+        if sys._getframe(1).f_globals.get("__name__") not in _MODE_MAKES_NO_DIFFERENCE:
+            return original(relevant_args)
+        with spellings().disabled():
+            return original(relevant_args)
+
+    replace(stack, torch.overrides, "has_torch_function", has_torch_function)
+
+
+def _hook_optimizer_steps(stack: ExitStack) -> None:
+    def hook(optimizer: Optimizer, *_: object) -> None:
+        if THREAD.mode is not None:
+            THREAD.mode.recording.locator.begin_optimizer_step()
+            for ledger in THREAD.mode.ledgers:
+                if not ledger.paused.is_set:
+                    ledger.use_optimizer(optimizer)
+
+    stack.callback(register_optimizer_step_pre_hook(hook).remove)
+
+
+def _watch_random_states(stack: ExitStack) -> None:
+    # ``checkpoint`` keeps a copy of the generator's state, which takes memory.
+    original = torch.get_rng_state
+
+    @wraps(original)
+    def get_rng_state() -> Tensor:
+        state = original()
+        if THREAD.mode is not None:
+            THREAD.mode.ledgers.allocated(state)
+        return state
+
+    replace(stack, torch, "get_rng_state", get_rng_state)
+
+
+def _allow_flex_attention_on_meta(stack: ExitStack) -> None:
+    # PyTorch rejects meta tensors in ``flex_attention`` before any dispatch.
+    module: Any = sys.modules.get("torch.nn.attention.flex_attention")
+    original = getattr(module, "_validate_device", None)
+    if original is None:
+        return
+
+    def _validate_device(query: Tensor, *rest: Tensor) -> None:
+        if THREAD.mode is None or not query.is_meta:
+            original(query, *rest)
+
+    replace(stack, module, "_validate_device", _validate_device)
+
+
+# Higher-order operators (control flow, flex attention), before PyTorch compiles them
+
+
+_ONLY_PRE_DISPATCH = torch._C.DispatchKeySet(PRE_DISPATCH)
+
+INEXACT = {
+    FLEX: "memory: flex_attention is counted as one kernel that keeps no scores; without torch.compile it keeps them",
+    "scan": "memory: what scan keeps of all steps is counted once; PyTorch also copies it",
+}
+"""Remarks on operators whose memory is not that of a run, by their name."""
+
+_functorch_level = torch._C._functorch.maybe_current_level
+
+
+def patch_modes(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
+    """Pass higher-order operators to the capture, as modes may ask for since PyTorch 2.7.
+
+    Before, an operator rejects every mode that it has no kernel for.
+
+    Args:
+        stack: undoes the patch.
+        active_mode: returns the mode of the running thread.
+    """
+    if hasattr(TorchDispatchMode, "supports_higher_order_operators"):
+        return
+    original = HigherOrderOperator.dispatch
+
+    def dispatch(self: Any, key: Any, /, *args: Any, **kwargs: Any) -> Any:
+        mode = active_mode() if key == torch._C.DispatchKey.Python else None
+        if mode is None or _get_current_dispatch_mode() is not mode:
+            return original(self, key, *args, **kwargs)
+        with _pop_mode_temporarily():
+            return mode.__torch_dispatch__(self, (), args, kwargs)
+
+    replace(stack, HigherOrderOperator, "dispatch", dispatch)
+
+
+def patch_dispatch(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
+    """Handle the key ``PreDispatch``, for which no higher-order operator has a kernel.
+
+    Args:
+        stack: undoes the patch.
+        active_mode: returns the mode of the running thread.
+    """
+    original, keys_for = HigherOrderOperator.dispatch, torch._ops._compute_keyset
+
+    def dispatch(self: Any, key: Any, /, *args: Any, **kwargs: Any) -> Any:
+        mode = active_mode() if key == PRE_DISPATCH else None
+        if mode is None:
+            return original(self, key, *args, **kwargs)
+        if self.name() in CONTROL_FLOW or self.name() == FLEX:
+            return _run(mode, self, args, kwargs)
+        keys = keys_for(args, kwargs, self.non_fallthrough_keys.remove(PRE_DISPATCH))
+        return original(self, keys.highestPriorityTypeId(), *args, **kwargs)
+
+    replace(stack, HigherOrderOperator, "dispatch", dispatch)
+
+
+def _run(mode: CaptureMode, operator: Any, args: Any, kwargs: Any) -> Any:
+    if mode.paused.is_set or _functorch_level() is not None or _len_torch_dispatch_stack() != 1:
+        return _run_as_usual(operator, args, kwargs)  # another transform or mode comes first
+    if operator.name() in INEXACT:
+        mode.ledgers.note(INEXACT[operator.name()], is_approximation=True)
+    if operator.name() != FLEX:
+        return CONTROL_FLOW[operator.name()](mode, *args, **kwargs)
+    mode.assume(FLEX_ASSUMPTION)
+    is_meta = args[0].is_meta
+    run = partial(flex_on_meta, operator, *args[:6]) if is_meta else partial(_run_as_usual, operator, args, kwargs)
+    with mode.ledgers.whole():
+        return mode.run_as_one_call(operator, args[:3], {}, run)
+
+
+def _run_as_usual(operator: Any, args: Any, kwargs: Any) -> Any:
+    with torch._C._ExcludeDispatchKeyGuard(_ONLY_PRE_DISPATCH):
+        return operator(*args, **kwargs)
+
+
+# Tensor subclasses: PyTorch before 2.5 refuses to convert a tensor that any dispatch mode has seen
+
+
+_REFUSED = "already associated to a python object"
+"""How PyTorch refuses an alias that a dispatch mode has seen."""
+
+
+def patch_conversion(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
+    """Let ``Tensor.as_subclass``, and so functions of subclasses, work in a thread that captures.
+
+    Args:
+        stack: undoes the patch.
+        active_mode: returns the mode of the running thread.
+    """
+    original = Tensor.as_subclass
+
+    @wraps(original)
+    def as_subclass(tensor: Tensor, cls: Any) -> Any:
+        try:
+            return original(tensor, cls)
+        except RuntimeError as error:
+            mode = active_mode()
+            if mode is None or _REFUSED not in str(error):
+                raise
+        with without_capture():
+            made = original(tensor, cls)
+        for log in mode.recording.logs:
+            log.identities.register_alias(made, tensor)
+        return made
+
+    replace(stack, Tensor, "as_subclass", as_subclass)
+
+
+# Activation checkpointing
+#
+# PyTorch before 2.5 has no module for the meta device; the state of the random generator is that of the CPU. Policies
+# of selective checkpointing name the attention kernels of a GPU, which an estimate runs as that of a CPU.
+
+
+_ATTENTION = "_scaled_dot_product_{}_attention"
+
+_KERNELS_OF_GPU = tuple(map(_ATTENTION.format, ("flash", "efficient", "cudnn", "fused")))
+
+
+def patch_checkpoint(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
+    """Let ``torch.utils.checkpoint`` find a module and random states for the meta device, as later PyTorch does.
+
+    It does so if the code that is captured has imported it before.
+
+    Args:
+        stack: undoes the patch.
+        active_mode: returns the mode of the running thread.
+    """
+
+    def is_capturing() -> bool:
+        return active_mode() is not None
+
+    _patch_fork(stack, is_capturing)
+    checkpoint: Any = sys.modules.get("torch.utils.checkpoint")  # which imports sympy until PyTorch 2.8
+    if checkpoint is None:
+        return
+    _patch_device_type(stack, checkpoint, is_capturing)
+    for selective in (checkpoint._CachingTorchDispatchMode, checkpoint._CachedTorchDispatchMode):
+        _patch_policy(stack, selective, active_mode)
+    if _knows_meta(checkpoint._get_device_module):
+        return
+    original: Callable[..., Any] = checkpoint._get_device_module
+
+    @wraps(original)
+    def get_device_module(device: str = "cuda") -> Any:
+        return torch.device(device) if device == "meta" and is_capturing() else original(device)
+
+    replace(stack, checkpoint, "_get_device_module", get_device_module)
+
+
+def _patch_device_type(stack: ExitStack, checkpoint: Any, is_capturing: Callable[[], bool]) -> None:
+    # Recomputation keeps the autocast of the inputs' device, here meta, and of the CPU.
+    original: Callable[..., str] = checkpoint._infer_device_type
+
+    @wraps(original)
+    def infer_device_type(*args: Any) -> str:
+        device = original(*args)
+        return enabled_device() or device if device == "meta" and is_capturing() else device
+
+    replace(stack, checkpoint, "_infer_device_type", infer_device_type)
+
+
+def _patch_policy(stack: ExitStack, selective: Any, active_mode: Callable[[], CaptureMode | None]) -> None:
+    # A policy that saves the attention kernel of a GPU means the CPU kernel that an estimate runs.
+    original: Callable[..., None] = selective.__init__
+
+    @wraps(original)
+    def init(self: Any, policy_fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        mode = active_mode()
+        is_estimate = mode is not None and mode.is_estimate
+        original(self, partial(_ask, policy_fn) if is_estimate else policy_fn, *args, **kwargs)
+
+    replace(stack, selective, "__init__", init)
+
+
+def _ask(policy: Callable[..., Any], context: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
+    found = policy(context, operator, *args, **kwargs)
+    if getattr(operator, "__name__", "") != f"{_ATTENTION.format('flash')}_for_cpu.default":
+        return found
+    names = (name for name in _KERNELS_OF_GPU if hasattr(torch.ops.aten, name))
+    of_gpu = (policy(context, getattr(torch.ops.aten, name).default, *args, **kwargs) for name in names)
+    return next((each for each in (found, *of_gpu) if _saves(each)), found)
+
+
+def _saves(policy: Any) -> bool:
+    # An item of ``CheckpointPolicy``, or a bool
+    return policy is True or getattr(policy, "name", "").endswith("_SAVE")
+
+
+def _patch_fork(stack: ExitStack, is_capturing: Callable[[], bool]) -> None:
+    original: Callable[..., Any] = torch.random.fork_rng
+
+    @wraps(original)
+    def fork_rng(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("device_type") == "meta" and is_capturing():  # which has no state beside that of the CPU
+            kwargs |= {"devices": (), "device_type": "cpu"}
+            return original(**dict(zip(("devices", "enabled"), args, strict=False)) | kwargs)
+        return original(*args, **kwargs)
+
+    replace(stack, torch.random, "fork_rng", fork_rng)
+
+
+def _knows_meta(get_device_module: Callable[..., Any]) -> bool:
+    try:
+        get_device_module("meta")
+    except AttributeError:
+        return False
+    return True
+
+
+# Attention of jagged nested tensors, which PyTorch writes in Python
+
+
+_FUNCTION = torch._C._nn.scaled_dot_product_attention
+
+_OPERATOR = torch.ops.aten.scaled_dot_product_attention.default
+
+
+def patch_attention(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
+    """Record attention of jagged tensors as one call; the function that computes it runs as it is.
+
+    Args:
+        stack: undoes the patch.
+        active_mode: returns the mode of the running thread.
+    """
+    kind: Any = NestedTensor
+    original = vars(kind)["__torch_function__"]
+
+    def __torch_function__(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: N807
+        run = partial(original.__func__, cls, func, types, args, kwargs)
+        mode = active_mode() if func is _FUNCTION else None
+        if mode is None or mode.paused.is_set or mode.is_over:
+            return run()
+        return mode.run_as_one_call(_OPERATOR, args, kwargs or {}, run)
+
+    replace(stack, kind, "__torch_function__", classmethod(__torch_function__))
+
+
+# The session of one thread, shared by its captures
+
+
+class Session:
+    """Makes a thread record its operators, from its first capture to its last one.
+
+    Captures may end in any order, and in another thread. PyTorch keeps the mode stack and the dispatch keys of a thread
+    where no other thread reaches them. If the last capture ends in another thread, the mode therefore stays on the
+    stack of this one, without effect, until this thread runs a composite operator or captures again. The mode that
+    follows functions stays until this thread captures again: PyTorch takes it from its stack while a function runs, and
+    puts it there again.
+
+    Args:
+        mode: the mode that sees the operators.
+        has_composites: whether composite operators are captured at the key ``PreDispatch``.
+
+    Attributes:
+        threads: the sessions of the threads that this one started, with the captures that end with those of this one.
+        unseen_threads: the other threads that ran modules without a capture; in an estimate, modules of its model.
+    """
+
+    def __init__(self, mode: CaptureMode, has_composites: bool) -> None:
+        self.mode = mode
+        mode.session = self
+        self.has_composites = has_composites
+        self.threads: dict[Session, object] = {}
+        self.unseen_threads: set[int] = set()
+        self._captures: set[object] = set()
+        self._spelled: set[object] = set()
+        self._spellings: ApiCallTracker | None = None
+        self._lock = threading.Lock()
+        self._thread = threading.get_ident()
+        self._process, self._thread_state = ExitStack(), ExitStack()
+
+    def join(self, stack: ExitStack) -> object:
+        """Count one more capture, until ``stack`` is closed; the first one begins the session.
+
+        The capture that is returned can also be ended by :meth:`leave`.
+
+        How to undo a step is known before it is taken: a failure or an interrupt anywhere leaves nothing behind.
+        """
+        capture = object()
+        stack.callback(self.leave, capture)
+        with self._lock:
+            is_first = not self._captures
+            self._captures.add(capture)
+        if is_first:
+            self._start()
+        return capture
+
+    def _start(self) -> None:
+        self._process.callback(release, self)
+        acquire(self, self.has_composites)
+        self._thread_state.callback(setattr, THREAD, "mode", None)
+        THREAD.mode = self.mode
+        if self.has_composites:
+            was_included = torch._C._dispatch_tls_is_dispatch_key_included(PRE_DISPATCH)
+            self._thread_state.callback(torch._C._dispatch_tls_set_dispatch_key_included, PRE_DISPATCH, was_included)
+            torch._C._dispatch_tls_set_dispatch_key_included(PRE_DISPATCH, True)
+            if autocast.is_any_enabled():
+                autocast.register_kernels(active_casts)
+        self._thread_state.callback(self._stop_mode)
+        self.mode.__enter__()
+        self.mode.end_in_thread = self.restore
+        _THREAD.session = self
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether this is an estimate rather than a run."""
+        return self.mode.is_estimate
+
+    def begin_thread(self, mode: CaptureMode, stack: ExitStack) -> None:
+        """Capture in the present thread, which this one started, until ``stack`` is closed or this session ends.
+
+        Args:
+            mode: the mode that sees the operators of the present thread.
+            stack: ends the capture.
+        """
+        started = Session(mode, self.has_composites)
+        self.threads[started] = started.join(stack)
+        stack.callback(self.threads.pop, started, None)
+
+    def note_unseen(self, module: Module) -> None:
+        """Note that a thread without a capture runs a module."""
+        if not self.mode.is_estimate or self.mode.recording.modules.knows(module):
+            self.unseen_threads.add(threading.get_ident())
+
+    def follow_spelling(self, stack: ExitStack) -> ApiCallTracker:
+        """Track API calls for one more capture, until ``stack`` is closed."""
+        from ..recording.modules import spellings
+
+        capture = object()
+        stack.callback(self._stop_spelling, capture)
+        with self._lock:
+            is_first = not self._spelled
+            self._spelled.add(capture)
+        followed = self._spellings = spellings()
+        if is_first:
+            acquire_spelled(self)
+            self.mode.spellings = followed
+            followed.start()
+        return followed
+
+    def _stop_spelling(self, capture: object) -> None:
+        # On another thread the mode stack stays as it is; see :class:`Session`.
+        with self._lock:
+            self._spelled.discard(capture)
+            is_last = not self._spelled
+        if not is_last:
+            return
+        self.mode.spellings = None
+        with ExitStack() as stack:
+            stack.callback(release_spelled, self)
+            if self._spellings is not None:
+                self._spellings.is_over, self._spellings.index = True, None
+                if threading.get_ident() == self._thread:
+                    self._spellings.remove()
+
+    def leave(self, capture: object) -> None:
+        """Count one capture less; the last one undoes everything."""
+        with self._lock:
+            self._captures.discard(capture)
+            is_last = not self._captures
+        if not is_last:
+            return
+        for session, started in [*self.threads.items()]:
+            session.leave(started)
+        with self._process:
+            if threading.get_ident() == self._thread:
+                self.restore()
+            else:
+                self.mode.end()
+
+    def _stop_mode(self) -> None:
+        # Looked up when the session ends: :mod:`.threads` may have changed the class of the mode.
+        self.mode.stop()
+
+    def restore(self) -> None:
+        """Restore the state of the thread that began the session, in that thread."""
+        _THREAD.session = None
+        self.mode.end_in_thread = self.mode.session = None
+        with self._thread_state:
+            if self._spellings is not None:
+                self._spellings.remove()
+
+
+class _Thread(threading.local):
+    session: Session | None = None
+
+
+_THREAD = _Thread()  # the session of the running thread; None if it does not capture
+
+
+def join_session(stack: ExitStack, has_replay: bool, is_estimate: bool, has_composites: bool) -> Session:
+    """Return the session of the running thread with one more capture; the first capture begins it.
+
+    Args:
+        stack: ends the capture.
+        has_replay: whether repeated calls on meta tensors skip their kernels.
+        is_estimate: whether this is an estimate rather than a run.
+        has_composites: whether composite operators are captured at the key ``PreDispatch``.
+    """
+    if _THREAD.session is not None and _THREAD.session.mode.is_over:
+        _THREAD.session.restore()
+    session = _THREAD.session
+    if session is None:
+        session = Session(CaptureMode(has_replay, is_estimate), has_composites)
+    session.join(stack)
+    return session

@@ -24,12 +24,10 @@ from torch import Tensor
 from torch._C import DispatchKey, DispatchKeySet
 from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mode
 
-from ..meta.contents import without_capture
-from ..operators.kernels import is_decomposed
-from .dispatch_keys import PRE_DISPATCH
+from ..meta.values import without_capture
+from ..operators.plan import is_decomposed
+from .autocast import PRE_DISPATCH, fallback_of_all, replace
 from .dispatch_mode import CaptureMode
-from .libraries import fallback_of_all
-from .replacement import replace
 
 # Nodes with such a branch: found by comparing the operators of all of ``op_db`` with and without a mode.
 _SELECTING = frozenset(
@@ -98,11 +96,8 @@ def _special_nodes(outputs: Any) -> Iterator[Any]:
 
 
 def _hooks(node: Any, mode: CaptureMode, key: DispatchKey | None) -> list[Any]:
-    """Let a node compute what it computes without a capture.
-
-    The engine restores the modes of a thread after each node. With gradients of gradients nodes stay as they are, as
-    what replaces them has no derivative.
-    """
+    # The engine restores the modes of a thread after each node. Gradients of gradients keep PyTorch's node: a
+    # replacement has no derivative.
     swap = _Replaced(node, mode)
 
     def before(gradients: Any) -> None:
@@ -143,7 +138,7 @@ def _leave(mode: CaptureMode, key: DispatchKey) -> None:
 
 @cache
 def _key(active_mode: Callable[[], CaptureMode | None], engine: Any) -> DispatchKey | None:
-    """Register a kernel of all operators at a key that nothing else uses; return the key, or None without one."""
+    # Nothing else uses this key.
     key = torch._C._dispatch_key_parse("TESTING_ONLY_GenericMode")
     after, only = torch._C._dispatch_keyset_full_after(key), DispatchKeySet(key)
 
@@ -168,7 +163,7 @@ def _key(active_mode: Callable[[], CaptureMode | None], engine: Any) -> Dispatch
 
 
 def _value(mode: CaptureMode, operator: Any, args: Any) -> Any:
-    """Return what a formula finds in tensors without data: no zero, and nothing that is not a number."""
+    # Usual data have no zero and no NaN.
     name = operator._schema.name
     if name == "aten::_local_scalar_dense" and not mode.is_known(args[0]):
         return 0
@@ -176,7 +171,7 @@ def _value(mode: CaptureMode, operator: Any, args: Any) -> Any:
 
 
 def _no_positions(mode: CaptureMode, mask: Tensor) -> Tensor:
-    """Record a ``nonzero`` that finds nothing."""
+    # A ``nonzero`` that finds nothing is still recorded.
     mode.assume(NO_ZERO)
     with mode.paused:
         result = mask.new_empty((0, mask.dim()), dtype=torch.int64)
@@ -212,8 +207,7 @@ def _alternatives(name: str) -> Mapping[Any, Any]:
 
 
 class _InPlace(TorchDispatchMode):
-    """Runs operators in place on tensors that the formula has made itself."""
-
+    # On data PyTorch writes into tensors that the formula has made itself; inside a mode it copies.
     def __init__(self, name: str) -> None:
         super().__init__()
         self._selects = name in _SELECTING
@@ -234,8 +228,7 @@ class _InPlace(TorchDispatchMode):
 
 
 class _Replaced:
-    """What a formula of ours computes for a node, in the place of what PyTorch computes unrecorded."""
-
+    # Computes a node by a formula of ours, and leaves what PyTorch computes unrecorded.
     def __init__(self, node: Any, mode: CaptureMode) -> None:
         self._node, self._mode = node, mode
         self._result: Sequence[Tensor | None] | None = None
@@ -254,7 +247,7 @@ class _Replaced:
                 flag.__enter__()
 
     def put(self, computed: Any) -> Any:
-        """Return the gradients of the formula where PyTorch computed one; None to keep those of PyTorch."""
+        """Return the gradients of the formula in place of PyTorch's; None to keep PyTorch's."""
         result, self._result = self._result, None
         if result is None:
             return None
@@ -264,7 +257,7 @@ class _Replaced:
 
 
 def _has_hooks(node: Any, name: str) -> bool:
-    """Return whether a saved tensor has hooks, such as those of checkpointing, which may run only once."""
+    # Hooks such as those of checkpointing may run only once.
     try:
         getattr(node, f"_raw_saved_{name}").register_hooks(lambda x: x, lambda x: x)
     except RuntimeError:  # PyTorch refuses a second pair
@@ -273,7 +266,6 @@ def _has_hooks(node: Any, name: str) -> bool:
 
 
 def _read_zero(mode: CaptureMode, tensor: Tensor) -> None:
-    """Read a number that is 0 on usual data."""
     with without_capture():
         zero = torch.zeros((), dtype=tensor.dtype, device="cpu")
     mode.values.give(tensor, zero)
@@ -323,7 +315,7 @@ def _reversed_cumsum(x: Tensor, dim: int) -> Tensor:
 
 
 def _selected(mode: CaptureMode, _: Any, gradient: Tensor, x: Tensor, result: Tensor) -> Any:
-    """Distribute the gradient of one value over all elements that are equal to it."""
+    # The gradient of one value is shared by all elements equal to it.
     _read_zero(mode, result.isnan())
     mask = x == result
     return (gradient.new_zeros(x.shape, dtype=x.dtype).masked_fill_(mask, gradient / mask.sum()),)

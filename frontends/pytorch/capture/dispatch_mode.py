@@ -1,21 +1,26 @@
 """The dispatch mode: every operator on its way to the device is executed, cached and recorded here.
 
 An operator takes three steps, here and, if it is composite, in :mod:`.composites`: find an equal call in the cache,
-choose how to run it, and show it to the observers (:meth:`.Recording.observe`). What is written in place is seen
-like any other call: the observers get the operator with its operands.
+choose how to run it, and show it to the observers (:meth:`.Recording.observe`). After the mode come its helpers:
+patched functions for old releases, CPU replacements, regrouped functions, and shards of distributed parameters.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor
-from torch.nn import Module, Parameter
+from torch._ops import OpOverload
+from torch.jit import ScriptModule
+from torch.nn import Module, Parameter, functional
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import (
     TorchDispatchMode,
     _get_current_dispatch_mode_stack,
@@ -24,14 +29,16 @@ from torch.utils._python_dispatch import (
     _push_mode,
 )
 
-from ..flags import Flag
-from ..meta.branches import Branches
-from ..meta.choices import DRAWN, TOO_LARGE, assumptions_of
-from ..meta.data_dependent import CONDITION_IS_TRUE, NUMBERS_ARE_ONE
-from ..meta.follow import Change, choose, follow
-from ..meta.operands import (
+from costcore.errors import unknown
+from costcore.trace.run import Recorder, Regrouping
+
+from ..meta import cpu_layers
+from ..meta.branches import CONDITION_IS_TRUE, NUMBERS_ARE_ONE, Branches
+from ..meta.propagate_values import DRAWN, TOO_LARGE, Change, assumptions_of, choose, follow
+from ..meta.values import (
     META,
     PLAIN,
+    Values,
     all_tensors,
     has_complex,
     is_mixed,
@@ -40,21 +47,17 @@ from ..meta.operands import (
     tensors_of,
     without_data,
 )
-from ..meta.values import Values
+from ..naming import Flag
 from ..operators.call_cache import CachedCall, CallCache
-from ..operators.control_flow import CONTROL_FLOW
-from ..operators.kernels import decomposed, run_kernel
-from ..operators.moves import MOVE, is_move
-from ..operators.plan import OperatorPlan
-from ..packed_weights import PackedWeights, without_run
-from ..recording.recording import Recording
-from .autocast import Casts
-from .dispatch_keys import CAPTURED, LazyValues
-from .sharded_parameters import join_shards
-from .torchscript import EQUAL, GraphConstants
+from ..operators.checks import MOVE, is_move
+from ..operators.plan import COMPOSITES, CONTROL_FLOW, OperatorPlan, decomposed, exists, overload, run_kernel
+from ..recording.recording import CallLog, Recording
+from ..tensors import PackedWeights, modules_of, without_run
+from .autocast import CAPTURED, Casts, LazyValues, replace
 
 if TYPE_CHECKING:
-    from ..recording.spelling import Spellings
+    from ..recording.modules import ApiCallTracker
+
 
 ONE_DEVICE = "memory: tensors that move from the meta device to another one are taken to stay where they are"
 
@@ -62,7 +65,7 @@ _NO_CONTEXT = nullcontext()
 
 
 def _keep_settings(stack: ExitStack) -> None:
-    """Leave the settings of a thread as they are."""
+    pass
 
 
 _DETACH = torch.ops.aten.detach.default
@@ -123,7 +126,7 @@ class CaptureMode(TorchDispatchMode):
         self.n_arrived = -1
         self.inner_operators: dict[tuple[Any, ...], int] = {}
         self.end_in_thread: Callable[[], None] | None = None
-        self.spellings: Spellings | None = None
+        self.spellings: ApiCallTracker | None = None
         self.session: CapturingThread | None = None
         self.branches: Branches | None = None
         self.thread_settings: Callable[[ExitStack], None] = _keep_settings
@@ -151,10 +154,8 @@ class CaptureMode(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Omit the wrapper with which PyTorch disables the compiler around every operator.
-
-        A capture disables it once; see :func:`.compiled_models.run_eagerly`.
-        """
+        # PyTorch would wrap every operator to disable the compiler. A capture disables it once:
+        # :func:`.autocast.run_eagerly`.
         return False
 
     def stop(self) -> None:
@@ -182,14 +183,14 @@ class CaptureMode(TorchDispatchMode):
         self.session = None
         self._plans = {}
 
-    def silenced(self) -> AbstractContextManager[None]:
-        """Return a context in which functions that the capture itself calls are not followed."""
-        return nullcontext() if self.spellings is None else self.spellings.silenced()
+    def disabled(self) -> AbstractContextManager[None]:
+        """Context manager: do not track functions that the capture itself calls."""
+        return nullcontext() if self.spellings is None else self.spellings.disabled()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator on its way to the device, and show it to the observers."""
-        if self.spellings is not None and self.spellings.is_listening:
-            with self.spellings.silenced():
+        if self.spellings is not None and self.spellings.enabled:
+            with self.spellings.disabled():
                 return self.__torch_dispatch__(func, types, args, kwargs)
         plan = self._plans.get(id(func))  # hashing an operator runs Python code, which is slow
         if plan is None:
@@ -209,7 +210,6 @@ class CaptureMode(TorchDispatchMode):
         return self._choose_run(plan, args, kwargs)(plan, args, kwargs)
 
     def _choose_run(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Callable[[OperatorPlan, Any, Any], Any]:
-        """Return what runs an operator that may be unrecorded, assumed, or replaced by others."""
         if not plan.is_recorded or self.paused.is_set:
             return self._run_unrecorded
         if (
@@ -227,7 +227,7 @@ class CaptureMode(TorchDispatchMode):
         return self._choose_whole(plan)
 
     def _lacks_data(self, plan: OperatorPlan, args: Any, kwargs: Any) -> bool:
-        """Return whether an operator on data draws random numbers, or reads data that are not those of a run."""
+        # Random numbers, and data overwritten by unknown values, are not those of a run.
         if not self.is_estimate or (args and isinstance(args[0], Tensor) and args[0].is_meta and plan.is_random):
             return False
         tensors = tensors_of(args, kwargs)
@@ -236,7 +236,7 @@ class CaptureMode(TorchDispatchMode):
         return self.values.has_unknown_data and any(map(self.values.has_forgotten, tensors))
 
     def _run_without_data(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        """Run an operator that draws random numbers, or reads data that are not those of a run: nothing is known."""
+        # The operands lose their data, so that nothing of the result is known.
         if plan.written:
             result = self._choose_whole(plan)(plan, args, kwargs)
             for target in all_tensors(plan.written_arguments(args, kwargs)):
@@ -260,7 +260,6 @@ class CaptureMode(TorchDispatchMode):
         return self._choose_run(plan, args, kwargs)(plan, args, kwargs)
 
     def _choose_whole(self, plan: OperatorPlan) -> Callable[[OperatorPlan, Any, Any], Any]:
-        """Return what runs an operator whose result is computed."""
         if plan.is_control_flow:
             return self._run_control_flow
         if plan.has_packed_weight:
@@ -268,7 +267,6 @@ class CaptureMode(TorchDispatchMode):
         return self._run_decomposed if plan.decompose and not self.recording.inside.is_set else self._call
 
     def _call(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        """Find a call in the cache, replay or run it, and show it to the observers."""
         if (
             self.recording.inside.is_set
             and not (self.has_replay and any(x.is_meta for x in all_tensors(args)))
@@ -288,7 +286,7 @@ class CaptureMode(TorchDispatchMode):
         return result
 
     def _run_uncached(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        """Run an operator inside a composite operator, on data, as it is."""
+        # Inside a composite operator on data nothing can be replayed, so the cache would only cost time.
         with LazyValues() if any(isinstance(x, Tensor) and x.is_complex() for x in args) else _NO_CONTEXT:
             result = run_kernel(plan.run, args, kwargs)
         if isinstance(result, Tensor) and result.numel():
@@ -298,7 +296,6 @@ class CaptureMode(TorchDispatchMode):
         return result
 
     def _run(self, plan: OperatorPlan, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
-        """Run the fastest kernel that gives the result."""
         result = self._run_fast(plan, tensors, args, kwargs)
         if result is not None:
             return result
@@ -321,7 +318,6 @@ class CaptureMode(TorchDispatchMode):
             return plan.run(*as_tensors, **kwargs)
 
     def _run_fast(self, plan: OperatorPlan, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
-        """Return the result of the fast kernel; None if there is none, or it leaves the call to PyTorch."""
         if plan.fast_kernel is None or not self.has_replay or not all(map(is_plain_meta, tensors)):
             return None
         return plan.fast_kernel(*args, **kwargs)
@@ -348,11 +344,11 @@ class CaptureMode(TorchDispatchMode):
         return result
 
     def _run_comparison(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        """Compare constants of TorchScript, which are numbers if they have no dimensions."""
+        # TorchScript compares its constants before the first runs; those without dimensions arrive as numbers.
         return self._run_unrecorded(plan, plan.with_scalar_tensors(args) or args, kwargs)
 
     def _run_move(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        """Run a copy between the meta device and another one, which in a run are the same device: nothing is copied."""
+        # Meta and the other device are the same device in a run: nothing is copied.
         if args[0].is_meta:
             self.ledgers.note(ONE_DEVICE)
             return self._run_unrecorded(self.cache.plans.of(_DETACH), args[:1], {})
@@ -362,7 +358,6 @@ class CaptureMode(TorchDispatchMode):
         return result
 
     def _run_assumed(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        """Return the result of a data-dependent operator: on known values, or an assumed one."""
         known = None if plan.known_result is None else plan.known_result(self.values, plan.func, *args, **kwargs)
         if known is not None:
             result, flags = known
@@ -386,7 +381,7 @@ class CaptureMode(TorchDispatchMode):
         return result
 
     def _decided(self, branches: Branches, value: Any, assumption: str, args: Any) -> tuple[Any, str]:
-        """Return a condition, or a random number, that is read, and what it assumes: both sides are tried."""
+        # Of conditions, and of comparisons with random numbers, both sides are tried.
         flags = self.values.assumptions(all_tensors(args))
         path = self.recording.modules.path
         if assumption is CONDITION_IS_TRUE and not flags & TOO_LARGE:
@@ -397,12 +392,12 @@ class CaptureMode(TorchDispatchMode):
         return value, assumption
 
     def _run_control_flow(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        """Run an operator whose arguments are functions; the operators in these are recorded."""
+        # The operators in its functions are recorded.
         with LazyValues(), self:
             return CONTROL_FLOW[plan.func.name()](self, *args, **kwargs)
 
     def _run_packed(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        """Run an operator with a packed weight, and show it with the weight and bias that are packed."""
+        # The observers see the weight and bias that are packed.
         unpacked = self._packed.replace(args, plan.native.partition("::")[2].startswith(("conv1d", "conv_transpose1d")))
         named = dict(zip(kwargs, self._packed.replace([*kwargs.values()], False), strict=True))
         result = without_run(plan.native, plan.bind(tuple(unpacked), named))
@@ -412,14 +407,14 @@ class CaptureMode(TorchDispatchMode):
         return result
 
     def _run_decomposed(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        """Run the operators of which an operator consists; they are recorded in its place."""
+        # The operators inside are recorded instead.
         is_nested = any(isinstance(x, Tensor) and x.is_nested for x in args)
         with LazyValues(), self:
             result = decomposed(plan.func, args, kwargs, is_nested)
         return self._call(plan, args, kwargs) if result is NotImplemented else result
 
     def _follow_uncached(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any) -> None:
-        """Update the known values after a call that is not cached."""
+        # Cached calls update the known values as observers.
         rule = plan.follow_rule
         if isinstance(result, Tensor) and result.is_meta and rule is not None and rule.change is not Change.NOTHING:
             tensors = tensors_of(args, kwargs)
@@ -427,7 +422,6 @@ class CaptureMode(TorchDispatchMode):
                 follow(self.values, rule, args, kwargs, tensors, result)
 
     def _is_without_data(self, args: Any) -> bool:
-        """Return whether the first argument is a meta tensor, or meets one in an estimate."""
         if len(args) == 0 or not isinstance(args[0], Tensor):
             return False
         return args[0].is_meta or (self.is_estimate and any(tensor.is_meta for tensor in all_tensors(args)))
@@ -452,7 +446,7 @@ class CaptureMode(TorchDispatchMode):
             return run()
 
     def note_returned(self, result: Any) -> None:
-        """Note what an outermost module returned: its memory is output."""
+        """Register the result of an outermost module: its memory is output."""
         if torch._C._current_autograd_node() is None:
             for ledger in self.ledgers:
                 ledger.returned(tensors_in(result))
@@ -462,14 +456,13 @@ class CaptureMode(TorchDispatchMode):
         join_shards(module, self.recording.logs)
 
     def _register_shards(self, args: Any) -> None:
-        """Register the local shards of distributed parameters as parameters."""
         for value in args:
             if isinstance(value, Parameter) and hasattr(value, "_local_tensor"):
                 for log in self.recording.logs:
                     log.identities.register_shard(value._local_tensor)
 
 
-class Thread(threading.local):
+class ThreadState(threading.local):
     """State of the running thread.
 
     Attributes:
@@ -479,4 +472,335 @@ class Thread(threading.local):
     mode: CaptureMode | None = None
 
 
-THREAD = Thread()
+THREAD = ThreadState()
+
+
+# Patches of composite operators, without the key ``PreDispatch``
+#
+# Patched Python functions see less than kernels at that key: what TorchScript or C++ calls is recorded as the operators
+# that PyTorch decomposes it into. Nothing is missed, and MACs and parameters are the same.
+
+
+_METHODS = {"matmul": ("__matmul__",)}
+"""Further names of a method, by operator."""
+
+
+def patch_functions(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
+    """Replace every function and method of PyTorch that is a composite operator.
+
+    Args:
+        stack: undoes the patches.
+        active_mode: returns the mode of the running thread.
+    """
+    operators: dict[str, list[OpOverload]] = {}
+    for name in sorted(COMPOSITES):
+        if exists(name):
+            operators.setdefault(name.partition(".")[0], []).append(overload(name))
+    for name, overloads in operators.items():
+        for owner, attribute in _functions(name):
+            _patch(stack, owner, attribute, f"aten::{name}", overloads, active_mode)
+
+
+def _functions(name: str) -> Iterator[tuple[Any, str]]:
+    # ``torch.nn.functional`` and ``torch._VF`` bind the same builtin again.
+    for owner in (torch, torch.nn.functional, torch._C._nn, torch._VF, Tensor):
+        for attribute in (name, *_METHODS.get(name, ())):
+            if _is_native(getattr(owner, attribute, None)):
+                yield owner, attribute
+
+
+def _is_native(function: Any) -> bool:
+    return callable(function) and not hasattr(function, "__code__") and not isinstance(function, type)
+
+
+def _patch(
+    stack: ExitStack,
+    owner: Any,
+    attribute: str,
+    native: str,
+    overloads: list[OpOverload],
+    active_mode: Callable[[], CaptureMode | None],
+) -> None:
+    original = getattr(owner, attribute)
+
+    @wraps(original)
+    def patched(*args: Any, **kwargs: Any) -> Any:
+        mode = active_mode()
+        if mode is None or mode.paused.is_set or _is_transformed(args, kwargs):
+            return original(*args, **kwargs)
+        operator = next((o for o in overloads if _fits(o, args, kwargs)), None)
+        if operator is None:
+            return original(*args, **kwargs)
+        run = partial(_run, original, mode, native, args, kwargs)
+        return mode.run_as_one_call(operator, args, _schema_names(operator, kwargs), run)
+
+    replace(stack, owner, attribute, patched)
+
+
+def _is_transformed(args: Any, kwargs: Any) -> bool:
+    # Under ``vmap``, or for DTensors, the operator comes again on batches or on local shards.
+    if torch._C._functorch.maybe_current_level() is not None:
+        return True
+    return any(hasattr(tensor, "_local_tensor") for tensor in tensors_of(args, kwargs))
+
+
+def _run(original: Callable[..., Any], mode: CaptureMode, native: str, args: Any, kwargs: Any) -> Any:
+    result = run_stand_in(mode, native, args, kwargs)
+    return original(*args, **kwargs) if result is None else result
+
+
+def _schema_names(operator: OpOverload, kwargs: dict[str, Any]) -> dict[str, Any]:
+    # Python says ``input`` where the schema says ``self``.
+    names = {argument.name for argument in operator._schema.arguments}
+    return {"self" if name == "input" and name not in names else name: value for name, value in kwargs.items()}
+
+
+def _fits(operator: OpOverload, args: Any, kwargs: Any) -> bool:
+    arguments = operator._schema.arguments
+    if len(args) > len(arguments):
+        return False
+    passed = dict(zip((argument.name for argument in arguments), args, strict=False))
+    passed.update(_schema_names(operator, kwargs))
+    types = {argument.name: str(argument.type) for argument in arguments}
+    return passed.keys() <= types.keys() and all(_has_type(value, types[name]) for name, value in passed.items())
+
+
+def _has_type(value: Any, schema_type: str) -> bool:
+    if value is None:
+        return schema_type.startswith("Optional")
+    if isinstance(value, Tensor):
+        return schema_type in ("Tensor", "Optional[Tensor]")
+    if isinstance(value, str):
+        return schema_type in ("str", "Optional[str]")
+    if isinstance(value, (list, tuple)):
+        return "List" in schema_type
+    return "Tensor" not in schema_type and "str" not in schema_type
+
+
+# CPU replacements of operators that PyTorch decomposes on the meta device
+
+
+PACKED = "memory: a recurrent layer on a packed sequence runs other operators on the meta device than on a CPU"
+
+LENGTHS = "memory: what ctc_loss keeps depends on the longest target, which is taken to be as long as the targets allow"
+
+_RECURRENT = frozenset((cpu_layers.LSTM_NAME, *cpu_layers.STAND_INS))
+
+_STAND_INS: Mapping[str, Callable[..., Any]] = {
+    cpu_layers.SDPA_NAME: cpu_layers.fused_attention,
+    cpu_layers.LSTM_NAME: cpu_layers.fused_lstm,
+    **cpu_layers.STAND_INS,
+}
+"""Functions by the name of the operator; they may return None."""
+
+
+def run_stand_in(mode: CaptureMode, native: str, args: Any, kwargs: Any) -> Any:
+    """Run the CPU's replacement of an operator.
+
+    Args:
+        mode: the mode, whose ledgers of memory note what is an estimate.
+        native: the name of the operator.
+        args: its operands.
+        kwargs: its operands by name.
+
+    Returns:
+        Its result; None if PyTorch runs the operator as a CPU does.
+    """
+    stand_in = _STAND_INS.get(native)
+    result = None if stand_in is None else stand_in(*args, **kwargs)
+    note = _approximation(native, args, result is not None) if isinstance(args[0], Tensor) and args[0].is_meta else ""
+    if note:
+        mode.ledgers.note(note, is_approximation=True)
+    return result
+
+
+def _approximation(native: str, args: Any, has_stand_in: bool) -> str:
+    if native == "aten::ctc_loss":
+        return LENGTHS
+    if native in _RECURRENT and isinstance(args[1], Tensor) and args[1].dtype is torch.int64:  # sizes of the steps
+        return PACKED
+    if native != cpu_layers.LSTM_NAME or not torch.is_grad_enabled():
+        return ""
+    return cpu_layers.RESERVE if has_stand_in else cpu_layers.STEPS
+
+
+# Python functions of several operators, recorded as one on request
+
+
+def _norm(input: Tensor, p: float = 2.0, *args: Any, **kwargs: Any) -> str | None:
+    return {1: "l1_normalize", 2: "l2_normalize"}.get(p)  # type: ignore[call-overload, no-any-return]
+
+
+def _pool(input: Tensor, norm_type: float, *args: Any, **kwargs: Any) -> str | None:
+    return "lp_pool" if norm_type == 2 else None
+
+
+def _softmin(input: Tensor, dim: int | None = None, *args: Any, **kwargs: Any) -> str | None:
+    return None if dim is None else "softmin"
+
+
+def _always(op: str) -> Callable[..., str]:
+    return lambda *args, **kwargs: op
+
+
+FUNCTIONS: Mapping[Callable[..., Any], Callable[..., str | None]] = {
+    functional.normalize: _norm,
+    functional.local_response_norm: _always("local_response_norm"),
+    functional.lp_pool1d: _pool,
+    functional.lp_pool2d: _pool,
+    functional.lp_pool3d: _pool,
+    functional.softmin: _softmin,
+    functional.softsign: _always("softsign"),
+    functional.tanhshrink: _always("tanh_shrink"),
+}
+"""Functions that return the operator to count a call as, from its arguments; None to count the call as executed."""
+
+OPERATORS = ("l1_normalize", "l2_normalize", "local_response_norm", "lp_pool", "softmin", "softsign", "tanh_shrink")
+
+
+def check_regroup(regroup: object) -> Collection[str]:
+    """Return the operators named by an option ``regroup``: all, none, or a choice.
+
+    Raises:
+        TypeError, ValueError: with what was expected.
+    """
+    if isinstance(regroup, bool):
+        return OPERATORS if regroup else ()
+    if isinstance(regroup, str) or not isinstance(regroup, Collection):
+        raise TypeError(f"regroup must be True, False or names of operators (got {regroup!r})")
+    for name in regroup:
+        if name not in OPERATORS:
+            raise ValueError(f"regroup: {unknown('operator', name, OPERATORS)}")
+    return regroup
+
+
+class RegroupedFunctions(TorchFunctionMode):
+    """Records each call of a function in :data:`FUNCTIONS` as one operator.
+
+    The function runs as always; the operators inside are not recorded. Its backward pass is that of these operators.
+
+    Args:
+        mode: the capture.
+        recorder: receives what was regrouped.
+        operators: the operators that are wanted.
+    """
+
+    def __init__(self, mode: CaptureMode, recorder: Recorder, operators: Collection[str]) -> None:
+        super().__init__()
+        self.mode = mode
+        self.recorder = recorder
+        self.operators = operators
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run a function of PyTorch; record it as one operator if it was asked for."""
+        kwargs = kwargs or {}
+        run = partial(func, *args, **kwargs)
+        op = FUNCTIONS[func](*args, **kwargs) if func in FUNCTIONS else None
+        if op is None or op not in self.operators or self.mode.recording.inside.is_set or self.mode.paused.is_set:
+            return run()
+        path = self.mode.recording.modules.path
+        self.recorder.regrouped.append(Regrouping(op, (f"{path} ({func.__name__})" if path else func.__name__,)))
+        with nullcontext() if self.mode.spellings is None else self.mode.spellings.running(func):
+            return self.mode.run_as_one_call(func, args, kwargs, run)
+
+
+# Distributed tensors: this process counts its own shards
+
+
+_SHAPE_PROPAGATION = (
+    ("torch.distributed.tensor._sharding_prop", "ShardingPropagator", "_propagate_tensor_meta_non_cached"),
+    ("torch.distributed._tensor._sharding_prop", "ShardingPropagator", "_propagate_tensor_meta"),
+    ("torch.distributed.tensor._decompositions", "DecompShardingStrategy", "propagate_strategy"),
+)
+"""The methods (module, class, name) that run operators on the global shapes to infer those of a result."""
+
+
+def patch_shape_propagation(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
+    """Pause the capture while PyTorch runs operators on global shapes, which compute nothing.
+
+    Args:
+        stack: undoes the patches.
+        active_mode: returns the mode of the running thread.
+    """
+    for module, kind, name in _SHAPE_PROPAGATION:
+        owner: Any = getattr(sys.modules.get(module), kind, None)
+        original = getattr(owner, name, None)
+        if original is not None:
+            _pause_in(stack, owner, name, original, active_mode)
+
+
+def _pause_in(
+    stack: ExitStack, owner: Any, name: str, original: Any, active_mode: Callable[[], CaptureMode | None]
+) -> None:
+    @wraps(original)
+    def unrecorded(*args: Any, **kwargs: Any) -> Any:
+        mode = active_mode()
+        with nullcontext() if mode is None else mode.paused:
+            return original(*args, **kwargs)
+
+    replace(stack, owner, name, unrecorded)
+
+
+# The optimizer of TorchScript, which runs operators before the first runs of a model
+
+
+EQUAL = "aten::equal"
+"""The operator by which the optimizer compares the constants of a graph, to merge equal ones."""
+
+
+class GraphConstants:
+    """The tensors in the graphs of the compiled model that runs, such as the weights of a frozen one."""
+
+    def __init__(self) -> None:
+        self._model: ref[Module] | None = None
+        self._addresses: frozenset[int] = frozenset()
+
+    def include(self, model: Module | None, tensors: Sequence[object]) -> bool:
+        """Return whether all operands of a comparison are constants that TorchScript compiled.
+
+        A program compares other tensors: TorchScript computes what follows from constants when it compiles. Constants
+        without dimensions arrive as numbers, which no program can compare by this operator.
+        """
+        compared = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
+        if compared and not isinstance(model, ScriptModule):
+            return False
+        if isinstance(model, ScriptModule) and (self._model is None or self._model() is not model):
+            self._model, self._addresses = ref(model), _constants(model)
+        return all(tensor.data_ptr() in self._addresses for tensor in compared)
+
+
+def _constants(model: ScriptModule) -> frozenset[int]:
+    nodes = (
+        node
+        for name in model._c._method_names()
+        for node in model._c._get_method(name).graph.findAllNodes("prim::Constant")
+        if node.hasAttribute("value") and node.kindOf("value") == "t"
+    )
+    return frozenset(node.t("value").data_ptr() for node in nodes) - {0}  # 0: an empty constant
+
+
+# Parameters gathered by ``fully_shard``: the local shard is a part of the parameter that is read
+
+
+_PACKAGE = "torch.distributed.fsdp._fully_shard"
+
+
+def join_shards(model: Module, logs: Iterable[CallLog]) -> None:
+    """Register the shards held by modules and updated by optimizers as parts of the parameters that the model read."""
+    kind = getattr(sys.modules.get(_PACKAGE), "FSDPModule", None)
+    if kind is None or not kind.__subclasses__():  # fully_shard makes a subclass for every class of modules
+        return
+    for part, whole in _shards(model):
+        for log in logs:
+            log.identities.register_part(part, whole)
+
+
+def _shards(model: Module) -> Iterator[tuple[Tensor, Tensor]]:
+    for module in modules_of(model):
+        state: Any = module._get_fsdp_state() if hasattr(module, "_get_fsdp_state") else None
+        groups = getattr(state, "_fsdp_param_groups", [getattr(state, "_fsdp_param_group", None)])
+        for group in filter(None, groups):
+            for parameter in group.fsdp_params:
+                whole = getattr(parameter, "_unsharded_param", None)
+                if whole is not None:
+                    yield parameter.sharded_param._local_tensor, getattr(whole, "_local_tensor", whole)

@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 
-from ..meta.contents import without_capture
+from ..meta.values import without_capture
+from .autocast import replace
 from .dispatch_mode import THREAD, CaptureMode
-from .replacement import replace
 
 PATIENCE, MAX_PATIENCE = 0.05, 2.0
 """For how many seconds the thread whose turn it is may do nothing until it is taken to wait for another one: in a
@@ -37,7 +37,7 @@ _sequence_number = torch.autograd._get_sequence_nr
 
 
 class Turns:
-    """Whose turn it is among the threads of a capture.
+    """The turns that the threads of a capture take.
 
     Attributes:
         tasks: what did not end yet.
@@ -88,7 +88,7 @@ class Turns:
             self._condition.notify_all()
 
     def begin_call(self, mode: ThreadMode) -> None:
-        """Note that an operator runs in a thread, whose turn this becomes."""
+        """Give a thread the turn, and note that an operator runs in it."""
         self.take(mode)
         self._n_running += 1
 
@@ -98,7 +98,7 @@ class Turns:
             self._n_running -= 1
 
     def _wait(self, holds: Callable[[], bool], other: Callable[[], int]) -> None:
-        """Wait until something holds, or another thread waits too."""
+        # Idle is measured in CPU time of the process: busy other threads may keep this one from running.
         seen, cpu, waited, place = self._activity, process_time(), 0.0, None
         while not holds():
             if self._condition.wait(POLL):
@@ -115,7 +115,7 @@ class Turns:
                 return
 
     def _advance(self, mode: ThreadMode) -> None:
-        """Let the numbers of autograd in this thread follow those of the others: they tell the modules of gradients."""
+        # Sequence numbers of autograd tell which module a gradient belongs to, and PyTorch counts them per thread.
         locator = mode.recording.locator
         missing = max(self._sequence_number, locator.catch_up()) - _sequence_number()
         if missing <= 0:
@@ -151,7 +151,7 @@ class ThreadMode(CaptureMode):
         self.stop_turns()
 
     def stop_turns(self) -> None:
-        """Leave no circle: the modules of the model are reached from here."""
+        """Break the reference cycle: the modules of the model are reached from here."""
         self.turns.give(self)
         vars(self.recording.modules).pop("enter", None)
         self.find_call, self.observe = self.cache.find, self.recording.observe
@@ -173,7 +173,7 @@ class ThreadMode(CaptureMode):
 
 
 def _blocked_at(thread: int) -> tuple[int, int] | None:
-    """Return the frame and the position at which a thread waits in a function of Python that does; None elsewhere."""
+    # A thread that blocks at the same place twice waits for another one.
     frame = sys._current_frames().get(thread)
     if frame is None or frame.f_code.co_name not in _BLOCKING or frame.f_globals.get("__name__") not in _WAITING:
         return None
@@ -190,8 +190,6 @@ def turns_of(mode: CaptureMode) -> Turns:
 
 
 class _FirstThread(ThreadMode):
-    """The capture of the thread that starts the others."""
-
     def stop(self) -> None:
         """Remove this mode from the mode stack, and forget all values."""
         CaptureMode.stop(self)
@@ -199,7 +197,7 @@ class _FirstThread(ThreadMode):
 
 
 class Task:
-    """What a thread runs for a capture.
+    """A function that a thread runs for a capture.
 
     Args:
         mode: the capture of the thread that starts or submits it.
@@ -272,11 +270,6 @@ def patch_threads(stack: ExitStack) -> None:
 
 @cache
 def _patched_functions(has_pools: bool) -> Sequence[tuple[Any, str, Callable[..., Any]]]:
-    """Return owner, name and replacement of the functions that are patched, made once.
-
-    Args:
-        has_pools: whether ``multiprocessing.pool`` is imported.
-    """
     start: Any = vars(threading.Thread)["start"]
     patched = {ThreadPoolExecutor.__module__}
     functions = [(ThreadPoolExecutor, "submit", _submitting(ThreadPoolExecutor.submit))]
@@ -309,8 +302,6 @@ def _patched_functions(has_pools: bool) -> Sequence[tuple[Any, str, Callable[...
 
 
 def _submitting(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method of a pool that captures the function that it submits."""
-
     @wraps(original)
     def submit(self: Any, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         task = _task()

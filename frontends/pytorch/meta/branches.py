@@ -1,15 +1,23 @@
-"""Branches of Python code that data decides: which side a run takes, and which branches it met."""
+"""Data without values: the branches that it decides, the checks that it passes, and results assumed for it."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections import Counter
-from collections.abc import Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from math import prod
+from textwrap import dedent
+from tokenize import TokenError
+from types import CodeType
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
 
 from costcore.errors import CostError
-from costcore.trace.source import user_frames
-
-from .data_dependent import CONDITION_IS_TRUE, NUMBERS_ARE_ONE
+from costcore.trace.call import user_frames
 
 CONDITION_IS_FALSE = (
     "data-dependent branch: condition assumed False, the more expensive side, because meta tensors hold no values"
@@ -46,7 +54,7 @@ class Branches:
         self.met: Counter[Branch] = Counter()
 
     def decide(self, path: str) -> tuple[bool, str]:
-        """Return the value of the condition that is read now, and what it assumes.
+        """Return the value of the condition that is read now, and the assumption behind it.
 
         Args:
             path: the path of the module that runs.
@@ -58,7 +66,7 @@ class Branches:
         return side, CONDITION_IS_TRUE if side else CONDITION_IS_FALSE
 
     def decide_number(self, path: str) -> tuple[int, str]:
-        """Return the random number that is read now, on which a branch may depend, and what it assumes.
+        """Return the random number that is read now, on which a branch may depend, and the assumption behind it.
 
         Args:
             path: the path of the module that runs.
@@ -76,3 +84,259 @@ class Branches:
         if self.sides and self.met[branch] > MAX_READS:
             raise EndlessLoopError(f"module {path!r}: a loop does not end on the other side of a branch")
         return self.sides.get(branch, self.sides.get((code, position, None), True))
+
+
+# Checks: conditions that only guard an error, ``if (x < 0).any(): raise``
+#
+# A run that ends has passed them, so that a condition without data has the value with which nothing is raised.
+
+
+def passing_value() -> bool | None:
+    """Return the value, with which no error is raised, of the condition that is read from a tensor now.
+
+    None if the line that reads it is not a check: an ``assert``, or an ``if`` with a branch that raises.
+    """
+    frames = ((frame, line) for frame, line in user_frames() if frame.f_globals.get("__name__") not in _BETWEEN)
+    found = next(frames, None)
+    return None if found is None else _passing_value(found[0].f_code, found[1])
+
+
+@lru_cache(maxsize=1024)
+def _passing_value(code: CodeType, line: int) -> bool | None:
+    try:
+        lines, first = inspect.getsourcelines(code)
+        tree = ast.parse(dedent("".join(lines)))
+    except (OSError, SyntaxError, TokenError):  # typed at a prompt, inside an expression, or changed since
+        return None
+    line -= max(first, 1) - 1
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert):
+            value = True
+        elif isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise):
+            value = False
+        elif isinstance(node, ast.If) and node.orelse and isinstance(node.orelse[-1], ast.Raise):
+            value = True
+        else:
+            continue
+        if node.test.lineno <= line <= (node.test.end_lineno or 0):
+            return _of_operands(node.test, value)
+    return None
+
+
+def _of_operands(test: ast.expr, value: bool) -> bool | None:
+    # Operands of ``and`` and ``or`` are read one by one: all have the value of the condition, unless a ``not`` is
+    # inside.
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, value = test.operand, not value
+    has_opposite = any(isinstance(node, ast.Not) for node in ast.walk(test))
+    return None if has_opposite else value
+
+
+# Assumed results of operators that PyTorch cannot run on the meta device
+#
+# Some results depend on data. Then the largest size, True or 1 is assumed, and the assumption is reported. Other
+# results follow from the shapes alone, and PyTorch just has no kernel for them.
+
+
+AssumedResult: TypeAlias = "Callable[..., tuple[Any, str] | None]"
+"""Returns the result of a call and what it assumes (``""``: nothing); None if PyTorch can run the call."""
+
+CONDITION_IS_TRUE = "data-dependent branch: condition assumed True, because meta tensors hold no values"
+
+CHECK_PASSES = "a check of values without data was taken to pass"
+
+NUMBERS_ARE_ONE = "a number read from a tensor without data was taken as 1"
+
+NUMBERS_HAVE_BINS = "all numbers without data were taken as smaller than the minlength of bincount"
+
+MASK_SELECTS_ALL = "a mask without data was taken to select every element"
+
+ALL_NONZERO = "all elements of a tensor without data were taken as nonzero"
+
+ALL_BOXES = "non-maximum suppression without data was taken to keep every box"
+
+LONGEST_SEQUENCES = "every sequence of unknown length was taken at its full length"
+
+
+def _scalar(x: Tensor, **_: Any) -> tuple[Any, str]:
+    if x.dtype is torch.bool:
+        return _condition()
+    number = 1.0 if x.is_floating_point() else complex(1) if x.is_complex() else 1
+    return number, NUMBERS_ARE_ONE
+
+
+def _condition(*_: Any, **__: Any) -> tuple[Any, str]:
+    value = passing_value()
+    return (True, CONDITION_IS_TRUE) if value is None else (value, CHECK_PASSES)
+
+
+def _nonzero(x: Tensor, **_: Any) -> tuple[Any, str]:
+    return x.new_empty((x.numel(), x.dim()), dtype=torch.int64), ALL_NONZERO
+
+
+def _index(x: Tensor, indices: Any, *_: Any, **__: Any) -> tuple[Any, str] | None:
+    if not any(isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8) for index in indices):
+        return None
+    all_elements: list[Tensor | None] = []
+    for index in indices:
+        if isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8):
+            all_elements += [index.new_empty((index.numel(),), dtype=torch.int64)] * index.dim()
+        else:
+            all_elements.append(index)
+    return torch.ops.aten.index(x, all_elements), MASK_SELECTS_ALL
+
+
+def _masked_select(x: Tensor, mask: Tensor, **_: Any) -> tuple[Any, str]:
+    size = prod(torch.broadcast_shapes(x.shape, mask.shape))
+    return x.new_empty((size,)), MASK_SELECTS_ALL
+
+
+ALL_DIFFERENT = "all elements of a tensor without data were taken as different"
+
+
+def _unique(
+    x: Tensor, is_sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> tuple[Any, str]:
+    indices = x.new_empty(x.shape if return_inverse else (0,), dtype=torch.int64)
+    counts = x.new_empty((x.numel() if return_counts else 0,), dtype=torch.int64)
+    return (x.new_empty((x.numel(),)), indices, counts), ALL_DIFFERENT
+
+
+def _unique_consecutive(
+    x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> tuple[Any, str]:
+    return _unique(x, True, return_inverse, return_counts) if dim is None else _unique_dim(x, dim)
+
+
+def _unique_dim(x: Tensor, dim: int, *_: Any, **__: Any) -> tuple[Any, str]:
+    count = x.new_empty((x.shape[dim],), dtype=torch.int64)
+    return (torch.empty_like(x), count, torch.empty_like(count)), ALL_DIFFERENT
+
+
+def _pack_padded_sequence(x: Tensor, lengths: Tensor, batch_first: bool = False) -> tuple[Any, str]:
+    batch, steps = x.shape[:2] if batch_first else (x.shape[1], x.shape[0])
+    counts = torch.full((batch,), steps) if lengths.is_meta else lengths
+    running = counts > torch.arange(int(counts.max()))[:, None]
+    packed = x.new_empty((int(counts.sum()), *x.shape[2:]))
+    return (packed, running.sum(1)), LONGEST_SEQUENCES if lengths.is_meta else ""
+
+
+def _bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0, **_: Any) -> tuple[Any, str]:
+    dtype = torch.int64 if weights is None else weights.dtype if weights.is_floating_point() else torch.float64
+    what = NUMBERS_HAVE_BINS if minlength > 1 else NUMBERS_ARE_ONE
+    return x.new_empty((max(minlength, 2),), dtype=dtype), what
+
+
+def _repeat_interleave(
+    repeats: Tensor, *rest: Any, output_size: int | None = None, **__: Any
+) -> tuple[Any, str] | None:
+    if rest or output_size is not None:
+        return None
+    return repeats.new_empty(repeats.shape, dtype=torch.int64), "every repeat count without data was taken as 1"
+
+
+def _to_copy(x: Tensor, *, device: Any = None, **kwargs: Any) -> tuple[Any, str] | None:
+    if device is None or torch.device(device).type == "meta":
+        return None
+    kwargs["non_blocking"] = False
+    made = torch.ops.aten._to_copy(x, device=x.device, **kwargs)
+    return made, f"a tensor without data was moved to {torch.device(device).type} without data"
+
+
+def _clone(x: Tensor, *, memory_format: Any = None) -> tuple[Any, str] | None:
+    # PyTorch's meta kernel loses the elements of sparse tensors.
+    if x.layout is not torch.sparse_coo:
+        return None
+    return torch.ops.aten._sparse_coo_tensor_with_dims_and_tensors(
+        *(x.sparse_dim(), x.dense_dim(), x.shape, x._indices().clone(), x._values().clone()),
+        dtype=x.dtype,
+        layout=x.layout,
+        device=x.device,
+        is_coalesced=x.is_coalesced(),
+    ), ""
+
+
+def _nms(boxes: Tensor, *_: Any, **__: Any) -> tuple[Any, str]:
+    return boxes.new_empty((boxes.shape[0],), dtype=torch.int64), ALL_BOXES
+
+
+def _grouped_mm(
+    x: Tensor, w: Tensor, offs: Tensor | None = None, bias: Any = None, out_dtype: torch.dtype | None = None
+) -> tuple[Any, str]:
+    # The ranks decide which operand is split into groups; its axis then contains all groups.
+    groups = () if offs is None else tuple(offs.shape)
+    if x.dim() == w.dim() == 3:
+        shape: tuple[int, ...] = (*x.shape[:2], w.shape[2])
+    elif x.dim() == w.dim() == 2:
+        shape = (*groups, x.shape[0], w.shape[1])
+    else:
+        shape = (x.shape[-2], w.shape[-1])
+    return x.new_empty(shape, dtype=out_dtype or x.dtype), ""
+
+
+def _weight_norm_gradients(dy: Tensor, v: Tensor, g: Tensor, *_: Any) -> tuple[Any, str]:
+    return (torch.empty_like(v), torch.empty_like(g)), ""
+
+
+def _kth_value(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any, str] | None:
+    if x.dim() and not 1 <= k <= x.shape[dim]:
+        return None
+    values = x.amax(dim, keepdim)
+    return (values, torch.empty_like(values, dtype=torch.int64)), ""
+
+
+def _histogram(x: Tensor, bins: Any, *_: Any, **__: Any) -> tuple[Any, str] | None:
+    edges = x.new_empty((bins + 1,)) if isinstance(bins, int) else bins
+    return (x.new_empty((edges.shape[0] - 1,)), torch.empty_like(edges)), ""
+
+
+def _geqrf(x: Tensor, **_: Any) -> tuple[Any, str]:
+    return (torch.empty_like(x), x.new_empty((*x.shape[:-2], min(x.shape[-2:])))), ""
+
+
+def _lstsq(x: Tensor, b: Tensor, rcond: Any = None, *, driver: str | None = None, **_: Any) -> tuple[Any, str]:
+    *batch, rows, columns = x.shape
+    many = b if b.dim() == x.dim() else b.unsqueeze(-1)
+    solution = x.new_empty((*batch, columns, *((many.shape[-1],) if many is b else ())))
+    residuals = x.new_empty((*batch, many.shape[-1]) if rows > columns and driver != "gelsy" else (0,))
+    rank = x.new_empty(batch if driver != "gels" else (0,), dtype=torch.int64)
+    values = x.new_empty((*batch, min(rows, columns)) if driver in ("gelsd", "gelss") else (0,))
+    return (solution, residuals, rank, values), ""
+
+
+def _ctc_loss(x: Tensor, targets: Tensor, *_: Any, **__: Any) -> tuple[Any, str] | None:
+    if targets.dim() != 2 or x.dim() != 3:
+        return None
+    steps, batch, _classes = x.shape
+    alpha = x.new_empty((batch, steps, 2 * targets.shape[1] + 1))
+    return (x.new_empty((batch,)), alpha), "every target sequence without data was taken at its full length"
+
+
+ASSUMED_RESULTS: Mapping[str, AssumedResult] = {
+    "aten::item": _scalar,
+    "aten::_local_scalar_dense": _scalar,
+    "aten::is_nonzero": _condition,
+    "aten::equal": _condition,
+    "aten::allclose": _condition,
+    "aten::index": _index,
+    "aten::nonzero": _nonzero,
+    "aten::masked_select": _masked_select,
+    "aten::_unique2": _unique,
+    "aten::unique_consecutive": _unique_consecutive,
+    "aten::unique_dim": _unique_dim,
+    "aten::unique_dim_consecutive": _unique_dim,
+    "aten::bincount": _bincount,
+    "aten::clone": _clone,
+    "aten::repeat_interleave": _repeat_interleave,
+    "aten::_pack_padded_sequence": _pack_padded_sequence,
+    "aten::_to_copy": _to_copy,
+    "aten::_ctc_loss": _ctc_loss,
+    "aten::_grouped_mm": _grouped_mm,
+    "aten::_weight_norm_interface_backward": _weight_norm_gradients,  # no kernel until PyTorch 2.9
+    "aten::kthvalue": _kth_value,  # no kernel until PyTorch 2.6
+    "aten::histogram": _histogram,
+    "aten::geqrf": _geqrf,
+    "aten::linalg_lstsq": _lstsq,
+    "torchvision::nms": _nms,
+}
+"""Functions that return the result of an operator on meta tensors, by its full name."""

@@ -1,31 +1,763 @@
 """Fast replacements for kernels of the meta device that are written in Python.
 
-Each of those takes a millisecond, and the first ones in a process import sympy and the compiler. The replacements cover
-plain cases, in which the operands determine the result. Every other call, and every invalid one, is left to the kernel
-of PyTorch.
+Each of those takes a millisecond, and the first ones in a process import sympy and the compiler. Every replacement
+gives the shapes, dtypes and strides of PyTorch's own kernel, and returns None unless its operands plainly fit: PyTorch
+decides about every other call, and refuses every invalid one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .arranging import ARRANGING
-from .gradients import GRADIENTS, HALVES, are_vectors
-from .interpolation import INTERPOLATION
-from .lstm import lstm_layer, lstm_layer_backward
-from .plain_layouts import empty, empty_like, is_contiguous, is_dense
-from .pointwise import POINTWISE
-from .products import addmm, baddbmm, bmm, convolution, convolution_backward, flash_attention, mm
+from .cpu_layers import lstm_layer, lstm_layer_backward
+from .values import META, broadcasts
+
+# Empty meta tensors in plain layouts
+
+
+FLOATS = frozenset((torch.float32, torch.float64, torch.bfloat16, torch.float16))
+"""The dtypes that results have whose operands all have them."""
+
+_CHANNELS_LAST = torch.channels_last
+
+INDICES = frozenset((torch.int64, torch.int32))
+
+
+def empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Return an empty contiguous tensor."""
+    return torch.empty(tuple(shape), dtype=dtype, device=META)
+
+
+def empty_like(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Return an empty tensor of the shape and strides of ``x``."""
+    return torch.empty_strided(x.shape, x.stride(), dtype=dtype or x.dtype, device=META)
+
+
+def is_contiguous(x: Tensor) -> bool:
+    """Return whether ``x`` has elements and the strides of a new tensor, even along axes of length 1.
+
+    PyTorch's own ``is_contiguous`` ignores these; its kernels do not agree on what they become.
+    """
+    return 0 not in x.shape and x.is_contiguous() and x.stride() == empty(x.shape, x.dtype).stride()
+
+
+def is_dense(x: Tensor) -> bool:
+    """Return whether ``x`` is contiguous, or an image with the channels last and no axis of length 0 or 1."""
+    return is_contiguous(x) or (x.dim() == 4 and min(x.shape) > 1 and x.is_contiguous(memory_format=_CHANNELS_LAST))
+
+
+def keeps_strides(x: Tensor) -> bool:
+    """Return whether a function of every element has the strides of ``x``: it is dense, with its axes in any order."""
+    return is_dense(x) or (_has_one_order(x) and _in_order_of(x, x.dtype).stride() == x.stride())
+
+
+def is_writable(x: Tensor) -> bool:
+    """Return whether every element of ``x`` has a location of its own in memory, by its strides."""
+    return 0 not in x.shape and 0 not in x.stride()
+
+
+def _has_one_order(x: Tensor) -> bool:
+    steps = x.stride()
+    return x.dim() > 0 and min(x.shape) > 1 and min(steps) > 0 and len({*steps}) == len(steps)
+
+
+def _in_order_of(x: Tensor, dtype: torch.dtype) -> Tensor:
+    order = sorted(range(x.dim()), key=lambda axis: -x.stride()[axis])
+    return torch.empty_permuted(x.shape, order, dtype=dtype, device=META)
+
+
+def _is_in_order(x: Tensor) -> bool:
+    # The stride of a first axis of length 1 may be anything but smaller.
+    has_order = all(a >= b for a, b in pairwise(x.stride()))
+    return x.is_contiguous() and has_order and not {0, 1} & {*x.shape[1:]}
+
+
+def joined(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor | None:
+    """Return the empty result of an element-wise operator on two tensors; None if its layout is not plain."""
+    if x.shape == y.shape and x.stride() == y.stride():
+        return empty_like(x, dtype) if is_dense(x) else _in_order_of(x, dtype) if _has_one_order(x) else None
+    if x.shape == y.shape and _has_one_order(x) and min(y.stride()) > 0:
+        return _in_order_of(x, dtype)
+    if x.shape == y.shape and (is_contiguous(x) or is_contiguous(y)) and _is_in_order(x) and _is_in_order(y):
+        return empty(x.shape, dtype)
+    if not (is_contiguous(x) and is_contiguous(y)):
+        return None
+    larger, smaller = (x, y) if broadcasts(y.shape, x.shape) else (y, x)
+    return empty(larger.shape, dtype) if broadcasts(smaller.shape, larger.shape) else None
+
+
+# Interpolation of images
+
+
+_INTERPOLATIONS = ("nearest2d", "bilinear2d", "bicubic2d")
+
+
+def upsample(x: Tensor, output_size: Sequence[int], *_: Any, **__: Any) -> Tensor | None:
+    """Return the empty image of another size."""
+    is_plain = x.dim() == 4 and x.dtype in FLOATS and is_contiguous(x) and len(output_size) == 2
+    return empty((*x.shape[:2], *output_size), x.dtype) if is_plain and min(output_size) > 0 else None
+
+
+def upsample_backward(
+    gradient: Tensor, output_size: Sequence[int], input_size: Sequence[int], *_: Any, **__: Any
+) -> Tensor | None:
+    """Return the empty gradient of the image."""
+    if gradient.dtype not in FLOATS or not is_contiguous(gradient) or len(input_size) != 4 or min(input_size) < 1:
+        return None
+    is_plain = tuple(gradient.shape) == (*input_size[:2], *output_size)
+    return empty(input_size, gradient.dtype) if is_plain else None
+
+
+INTERPOLATION: Mapping[str, Callable[..., Any]] = {
+    **{f"aten::upsample_{way}": upsample for way in _INTERPOLATIONS},
+    **{f"aten::upsample_{way}_backward": upsample_backward for way in _INTERPOLATIONS},
+}
+"""Functions by the operator with its overload."""
+
+
+# Reductions, windows and data movement
+
+
+def reduction(
+    x: Tensor, dim: Sequence[int] | None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> Tensor | None:
+    """Return the empty sum or mean of a contiguous tensor along some axes."""
+    if x.dtype not in FLOATS or not is_contiguous(x) or dtype not in (None, x.dtype) or not dim or not x.dim():
+        return None
+    axes = {axis % x.dim() for axis in dim if -x.dim() <= axis < x.dim()}
+    if len(axes) != len(dim):
+        return None
+    sizes = [1 if i in axes else size for i, size in enumerate(x.shape) if keepdim or i not in axes]
+    return empty(sizes, x.dtype)
+
+
+def softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor | None:
+    """Return an empty tensor like ``x``."""
+    is_plain = x.dtype in (torch.float32, torch.float64) and is_contiguous(x) and not half_to_float
+    return empty_like(x) if is_plain and -x.dim() <= dim < x.dim() else None
+
+
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
+    """Return the empty concatenation of tensors of one dtype; images must be contiguous."""
+    first = tensors[0] if len(tensors) else None
+    if first is None or not first.dim() or not -first.dim() <= dim < first.dim():
+        return None
+    if any(x.dtype != first.dtype or x.dim() != first.dim() or not (x.dim() < 4 or is_contiguous(x)) for x in tensors):
+        return None
+    dim %= first.dim()
+    if any(0 in x.shape or [*x.shape[:dim], *x.shape[dim + 1 :]] != _others(first, dim) for x in tensors):
+        return None
+    return empty((*first.shape[:dim], sum(x.shape[dim] for x in tensors), *first.shape[dim + 1 :]), first.dtype)
+
+
+def clone(x: Tensor, *, memory_format: torch.memory_format | None = None) -> Tensor | None:
+    """Return an empty tensor like ``x``, or contiguous if asked for."""
+    if memory_format is torch.contiguous_format and 0 not in x.shape:
+        return empty(x.shape, x.dtype)
+    return empty_like(x) if memory_format in (None, torch.preserve_format) and is_dense(x) else None
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
+    """Return contiguous tensors of one shape and dtype, empty, along a new axis."""
+    first = tensors[0] if len(tensors) else None
+    if first is None or not -first.dim() - 1 <= dim <= first.dim() or 0 in first.shape:
+        return None
+    if any(x.dtype != first.dtype or x.shape != first.shape or not is_contiguous(x) for x in tensors):
+        return None
+    dim %= first.dim() + 1
+    return empty((*first.shape[:dim], len(tensors), *first.shape[dim:]), first.dtype)
+
+
+def embedding(
+    weight: Tensor,
+    indices: Tensor,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor | None:
+    """Return empty rows of a table."""
+    is_plain = weight.dim() == 2 and weight.dtype in FLOATS and weight.is_contiguous() and indices.dtype in INDICES
+    return empty((*indices.shape, weight.shape[1]), weight.dtype) if is_plain and indices.is_contiguous() else None
+
+
+def arange(end: int, **options: Any) -> Tensor | None:
+    """Return an empty tensor of the integers below ``end``."""
+    dtype = options.pop("dtype", None) or torch.int64
+    device = options.pop("device", None)
+    is_meta = device is not None and torch.device(device).type == "meta"
+    if type(end) is not int or end < 0 or dtype is not torch.int64 or not is_meta or any(options.values()):
+        return None
+    return empty((end,), dtype)
+
+
+def filled(sizes: Sequence[int], *, dtype: torch.dtype | None = None, **options: Any) -> Tensor | None:
+    """Return an empty tensor, for ``zeros`` and ``ones``."""
+    device = options.pop("device", None)
+    is_meta = device is not None and torch.device(device).type == "meta"
+    if not is_meta or any(options.values()) or any(type(size) is not int or size < 0 for size in sizes):
+        return None
+    return empty(sizes, dtype or torch.get_default_dtype())
+
+
+def max_pool2d(
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> tuple[Tensor, Tensor] | None:
+    """Return the empty maxima of windows, and their empty indices."""
+    sizes = window_counts(x, kernel, stride, padding, dilation, ceil_mode)
+    if sizes is None:
+        return None
+    return empty((*x.shape[:-2], *sizes), x.dtype), empty((*x.shape[:-2], *sizes), torch.int64)
+
+
+def avg_pool2d(
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor | None:
+    """Return the empty means of windows."""
+    sizes = window_counts(x, kernel, stride, padding, (1,), ceil_mode)
+    return None if sizes is None or divisor_override is not None else empty((*x.shape[:-2], *sizes), x.dtype)
+
+
+def adaptive_avg_pool2d(x: Tensor, sizes: Sequence[int]) -> Tensor | None:
+    """Return the empty means of as many windows as asked for."""
+    is_plain = x.dim() == 4 and x.dtype in FLOATS and is_contiguous(x)
+    return empty((*x.shape[:-2], *sizes), x.dtype) if is_plain and len(sizes) == 2 and min(sizes) > 0 else None
+
+
+def roll(x: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor | None:
+    """Return an empty tensor like ``x``."""
+    is_plain = is_contiguous(x) and len(shifts) == len(dims) > 0
+    return empty_like(x) if is_plain and all(-x.dim() <= dim < x.dim() for dim in dims) else None
+
+
+def _others(x: Tensor, dim: int) -> list[int]:
+    return [*x.shape[:dim], *x.shape[dim + 1 :]]
+
+
+def window_counts(x: Tensor, *settings: Any) -> list[int] | None:
+    """Return how many windows fit along both axes of a contiguous batch of images; None if PyTorch may refuse them."""
+    kernel, stride, padding, dilation, ceil_mode = settings
+    is_plain = x.dim() == 4 and x.dtype in FLOATS and is_contiguous(x)
+    values = [[*v] * (2 // len(v)) for v in (kernel, stride or kernel, padding, dilation) if len(v) in (1, 2)]
+    if not is_plain or len(values) != 4:
+        return None
+    counts = [_window_count(ceil_mode, *axis) for axis in zip(x.shape[2:], *values, strict=True)]
+    return counts if min(counts) > 0 else None
+
+
+def _window_count(ceil_mode: bool, size: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
+    if min(kernel, stride, dilation) < 1 or not 0 <= padding <= kernel // 2:
+        return 0
+    span = size + 2 * padding - dilation * (kernel - 1) - 1
+    count = (span + (stride - 1 if ceil_mode else 0)) // stride + 1
+    starts_outside = ceil_mode and (count - 1) * stride >= size + padding
+    return count - 1 if starts_outside else count
+
+
+ARRANGING: Mapping[str, Callable[..., Any]] = {
+    "aten::mean.dim": reduction,
+    "aten::sum.dim_IntList": reduction,
+    "aten::_softmax": softmax,
+    "aten::_log_softmax": softmax,
+    "aten::cat": cat,
+    "aten::clone": clone,
+    "aten::stack": stack,
+    "aten::embedding": embedding,
+    "aten::arange": arange,
+    "aten::zeros": filled,
+    "aten::ones": filled,
+    "aten::roll": roll,
+    "aten::max_pool2d_with_indices": max_pool2d,
+    "aten::avg_pool2d": avg_pool2d,
+    "aten::_adaptive_avg_pool2d": adaptive_avg_pool2d,
+}
+"""Functions by the operator with its overload."""
+
+
+# Matrix products, convolutions and attention
+
+
+Number = int | float
+
+
+def mm(a: Tensor, b: Tensor) -> Tensor | None:
+    """Return an empty product of ``a`` [n, k] and ``b`` [k, m]."""
+    if a.dim() != 2 or b.dim() != 2 or a.shape[1] != b.shape[0] or not _have_one_float_dtype(a, b):
+        return None
+    return empty((a.shape[0], b.shape[1]), a.dtype)
+
+
+def addmm(bias: Tensor, a: Tensor, b: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor | None:
+    """Return an empty product of ``a`` [n, k] and ``b`` [k, m], to which ``bias`` can be added."""
+    product = mm(a, b)
+    return product if product is not None and _can_add(bias, product, beta, alpha) else None
+
+
+def bmm(a: Tensor, b: Tensor) -> Tensor | None:
+    """Return the empty products of ``a`` [batch, n, k] and ``b`` [batch, k, m]."""
+    if a.dim() != 3 or b.dim() != 3 or not _have_one_float_dtype(a, b):
+        return None
+    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
+        return None
+    return empty((a.shape[0], a.shape[1], b.shape[2]), a.dtype)
+
+
+def baddbmm(bias: Tensor, a: Tensor, b: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor | None:
+    """Return the empty products of ``a`` [batch, n, k] and ``b`` [batch, k, m], to which ``bias`` can be added."""
+    product = bmm(a, b)
+    return product if product is not None and _can_add(bias, product, beta, alpha) else None
+
+
+def convolution(
+    x: Tensor,
+    w: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> Tensor | None:
+    """Return the empty output of a convolution of contiguous operands with elements."""
+    if not _can_convolve(x, w) or not (bias is None or bias.dtype == x.dtype) or groups < 1:
+        return None
+    rank = x.dim() - 2
+    if any(len(values) not in (1, rank) for values in (stride, padding, dilation, output_padding)):
+        return None
+    steps = (_per_axis(values, rank) for values in (stride, padding, dilation, output_padding))
+    if (w.shape[0] if transposed else w.shape[1] * groups) != x.shape[1] or w.shape[0] % groups:
+        return None
+    made = w.shape[1] * groups if transposed else w.shape[0]
+    length = _spread_length if transposed else _length
+    sizes = [length(*axis) for axis in zip(x.shape[2:], w.shape[2:], *steps, strict=True)]
+    if min(sizes) < 1 or (bias is not None and tuple(bias.shape) != (made,)):
+        return None
+    return empty((x.shape[0], made, *sizes), x.dtype)
+
+
+def convolution_backward(
+    gradient: Tensor,
+    x: Tensor,
+    w: Tensor,
+    bias_sizes: Sequence[int] | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    output_mask: Sequence[bool],
+) -> tuple[Tensor | None, ...] | None:
+    """Return the empty gradients of input, weight and bias, as far as ``output_mask`` asks for them."""
+    if not _can_convolve(x, w) or gradient.dtype != x.dtype or (output_mask[2] and bias_sizes is None):
+        return None
+    shapes = (x.shape, w.shape, bias_sizes or ())
+    return tuple(
+        empty(shape, gradient.dtype) if is_wanted else None
+        for shape, is_wanted in zip(shapes, output_mask, strict=True)
+    )
+
+
+def flash_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[Tensor, Tensor] | None:
+    """Return the empty output and logarithms of sums of the fused attention of a CPU.
+
+    Only for queries [batch, heads, length, size] whose heads lie side by side in memory for each position.
+    """
+    is_plain = query.dim() == 4 and query.dtype is torch.float32 and min(query.shape[1:]) > 1
+    if not is_plain or not _have_one_float_dtype(query, key, value):
+        return None
+    (batch, heads, length, size), (of_batch, of_head, of_position, of_element) = query.shape, query.stride()
+    if of_element != 1 or of_head != size or min(of_batch, of_position) < heads * size:
+        return None
+    if of_batch > of_position or not _attention_keeps_order():
+        output = empty((batch, length, heads, size), query.dtype).permute(0, 2, 1, 3)
+    elif of_batch < of_position or batch == 1:
+        output = empty((length, batch, heads, size), query.dtype).permute(1, 2, 0, 3)
+    else:
+        return None
+    return output, empty((batch, length, heads), query.dtype).transpose(1, 2)
+
+
+@cache
+def _attention_keeps_order() -> bool:
+    # Since PyTorch 2.5 the output has the order of axes of the queries.
+    query = torch.ones((2, 2, 2, 1), device="cpu").permute(1, 2, 0, 3)
+    output = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(query, query, query)[0]
+    return bool(output.stride() == query.stride())
+
+
+def _have_one_float_dtype(*tensors: Tensor) -> bool:
+    return tensors[0].dtype in FLOATS and all(x.dtype == tensors[0].dtype for x in tensors)
+
+
+def _can_add(bias: Tensor, product: Tensor, *factors: Number) -> bool:
+    return (
+        bias.dtype == product.dtype
+        and broadcasts(bias.shape, product.shape)
+        and all(type(factor) in (int, float) for factor in factors)
+    )
+
+
+def _can_convolve(x: Tensor, w: Tensor) -> bool:
+    is_ranked = x.dim() == w.dim() and 3 <= x.dim() <= 5
+    return is_ranked and is_contiguous(x) and is_contiguous(w) and _have_one_float_dtype(x, w)
+
+
+def _per_axis(values: Sequence[int], rank: int) -> Sequence[int]:
+    return values if len(values) == rank else [*values] * rank
+
+
+def _length(size: int, kernel: int, stride: int, padding: int, dilation: int, _: int) -> int:
+    # PyTorch may refuse an axis of length 0.
+    reach = dilation * (kernel - 1) + 1
+    if stride < 1 or padding < 0 or dilation < 1 or size + 2 * padding < reach:
+        return 0
+    return (size + 2 * padding - reach) // stride + 1
+
+
+def _spread_length(size: int, kernel: int, stride: int, padding: int, dilation: int, added: int) -> int:
+    # PyTorch may refuse an axis of length 0.
+    if stride < 1 or padding < 0 or dilation < 1 or not 0 <= added < max(stride, dilation):
+        return 0
+    return (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + added + 1
+
+
+# Element-wise operators
+
+
+_UNARY = """
+relu sigmoid tanh silu mish gelu elu leaky_relu hardtanh hardswish hardsigmoid
+neg abs exp log sqrt rsqrt reciprocal erf sin cos
+"""
+
+_WHOLE = ("add", "sub", "mul")
+"""Arithmetic whose results on integers are integers."""
+
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+def unary(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
+    """Return the empty result of a function of every element."""
+    return empty_like(x) if _is_plain_float(x) else None
+
+
+def unary_in_place(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
+    """Return the operand, which the operator writes to."""
+    return x if x.dtype in (torch.float32, torch.float64) and is_writable(x) else None
+
+
+def like(x: Tensor, **options: Any) -> Tensor | None:
+    """Return an empty tensor like ``x``, for ``zeros_like`` and the like without options that change it."""
+    given = {name for name, value in options.items() if value is not None and value is not False}
+    is_same = given <= {"device", "dtype", "memory_format"} and options.get("dtype") in (None, x.dtype)
+    is_kept = options.get("memory_format") in (None, torch.preserve_format)
+    is_here = options.get("device") is None or torch.device(options["device"]).type == "meta"
+    return empty_like(x) if is_same and is_kept and is_here and is_dense(x) else None
+
+
+def arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
+    """Return the empty result of an arithmetic operator on floating-point operands of one dtype, or a number."""
+    if not _is_float(x) or type(alpha) not in (int, float):
+        return None
+    if isinstance(y, Tensor):
+        return joined(x, y, x.dtype) if y.dtype == x.dtype else None
+    return empty_like(x) if type(y) in (int, float) and keeps_strides(x) else None
+
+
+def whole_arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
+    """Return the same as :func:`arithmetic`, also for integers and an integer."""
+    is_whole = isinstance(x, Tensor) and x.dtype in INDICES and type(y) is type(alpha) is int
+    return (empty_like(x) if is_dense(x) else None) if is_whole else arithmetic(x, y, alpha=alpha)
+
+
+def arithmetic_in_place(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
+    """Return the operand, which the operator writes to."""
+    if not _is_float(x) or not is_writable(x) or type(alpha) not in (int, float):
+        return None
+    fits = y.dtype == x.dtype and broadcasts(y.shape, x.shape) if isinstance(y, Tensor) else type(y) in (int, float)
+    return x if fits else None
+
+
+def whole_arithmetic_in_place(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
+    """Return the same as :func:`arithmetic_in_place`, also for integers and an integer."""
+    is_whole = x.dtype in INDICES and type(y) is type(alpha) is int
+    return (x if is_dense(x) else None) if is_whole else arithmetic_in_place(x, y, alpha=alpha)
+
+
+def divide(x: Tensor, y: float) -> Tensor | None:
+    """Return the empty quotient of a floating-point tensor, which may be expanded, and a number."""
+    if not _is_float(x) or type(y) not in (int, float):
+        return None
+    steps = [step for step in x.stride() if step]
+    is_expanded = 0 not in x.shape and all(a > b for a, b in pairwise(steps))
+    return empty_like(x) if is_dense(x) else empty(x.shape, x.dtype) if is_expanded else None
+
+
+def combine_in_place(x: Tensor, y: Tensor, z: Tensor | float, *, value: float = 1) -> Tensor | None:
+    """Return the operand that ``addcmul_`` and the like write to, which a step of an optimizer does."""
+    if not _is_float(x) or not is_dense(x) or type(value) not in (int, float):
+        return None
+    tensors = (y, z) if isinstance(z, Tensor) else (y,)
+    return x if all(other.dtype == x.dtype and other.shape == x.shape for other in tensors) else None
+
+
+def power(x: Tensor, exponent: float) -> Tensor | None:
+    """Return the empty power of every element."""
+    return empty_like(x) if _is_float(x) and is_dense(x) and type(exponent) in (int, float) else None
+
+
+def comparison(x: Tensor, y: Tensor | float) -> Tensor | None:
+    """Return the empty result of a comparison with a tensor of the same dtype, or of floating-point and a number."""
+    if isinstance(y, Tensor):
+        return joined(x, y, torch.bool) if isinstance(x, Tensor) and y.dtype == x.dtype else None
+    is_plain = _is_float(x) and is_dense(x) and type(y) in (int, float)
+    return empty_like(x, torch.bool) if is_plain else None
+
+
+def masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor | None:
+    """Return an empty tensor like ``x``, for a mask that broadcasts to it."""
+    if not _is_float(x) or mask.dtype is not torch.bool or type(value) not in (int, float):
+        return None
+    is_plain = is_contiguous(x) and is_contiguous(mask) and broadcasts(mask.shape, x.shape)
+    return empty_like(x) if is_plain else None
+
+
+def _is_float(x: object) -> bool:
+    return isinstance(x, Tensor) and x.dtype in FLOATS
+
+
+def _is_plain_float(x: Tensor) -> bool:
+    return x.dtype in (torch.float32, torch.float64) and keeps_strides(x)
+
+
+POINTWISE: Mapping[str, Callable[..., Any]] = {
+    **{f"aten::{name}": unary for name in _UNARY.split()},
+    **{f"aten::{name}_": unary_in_place for name in _UNARY.split()},
+    "aten::softplus": unary,
+    "aten::_prelu_kernel": arithmetic,
+    **{f"aten::{name}_like": like for name in ("empty", "zeros", "ones")},
+    **{f"aten::{name}.Tensor": whole_arithmetic for name in _WHOLE},
+    **{f"aten::{name}_.Tensor": whole_arithmetic_in_place for name in _WHOLE},
+    **{f"aten::{name}.Scalar": whole_arithmetic for name in _WHOLE},
+    **{f"aten::{name}_.Scalar": whole_arithmetic_in_place for name in _WHOLE},
+    "aten::div.Tensor": arithmetic,
+    "aten::div_.Tensor": arithmetic_in_place,
+    "aten::div_.Scalar": arithmetic_in_place,
+    "aten::div.Scalar": divide,
+    "aten::addcmul_": combine_in_place,
+    "aten::addcdiv_": combine_in_place,
+    "aten::lerp_.Scalar": combine_in_place,
+    **{f"aten::{name}.{kind}": comparison for name in _COMPARISONS for kind in ("Tensor", "Scalar")},
+    "aten::pow.Tensor_Scalar": power,
+    "aten::masked_fill.Scalar": masked_fill,
+}
+"""Functions by the operator with its overload."""
+
+
+# Backward passes
+
+
+_DIFFERENTIATED = "threshold gelu silu hardtanh hardswish hardsigmoid leaky_relu sigmoid tanh"
+
+_PLAIN_FLOATS = frozenset((torch.float32, torch.float64))
+
+HALVES = frozenset((torch.bfloat16, torch.float16))
+"""Dtypes that a normalization accepts together with parameters in float32."""
+
+
+def unary_backward(gradient: Tensor, x: Tensor, *_: Any, **__: Any) -> Tensor | None:
+    """Return the empty gradient of a function of every element."""
+    is_plain = gradient.dtype in _PLAIN_FLOATS and gradient.dtype == x.dtype and gradient.shape == x.shape
+    return empty_like(x) if is_plain and gradient.stride() == x.stride() and is_dense(x) else None
+
+
+def softmax_backward(gradient: Tensor, result: Tensor, dim: int, dtype: torch.dtype) -> Tensor | None:
+    """Return the empty gradient of softmax or log_softmax."""
+    is_plain = gradient.dtype == result.dtype == dtype and _are_plain(gradient, result)
+    return empty_like(result) if is_plain and -result.dim() <= dim < result.dim() else None
+
+
+def batch_norm_backward(
+    gradient: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    mean: Tensor | None,
+    var: Tensor | None,
+    saved_mean: Tensor | None,
+    saved_scale: Tensor | None,
+    training: bool,
+    eps: float,
+    output_mask: Sequence[bool],
+) -> tuple[Tensor | None, ...] | None:
+    """Return the empty gradients of input, weight and bias after training, as far as ``output_mask`` asks for them."""
+    if x.dim() < 2 or not training or not output_mask[0] or not _are_plain(gradient, x):
+        return None
+    features = (x.shape[1],)
+    vectors = (weight, mean, var, saved_mean, saved_scale)
+    if saved_mean is None or saved_scale is None or not are_vectors(vectors, features, x.dtype):
+        return None
+    return empty(x.shape, x.dtype), *(empty(features, x.dtype) if wanted else None for wanted in output_mask[1:])
+
+
+def layer_norm_backward(
+    gradient: Tensor,
+    x: Tensor,
+    normalized_shape: Sequence[int],
+    mean: Tensor,
+    scale: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    output_mask: Sequence[bool],
+) -> tuple[Tensor | None, ...] | None:
+    """Return the empty gradients of input, weight and bias, as far as ``output_mask`` asks for them.
+
+    They are contiguous, as on a CPU; PyTorch's own kernel for the meta device keeps the strides of the gradient, and
+    up to PyTorch 2.9 gives weights in float32 gradients of the dtype of the input.
+    """
+    shape = tuple(normalized_shape)
+    rank = x.dim() - len(shape)
+    of_weights = torch.float32 if x.dtype in HALVES else x.dtype
+    is_float = of_weights in _PLAIN_FLOATS and gradient.dtype == x.dtype
+    is_plain = is_float and gradient.shape == x.shape and 0 not in x.shape
+    if not is_plain or not shape or rank < 1 or tuple(x.shape[rank:]) != shape:
+        return None
+    rows = (*x.shape[:rank], *[1] * len(shape))
+    if not are_vectors((mean, scale), rows, of_weights) or not are_vectors((weight, bias), shape, of_weights):
+        return None
+    if any(wanted and learned is None for wanted, learned in zip(output_mask[1:], (weight, bias), strict=True)):
+        return None
+    made = ((tuple(x.shape), x.dtype), (shape, of_weights), (shape, of_weights))
+    return tuple(empty(*each) if wanted else None for each, wanted in zip(made, output_mask, strict=True))
+
+
+def group_norm_backward(
+    gradient: Tensor,
+    x: Tensor,
+    mean: Tensor,
+    scale: Tensor,
+    weight: Tensor | None,
+    batch: int,
+    channels: int,
+    positions: int,
+    groups: int,
+    output_mask: Sequence[bool],
+) -> tuple[Tensor | None, ...] | None:
+    """Return the empty gradients of input, weight and bias, as far as ``output_mask`` asks for them.
+
+    A CPU keeps the dtype of an input in lower precision, where PyTorch's own kernel returns that of the weight.
+    """
+    if not _are_plain(gradient, x, _PLAIN_FLOATS | HALVES) or x.dim() < 2 or groups < 1 or channels % groups:
+        return None
+    if tuple(x.shape[:2]) != (batch, channels) or x.numel() != batch * channels * positions:
+        return None
+    if not are_vectors((mean, scale), (batch, groups), mean.dtype) or mean.dtype not in (x.dtype, torch.float32):
+        return None
+    if not are_vectors((weight,), (channels,), mean.dtype):
+        return None
+    vector = (channels,), mean.dtype
+    gradients = (tuple(x.shape), x.dtype), vector, vector
+    return tuple(empty(*each) if wanted else None for each, wanted in zip(gradients, output_mask, strict=True))
+
+
+def max_pool2d_backward(
+    gradient: Tensor,
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+    indices: Tensor,
+) -> Tensor | None:
+    """Return the empty gradient of the input of a pooling."""
+    counts = window_counts(x, kernel, stride, padding, dilation, ceil_mode)
+    if counts is None or indices.dtype is not torch.int64 or not is_contiguous(indices) or not _are_float(gradient, x):
+        return None
+    pooled = (*x.shape[:-2], *counts)
+    is_plain = tuple(gradient.shape) == pooled == tuple(indices.shape) and is_contiguous(gradient)
+    return empty(x.shape, x.dtype) if is_plain else None
+
+
+def embedding_backward(
+    gradient: Tensor, indices: Tensor, rows: int, padding_idx: int, scale_grad_by_freq: bool
+) -> Tensor | None:
+    """Return the empty gradient of a table."""
+    is_plain = gradient.dtype in _PLAIN_FLOATS and is_contiguous(gradient) and indices.dtype in INDICES
+    if not is_plain or not is_contiguous(indices) or gradient.shape[:-1] != indices.shape or scale_grad_by_freq:
+        return None
+    return empty((rows, gradient.shape[-1]), gradient.dtype)
+
+
+def select_backward(gradient: Tensor, sizes: Sequence[int], dim: int, index: int) -> Tensor | None:
+    """Return the empty gradient of a tensor from the gradient of one position along an axis."""
+    rank = len(sizes)
+    if gradient.dtype not in _PLAIN_FLOATS or not -rank <= dim < rank or min(sizes) < 1:
+        return None
+    is_plain = -sizes[dim] <= index < sizes[dim] and gradient.shape == (*sizes[: dim % rank], *sizes[dim % rank + 1 :])
+    return empty(sizes, gradient.dtype) if is_plain else None
+
+
+def _are_float(gradient: Tensor, x: Tensor) -> bool:
+    return x.dtype in _PLAIN_FLOATS and gradient.dtype == x.dtype
+
+
+def _are_plain(gradient: Tensor, x: Tensor, dtypes: Collection[torch.dtype] = _PLAIN_FLOATS) -> bool:
+    is_float = x.dtype in dtypes and gradient.dtype == x.dtype
+    return is_float and gradient.shape == x.shape and is_contiguous(gradient) and is_contiguous(x)
+
+
+def are_vectors(vectors: Sequence[Tensor | None], shape: tuple[int, ...], dtype: torch.dtype) -> bool:
+    """Return whether all vectors that there are have a shape and a dtype."""
+    return all(v is None or (tuple(v.shape) == shape and v.dtype == dtype) for v in vectors)
+
+
+GRADIENTS: Mapping[str, Callable[..., Any]] = {
+    **{f"aten::{name}_backward": unary_backward for name in _DIFFERENTIATED.split()},
+    "aten::_softmax_backward_data": softmax_backward,
+    "aten::_log_softmax_backward_data": softmax_backward,
+    "aten::native_batch_norm_backward": batch_norm_backward,
+    "aten::native_layer_norm_backward": layer_norm_backward,
+    "aten::native_group_norm_backward": group_norm_backward,
+    "aten::max_pool2d_with_indices_backward": max_pool2d_backward,
+    "aten::embedding_dense_backward": embedding_backward,
+    "aten::select_backward": select_backward,
+}
+"""Functions by the operator with its overload."""
+
+# Normalizations, and the table of all kernels
+
 
 FAST_DTYPES = (torch.float32, torch.float64)
 
 
 def _dtype_of(vectors: Sequence[Tensor | None], x: Tensor) -> torch.dtype | None:
-    """Return the dtype of the parameters and statistics of a normalization; None: PyTorch decides about it."""
+    # None: PyTorch decides
     if x.dtype in FAST_DTYPES:
         return x.dtype
     has_single = x.dtype in HALVES and any(v is not None and v.dtype is torch.float32 for v in vectors)
@@ -42,7 +774,7 @@ def _batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, ...] | None:
-    """Return what a CPU returns: the statistics of the batch have elements in training only."""
+    # On a CPU the statistics of the batch have elements in training only.
     vectors = weight, bias, mean, var
     dtype = _dtype_of(vectors, x)
     if x.dim() < 2 or dtype is None or not is_dense(x) or not are_vectors(vectors, (x.shape[1],), dtype):

@@ -1,17 +1,29 @@
-"""A copy of a module without its weights: tensors become meta tensors, and tied ones stay tied."""
+"""A copy of a module without its weights: tensors become meta tensors, and tied ones stay tied.
+
+Functions that refer to the model are bound to the copy, and wrappers of data-parallel training are replaced by modules
+that call the wrapped one. The last sections let optimizers and kernels treat the meta device as a real one.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import copyreg
+import dis
+import sys
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
 from inspect import ismethod, signature, unwrap
-from types import FunctionType
-from typing import Any
+from threading import RLock
+from types import CellType, CodeType, FunctionType, MethodType
+from typing import Any, TypeAlias
+from weakref import ReferenceType, WeakKeyDictionary, WeakMethod, ref
 
 import torch
 from torch import Tensor
 from torch.jit import ScriptModule
+from torch.nn import DataParallel as TorchDataParallel
 from torch.nn import Module, Parameter
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.overrides import TorchFunctionMode
@@ -19,13 +31,11 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from costcore.errors import CostError
 
-from ..module_walk import modules_of, not_compiled
-from .operands import META, PLAIN
-from .rebinding import Rebinder, closures_of
-from .values import INTEGERS, MAX_BYTES, Values, is_small_integer
-from .wrappers import stand_in, whole_parameters
+from ..tensors import dtype_name, modules_of, not_compiled
+from .values import INTEGERS, MAX_BYTES, META, PLAIN, Values, is_small_integer
 
 _ATOMS = frozenset((type(None), bool, int, float, str))
+
 OF_TENSORS = ("_parameters", "_buffers")
 """The attributes of a module that hold its own tensors by name."""
 
@@ -134,8 +144,7 @@ def meta_copy(
 
     Hooks, flags, buffers and all other attributes of a module are copied, and functions that refer to the model are
     bound to the copy. What cannot be copied (a lock, an open file) is shared. Wrappers of data-parallel training are
-    replaced by stand-ins; see :mod:`.wrappers`. In place of a module that was compiled is the module that it was made
-    of.
+    replaced; see :func:`stand_in`. A compiled module is replaced by the module that it was made of.
 
     Raises:
         CostError: for a model with lazy modules that never ran, or one whose wrapper computes in another dtype.
@@ -171,7 +180,6 @@ def meta_copy(
 
 
 def _bind_functions(modules: Sequence[Module], memo: dict[int, Any], copier: _MetaCopier) -> Iterable[tuple[Any, bool]]:
-    """Bind the functions that the copies of modules hold to these copies; return the containers that they share."""
     closures = {kind for kind in set(map(type, modules)) if closures_of(kind)}
     rebinder = None
     holders = copier.holders
@@ -194,7 +202,7 @@ def _bind_functions(modules: Sequence[Module], memo: dict[int, Any], copier: _Me
 
 
 def _drop_data(module: ScriptModule) -> None:
-    """Move the tensors of a module that TorchScript compiled to the meta device; integers may decide something."""
+    # Integers keep their data, which may decide something.
     for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
         if tensor is not None and tensor.is_floating_point():
             made = torch.empty_like(tensor, device=META)
@@ -226,7 +234,6 @@ def keep_input_checks(exported: Module, copied: Module, n_positional: int) -> No
 
 
 def _with_parameters(state: Any, parameters: Mapping[str, Parameter | None]) -> Any:
-    """Return the state of a module with parameters in place of the attributes of their names."""
     if not parameters:
         return state
     kept = {name: value for name, value in state.items() if name not in parameters}
@@ -234,7 +241,7 @@ def _with_parameters(state: Any, parameters: Mapping[str, Parameter | None]) -> 
 
 
 def _reduced(module: Module) -> tuple[Callable[..., Any], tuple[Any, ...], Any]:
-    """Return constructor, arguments and state of a module, as ``copy.copy`` would use them."""
+    # ``copy.copy`` would use the same.
     reduced = module.__reduce_ex__(4)
     if isinstance(reduced, str) or len(reduced) < 3:
         raise CostError(
@@ -265,12 +272,11 @@ def _fill(module: Module, state: Any, memo: dict[int, Any], copier: _MetaCopier)
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether all tensors of a mapping have a type of PyTorch's own."""
     return type(value) is dict and all(each is None or type(each) in PLAIN for each in value.values())
 
 
 def _copied(name: str, value: Any, memo: dict[int, Any], deep: list[str]) -> Any:
-    """Return a copy of an attribute; ``deep`` receives its name if it may hold functions of the user."""
+    # ``deep`` receives the name of an attribute that may hold functions of the user.
     kind = type(value)
     if kind is tuple and all(type(item) in _ATOMS for item in value):
         return value
@@ -283,3 +289,582 @@ def _copied(name: str, value: Any, memo: dict[int, Any], deep: list[str]) -> Any
         return copy.deepcopy(value, memo)
     except (TypeError, NotImplementedError):
         return value  # a lock, a file or a process group is shared with the original
+
+
+# Functions that refer to a model, bound to its copy
+#
+# ``copy.deepcopy`` shares functions. A lambda made in ``__init__`` that calls ``self.linear``, a hook that stores what
+# it sees in a dict, or a patched ``forward`` would run parts of the original from the copy. Such functions get new
+# cells, defaults and globals, with the copies in place of the originals.
+
+
+MAX_DEPTH = 6
+"""How many objects may lie between a function and the part of the model that it refers to."""
+
+_Cache: Any = type(lru_cache(len))
+
+_MUTABLE = (list, dict, set, OrderedDict, defaultdict, deque)
+
+_NO_OBJECTS_OF_USERS = ("builtins", "torch", "numpy", "threading", "logging", "_thread")
+
+_CLASS = "__class__"
+"""The cell in which a method that calls ``super()`` has its class."""
+
+_closures: WeakKeyDictionary[type, tuple[tuple[str, FunctionType], ...]] = WeakKeyDictionary()
+"""The methods of a class that are closures, by class."""
+
+
+class Rebinder:
+    """Binds functions to copies.
+
+    Args:
+        copies: the copies that were made, by id of the original; the memo of ``copy.deepcopy``.
+        is_part: returns whether a tensor shares memory with the model.
+
+    Attributes:
+        shared: the lists, dicts and sets that functions of both models refer to, by id; none holds a part of a model.
+        readers: the ids of the functions that refer to each.
+    """
+
+    def __init__(self, copies: dict[int, Any], is_part: Callable[[Tensor], bool]) -> None:
+        self.shared: dict[int, Any] = {}
+        self.readers: dict[int, set[int]] = {}
+        self._copies = copies
+        self._is_part = is_part
+        self._made = set(map(id, copies.values()))
+        self._functions: dict[int, FunctionType] = {}
+        self._cells: dict[int, CellType] = {}
+        self._globals: dict[int, dict[str, Any]] = {}
+        self._fixed: set[int] = set()
+
+    def bind_methods(self, original: Module, copied: Module) -> None:
+        """Rebind methods of the class that are closures over parts of the model, on the copy of a module."""
+        for name, function in closures_of(type(original)):
+            bound = self._rebound(function)
+            if bound is not function and name not in vars(copied):
+                vars(copied)[name] = MethodType(bound, copied)
+
+    def fix(self, value: Any) -> Any:
+        """Bind the functions inside a value of the copy to copies; containers and objects change in place."""
+        kind: Any = type(value)
+        if kind is FunctionType or kind is _Cache or isinstance(value, ReferenceType):
+            return self._translated(value)
+        if kind is MethodType:
+            function = self._translated(value.__func__)
+            return value if function is value.__func__ else MethodType(function, value.__self__)
+        if kind is partial:
+            return self._with_parts(value, self.fix)
+        if isinstance(value, (Module, Tensor, type)) or id(value) in self._fixed:
+            return value
+        if isinstance(value, tuple):
+            items = [self.fix(item) for item in value]
+            is_same = all(new is old for new, old in zip(items, value, strict=True))
+            return value if is_same else tuple(items) if kind is tuple else kind(*items)
+        self._fixed.add(id(value))
+        if id(value) in self._made:
+            self._fix_inside(value)
+        return value
+
+    def _fix_inside(self, value: Any) -> None:
+        items: Iterable[tuple[Any, Any]] = ()
+        if isinstance(value, dict):
+            items = [*value.items()]
+            if isinstance(value, defaultdict):
+                value.default_factory = self.fix(value.default_factory)
+        elif isinstance(value, (list, deque)):
+            items = [*enumerate(value)]
+        else:
+            self._fix_object(value)
+        for key, item in items:
+            new = self.fix(item)
+            if new is not item:
+                value[key] = new
+
+    def _fix_object(self, value: Any) -> None:
+        kind = type(value)
+        names = [name for base in kind.__mro__ for name in _slots_of(base)] + [*getattr(value, "__dict__", ())]
+        for name in names:
+            item = getattr(value, name, None)
+            new = self.fix(item)
+            if new is not item:
+                object.__setattr__(value, name, new)
+        methods = {name: self._rebound(function) for name, function in closures_of(kind)}
+        changed = {name: method for name, method in methods.items() if method is not dict(closures_of(kind))[name]}
+        if changed:  # Python looks up operators such as a call in the class
+            value.__class__ = type(kind.__name__, (kind,), {**changed, "__module__": kind.__module__})
+
+    def _translated(self, value: Any) -> Any:
+        if id(value) in self._copies:
+            return self._copies[id(value)]
+        if not self._changes(value, {}, MAX_DEPTH):
+            return value
+        kind = type(value)
+        if kind is FunctionType:
+            return self._rebound(value)
+        if kind is MethodType:
+            return MethodType(self._translated(value.__func__), self._translated(value.__self__))
+        if kind is partial:
+            return self._with_parts(value, self._translated)
+        if kind is _Cache:
+            return lru_cache(**value.cache_parameters())(self._translated(value.__wrapped__))
+        if isinstance(value, ReferenceType):
+            referent = self._translated(value())
+            return WeakMethod(referent) if kind is WeakMethod else ref(referent)
+        if isinstance(value, Tensor) and value._is_view() and id(value._base) in self._copies:
+            return self._view_of_copy(value)
+        if kind is tuple:
+            return tuple([self._translated(item) for item in value])
+        made = _deep_copy_or_same(value, self._copies)
+        self._made.update(map(id, self._copies.values()))
+        return self.fix(made)
+
+    def _view_of_copy(self, view: Tensor) -> Tensor:
+        base: Tensor = self._copies[id(view._base)]
+        with torch._C.DisableTorchFunction(), torch.set_grad_enabled(view.requires_grad):
+            return base.as_strided(view.shape, view.stride(), view.storage_offset())
+
+    def _with_parts(self, value: Any, change: Callable[[Any], Any]) -> Any:
+        parts = [value.func, *value.args, *value.keywords.values()]
+        function, *changed = [change(part) for part in parts]
+        if all(new is old for new, old in zip((function, *changed), parts, strict=True)):
+            return value
+        n = len(value.args)
+        made = partial(function, *changed[:n], **dict(zip(value.keywords, changed[n:], strict=True)))
+        vars(made).update({name: change(item) for name, item in vars(value).items()})
+        return made
+
+    def _rebound(self, function: FunctionType) -> FunctionType:
+        if id(function) in self._functions:
+            return self._functions[id(function)]
+        if not self._changes(function, {}, MAX_DEPTH):
+            return function
+        cells = tuple([self._cells.setdefault(id(cell), CellType()) for cell in function.__closure__ or ()])
+        names = self._globals_of(function)
+        made = FunctionType(function.__code__, names, function.__name__, None, cells)
+        self._functions[id(function)] = self._copies[id(function)] = made
+        made.__qualname__, made.__module__, made.__doc__ = function.__qualname__, function.__module__, function.__doc__
+        made.__annotations__ = function.__annotations__
+        for old, new in zip(function.__closure__ or (), cells, strict=True):
+            if not _is_empty(old) and _is_empty(new):
+                new.cell_contents = self._translated(old.cell_contents)
+        if function.__defaults__ is not None:
+            made.__defaults__ = tuple([self._translated(value) for value in function.__defaults__])
+        if function.__kwdefaults__ is not None:
+            made.__kwdefaults__ = {name: self._translated(value) for name, value in function.__kwdefaults__.items()}
+        vars(made).update({name: self._translated(value) for name, value in vars(function).items()})
+        for name in _globals_read(function):
+            value = function.__globals__[name]
+            if self._is_referring(value):
+                names[name] = self._translated(value)
+        return made
+
+    def _globals_of(self, function: FunctionType) -> dict[str, Any]:
+        # A function that refers to parts of the model by global names gets a copy of its globals.
+        names = function.__globals__
+        if id(names) in self._globals:
+            return self._globals[id(names)]
+        if not any(self._is_referring(names[name]) for name in _globals_read(function)):
+            return names
+        made = self._globals[id(names)] = dict(names)
+        return made
+
+    def _is_referring(self, value: Any) -> bool:
+        # Globals other than functions and parts of the model stay.
+        if isinstance(value, Module):
+            return id(value) in self._copies
+        return type(value) in (FunctionType, MethodType, partial) and self._changes(value, {}, MAX_DEPTH)
+
+    def _changes(self, value: Any, seen: dict[int, Any], depth: int) -> bool:
+        if id(value) in self._copies:
+            return self._copies[id(value)] is not value
+        if id(value) in seen or not depth or isinstance(value, type):
+            return False
+        seen[id(value)] = value
+        if isinstance(value, Module):
+            return True
+        if isinstance(value, Tensor):
+            return bool(value.requires_grad) or self._is_part(value)
+        if type(value) is FunctionType:
+            for content in _cell_contents(value):
+                if isinstance(content, _MUTABLE):
+                    self.readers.setdefault(id(content), set()).add(id(value))
+        changes = [self._changes(part, seen, depth - 1) for part in self._parts(value)]
+        if isinstance(value, _MUTABLE) and not any(changes):
+            self.shared[id(value)] = value
+        return any(changes) or _writes_to_cells(value)
+
+    def _parts(self, value: Any) -> Iterator[Any]:
+        kind = type(value)
+        if kind is FunctionType:
+            yield from _cell_contents(value)
+            yield from value.__defaults__ or ()
+            yield from (value.__kwdefaults__ or {}).values()
+            yield from vars(value).values()
+            for name in _globals_read(value):
+                found = value.__globals__[name]
+                if id(found) in self._copies or type(found) in (FunctionType, MethodType, partial):
+                    yield found
+        elif kind is MethodType:
+            yield from (value.__func__, value.__self__)
+        elif kind is partial:
+            yield from (value.func, *value.args, *value.keywords.values())
+        elif kind is _Cache:
+            yield value.__wrapped__
+        elif kind is ReferenceType or kind is WeakMethod:
+            yield value()
+        elif isinstance(value, dict):
+            yield from [*value.values()]
+        elif isinstance(value, (tuple, *_MUTABLE)):
+            yield from [*value]
+        elif kind.__module__.partition(".")[0] not in _NO_OBJECTS_OF_USERS:
+            yield from (x for x in [*getattr(value, "__dict__", {}).values()] if not isinstance(x, _MUTABLE))
+
+
+def closures_of(kind: type) -> tuple[tuple[str, FunctionType], ...]:
+    """Return names and functions of the methods of a class that are closures, of its bases too."""
+    found = _closures.get(kind)
+    if found is None:
+        methods: dict[str, FunctionType] = {}
+        for base in reversed(kind.__mro__):
+            if base.__module__.partition(".")[0] not in ("torch", "builtins"):
+                methods.update((name, value) for name, value in vars(base).items() if type(value) is FunctionType)
+        found = _closures[kind] = tuple(
+            (name, function)
+            for name, function in methods.items()
+            if any(each != _CLASS for each in function.__code__.co_freevars)
+        )
+    return found
+
+
+def _slots_of(kind: type) -> tuple[str, ...]:
+    names = vars(kind).get("__slots__", ())
+    return tuple(name for name in ((names,) if isinstance(names, str) else names) if not name.startswith("__"))
+
+
+def _deep_copy_or_same(value: Any, copies: dict[int, Any]) -> Any:
+    try:
+        return copy.deepcopy(value, copies)
+    except (TypeError, NotImplementedError):
+        return value  # it holds a lock, a file or a process group
+
+
+def _is_empty(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 - raises
+    except ValueError:
+        return True
+    return False
+
+
+def _cell_contents(function: FunctionType) -> Iterator[Any]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        if name != _CLASS and not _is_empty(cell):
+            yield cell.cell_contents
+
+
+def _writes_to_cells(value: Any) -> bool:
+    # It assigns variables of the function around it, as a counter does: the copy must not count, too.
+    if type(value) is not FunctionType or not value.__closure__:
+        return False
+    free = value.__code__.co_freevars
+    return any(each.opname == "STORE_DEREF" and each.argval in free for each in dis.get_instructions(value))
+
+
+def _globals_read(function: FunctionType) -> Iterator[str]:
+    names: Mapping[str, Any] = function.__globals__
+    is_of_torch = str(names.get("__name__")).partition(".")[0] == "torch"
+    waiting: list[CodeType] = [] if is_of_torch else [function.__code__]
+    while waiting:
+        code = waiting.pop()
+        yield from (name for name in code.co_names if name in names)
+        waiting += (constant for constant in code.co_consts if type(constant) is CodeType)
+
+
+# Replacements of data-parallel wrappers, which need devices and process groups and cannot be copied
+#
+# One process computes the wrapped module, on its own samples and with whole parameters. So does the replacement,
+# without what the wrapper communicates.
+
+
+_DISTRIBUTED = ("torch.distributed.fsdp", "torch.distributed._composable")
+"""Where ``fully_shard`` and ``replicate`` define their classes and hooks."""
+
+_API_STATE = "__composable_api_state_key"
+"""The beginning of the attributes in which ``fully_shard`` and ``replicate`` keep what they communicate with."""
+
+_OWN_ATTRIBUTES = frozenset(vars(Module()))
+"""The attributes of every module; all others of a wrapper serve its communication."""
+
+
+class DataParallel(Module):
+    """The replacement of the wrapper of this name, which calls the wrapped module."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the wrapped module."""
+        return self.module(*args, **kwargs)
+
+
+class DistributedDataParallel(DataParallel):
+    """The replacement of the wrapper of this name, which calls the wrapped module."""
+
+
+class FullyShardedDataParallel(Module):
+    """The replacement of the wrapper of this name, which also passes on attributes."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the wrapped module."""
+        return self._fsdp_wrapped_module(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "module":
+            return super().__getattr__("_fsdp_wrapped_module")
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("_fsdp_wrapped_module"), name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._fsdp_wrapped_module[key]
+
+
+def stand_in(module: Module) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None:
+    """Return constructor, arguments and state of the replacement of a wrapper; None for any other module."""
+    original = _original_class(module)
+    if original is not None:
+        state = {name: value for name, value in vars(module).items() if not name.startswith(_API_STATE)}
+        hooks = {name: _others(value) for name, value in state.items() if name.endswith("_hooks")}
+        return copyreg.__newobj__, (original,), {**state, **hooks}  # type: ignore[attr-defined]
+    replacement = _replacement(module)
+    if replacement is None:
+        return None
+    state = {name: value for name, value in vars(module).items() if name in _OWN_ATTRIBUTES}
+    return copyreg.__newobj__, (replacement,), {**state, "_parameters": {}}  # type: ignore[attr-defined]
+
+
+def _replacement(module: Module) -> type[Module] | None:
+    if isinstance(module, TorchDataParallel):
+        return DataParallel
+    if "torch.nn.parallel.distributed" in sys.modules and isinstance(module, torch.nn.parallel.DistributedDataParallel):
+        return DistributedDataParallel
+    return FullyShardedDataParallel if _is_fully_sharded(module) else None
+
+
+def _is_fully_sharded(module: Module) -> bool:
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    return fsdp is not None and isinstance(module, fsdp.FullyShardedDataParallel)
+
+
+def _original_class(module: Module) -> type[Module] | None:
+    # ``fully_shard`` and ``replicate`` put a class of theirs before it.
+    bases = type(module).__bases__
+    is_changed = len(bases) == 2 and bases[0].__module__.startswith(_DISTRIBUTED)
+    return bases[1] if is_changed else None
+
+
+def _others(hooks: Any) -> Any:
+    # Hooks of ``fully_shard`` and ``replicate`` communicate.
+    def is_own(hook: Any) -> bool:
+        owner = getattr(hook, "__self__", None)
+        return str((type(owner) if owner is not None else hook).__module__).startswith(_DISTRIBUTED)
+
+    return type(hooks)((key, hook) for key, hook in hooks.items() if not is_own(hook))
+
+
+def wrapper_names(model: Module) -> list[str]:
+    """Return the wrappers in a model that communicate, each once, by their names."""
+    found: dict[str, None] = {}
+    for module in modules_of(model):
+        replacement = _replacement(module)
+        if _original_class(module) is not None:
+            found["fully_shard" if hasattr(module, "_get_fsdp_state") else "replicate"] = None
+        elif replacement not in (None, DataParallel):
+            found[type(module).__name__] = None
+    return list(found)
+
+
+def whole_parameters(model: Module) -> dict[int, dict[str, Parameter | None]]:
+    """Return the parameters that wrappers have sharded, whole and on the meta device, by module and name.
+
+    Raises:
+        CostError: for mixed precision, or sharding on top of tensor parallelism; the message says what to pass instead.
+    """
+    parameters: dict[int, dict[str, Parameter | None]] = {}
+    for module in modules_of(model):
+        for owner, name, parameter in _sharded(module):
+            parameters.setdefault(id(owner), {})[name] = parameter
+    return parameters
+
+
+def _sharded(module: Module) -> Iterator[tuple[Module, str, Parameter | None]]:
+    if _is_fully_sharded(module):
+        _check_precision("FullyShardedDataParallel", getattr(module, "mixed_precision", None))
+        yield from _in_flat_parameter(module)
+    elif _original_class(module) is not None and hasattr(module, "_get_fsdp_state"):
+        yield from _in_groups(module)
+    elif _replacement(module) is DistributedDataParallel:
+        _check_precision("DistributedDataParallel", getattr(module, "mixed_precision", None))
+
+
+def _in_flat_parameter(module: Module) -> Iterator[tuple[Module, str, Parameter | None]]:
+    # ``FullyShardedDataParallel`` joins parameters to one flat parameter, in its order.
+    flat: Any = getattr(module._handle, "flat_param", None)
+    if flat is None:
+        return
+    wrapped: Any = module._fsdp_wrapped_module
+    for name, parameter in wrapped._parameters.items():
+        if parameter is flat:
+            yield wrapped, name, None
+    originals = flat._params or [flat] * len(flat._param_infos)
+    made: dict[tuple[int, str], Parameter] = {}
+    for info, shape, original in zip(flat._param_infos, flat._shapes, originals, strict=True):
+        parameter = made[id(info.module), info.param_name] = _whole(shape, flat.dtype, original.requires_grad)
+        yield info.module, info.param_name, parameter
+    for info in flat._shared_param_infos:
+        yield info.module, info.param_name, made[id(info.prim_module), info.prim_param_name]
+
+
+def _in_groups(module: Any) -> Iterator[tuple[Module, str, Parameter | None]]:
+    # ``fully_shard`` shards each parameter by itself.
+    state = module._get_fsdp_state()
+    groups = getattr(state, "_fsdp_param_groups", None)  # one group at most before PyTorch 2.13
+    for group in groups if groups is not None else filter(None, [state._fsdp_param_group]):
+        for sharded in group.fsdp_params:
+            _check_precision("fully_shard", (sharded if hasattr(sharded, "mp_policy") else group).mp_policy)
+            if sharded.is_dtensor:
+                raise CostError(
+                    f"{type(module).__name__}: its parameters are sharded by fully_shard on top of tensor parallelism; "
+                    "estimate the model before fully_shard"
+                )
+            original = sharded.sharded_param
+            parameter = _whole(sharded._orig_size, original.dtype, original.requires_grad)
+            place = sharded._module_info
+            yield place.module, place.param_name, parameter
+            for owner, name in zip(place.shared_modules, place.shared_param_names, strict=True):
+                yield owner, name, parameter
+
+
+def _whole(shape: Any, dtype: torch.dtype, requires_grad: bool) -> Parameter:
+    return Parameter(torch.empty(shape, dtype=dtype, device=META), requires_grad)
+
+
+def _check_precision(wrapper: str, policy: Any) -> None:
+    dtype = getattr(policy, "param_dtype", None)
+    if dtype is not None:
+        raise CostError(
+            f"{wrapper} computes in {dtype_name(dtype)} by its mixed precision; estimate the model before it is "
+            f"wrapped, cast by .to({dtype})"
+        )
+
+
+# Optimizers with ``fused=True`` and ``capturable=True`` on the meta device
+
+
+_CHECKS = ("_get_fused_kernels_supported_devices", "_get_capturable_supported_devices")
+"""The functions of ``torch.optim`` that return the supported devices."""
+
+_LOCK = RLock()
+
+
+@contextmanager
+def supported_on_meta() -> Iterator[None]:
+    """Let optimizers run on the meta device as they run on a GPU."""
+    with _LOCK:
+        found = [
+            (module, name, getattr(module, name))
+            for path, module in [*sys.modules.items()]
+            if path.startswith("torch.optim.")
+            for name in _CHECKS
+            if hasattr(module, name)
+        ]
+        for module, name, check in found:
+            setattr(module, name, _with_meta(check))
+        try:
+            yield
+        finally:
+            for module, name, check in found:
+                setattr(module, name, check)
+
+
+def _with_meta(check: Callable[..., list[str]]) -> Callable[..., list[str]]:
+    def devices(*args: Any, **kwargs: Any) -> list[str]:
+        return [*check(*args, **kwargs), "meta"]
+
+    return devices
+
+
+# Storages larger or smaller than the tensors in them
+#
+# Some kernels of the CPU compute in the memory of their result and then resize it, which keeps the memory. On the meta
+# device a result is as large as its elements.
+
+
+Sizes: TypeAlias = "Iterator[tuple[Tensor, int]]"
+
+_aten = torch.ops.aten
+
+_FAST_SUMS = (torch.float32, torch.float16, torch.bfloat16)
+"""Types of weights whose bags are summed without a list of the bag of every index."""
+
+
+def _elementwise(results: Sequence[Tensor], x: Tensor, target: Tensor, *_: Any) -> Sizes:
+    # A CPU computes a value for every element, and reduces them in the same memory.
+    n = torch.broadcast_shapes(x.shape, target.shape).numel()
+    yield results[0], max(n, results[0].numel())
+
+
+def _as_operand(results: Sequence[Tensor], x: Tensor, *_: Any) -> Sizes:
+    # The result is made like the operand, and then resized.
+    yield results[0], max(x.numel(), results[0].numel())
+
+
+def _bags(
+    results: Sequence[Tensor],
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    by_frequency: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    factors: Tensor | None = None,
+    has_last: bool = False,
+    padding: int = -1,
+    *,
+    forward_only: bool = False,
+) -> Sizes:
+    # Besides sums: the bag of every index, the sizes of bags, the index of every maximum.
+    is_sum, is_max = mode == 0, mode == 2
+    is_fast = is_sum and weight.dtype in _FAST_SUMS and weight.stride(1) == 1 and padding < 0
+    is_fast = is_fast and (factors is None or factors.stride(0) == 1)
+    n_bags = offsets.numel() - has_last
+    yield results[1], 0 if is_fast else indices.numel() + 1
+    yield results[2], offsets.numel()
+    yield results[3], n_bags * weight.shape[1] if is_max else offsets.numel() if is_sum and forward_only else n_bags
+
+
+def _by_id(rules: dict[Any, Callable[..., Sizes]]) -> dict[int, Callable[..., Sizes]]:
+    return {id(operator): rule for operator, rule in rules.items()}  # hashing an operator runs Python code
+
+
+_RULES = _by_id(
+    {
+        _aten.mse_loss.default: _elementwise,
+        _aten.smooth_l1_loss.default: _elementwise,
+        _aten.soft_margin_loss.default: _elementwise,
+        _aten.binary_cross_entropy.default: _elementwise,
+        _aten.im2col.default: _as_operand,
+        _aten.col2im.default: _as_operand,
+        _aten._embedding_bag.default: _bags,
+        _aten._embedding_bag_forward_only.default: partial(_bags, forward_only=True),
+    }
+)
+
+
+def keep_storages(operator: Any, args: Sequence[Any], results: Any) -> None:
+    """Resize the storages of a result on the meta device to their size on a CPU."""
+    rule = _RULES.get(id(operator))
+    if rule is None:
+        return
+    tensors = (results,) if isinstance(results, Tensor) else results
+    if tensors[0].is_meta:
+        for tensor, n in rule(tensors, *args):
+            tensor.untyped_storage().resize_(n * tensor.element_size())

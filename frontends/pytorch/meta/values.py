@@ -1,27 +1,29 @@
 """Values of meta tensors, as far as they are known.
 
 They are kept by storage, so that views, ``detach`` and aliases need no rule: a tensor reads its values where its shape,
-strides and offset lie in the contents of its storage, and an in-place operator changes them for all of its views.
+strides and offset lie in the contents of its storage, and an in-place operator changes them for all of its views. The
+last section computes data-dependent operators on known values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 from weakref import ref
 
 import torch
 from torch import Tensor, UntypedStorage
+from torch.nn import Parameter
 
 from costcore.frontend import MOST_VALUES
 
-from .contents import CPU, Contents, Reading, without_capture
-from .operands import PLAIN
-
 MAX_BYTES = 8 * MOST_VALUES
-"""The most bytes of a storage whose contents are kept."""
+"""Maximum bytes of a storage with known contents."""
 
 INTEGERS = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
+
 FLOATS = frozenset((torch.float16, torch.bfloat16, torch.float32, torch.float64))
 
 
@@ -44,8 +46,6 @@ def is_small_integer(tensor: Tensor) -> bool:
 
 
 class _StorageRef(ref[UntypedStorage]):
-    """A weak reference to a storage, which knows the address of the storage."""
-
     __slots__ = ("address",)
     address: int
 
@@ -69,7 +69,7 @@ class Values:
         self.by_address.clear()
 
     def update(self, other: Values) -> None:
-        """Take over what ``other`` holds, which is not used any more."""
+        """Take over the contents of ``other``, which is not used any more."""
         if not self.by_address:
             self.by_address = other.by_address
             return
@@ -106,17 +106,17 @@ class Values:
             del self.by_address[reference.address]
 
     def forget_data(self, tensor: Tensor, flags: int = 0) -> None:
-        """Note that the data of a tensor are not those of a run: random numbers, or results without data.
+        """Mark the data of a tensor as unlike a run: random numbers, or results without data.
 
         Args:
             tensor: the tensor.
-            flags: what is known of them; see :mod:`.choices`.
+            flags: what is known of them; see :mod:`.follow`.
         """
         self.has_unknown_data = True
         self.put(tensor, Contents(lambda: None, flags))
 
     def has_forgotten(self, tensor: Tensor) -> bool:
-        """Return whether a tensor has data that are not those of a run."""
+        """Return whether a tensor has data unlike a run."""
         if tensor.is_meta or type(tensor) not in PLAIN or tensor.layout is not torch.strided:
             return False
         contents = self.contents(tensor)
@@ -127,15 +127,15 @@ class Values:
         self.by_address.pop(tensor.untyped_storage()._cdata, None)
 
     def give(self, tensor: Tensor, data: Tensor) -> None:
-        """Set the values of a new meta tensor to those of a tensor with data, of the same shape, strides and dtype."""
+        """Set the values of a new meta tensor to the data of a tensor of the same shape, strides and dtype."""
         self.put(tensor, Contents(partial(_elements_of, data)))
 
     def give_storage(self, storage: UntypedStorage, data: UntypedStorage) -> None:
-        """Set the contents of a storage on the meta device to those of a storage of the same size with data."""
+        """Set the contents of a meta storage to the data of a storage of the same size."""
         self._put(storage, Contents(data.cpu))
 
     def miss(self, storage: UntypedStorage, original: Tensor) -> None:
-        """Take note of ``original`` once its values are needed, of which ``storage`` is the copy: there are none."""
+        """Report ``original`` as missed if a value in ``storage``, its copy, is needed: both are on the meta device."""
 
         def no_contents() -> None:
             self.missed.append(original)
@@ -178,8 +178,411 @@ class Values:
 
 
 def _elements_of(data: Tensor) -> UntypedStorage:
-    """Return a storage on the CPU that holds the memory between the first and the last element of a tensor."""
+    # All memory between the first and the last element is copied: strides may skip some.
     with without_capture():
         extent = 1 + sum((size - 1) * step for size, step in zip(data.shape, data.stride(), strict=True))
         memory = data.detach().as_strided((extent if data.numel() else 0,), (1,))
         return memory.to(CPU, copy=True).untyped_storage()
+
+
+# Contents: the bytes of a meta storage, computed lazily on the CPU
+#
+# Nothing is computed while a model runs. Each operator on known values is kept with its arguments, and runs only if a
+# later operator needs the values themselves (the number of an ``if``, the size of a ``nonzero``). Contents never
+# change: an in-place operator gives its storage new contents, which are computed from a copy of the former ones.
+
+
+Layout: TypeAlias = "tuple[torch.Size, tuple[int, ...], torch.dtype]"
+"""Shape, strides and dtype of a tensor that starts at the beginning of its storage."""
+
+MAX_DEPTH = 16  # computing recurses through waiting calls
+"""How many operators may wait for one another; contents that depend on more are computed at once."""
+
+CPU = torch.device("cpu")
+
+_CAPTURED = (
+    torch._C.DispatchKeySet(torch._C.DispatchKey.PreDispatch)
+    .add(torch._C.DispatchKey.Python)
+    .add(torch._C.DispatchKey.PythonTLSSnapshot)
+    .add(torch._C.DispatchKey.AutocastCPU)
+)
+
+
+class Contents:
+    """The bytes of a storage.
+
+    Args:
+        compute: returns them, or None if they turn out to be unknown; called at most once.
+        assumptions: what they rest on, as bits; see :mod:`.follow`.
+        depth: how many operators wait for one another.
+    """
+
+    __slots__ = ("_compute", "_storage", "assumptions", "depth")
+
+    def __init__(self, compute: Callable[[], UntypedStorage | None], assumptions: int = 0, depth: int = 0) -> None:
+        self._compute: Callable[[], UntypedStorage | None] | None = compute
+        self._storage: UntypedStorage | None = None
+        self.assumptions = assumptions
+        self.depth = depth
+
+    def storage(self) -> UntypedStorage | None:
+        """Return a storage on the CPU that holds them, which must not be written to; None if they are unknown."""
+        if self._compute is not None:
+            compute, self._compute = self._compute, None
+            self._storage = compute()
+            self.depth = 0
+        return self._storage
+
+
+class Reading(NamedTuple):
+    """A tensor with known values, as an argument of an operator that has not run yet."""
+
+    contents: Contents
+    dtype: torch.dtype
+    offset: int
+    shape: torch.Size
+    stride: tuple[int, ...]
+
+    def in_storage(self, storage: UntypedStorage) -> Tensor:
+        """Return the tensor in a storage on the CPU."""
+        return torch.empty(0, dtype=self.dtype, device=CPU).set_(storage, self.offset, self.shape, self.stride)
+
+
+def without_capture() -> ExitStack:
+    """Return a context in which operators run on the CPU as if nothing was captured."""
+    stack = ExitStack()
+    stack.enter_context(torch._C._ExcludeDispatchKeyGuard(_CAPTURED))
+    stack.enter_context(torch._C._DisableFuncTorch())
+    stack.enter_context(torch._C.DisableTorchFunction())
+    return stack
+
+
+def layout_of(tensor: Tensor) -> Layout:
+    """Return shape, strides and dtype of a tensor."""
+    return tensor.shape, tensor.stride(), tensor.dtype
+
+
+def storage_with(value: Tensor, layout: Layout) -> UntypedStorage | None:
+    """Return a storage that holds ``value`` in a layout; None if shape or dtype differ."""
+    shape, stride, dtype = layout
+    if value.shape != shape or value.dtype != dtype:
+        return None
+    if value.stride() != stride or value.storage_offset() or not value.is_cpu:
+        value = torch.empty_strided(shape, stride, dtype=dtype, device=CPU).copy_(value)
+    return value.untyped_storage()
+
+
+class UnknownValueError(Exception):
+    """An argument with unknown contents."""
+
+
+class WaitingCall:
+    """An operator call that runs when one of its results is read.
+
+    Args:
+        func: the operator.
+        args: its positional arguments, with a :class:`Reading` for each tensor.
+        kwargs: its keyword arguments, likewise.
+        results: layouts of the tensors that it returns; None: not needed.
+        written: the contents of the storages that it writes to, before the call. New contents take their place.
+    """
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        results: Sequence[Layout | None] = (),
+        written: Sequence[Contents] = (),
+    ) -> None:
+        self._call: tuple[Any, ...] | None = (func, args, kwargs, results, written)
+        self._storages: Sequence[UntypedStorage | None] = [None] * (len(results) + len(written))
+
+    def storage(self, index: int) -> UntypedStorage | None:
+        """Return the storage of a result, or, numbered after the results, the new one of a storage written to."""
+        if self._call is not None:
+            call, self._call = self._call, None
+            with without_capture(), suppress(*UNKNOWN):
+                self._storages = _run(*call)
+        return self._storages[index]
+
+
+UNKNOWN = (UnknownValueError, RuntimeError, ValueError, TypeError, IndexError, ArithmeticError)
+"""How an operator fails whose arguments are unknown, or which the CPU does not support for their dtypes."""
+
+
+def run_on_data(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Run an operator that writes to tensors with data; return whether it ran."""
+    with without_capture():
+        try:
+            func(*_filled(args, {}), **_filled(kwargs, {}))
+        except UNKNOWN:
+            return False
+    return True
+
+
+def _run(
+    func: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    results: Sequence[Layout | None],
+    written: Sequence[Contents],
+) -> Sequence[UntypedStorage | None]:
+    copies: dict[int, UntypedStorage] = {}
+    for contents in written:
+        before = contents.storage()
+        if before is None:
+            raise UnknownValueError
+        copies[id(contents)] = before.clone()
+    made = func(*_filled(args, copies), **_filled(kwargs, copies))
+    outputs = made if isinstance(made, (tuple, list)) else (made,)
+    storages = [None if x is None else storage_with(y, x) for x, y in zip(results, outputs, strict=False)]
+    return [*storages, *copies.values()]
+
+
+def _filled(value: Any, copies: Mapping[int, UntypedStorage]) -> Any:
+    kind = type(value)
+    if kind is Reading:
+        storage = copies.get(id(value.contents)) or value.contents.storage()
+        if storage is None:
+            raise UnknownValueError
+        return value.in_storage(storage)
+    if kind is list or kind is tuple:
+        return kind([_filled(item, copies) for item in value])
+    if kind is dict:
+        return {name: _filled(item, copies) for name, item in value.items()}
+    return CPU if kind is torch.device else value
+
+
+# Tensors among the arguments of a call
+
+
+META = torch.device("meta")
+
+PLAIN = frozenset((Tensor, Parameter))
+"""The types of ordinary tensors; every other type is a subclass with a behavior of its own."""
+
+NUMBERS = frozenset((int, float, bool, complex))
+
+
+def all_tensors(values: Iterable[Any]) -> Iterable[Tensor]:
+    """Yield every tensor in nested lists and tuples."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from all_tensors(value)
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """Yield every tensor in a result of a model: nested lists, tuples, dicts and dataclasses."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from tensors_in(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors_in(item)
+    elif hasattr(value, "__dataclass_fields__"):
+        for name in value.__dataclass_fields__:
+            yield from tensors_in(getattr(value, name))
+
+
+def tensors_of(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> list[Tensor]:
+    """Return every tensor among the arguments of a call."""
+    return list(all_tensors((*args, *(kwargs or {}).values())))
+
+
+def have_data(tensors: Sequence[Tensor]) -> bool:
+    """Return whether all tensors are ordinary tensors with data."""
+    return all(type(tensor) in PLAIN and not tensor.is_meta for tensor in tensors)
+
+
+def has_complex(tensors: Sequence[Tensor]) -> bool:
+    """Return whether any tensor is complex."""
+    return any(tensor.is_complex() for tensor in tensors)
+
+
+def are_distributed(tensors: Sequence[Tensor]) -> bool:
+    """Return whether any tensor is distributed over devices."""
+    return any(kind.__name__ == "DTensor" for tensor in tensors for kind in type(tensor).__mro__)
+
+
+def is_mixed(tensors: Sequence[Tensor]) -> bool:
+    """Return whether some tensors have data and others are meta tensors."""
+    return len({tensor.is_meta for tensor in tensors}) > 1
+
+
+def without_data(value: Any, keeps_integers: bool = False) -> Any:
+    """Return arguments with every tensor moved to the meta device.
+
+    Args:
+        value: a tensor, or lists, tuples and dicts that contain tensors.
+        keeps_integers: whether integer tensors keep their data, which may be sizes.
+    """
+    if isinstance(value, Tensor):
+        if value.is_meta or (keeps_integers and not value.is_floating_point()):
+            return value
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+    if isinstance(value, dict):
+        return {name: without_data(item, keeps_integers) for name, item in value.items()}
+    return type(value)([without_data(x, keeps_integers) for x in value]) if type(value) in (list, tuple) else value
+
+
+def is_plain_meta(value: object) -> bool:
+    """Return whether a value is an ordinary meta tensor."""
+    return (
+        type(value) in PLAIN
+        and isinstance(value, Tensor)
+        and value.is_meta
+        and value.layout is torch.strided
+        and not value.is_complex()
+        and not value.is_neg()
+    )
+
+
+def broadcasts(shape: Sequence[int], to: Sequence[int]) -> bool:
+    """Return whether a tensor of ``shape`` can be expanded to the shape ``to``."""
+    kept = to[len(to) - len(shape) :]
+    return len(shape) <= len(to) and all(size in (1, other) for size, other in zip(shape, kept, strict=True))
+
+
+# Data-dependent operators on known values
+
+
+KnownResult: TypeAlias = "Callable[..., tuple[Any, int] | None]"
+"""Returns the result of a call and the assumptions behind the values that decided it; None if these are unknown.
+
+The arguments are the known values, the operator, and those of the call.
+"""
+
+_COMPUTED = """
+item _local_scalar_dense is_nonzero allclose nonzero repeat_interleave
+_unique2 unique_consecutive unique_dim unique_dim_consecutive
+"""
+
+MASKS = (torch.bool, torch.uint8)
+
+
+def _data(values: Values, value: Any) -> Any:
+    """Return an argument with data in place of meta tensors.
+
+    Raises:
+        UnknownValueError: if the values of one are unknown.
+    """
+    if isinstance(value, Tensor):
+        data = values.of(value)
+        if data is None:
+            raise UnknownValueError
+        return data
+    if isinstance(value, (list, tuple)):
+        return [_data(values, item) for item in value]
+    return {name: _data(values, item) for name, item in value.items()} if isinstance(value, dict) else value
+
+
+def _computed(values: Values, func: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, int] | None:
+    try:
+        data = _data(values, (args, kwargs))
+        with without_capture():
+            result = func(*data[0], **data[1])
+    except UNKNOWN:
+        return None
+    flags = values.assumptions(tensors_of(args, kwargs))
+    return on_meta(values, result, flags), flags
+
+
+def on_meta(values: Values, result: Any, flags: int) -> Any:
+    """Move the tensors of a result to the meta device, with known values."""
+    if isinstance(result, (tuple, list)):
+        return tuple([on_meta(values, item, flags) for item in result])
+    if not isinstance(result, Tensor):
+        return result
+    made = torch.empty_strided(result.shape, result.stride(), dtype=result.dtype, device=META)
+    if is_small(made):
+        values.put(made, Contents(result.untyped_storage, flags))
+    return made
+
+
+def _index(values: Values, func: Callable[..., Any], x: Tensor, indices: Sequence[Any]) -> tuple[Any, int] | None:
+    # Known masks select positions, whatever is indexed.
+    masks = [index for index in indices if isinstance(index, Tensor) and index.dtype in MASKS]
+    if not masks:
+        return None
+    computed = _computed(values, func, x, indices)
+    if computed is not None:
+        return computed
+    positions: list[Tensor | None] = []
+    for index in indices:
+        if isinstance(index, Tensor) and index.dtype in MASKS:
+            columns = _computed(values, torch.ops.aten.nonzero, index)
+            if columns is None:
+                return None
+            positions += columns[0].unbind(1)
+        else:
+            positions.append(index)
+    return func(without_data(x), without_data(positions)), values.assumptions(masks)
+
+
+def _masked_select(values: Values, func: Callable[..., Any], x: Tensor, mask: Tensor) -> tuple[Any, int] | None:
+    computed = _computed(values, func, x, mask)
+    known = values.of(mask)
+    if computed is not None or known is None:
+        return computed
+    with without_capture():
+        shape = torch.broadcast_shapes(x.shape, mask.shape)
+        selected = int(known.expand(shape).count_nonzero())
+    return without_data(x).new_empty((selected,)), values.assumptions((mask,))
+
+
+def _bincount(
+    values: Values, func: Callable[..., Any], x: Tensor, weights: Tensor | None = None, minlength: int = 0
+) -> tuple[Any, int] | None:
+    # With unknown weights only the size of the result is known.
+    computed = _computed(values, func, x, weights, minlength)
+    if computed is not None or weights is None:
+        return computed
+    counted = _computed(values, func, x, None, minlength)
+    if counted is None:
+        return None
+    dtype = weights.dtype if weights.is_floating_point() else torch.float64
+    return x.new_empty(counted[0].shape, dtype=dtype), counted[1]
+
+
+def _pack_padded_sequence(
+    values: Values, func: Callable[..., Any], x: Tensor, lengths: Tensor, batch_first: bool = False
+) -> tuple[Any, int] | None:
+    # The batch size of each step has data, as in a run, whatever is packed.
+    known = values.of(lengths)
+    if known is None:
+        return None
+    with without_capture():
+        running = known > torch.arange(int(known.max()))[:, None]
+        sizes = running.sum(1)
+    return (without_data(x).new_empty((int(known.sum()), *x.shape[2:])), sizes), values.assumptions((lengths,))
+
+
+def _to_copy(
+    values: Values, func: Callable[..., Any], x: Tensor, *, device: Any = None, **kwargs: Any
+) -> tuple[Any, int] | None:
+    # The copy stays on the meta device, where its values are known.
+    if device is None or torch.device(device).type == "meta":
+        return None
+    return _computed(values, func, x, device=CPU, **{**kwargs, "non_blocking": False})
+
+
+def _equal(values: Values, func: Callable[..., Any], x: Tensor, y: Tensor) -> tuple[Any, int] | None:
+    # Tensors of different shapes are not equal, whatever they hold.
+    return (False, 0) if x.shape != y.shape else _computed(values, func, x, y)
+
+
+KNOWN_RESULTS: Mapping[str, KnownResult] = {
+    **dict.fromkeys((f"aten::{name}" for name in _COMPUTED.split()), _computed),
+    "aten::equal": _equal,
+    "aten::index": _index,
+    "aten::masked_select": _masked_select,
+    "aten::bincount": _bincount,
+    "aten::_pack_padded_sequence": _pack_padded_sequence,
+    "aten::_to_copy": _to_copy,
+}
+"""Functions that return the result of an operator if the values that decide it are known, by its full name."""

@@ -6,21 +6,18 @@ layer, so that they are executed and translated once. No cached call holds a ten
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, strided
+from torch.nn import Parameter
 
 from costcore.ir import Layer
 
-from ..meta.operands import NUMBERS, all_tensors, has_complex, have_data, tensors_of
-from .call_key import CallKey, call_key
-from .dtype_checks import check_dtypes
-from .plan import OperatorPlan, OperatorPlans, operator_plans
-from .replay import Replay
-from .saved_for_backward import saved_key
-from .shape_checks import check_shapes
+from ..meta.values import NUMBERS, PLAIN, all_tensors, has_complex, have_data, tensors_of
+from .checks import check_dtypes, check_shapes
+from .plan import OperatorPlan, OperatorPlans, Replay, operator_plans, saved_key
 
 MAX_CACHED_CALLS = 10_000
 """The cache is cleared when it holds this many calls; a large network has a few hundred distinct ones."""
@@ -74,7 +71,7 @@ class CallTemplate:
 
 
 class CachedCall:
-    """What calls with equal keys share.
+    """The common part of calls with equal keys.
 
     Attributes:
         plan: the plan of their operator.
@@ -177,7 +174,7 @@ class CallCache:
         self._shared[key] = cached
 
     def decided(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any) -> tuple[CachedCall, list[Tensor]]:
-        """Return the cached call of an operator whose result depended on data, and the tensors among the arguments.
+        """Return the cached call of an operator with a data-dependent result, and the tensors among the arguments.
 
         Its key includes the shapes of the result. The call is kept for this capture only.
         """
@@ -191,7 +188,7 @@ class CallCache:
 
 
 def _is_sharable(key: CallKey, plan: OperatorPlan) -> bool:
-    """Return whether a call is one of PyTorch's own operators and its key holds no object of the user."""
+    # A key must not keep an object of the user alive after the capture.
     if not plan.native.startswith("aten::"):
         return False
     return all(type(item) in _SHARED_TYPES or item in NUMBERS for item in key[1:])
@@ -205,7 +202,7 @@ _shared_plans: OperatorPlans | None = None
 
 
 def _shared_calls(plans: OperatorPlans, *settings: bool) -> dict[CallKey, CachedCall]:
-    """Return the shared calls of the present settings, on which results and later calls may depend."""
+    # Results and later calls may depend on these settings.
     global _shared_plans
     if plans is not _shared_plans:
         _shared_plans = plans
@@ -218,3 +215,62 @@ def clear_cached_calls() -> None:
     """Clear all plans and shared calls: the next capture is like the first."""
     _shared.clear()
     operator_plans().by_id.clear()
+
+
+# Keys: calls with equal keys have results of the same kind
+
+
+CallKey: TypeAlias = "tuple[Any, ...]"
+
+_ONLY_INT = {int}
+
+_NO_STRIDES = "a sparse tensor has strides of 0 or none, whatever the number of its elements"
+
+
+def call_key(plan: object, args: Sequence[Any], kwargs: Mapping[str, Any] | None, tensors: list[Tensor]) -> CallKey:
+    """Return the key of a call, and append every tensor among the arguments to ``tensors``.
+
+    The key may not be hashable. It never holds a tensor, which it would keep alive.
+
+    Raises:
+        RuntimeError: for tensors without strides (sparse ones).
+    """
+    key: list[Any] = [plan]
+    for value in args:
+        kind = type(value)
+        if (kind is Tensor or kind is Parameter) and not value.is_sparse:
+            key += (value.shape, value.stride(), value.dtype, value.is_meta)
+            tensors.append(value)
+        elif kind is int or kind is float or kind is bool:
+            key += (kind, value)  # 1, 1.0 and True have equal hashes
+        elif value is None:
+            key.append(None)
+        else:
+            _extend(key, value, kind, tensors)
+    if kwargs:
+        for name, value in kwargs.items():
+            key.append(name)
+            _extend(key, value, type(value), tensors)
+    return tuple(key)
+
+
+def _extend(key: list[Any], value: Any, kind: type, tensors: list[Tensor]) -> None:
+    if kind is list or kind is tuple:
+        if {*map(type, value)} == _ONLY_INT:
+            key.append(tuple(value))
+            return
+        key.append(len(value))
+        for item in value:
+            _extend(key, item, type(item), tensors)
+    elif kind in PLAIN:
+        if value.is_sparse:
+            raise RuntimeError(_NO_STRIDES)
+        key += (value.shape, value.stride(), value.dtype, value.is_meta)
+        tensors.append(value)
+    elif kind in NUMBERS:
+        key += (kind, value)
+    elif isinstance(value, Tensor):
+        key += (kind, value.shape, value.stride() if value.layout is strided else None, value.dtype)
+        tensors.append(value)
+    else:
+        key.append(value)

@@ -1,19 +1,27 @@
-"""Plans by name or by their parts: how people usually distribute a model that nobody wrote a plan for."""
+"""Plans by name or by their parts: how people usually distribute a model that comes without a plan.
+
+Blocks are sharded, split by the model's ``tp_plan``, or share a sequence; experts are divided over processes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from copy import deepcopy
+from functools import partial
 from typing import Any, NamedTuple
 
-from torch.nn import Module
+import torch
+from torch import Tensor
+from torch.nn import Module, Parameter, functional
+from torch.nn.functional import scaled_dot_product_attention
 
-from costcore.errors import CostError
-from costcore.messages import unknown
+from costcore.errors import CostError, unknown
 
-from ..module_walk import modules_of
-from .experts import SPLIT, divide_experts, experts_of, split_experts
-from .sequence import share_sequence
+from ..capture.autocast import replace
+from ..tensors import modules_of
+from ..training import wrap_forward
 
 STRATEGIES = ("fully_sharded",)
 """The plans that have a name."""
@@ -37,7 +45,7 @@ class Repeated(NamedTuple):
 
 
 def repeated(model: Module) -> Repeated:
-    """Return the blocks of a model: of the modules with several children of one class, those with most parameters."""
+    """Return the blocks of a model: the children of one class that hold the most parameters."""
     best, most = Repeated(None, ()), 0
     for module in modules_of(model):
         by_class: dict[type, list[str]] = {}
@@ -52,7 +60,7 @@ def repeated(model: Module) -> Repeated:
 
 
 def fully_sharded(model: Module, mesh: Any, blocks: Sequence[Module] | None = None) -> Module:
-    """Shard the parameters of a model by ``fully_shard``: those of each of its blocks together, and all others.
+    """Shard the parameters of a model by ``fully_shard``: each block together, and all others.
 
     Args:
         model: the copy of the model.
@@ -68,10 +76,7 @@ def fully_sharded(model: Module, mesh: Any, blocks: Sequence[Module] | None = No
 
 
 def _shard(module: Module, mesh: Any) -> Any:
-    """Shard the parameters of a module: along their first axis, or the second if the first has fewer parts than needed.
-
-    ``fully_shard`` pads the first axis: of one expert among eight processes, all would gather eight.
-    """
+    # ``fully_shard`` pads the first axis: of one expert among eight processes, all would gather eight.
     try:
         from torch.distributed.fsdp import fully_shard
     except ImportError as error:
@@ -90,9 +95,9 @@ _WHOLE = ("replicated_with_grad_allreduce",)
 
 
 def tensor_styles(model: Module) -> dict[str, Any]:
-    """Return the styles of ``parallelize_module`` for what a model states as ``tp_plan``, as those of transformers do.
+    """Return the styles of ``parallelize_module`` for the ``tp_plan`` of a model, as models of transformers have one.
 
-    Styles of experts are left out, see :func:`.experts.split_experts`.
+    Styles of experts are left out, see :func:`split_experts`.
 
     Raises:
         CostError: if the model has no such plan, or one with an unknown style.
@@ -184,7 +189,7 @@ class Layout:
 
 
 def _leave(found: Repeated, kinds: Sequence[int]) -> list[Module]:
-    """Leave blocks of these kinds, in this order, and return them; of a kind with too few blocks, one is copied."""
+    # Of a kind with too few blocks, one is copied.
     container = found.container
     assert container is not None
     by_kind: dict[int, list[Module]] = {}
@@ -201,14 +206,14 @@ def _leave(found: Repeated, kinds: Sequence[int]) -> list[Module]:
 
 
 def _kinds(blocks: Sequence[Module]) -> list[int]:
-    """Return the kind of each block: equal numbers for blocks whose parameters have equal names and shapes."""
+    # Equal numbers for blocks with equal names and shapes of parameters
     known: dict[Any, int] = {}
     shapes = (tuple((name, *each.shape) for name, each in block.named_parameters()) for block in blocks)
     return [known.setdefault(shape, len(known)) for shape in shapes]
 
 
 def _joined(mesh: Any, name: str, *dimensions: str) -> Any:
-    """Return one dimension of several of a mesh, with a name; those of one process are left out."""
+    # Dimensions of one process are left out.
     several = tuple(each for each in dimensions if mesh[each].size() > 1) or dimensions[:1]
     return mesh[several[0]] if len(several) == 1 else mesh[several]._flatten(name)
 
@@ -234,10 +239,274 @@ class Distribution:
         self.experts = min((int(each.num_experts) for each in experts_of(model).values()), default=0)
 
     def plan(self, kinds: Sequence[int] | None, **sizes: int) -> Layout:
-        """Return the plan for :func:`costcore.estimate`; arguments as those of :class:`Layout`."""
+        """Return the plan for :func:`costcore.estimate`, with the arguments of :class:`Layout`."""
         return Layout(kinds, **sizes)
 
 
 def named_plan(name: str) -> Callable[[Module, Any], Module]:
     """Return the plan of a name, one of :data:`STRATEGIES`."""
     return {"fully_sharded": fully_sharded}[name]
+
+
+# Experts of a mixture, divided over processes: some of them, or a part of the width of each
+
+
+DISPATCHED = "ep_dispatch_experts"
+"""The style, in an attribute ``ep_plan`` of a model, of modules whose experts are divided over processes."""
+
+SPLIT = "moe_tp_experts"
+"""The style, in ``tp_plan``, of modules of experts that are each divided over processes."""
+
+_AXES = {"packed_colwise": -2, "colwise": -2, "rowwise": -1}
+"""The axis of a weight of experts, ``(experts, outputs, inputs)``, that a style of ``tp_plan`` divides."""
+
+
+def experts_of(model: Module) -> dict[str, Module]:
+    """Return the modules of experts of a model by name, as its attribute ``ep_plan`` states them.
+
+    A module of experts is called with rows ``(rows, width)``, the experts of each row ``(rows, k)`` and their weights
+    ``(rows, k)``, returns rows, and has an attribute ``num_experts``, the first dimension of all of its parameters.
+    """
+    stated = getattr(model, "ep_plan", None) or {}
+    return dict(matching(model, (name for name, style in stated.items() if style == DISPATCHED)))
+
+
+def divide_experts(model: Module, mesh: Any) -> None:
+    """Leave each process along a dimension of a mesh its part of the experts, and exchange rows before and after them.
+
+    Every expert is taken to receive the same number of rows.
+
+    Args:
+        model: the copy of a model.
+        mesh: a mesh of one dimension.
+
+    Raises:
+        CostError: if the model states no experts, or their number is not a multiple of the number of processes.
+    """
+    if DISPATCHED not in (getattr(model, "ep_plan", None) or {}).values():
+        raise CostError(
+            f'{type(model).__name__} states no experts to divide, an attribute ep_plan with the style "{DISPATCHED}"'
+        )
+    n = mesh.size()
+    for name, module in experts_of(model).items():
+        if module.num_experts % n:
+            raise CostError(f"{module.num_experts} experts of {name} cannot be divided over {n} processes")
+        for key, parameter in module.named_parameters(recurse=False):
+            _divide(module, key, parameter, 0, n)
+        module.num_experts //= n
+        wrap_forward(module, partial(_exchanged, mesh.get_group(), module.num_experts))
+
+
+def split_experts(model: Module, mesh: Any) -> None:
+    """Leave each process along a mesh dimension a part of the width of every expert; results are added.
+
+    Args:
+        model: the copy of a model.
+        mesh: a mesh of one dimension.
+
+    Raises:
+        CostError: if a width is not a multiple of the number of processes.
+    """
+    stated: Mapping[str, str] = model.tp_plan
+    for pattern in (name for name, style in stated.items() if style == SPLIT):
+        for _, module in matching(model, [pattern]):
+            for key, parameter in module.named_parameters(recurse=False):
+                axis = _AXES.get(stated.get(f"{pattern}.{key}", ""))
+                if axis is not None:
+                    swapped = parameter.dim() > 2 and getattr(module, "is_transposed", False)
+                    axis = -3 - axis if swapped else max(axis, -parameter.dim() + 1)
+                    _divide(module, key, parameter, axis, mesh.size())
+            wrap_forward(module, partial(_added, mesh.get_group()))
+
+
+def _divide(module: Module, name: str, parameter: Parameter, axis: int, n: int) -> None:
+    size = [*parameter.shape]
+    if size[axis] % n:
+        raise CostError(f"{name} of {type(module).__name__} of {size[axis]} cannot be divided over {n} processes")
+    size[axis] //= n
+    setattr(module, name, Parameter(parameter.new_empty(size), parameter.requires_grad))
+
+
+def _exchanged(
+    group: Any, n_experts: int, forward: Callable[..., Tensor], x: Tensor, index: Tensor, weights: Tensor
+) -> Tensor:
+    # Rows go to the processes of their experts with their weights; what returns is added.
+    k = index.shape[-1]
+    rows = x.unsqueeze(1).expand(-1, k, -1).reshape(-1, x.shape[-1])
+    rows, scales = (_all_to_all(value, group) for value in (rows, weights.reshape(-1, 1)))
+    here = (torch.arange(rows.shape[0], device=x.device) % n_experts).unsqueeze(1)
+    made = _all_to_all(forward(rows, here, scales), group)
+    return made.view(-1, k, made.shape[-1]).sum(1)
+
+
+def _all_to_all(rows: Tensor, group: Any) -> Tensor:
+    if rows.shape[0] % group.size():
+        raise CostError(f"{rows.shape[0]} rows of experts cannot be divided evenly over {group.size()} processes")
+    return exchanged(rows, group)
+
+
+def _added(group: Any, forward: Callable[..., Tensor], x: Tensor, index: Tensor, weights: Tensor) -> Tensor:
+    # The gradients of what the parts read are added, too.
+    return added(forward(shared(x, group), index, shared(weights, group)), group)
+
+
+def matching(model: Module, patterns: Iterable[str]) -> Iterator[tuple[str, Module]]:
+    """Yield the modules with names that match a pattern entirely; ``*`` is one part of a name."""
+    forms = [re.compile(re.escape(pattern).replace(r"\*", r"[^.]+")) for pattern in patterns]
+    for name, module in model.named_modules():
+        if any(form.fullmatch(name) for form in forms):
+            yield name, module
+
+
+# Sequences divided over processes; attention reads the keys of all
+
+
+_TOKENS = -2
+"""The axis of queries, keys and values along which tokens are."""
+
+
+def share_sequence(blocks: Iterable[Module], group: Any) -> None:
+    """Let attention in the blocks of a model read the keys and values of all processes of a group.
+
+    The blocks then run on a part of the tokens. ``scaled_dot_product_attention`` gathers keys and values, as in Llama 3
+    (arXiv:2407.21783, section 3.3.2); a ring sends the same bytes. Causal attention is balanced: each process has its
+    own pairs, and half of those of its queries with the keys of all others.
+
+    Args:
+        blocks: the blocks, of a copy of a model.
+        group: the group of processes.
+    """
+    for block in blocks:
+        wrap_forward(block, partial(_with_keys_of_all, group))
+
+
+def _with_keys_of_all(group: Any, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    n_calls = 0
+
+    def attention(*args: Any, **kwargs: Any) -> Tensor:
+        nonlocal n_calls
+        n_calls += 1
+        return _attention(group, *args, **kwargs)
+
+    with ExitStack() as stack:
+        replace(stack, functional, "scaled_dot_product_attention", attention)
+        made = forward(*args, **kwargs)
+    if not n_calls:
+        raise CostError("a sequence can be divided in models whose blocks call scaled_dot_product_attention only")
+    return made
+
+
+def _attention(
+    group: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    **options: Any,
+) -> Tensor:
+    # Of a mask, the columns of all keys are taken to be like the local ones.
+    n, own = group.size(), key.shape[_TOKENS]
+    keys, values = (_of_all(each, group) for each in (key, value))
+    if not is_causal:
+        mask = attn_mask if attn_mask is None else attn_mask.repeat(*[1] * (attn_mask.dim() - 1), n)
+        return scaled_dot_product_attention(query, keys, values, mask, dropout_p, **options)
+
+    def part(start: int, size: int, causal: bool) -> Tensor:
+        some_keys, some_values = keys.narrow(_TOKENS, start, size), values.narrow(_TOKENS, start, size)
+        return scaled_dot_product_attention(query, some_keys, some_values, None, dropout_p, causal, **options)
+
+    return part(0, own, True) + part(own, (n - 1) * own // 2, False)
+
+
+def _of_all(x: Tensor, group: Any) -> Tensor:
+    # The first axis of what is gathered is joined with that of tokens.
+    return gathered(x.movedim(_TOKENS, 0), group).movedim(0, _TOKENS)
+
+
+# Collectives with gradients, on tensors that are there when they return
+
+
+def shared(x: Tensor, group: Any) -> Tensor:
+    """Return a tensor that all processes of a group read; its gradients are added."""
+    return _Shared.apply(x, group)
+
+
+def added(x: Tensor, group: Any) -> Tensor:
+    """Return the sum of the results of all processes of a group; each receives its gradient."""
+    return _Added.apply(x, group)
+
+
+def gathered(x: Tensor, group: Any) -> Tensor:
+    """Return the parts of all processes of a group, joined along the first axis; gradients are added and divided."""
+    return _Gathered.apply(x, group)
+
+
+def exchanged(x: Tensor, group: Any) -> Tensor:
+    """Send an equal part of the first axis to each process of a group, and return the received parts."""
+    return _Exchanged.apply(x, group)
+
+
+class _Shared(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: Any) -> Tensor:
+        ctx.group = group
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return _sum(gradient, ctx.group), None
+
+
+class _Added(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: Any) -> Tensor:
+        return _sum(x, group)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None
+
+
+class _Gathered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: Any) -> Tensor:
+        ctx.group = group
+        made = x.new_empty((x.shape[0] * group.size(), *x.shape[1:]))
+        _collective("all_gather_single", "all_gather_into_tensor")(made, x.contiguous(), group=group)
+        return made
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        made = gradient.new_empty((gradient.shape[0] // ctx.group.size(), *gradient.shape[1:]))
+        _collective("reduce_scatter_single", "reduce_scatter_tensor")(made, gradient.contiguous(), group=ctx.group)
+        return made, None
+
+
+class _Exchanged(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: Any) -> Tensor:
+        ctx.group = group
+        return _exchange(x, group)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return _exchange(gradient, ctx.group), None
+
+
+def _collective(name: str, older: str) -> Any:
+    # It had another name before PyTorch 2.13.
+    return getattr(torch.distributed, name, None) or getattr(torch.distributed, older)
+
+
+def _sum(x: Tensor, group: Any) -> Tensor:
+    made = x.clone(memory_format=torch.contiguous_format)
+    torch.distributed.all_reduce(made, group=group)
+    return made
+
+
+def _exchange(x: Tensor, group: Any) -> Tensor:
+    made = torch.empty_like(x, memory_format=torch.contiguous_format)
+    torch.distributed.all_to_all_single(made, x.contiguous(), group=group)
+    return made

@@ -1,36 +1,40 @@
-"""The memory ledger of one capture: what is in every block of memory, from before the run until after it.
+"""The memory ledger of one capture: every block of memory, from before the run until after it.
 
-:mod:`.live_memory` sees when blocks are allocated and freed, :mod:`.composite_memory` what happens inside composite
-operators. Here blocks get their kinds and names.
+:class:`StorageLedger` gives blocks their kinds and names, :class:`LiveMemory` sees storages allocated and freed. Frames
+repeat the memory inside replayed composite operators. Weak references to storages replace any model of autograd. The
+module calls of the capture are the last section.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakSet, ref
 
 import torch
 from torch import Tensor, UntypedStorage
 from torch.nn import Module, Parameter
 from torch.optim import Optimizer
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from costcore.trace.gc_paused import collector_off
-from costcore.trace.memory_ledger import RawLedger
+from costcore.trace.call import ModuleCall
+from costcore.trace.interrupts import collector_off
+from costcore.trace.run import Block, RawBlock, RawLedger
 
-from ..flags import Flag
-from ..meta.operands import PLAIN, all_tensors
-from ..module_walk import join, walk
-from .composite_memory import FrameEvent, forget_inner, frame_of, replay_frame
-from .identity import Identities
-from .live_memory import LiveMemory
-from .storages import PARTS, STRIDED, parts_of, storage_of
+from ..meta.values import PLAIN, all_tensors, without_capture
+from ..naming import Flag
+from ..tensors import dtype_name, join, nested_tensors, shape_of, walk
+from .modules import Identities
 
 _grad_enabled = torch.is_grad_enabled
+
 _current_node = torch._C._current_autograd_node
+
 _ADD = torch.ops.aten.add.Tensor
+
 _LIFTS = torch.ops.aten.lift_fresh.default, torch.ops.aten.lift.default
+
 UNSEEN = "memory: tensors of {type} keep their memory where it cannot be seen; it is not counted"
 
 SPARSE = "memory: sparse tensors have no elements on the meta device; their memory is not counted"
@@ -77,7 +81,7 @@ class StorageLedger:
             self.watch(value)
 
     def watch(self, value: Any, kind: str = "", name: str = "") -> None:
-        """Register what lives before the run.
+        """Register memory from before the run.
 
         Args:
             value: a module, an optimizer, a tensor, or a list, tuple or dict of these.
@@ -147,7 +151,7 @@ class StorageLedger:
             self._add_base(part, "optimizer", name)
 
     def _state_of(self, optimizer: Optimizer) -> list[tuple[Tensor, str]]:
-        """Return the state of an optimizer, each tensor with a name such as ``fc.weight (exp_avg)``."""
+        # Names are like ``fc.weight (exp_avg)``.
         return [
             (part, f"{self._name_of(leaf)} ({key})")
             for leaf, state in [*optimizer.state.items()]
@@ -202,7 +206,7 @@ class StorageLedger:
                 self.watch_operand(operand)
 
     def _see_sum(self, tensors: Sequence[Tensor], kwargs: Any, result: Tensor) -> None:
-        """Register a sum that autograd or ``linear`` may make in place of its first operand."""
+        # Autograd and ``linear`` may add in place of the first operand; see :meth:`LiveMemory.may_add_in_place`.
         if kwargs or len(tensors) != 2 or tensors[0].shape != result.shape or tensors[0].dtype != result.dtype:
             return
         first, second = tensors
@@ -237,24 +241,24 @@ class StorageLedger:
 
     # Composite operators
 
-    def begin_frame(self) -> int:
+    def begin_composite(self) -> int:
         """Return a mark of the events so far."""
         return len(self._memory.events)
 
     def frame(self, mark: int, result: Any) -> tuple[FrameEvent, ...] | None:
-        """Return the events since ``mark``, which a composite operator caused; None if they cannot be replayed."""
-        return None if self.paused.is_set else frame_of(self._memory, mark, result)
+        """Return the events that a composite operator caused since ``mark``; None if they cannot be replayed."""
+        return None if self.paused.is_set else composite_events_of(self._memory, mark, result)
 
-    def replay_frame(self, events: Iterable[FrameEvent], tensors: Sequence[Tensor], result: Any) -> None:
-        """Register the memory of a composite operator whose call is replayed."""
+    def replay_composite(self, events: Iterable[FrameEvent], tensors: Sequence[Tensor], result: Any) -> None:
+        """Register the memory of a replayed composite operator."""
         if not self.paused.is_set:
             self._memory.settle()
-            replay_frame(self._memory, events, tensors, result)
+            replay_composite(self._memory, events, tensors, result)
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """Run what a kernel of the CPU computes as one operator: blocks that are freed inside are not counted."""
-        mark = self.begin_frame()
+        """Context manager: a CPU computes this in one kernel, so that blocks freed inside are not counted."""
+        mark = self.begin_composite()
         try:
             yield
         finally:
@@ -269,7 +273,7 @@ class StorageLedger:
             block.nbytes = nbytes
 
     def returned(self, tensors: Iterable[Tensor], kind: str = "output") -> None:
-        """Register what the model returned."""
+        """Register the output of the model."""
         self._has_returned = True
         for tensor in tensors:
             self._set_kind(tensor, kind)
@@ -287,7 +291,6 @@ class StorageLedger:
                 self._set_kind(leaf.grad, "gradient", name)
 
     def _parts(self, tensor: Tensor) -> Sequence[Tensor]:
-        """Return the ordinary tensors of which a tensor consists; itself if it is one."""
         if type(tensor) in PLAIN and tensor.layout is STRIDED and storage_of(tensor) is not None:
             return (tensor,)
         parts = parts_of(tensor)
@@ -301,7 +304,7 @@ class StorageLedger:
     # The result
 
     def note(self, note: str, is_approximation: bool = False) -> None:
-        """Add a remark on the figures."""
+        """Add a note on the figures."""
         (self._approximations if is_approximation else self._notes)[note] = None
 
     def close(self) -> None:
@@ -325,3 +328,533 @@ class StorageLedger:
         with collector_off():
             blocks, calls, storages = self._memory.raw()
         return RawLedger(blocks, calls, storages, self._has_returned, tuple(self._notes), tuple(self._approximations))
+
+
+# Frames: the memory inside composite operators
+#
+# A replayed call runs none of the operators inside: the events of the first call, its frame, happen again.
+
+
+_NO_DEVICE = torch.device("meta")
+
+
+class FrameEvent(NamedTuple):
+    """An event inside a replayable composite operator.
+
+    Attributes:
+        block: number of the block inside the operator.
+        is_birth: whether the block is allocated; otherwise it is freed.
+        nbytes, shape, dtype, device: of a block that is allocated.
+        output: position of the result whose memory the block is; -1 for a block that is freed inside the operator.
+    """
+
+    block: int
+    is_birth: bool
+    nbytes: int = 0
+    shape: tuple[int, ...] = ()
+    dtype: torch.dtype = torch.float32
+    device: torch.device = _NO_DEVICE
+    output: int = -1
+
+
+def composite_events_of(memory: LiveMemory, mark: int, result: Any) -> tuple[FrameEvent, ...] | None:
+    """Return the events that a composite operator caused since ``mark``; None if they cannot be replayed.
+
+    Args:
+        memory: the memory of the run.
+        mark: how many events there were before the operator.
+        result: what it returned.
+    """
+    if memory.sum is not None:
+        return None
+    outputs: dict[int, int] = {}
+    for i, number in memory.results(result):
+        outputs.setdefault(number, i)
+    events: list[FrameEvent] = []
+    local: dict[int, int] = {}
+    n_births = 0
+    for _, ends, begins in memory.events[mark:]:
+        block = memory.blocks[begins] if begins >= 0 and ends < 0 else None
+        if block is not None:
+            local[begins], n_births = n_births, n_births + 1  # numbers of freed blocks are not used again
+            what = block.nbytes, tuple(block.shape), block.dtype, block.device
+            events.append(FrameEvent(local[begins], True, *what, outputs.get(begins, -1)))
+        elif ends in local and begins < 0:
+            events.append(FrameEvent(local.pop(ends), False))
+        else:
+            return None
+    return tuple(events) if all(number in outputs for number in local) else None
+
+
+def replay_composite(memory: LiveMemory, events: Iterable[FrameEvent], tensors: Sequence[Tensor], result: Any) -> None:
+    """Register the memory of a replayed composite operator."""
+    results = [*all_tensors((result,))]
+    numbers: dict[int, int] = {}
+    for event in events:
+        if not event.is_birth:
+            memory.note_death(numbers[event.block])
+        elif event.output >= 0:
+            n_blocks = len(memory.blocks)
+            memory.see(results[event.output], tensors)
+            if len(memory.blocks) > n_blocks and (made := memory.blocks[-1]) is not None:
+                made.shape, made.dtype = event.shape, event.dtype
+        else:
+            numbers[event.block] = len(memory.blocks)
+            memory.note_birth()
+            memory.blocks.append(LiveBlock(event.nbytes, event.shape, event.dtype, event.device))
+
+
+def forget_inner(memory: LiveMemory, mark: int) -> None:
+    """Drop the blocks allocated and freed since ``mark``, inside one operator of a CPU."""
+    memory.settle()
+    events = memory.events[mark:]
+    # A block is inner if it both begins and ends here.
+    inner = {ends for _, ends, _ in events if ends >= 0} & {begins for _, _, begins in events if begins >= 0}
+    memory.events[mark:] = [event for event in events if event[1] not in inner and event[2] not in inner]
+    for number in inner:
+        memory.blocks[number] = None
+
+
+# Storages: when the memory behind tensors is allocated, resized and freed
+#
+# A weak reference watches every storage that an operator returns. Meta tensors die by reference count exactly as
+# tensors with data do, so that saved tensors, gradients and optimizer states live as long as they really would.
+
+
+class Sum(NamedTuple):
+    """A sum that may take the place of its first operand; it is allocated only if the operand lives on.
+
+    Attributes:
+        watch: its watch.
+        operand: the number of the block of the operand.
+        event: the event of its allocation, which is not among the others yet, and the position where it belongs.
+    """
+
+    watch: Watch
+    operand: int
+    position: int
+    event: tuple[int, int, int]
+
+
+class LiveMemory:
+    """The blocks of memory of one running capture.
+
+    Args:
+        storage_at: returns the id of the storage object at an address; 0 for none.
+        n_calls: returns how many calls were recorded so far.
+
+    Attributes:
+        blocks: all blocks by number; None for one that turned out to be none.
+        events: for each event the number of calls before it, and the numbers of the blocks that end and begin, or -1.
+        resized: the watches of storages whose size changed, and of those that were empty before the run.
+        sum: the last sum, until it is known whether it is made in place.
+    """
+
+    def __init__(self, storage_at: Callable[[int], int], n_calls: Callable[[], int]) -> None:
+        self.blocks: list[LiveBlock | None] = []
+        self.events: list[tuple[int, int, int]] = []
+        self.resized: list[Watch] = []
+        self.sum: Sum | None = None
+        self._storage_at = storage_at
+        self._n_calls = n_calls
+        self._watches: dict[int, Watch] = {}
+
+    def see(self, tensor: Tensor, operands: Sequence[Tensor]) -> Tensor | None:
+        """Register the memory of a result of an operator with these operands.
+
+        Returns:
+            The operand that has the same memory, if that was never seen before.
+        """
+        storage = tensor.untyped_storage()
+        address = storage._cdata
+        watch = self._watches.get(address)
+        nbytes = storage.nbytes()
+        if watch is not None and watch() is storage:
+            if nbytes != watch.nbytes:
+                self.resize(watch, nbytes)
+            return None
+        if not nbytes:
+            return None
+        for operand in operands:
+            if operand.layout is STRIDED and storage_of(operand) is storage:
+                return operand
+        self.note_birth()
+        self.add(tensor, storage, nbytes)
+        if tensor.is_nested:
+            for part in nested_parts_of(tensor):
+                self.see(part, ())
+        return None
+
+    def note_birth(self) -> None:
+        """Note that the block that is added next is allocated now."""
+        self.events.append((self._n_calls(), -1, len(self.blocks)))
+
+    def note_death(self, number: int) -> None:
+        """Note that a block is freed."""
+        self.events.append((self._n_calls(), number, -1))
+
+    def add(self, tensor: Tensor, storage: UntypedStorage, nbytes: int) -> LiveBlock:
+        """Watch a storage from now on, and return its block."""
+        shape = (nbytes // tensor.element_size(),) if tensor.is_nested else tensor.shape
+        return self._watch(
+            storage, nbytes, LiveBlock(nbytes, shape, tensor.dtype, tensor.device, self._storage_at(id(storage)))
+        )
+
+    def _watch(self, storage: UntypedStorage, nbytes: int, block: LiveBlock) -> LiveBlock:
+        watch = Watch(storage, self._freed)
+        watch.address, watch.object_address = storage._cdata, id(storage)
+        watch.nbytes = nbytes
+        watch.number = len(self.blocks)
+        self._watches[watch.address] = watch
+        self.blocks.append(block)
+        return block
+
+    def begin(self, storage: UntypedStorage) -> None:
+        """Watch a storage that gets memory now, before any tensor in it is seen."""
+        self.note_birth()
+        nbytes = storage.nbytes()
+        block = LiveBlock(nbytes, (nbytes,), torch.uint8, storage.device, self._storage_at(id(storage)))
+        self._watch(storage, nbytes, block)
+
+    def add_base(self, tensor: Tensor) -> LiveBlock:
+        """Watch a storage that lives before the run, and return its block."""
+        storage = tensor.untyped_storage()
+        block = self.add(tensor, storage, storage.nbytes())
+        block.is_base = True
+        if not block.nbytes:
+            self.resized.append(self._watches[storage._cdata])
+        return block
+
+    def watch_of(self, storage: UntypedStorage) -> Watch | None:
+        """Return the watch of a storage; None if it is not watched."""
+        watch = self._watches.get(storage._cdata)
+        return watch if watch is not None and watch() is storage else None
+
+    def block_of(self, storage: UntypedStorage) -> LiveBlock | None:
+        """Return the block that a storage is now; None if it is not watched."""
+        watch = self.watch_of(storage)
+        return None if watch is None else self.blocks[watch.number]
+
+    def _freed(self, watch: Watch) -> None:
+        # Python calls this when the last reference to the storage is gone.
+        if self._watches.get(watch.address) is watch:
+            del self._watches[watch.address]
+        if self.sum is not None:
+            if self.sum.operand == watch.number:
+                self._take_over(watch)
+                return
+            if self.sum.watch is watch:
+                self.settle()
+        if watch.nbytes:
+            self._note_storage(watch)
+            self.note_death(watch.number)
+
+    def find_resized(self) -> None:
+        """Register storages that changed their size again: no dispatch mode sees that."""
+        for watch in [*self.resized]:
+            storage = watch()
+            if storage is None:
+                self.resized.remove(watch)
+            elif storage.nbytes() != watch.nbytes:
+                self.resize(watch, storage.nbytes())
+
+    def resize(self, watch: Watch, nbytes: int) -> None:
+        """Register that a storage changed its size: another block with the same id begins, and then its block ends."""
+        self._note_storage(watch)
+        old = self.blocks[watch.number]
+        assert old is not None
+        if nbytes:  # PyTorch copies into the new memory before it frees the old
+            self.note_birth()
+        if watch.nbytes:
+            self.note_death(watch.number)
+        watch.number, watch.nbytes = len(self.blocks), nbytes
+        self.blocks.append(old.resized(nbytes))
+        if watch not in self.resized:
+            self.resized.append(watch)
+
+    def _note_storage(self, watch: Watch) -> None:
+        # Only operands of recorded calls have storage ids.
+        block = self.blocks[watch.number]
+        storage = self._storage_at(watch.object_address)
+        if block is not None and storage != block.earlier:
+            block.storage = storage
+
+    # Sums in place, which PyTorch does not make inside a dispatch mode
+
+    def may_add_in_place(self, first: Tensor, result: Tensor) -> None:
+        """Note that a sum may take the place of its first operand, if that is freed before anything else happens.
+
+        Where two gradients of one tensor meet, the engine of autograd adds in place if it holds the last reference to
+        the first. So does ``linear`` with a bias. Inside a dispatch mode, which may return tensors of any type, they
+        never do.
+        """
+        if not self.events or self.events[-1][2] != len(self.blocks) - 1 or not is_dense(first):
+            return
+        watch = self._watches.get(result.untyped_storage()._cdata)
+        old = self._watches.get(first.untyped_storage()._cdata)
+        if watch is None or old is None or watch.number != len(self.blocks) - 1:
+            return
+        block = self.blocks[old.number]
+        if block is not None and block.nbytes == old.nbytes:
+            self.sum = Sum(watch, old.number, len(self.events) - 1, self.events.pop())
+
+    def settle(self) -> None:
+        """Allocate the last sum, if that is open: its first operand lives on."""
+        if self.sum is not None:
+            _, _, position, event = self.sum
+            self.sum = None
+            self.events.insert(position, event)
+
+    def _take_over(self, old: Watch) -> None:
+        assert self.sum is not None
+        watch = self.sum.watch
+        self.sum = None
+        self._note_storage(old)
+        self.blocks[watch.number] = None
+        watch.number = old.number
+
+    # The result
+
+    def results(self, result: Any) -> Iterator[tuple[int, int]]:
+        """Yield position and number of the block of every tensor that an operator returned, if it is watched."""
+        for i, tensor in enumerate(all_tensors((result,))):
+            watch = self._watches.get(tensor.untyped_storage()._cdata) if tensor.layout is STRIDED else None
+            if watch is not None:
+                yield i, watch.number
+
+    def raw(self) -> tuple[list[Any], list[int], dict[int, int]]:
+        """Return all blocks, the number of calls before every event, and the ids of blocks by that of their storage."""
+        for watch in [*self._watches.values()]:
+            self._note_storage(watch)
+        events = [*self.events]
+        pairs = [*raw_blocks(self.blocks, events)]
+        storages = {storage: block.block.id for block, storage in pairs if storage}
+        return [block for block, _ in pairs], [call for call, _, _ in events], storages
+
+    def clear(self) -> None:
+        """Watch nothing any more."""
+        self._watches.clear()
+        self.resized.clear()
+        self.blocks.clear()
+
+
+# Blocks, during a run and after it
+
+
+class Watch(ref[UntypedStorage]):
+    """A weak reference to a storage, with the number of its block."""
+
+    __slots__ = ("address", "nbytes", "number", "object_address")
+    address: int
+    object_address: int
+    nbytes: int
+    number: int
+
+
+class LiveBlock:
+    """A block while the run lasts.
+
+    Attributes:
+        nbytes: its size; what is counted may be less than its storage has.
+        kind: its kind if that is known already.
+        is_base: whether it lived before the run.
+        shape, dtype, device: of the first tensor in it.
+        name: name of a parameter, buffer or input.
+        storage: storage id of the operands of recorded calls that are in it; 0 for none.
+        earlier: storage id of what was at the same address before.
+        first: the first block of its storage, if that changed its size.
+        with_gradient: whether gradients were recorded when it was made.
+    """
+
+    kind = ""
+    is_base = False
+    name = ""
+    storage = 0
+    first: LiveBlock | None = None
+
+    def __init__(
+        self, nbytes: int, shape: Sequence[int], dtype: torch.dtype, device: torch.device, earlier: int = 0
+    ) -> None:
+        self.nbytes = nbytes
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.earlier = earlier
+        self.with_gradient = _grad_enabled()
+
+    def describe(self, tensor: Tensor) -> None:
+        """Take shape and dtype of the first tensor in a block that began without one."""
+        if self.dtype is torch.uint8 and tuple(self.shape) == (self.nbytes,):
+            self.shape, self.dtype = tensor.shape, tensor.dtype
+
+    def resized(self, nbytes: int) -> LiveBlock:
+        """Return the block that begins when the storage of this one changes its size."""
+        new = LiveBlock(nbytes, self.shape, self.dtype, self.device, self.earlier)
+        new.kind, new.name, new.storage, new.with_gradient = self.kind, self.name, self.storage, self.with_gradient
+        new.first = self.first or self
+        return new
+
+
+def _lives(events: Sequence[tuple[int, int, int]]) -> tuple[dict[int, tuple[int, int]], dict[int, int]]:
+    # For every block the event that allocated it, with its call, and the event that freed it
+    born: dict[int, tuple[int, int]] = {}
+    died: dict[int, int] = {}
+    for event, (call, ends, begins) in enumerate(events, 1):
+        if ends >= 0:
+            died[ends] = event
+        if begins >= 0:
+            born[begins] = event, call
+    return born, died
+
+
+def raw_blocks(
+    blocks: Sequence[LiveBlock | None], events: Sequence[tuple[int, int, int]]
+) -> Iterator[tuple[RawBlock, int]]:
+    """Yield every block in order of birth, with the storage id of the operands of recorded calls in it; 0 for none."""
+    born, died = _lives(events)
+    new = tuple.__new__  # thrice as fast as the constructor of a named tuple
+    before = 0, -1
+    ids: dict[LiveBlock, int] = {}
+    devices: dict[torch.device, str] = {}
+    for number in sorted(range(len(blocks)), key=lambda number: born.get(number, before)):
+        block = blocks[number]
+        if block is None or (number not in born and not block.is_base):
+            continue
+        identity = ids.setdefault(block.first or block, len(ids) + 1)
+        if not block.nbytes:
+            continue
+        event, call = born.get(number, before)
+        device = devices.get(block.device)
+        if device is None:
+            device = devices[block.device] = str(block.device)
+        what = tuple(block.shape), dtype_name(block.dtype), block.name, device
+        made = new(Block, (identity, block.nbytes, block.kind, event, died.get(number), call, *what))
+        yield new(RawBlock, (made, block.with_gradient)), block.storage
+
+
+# Storages of ordinary tensors, and parts of all others
+
+
+STRIDED = torch.strided
+
+PARTS = {
+    torch.sparse_coo: ("_indices", "_values"),
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
+}
+"""The methods that return the tensors of which a sparse tensor consists, by its layout."""
+
+
+def parts_of(tensor: Tensor) -> Sequence[Tensor] | None:
+    """Return the ordinary tensors inside a tensor, or itself if it is one; None if its memory is hidden."""
+    if type(tensor) not in PLAIN and is_traceable_wrapper_subclass(tensor):
+        with without_capture():
+            names, _ = tensor.__tensor_flatten__()
+            inner = [getattr(tensor, name) for name in names]
+        return [part for each in inner if isinstance(each, Tensor) for part in parts_of(each) or ()]
+    if tensor.layout in PARTS:
+        with without_capture():
+            return [getattr(tensor, name)() for name in PARTS[tensor.layout]]
+    return None if storage_of(tensor) is None else (tensor,)
+
+
+def nested_parts_of(tensor: Tensor) -> list[Tensor]:
+    """Return the sizes, strides and offsets that a nested tensor of strided layout keeps in memory of its own."""
+    with without_capture():
+        return [getattr(tensor, f"_nested_tensor_{name}")() for name in ("size", "strides", "storage_offsets")]
+
+
+def storage_of(tensor: Tensor) -> UntypedStorage | None:
+    """Return the storage of a tensor; None for sparse, batched and opaque tensors."""
+    try:
+        return tensor.untyped_storage()
+    except (NotImplementedError, RuntimeError):
+        return None
+
+
+def is_dense(tensor: Tensor) -> bool:
+    """Return whether an ordinary tensor fills its memory without gaps, in any order of axes."""
+    if type(tensor) not in PLAIN or tensor.layout is not STRIDED:
+        return False
+    if tensor.is_contiguous():
+        return True
+    expected = 1
+    for step, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1:
+            if step != expected:
+                return False
+            expected *= size
+    return True
+
+
+# Module calls
+
+
+_tracing_state = torch._C._get_tracing_state
+
+_set_tracing_state = torch._C._set_tracing_state
+
+_without_torch_function = torch._C.DisableTorchFunction
+
+
+class ModuleCalls:
+    """The module calls of one capture, numbered from 1 in the order in which they began.
+
+    Args:
+        calls: receives the calls.
+    """
+
+    def __init__(self, calls: list[ModuleCall]) -> None:
+        self._calls = calls
+        self._open: list[int] = []
+
+    @property
+    def innermost(self) -> int:
+        """The number of the call that is running; 0 if none is."""
+        return self._open[-1] if self._open else 0
+
+    def begin(self, module: str, inputs: Sequence[tuple[int, ...]]) -> int:
+        """Add a call of the module at a path, and return its number."""
+        self._calls.append(ModuleCall(module, self.innermost, tuple(inputs)))
+        number = len(self._calls)
+        self._open.append(number)
+        return number
+
+    def resume(self, number: int) -> None:
+        """Note that a call that ended goes on: that of a generator, when its next value is read."""
+        self._open.append(number)
+
+    def set_outputs(self, number: int, outputs: Sequence[tuple[int, ...]]) -> None:
+        """Set the shapes that a call returned."""
+        module, parent, inputs, _ = self._calls[number - 1]
+        self._calls[number - 1] = ModuleCall(module, parent, inputs, tuple(outputs))
+
+    def rename(self, renamed: Callable[[str], str]) -> None:
+        """Change the paths of the modules."""
+        self._calls[:] = [each._replace(module=renamed(each.module)) for each in self._calls]
+
+    def end(self, number: int) -> None:
+        """Note that a call ended, possibly by an exception."""
+        self._open.remove(number)
+
+
+def shapes_of(values: Any) -> list[tuple[int, ...]]:
+    """Return the shapes of all tensors in nested lists, tuples, dicts and dataclasses, in order.
+
+    If ``torch.jit.trace`` is making a graph, reading sizes adds nothing to it.
+    """
+    state = _tracing_state()
+    if state is not None:
+        _set_tracing_state(None)
+    try:
+        with _without_torch_function():
+            return [_shape(tensor) for tensor in nested_tensors(values)]
+    finally:
+        if state is not None:
+            _set_tracing_state(state)
+
+
+def _shape(tensor: Tensor) -> tuple[int, ...]:
+    return shape_of(tensor) if tensor.is_nested else (*map(int, tensor.shape),)

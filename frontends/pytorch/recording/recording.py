@@ -1,46 +1,64 @@
-"""The recording of one thread: every call that ran is shown to the observers, of which the logs are the last.
+"""The recording of one thread: every call that ran is shown to the observers, and last to the logs.
 
-:meth:`Recording.observe` is the only place where calls are noted. The observers are what is known of values, the memory
-ledgers and, unless a composite operator is running, the logs of the captures.
+:meth:`Recording.observe` is the only place where calls are noted. The observers are the known values, the memory
+ledgers and, outside composite operators, the logs of the captures. Sections: assumptions, memory ledgers, the module
+and phase of a call, the log, clocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from operator import itemgetter
+from time import perf_counter, thread_time
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from weakref import ref
 
 import torch
 from torch import Tensor
 from torch.nn import Module
 
-from costcore.trace import coroutines
+from costcore.errors import CostError
+from costcore.ir import Layer, Role
+from costcore.ir import Tensor as Operand
+from costcore.registry import calculators
+from costcore.trace import interrupts
+from costcore.trace.call import Call, user_line, user_traceback
+from costcore.trace.call import Module as ModuleEntry
+from costcore.trace.interrupts import collector_off
+from costcore.trace.run import CPU_TIME, Recorder
+from costcore.translate import Native, Translator
 
-from ..flags import Flag
-from ..meta.follow import follow
-from ..meta.operands import all_tensors
-from ..meta.values import Values
-from ..operators.call_cache import CachedCall
-from ..operators.plan import OperatorPlan, OperatorPlans
-from ..operators.refused_call import RefusedCalls
-from ..operators.scalar_fills import FillStep, ScalarFills
-from ..tensors import nested_tensors
-from .assumptions import Assumptions
-from .call_log import CallLog
-from .ledgers import Ledgers
-from .location import Locator
-from .module_calls import ModuleCalls, shapes_of
-from .stopwatch import Reading, Stopwatch
+from ..meta.branches import CONDITION_IS_FALSE, CONDITION_IS_TRUE
+from ..meta.model_copy import keep_storages
+from ..meta.propagate_values import follow
+from ..meta.values import Values, all_tensors
+from ..naming import Flag
+from ..operators.call_cache import CachedCall, CallTemplate
+from ..operators.plan import FillStep, OperatorPlan, OperatorPlans, RefusedCalls, ScalarFills
+from ..tensors import DataOperand, Number, is_contiguous, is_twice_ragged, nested_tensors, operand
+from .ledger import ModuleCalls, shapes_of
+from .modules import BUFFER, COMPUTED, GIVEN, LEARNED, N_ORIGINS, Identities, ModuleStack, Rename
+
+if TYPE_CHECKING:
+    from .ledger import StorageLedger
+    from .modules import ApiCallTracker
 
 Observer: TypeAlias = "Callable[[CachedCall, Sequence[Tensor], Any, Any, Any], None]"
 """Sees a call that ran: what calls with its key share, all tensors among its arguments, its arguments, its result."""
 
 _current_node = torch._C._current_autograd_node
+
 _sequence_number = torch.autograd._get_sequence_nr
+
 _FILL = torch.ops.aten.fill_.Scalar
 
 
 class Recording:
-    """What one thread runs.
+    """The recording of one thread.
 
     Args:
         plans: the plans of operators.
@@ -81,7 +99,7 @@ class Recording:
         self._threads: list[Recording] = []
         """The recordings of the threads that this one started, and that still run."""
         self._numbers: dict[CallLog, int] = {}
-        """The number of the capture of every log; see :mod:`costcore.trace.coroutines`."""
+        """The number of the capture of every log; see :mod:`costcore.trace.interrupts`."""
         self._has_coroutines = False
         """Whether logs were added in coroutines that run side by side."""
         self._last_clone: tuple[int, int] | None = None
@@ -92,14 +110,14 @@ class Recording:
         """
 
     def locate_by(self, locate: Callable[[int], tuple[str, str]]) -> None:
-        """Take module and phase of calls from a function of the sequence number of autograd, not from what runs."""
+        """Locate calls by a function of autograd's sequence number, not by the running modules."""
         self._locate = locate
 
     def add(self, log: CallLog) -> None:
         """Append calls to one more log from now on."""
-        entered = coroutines.entered()
+        entered = interrupts.entered()
         self._has_coroutines |= any(number not in entered for number in self._numbers.values())
-        self._numbers[log] = coroutines.enter()
+        self._numbers[log] = interrupts.enter()
         self.logs.append(log)
         if log.ledger is not None:
             self.ledgers.append(log.ledger)
@@ -108,7 +126,7 @@ class Recording:
     def remove(self, log: CallLog) -> None:
         """Append calls to a log no longer."""
         if log in self._numbers:
-            coroutines.leave(self._numbers.pop(log))
+            interrupts.leave(self._numbers.pop(log))
         self.logs[:] = [other for other in self.logs if other is not log]
         self.ledgers[:] = [ledger for ledger in self.ledgers if ledger is not log.ledger]
         self._has_coroutines &= len(self.logs) > 1
@@ -164,7 +182,7 @@ class Recording:
 
     def logs_here(self) -> Sequence[CallLog]:
         """Return the logs of the running coroutine; all of them if it has none."""
-        entered = coroutines.entered()
+        entered = interrupts.entered()
         return [log for log in self.logs if self._numbers.get(log) in entered] or self.logs
 
     def begin_module_call(self, args: Any) -> list[tuple[ModuleCalls, int]]:
@@ -185,12 +203,10 @@ class Recording:
         self._fills.watch_unrecorded(plan, result)
 
     def _follow(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
-        """Find the values of results from those of operands."""
         if call.carries:
             follow(self._values, call.plan.follow_rule, args, kwargs, tensors, result)
 
     def _record(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
-        """Append a call to the logs, unless it is inside a composite operator."""
         if self.inside.is_set and not self.records_inside:
             return
         plan = call.plan
@@ -214,7 +230,7 @@ class Recording:
     def _forget_clone(
         self, plan: OperatorPlan, tensors: Sequence[Tensor], number: int, logs: Sequence[CallLog]
     ) -> None:
-        """Remove the last call if autograd made it: a clone of what the present call overwrites."""
+        # Autograd clones a saved tensor before an in-place operator overwrites it; see ``_last_clone``.
         if plan.is_clone:
             self._last_clone = (number, id(tensors[0]))
             return
@@ -225,7 +241,688 @@ class Recording:
 
 
 def _results(plan: OperatorPlan, args: Any, kwargs: Any, result: Any) -> Sequence[Any]:
-    """Return all values that a call returned; those that it wrote to if it returned none."""
     if plan.returns_written:
         return [*all_tensors(plan.written_arguments(args, kwargs))]
     return result if isinstance(result, (list, tuple)) else plan.written_arguments(args, kwargs)
+
+
+# Assumptions about data, which meta tensors lack
+
+
+MAX_ASSUMED_VALUES = 100_000
+"""The maximum number of assumed numbers and conditions; a model that needs more seems to loop endlessly."""
+
+_BRANCHES = (CONDITION_IS_TRUE, CONDITION_IS_FALSE)
+
+REAL_RUN = "count a real run inside ComputationalCostHook"
+
+
+class Assumptions:
+    """The assumptions of one run.
+
+    Args:
+        logs: receive the assumptions.
+        modules: the modules that are running.
+    """
+
+    def __init__(self, logs: Sequence[CallLog], modules: ModuleStack) -> None:
+        self._logs = logs
+        self._modules = modules
+        self._n_assumed_values = 0
+
+    def note(self, assumption: str) -> None:
+        """Note an assumption, at the module that is running and the line of the user's code that needs the value."""
+        line = user_line("torch")
+        for log in self._logs:
+            log.recorder.assume(assumption, self._modules.path, line, is_branch=assumption in _BRANCHES)
+
+    def count_assumed_value(self) -> None:
+        """Count a number or a condition that was assumed.
+
+        Raises:
+            CostError: after :data:`MAX_ASSUMED_VALUES` of them; the message includes the module.
+        """
+        self._n_assumed_values += 1
+        if self._n_assumed_values > MAX_ASSUMED_VALUES:
+            raise CostError(
+                f"module {self._modules.path!r}: values of meta tensors were read more than {MAX_ASSUMED_VALUES} "
+                f"times; the module seems to loop until its data changes; {REAL_RUN} instead"
+            )
+
+
+# Memory ledgers of one thread
+
+
+_INDEXING = frozenset(
+    map(id, (torch.ops.aten.index.Tensor, torch.ops.aten.index_put.default, torch.ops.aten.index_put_.default))
+)
+"""The operators whose indices PyTorch makes of lists, which no operator returns on the meta device."""
+
+
+class Ledgers(list["StorageLedger"]):
+    """The ledgers of the captures that have one.
+
+    Args:
+        is_estimate: whether this is an estimate rather than a run.
+    """
+
+    def __init__(self, is_estimate: bool) -> None:
+        super().__init__()
+        self.is_estimate = is_estimate
+
+    def observe(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
+        """Register the memory of the results of a call."""
+        self.see(call.plan.func, tensors, args, kwargs, result)
+
+    def see(self, operator: Any, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
+        """Register the memory of the results of an operator."""
+        keep_storages(operator, args, result)
+        if self.is_estimate and id(operator) in _INDEXING:
+            for index in args[1]:
+                if index is not None and index.is_meta:
+                    self.allocated(index)
+        for ledger in self:
+            ledger.see(operator, tensors, kwargs, result)
+
+    def allocated(self, tensor: Tensor) -> None:
+        """Register the memory of a tensor that PyTorch made, but no operator returned."""
+        for ledger in self:
+            ledger.allocated(tensor)
+
+    def note(self, note: str, is_approximation: bool = False) -> None:
+        """Add a note on the figures."""
+        for ledger in self:
+            ledger.note(note, is_approximation)
+
+    def whole(self) -> AbstractContextManager[None]:
+        """Context manager: a CPU runs this as one operator, without inner memory."""
+        return _in_all([ledger.whole() for ledger in self])
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Context manager: watch nothing."""
+        return _in_all([ledger.paused for ledger in self])
+
+    def adding_in_place(self) -> AbstractContextManager[None]:
+        """Context manager: a composite operator runs that adds in place outside of dispatch modes."""
+        return _in_all([ledger.adding_in_place for ledger in self])
+
+
+@contextmanager
+def _in_all(contexts: Iterable[AbstractContextManager[None]]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for context in contexts:
+            stack.enter_context(context)
+        yield
+
+
+# Location of a call: its module, and the phase of the run
+
+
+_grad_enabled = torch.is_grad_enabled
+
+_current_graph = torch._C._current_graph_task_id
+
+_NO_GRAPH = -1
+
+_BACKWARD_FUNCTION = "_engine_run_backward"
+"""The function of PyTorch that runs the backward pass."""
+
+
+def _weakly(locator: Locator) -> Callable[[Rename], None]:
+    # The module stack must not keep its locator alive, and with it the model.
+    located = ref(locator)
+
+    def rename(renamed: Rename) -> None:
+        found = located()
+        if found is not None:
+            found.rename(renamed)
+
+    return rename
+
+
+class Locator:
+    """Finds module and phase of the operators that run in one thread.
+
+    A node of the backward pass carries the sequence number that autograd had when the forward pass made it. The module
+    that ran at that number is the module of the node.
+
+    Args:
+        logs: store which module read a parameter first.
+        number: the present sequence number of autograd.
+
+    Attributes:
+        modules: the modules that are running.
+        outside: the phase of what runs neither in a backward pass nor in a step of an optimizer.
+    """
+
+    def __init__(self, logs: Sequence[CallLog], number: int) -> None:
+        self.modules = ModuleStack(_weakly(self))  # a circle would keep the model
+        self.outside = "forward"
+        self._logs = logs
+        self._number = number
+        self._numbers: list[int] = []
+        """The sequence numbers at which a call was located, each once, ascending."""
+        self._paths: list[str] = []
+        """The paths of the modules that ran when autograd reached the numbers in ``_numbers``, in that order."""
+        self._step: CodeType | None = None
+        """The function that is a step of an optimizer, if one may be running."""
+        self._step_depths = 0, 0
+        """How far up the stack that function was when it was searched for last, and before: the operators of a step run
+        at few depths, mostly at two."""
+
+    def lead(self, other: Locator, running: Sequence[tuple[Module, str]]) -> None:
+        """Let another locator go on in a thread that this one started while ``running`` ran."""
+        other.follow(self.outside, self._numbers, self._paths)
+        self.modules.lead(other.modules, running)
+
+    def follow(self, outside: str, numbers: list[int], paths: list[str]) -> None:
+        """Go on after these locations, which are shared with another thread."""
+        self.outside, self._numbers, self._paths = outside, numbers, paths
+
+    def catch_up(self) -> int:
+        """Return the number that the last call of any thread was located at, from which this one goes on."""
+        if self._numbers:
+            self._number = max(self._number, self._numbers[-1])
+        return self._number
+
+    def rename(self, renamed: Rename) -> None:
+        """Change the paths of the modules of all calls so far, and of their gradients to come."""
+        self._paths[:] = map(renamed, self._paths)
+        for log in self._logs:
+            log.rename_modules(renamed)
+
+    def begin_optimizer_step(self) -> None:
+        """Note that an optimizer begins a step, in the function that calls the caller of this one."""
+        self._step = sys._getframe(2).f_code
+
+    def locate(self, number: int) -> tuple[str, str]:
+        """Return module path and phase of the operator that is running.
+
+        Args:
+            number: the present sequence number of autograd.
+        """
+        node = _current_node()
+        if node is None and _current_graph() == _NO_GRAPH:
+            module = self.modules.path
+            phase = self.outside if self._step is None or not self._is_in_optimizer_step() else "optimizer"
+        elif node is None:  # a callback at the end of a backward pass
+            module, phase = self.modules.path, "backward"
+        else:
+            phase = _backward_phase(self.modules.is_running)
+            module = self._module_of_node(node) if phase == "backward" else self._recomputed_module()
+        if number > self._number:
+            self._number = number
+            self._numbers.append(number)
+            self._paths.append(module)
+        return module, phase
+
+    def _is_in_optimizer_step(self) -> bool:
+        # A closure of the step runs with gradients or in a module. No hook reports a step that ends by an exception: it
+        # has ended when its function is no longer on the stack.
+        if _grad_enabled() or self.modules.is_running:
+            return False
+        first, second = self._step_depths
+        try:
+            if sys._getframe(first).f_code is self._step or sys._getframe(second).f_code is self._step:
+                return True
+        except ValueError:  # the stack is not that deep
+            pass
+        frame: FrameType | None = sys._getframe()
+        depth = 0
+        while frame is not None and frame.f_code is not self._step:
+            frame, depth = frame.f_back, depth + 1
+        if frame is None:
+            self._step = None
+        self._step_depths = depth, first
+        return frame is not None
+
+    def _recomputed_module(self) -> str:
+        # Perhaps only the ``forward`` method is called, which enters no module.
+        if self.modules.is_running:
+            return self.modules.path
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and frame.f_code.co_name != _BACKWARD_FUNCTION:
+            if frame.f_code.co_name == "forward":
+                path = self.modules.path_of(frame.f_locals.get("self"))
+                if path is not None:
+                    return path
+            frame = frame.f_back
+        return self.modules.path
+
+    def _module_of_node(self, node: Any) -> str:
+        parameter = getattr(node, "variable", None)
+        if isinstance(parameter, Tensor):
+            return self._logs[-1].module_of(parameter) if self._logs else ""
+        at = bisect_right(self._numbers, node._sequence_nr())
+        return self._paths[at] if at < len(self._paths) else ""
+
+
+def _backward_phase(in_module: bool) -> str:
+    # A backward pass runs without grad mode, unless ``create_graph`` is set. A recomputation enables it, except in
+    # functions with a backward pass of their own, and runs a module or ``torch.utils.checkpoint`` below the engine.
+    if not in_module and not _grad_enabled():
+        return "backward"
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_name != _BACKWARD_FUNCTION:
+        name = frame.f_code.co_filename
+        if name.endswith("checkpoint.py") or frame.f_code.co_name == "_call_impl":
+            return "recompute"
+        frame = frame.f_back
+    return "backward"
+
+
+# The log of one capture
+
+
+Annotation: TypeAlias = "tuple[Reading | None, str, str, tuple[str, ...], int]"
+"""What few calls have: the measured duration, and ``where``, ``function``, ``given`` and ``module_call`` of a call."""
+
+_NOT_ANNOTATED: Annotation = (None, "", "", (), 0)
+
+PRODUCTS = frozenset(("attention", "einsum", "linear", "matmul"))
+"""Operators whose cost cannot be computed from the number of elements alone."""
+
+Picker: TypeAlias = "Callable[[tuple[Any, ...]], tuple[int, ...]]"
+
+
+class CallLog:
+    """The operator calls of one capture.
+
+    While the run lasts, a call is a tuple of small numbers and strings, which costs little and keeps nothing alive: the
+    number of its template, module, phase, then the operand ids of the tensors it was passed and of those it returned,
+    and last 0, the operand id of a Python number. The tuples become :class:`Call` objects in :meth:`flush`, which runs
+    before the calls of the recorder are read.
+
+    Args:
+        recorder: receives the calls.
+        translator: turns operator calls into layers.
+        modules: the modules that are running.
+        spellings: follows which function is running, if that is recorded.
+
+    Attributes:
+        module_calls: the module calls, if they are recorded.
+    """
+
+    def __init__(
+        self, recorder: Recorder, translator: Translator, modules: ModuleStack, spellings: ApiCallTracker | None = None
+    ) -> None:
+        self.recorder = recorder
+        self.identities = Identities(recorder, modules)
+        self._rows: list[tuple[Any, ...]] = []
+        self._spellings = spellings
+        self.module_calls = None if spellings is None else ModuleCalls(recorder.module_calls)
+        self._annotates_all = recorder.tracebacks or spellings is not None
+        self._annotations: dict[int, Annotation] = {}
+        self._outer: tuple[list[tuple[Any, ...]], dict[int, Annotation]] | None = None
+        """The rows and annotations of the log, while those of inner calls are kept apart."""
+        self._numbers: dict[CallTemplate, int] = {}
+        self._templates: list[tuple[Layer, str, str, str, tuple[int, ...], Sequence[int], Picker, int]] = []
+        """For every template its layer, the names of its operator and overload, the positions of operands that are not
+        contiguous and of those that are learned, what picks the ids of inputs and outputs from a row, and the number of
+        inputs."""
+        self._translate = translator.by(self._operand)
+        self._modules: dict[int, str] = {}
+        """Path of the module that first read a parameter, by the id of the parameter."""
+        recorder.pending.append(self.flush)
+        self.ledger: StorageLedger | None = None
+        """The memory of the run, if the recorder asks for it."""
+        if recorder.memory:
+            from .ledger import StorageLedger
+
+            self.ledger = StorageLedger(self.identities, self.n_calls)
+            recorder.memory_ledger = self.ledger.result
+            recorder.watch_memory = self.ledger.watch_all
+
+    def n_calls(self) -> int:
+        """Return how many calls were recorded so far."""
+        return len(self.recorder.calls) + len(self._rows if self._outer is None else self._outer[0])
+
+    def begin_inner(self) -> Callable[[bool], None]:
+        """Keep later calls apart; return a function that ends this, and adds or drops them.
+
+        Such pairs nest.
+        """
+        outer, rows, annotations = self._outer, self._rows, self._annotations
+        self._outer = (rows, annotations) if outer is None else outer
+        self._rows, self._annotations = [], {}
+
+        def end(adds: bool) -> None:
+            if adds:
+                annotations.update({len(rows) + i: each for i, each in self._annotations.items()})
+                rows.extend(self._rows)
+            self._outer, self._rows, self._annotations = outer, rows, annotations
+
+        return end
+
+    def append(
+        self,
+        call: CachedCall,
+        tensors: Sequence[Tensor],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None,
+        results: Sequence[Any],
+        module: str,
+        phase: str,
+        reading: Reading | None,
+    ) -> None:
+        """Append one call.
+
+        Args:
+            call: what calls with its key share.
+            tensors: all tensors among its arguments.
+            args: its positional arguments.
+            kwargs: its keyword arguments.
+            results: all values that it returned.
+            module: path of its module.
+            phase: phase of the run.
+            reading: its duration, if it was measured.
+        """
+        identities = self.identities
+        by_address = identities.by_address
+        values: list[int] = []
+        origins = 1
+        for tensor in tensors:
+            found = by_address.get(id(tensor))
+            if found is None or found[0]() is not tensor:
+                found = identities.register_external(tensor)
+                if self.ledger is not None:
+                    self.ledger.watch_operand(tensor)
+            values.append(found[1])
+            origins = N_ORIGINS * origins + found[2]
+        for value in results:
+            if isinstance(value, Tensor):
+                found = identities.register_result(value)
+                values.append(found[1])
+                origins = N_ORIGINS * origins + found[2]
+        template = call.templates.get(origins)
+        if template is None:
+            template = call.templates[origins] = self._template(call.plan, tensors, args, kwargs or {}, results)
+        number = self._numbers.get(template)
+        if number is None:
+            number = self._number(template, call.plan)
+        for i in template.by_use:
+            if values[i] not in identities.parameters:
+                identities.register_parameter(tensors[i], values[i])
+        if reading is not None or not template.is_supported or self._annotates_all:
+            self._annotations[len(self._rows)] = self._annotation(template, phase, reading)
+        self._rows.append((number, module, phase, *values, 0))
+
+    def append_returned(self, tensors: Sequence[Tensor]) -> None:
+        """Append tensors that the outermost module returned."""
+        identities = self.identities
+        self.recorder.returned += [identities.of(tensor)[1] for tensor in tensors]
+
+    def flush(self) -> None:
+        """Append the calls to the recorder."""
+        rows, annotations = self._rows, self._annotations
+        if not rows or self._outer is not None:
+            return
+        self._rows, self._annotations = [], {}
+        calls = self.recorder.calls
+        first = len(calls)
+        self._read_clocks(first, annotations)
+        templates, new = self._templates, tuple.__new__
+        storage_of, parameters = self.identities.storages.__getitem__, self.identities.parameters
+        read: tuple[int, ...]
+        with collector_off():
+            for i, row in enumerate(rows):
+                layer, kind, name, overload, strided, learned, pick, n_inputs = templates[row[0]]
+                module, phase, operands = row[1], row[2], pick(row)
+                inputs, outputs = operands[:n_inputs], operands[n_inputs:]
+                storages = (*map(storage_of, operands),)
+                if learned:
+                    read = tuple([parameters[row[3 + at]] for at in learned])
+                    for parameter in read:
+                        self._modules.setdefault(parameter, module)
+                else:
+                    read = ()
+                _, where, function, given, module_call = annotations.get(i, _NOT_ANNOTATED)
+                # The fields of a call in their order: keywords would cost as much as all the rest.
+                # fmt: off
+                calls.append(new(Call, (
+                    layer, kind, name, "", module, phase, 1, "", inputs, outputs, storages, read, (), where, None,
+                    overload, strided, function, given, module_call,
+                )))
+                # fmt: on
+
+    def _read_clocks(self, first: int, annotations: Mapping[int, Annotation]) -> None:
+        # ``first`` is the position of the first annotated call.
+        clock = self.recorder.measure_time
+        readings = {first + i: each[0] for i, each in annotations.items() if each[0] is not None}
+        if clock is not False and readings:
+            self.recorder.seconds.update(zip(readings, seconds_of(readings.values(), clock), strict=True))
+
+    def close(self) -> None:
+        """Flush the log; no call follows."""
+        self.flush()
+        if self.ledger is not None:
+            self.ledger.close()
+        self.recorder.pending.remove(self.flush)
+        self.identities.release()
+
+    def rename_modules(self, renamed: Callable[[str], str]) -> None:
+        """Change the paths of the modules of all calls so far."""
+        self._rows[:] = [(row[0], renamed(row[1]), *row[2:]) for row in self._rows]
+        # calls of other frameworks, whose names have no namespace, may be among those of the recorder
+        self.recorder.calls[:] = [
+            call._replace(module=renamed(call.module)) if "::" in call.native else call for call in self.recorder.calls
+        ]
+        self._modules = {parameter: renamed(path) for parameter, path in self._modules.items()}
+        if self.module_calls is not None:
+            self.module_calls.rename(renamed)
+
+    def locate_by_parameters(self, modules: Mapping[str, ModuleEntry], path: str) -> None:
+        """Let calls of the module at ``path`` that read a parameter belong to the module that owns it."""
+        owners = {parameter: owner for owner, module in modules.items() for parameter in module.parameters}
+        self.flush()
+        self.recorder.calls[:] = [
+            call._replace(module=owners.get(call.parameters[0], path))
+            if call.parameters and call.module == path
+            else call
+            for call in self.recorder.calls
+        ]
+
+    def remove_last(self) -> None:
+        """Remove the last call."""
+        if self._rows:
+            self._rows.pop()
+            self._annotations.pop(len(self._rows), None)
+        else:
+            self.recorder.calls.pop()
+            self.recorder.seconds.pop(len(self.recorder.calls), None)
+
+    def module_of(self, parameter: Tensor) -> str:
+        """Return the path of the module that first read a parameter."""
+        self.flush()
+        return self._modules.get(self.identities.parameter_of(parameter), "")
+
+    def _number(self, template: CallTemplate, plan: OperatorPlan) -> int:
+        number = self._numbers[template] = len(self._templates)
+        layer = self.recorder.intern(template.layer)
+        pick = _picker([3 + at if at >= 0 else -1 for at in template.inputs + template.outputs])
+        names, n_inputs = (plan.type, plan.shown, plan.overload), len(template.inputs)
+        self._templates.append((layer, *names, template.strided, template.learned, pick, n_inputs))
+        return number
+
+    def _annotation(self, template: CallTemplate, phase: str, reading: Reading | None) -> Annotation:
+        where = "" if template.is_supported and not self.recorder.tracebacks else user_traceback("torch")
+        function, given = ("", ()) if self._spellings is None else self._spellings.facts()
+        module_call = 0 if self.module_calls is None or phase == "backward" else self.module_calls.innermost
+        return reading, where, function, given, module_call
+
+    def _template(
+        self,
+        plan: OperatorPlan,
+        tensors: Sequence[Tensor],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        results: Sequence[Any],
+    ) -> CallTemplate:
+        bound = plan.bind(args, kwargs)
+        # An in-place or overloaded operator may have a row of its own; else the row of its base name counts.
+        translation = self._translate(Native(plan.row, bound, results))
+        if not translation.has_row and plan.row != plan.native:
+            translation = self._translate(Native(plan.native, bound, results))
+        if translation.layer.op in PRODUCTS and any(map(is_twice_ragged, (*tensors, *results))):
+            translation = self._translate(Native(f"{plan.native} of ragged matrices", bound, results))
+        position = {id(tensor): i for i, tensor in reversed(list(enumerate(tensors)))}
+        returned = {id(value): i for i, value in enumerate(v for v in results if isinstance(v, Tensor))}
+        layer = translation.layer
+        inputs = [_unwrapped(value) for value in translation.inputs]
+        supported = calculators()
+        return CallTemplate(
+            layer,
+            tuple(-1 if type(value) is Number else position[id(value)] for value in inputs),
+            tuple(len(tensors) + returned[id(value)] for value in translation.outputs),
+            translation.has_row and (layer.op in supported or plan.native in supported),
+            tuple(i for i, value in enumerate(inputs) if isinstance(value, Tensor) and not is_contiguous(value)),
+            {i for i, tensor in enumerate(tensors) if self.identities.of(tensor)[2] == LEARNED},
+        )
+
+    def _operand(self, value: Any, role: Role) -> Operand | None:
+        # The origin decides whether it is a parameter.
+        if type(value) is DataOperand:
+            value, role = value.value, "data"
+        if isinstance(value, Tensor):
+            origin = self.identities.of(value)[2]
+            if origin == LEARNED:
+                role = "param"
+            elif origin == COMPUTED and role != "data":
+                role = "data"
+            elif role == "param" and origin in (BUFFER, GIVEN):
+                role = "state" if origin == BUFFER else "data"
+        return operand(value, role)
+
+
+def _picker(places: Sequence[int]) -> Picker:
+    # ``itemgetter`` returns a tuple only for two or more.
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda row: tuple([row[at] for at in places])
+
+
+def _unwrapped(value: Any) -> Any:
+    return value.value if type(value) is DataOperand else value
+
+
+# Clocks: the host, CPU time of the thread, events of an accelerator
+
+
+HOSTS = ("cpu", "meta")
+"""Types of devices whose operators have ended when their call returns."""
+
+
+class Events(NamedTuple):
+    """Two events on the stream of an accelerator, before and after a call.
+
+    Attributes:
+        device: the accelerator.
+        start, end: the events, which record time.
+    """
+
+    device: torch.device
+    start: Any
+    end: Any
+
+
+class Reading(NamedTuple):
+    """How long one call took, in seconds.
+
+    Attributes:
+        wall: by the clock of the host.
+        cpu: CPU time of the thread.
+        events: of a call on an accelerator, which returns to the host before it ends; None for other calls.
+    """
+
+    wall: float
+    cpu: float
+    events: Events | None = None
+
+
+class Stopwatch:
+    """Measures one call: created before it, read by :meth:`stop` after it.
+
+    An accelerator that has no events is synchronized before and after the call. A call that only becomes part of a
+    graph (of ``torch.cuda.graph``) has no time.
+
+    Args:
+        tensors: all tensors among the arguments of the call.
+        kwargs: its keyword arguments.
+    """
+
+    __slots__ = ("_cpu", "_device", "_is_graph", "_start", "_wall")
+
+    def __init__(self, tensors: Sequence[Tensor], kwargs: Mapping[str, Any] | None = None) -> None:
+        self._device = accelerator_of(tensors, kwargs or {})
+        self._is_graph = self._device is not None and _is_capturing(self._device)
+        if self._is_graph:
+            self._device = None
+        self._start = None if self._device is None else _event_or_wait(self._device)
+        self._cpu = thread_time()
+        self._wall = perf_counter()  # the inner pair of readings, since the other clock takes longer to read
+
+    def stop(self) -> Reading | None:
+        """Return the time since the stopwatch was created."""
+        if self._is_graph:
+            return None
+        device = self._device
+        end = None if device is None else _event_or_wait(device)
+        wall = perf_counter() - self._wall
+        cpu = thread_time() - self._cpu
+        if device is None or end is None:
+            return Reading(wall, cpu)
+        return Reading(wall, cpu, Events(device, self._start, end))
+
+
+def accelerator_of(tensors: Sequence[Tensor], kwargs: Mapping[str, Any]) -> torch.device | None:
+    """Return the accelerator that runs a call, by its tensors and its argument ``device``; None for the host."""
+    devices = [tensor.device for tensor in tensors]
+    if kwargs.get("device") is not None:
+        devices.append(torch.device(kwargs["device"]))
+    return next((device for device in devices if device.type not in HOSTS and _is_available(device)), None)
+
+
+def _is_available(device: torch.device) -> bool:
+    # Fake tensors may name a device that this machine lacks.
+    module = getattr(torch, device.type, None)
+    return module is not None and bool(module.is_available())
+
+
+def _is_capturing(device: torch.device) -> bool:
+    # Calls captured by ``torch.cuda.graph`` do not run now.
+    query = getattr(getattr(torch, device.type), "is_current_stream_capturing", None)
+    return query is not None and bool(query())
+
+
+def _event_or_wait(device: torch.device) -> Any:
+    module: Any = getattr(torch, device.type)
+    if not hasattr(module, "Event"):
+        module.synchronize()
+        return None
+    event = module.Event(enable_timing=True)
+    event.record(module.current_stream(device))
+    return event
+
+
+def seconds_of(readings: Iterable[Reading], clock: bool | str) -> list[float]:
+    """Return the seconds of every reading by the requested clock.
+
+    Every accelerator is synchronized once, before its events are read.
+
+    Args:
+        readings: the readings.
+        clock: :data:`CPU_TIME`, or True for the time on the device that ran the call.
+    """
+    readings = list(readings)
+    if clock == CPU_TIME:
+        return [reading.cpu for reading in readings]
+    for device in {reading.events.device for reading in readings if reading.events is not None}:
+        getattr(torch, device.type).synchronize(device)
+    return [_on_device(reading) for reading in readings]
+
+
+def _on_device(reading: Reading) -> float:
+    if reading.events is None:
+        return reading.wall
+    milliseconds: float = reading.events.start.elapsed_time(reading.events.end)
+    return milliseconds / 1000

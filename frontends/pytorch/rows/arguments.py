@@ -1,4 +1,4 @@
-"""Readers of operands and attributes from the arguments of an operator, for rows to which a name is not enough."""
+"""Readers of operands and attributes from the arguments of an operator, where a name is not enough."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import torch
 
 from costcore.translate import Arguments, Row, Source
 
-from ..operators.saved_for_backward import indices_are_dropped, is_differentiated
-from ..packed_weights import PackedWeight
-from ..tensors import DataOperand, Number
+from ..operators.plan import indices_are_dropped, is_differentiated
+from ..tensors import DataOperand, Number, PackedWeight
 
 Reader = Callable[[Arguments], Any]
 """Computes an operand or an attribute from all arguments of a call; None leaves it out."""
@@ -185,7 +184,7 @@ def is_unpacked(args: Arguments) -> bool:
 
 
 def packed_weight(args: Arguments) -> PackedWeight:
-    """Return what the packed weight among the arguments holds."""
+    """Return the content of the packed weight among the arguments."""
     return next(value for value in args.values() if isinstance(value, PackedWeight))
 
 

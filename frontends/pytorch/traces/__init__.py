@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from costcore.graphs.files import ROWS, accepts, capture, native_names
+from costcore.graphs.graph import ROWS, accepts, capture, native_names
 
 if TYPE_CHECKING:
-    from costcore.trace.recorder import Recorder
+    from costcore.trace.run import Recorder
 
 __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
 

@@ -1,13 +1,16 @@
 """Runs the operators of a trace again on meta tensors, inside of the capture of this frontend.
 
-What the hook would have recorded in the real run is recorded, with module and phase from the trace.
+What the hook would have recorded in the real run is recorded, with module and phase from the trace. The later sections
+choose the overload, and guess what traces leave out of lists of tensors.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -15,22 +18,28 @@ from torch import Tensor
 from costcore.errors import CostError
 from costcore.ir import Layer, Role
 from costcore.ir import Tensor as Operand
-from costcore.registry.frontends import plugin_rows
+from costcore.registry import plugin_rows
 from costcore.trace.call import Call, Uncounted
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 from costcore.translate import Native, Translator
 
 from ..capture.dispatch_mode import CaptureMode
 from ..naming import type_name
-from ..operators.bookkeeping import BOOKKEEPING, BOOKKEEPING_NAMES
-from ..operators.saved_for_backward import SAVING
+from ..operators.plan import BOOKKEEPING, BOOKKEEPING_NAMES, SAVING
 from ..tensors import dtype_name
-from .collectives import PARAMETERS, collective_of, is_bookkeeping
-from .dtypes import DTYPES
-from .lists import Neighbors
-from .overloads import Candidate, Indices, Slot, candidates, is_operator
-from .places import is_node
-from .records import Argument, Constant, ListArgument, Op, TensorArgument
+from .records import (
+    PARAMETERS,
+    Argument,
+    Constant,
+    ListArgument,
+    Missing,
+    Op,
+    TensorArgument,
+    Thread,
+    collective_of,
+    is_bookkeeping,
+    is_node,
+)
 
 FAILURES = (
     *(ArithmeticError, AssertionError, AttributeError, IndexError, KeyError, MemoryError, NotImplementedError),
@@ -42,7 +51,7 @@ _without_capture = torch._C._DisableTorchDispatch
 
 
 class Replay:
-    """Runs operators, and says what became of each.
+    """Runs operators, and keeps the outcome of each.
 
     Args:
         recorder: receives the calls that no operator makes: collectives, and what cannot be counted.
@@ -83,7 +92,6 @@ class Replay:
         mode.recording.locate_by(self._where)
 
     def _where(self, number: int) -> tuple[str, str]:
-        """Return module and phase of the operator that is running."""
         op = self._op
         return ("", "forward") if op is None else (op.module, op.phase)
 
@@ -97,7 +105,7 @@ class Replay:
                 waiting += reversed(op.children)
 
     def _take(self, op: Op) -> bool:
-        """Record an operator; return False if what is inside of it is to be recorded instead."""
+        # False: what is inside of it is to be recorded instead.
         if op.name == PARAMETERS:
             self._take_collective(op)
             return True
@@ -118,7 +126,7 @@ class Replay:
         return is_bookkeeping and not self._has_ids
 
     def _take_without_shapes(self, op: Op) -> bool:
-        """Record an operator whose arguments are not in the trace as a call without a cost."""
+        # Without shapes the call has no cost.
         if is_operator(op.name) and not self._is_skipped(op) and self._works(op):
             self._add(op, Layer(op.name), Uncounted.NO_SHAPES)
             return True
@@ -152,7 +160,6 @@ class Replay:
         return False
 
     def _take_by_rule(self, op: Op, native: str) -> bool:
-        """Record an operator by the rule of a plug-in, for its name or its namespace; return whether there is one."""
         names = [name for name in (native, f"{native.partition('::')[0]}::*") if self._rules.has_row(name)]
         made = op if op.forward is None else op.forward  # a node of the backward pass shows gradients alone
         for name in names:
@@ -186,7 +193,6 @@ class Replay:
         self.calls[op] = range(position, position + 1)
 
     def _replay(self, op: Op) -> bool:
-        """Run the first overload that takes the arguments; return whether there is one."""
         assert op.arguments is not None
         key = op.name, op.schema, id(op.arguments)
         found = self._candidates.get(key)
@@ -246,7 +252,6 @@ class Replay:
         ]
 
     def _tensor(self, spec: TensorArgument, dtype: torch.dtype | None) -> Tensor:
-        """Return the tensor with the id in the trace, or a new one."""
         key = (spec.key, spec.dims, dtype) if spec.key is not None else None
         if key is not None:
             found = self._live.get(key)
@@ -264,7 +269,7 @@ class Replay:
         return made
 
     def _keep(self, outputs: Sequence[Argument], result: Any) -> None:
-        """Remember what an operator returned under the ids in the trace, which are addresses and are used again."""
+        # Ids are addresses, and are used again.
         results = result if isinstance(result, (list, tuple)) else (result,)
         for stated, value in zip(outputs, results, strict=False):
             if isinstance(stated, ListArgument) and isinstance(value, (list, tuple)):
@@ -274,7 +279,7 @@ class Replay:
 
 
 def _with_gradients(operator: Any, positional: Sequence[Any], named: dict[str, Any]) -> Any:
-    """Run an operator that keeps more if a backward pass follows: a mask, statistics."""
+    # It keeps more if a backward pass follows: a mask, statistics.
     names = (argument.name for argument in operator._schema.arguments)
     values = (value for name, value in zip(names, positional, strict=False) if not name.startswith("running_"))
     tensors = [x for x in values if isinstance(x, Tensor) and x.is_floating_point() and not x.requires_grad]
@@ -292,7 +297,6 @@ def _with_gradients(operator: Any, positional: Sequence[Any], named: dict[str, A
 
 
 def _operand(value: Argument) -> Operand | None:
-    """Return the operand of a tensor of an operator that is not known here."""
     if not isinstance(value, TensorArgument) or any(size < 0 for size in value.dims):
         return None
     dtype = DTYPES.get(value.dtype)
@@ -300,17 +304,15 @@ def _operand(value: Argument) -> Operand | None:
 
 
 def _in_role(value: Any, role: Role) -> Operand | None:
-    """Return an operand in a role; None for anything else."""
     return Operand(value.shape, value.dtype, role) if isinstance(value, Operand) else None
 
 
 def _value(value: Argument) -> Any:
-    """Return an argument as rules of plug-ins take it: an operand, or a number, a text or a list of them."""
     return value.value if isinstance(value, Constant) else _operand(value)
 
 
 def _namespace(op: Op) -> str:
-    """Return a namespace for the name of a span that has none, so that users can name a calculator for it."""
+    # A span without a namespace gets one, so that users can name a calculator for it.
     return str((op.details or {}).get("kernel_backend", "triton" if op.name.startswith("triton_") else "span"))
 
 
@@ -319,7 +321,6 @@ def _outputs(op: Op) -> list[Operand]:
 
 
 def _settings(op: Op) -> dict[str, Any]:
-    """Return the numbers and texts among the arguments of an operator that is not known here, by position."""
     found = {f"arg{i}": x.value for i, x in enumerate(op.arguments or ()) if isinstance(x, Constant)}
     return {name: tuple(x) if isinstance(x, list) else x for name, x in found.items() if _is_plain(x)}
 
@@ -328,3 +329,479 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return len(value) <= 64 and all(isinstance(x, (bool, int, float)) for x in value)
     return isinstance(value, (bool, int, float)) or (isinstance(value, str) and len(value) <= 200)
+
+
+# Overloads: which one a trace recorded, and what to pass to it
+
+
+NAMESPACES_NOT_RUN = frozenset(("prim", "profiler", "c10d", "_c10d_functional", "rpc", "inductor", "static_runtime"))
+"""Namespaces whose operators have effects, or need what a trace does not have."""
+
+NOT_RUN = frozenset(("aten::from_file", "aten::save", "aten::manual_seed", "aten::set_data"))
+"""Operators of PyTorch that do more than compute."""
+
+MANY_RESULTS = frozenset(
+    ("unbind", "split", "split_with_sizes", "chunk", "tensor_split", "unsafe_split", "unsafe_chunk")
+)
+
+MOST_RESULTS = 2**16
+"""Maximum tensors that one call may return; a damaged file may ask for billions."""
+
+META = torch.device("meta")
+
+GUESSES = {"output_mask": (True, True, True), "dim": -1, "dim0": -1, "dim1": -1, "index": 0}
+"""Usual values of arguments without a default that traces of old releases leave out: all gradients, the last axis."""
+
+
+class RefusedError(Exception):
+    """These arguments do not fit this overload; the message says why."""
+
+
+class Indices(NamedTuple):
+    """The list of indices of ``aten::index``, which traces leave out."""
+
+
+Slot: TypeAlias = "TensorArgument | ListArgument | Constant | Indices"
+"""What is passed for one argument."""
+
+
+class Candidate(NamedTuple):
+    """An overload and its arguments.
+
+    Attributes:
+        operator: the overload.
+        positional: what is passed by position.
+        named: what is passed by name.
+        assumed: names of the arguments that have a value which the trace leaves out, and that took a usual one.
+    """
+
+    operator: Any
+    positional: tuple[Slot, ...]
+    named: tuple[tuple[str, Slot], ...]
+    assumed: tuple[str, ...]
+
+
+@lru_cache(maxsize=1 << 12)
+def overloads(name: str) -> tuple[tuple[Any, tuple[Any, ...]], ...]:
+    """Return the overloads of an operator that this PyTorch has, with their arguments; () for any other name."""
+    namespace, separator, word = name.partition("::")
+    if not separator or not namespace.isidentifier() or not word.isidentifier():
+        return ()
+    if namespace in NAMESPACES_NOT_RUN or name in NOT_RUN:
+        return ()
+    if not torch._C._jit_get_schemas_for_operator(name):
+        return ()
+    packet = getattr(getattr(torch.ops, namespace), word)
+    found = [getattr(packet, overload) for overload in packet.overloads()]
+    return tuple((operator, tuple(operator._schema.arguments)) for operator in found)
+
+
+def is_operator(name: str) -> bool:
+    """Return whether this PyTorch can run an operator of that name."""
+    return bool(overloads(name))
+
+
+def candidates(name: str, schema: str, arguments: Sequence[Argument]) -> tuple[Candidate, ...]:
+    """Return the overloads that take these arguments, the likeliest first.
+
+    A trace has all arguments, defaults included: overloads with as many arguments come first, and among those the ones
+    that return their result. Of an operator that TorchScript ran, a trace has all values of the stack of its
+    interpreter, of which the last are the arguments.
+
+    Args:
+        name: the name of the operator.
+        schema: its schema with the name of the overload, if the trace has it.
+        arguments: its arguments in order.
+    """
+    n = len(arguments)
+    stated = schema.partition("(")[0]
+    fitting = []
+    most = max((len(declared) for _, declared in overloads(name) if not _is_out(declared)), default=n)
+    for operator, declared in overloads(name):
+        if len(declared) < min(n, most):
+            continue
+        is_stated = stated in (operator._schema.name, str(operator.name())) and stated == operator.name()
+        try:
+            found = _bind(operator, declared, arguments[max(n - len(declared), 0) :])
+        except RefusedError:
+            continue
+        fitting.append(((not is_stated, len(declared) != n, len(found.assumed), _is_out(declared)), found))
+    fitting.sort(key=lambda pair: pair[0])
+    return tuple(found for _, found in fitting)
+
+
+def _is_out(declared: Sequence[Any]) -> bool:
+    return any(argument.is_out for argument in declared)
+
+
+def _bind(operator: Any, declared: Sequence[Any], arguments: Sequence[Argument]) -> Candidate:
+    positional: list[Slot] = []
+    named: list[tuple[str, Slot]] = []
+    assumed: list[str] = []
+    for position, argument in enumerate(declared):
+        if position < len(arguments):
+            value = arguments[position]
+            if argument.name == "normalized_shape" and isinstance(value, Missing):
+                value = _shape_of_weight(declared, arguments)
+            slot = _slot(operator, argument, value, position, assumed)
+        elif argument.name == "device":
+            slot = Constant(META)
+        elif argument.has_default_value():
+            continue
+        else:
+            raise RefusedError(f"{argument.name} is missing")
+        if slot is None and not argument.has_default_value():
+            slot = Constant(list(arguments[0].dims) if isinstance(arguments[0], TensorArgument) else [])
+        if argument.kwarg_only or len(positional) < position:
+            if slot is not None:
+                named.append((argument.name, slot))
+        elif slot is not None:
+            positional.append(slot)
+    _check_size(operator, positional)
+    return Candidate(operator, tuple(positional), tuple(named), tuple(assumed))
+
+
+def _shape_of_weight(declared: Sequence[Any], arguments: Sequence[Argument]) -> Constant:
+    for argument, value in zip(declared, arguments, strict=False):
+        if argument.name == "weight" and isinstance(value, TensorArgument):
+            return Constant(list(value.dims))
+    raise RefusedError("the normalized shape is not recorded")
+
+
+def _check_size(operator: Any, positional: Sequence[Slot]) -> None:
+    word = operator._schema.name.partition("::")[2]
+    first = positional[0] if positional else None
+    if word in MANY_RESULTS and isinstance(first, TensorArgument) and max(first.dims, default=0) > MOST_RESULTS:
+        raise RefusedError("too many results")
+
+
+@lru_cache(maxsize=1 << 12)
+def _takes_number(name: str, position: int) -> bool:
+    # Other overloads take a tensor there.
+    declared = (arguments[position] for _, arguments in overloads(name) if len(arguments) > position)
+    return any(str(argument.type) in ("number", "Scalar") for argument in declared)
+
+
+def _slot(operator: Any, argument: Any, value: Argument, position: int, assumed: list[str]) -> Slot | None:
+    """Return what is passed for one argument; None if its default is to be used.
+
+    Raises:
+        RefusedError: if the value cannot be that of this argument.
+    """
+    kind = str(getattr(argument, "real_type", argument.type))
+    is_optional = kind.startswith("Optional[")
+    core = kind[9:-1] if is_optional else kind
+    if isinstance(value, TensorArgument):
+        return _tensor_slot(operator, core, value, position)
+    if argument.name == "device" or core == "Device":
+        return Constant(META)
+    if argument.name in ("pin_memory", "layout") or core in ("Layout", "Generator"):
+        return None if argument.has_default_value() or not is_optional else Constant(None)
+    if isinstance(value, ListArgument):
+        if core == "List[Optional[Tensor]]" or (core == "List[Tensor]" and None not in value.items):
+            return value
+        raise RefusedError(f"{argument.name} is not a list of tensors")
+    if isinstance(value, Missing):
+        if operator._schema.name in ("aten::view", "aten::_unsafe_view") and argument.name == "size":
+            assumed.append(argument.name)
+            return None  # of no cost, whatever the shape
+        return _missing_slot(argument, core, is_optional, value, assumed)
+    return Constant(_constant(core, is_optional, value.value))
+
+
+def _tensor_slot(operator: Any, core: str, value: TensorArgument, position: int) -> Slot:
+    # A trace shows numbers as tensors without axes.
+    if core in ("number", "Scalar") and value.dims == ():
+        return Constant(WRAPPED.get(value.dtype, 1))
+    if core != "Tensor":
+        raise RefusedError("a tensor")
+    if value.dtype not in DTYPES:
+        raise RefusedError(f"the dtype {value.dtype}")
+    is_number = position > 0 and value.dims == () and value.dtype in WRAPPED
+    if is_number and _takes_number(operator._schema.name, position):
+        return Constant(WRAPPED[value.dtype])
+    return value
+
+
+def _missing_slot(argument: Any, core: str, is_optional: bool, value: Missing, assumed: list[str]) -> Slot | None:
+    if core == "List[Optional[Tensor]]":
+        return Indices()
+    if core in ("Tensor", "List[Tensor]") and not is_optional:
+        raise RefusedError(f"{argument.name} is undefined")
+    if core in ("SymInt", "int", "List[bool]") and argument.name in GUESSES and not argument.has_default_value():
+        assumed.append(argument.name)
+        return Constant(GUESSES[argument.name])
+    if value.is_given:
+        is_size = core in ("SymInt", "int") and not argument.has_default_value()
+        if core == "ScalarType" or "List" in core or is_size:
+            raise RefusedError(f"the value of {argument.name} is not recorded")
+        assumed.append(argument.name)
+        if core in ("number", "Scalar"):
+            return Constant(1)
+    if is_optional:
+        return Constant(None)
+    if argument.has_default_value():
+        return None
+    guesses: dict[str, Any] = {"bool": False, "float": 0.5, "number": 1, "Scalar": 1}
+    if core in guesses:
+        return Constant(guesses[core])
+    if core in ("List[int]", "List[SymInt]"):
+        return Constant([])
+    raise RefusedError(f"{argument.name} is not recorded")
+
+
+def _constant(core: str, is_optional: bool, value: Any) -> Any:
+    if value is None:
+        if is_optional:
+            return None
+        raise RefusedError("None")
+    if core == "ScalarType":
+        if type(value) is not int or value not in BY_CODE:
+            raise RefusedError("no dtype")
+        return BY_CODE[value]
+    if core == "MemoryFormat":
+        return FORMATS[value] if value in range(len(FORMATS)) else None
+    is_list = isinstance(value, (list, tuple))
+    if core.startswith("List[") and "Tensor" not in core:
+        items = list(value) if is_list else [value]
+        if core not in ("List[str]", "List[bool]") and not all(isinstance(x, (int, float, complex)) for x in items):
+            raise RefusedError("no numbers")
+        if core in ("List[int]", "List[SymInt]") and not all(isinstance(x, int) for x in items):
+            raise RefusedError("no whole numbers")
+        return items
+    if is_list or "Tensor" in core:
+        raise RefusedError("a list of numbers")
+    if core == "str" or isinstance(value, str):
+        if core != "str" or not isinstance(value, str):
+            raise RefusedError("a text")
+        return value
+    if core in ("int", "SymInt") and not isinstance(value, int):
+        raise RefusedError("a fraction")
+    if core == "float" and not isinstance(value, (int, float)):
+        raise RefusedError("no number")
+    return bool(value) if core == "bool" else value
+
+
+# Guesses for lists of tensors: their dtype, and the indices of ``aten::index``
+
+
+INTEGERS = ("int", "long int", "long")
+"""The dtypes of indices in a trace."""
+
+NEAR = 60
+"""How many operators before and after one are looked at."""
+
+_WIDTH = re.compile(r"OpaqueType<(\d)u?>")
+
+_BY_WIDTH = {1: torch.bool, 2: torch.bfloat16, 4: torch.float32, 8: torch.int64}
+
+
+class Neighbors:
+    """The operators around others; their tensors have dtypes.
+
+    Args:
+        threads: the operators of each thread by their start.
+    """
+
+    def __init__(self, threads: Mapping[Thread, Sequence[Op]]) -> None:
+        self._threads = threads
+        self._place = {op: at for ops in threads.values() for at, op in enumerate(ops)}
+        floats = ("float", "c10::BFloat16", "c10::Half", "double")
+        counted = Counter(
+            x.dtype for ops in threads.values() for op in ops for x in tensors_of(op) if x.dtype in floats
+        )
+        self._common = DTYPES[counted.most_common(1)[0][0]] if counted else torch.float32
+
+    def dtype_of_list(self, op: Op, items: Sequence[TensorArgument]) -> torch.dtype:
+        """Return the likeliest dtype of a list of tensors among the arguments of an operator.
+
+        It is the dtype that a kernel below the operator names; that of a tensor of the same shape, or of the shape of
+        the result, in an operator inside, around or near it; that of another argument; the commonest of the trace.
+        """
+        width = None
+        for kernel in _kernels(op):
+            if (found := _WIDTH.search(kernel)) is not None:
+                width = int(found[1])
+            elif "multi_tensor_apply" in kernel and (dtype := dtype_in(kernel)) is not None:
+                return dtype
+        wanted = {*_result_shapes(op, items), *(item.dims for item in items)}
+        for other in (*_inside(op), *self._near(op)):
+            for tensor in tensors_of(other):
+                dtype_here = DTYPES.get(tensor.dtype)
+                if dtype_here is not None and tensor.dims in wanted and width in (None, dtype_here.itemsize):
+                    return dtype_here
+        if width in _BY_WIDTH:
+            return _BY_WIDTH[width]
+        around: Op | None = op
+        while around is not None:
+            for tensor in tensors_of(around):
+                if tensor.dtype in DTYPES:
+                    return DTYPES[tensor.dtype]
+            around = around.parent
+        return self._common
+
+    def indices_of(self, op: Op) -> list[torch.Size] | None:
+        """Return the shapes of the indices of ``aten::index`` and ``aten::index_put_``; None if nothing shows them.
+
+        Operators inside convert and reshape them. Otherwise, an operator that is near reads the result: a tensor of the
+        same dtype, whose last axes are those that are not indexed.
+        """
+        found = [x for x in op.arguments or () if isinstance(x, TensorArgument)]
+        if not found:
+            return None
+        x = found[0]
+        if "put" in op.name:
+            values = found[-1].dims if len(found) > 1 else ()
+            kept = next((n for n in range(len(x.dims) + 1) if _ends_with(values, x.dims[n:])), len(x.dims))
+            return [torch.Size(values[: len(values) - len(x.dims) + kept] or (1,))] * max(kept, 1)
+        inside = {y.dims for inner in _inside(op) for y in tensors_of(inner) if y.dtype in INTEGERS}
+        if len(inside) == 1 and x.dtype not in INTEGERS:
+            lead = inside.pop()
+            read = {y.dims for other in self._after(op) for y in tensors_of(other) if y.dtype == x.dtype}
+            n = next((n for n in range(1, len(x.dims) + 1) if (*lead, *x.dims[n:]) in read), 1)
+            return [torch.Size(lead)] * n
+        for other in self._after(op):
+            for tensor in tensors_of(other):
+                if tensor.dtype != x.dtype or tensor.dims == x.dims:
+                    continue
+                for n in range(1, len(x.dims) + 1):
+                    lead = tensor.dims[: len(tensor.dims) - len(x.dims) + n]
+                    if lead and _ends_with(tensor.dims, x.dims[n:]):
+                        return [torch.Size(lead)] * n
+        return None
+
+    def _near(self, op: Op) -> Iterator[Op]:
+        yield from self._after(op)
+        ops, at = self._threads[op.thread], self._place[op]
+        yield from reversed(ops[max(0, at - NEAR) : at])
+
+    def _after(self, op: Op) -> Sequence[Op]:
+        ops, at = self._threads[op.thread], self._place[op]
+        return ops[at + 1 : at + NEAR]
+
+
+def _ends_with(dims: Sequence[int], end: Sequence[int]) -> bool:
+    return len(dims) >= len(end) and tuple(dims[len(dims) - len(end) :]) == tuple(end)
+
+
+def tensors_of(op: Op) -> Iterator[TensorArgument]:
+    """Yield the tensors among the arguments of an operator, without lists."""
+    return (x for x in op.arguments or () if isinstance(x, TensorArgument))
+
+
+def _inside(op: Op) -> Iterator[Op]:
+    waiting = [*op.children]
+    for _ in range(NEAR):
+        if not waiting:
+            return
+        inner = waiting.pop(0)
+        yield inner
+        waiting += inner.children
+
+
+def _kernels(op: Op) -> Iterator[str]:
+    for each in (op, *_inside(op)):
+        yield from (kernel.name for kernel in each.kernels)
+
+
+def _result_shapes(op: Op, items: Sequence[TensorArgument]) -> Iterable[tuple[int, ...]]:
+    word = op.name.partition("::")[2]
+    shapes = [list(item.dims) for item in items]
+    dims = [x.value for x in op.arguments or () if isinstance(x, Constant) and type(x.value) is int]
+    if word not in ("cat", "stack", "concat") or not shapes or len({len(shape) for shape in shapes}) > 1:
+        return
+    n, dim = len(shapes[0]), dims[0] if dims else 0
+    if word == "stack" and -n - 1 <= dim <= n:
+        shape = shapes[0]
+        shape.insert(dim % (n + 1), len(shapes))
+        yield tuple(shape)
+    elif word != "stack" and -n <= dim < n:
+        total = sum(each[dim] for each in shapes)
+        shapes[0][dim] = total
+        yield tuple(shapes[0])
+
+
+# Dtypes by their names and numbers in traces
+
+
+_NAMES = {
+    "float": "float32",
+    "double": "float64",
+    "c10::Half": "float16",
+    "c10::BFloat16": "bfloat16",
+    "long int": "int64",
+    "long": "int64",
+    "int": "int32",
+    "short int": "int16",
+    "short": "int16",
+    "signed char": "int8",
+    "unsigned char": "uint8",
+    "unsigned short": "uint16",
+    "unsigned int": "uint32",
+    "unsigned long": "uint64",
+    "bool": "bool",
+    "c10::complex<c10::Half>": "complex32",
+    "c10::complex<float>": "complex64",
+    "c10::complex<double>": "complex128",
+    "c10::Float8_e4m3fn": "float8_e4m3fn",
+    "c10::Float8_e4m3fnuz": "float8_e4m3fnuz",
+    "c10::Float8_e5m2": "float8_e5m2",
+    "c10::Float8_e5m2fnuz": "float8_e5m2fnuz",
+    "c10::Float8_e8m0fnu": "float8_e8m0fnu",
+    "c10::Float4_e2m1fn_x2": "float4_e2m1fn_x2",
+    "c10::quint8": "quint8",
+    "c10::qint8": "qint8",
+    "c10::qint32": "qint32",
+}
+
+_CODES = {
+    **dict(enumerate(("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32"))),
+    9: "complex64",
+    10: "complex128",
+    11: "bool",
+    12: "qint8",
+    13: "quint8",
+    14: "qint32",
+    15: "bfloat16",
+    23: "float8_e5m2",
+    24: "float8_e4m3fn",
+    25: "float8_e5m2fnuz",
+    26: "float8_e4m3fnuz",
+    27: "uint16",
+    28: "uint32",
+    29: "uint64",
+    44: "float8_e8m0fnu",
+    45: "float4_e2m1fn_x2",
+}
+"""The numbers of ``c10::ScalarType``, which name a dtype among the arguments."""
+
+DTYPES: dict[str, torch.dtype] = {
+    name: getattr(torch, dtype) for name, dtype in _NAMES.items() if hasattr(torch, dtype)
+}
+"""Dtypes by the name in a trace; releases of PyTorch lack some of them."""
+
+BY_CODE: dict[int, torch.dtype] = {
+    code: getattr(torch, dtype) for code, dtype in _CODES.items() if hasattr(torch, dtype)
+}
+
+FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
+"""Memory formats by number."""
+
+WRAPPED = {"double": 1.0, "long int": 1, "long": 1, "bool": True, "c10::complex<double>": 1j}
+"""The dtypes of Python numbers in a trace, which are tensors without axes there, and a number of each."""
+
+_IN_KERNELS = (
+    ("BFloat16", "bfloat16"),
+    ("bfloat16", "bfloat16"),
+    ("Half", "float16"),
+    ("float", "float32"),
+    ("double", "float64"),
+    ("long", "int64"),
+    ("int", "int32"),
+)
+
+
+def dtype_in(kernel: str) -> torch.dtype | None:
+    """Return the dtype that the name of a kernel on a list of tensors states; None if it states none."""
+    metadata = kernel.rpartition("Metadata")[2]
+    return next((getattr(torch, dtype) for word, dtype in _IN_KERNELS if word in metadata), None)

@@ -1,37 +1,71 @@
-"""The estimate of a trace: its operators run again on meta tensors, with the times that it recorded."""
+"""The estimate of a trace: its operators run again on meta tensors, with the times that it recorded.
+
+Below are the readers: the formats of the profiler (Kineto) and of execution traces, over a JSON stream that bounds what
+a file may hold.
+"""
 
 from __future__ import annotations
 
+import ast
+import codecs
+import re
+import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from json import JSONDecodeError, JSONDecoder
 from os import PathLike, fsdecode
-from typing import Any
+from pathlib import Path
+from sys import intern
+from typing import IO, Any
 
 import torch
 
 from costcore.errors import CostError
-from costcore.trace.gc_paused import collector_off
-from costcore.trace.profile import Profile
-from costcore.trace.recorder import Recorder
+from costcore.files import check_values, open_file
+from costcore.trace.interrupts import collector_off
+from costcore.trace.run import Profile, Recorder
 
 from ..capture.context import capture
 from ..naming import full_name
-from .graphs import GRAPH, Captures, ends_capture, expanded, is_start
-from .lists import Neighbors
-from .nesting import add_launches, device_time, join_kernels, nest
-from .places import Step, name_modules, place, place_backward, steps_of
-from .reading import join_execution_trace, read
-from .records import Kernel, Op, Recorded
-from .replay import Replay
-from .stopped import stopped
-from .timeline import profile_of
+from .records import (
+    GRAPH,
+    NODE,
+    Argument,
+    Captures,
+    Constant,
+    Kernel,
+    Launch,
+    ListArgument,
+    Missing,
+    Op,
+    Recorded,
+    Span,
+    Step,
+    TensorArgument,
+    Thread,
+    add_launches,
+    device_time,
+    ends_capture,
+    expanded,
+    is_start,
+    join_kernels,
+    name_modules,
+    nest,
+    place,
+    place_backward,
+    profile_of,
+    steps_of,
+)
+from .replay import Neighbors, Replay
 
 HOW_TO_RECORD = "record with torch.profiler.profile(record_shapes=True, with_stack=True)"
 
 CUT = "the file ends early; what follows is missing"
 
 MAX_NAMES = 8
-"""The most operators that a note names."""
+"""Maximum operators in a note."""
 
 
 @collector_off()
@@ -75,7 +109,7 @@ def estimate(
 
 
 def _chosen_step(recorder: Recorder, recorded: Recorded, number: int | None, name: str) -> Step | None:
-    """Return the step that is counted; None for everything."""
+    # None: everything
     steps = steps_of(recorded)
     if number is not None:
         found = [step for step in steps if step.number == number]
@@ -95,7 +129,6 @@ def _chosen_step(recorder: Recorder, recorded: Recorded, number: int | None, nam
 
 
 def _record(recorder: Recorder, recorded: Recorded, step: Step | None, captures: Captures | None) -> None:
-    """Record the calls of one step, or of everything."""
     if recorded.has_times:
         if recorded.kernels:
             add_launches(recorded)
@@ -153,7 +186,7 @@ def _is_inside(op: Op, step: Step | None) -> bool:
 
 
 def _set_lines(recorder: Recorder, replay: Replay, has_tracebacks: bool) -> None:
-    """Set the lines of the user's code of calls: of all of them, or of those that no calculator is known for."""
+    # Without tracebacks only calls that no calculator is known for keep theirs.
     for op, calls in replay.calls.items():
         for position in calls:
             call = recorder.calls[position]
@@ -162,11 +195,8 @@ def _set_lines(recorder: Recorder, replay: Replay, has_tracebacks: bool) -> None
 
 
 def _forget_operands(recorder: Recorder) -> None:
-    """Remove the ids of operands that no earlier call produced.
-
-    A trace without ids of tensors gives every call tensors of its own. Whether two calls read the same weight or
-    activation is unknown, and not that all of them are different ones.
-    """
+    # A trace without ids of tensors gives every call tensors of its own. Whether two calls read the same weight or
+    # activation is unknown, and not that all of them are different ones.
     produced: set[int] = set()
     for i, call in enumerate(recorder.calls):
         inputs = tuple(identity if identity in produced else 0 for identity in call.inputs)
@@ -176,7 +206,7 @@ def _forget_operands(recorder: Recorder) -> None:
 
 
 def _without_bound(recorded: Recorded, profile: Profile) -> str:
-    """Return what the file is if its times are not those of the work that it lists; empty if they are."""
+    # Bounds on time need the times of the work that the file lists.
     ran = {kernel.correlation for kernel in recorded.kernels}
     n_waiting = sum(number not in ran and is_start(launch) for number, launch in recorded.launches.items())
     if profile.clock == "host" and (recorded.device or n_waiting):
@@ -191,10 +221,7 @@ def _without_bound(recorded: Recorded, profile: Profile) -> str:
 
 
 def _owners(recorder: Recorder, replay: Replay) -> dict[Op, int]:
-    """Return the position of the call of every operator that is one.
-
-    An operator that is recorded as several calls is the first of them; the others are operators inside of it.
-    """
+    # An operator that is recorded as several calls is the first of them; the others are operators inside of it.
     owners: dict[Op, int] = {}
     for op, calls in replay.calls.items():
         if calls:
@@ -205,7 +232,6 @@ def _owners(recorder: Recorder, replay: Replay) -> dict[Op, int]:
 
 
 def _set_times(recorder: Recorder, replay: Replay, profile: Profile) -> None:
-    """Set the measured time of every call: of the device, or if it did nothing, of the host."""
     recorder.profile = profile
     of_device = profile.clock == "device"
     for calls in replay.calls.values():
@@ -215,7 +241,6 @@ def _set_times(recorder: Recorder, replay: Replay, profile: Profile) -> None:
 
 
 def _parts(op: Op, names: Sequence[str]) -> Iterator[tuple[int, Op]]:
-    """Yield the operators inside of one that are those of its calls with these names, each with its position."""
     waiting = [*reversed(op.children)]
     position = 0
     while waiting and position < len(names):
@@ -230,7 +255,6 @@ def _parts(op: Op, names: Sequence[str]) -> Iterator[tuple[int, Op]]:
 
 
 def _remark(recorder: Recorder, recorded: Recorded, replay: Replay) -> None:
-    """Note where the trace is from, what it leaves out, and what was assumed instead."""
     if recorded.device:
         recorder.notes.append(f"recorded on {recorded.device}")
     recorder.notes += recorded.remarks
@@ -252,7 +276,7 @@ def _remark(recorder: Recorder, recorded: Recorded, replay: Replay) -> None:
 
 
 def _remark_graphs(recorder: Recorder, recorded: Recorded, ops: Iterable[Op]) -> None:
-    """Note how much of the time is in graphs, whose kernels have no shapes."""
+    # Kernels of a graph have no shapes.
     total = sum(kernel.end - kernel.start for kernel in recorded.kernels)
     inside = sum(each.end - each.start for op in ops if op.name.startswith(GRAPH) for each in op.kernels)
     if inside:
@@ -263,9 +287,686 @@ def _remark_graphs(recorder: Recorder, recorded: Recorded, ops: Iterable[Op]) ->
 
 
 def _elsewhere(kernels: Iterable[Kernel]) -> Counter[str]:
-    """Return the nanoseconds of work that no operator launched, by the reason."""
     found: Counter[str] = Counter()
     for kernel in kernels:
         if kernel.reason and kernel.end > kernel.start:
             found[kernel.reason] += kernel.end - kernel.start
     return found
+
+
+# Operators of a recomputation that an exception ended
+#
+# ``torch.utils.checkpoint`` ends a recomputation as soon as all saved tensors are there: by an exception in the
+# operator that saves the last one. The trace has its span, of which the operator ran only what comes before.
+
+
+_VIEWS = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("view", "reshape", "_reshape_alias", "t", "transpose", "permute", "as_strided", "expand", "unsqueeze"),
+        *("squeeze", "slice", "select", "narrow", "detach", "alias", "unflatten", "flatten", "empty", "resolve_conj"),
+    )
+)
+
+
+def stopped(ops: Sequence[Op], device_times: Mapping[Op, int]) -> set[Op]:
+    """Return the operators that were recomputed in part only: equal operators of the run did more.
+
+    Args:
+        ops: the operators.
+        device_times: the time on the device of each of them.
+    """
+    recomputed = [op for op in ops if op.phase == "recompute" and op.arguments is not None]
+    if not recomputed:
+        return set()
+    wanted = {_key(op) for op in recomputed}
+    done: dict[tuple[str, str], set[str]] = {}
+    timed: set[tuple[str, str]] = set()
+    for op in ops:
+        if op.phase == "forward" and op.arguments is not None and (key := _key(op)) in wanted:
+            work = _work(op)
+            done[key] = done[key] & work if key in done else work
+            if device_times.get(op, 0):
+                timed.add(key)
+    return {
+        op
+        for op in recomputed
+        if not done.get(key := _key(op), set()) <= _work(op) or (key in timed and not device_times.get(op, 0))
+    }
+
+
+def _key(op: Op) -> tuple[str, str]:
+    return op.name, repr([x[:3] if len(x) > 3 else x for x in op.arguments or ()])
+
+
+def _work(op: Op) -> set[str]:
+    found: set[str] = set()
+    waiting: list[Iterable[Op]] = [op.children]
+    while waiting:
+        for child in waiting.pop():
+            if child.name not in _VIEWS:
+                found.add(child.name)
+            if child.children:
+                waiting.append(child.children)
+    return found
+
+
+# Reading a trace of either format
+
+
+def read(path: str | PathLike[str]) -> Recorded:
+    """Return everything that a trace says.
+
+    Raises:
+        CostError: if the file cannot be read, or is not a trace.
+    """
+    stream = JsonStream(path, ("traceEvents", "nodes"))
+    kineto, execution = KinetoReader(), ExecutionTraceReader()
+    has_nodes = False
+    for key, value in stream:
+        if key == "nodes":
+            has_nodes = True
+            execution.add(value)
+        elif key in ("traceEvents", ""):
+            kineto.add(value)
+            if kineto.is_no_trace:
+                raise CostError(f"{fsdecode(path)} is not a trace: most of its events have no valid time")
+        else:
+            kineto.add_head(key, value)
+    recorded = execution.finish() if has_nodes else kineto.finish()
+    recorded.is_cut = stream.is_cut
+    return recorded
+
+
+def join_execution_trace(recorded: Recorded, other: Recorded, name: str) -> None:
+    """Give operators of the profiler the ids, results and overloads that an execution trace has for them.
+
+    Both number what they record alike while they run together.
+
+    Raises:
+        CostError: if the two have no operator in common.
+    """
+    by_number: dict[int, Op] = {op.identity: op for op in other.ops}
+    n = 0
+    for op in recorded.ops:
+        twin = by_number.get((op.details or {}).get("rf_id", 0))
+        if twin is not None and twin.name == op.name and twin.arguments is not None:
+            op.arguments, op.outputs, op.schema = twin.arguments, twin.outputs, twin.schema
+            n += 1
+    if not n:
+        raise CostError(f"{name} was not recorded together with the trace: no operator has a number of the other")
+    recorded.has_shapes = True
+
+
+# Execution traces (``ExecutionTraceObserver``)
+
+
+ROOT = "[pytorch|profiler|execution_trace"
+"""The beginning of the names of nodes that stand for a process or a thread."""
+
+_NONE = "<None>"
+
+
+class ExecutionTraceReader:
+    """Takes the nodes of a file one at a time.
+
+    An operator that an exception ended is missing, and so are those around it. What is inside of them is at the top,
+    without the views of the operator that ended. It was a recomputation of the backward pass.
+    """
+
+    def __init__(self) -> None:
+        self.recorded = Recorded(has_times=False, has_shapes=True)
+        self._ops: dict[int, tuple[Op, Any]] = {}
+        self._roots: set[Any] = set()
+
+    def add(self, node: Any) -> None:
+        """Take one node."""
+        if not isinstance(node, dict) or not isinstance(node.get("name"), str):
+            return
+        name, identity = node["name"], node.get("id")
+        if type(identity) is not int:
+            return
+        if name.startswith(ROOT):
+            self._roots.add(identity)
+            return
+        attributes = {
+            each["name"]: each.get("value")
+            for each in node.get("attrs") or ()
+            if isinstance(each, dict) and isinstance(each.get("name"), str)
+        } or node
+        order = attributes.get("rf_id")
+        order = order if type(order) is int else identity
+        sequence, schema = attributes.get("seq_id"), attributes.get("op_schema")
+        op = Op(
+            intern(name),
+            _values(node, "input"),
+            order,
+            order,
+            (0, attributes.get("tid") if isinstance(attributes.get("tid"), int) else 0),
+            sequence if type(sequence) is int else -1,
+            order,
+            schema if isinstance(schema, str) else "",
+            _values(node, "output"),
+        )
+        parent = node.get("ctrl_deps", node.get("parent"))
+        self._ops[identity] = op, parent if type(parent) is int else None
+
+    def finish(self) -> Recorded:
+        """Return the operators, each with its parent and children."""
+        for op, parent in self._ops.values():
+            around = self._ops.get(parent)
+            if around is not None and around[0] is not op:
+                op.parent = around[0]
+                around[0].children.append(op)
+            elif parent in self._roots or not self._roots:
+                self.recorded.ops.append(op)
+            elif op.sequence < 0:
+                op.parent = Op(NODE, (), op.start, op.end, op.thread, children=[op])
+                self.recorded.ops.append(op.parent)
+        ops, waiting = [], self.recorded.ops
+        while waiting:
+            op = waiting.pop()
+            op.children.sort(key=lambda child: child.start)
+            ops.append(op)
+            waiting += op.children
+        self.recorded.ops = sorted(ops, key=lambda each: each.start)
+        return self.recorded
+
+
+def _values(node: dict[str, Any], side: str) -> tuple[Argument, ...]:
+    found = node.get(f"{side}s")
+    if isinstance(found, dict):
+        columns = [found.get(key) for key in ("values", "shapes", "strides", "types")]
+    else:
+        columns = [found, node.get(f"{side}_shapes"), node.get(f"{side}_strides"), node.get(f"{side}_types")]
+    values, shapes, strides, types = (x if isinstance(x, list) else [] for x in columns)
+    n = len(values)
+    shapes, strides, types = (x + [None] * (n - len(x)) for x in (shapes, strides, types))
+    return tuple(_value(*row) for row in zip(values, shapes, strides, types, strict=False))
+
+
+def _value(value: Any, shape: Any, strides: Any, kind: Any, depth: int = 0) -> Argument:
+    if not isinstance(kind, str) or depth > 8:
+        return Missing()
+    if kind.startswith("Tensor("):
+        return _tensor(value, shape, strides, kind[7:-1])
+    if kind.startswith(("GenericList[", "Tuple[")):
+        inner = _split(kind[kind.index("[") + 1 : -1])
+        if not isinstance(value, list):
+            return Missing()
+        if any(each.startswith("Tensor(") for each in inner):
+            sizes = shape if isinstance(shape, list) else []
+            steps = strides if isinstance(strides, list) else []
+            sizes, steps = (x + [None] * (len(value) - len(x)) for x in (sizes, steps))
+            rows = zip(value, sizes, steps, inner, strict=False)
+            return ListArgument(tuple(_value(*row, depth=depth + 1) for row in rows))
+        return Constant([None if each == _NONE else each for each in value])
+    if kind in ("None", "Device") or value == _NONE:
+        return Missing()
+    return Constant(value)
+
+
+def _tensor(value: Any, shape: Any, strides: Any, dtype: str) -> Argument:
+    if "nullptr" in dtype or not isinstance(shape, list) or not all(type(x) is int for x in shape):
+        return Missing()
+    steps = tuple(strides) if isinstance(strides, list) and len(strides) == len(shape) and shape else None
+    key = tuple(value[:3]) if isinstance(value, list) and all(isinstance(x, (int, str)) for x in value[:3]) else None
+    return TensorArgument(tuple(shape), steps, intern(dtype), key)
+
+
+def _split(text: str) -> list[str]:
+    # Commas inside of brackets do not count.
+    found, depth, start = [], 0, 0
+    for i, character in enumerate(text):
+        if character == "," and depth == 0:
+            found.append(text[start:i])
+            start = i + 1
+        depth += (character in "([<") - (character in ")]>")
+    return [*found, text[start:]] if text else []
+
+
+# JSON, read piece by piece: items of long lists one at a time
+
+
+CHUNK = 2**20
+"""Bytes that are read at once."""
+
+LONGEST = 2**25
+"""Maximum characters of one item; an event of a trace has a few thousand."""
+
+MOST = 2**33
+"""Maximum characters of a file after decompression."""
+
+MOST_RATIO, UNPACKED = 64, 2**23
+"""How much larger a file may be after decompression than before, beyond a size; traces have ratios of 10 to 30."""
+
+MOST_PARTS = 2 * 10**6
+"""Maximum values inside one item."""
+
+LONGEST_GAP = 2**22
+"""Maximum white space between two values."""
+
+SHORTEST, FEW = 20, 10**5
+"""Minimum characters of an item on average, if there are more than a few; an event has a hundred."""
+
+_GZIP = b"\x1f\x8b"
+
+_GAP = re.compile(r"[\s,]*")
+
+_BACKSLASH = re.compile(r'\\(u[0-9a-fA-F]{4}|["\\/bfnrt])|\\')
+
+
+class JsonStream:
+    """The values of a JSON file, plain or compressed by gzip.
+
+    Characters that JSON forbids inside strings are accepted, single backslashes too, because profilers write them. A
+    file that ends early ends the iteration.
+
+    Args:
+        path: the file.
+        lists: the keys of the object whose lists are yielded item by item.
+
+    Attributes:
+        is_cut: whether the file ended inside of a value, once everything was read.
+    """
+
+    def __init__(self, path: str | PathLike[str], lists: Collection[str]) -> None:
+        self._name = fsdecode(path)
+        self._lists = lists
+        self._decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
+        self._scan = JSONDecoder(strict=False).raw_decode
+        self._pieces: Iterator[bytes] = iter(())
+        self._held = ""
+        self._text = ""
+        self._at = 0
+        self._n_read = self._n_items = self._n_packed = self._n_unpacked = 0
+        self._is_over = False
+        self._repairs = False
+        self.is_cut = False
+        self._path = Path(path)
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """Yield every value with its key; an item of a list with the key of the list, ``""`` if the file is a list.
+
+        Raises:
+            CostError: if the file cannot be read, is not JSON, or is too large.
+        """
+        try:
+            with ExitStack() as stack:
+                self._open(stack)
+                yield from self._top()
+                self._check_end()
+        except CostError:
+            raise
+        except OSError as error:
+            raise CostError(f"{self._name} cannot be read: {error.strerror or error}") from error
+
+    def _open(self, stack: ExitStack) -> None:
+        file = stack.enter_context(open_file(self._path))
+        is_packed = file.read(2) == _GZIP
+        file.seek(0)
+        self._pieces = self._inflated(file) if is_packed else iter(partial(file.read, CHUNK), b"")
+
+    def _inflated(self, file: IO[bytes]) -> Iterator[bytes]:
+        # A file that was cut is read as far as it goes.
+        inflate = zlib.decompressobj(wbits=31)
+        while data := file.read(CHUNK):
+            self._n_packed += len(data)
+            while data:
+                if inflate.eof:
+                    inflate = zlib.decompressobj(wbits=31)
+                piece = inflate.decompress(data, CHUNK)
+                self._n_unpacked += len(piece)
+                if self._n_unpacked > UNPACKED + MOST_RATIO * self._n_packed:
+                    raise CostError(f"{self._name} is not a trace: it expands to more than {MOST_RATIO} times its size")
+                if piece:
+                    yield piece
+                data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+        self.is_cut |= not inflate.eof
+
+    def _check_end(self) -> None:
+        # The last bytes of compressed data are a checksum: the text may be whole and the file cut.
+        if self._n_packed:
+            try:
+                for _ in self._pieces:
+                    pass
+            except zlib.error:
+                self.is_cut = True
+
+    def _top(self) -> Iterator[tuple[str, Any]]:
+        opening = self._next().removeprefix("\ufeff") or self._next()
+        if opening == "[":
+            yield from (("", item) for item in self._items())
+        elif opening == "{":
+            yield from self._members()
+        else:
+            raise CostError(f"{self._name} is not a trace: it begins with neither {{ nor [")
+
+    def _members(self) -> Iterator[tuple[str, Any]]:
+        while (character := self._peek()) == '"':
+            found, key = self._value()
+            if not found or self._next() != ":":
+                break
+            if key in self._lists and self._peek() == "[":
+                self._at += 1
+                yield from ((key, item) for item in self._items())
+            else:
+                found, value = self._value()
+                if not found:
+                    break
+                yield key, value
+        else:
+            if character == "}":
+                return
+            if character:
+                raise self._no_json(self._at)
+        self.is_cut = True
+
+    def _items(self) -> Iterator[Any]:
+        while (character := self._peek()) != "]":
+            found, item = self._value() if character else (False, None)
+            if not found:
+                self.is_cut = True
+                self._at = len(self._text)
+                return
+            self._n_items += 1
+            if self._n_items * SHORTEST > FEW * SHORTEST + self._n_read:
+                raise CostError(
+                    f"{self._name} is not a trace: it has {self._n_items:,} events in {self._n_read:,} characters"
+                )
+            yield item
+        self._at += 1
+
+    def _peek(self) -> str:
+        gap = 0
+        while True:
+            found = _GAP.match(self._text, self._at)
+            end = self._at if found is None else found.end()
+            gap += end - self._at
+            self._at = end
+            if gap > LONGEST_GAP:
+                raise CostError(f"{self._name} is not a trace: it has more than {LONGEST_GAP:,} spaces in a row")
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self._read_more():
+                return ""
+
+    def _next(self) -> str:
+        character = self._peek()
+        self._at += 1
+        return character
+
+    def _value(self) -> tuple[bool, Any]:
+        while True:
+            if self._peek() == "":
+                return False, None
+            try:
+                value, end = self._scan(self._text, self._at)
+            except JSONDecodeError as error:
+                if error.msg.startswith("Invalid \\") and not self._repairs:
+                    self._repair()
+                    continue
+                is_unfinished = error.msg.startswith("Unterminated") or error.pos > len(self._text) - 32
+                if not is_unfinished:
+                    raise self._no_json(error.pos) from error
+            except RecursionError as error:
+                raise CostError(f"{self._name} is not a trace: its values are nested too deeply") from error
+            except ValueError as error:  # a number with thousands of digits
+                raise CostError(f"{self._name} is not a trace: {error}") from error
+            else:
+                if end < len(self._text) or not self._read_more():
+                    self._at = end
+                    return True, value
+                continue
+            length = len(self._text) - self._at
+            if length > LONGEST:
+                raise CostError(f"{self._name} is not a trace: a value is longer than {LONGEST:,} characters")
+            check_values(self._text[self._at :], self._name, MOST_PARTS)
+            if not self._read_more():
+                return False, None
+            while len(self._text) - self._at < 2 * length and self._read_more():
+                pass  # a value that is read again whenever it has doubled is read twice at most
+
+    def _read_more(self) -> bool:
+        if self._is_over:
+            return False
+        try:
+            data = next(self._pieces, b"")
+        except zlib.error as error:
+            if self._n_read == 0:
+                raise CostError(f"{self._name} is damaged: {error}") from error
+            data, self.is_cut = b"", True
+        self._is_over = not data
+        piece = self._held + self._decode(data, self._is_over)
+        self._held = ""
+        if self._repairs:
+            if (len(piece) - len(piece.rstrip("\\"))) % 2 and not self._is_over:
+                piece, self._held = piece[:-1], piece[-1]
+            piece = _BACKSLASH.sub(_repaired, piece)
+        self._n_read += len(piece)
+        if self._n_read > MOST:
+            raise CostError(f"{self._name} is not a trace: it has more than {MOST:,} characters")
+        self._text = self._text[self._at :] + piece
+        self._at = 0
+        return bool(piece) or not self._is_over
+
+    def _repair(self) -> None:
+        # Profilers write single backslashes, of Windows paths for example: they are doubled from here on.
+        self._repairs = True
+        self._text = _BACKSLASH.sub(_repaired, self._text[self._at :])
+        self._at = 0
+
+    def _no_json(self, at: int) -> CostError:
+        where = self._n_read - len(self._text) + at
+        return CostError(f"{self._name} is damaged: it stops being JSON at character {where:,}")
+
+
+def _repaired(found: re.Match[str]) -> str:
+    return found[0] if found[1] else "\\\\"
+
+
+# Traces of ``torch.profiler`` (Kineto)
+
+
+WORK = {
+    "kernel": "kernel",
+    "concurrent_kernel": "kernel",
+    "gpu_memcpy": "memcpy",
+    "memcpy": "memcpy",
+    "gpu_memset": "memset",
+    "memset": "memset",
+}
+"""The categories of work of the device, in lower case, and what kind of work they are."""
+
+DETAILS = ("Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size", "kernel_backend")
+"""What events of collectives and Triton kernels say besides their arguments."""
+
+MODULE = "nn.Module: "
+
+_FRAME = re.compile(r"(.+)\((\d+)\): (.+)")
+
+_NO_USER_CODE = re.compile(
+    r"(^|/)(torch|site-packages|dist-packages|importlib|python3\.\d+)/|^<|^(contextlib|threading)\.py"
+)
+
+_LISTS = frozenset(("TensorList", "GenericList"))
+
+_NUMBERS = frozenset(("Scalar", "ScalarList"))
+
+_NOTHING = frozenset(("", "None"))
+
+MOST_BAD = 10**5
+"""Maximum events without a valid time, besides as many as are valid."""
+
+
+class KinetoReader:
+    """Takes the events of a file one at a time.
+
+    Attributes:
+        recorded: what was read.
+        is_no_trace: whether most of many events have no valid time.
+    """
+
+    def __init__(self) -> None:
+        self.recorded = Recorded()
+        self._arguments: dict[Any, tuple[Argument, ...]] = {}
+        self._places: dict[Thread, Thread] = {}
+        self._lines: dict[str, str] = {}
+        self._n_bad = 0
+        self.is_no_trace = False
+
+    def add_head(self, key: str, value: Any) -> None:
+        """Take a value of the file beside its events."""
+        if key == "deviceProperties" and isinstance(value, list):
+            names = [each.get("name") for each in value if isinstance(each, dict)]
+            self.recorded.device = next((name for name in names if isinstance(name, str) and name), "")
+
+    def add(self, event: Any) -> None:
+        """Take one event; events that are not of a span are left out."""
+        if not isinstance(event, dict) or event.get("ph") != "X":
+            return
+        category, name = event.get("cat"), event.get("name")
+        if not isinstance(category, str) or not isinstance(name, str):
+            return
+        start, length = nanoseconds(event.get("ts")), nanoseconds(event.get("dur", 0))
+        if start is None or length is None or length < 0:
+            self._n_bad += 1
+            self.is_no_trace = self._n_bad > MOST_BAD + len(self.recorded.ops) + len(self.recorded.kernels)
+            return
+        args = event.get("args")
+        if not isinstance(args, dict):
+            args = {}
+        thread = self._place(event.get("pid"), event.get("tid"))
+        if category in ("cpu_op", "Operator"):
+            self._add_op(intern(name), args, start, start + length, thread)
+        elif category == "python_function":
+            self._add_python(name, start, start + length, thread)
+        elif category == "user_annotation":
+            self.recorded.annotations.setdefault(thread, []).append(Span(start, start + length, intern(name)))
+        elif (kind := WORK.get(category.lower())) is not None:
+            stream = self._place(args.get("device", thread[0]), args.get("stream", thread[1]))
+            number, external = _number(args, "correlation"), _number(args, "External id")
+            self.recorded.kernels.append(Kernel(intern(name), kind, start, start + length, stream, number, external))
+        elif category.lower().endswith(("runtime", "driver")) and (number := _number(args, "correlation")) >= 0:
+            kernel = args.get("kernel")
+            kernel = intern(kernel) if isinstance(kernel, str) else ""
+            self.recorded.launches[number] = Launch(intern(name), thread, start, kernel)
+
+    def finish(self) -> Recorded:
+        """Return the operators, spans and kernels."""
+        if self._n_bad:
+            self.recorded.remarks.append(f"{self._n_bad:,} events without a valid time were left out")
+        return self.recorded
+
+    def _place(self, outer: Any, inner: Any) -> Thread:
+        # Millions of events share one object per thread or stream.
+        place = _id(outer), _id(inner)
+        return self._places.setdefault(place, place)
+
+    def _add_op(self, name: str, args: dict[str, Any], start: int, end: int, thread: Thread) -> None:
+        arguments = None
+        if isinstance(args.get("Input Dims"), list) or isinstance(args.get("Input type"), list):
+            arguments = self._arguments_of(args)
+            self.recorded.has_shapes = True
+        details = {key: args[key] for key in DETAILS if key in args} or None
+        sequence, external = _number(args, "Sequence number"), _number(args, "External id")
+        op = Op(name, arguments, start, end, thread, sequence, external, details=details)
+        number = _number(args, "Record function id")
+        if number > 0:
+            op.details = {**(details or {}), "rf_id": number}
+        self.recorded.ops.append(op)
+
+    def _add_python(self, name: str, start: int, end: int, thread: Thread) -> None:
+        if name.startswith(MODULE):
+            span = Span(start, end, intern(name.removeprefix(MODULE)))
+            self.recorded.modules.setdefault(thread, []).append(span)
+            return
+        line = self._lines.get(name)
+        if line is None:
+            found = _FRAME.fullmatch(name)
+            is_user = found is not None and not _NO_USER_CODE.search(found[1])
+            line = f'  File "{found[1]}", line {found[2]}, in {found[3]}\n' if found and is_user else ""
+            self._lines[name] = line
+        if line:
+            self.recorded.frames.setdefault(thread, []).append(Span(start, end, line))
+
+    def _arguments_of(self, args: dict[str, Any]) -> tuple[Argument, ...]:
+        # Events with equal arguments share one object.
+        columns = [args.get(key) for key in ("Input type", "Input Dims", "Input Strides", "Concrete Inputs")]
+        key = repr(columns)
+        found = self._arguments.get(key)
+        if found is None:
+            found = self._arguments[key] = arguments_of(*(x if isinstance(x, list) else None for x in columns))
+        return found
+
+
+def arguments_of(
+    types: Sequence[Any] | None,
+    dims: Sequence[Any] | None,
+    strides: Sequence[Any] | None,
+    concrete: Sequence[Any] | None,
+) -> tuple[Argument, ...]:
+    """Return the arguments in the four columns of an event; old files lack the last two."""
+    n = max(len(types or ()), len(dims or ()))
+    rows = zip(*(_filled(column, n) for column in (types, dims, strides, concrete)), strict=True)
+    return tuple(_argument(*row) for row in rows)
+
+
+def _filled(column: Sequence[Any] | None, n: int) -> list[Any]:
+    column = column or ()
+    return [*column[:n], *[None] * (n - len(column))]
+
+
+def _argument(kind: Any, dims: Any, strides: Any, concrete: Any) -> Argument:
+    kind = kind if isinstance(kind, str) else ""
+    if kind in _LISTS and isinstance(dims, list):
+        given = strides if isinstance(strides, list) else []
+        items = zip(dims, _filled(given, len(dims)), strict=False)
+        return ListArgument(tuple(TensorArgument(_ints(x), _strides(x, y), "") for x, y in items if _is_shape(x)))
+    if kind in _NUMBERS:
+        return Constant(literal(concrete)) if isinstance(concrete, str) and concrete else Missing(is_given=True)
+    if kind in _NOTHING:
+        return Constant(literal(concrete)) if isinstance(concrete, str) and concrete else Missing()
+    if not _is_shape(dims):
+        return Missing(is_given=True)
+    return TensorArgument(_ints(dims), _strides(dims, strides), intern(kind))
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, list) and all(type(x) is int for x in value)
+
+
+def _ints(value: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(value)
+
+
+def _strides(dims: Any, value: Any) -> tuple[int, ...] | None:
+    return tuple(value) if dims and _is_shape(value) and len(value) == len(dims) else None
+
+
+def literal(text: str) -> Any:
+    """Return the value that a text of ``Concrete Inputs`` states; the text itself if it states another thing."""
+    if len(text) > 100_000:
+        return text
+    try:
+        return ast.literal_eval(re.sub(r"\b(inf|nan)\b", "1e999", text) if "n" in text else text)
+    except (MemoryError, RecursionError, SyntaxError, TypeError, ValueError):
+        return text
+
+
+def nanoseconds(value: Any) -> int | None:
+    """Return a time in microseconds as whole nanoseconds; None if it is not a number."""
+    if type(value) is int and abs(value) < 10**18:
+        return value * 1000
+    if type(value) is float and abs(value) < 1e18:
+        return round(value * 1000)
+    return None
+
+
+def _number(args: dict[str, Any], key: str) -> int:
+    value = args.get(key)
+    return value if type(value) is int and 0 <= value < 2**63 else -1
+
+
+def _id(value: Any) -> Any:
+    return value if isinstance(value, (int, str)) else 0

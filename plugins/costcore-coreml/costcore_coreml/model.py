@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from costcore.errors import CostError
 from costcore.files import content_of, is_folder, open_file
 from costcore.graphs import DEEPEST, GraphValue
-from costcore.graphs.files import damaged
+from costcore.graphs.graph import damaged
 
 from .wire import MOST_VALUES, File, Message
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from costcore.graphs import GraphValue
 from costcore.ir import prod
-from costcore.numbers.dims import Dim, ceil_div, floor_div
+from costcore.numbers import Dim, ceil_div, floor_div
 
 Arguments = Mapping[str, Any]
 Shape = tuple[Dim, ...]

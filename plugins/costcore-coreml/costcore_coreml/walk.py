@@ -8,7 +8,7 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place
-from costcore.numbers.dims import Dim
+from costcore.numbers import Dim
 
 from .loops import counted_trips
 from .model import LARGEST, Block, Operation, TypeInfo

@@ -24,7 +24,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             model_options=OPTIONS,
             models=models,
             unhooked="Count a function or a module with costcore.estimate(model, shapes).",
-            abilities={"usual_inputs": "costcore_jax.usual_inputs:usual_inputs"},
+            abilities={"default_inputs": "costcore_jax.default_inputs:default_inputs"},
         ),
     )
 

@@ -9,9 +9,8 @@ from typing import Any
 import jax
 
 from costcore.errors import CostError
-from costcore.trace.dataflow import Dataflow
-from costcore.trace.patterns import selected_patterns
-from costcore.trace.recorder import Recorder
+from costcore.trace.call import selected_patterns
+from costcore.trace.run import Dataflow, Recorder
 
 from .adapters.catalog import adapter_of
 from .capture.control_flow import HANDLERS

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 
 from jax.extend.core import Primitive
 
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 
 from .estimate import accepts, estimate
 from .rows.table import ROWS

@@ -11,7 +11,7 @@ import pytest
 from flax import linen, nnx
 
 from costcore import Tensor, estimate
-from costcore.registry.libraries import usual_inputs
+from costcore.registry import default_inputs
 
 MACS = 2 * (4 * 8 + 8 * 3)
 """Two rows through linear layers of 4, 8 and 3 features."""
@@ -198,9 +198,9 @@ def test_stacked_parameters_of_a_scan_count_completely():
 def test_a_model_of_keras_that_states_its_sizes_needs_no_inputs():
     image = keras.Input((8, 8, 3))
     model = keras.Model(image, keras.layers.Dense(4)(keras.layers.Flatten()(image)))
-    usual = usual_inputs(model, "net.py:make")
+    usual = default_inputs(model, "net.py:make")
     assert usual.inputs.shape == (1, 8, 8, 3)
     assert estimate(model, usual.inputs).total_report["macs"] == 8 * 8 * 3 * 4
     unknown = keras.Input((None, 3))
-    assert usual_inputs(keras.Model(unknown, keras.layers.Dense(4)(unknown)), "") is None
-    assert usual_inputs(lambda x: x, "") is None
+    assert default_inputs(keras.Model(unknown, keras.layers.Dense(4)(unknown)), "") is None
+    assert default_inputs(lambda x: x, "") is None

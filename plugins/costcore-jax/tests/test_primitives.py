@@ -15,7 +15,7 @@ import jax.scipy
 import pytest
 from jax.extend.core import Primitive
 
-from costcore.registry.calculators import calculators
+from costcore.registry import calculators
 from costcore_jax.capture.control_flow import HANDLERS
 from costcore_jax.capture.recording import BOOKKEEPING
 from costcore_jax.capture.walker import INLINED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from costcore.ir import Calculator, Cost, Dim, Layer, Operations, pattern
-from costcore.registry.calculators import calculators
+from costcore.registry import calculators
 
 SILU_TIMES = Operations(mul=2, add=2, div=1, special=1)
 """x * (1 / (1 + exp(-x))) * y per element, as :func:`calc_swiglu` of costcore counts it."""

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from costcore.ir import Operations, Tensor
-from costcore.registry.calculators import calculators
+from costcore.registry import calculators
 from costcore.translate import Native, Translator
 from costcore_kernels import costcore_calculators, costcore_rows
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.graphs import GraphRecording
-from costcore.graphs.files import accepts, capture, in_file, names_of
-from costcore.trace.recorder import Recorder
+from costcore.graphs.graph import accepts, capture, in_file, names_of
+from costcore.trace.run import Recorder
 
 from .integers import Integers
 from .model import read_model

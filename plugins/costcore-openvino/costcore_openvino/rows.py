@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from costcore.graphs.operands import XS, X, given, operand
+from costcore.graphs.graph import XS, X, given, operand
 from costcore.translate import Arguments, Row, Source
 
 from .model import numbers

@@ -15,9 +15,9 @@ from costcore_jax.estimate import record_program
 from jaxlib.mlir.dialects import stablehlo
 
 from costcore.errors import CostError
-from costcore.graphs.files import ROWS, accepts, capture, in_file, native_names
-from costcore.trace.input_shapes import has_names, with_tensors
-from costcore.trace.recorder import Recorder
+from costcore.graphs.graph import ROWS, accepts, capture, in_file, native_names
+from costcore.trace.run import Recorder
+from costcore.trace.trace import has_names, with_tensors
 
 from .attributes import aval_of
 from .model import quiet_context, read_module, refine

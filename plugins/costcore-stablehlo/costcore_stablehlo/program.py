@@ -15,9 +15,8 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jaxlib.mlir import ir
 
-from costcore.errors import CostError
+from costcore.errors import CostError, unknown
 from costcore.graphs import DEEPEST, MOST_NODES
-from costcore.messages import unknown
 
 from .attributes import aval_of, constant_of, get, is_real, name_of
 from .operators import BINARY, RULES, check_results, custom_call, direction

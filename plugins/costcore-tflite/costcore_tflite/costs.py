@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from costcore.ir import Calculator, Cost, Layer, Operations, layout_operator, pattern
-from costcore.registry.calculators import calculators
+from costcore.registry import calculators
 
 ACTIVATION: Mapping[str, Operations] = {
     "relu": Operations(cmp=1),

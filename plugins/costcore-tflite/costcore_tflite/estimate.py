@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from os import fspath
 from typing import Any
 
-from costcore.errors import CostError
+from costcore.errors import CostError, unknown
 from costcore.graphs import GraphRecording, given_shapes
-from costcore.graphs.files import accepts, capture, in_file, names_of
-from costcore.messages import unknown
-from costcore.numbers.dims import Dim
-from costcore.numbers.expressions import symbol_of
-from costcore.trace.recorder import Recorder
+from costcore.graphs.graph import accepts, capture, in_file, names_of
+from costcore.numbers import Dim, symbol_of
+from costcore.trace.run import Recorder
 
 from .model import OPERATORS, Graph, TensorInfo, read_model
 from .rows.table import LEARNED_BY, ROWS

@@ -13,7 +13,7 @@ from flatbuffers import flexbuffers
 
 from costcore.errors import CostError
 from costcore.files import open_file
-from costcore.graphs.files import damaged
+from costcore.graphs.graph import damaged
 
 from .content import content_without_weights
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from costcore.graphs import GraphValue
 from costcore.ir import BITS
-from costcore.numbers.dims import Dim, maximum
+from costcore.numbers import Dim, maximum
 
 CELL_STATE = 19
 """The position of the state of the cells among the operands of an LSTM."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from costcore.graphs.operands import X, operand
+from costcore.graphs.graph import X, operand
 from costcore.ir import Calculator, Cost, Layer, Operations, Tensor, covers, element_wise, pattern
-from costcore.registry.calculators import calculators
+from costcore.registry import calculators
 from costcore.translate import Arguments, Row, Source
 
 from .rows.arguments import row

@@ -8,8 +8,8 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place
-from costcore.graphs.values import REAL
-from costcore.numbers.dims import Dim
+from costcore.graphs.graph import REAL
+from costcore.numbers import Dim
 
 from .loops import counted_trips
 from .model import Graph, Model, OperatorInfo, TensorInfo

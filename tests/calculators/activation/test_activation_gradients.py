@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from costcore.calculators.activation.gradients import ELU_DERIVATIVE, GELU_GRADIENTS, GRADIENTS
+from costcore.calculators.activation import ELU_DERIVATIVE, GELU_GRADIENTS, GRADIENTS
 from tests.calculators.counting_scalar import count, exp, measure, select, total
 from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
 

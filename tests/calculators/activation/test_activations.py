@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from costcore.calculators.activation.activations import ACTIVATIONS, GELU
+from costcore.calculators.activation import ACTIVATIONS, GELU
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, dot, exp, largest, log, maximum, measure, select, tanh
 from tests.calculators.layer_costs import bytes_moved, layer_cost, operations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costcore.counting.pricing import Pricer
+from costcore.counting import Pricer
 from costcore.ir import Layer, Operations, Tensor
 from costcore.trace.call import Call
 from tests.calculators.counting_scalar import count, dot, select

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from costcore.calculators.elementwise.arithmetic import BINARY, NARY, SUMS, TERNARY, UNARY
+from costcore.calculators.elementwise import BINARY, NARY, SUMS, TERNARY, UNARY
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import cos, count, fma, maximum, measure, minimum, select, sin, total
 from tests.calculators.layer_costs import bytes_moved, operations

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from costcore.calculators.elementwise.chains import CHAINS
+from costcore.calculators.elementwise import CHAINS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, measure
 from tests.calculators.layer_costs import layer_cost, operations

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from costcore.calculators.elementwise.distributions import BINARY, UNARY
+from costcore.calculators.elementwise import DISTRIBUTIONS_BINARY, DISTRIBUTIONS_UNARY
 from tests.calculators.counting_scalar import measure
 from tests.calculators.layer_costs import bytes_moved, operations
 
@@ -19,16 +19,16 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("op", UNARY)
+@pytest.mark.parametrize("op", DISTRIBUTIONS_UNARY)
 def test_functions_of_one_element(op):
-    value, counted = measure(UNARY[op].definition, "x=0.25")
+    value, counted = measure(DISTRIBUTIONS_UNARY[op].definition, "x=0.25")
     assert value == pytest.approx(VALUES[op])
     assert operations(op, {"x": (3, 4)}, (3, 4)) == 12 * counted
 
 
-@pytest.mark.parametrize("op", BINARY)
+@pytest.mark.parametrize("op", DISTRIBUTIONS_BINARY)
 def test_functions_of_two_elements(op):
-    value, counted = measure(BINARY[op].definition, "x0=0.25", "x1=1")
+    value, counted = measure(DISTRIBUTIONS_BINARY[op].definition, "x0=0.25", "x1=1")
     assert value == pytest.approx(VALUES[op])
     assert operations(op, {"x0": (4,), "x1": (3, 4)}, (3, 4)) == 12 * counted
     assert bytes_moved(op, {"x0": (4,), "x1": (3, 4)}, (3, 4)) == (4 * (4 + 12), 4 * 12)

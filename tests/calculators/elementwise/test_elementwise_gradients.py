@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from costcore.calculators.elementwise.gradients import CONSTANT_GRADIENTS, GRADIENTS
+from costcore.calculators.elementwise import CONSTANT_GRADIENTS, GRADIENTS
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import count, log, measure
 from tests.calculators.layer_costs import layer_cost, operations

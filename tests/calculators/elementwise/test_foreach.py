@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.elementwise.foreach import FOREACH, SCALED
+from costcore.calculators.elementwise import FOREACH, SCALED
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import measure
 from tests.calculators.layer_costs import bytes_moved, operations

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.fused.epilogues import FUSED_ACTIVATIONS
+from costcore.calculators.fused import FUSED_ACTIVATIONS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, dot, exp, maximum, measure, sqrt, total
 from tests.calculators.layer_costs import bytes_moved, layer_cost, operations

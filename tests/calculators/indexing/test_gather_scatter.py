@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.indexing.gather_scatter import (
-    GATHER_GRADIENTS,
-    GATHERS,
-    OVERWRITES,
-    SCATTERS,
-    SELECTION_GRADIENTS,
-)
+from costcore.calculators.indexing import GATHER_GRADIENTS, GATHERS, OVERWRITES, SCATTERS, SELECTION_GRADIENTS
 from costcore.ir import Operations, Tensor
 from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
 

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from costcore.calculators.linalg.distances import DISTANCE_GRADIENTS
+from costcore.calculators.linalg import DISTANCE_GRADIENTS
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import count, dot, fma, largest, measure, sqrt, total
 from tests.calculators.layer_costs import layer_cost, operations

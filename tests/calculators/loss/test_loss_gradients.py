@@ -6,8 +6,7 @@ import math
 
 import pytest
 
-from costcore.calculators.loss.gradients import LOSS_GRADIENTS
-from costcore.calculators.loss.losses import LOSSES
+from costcore.calculators.loss import LOSS_GRADIENTS, LOSSES
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, exp, run, select
 from tests.calculators.layer_costs import layer_cost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.loss.losses import LOSSES
+from costcore.calculators.loss import LOSSES
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, dot, exp, log, select, total
 from tests.calculators.layer_costs import layer_cost

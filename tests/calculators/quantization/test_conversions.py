@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.quantization.conversions import BLOCKS
+from costcore.calculators.quantization import BLOCKS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, maximum, measure, minimum
 from tests.calculators.layer_costs import bytes_moved, operations

@@ -6,8 +6,7 @@ import ast
 
 import pytest
 
-from costcore.calculators.recurrent.cells import CELLS
-from costcore.calculators.recurrent.gradients import RECURRENT_GRADIENTS
+from costcore.calculators.recurrent import CELLS, RECURRENT_GRADIENTS
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import count, exp, fma, measure, tanh
 from tests.calculators.layer_costs import layer_cost

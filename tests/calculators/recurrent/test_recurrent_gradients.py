@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.recurrent.gradients import RECURRENT_GRADIENTS
+from costcore.calculators.recurrent import RECURRENT_GRADIENTS
 from costcore.ir import Operations
 from tests.calculators.layer_costs import layer_cost
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.recurrent.cells import SUMMED_GATE_GRADIENTS, SUMMED_GATES
+from costcore.calculators.recurrent import SUMMED_GATE_GRADIENTS, SUMMED_GATES
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import exp, measure
 from tests.calculators.layer_costs import operations

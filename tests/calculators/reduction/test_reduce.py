@@ -5,7 +5,7 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from costcore.calculators.reduction.reduce import REDUCTIONS
+from costcore.calculators.reduction import REDUCTIONS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import (
     CountingScalar,

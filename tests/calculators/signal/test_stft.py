@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from costcore.calculators.signal.stft import WINDOWS
+from costcore.calculators.signal import WINDOWS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import measure
 from tests.calculators.layer_costs import bytes_moved, layer_cost, operations

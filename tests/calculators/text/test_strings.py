@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.text.strings import TEXT
+from costcore.calculators.text import TEXT
 from costcore.ir import Operations, Tensor
 from tests.calculators.layer_costs import bytes_moved, operations
 

@@ -10,18 +10,15 @@ import re
 import pytest
 
 from costcore import CostError, Report, hookimpl
-from costcore.analyses.analysis import Analysis, View
-from costcore.analyses.registered import analyses, drawn_by
+from costcore.analyses.analysis import Analysis, View, analyses, drawn_by
 from costcore.cli.main import main
-from costcore.import_paths import imported
-from costcore.plugins import register, unregister
-from costcore.studies.budgets.check import check
-from costcore.tables.answer import Answer, Figure
-from costcore.tables.pictures.picture import Picture
+from costcore.plugins import imported, register, unregister
+from costcore.studies.budgets import check
+from costcore.tables.answer import Content, Figure
+from costcore.tables.pictures import Picture
 from costcore.tables.quantity import Quantity
-from costcore.tables.result import Result
-from costcore.tables.table import Table
-from costcore.text.table import Column
+from costcore.tables.result import Result, Table
+from costcore.text.screen import Column
 from tests.core.toy_networks import nested_report
 
 
@@ -31,11 +28,11 @@ class Doubled(Result):
     def __init__(self, macs):
         self.macs = macs
 
-    def _answer(self):
+    def _content(self):
         columns = [Column("name", "Name"), Column("macs", "MACs", "count")]
         rows = [{"name": f"part {n}", "macs": n * self.macs} for n in (1, 3, 2)]
         figure = Figure("doubled", "Doubled MACs", 2 * self.macs, "count")
-        return Answer("Doubled", [figure], [Table("By part", columns, rows)])
+        return Content("Doubled", [figure], [Table("By part", columns, rows)])
 
 
 def doubled(report, factor=1):

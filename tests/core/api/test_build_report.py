@@ -1,11 +1,11 @@
 """What a frontend recorded is in the report."""
 
-from costcore.api.build_report import make_report
+from costcore.api.hook import make_report
 from costcore.ir import Cost, Layer, Tensor
-from costcore.registry.custom import CustomCalculators
+from costcore.registry import CustomCalculators
 from costcore.reports.report import Report
 from costcore.trace.call import Call
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 
 
 def test_seconds_that_a_frontend_read_from_a_file_are_kept():

@@ -8,8 +8,8 @@ import pytest
 import sympy
 
 from costcore import ComputationalCostHook, CostError, CostWarning, Operations, Report, ReportColumns, SummaryColumns
-from costcore.tables.columns import REPORT, SUMMARY
-from costcore.text.units import UNITS
+from costcore.tables.quantity import REPORT, SUMMARY
+from costcore.text.amounts import UNITS
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ import joblib
 import pytest
 
 from costcore import estimate
-from costcore.studies.sweeps.model_table import ModelTable
-from costcore.studies.sweeps.table import table
+from costcore.studies.sweeps.table import ModelTable, table
 
 ROOT = str(Path(__file__).parents[3])
 

@@ -9,8 +9,8 @@ import pytest
 
 import costcore
 from costcore import CostError, CostWarning, estimate
-from costcore.api.options import CommonOptions, FileOptions, ModelOptions
-from costcore.registry.frontends import specs
+from costcore.api.estimate import CommonOptions, FileOptions, ModelOptions
+from costcore.registry import specs
 
 torch = pytest.importorskip("torch")
 

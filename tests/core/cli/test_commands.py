@@ -4,11 +4,9 @@ import json
 
 import pytest
 
-from costcore.cli import check as check_command
-from costcore.cli import diff as diff_command
-from costcore.cli import table as table_command
-from costcore.cli.violations import Verdict, to_github
-from costcore.studies.budgets.budget import Violation
+from costcore.cli import comparing, tables
+from costcore.cli.comparing import CheckResult, to_github
+from costcore.studies.budgets import Violation
 from tests.core.given_costs import dense, net, relu
 
 MODEL = """
@@ -44,15 +42,15 @@ def budget(tmp_path):
 
 
 def diff(*arguments):
-    return diff_command.main([*map(str, arguments)])
+    return comparing.run_diff([*map(str, arguments)])
 
 
 def check(*arguments):
-    return check_command.main([*map(str, arguments)])
+    return comparing.run_check([*map(str, arguments)])
 
 
 def table(*arguments):
-    return table_command.main([*map(str, arguments)])
+    return tables.run_table([*map(str, arguments)])
 
 
 def test_a_diff_of_further_quantities(model, capsys):
@@ -165,7 +163,9 @@ def test_a_violation_as_an_annotation_of_github(model, budget, capsys):
 
 
 def test_a_model_without_a_file_is_annotated_on_its_budget():
-    verdict = Verdict("torchvision:resnet50", "a,b.toml", [Violation("total", reason="100 % partial\n")], "partial", "")
+    verdict = CheckResult(
+        "torchvision:resnet50", "a,b.toml", [Violation("total", reason="100 % partial\n")], "partial", ""
+    )
     assert to_github(verdict) == ["::error file=a%2Cb.toml,title=costcore::total: 100 %25 partial%0A"]
 
 

@@ -13,13 +13,25 @@ from costcore.cli.main import main
 def text(request, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as left:
-        main([*filter(None, [request.param]), "--help"])
+        main([request.param, "--help"] if request.param else ["--help-all"])
     assert left.value.code == 0
     return capsys.readouterr().out
 
 
+def test_the_help_is_one_screen(capsys):
+    assert main(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 45 and max(map(len, lines)) <= 80
+    shown = {line.split()[1] for line in lines if line.startswith("  costcore ")}
+    assert shown >= commands().keys()
+
+
 def test_no_line_is_wider_than_a_terminal(text):
     assert [line for line in text.splitlines() if len(line) > 80] == []
+
+
+def test_the_help_of_a_command_opens_with_an_example(text):
+    assert text.splitlines()[2].startswith("example") or "\n  costcore " not in text
 
 
 def test_examples_are_commands_that_can_be_copied(text):

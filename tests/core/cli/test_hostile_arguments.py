@@ -13,12 +13,11 @@ from pathlib import Path
 import pytest
 
 from costcore import CostError, Report
-from costcore.api.input_notation import parse_dims, parse_inputs, parse_shapes
+from costcore.api.hook import parse_dims, parse_inputs, parse_shapes
 from costcore.cli.main import main
 from costcore.tables.renderers import to_csv
 from costcore.text.amounts import parse_amount
-from costcore.text.table import Table
-from costcore.text.targets import save
+from costcore.text.screen import RenderedTable, save
 from tests.core.given_costs import dense, net, relu
 
 
@@ -57,7 +56,7 @@ def test_a_report_with_such_a_number_is_refused_in_our_words():
 def test_a_table_in_a_file_has_no_control_characters():
     """A terminal that prints the file obeys ESC and BEL; a bidirectional mark makes a name look like another."""
     names = ["a\x1b[2Jb", "bell\x07", "user\u202egnp.exe", "two\nlines", "tab\there", "=1+1", "\r=1"]
-    text = to_csv(Table([("name", "")], [[name] for name in names], [False], [None] * len(names), -1))
+    text = to_csv(RenderedTable([("name", "")], [[name] for name in names], [False], [None] * len(names), -1))
     assert not set("\x1b\x07\u202e\r") & set(text)
     rows = [row[0] for row in csv.reader(io.StringIO(text))][1:]
     assert rows == ["a\\x1b[2Jb", "bell\\x07", "user\\u202egnp.exe", "two\\nlines", "tab\there", "'=1+1", "'\\n=1"]

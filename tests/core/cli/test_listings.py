@@ -7,8 +7,8 @@ import json
 import pytest
 
 from costcore import quantities
-from costcore.analyses.conventions.catalog import conventions
-from costcore.analyses.devices.catalog import devices
+from costcore.analyses.conventions.convention import conventions
+from costcore.analyses.devices.device import devices
 from costcore.cli.main import main
 
 NAMES = {

@@ -7,12 +7,11 @@ from types import ModuleType
 import pytest
 
 from costcore import ComputationalCostHook, CostError, Tensor, estimate, table
-from costcore.api.load_model import MAX_NAMES, load_model
-from costcore.api.user_code import module_search_path
-from costcore.cli import diff
+from costcore.api.estimate import MAX_NAMES, load_model, module_search_path
+from costcore.cli import comparing
 from costcore.cli.main import main
-from costcore.registry.frontends import load
-from costcore.trace.source import user_traceback
+from costcore.registry import load
+from costcore.trace.call import user_traceback
 from tests.core.given_costs import dense, net
 
 MODEL = """
@@ -147,7 +146,7 @@ def test_a_name_of_something_else_than_a_model_is_reported(model, name, start, e
 def test_a_file_with_two_models_is_run_once(model, capsys):
     first = load_model(f"{model}:runs")
     assert load_model(f"{model}:runs") is first
-    assert diff.main([f"{model}:small", f"{model}:large", "--input", "2x3"]) == 0
+    assert comparing.run_diff([f"{model}:small", f"{model}:large", "--input", "2x3"]) == 0
     model.write_text(MODEL + "\n# another\n")
     assert load_model(f"{model}:runs") is not first
 

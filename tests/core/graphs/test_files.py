@@ -3,7 +3,7 @@
 import pytest
 
 from costcore import CostError
-from costcore.graphs.files import damaged, in_file, names_of
+from costcore.graphs.graph import damaged, in_file, names_of
 
 
 def test_names_of_operators():

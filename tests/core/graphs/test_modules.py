@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from costcore.graphs import ModuleTree
-from costcore.graphs.modules import DEEPEST_MODULE
+from costcore.graphs.graph import DEEPEST_MODULE
 from costcore.trace.call import Module
 
 

@@ -5,13 +5,12 @@ import pickle
 import pytest
 
 from costcore import ComputationalCostHook, CostError, Layer, Report, Tensor, __version__, estimate
-from costcore.api.build_report import warn_about
+from costcore.api.hook import warn_about
 from costcore.errors import AssumedReportError, PartialReportError
-from costcore.ledger.caveats import MAX_LINES, call_site, not_counted
-from costcore.studies.budgets.check import check
+from costcore.ledger.ledger import MAX_LINES, call_site, not_counted
+from costcore.studies.budgets import check
 from costcore.trace.call import Assumption, Call, Uncounted
-from costcore.trace.recorder import Recorder
-from costcore.trace.run import Run
+from costcore.trace.run import Recorder, Run
 from costcore.trace.trace import CallCost, Trace
 from tests.core.toy_networks import nested_report
 

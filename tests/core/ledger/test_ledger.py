@@ -6,7 +6,7 @@ import sympy
 
 from costcore import ComputationalCostHook
 from costcore.ledger.ledger import KEYS
-from costcore.numbers.symbolic import magnitude, share
+from costcore.numbers import magnitude, share
 from tests.core.toy_networks import nested_report
 
 N, M = sympy.symbols("n m", integer=True, positive=True)

@@ -5,8 +5,7 @@ import pytest
 import sympy
 
 from costcore import ComputationalCostHook, TreeColumns, estimate
-from costcore.ledger.module_paths import parent_of
-from costcore.ledger.module_tree import walk
+from costcore.ledger.modules import parent_of, walk
 from costcore.trace.call import Module
 from tests.core.toy_networks import chain, nested_report
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.numbers.ceilings import with_ceilings
-from costcore.numbers.dims import ceil_div, floor_div
-from costcore.numbers.expressions import symbol_of
-from costcore.numbers.symbolic import as_text
+from costcore.numbers import as_text, ceil_div, floor_div, symbol_of, with_ceilings
 
 H, W = symbol_of("h"), symbol_of("w")
 

@@ -10,8 +10,7 @@ import pytest
 import sympy
 
 from costcore.ir import BITS, Layer, Operations, Tensor, covers, layout_operator
-from costcore.numbers.dims import as_dim, gcd, is_symbolic
-from costcore.numbers.symbolic import HIGHEST_DEGREE, degree, differ, expanded_sum, magnitude, share
+from costcore.numbers import HIGHEST_DEGREE, as_dim, degree, differ, expanded_sum, gcd, is_symbolic, magnitude, share
 
 n, m = sympy.symbols("n m", integer=True, positive=True)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import sympy
 
-from costcore.numbers.dims import ceil_div, ceil_log2, floor_div, gcd, maximum, minimum
-from costcore.numbers.evaluation import Evaluation, symbols_of
+from costcore.numbers import Evaluation, ceil_div, ceil_log2, floor_div, gcd, maximum, minimum, symbols_of
 
 n, m = sympy.symbols("n m", integer=True, positive=True)
 

@@ -1,7 +1,7 @@
 import pytest
 
 from costcore.calculators import costcore_calculators
-from costcore.registry.calculators import LazyCalculators, MergedCalculators
+from costcore.registry import LazyCalculators, MergedCalculators
 
 FILES = {"sums": {"add": abs, "sub": round}, "products": {"mul": divmod}}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sympy
 
-from costcore.counting.pricing import Pricer, cost_of_empty
+from costcore.counting import Pricer, cost_of_empty
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.registry.calculators import calculators
+from costcore.registry import calculators
 from costcore.trace.call import Call, Uncounted
 
 

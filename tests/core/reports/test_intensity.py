@@ -8,7 +8,7 @@ import sympy
 
 from costcore.analyses.devices.device import Memory
 from costcore.analyses.timing.roofline import dots_of
-from costcore.reports.html.data import page_data
+from costcore.reports.html import page_data
 from tests.core import html_reports
 from tests.core.analyses.conventions.test_words import view_of
 from tests.core.analyses.timing.toy_device import TOY, device

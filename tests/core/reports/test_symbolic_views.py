@@ -12,9 +12,7 @@ import pytest
 import sympy
 
 from costcore import CostError, Report, estimate
-from costcore.numbers.ceilings import with_ceilings
-from costcore.numbers.dims import ceil_div, floor_div, maximum, minimum
-from costcore.numbers.symbolic import DEEPEST, as_text
+from costcore.numbers import DEEPEST, as_text, ceil_div, floor_div, maximum, minimum, with_ceilings
 
 NAMES = sympy.symbols("n m k batch a b", integer=True, positive=True)
 

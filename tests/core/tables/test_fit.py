@@ -9,12 +9,10 @@ import sympy
 
 from costcore import TreeColumns, compare, reconcile
 from costcore.cli.main import main
-from costcore.tables.fit import fitted, line_length, order_of
-from costcore.tables.renderers import to_boxes
-from costcore.tables.result import arranged
-from costcore.tables.table import Table as ReportTable
-from costcore.text.screen import Screen
-from costcore.text.table import Column, Table
+from costcore.tables.renderers import fitted, line_length, order_of, to_boxes
+from costcore.tables.result import Table as ReportTable
+from costcore.tables.result import builder
+from costcore.text.screen import Column, RenderedTable, Screen
 from tests.core import html_reports
 from tests.core.analyses.timing.toy_calibration import calibrated_device
 from tests.core.given_costs import dense, net, relu
@@ -154,7 +152,7 @@ def test_the_columns_that_say_what_a_row_is_are_kept(tree):
 
 def test_long_text_is_shortened_before_figures_are_left_out():
     names = ["encoder.layers.0.feed_forward.intermediate.dense.weight", "a sentence of many words that is long"]
-    table = Table([("Name", ""), ("Bytes", "")], [[name, "1024"] for name in names], [False, True])
+    table = RenderedTable([("Name", ""), ("Bytes", "")], [[name, "1024"] for name in names], [False, True])
     shown, dropped = fitted(table, 40, order_of(["name", "bytes"], ["bytes"]))
     assert dropped == [] and line_length(shown) == 40
     assert [row[0] for row in shown.rows] == ["…d.intermediate.dense.weight", "a sentence of many words th…"]
@@ -165,7 +163,7 @@ def test_long_text_is_shortened_before_figures_are_left_out():
 def test_sentences_of_a_small_table_are_whole():
     """80 characters, of which the figure has 10 and lines and spaces 7: 63 are left for a sentence of 79."""
     sentence = "weights and activations in bfloat16, with float32 copies in the optimizer, sharded"
-    table = Table([("What helps", ""), ("Needs", "")], [[sentence, "1234567890"]], [False, True], total=None)
+    table = RenderedTable([("What helps", ""), ("Needs", "")], [[sentence, "1234567890"]], [False, True], total=None)
     lines = to_boxes(fitted(table, 80, ()).table).splitlines()
     assert all(len(line) == 80 for line in lines)
     words = [line.split("|")[1].strip() for line in lines if line.startswith("|")]
@@ -175,7 +173,7 @@ def test_sentences_of_a_small_table_are_whole():
 
 
 def test_a_table_that_fits_is_not_changed():
-    table = Table([("Name", "")], [["x" * 50]], [False])
+    table = RenderedTable([("Name", "")], [["x" * 50]], [False])
     shown, dropped = fitted(table, 54, [])
     assert (shown.rows, dropped) == (table.rows, [])
 
@@ -229,7 +227,7 @@ def test_columns_that_were_chosen_are_shown():
     table = ReportTable("Rows", columns, [{"op": "conv", **{f"n{i}": 2**40 + 5 for i in range(9)}}])
     out = io.StringIO()
     screen = Screen(out, "--format table")
-    arranged(table, [column.key for column in columns], None, None).show(screen)
+    builder(table, [column.key for column in columns], None, None).show(screen)
     screen.finish()
     assert all(f"Amount {i}" in out.getvalue() for i in range(9))
 

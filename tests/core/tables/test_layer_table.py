@@ -3,7 +3,7 @@ import io
 import pytest
 
 from costcore import ComputationalCostHook, Cost, Layer, Report, Tensor
-from costcore.tables.columns import LAYERS, LayerColumns
+from costcore.tables.quantity import LAYERS, LayerColumns
 from costcore.trace.call import Call
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from costcore.cli.main import main
-from costcore.trace.memory_ledger import Block, MemoryLedger
+from costcore.trace.run import Block, MemoryLedger
 from tests.core import html_reports
 
 

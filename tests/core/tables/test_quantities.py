@@ -8,9 +8,8 @@ from sympy import Symbol
 
 from costcore import CostError, check, compare, hookimpl, plugins, quantities, table
 from costcore.cli.main import main
-from costcore.tables.quantities import column_of, needed_options, quantity, registered
-from costcore.tables.quantity import Quantity
-from costcore.text.table import Column
+from costcore.tables.quantity import Quantity, column_of, needed_options, quantity, registered
+from costcore.text.screen import Column
 from tests.core.given_costs import Step, dense, net, relu
 
 # macs 16 + 64; FLOPs 16 + 4 + 64 + 8; read 80 + 16 + 288 + 32; written 16 + 16 + 32 + 32; parameters 16 + 64

@@ -4,12 +4,11 @@ import io
 import pytest
 
 from costcore.tables.renderers import renderer_for, to_boxes, to_csv, to_markdown
-from costcore.text.escape import printable
-from costcore.text.table import Table
+from costcore.text.screen import RenderedTable, printable
 
 
 def table(*texts):
-    return Table([("Layer name", ""), ("MemRead", "GiB")], [[text, "1.5"] for text in texts], [False, True])
+    return RenderedTable([("Layer name", ""), ("MemRead", "GiB")], [[text, "1.5"] for text in texts], [False, True])
 
 
 @pytest.mark.parametrize("text", ["=cmd|'/c calc'!A1", "+1", "-1", "@x", "\tx", "\rx", "\0x"])
@@ -19,7 +18,7 @@ def test_csv_text_is_never_a_formula(text):
 
 
 def test_csv_numbers_are_not_escaped():
-    assert to_csv(Table([("a", "")], [["-1.5"]], [True])) == "a\n-1.5\n"
+    assert to_csv(RenderedTable([("a", "")], [["-1.5"]], [True])) == "a\n-1.5\n"
 
 
 @pytest.mark.parametrize("text", ["a,b", 'say "x"', "plain", "aten::add"])

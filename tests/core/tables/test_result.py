@@ -11,11 +11,10 @@ import jsonschema
 import pytest
 import sympy
 
-from costcore.tables.answer import Answer, Figure
-from costcore.tables.result import Result
-from costcore.tables.table import Table
-from costcore.text.table import Column
-from costcore.text.values import Shown
+from costcore.tables.answer import Content, Figure
+from costcore.tables.result import Result, Table
+from costcore.text.amounts import Formatted
+from costcore.text.screen import Column
 from tests.core.tables.overview.test_overview import Elements
 
 EXACT = 2**70 + 1
@@ -33,16 +32,16 @@ N = sympy.Symbol("batch", integer=True, positive=True)
 class Basket(Result):
     """A result with figures of several kinds and a table."""
 
-    def _answer(self):
+    def _content(self):
         table = Table("Fruit", COLUMNS, ROWS)
         figures = [
             Figure("weight", "Weight", EXACT, "bytes", "in all"),
             Figure("formula", "Formula", 10 * N, "flops"),
             Figure("time", "Time", 0.00125, "duration", "at least", "bound"),
             Figure("names", "Names", HOSTILE),
-            Figure("ratio", "Ratio", Shown(0.125, "1/8")),
+            Figure("ratio", "Ratio", Formatted(0.125, "1/8")),
         ]
-        return Answer("A basket", figures, [table.sorted("size").top(2, "The 2 heaviest")], ["all of it is fresh"])
+        return Content("A basket", figures, [table.sorted("size").top(2, "The 2 heaviest")], ["all of it is fresh"])
 
 
 def test_print_has_figures_and_the_first_rows():
@@ -79,8 +78,8 @@ def test_csv_parses_back():
 
 def test_a_result_without_a_table_writes_its_figures():
     class Bare(Result):
-        def _answer(self):
-            return Answer("Bare", [Figure("weight", "Weight", EXACT, "bytes")])
+        def _content(self):
+            return Content("Bare", [Figure("weight", "Weight", EXACT, "bytes")])
 
     assert Bare().to_csv().splitlines() == [
         "name,title,value,kind,note,certainty",
@@ -148,8 +147,8 @@ def test_a_table_is_a_result():
 
 def test_a_share_is_rounded_to_the_digits_of_tables():
     class Busy(Result):
-        def _answer(self):
-            return Answer("Busy", [Figure("share", "Share", 100 / 3, "percent", "of all")])
+        def _content(self):
+            return Content("Busy", [Figure("share", "Share", 100 / 3, "percent", "of all")])
 
     out = io.StringIO()
     Busy().show(out)
@@ -165,9 +164,9 @@ def test_others_can_be_more_than_sums():
 
 def test_a_table_of_which_no_row_is_shown_is_not_printed():
     class Hidden(Result):
-        def _answer(self):
+        def _content(self):
             table = Table("Fruit", COLUMNS, ROWS, total={"fruit": "total", "size": EXACT + 3584})
-            return Answer("Hidden", [], [table.part([])])
+            return Content("Hidden", [], [table.part([])])
 
     assert str(Hidden()) == "Hidden"
     assert len(Hidden().to_dict()["tables"][0]["rows"]) == 4 and Hidden().to_dict()["tables"][0]["total"] is not None

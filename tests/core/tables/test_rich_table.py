@@ -5,10 +5,10 @@ import sys
 import pytest
 
 from costcore.tables.renderers import renderer_for, to_boxes, to_color
-from costcore.text.table import Table
+from costcore.text.screen import RenderedTable
 from tests.core.toy_networks import nested_report
 
-TABLE = Table(
+TABLE = RenderedTable(
     [("Layer name", ""), ("FLOPs", "")], [["a", "1"], ["b", "3"], ["total", "4"]], [False, True], [25, 75, 100]
 )
 
@@ -57,9 +57,9 @@ def test_only_the_total_is_bold(total, bold):
 
 
 def test_a_table_without_shares_has_no_bars():
-    assert "share" not in to_color(Table([("a", "")], [["x"]], [False]))
-    assert to_color(Table([("a", "")], [["x"], ["y"]], [False], [None, 50]))
-    assert to_color(Table([("a", "")], [], [False]))
+    assert "share" not in to_color(RenderedTable([("a", "")], [["x"]], [False]))
+    assert to_color(RenderedTable([("a", "")], [["x"], ["y"]], [False], [None, 50]))
+    assert to_color(RenderedTable([("a", "")], [], [False]))
 
 
 def test_markup_and_control_characters_in_names_are_escaped():
@@ -87,5 +87,5 @@ def test_color_is_for_terminals_that_support_it(toy, monkeypatch):
 
 
 def test_boxes_are_plain_without_rich(monkeypatch):
-    monkeypatch.setitem(sys.modules, "costcore.tables.rich_table", None)
+    monkeypatch.setitem(sys.modules, "rich", None)
     assert renderer_for("color")(TABLE) == to_boxes(TABLE)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.analyses.sizes.wording import latex
-from costcore.numbers.expressions import symbol_of
-from costcore.text.escape import escaped
+from costcore.analyses.sizes.formulas import latex
+from costcore.numbers import symbol_of
+from costcore.text.screen import escaped
 
 
 @pytest.mark.parametrize(

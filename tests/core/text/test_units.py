@@ -1,7 +1,7 @@
 import pytest
 import sympy
 
-from costcore.text.units import check_digits, check_unit, prefix_for, scaled
+from costcore.text.amounts import check_digits, check_unit, prefix_for, scaled
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from importlib import import_module
 
 import pytest
 
-from costcore.trace.gc_paused import collector_off
+from costcore.trace.interrupts import collector_off
 
 
 @pytest.fixture

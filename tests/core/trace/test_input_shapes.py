@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from costcore import Dim, Tensor, Value, estimate
-from costcore.analyses.sizes.inputs import NamedInputs
-from costcore.api.input_notation import input_arguments, parse_inputs
-from costcore.trace.input_shapes import has_names, with_tensors, without_marks
+from costcore.analyses.sizes.capture import NamedInputs
+from costcore.api.hook import input_arguments, parse_inputs
+from costcore.trace.trace import has_names, with_tensors, without_marks
 
 IDS = Tensor((2, 128), "int64")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costcore.trace.symbols import symbol_at
+from costcore.trace.call import symbol_at
 
 METHODS = (
     *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"),

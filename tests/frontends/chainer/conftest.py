@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-import costcore.frontends.chainer.compat  # noqa: F401
+import costcore.frontends.chainer  # noqa: F401
 
 
 @pytest.fixture

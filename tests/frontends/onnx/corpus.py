@@ -16,15 +16,15 @@ import onnx
 from onnx import ModelProto, TensorProto
 from pytest import MonkeyPatch
 
-from costcore.counting.pricing import Pricer
+from costcore.counting import Pricer
 from costcore.errors import CostError
 from costcore.frontends.onnx.estimate import estimate
-from costcore.frontends.onnx.values.value import Container, Value
+from costcore.frontends.onnx.values import Container, Value
 from costcore.frontends.onnx.walk.walker import Walker
 from costcore.ir import Operations
-from costcore.registry.calculators import calculators
+from costcore.registry import calculators
 from costcore.trace.call import Call
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 
 SETTINGS = {"scales", "roi", "depth", "start", "limit", "delta"}
 """Inputs of floats whose values decide shapes: they are given, as integers are; of all others only the shape is."""

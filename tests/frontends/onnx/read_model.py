@@ -6,12 +6,12 @@ from typing import Any
 
 from onnx import ModelProto
 
-from costcore.counting.pricing import Pricer
+from costcore.counting import Pricer
 from costcore.frontends.onnx.estimate import estimate
 from costcore.ir import Operations
-from costcore.registry.calculators import calculators
+from costcore.registry import calculators
 from costcore.trace.call import Call
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 
 
 def read(model: Any, inputs: Any = None, **options: Any) -> Recorder:

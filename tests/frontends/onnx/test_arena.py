@@ -12,8 +12,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from costcore import Report, estimate
 from costcore.cli.main import main
 from costcore.errors import ArenaError, CostError, CostWarning
-from costcore.studies.budgets.check import check
-from costcore.studies.budgets.toml import BudgetError
+from costcore.studies.budgets import BudgetError, check
 from tests.frontends.onnx.small_models import model, node
 from tests.whole_networks.onnx_models import Graph
 from tests.work import at_most

@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-from costcore.frontends.onnx.values.value import DTYPES, Container, Value
+from costcore.frontends.onnx.values import DTYPES, Container, Value
 from costcore.ir import Operations
 from tests.frontends.onnx.corpus import Reading, difference, files, read_nodes
 from tests.frontends.onnx.read_model import read, total

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto
 
-from costcore.counting.pricing import Pricer
-from costcore.frontends.onnx.values.value import Container, Value
-from costcore.registry.calculators import calculators
+from costcore.counting import Pricer
+from costcore.frontends.onnx.values import Container, Value
+from costcore.registry import calculators
 from tests.frontends.onnx.corpus import Reading, node_cases, read_case, stripped
 
 ASPECT = "keeps the aspect ratio of symbolic sizes; give numbers for them"

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from onnx import ModelProto
 
 from costcore import CostError, Report, estimate
-from costcore.counting.substitution import symbols_in
-from costcore.frontends.onnx.operators import all_rules
+from costcore.counting import symbols_in
+from costcore.frontends.onnx.operator_table import all_rules
 from tests.frontends.onnx.corpus import node_cases, stripped
 from tests.frontends.onnx.test_corpus_symbols import ASPECT
 

@@ -9,10 +9,10 @@ import pytest
 from onnx import defs
 
 from costcore.frontends.onnx import ROWS
-from costcore.frontends.onnx.contrib.table import FAMILIES, SPECS
+from costcore.frontends.onnx.contrib import SPEC_MODULES, SPECS
 from costcore.frontends.onnx.estimate import native_names
-from costcore.frontends.onnx.operators import all_rules
-from costcore.registry.calculators import calculators
+from costcore.frontends.onnx.operator_table import all_rules
+from costcore.registry import calculators
 from costcore.trace.call import Uncounted
 from tests.frontends.onnx.read_model import read
 from tests.whole_networks.onnx_models import Graph
@@ -72,7 +72,7 @@ def test_specs_name_inputs_in_order_and_attributes_that_exist(op):
 
 
 def test_every_operator_of_onnx_runtime_is_declared_once():
-    assert sum(len(family.SPECS) for family in FAMILIES) == len(SPECS)
+    assert sum(len(family.SPECS) for family in SPEC_MODULES) == len(SPECS)
 
 
 def test_every_schema_of_the_standard_has_a_price_or_a_body():

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from costcore import CostError, estimate
-from costcore.analyses.measured.runtime_profile import read_runtime_profile
+from costcore.analyses.measured.join import read_runtime_profile
 from costcore.cli.main import main
 from tests.frontends.onnx.runtime_model import runtime_model
 

@@ -9,8 +9,8 @@ from random import Random
 
 from onnx.defs import onnx_opset_version
 
-from costcore.counting.pricing import Pricer
-from costcore.registry.calculators import calculators
+from costcore.counting import Pricer
+from costcore.registry import calculators
 from tests.frontends.onnx.variant_truth import agreed_outputs, fault
 from tests.frontends.onnx.variants import originals, variants
 

@@ -10,7 +10,7 @@ from onnx import ModelProto
 from onnx.reference import ReferenceEvaluator
 from onnx.shape_inference import InferenceError, infer_shapes
 
-from costcore.counting.pricing import Pricer
+from costcore.counting import Pricer
 from tests.frontends.onnx.corpus import SETTINGS, difference, read_case, stripped
 from tests.frontends.onnx.variants import Case
 

@@ -18,12 +18,11 @@ import pytest
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from costcore.counting.pricing import Pricer
+from costcore.counting import Pricer
 from costcore.frontends.pytorch import capture
 from costcore.frontends.pytorch.operators.plan import OperatorPlan
-from costcore.registry.calculators import calculators
-from costcore.registry.frontends import rows
-from costcore.trace.recorder import Recorder
+from costcore.registry import calculators, rows
+from costcore.trace.run import Recorder
 from tests.frontends.pytorch.runs import listed
 from tests.frontends.pytorch.versions import IS_LISTED, LACKS, UNPRICED
 

@@ -15,9 +15,9 @@ import torch
 
 import costcore
 from costcore import ComputationalCostHook, Tensor, TrainingLedger, estimate
-from costcore.studies.budgets.check import check
+from costcore.studies.budgets import check
+from costcore.tables.answer import MOST_ROWS
 from costcore.tables.result import Result
-from costcore.tables.table_data import MOST_ROWS
 from tests.core.analyses.measured.runs import linear, profiled, trace_of
 from tests.core.analyses.timing.toy_calibration import calibrated_device
 from tests.core.tables.overview.test_overview import Elements
@@ -94,7 +94,7 @@ RESULTS = {
     "TimeReport": lambda: inference().time(calibrated_device()),
     "TimeComparison": lambda: inference().time(calibrated_device()).compare(hook().report),
     "Plans": plans,
-    "Verdict": lambda: costcore.fit(net(), DATA, "501 MiB", optimizer="sgd"),
+    "FitResult": lambda: costcore.fit(net(), DATA, "501 MiB", optimizer="sgd"),
     "LargestBatch": lambda: costcore.max_batch(net(), ("batch", *DATA[1:]), "501 MiB", optimizer="sgd"),
     "Accumulation": lambda: costcore.accumulation(net(), ("n", *DATA[1:]), global_batch=4096, memory="501 MiB"),
     "Explanation": lambda: costcore.explain(inference(), str(inference().total_report["macs"])),
@@ -203,7 +203,7 @@ def test_json_has_a_schema_and_reads_back(name):
 @pytest.mark.parametrize("name", [name for name in RESULTS if name not in OWN_SCHEMAS])
 def test_data_has_the_exact_figures_and_every_row(name):
     result = RESULTS[name]()
-    answer, data = result._answer(), result.to_dict()
+    answer, data = result._content(), result.to_dict()
     assert [*data["figures"]] == [each.name for each in answer.figures]
     for figure in answer.figures:
         exact = getattr(figure.value, "value", figure.value)
@@ -258,10 +258,10 @@ def written(result) -> str:
 @pytest.mark.parametrize("name", RESULTS)
 def test_show_writes_what_print_shows_with_all_rows(name, monkeypatch):
     result = RESULTS[name]()
-    tables = [table for table in result._answer().tables if table.most is None]
+    tables = [table for table in result._content().tables if table.most is None]
     assert written(result) == str(result) or max(map(len, tables)) > MOST_ROWS
     tables = [table for table in tables if table.is_open or name == "Comparison"]
-    monkeypatch.setattr("costcore.tables.table_data.MOST_ROWS", 1)
+    monkeypatch.setattr("costcore.tables.answer.MOST_ROWS", 1)
     monkeypatch.setattr("costcore.studies.comparisons.comparison.MOST_ROWS", 1)
     long = name not in ONE_TEXT and any(len(table) > 1 for table in tables)
     assert (len(written(result)) > len(str(result))) == long

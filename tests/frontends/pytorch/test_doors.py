@@ -16,8 +16,7 @@ import pytest
 from torch import nn
 
 from costcore import CostError, Report, TrainingLedger, estimate, max_batch, sweep, table
-from costcore.api.load_model import load_model
-from costcore.api.modes import in_mode
+from costcore.api.estimate import in_mode, load_model
 from costcore.cli.main import main
 from costcore.errors import CostWarning
 from costcore.pytest_plugin import CostBudget
@@ -131,7 +130,7 @@ def folder(tmp_path, monkeypatch):
     create = SimpleNamespace(is_model=names.__contains__, create_model=lambda name, pretrained: network())
     monkeypatch.setitem(sys.modules, "torchvision", SimpleNamespace(models=models))
     monkeypatch.setitem(sys.modules, "timm", create)
-    monkeypatch.setattr("costcore.frontends.pytorch.libraries.usual_inputs.torchvision_models.usual_inputs", no_inputs)
+    monkeypatch.setattr("costcore.frontends.pytorch.libraries.torchvision_inputs", no_inputs)
     monkeypatch.delitem(sys.modules, "nets", raising=False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "nets.py").write_text(NETS)

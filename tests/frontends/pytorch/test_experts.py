@@ -30,8 +30,8 @@ from transformers import (
 )
 
 from costcore import ComputationalCostHook, Tensor, estimate
-from costcore.frontends.pytorch.meta.choices import spread
-from costcore.frontends.pytorch.meta.contents import without_capture
+from costcore.frontends.pytorch.meta.propagate_values import spread
+from costcore.frontends.pytorch.meta.values import without_capture
 from tests.frontends.pytorch.runs import estimated, macs
 from tests.frontends.pytorch.transformers_differences import HAS_JOINED_EXPERTS, NEEDS_JOINED_EXPERTS, angles
 from tests.frontends.pytorch.unchanged import unchanged

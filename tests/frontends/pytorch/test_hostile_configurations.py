@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from costcore import CostError, estimate
-from costcore.api.load_model import load_model
+from costcore.api.estimate import load_model
 from costcore.cli.main import main
-from costcore.registry.libraries import usual_inputs
+from costcore.registry import default_inputs
 
 transformers = pytest.importorskip("transformers")
 
@@ -148,7 +148,7 @@ def test_large_tables_take_no_memory(folder, settings):
     before, start = peak_mib(), time.process_time()
     try:
         model = load_model(targets(folder(settings))[0])
-        estimate(model, usual_inputs(model, "").inputs)
+        estimate(model, default_inputs(model, "").inputs)
     except CostError as error:
         assert len(str(error)) < 2000
     assert time.process_time() - start < 5
@@ -157,7 +157,7 @@ def test_large_tables_take_no_memory(folder, settings):
 
 def test_a_model_that_takes_hours_to_initialize_is_stopped(folder, monkeypatch):
     """The table of sines of DistilBERT is computed in Python, for every position and feature."""
-    monkeypatch.setattr("costcore.frontends.pytorch.libraries.bounded.MOST_SECONDS", 0.5)
+    monkeypatch.setattr("costcore.frontends.pytorch.libraries.MOST_SECONDS", 0.5)
     path = folder({"model_type": "distilbert", "sinusoidal_pos_embds": True, "max_position_embeddings": 2**24})
     start, threads = time.process_time(), threading.active_count()
     with pytest.raises(CostError, match=r"the model takes more than 0.5 seconds to make one of its parts"):
@@ -168,7 +168,7 @@ def test_a_model_that_takes_hours_to_initialize_is_stopped(folder, monkeypatch):
 
 
 def test_a_model_of_too_many_parts_is_stopped(folder, monkeypatch):
-    monkeypatch.setattr("costcore.frontends.pytorch.libraries.bounded.MOST_PARTS", 50)
+    monkeypatch.setattr("costcore.frontends.pytorch.libraries.MOST_PARTS", 50)
     with pytest.raises(CostError, match="the model has more than 50 modules and parameters"):
         load_model(f"hf:{folder(TINY)}")
 
@@ -204,7 +204,7 @@ def test_sizes_below_zero_are_no_usual_input(folder, size):
     model = load_model(f"hf:{path}")
     model.config.image_size = size
     with pytest.raises(CostError, match=r"no usual input: pixel_values would have the shape \(1, 3, -1, "):
-        usual_inputs(model, "")
+        default_inputs(model, "")
 
 
 def test_a_folder_of_weights_runs_no_code(folder, capsys):

@@ -12,12 +12,12 @@ import torch
 from torch import nn
 
 from costcore import CostError, Tensor, estimate, table
-from costcore.api.input_notation import input_arguments, parse_inputs
-from costcore.api.load_model import load_model
+from costcore.api.estimate import load_model
+from costcore.api.hook import input_arguments, parse_inputs
 from costcore.cli.main import main
 from costcore.errors import CostWarning
-from costcore.frontends.pytorch.libraries.without_weights import without_weights
-from costcore.registry.libraries import is_saved_report, library_target, usual_inputs
+from costcore.frontends.pytorch.libraries import without_weights
+from costcore.registry import default_inputs, is_saved_report, library_target
 
 TINY = {
     "model_type": "bert",
@@ -107,7 +107,7 @@ def test_a_remark_on_a_model_is_a_line_of_every_command(monkeypatch, capsys):
         return nn.Linear(2, 2)
 
     monkeypatch.setattr("costcore.cli.models.load_model", with_remark)
-    monkeypatch.setattr("costcore.cli.serve.load_model", with_remark)
+    monkeypatch.setattr("costcore.cli.training.load_model", with_remark)
     assert main(["memory", "hf:bert", "--memory", "1GiB", "--input", "batch,2"]) == 0
     assert "costcore: hf:bert: a remark\n" in capsys.readouterr().err
     assert main(["serve", "hf:bert", "--device", "l4"]) == 1
@@ -189,14 +189,14 @@ def test_nothing_is_downloaded(monkeypatch):
 def test_the_usual_input_of_a_type_runs(kind, inputs):
     pytest.importorskip("transformers")
     model = load_model(f"hf:{kind}")
-    assert usual_inputs(model, f"hf:{kind}").inputs == inputs
+    assert default_inputs(model, f"hf:{kind}").inputs == inputs
     assert estimate(model, inputs).total_report["macs"] > 0
 
 
 def test_other_targets_are_not_of_a_library(tmp_path):
     assert is_saved_report("report.json") and not is_saved_report("hf:config.json")
     assert library_target("timm.models:net") is None and library_target("timm:") is None
-    assert usual_inputs(nn.Linear(2, 2), "nets.py:make") is None
+    assert default_inputs(nn.Linear(2, 2), "nets.py:make") is None
 
 
 @pytest.mark.parametrize(

@@ -298,7 +298,7 @@ def test_a_device_without_a_peak_for_the_dtype():
 
 
 def test_many_shapes_warn(monkeypatch):
-    from costcore.studies.meter import meter as module
+    from costcore.studies import meter as module
 
     monkeypatch.setattr(module, "MANY_INPUTS", 3)
     net = perceptron()

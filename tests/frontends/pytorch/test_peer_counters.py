@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from costcore.counting.pricing import Pricer
+from costcore.counting import Pricer
 from costcore.ir import Operations
-from costcore.registry.calculators import calculators
+from costcore.registry import calculators
 from costcore.trace.call import Call
 from tests.frontends.pytorch.runs import macs, record
 from tests.whole_networks.pytorch_models import NETWORKS, Residual, conv, without_data

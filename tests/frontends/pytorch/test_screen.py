@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from costcore.analyses.registered import analyses
+from costcore.analyses.analysis import analyses
 from costcore.cli.commands import commands
 from costcore.cli.main import main
 from costcore.text.screen import HEIGHT, NOT_TEXT, WIDTH, Screen

@@ -1,4 +1,4 @@
-"""By which function or symbol the code called an operator, and which module calls there were (``spelled=True``)."""
+"""The function or symbol by which code called an operator, and the calls of modules (``spelled=True``)."""
 
 from __future__ import annotations
 
@@ -566,6 +566,9 @@ def test_a_saved_report_and_a_table():
 
 
 def test_an_option_that_is_not_a_bool():
-    for make in (lambda: estimate(Twice(), (3, 4), spelled="yes"), lambda: ComputationalCostHook(spelled=1)):
+    for make in (
+        lambda: estimate(Twice(), (3, 4), spelled="yes"),
+        lambda: ComputationalCostHook(spelled=1),
+    ):
         with pytest.raises(TypeError, match="spelled must be True or False"):
             make()

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from costcore import TrainingLedger, estimate
-from costcore.studies.training.products import ATTENTION, EXPERTS, WEIGHTS
+from costcore.studies.training.step import ATTENTION, EXPERTS, WEIGHTS
 from tests.frontends.pytorch.differences import FUSES_GROUPED_QUERIES
 from tests.frontends.pytorch.training_networks import (
     ATTENTION as PAIRS_MACS,

@@ -24,7 +24,7 @@ from transformers import (
     WhisperForConditionalGeneration,
 )
 
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 from tests.frontends.pytorch.runs import GRAD_MODES, estimated, listed, macs, record
 from tests.frontends.pytorch.transformers_differences import ANGLES_ARE_PRODUCTS, HAS_JOINED_EXPERTS
 from tests.frontends.pytorch.unchanged import unchanged

@@ -9,9 +9,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from costcore import Report, estimate
-from costcore.reports.exports.chrome_trace import to_chrome_trace
-from costcore.reports.exports.model_card import to_model_card
-from costcore.reports.exports.model_explorer import to_model_explorer
+from costcore.reports.exports import to_chrome_trace, to_model_card, to_model_explorer
 from costcore.reports.html import to_html
 from tests.frameworks import available
 
@@ -74,7 +72,7 @@ def tokens() -> Any:
 
 def vgg16() -> Any:
     """Return Chainer's VGG16 with weights of zero."""
-    import costcore.frontends.chainer.compat  # noqa: F401 - before chainer
+    import costcore.frontends.chainer  # noqa: F401 - before chainer
 
     # isort: split
     from chainer import links

@@ -8,7 +8,7 @@ import pytest
 
 from costcore import compare, estimate
 from costcore.cli.main import main
-from costcore.studies.comparisons.differences import Delta
+from costcore.studies.comparisons.matching import Delta
 from tests.whole_networks.reports.subjects import FOLDED, IMAGE, RESNET50, RESNET50_MACS, resnet50
 
 MODES = ("table", "md", "json", "html")

@@ -10,8 +10,8 @@ from itertools import combinations
 import pytest
 
 from costcore.ledger.ledger import KEYS
-from costcore.ledger.module_tree import walk
-from costcore.reports.html.data import page_data
+from costcore.ledger.modules import walk
+from costcore.reports.html import page_data
 
 SUMS = ("flops", "macs", "mread", "mwrite", "mrw", "n_layers")
 GROUPINGS = [*combinations(KEYS, 1), *combinations(KEYS, 2), tuple(KEYS)]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from costcore import CostError, Report, compare, estimate
-from costcore.api.input_notation import parse_dims
+from costcore.api.hook import parse_dims
 from costcore.cli.main import main
 
 pytestmark = pytest.mark.frontend("onnx")

@@ -1,4 +1,4 @@
-"""Views, copies and data movement: elements get other places, and none is combined with another."""
+"""Rules of data movement: views, copies, slices, joins, shifts and gathers. No element is combined with another."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from costcore.analyses.receptive_field.dependence import (
     CannotFollowError,
     Dependence,
     Path,
+    Rule,
+    RuleContext,
+    Stencil,
+    broadcast,
     carries,
     exact_quotient,
     fixed,
@@ -18,54 +22,53 @@ from costcore.analyses.receptive_field.dependence import (
     plain_digit,
     reshaped,
 )
-from costcore.analyses.receptive_field.periodic_map import Taps
-from costcore.analyses.receptive_field.rules.resampling import scale_of
-from costcore.analyses.receptive_field.site import Rule, Site
-from costcore.analyses.receptive_field.union import broadcast
+from costcore.analyses.receptive_field.rules.windows import scale_of
 from costcore.ir import prod
-from costcore.numbers.dims import Dim, is_symbolic
+from costcore.numbers import Dim, is_symbolic
 
 Shape = tuple[Dim, ...]
 
 
-def element_wise(site: Site) -> list[Dependence | None]:
+def element_wise(site: RuleContext) -> list[Dependence | None]:
     """Every element depends on that at its place."""
     return site.all_outputs(site.elementwise(site.y.shape))
 
 
-def _independent(site: Site) -> list[Dependence | None]:
+def _independent(site: RuleContext) -> list[Dependence | None]:
     return site.all_outputs(None)
 
 
-def _reshape(site: Site) -> list[Dependence | None]:
+def _reshape(site: RuleContext) -> list[Dependence | None]:
     dependence, x, y = site.of_x, site.x, site.y
     return site.all_outputs(None if dependence is None else reshaped(dependence, x.shape, y.shape))
 
 
-def _expand(site: Site) -> list[Dependence | None]:
+def _expand(site: RuleContext) -> list[Dependence | None]:
     return site.all_outputs(broadcast(site.of_x, site.x.shape, site.y.shape, site.node))
 
 
-def _transpose(site: Site) -> list[Dependence | None]:
+def _transpose(site: RuleContext) -> list[Dependence | None]:
     dependence, axes = site.of_x, site.attribute("axes")
     assert isinstance(axes, tuple)
     return site.all_outputs(None if dependence is None else moved(dependence, map(axes.index, range(len(axes)))))
 
 
-def _taken(dependence: Dependence | None, axis: int, start: int, step: int, size: Dim, new: Dim) -> Dependence | None:
-    """Return the dependence of a range of indices along an axis; a negative start counts elements before the first."""
+def _range_of_axis(
+    dependence: Dependence | None, axis: int, start: int, step: int, size: Dim, new: Dim
+) -> Dependence | None:
+    # A negative start counts elements before the first: padding.
     path = None if dependence is None else dependence.path
     on_axis = [] if path is None else [digit for digit in path.digits if digit.axis == axis]
     if dependence is None or path is None or not on_axis:
         return dependence
     digit = on_axis[0]
     if len(on_axis) == 1 and digit.unit == 1 and digit.size == size and digit.start == 0:
-        taps = Taps.every(step, start)
+        taps = Stencil.every(step, start)
         if len(path.digits) == 1:
             return dependence.with_path(Path(path.map.through(taps, size), (replace(digit, size=new),)))
         if step < 1:
             raise CannotFollowError("a part of positions reversed")
-        shifted = path.map.through(Taps.every(1, start * digit.weight))
+        shifted = path.map.through(Stencil.every(1, start * digit.weight))
         taken = replace(digit, size=new, weight=digit.weight * step)
         rest = [taken if each == digit else each for each in path.digits]
         return dependence.with_path(Path(shifted, tuple(sorted(rest, key=lambda each: -each.weight))))
@@ -75,17 +78,16 @@ def _taken(dependence: Dependence | None, axis: int, start: int, step: int, size
             moved_digits = (replace(d, start=d.start - start) if d.axis == axis else d for d in path.digits)
             return dependence.with_path(Path(path.map, tuple(moved_digits)))
         if digit.start >= start + new:
-            return _nothing(dependence)
+            return _unreached(dependence)
     raise CannotFollowError("a range of positions and something else")
 
 
-def _nothing(dependence: Dependence) -> Dependence | None:
-    """Return the dependence of elements that the path does not reach."""
+def _unreached(dependence: Dependence) -> Dependence | None:
+    # The path does not reach these elements; other marks stay.
     return dependence.with_path(None) if dependence != Dependence(dependence.path) else None
 
 
 def _first_index(start: Any, size: Dim, step: int) -> int:
-    """Return the first index of a slice, as Python counts it."""
     if start is None:
         start = 0 if step > 0 else -1
     if is_symbolic(start):
@@ -95,8 +97,8 @@ def _first_index(start: Any, size: Dim, step: int) -> int:
     return int(start) if is_symbolic(size) else min(int(start), int(size) - (step < 0))
 
 
-def _slice(site: Site) -> list[Dependence | None]:
-    """Ranges along axes; an integer index, which has no step, removes its axis."""
+def _slice(site: RuleContext) -> list[Dependence | None]:
+    # An integer index has no step, and removes its axis.
     dependence, x, y = site.of_x, site.x, site.y
     if dependence is None or dependence.path is None:
         return site.all_outputs(dependence)
@@ -111,14 +113,13 @@ def _slice(site: Site) -> list[Dependence | None]:
         step = 1 if given is None else number(given, "a step")
         first = _first_index(start, x.shape[axis], step)
         sizes[axis] = 1 if given is None else _slice_size(site, axis, axes, step)
-        dependence = _taken(dependence, axis, first, step, x.shape[axis], sizes[axis])
+        dependence = _range_of_axis(dependence, axis, first, step, x.shape[axis], sizes[axis])
     if dependence is not None and len(sizes) != y.ndim:
         dependence = reshaped(dependence, tuple(sizes), y.shape)
     return site.all_outputs(dependence)
 
 
-def _slice_size(site: Site, axis: int, axes: tuple[int, ...], step: int) -> Dim:
-    """Return the number of indices that a slice takes along an axis."""
+def _slice_size(site: RuleContext, axis: int, axes: tuple[int, ...], step: int) -> Dim:
     x, y, attrs = site.x, site.y, site.layer.attrs
     if x.ndim == y.ndim:
         return y.shape[axis]
@@ -128,13 +129,12 @@ def _slice_size(site: Site, axis: int, axes: tuple[int, ...], step: int) -> Dim:
 
 
 def _at_index(dependence: Dependence | None, axis: int, index: int, shape: Shape) -> Dependence | None:
-    """Return the dependence of one index of an axis, which is removed."""
     path = None if dependence is None else dependence.path
     if dependence is None or path is None:
         return dependence
     for digit in [each for each in path.digits if each.axis == axis]:
         if is_symbolic(digit.start) or index < digit.start:
-            return _nothing(dependence)
+            return _unreached(dependence)
         current = next(each for each in path.digits if each.place == digit.place)
         unit, size = number(digit.unit, "a block"), digit.size
         value = (index - digit.start) // unit
@@ -142,15 +142,14 @@ def _at_index(dependence: Dependence | None, axis: int, index: int, shape: Shape
     return moved(dependence.with_path(path), [*range(axis), None, *range(axis, len(shape) - 1)])
 
 
-def select(site: Site) -> list[Dependence | None]:
+def select(site: RuleContext) -> list[Dependence | None]:
     """Return the dependence of one index of an axis, which is removed."""
     axis, index = site.attribute("axis"), site.attribute("index")
     assert isinstance(axis, int)
     return site.all_outputs(_at_index(site.of_x, axis, _first_index(index, site.x.shape[axis], 1), site.x.shape))
 
 
-def _split(site: Site) -> list[Dependence | None]:
-    """Consecutive ranges along an axis, or every index of it."""
+def _split(site: RuleContext) -> list[Dependence | None]:
     axis, x = site.attribute("axis"), site.x
     assert isinstance(axis, int)
     outputs: list[Dependence | None] = []
@@ -161,13 +160,15 @@ def _split(site: Site) -> list[Dependence | None]:
             start += 1
             continue
         is_carried = carries(site.of_x, axis)
-        outputs.append(_taken(site.of_x, axis, start, 1, x.shape[axis], y.shape[axis]) if is_carried else site.of_x)
+        outputs.append(
+            _range_of_axis(site.of_x, axis, start, 1, x.shape[axis], y.shape[axis]) if is_carried else site.of_x
+        )
         start += number(y.shape[axis], "a part") if is_carried else 0
     return outputs
 
 
-def _view(site: Site) -> list[Dependence | None]:
-    """A view of the kind that its attributes state; without attributes, a reshape or a repetition."""
+def _view(site: RuleContext) -> list[Dependence | None]:
+    # Frontends state what kind of view it is by attributes; without, it is a reshape or an expansion.
     attrs = site.layer.attrs
     if "rearranged" in attrs:
         raise CannotFollowError("a view with other strides")
@@ -182,11 +183,8 @@ def _view(site: Site) -> list[Dependence | None]:
     return _reshape(site) if exact_quotient(prod(site.x.shape), prod(site.y.shape)) == 1 else _expand(site)
 
 
-def _joined(site: Site, axis: int, shapes: Mapping[str, Shape]) -> Dependence | None:
-    """Return the dependence of operands joined along an axis.
-
-    If several of them count positions there, the result is a bound, except for a cyclic shift as exporters write it.
-    """
+def _concatenated(site: RuleContext, axis: int, shapes: Mapping[str, Shape]) -> Dependence | None:
+    # Several operands with positions along the axis give a bound, or a cyclic shift as exporters write it.
     total: Dim = 0
     parts: list[tuple[Dependence, Shape, Dim]] = []
     for name, shape in shapes.items():
@@ -194,7 +192,7 @@ def _joined(site: Site, axis: int, shapes: Mapping[str, Shape]) -> Dependence | 
             parts.append((site.operands[name], shape, total))
         total = total + shape[axis]
     if sum(carries(dependence, axis) for dependence, _, _ in parts) > 1:
-        return _rolled(site, axis, parts) or _bounded(site, axis, parts)
+        return _cyclic_shift(site, axis, parts) or _bound_of_parts(site, axis, parts)
     moved_parts = []
     for dependence, shape, offset in parts:
         path = dependence.path
@@ -206,11 +204,8 @@ def _joined(site: Site, axis: int, shapes: Mapping[str, Shape]) -> Dependence | 
     return site.unite(moved_parts)
 
 
-def _rolled(site: Site, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim]]) -> Dependence | None:
-    """Return the dependence of a cyclic shift: its larger part, if the other one continues it at the other end.
-
-    At least two parts count positions along the axis.
-    """
+def _cyclic_shift(site: RuleContext, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim]]) -> Dependence | None:
+    # A cyclic shift joins two slices of one value: the other part continues the larger one at its other end.
     if len(parts) != 2 or len(site.layer.inputs) != 2:
         return None
     (one, first, _), (other, second, cut) = parts
@@ -223,8 +218,8 @@ def _rolled(site: Site, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim]
     if early[1].weight != late[1].weight:
         return None
     weight, length = early[1].weight, number(size, "an axis")
-    before = early[0].map.through(Taps.every(1, -weight * length))
-    after = late[0].map.through(Taps.every(1, -weight * number(cut, "a part")))
+    before = early[0].map.through(Stencil.every(1, -weight * length))
+    after = late[0].map.through(Stencil.every(1, -weight * number(cut, "a part")))
     rest, other_rest = (tuple(d for d in path.digits if d != digit) for path, digit in (early, late))
     if rest != other_rest or before != after:
         return None
@@ -234,8 +229,8 @@ def _rolled(site: Site, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim]
     return one.with_path(path).marks(other).marks(Dependence(wrapped=site.node))
 
 
-def _bounded(site: Site, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim]]) -> Dependence | None:
-    """Return a bound of what every position of joined parts sees: what it would see in any of them."""
+def _bound_of_parts(site: RuleContext, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim]]) -> Dependence | None:
+    # Every position sees what it would see in any of the parts.
     moved_parts = []
     for dependence, shape, offset in parts:
         found = None if dependence.path is None else plain_digit(dependence.path, axis, shape[axis])
@@ -243,21 +238,21 @@ def _bounded(site: Site, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim
             path, digit = found
             if len(path.digits) > 1:
                 raise CannotFollowError("parts of positions joined along an axis")
-            shifted = path.map.through(Taps.every(1, -number(offset, "a part")), shape[axis])
+            shifted = path.map.through(Stencil.every(1, -number(offset, "a part")), shape[axis])
             dependence = dependence.with_path(Path(shifted, (replace(digit, size=site.y.shape[axis]),)))
         moved_parts.append(dependence)
     united = site.unite(moved_parts)
     return None if united is None else united.marks(Dependence(bounded=site.node))
 
 
-def _concat(site: Site) -> list[Dependence | None]:
+def _concat(site: RuleContext) -> list[Dependence | None]:
     axis = site.attribute("axis")
     assert isinstance(axis, int)
     axis %= site.y.ndim
-    return site.all_outputs(_joined(site, axis, {name: t.shape for name, t in site.layer.inputs.items()}))
+    return site.all_outputs(_concatenated(site, axis, {name: t.shape for name, t in site.layer.inputs.items()}))
 
 
-def _stack(site: Site) -> list[Dependence | None]:
+def _stack(site: RuleContext) -> list[Dependence | None]:
     axis = site.attribute("axis")
     assert isinstance(axis, int)
     axis %= site.y.ndim
@@ -265,30 +260,30 @@ def _stack(site: Site) -> list[Dependence | None]:
     return site.all_outputs(site.unite(moved(dependence, numbers) for dependence in site.operands.values()))
 
 
-def _pad(site: Site) -> list[Dependence | None]:
-    """A border of any kind is not part of the field, like the padding of a convolution."""
+def _pad(site: RuleContext) -> list[Dependence | None]:
+    # A border of any kind is outside of the field, like the padding of a convolution.
     before, dependence = site.attribute("before"), site.of_x
     assert isinstance(before, tuple)
     for axis, width in enumerate(before):
         size, new = site.x.shape[axis], site.y.shape[axis]
         if size != new or width != 0:
-            dependence = _taken(dependence, axis, -number(width, "padding"), 1, size, new)
+            dependence = _range_of_axis(dependence, axis, -number(width, "padding"), 1, size, new)
     return site.all_outputs(dependence)
 
 
-def _flip(site: Site) -> list[Dependence | None]:
+def _flip(site: RuleContext) -> list[Dependence | None]:
     dependence, axes = site.of_x, site.attribute("axis")
     assert isinstance(axes, tuple)
     for axis in axes:
         if dependence is not None and dependence.path is not None:
             size = site.x.shape[axis]
             if carries(dependence, axis):
-                dependence = _taken(dependence, axis, number(size, "a flip") - 1, -1, size, size)
+                dependence = _range_of_axis(dependence, axis, number(size, "a flip") - 1, -1, size, size)
     return site.all_outputs(dependence)
 
 
-def _roll(site: Site) -> list[Dependence | None]:
-    """A cyclic shift is counted as a shift; what wraps around is like a border."""
+def _roll(site: RuleContext) -> list[Dependence | None]:
+    # Counted as a shift: what wraps around is like a border, and marked.
     dependence, axes, shifts = site.of_x, site.attribute("axis"), site.attribute("shift")
     assert isinstance(axes, tuple) and isinstance(shifts, tuple)
     for axis, shift in zip(axes, shifts, strict=True):
@@ -296,14 +291,13 @@ def _roll(site: Site) -> list[Dependence | None]:
         if dependence is not None and path is not None and carries(dependence, axis):
             size = site.x.shape[axis]
             plain_digit(path, axis, size)
-            dependence = _taken(dependence, axis, -number(shift, "a shift"), 1, size, size)
+            dependence = _range_of_axis(dependence, axis, -number(shift, "a shift"), 1, size, size)
             assert dependence is not None
             dependence = dependence.marks(Dependence(wrapped=site.node))
     return site.all_outputs(dependence)
 
 
-def _blocks(site: Site) -> list[Dependence | None]:
-    """Blocks of positions as channels, or channels as blocks."""
+def _blocks(site: RuleContext) -> list[Dependence | None]:
     dependence, x, y = site.of_x, site.x, site.y
     if dependence is not None:
         dependence = site.contract(dependence, [x.ndim - 3])
@@ -311,30 +305,30 @@ def _blocks(site: Site) -> list[Dependence | None]:
             old, new = x.shape[axis], y.shape[axis]
             if site.layer.op == "space_to_depth":
                 block = scale_of(old, new).numerator
-                taps = Taps.window(block, block)
+                taps = Stencil.window(block, block)
             else:
-                taps = Taps.repeated(scale_of(new, old).numerator)
+                taps = Stencil.repeated(scale_of(new, old).numerator)
             dependence = site.slide(dependence, axis, taps, old, new)
     return site.all_outputs(dependence)
 
 
-def _channel_shuffle(site: Site) -> list[Dependence | None]:
+def _channel_shuffle(site: RuleContext) -> list[Dependence | None]:
     dependence = site.of_x
     return site.all_outputs(None if dependence is None else site.contract(dependence, [1]))
 
 
-def _one_hot(site: Site) -> list[Dependence | None]:
+def _one_hot(site: RuleContext) -> list[Dependence | None]:
     return site.all_outputs(site.of_x)
 
 
-def _broadcast_arrays(site: Site) -> list[Dependence | None]:
+def _broadcast_arrays(site: RuleContext) -> list[Dependence | None]:
     return [
         broadcast(site.operands.get(name), tensor.shape, y.shape, site.node)
         for (name, tensor), y in zip(site.layer.inputs.items(), site.layer.outputs, strict=True)
     ]
 
 
-RULES: Mapping[str, Rule] = {
+LAYOUT_RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("identity", "copy", "cast", "triu", "tril"), element_wise),
     **dict.fromkeys(("shape", "size", "constant", "empty", "full", "arange", "eye", "triangle_indices"), _independent),
     "reshape": _reshape,
@@ -354,3 +348,45 @@ RULES: Mapping[str, Rule] = {
     "one_hot": _one_hot,
     "broadcast_arrays": _broadcast_arrays,
 }
+
+
+# Gathers and embeddings: an index keeps its position, an indexed axis loses it.
+
+
+def _embedding(site: RuleContext) -> list[Dependence | None]:
+    if "w" in site.operands:
+        raise CannotFollowError("a table that depends on the input")
+    return site.all_outputs(site.operands.get("x"))
+
+
+def _gather(site: RuleContext) -> list[Dependence | None]:
+    # The axes of the indices replace the axis; a constant index is a selection.
+    if "index" in site.layer.attrs:
+        return select(site)
+    axis, dependence = site.attribute("axis"), site.operands.get("x")
+    if len(site.operands) > (dependence is not None) or not isinstance(axis, int):
+        raise CannotFollowError("indices that depend on the input")
+    if dependence is None:
+        return site.all_outputs(None)
+    added, rank = site.y.ndim - site.layer["x"].ndim, site.y.ndim
+    return site.all_outputs(moved(dependence, [*range(axis), None, *range(axis + 1 + added, rank)]))
+
+
+def _reject_data_dependent(site: RuleContext) -> list[Dependence | None]:
+    raise CannotFollowError("places that depend on data")
+
+
+AT_DATA = """
+grid_sample deform_conv roi_align ps_roi_align roi_max_pool roi_avg_pool ps_roi_avg_pool crop_and_resize gather_elements
+gather_nd masked_select masked_gather compress upsample fractional_max_pool
+"""
+"""Operators that read or write places known only in a run."""
+
+INDEXING_RULES: Mapping[str, Rule] = {
+    "embedding": _embedding,
+    "gather": _gather,
+    **dict.fromkeys(AT_DATA.split(), _reject_data_dependent),
+}
+
+
+RULES: Mapping[str, Rule] = {**LAYOUT_RULES, **INDEXING_RULES}

@@ -7,9 +7,8 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from costcore.graphs import dearest
-from costcore.numbers.dims import Dim, is_symbolic
-from costcore.numbers.expressions import symbol_of
+from costcore.graphs import most_expensive
+from costcore.numbers import Dim, is_symbolic, symbol_of
 from costcore.trace.call import Call
 
 from .dims import dim_of
@@ -134,7 +133,7 @@ def cond(walker: Walker, equation: Any, inputs: list[Value], place: Place) -> li
         outputs = walker.walk_closed(branch, operands, place._replace(region=f"{region}.{i}"))
         walked.append((recorder.calls[mark:], walker.recording.history[known:], outputs))
         del recorder.calls[mark:], walker.recording.history[known:]
-    choice = dearest({i: calls for i, (calls, _, _) in enumerate(walked)}, recorder)
+    choice = most_expensive({i: calls for i, (calls, _, _) in enumerate(walked)}, recorder)
     recorder.assume(
         f"the condition depends on data: the most expensive of {len(walked)} branches, number {choice.counted} "
         f"({choice.flops[choice.counted]} FLOPs), is counted",

@@ -10,8 +10,7 @@ from typing import Any
 
 import jax.export
 
-from costcore.numbers.dims import Dim, as_dim, floor_div, maximum, minimum
-from costcore.numbers.expressions import symbol_of
+from costcore.numbers import Dim, as_dim, floor_div, maximum, minimum, symbol_of
 
 OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,

@@ -10,10 +10,9 @@ import jax
 import jax.export
 import jax.numpy as jnp
 
-from costcore.errors import CostError
+from costcore.errors import CostError, short_repr
 from costcore.ir import Tensor
-from costcore.messages import short_repr
-from costcore.trace.input_shapes import Value
+from costcore.trace.trace import Value
 
 JAX_NAMES = {"float8_e8m0": "float8_e8m0fnu", "float4_e2m1": "float4_e2m1fn"}
 """Dtypes that JAX names otherwise."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from costcore.numbers.dims import Dim
+from costcore.numbers import Dim
 from costcore.trace.call import Call, Module
 
 from .location import Names

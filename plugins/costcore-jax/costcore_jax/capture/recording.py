@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from costcore.ir import Layer, Role, Tensor
-from costcore.numbers.dims import Dim
-from costcore.registry.frontends import rows
+from costcore.numbers import Dim
+from costcore.registry import rows
 from costcore.trace.call import Call
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 from costcore.translate import Native, Translation, Translator
 
 from .dims import dim_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from costcore.ir import BITS, Role, Tensor
-from costcore.numbers.dims import Dim
+from costcore.numbers import Dim
 
 from .dims import dim_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from costcore.numbers.dims import minimum
+from costcore.numbers import minimum
 from costcore.translate import Arguments, Row
 
 from ..capture.dims import dim_of

@@ -7,7 +7,7 @@ from string import ascii_letters
 from typing import Any, NamedTuple
 
 from costcore.ir import prod
-from costcore.numbers.dims import Dim
+from costcore.numbers import Dim
 from costcore.translate import Arguments, Row
 
 from ..capture.values import Value

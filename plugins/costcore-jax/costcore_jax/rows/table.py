@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.import_paths import modules_with
+from costcore.plugins import modules_with
 from costcore.translate import Row
 
 FAMILIES = modules_with("ROWS", __package__)

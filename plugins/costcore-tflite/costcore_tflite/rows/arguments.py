@@ -8,7 +8,7 @@ from typing import Any
 import tflite
 
 from costcore.graphs import GraphValue
-from costcore.graphs.operands import given
+from costcore.graphs.graph import given
 from costcore.translate import Arguments, Row, Source
 
 ACTIVATIONS: Mapping[int, str] = {

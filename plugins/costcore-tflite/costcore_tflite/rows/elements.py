@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from costcore.graphs.operands import XS, X, operand
+from costcore.graphs.graph import XS, X, operand
 from costcore.translate import Arguments, Row, Source
 
 from .arguments import activation, axes_of, axis_of, constant, has_activation, is_quantized, numbers, quantization, row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from costcore.graphs.operands import XS, X, given, operand
+from costcore.graphs.graph import XS, X, given, operand
 from costcore.translate import Arguments, Row
 
 from .arguments import activation, axis_of, has_activation, numbers, row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from costcore.graphs.operands import given, operand
+from costcore.graphs.graph import given, operand
 from costcore.ir import prod
 from costcore.translate import Arguments, Row
 

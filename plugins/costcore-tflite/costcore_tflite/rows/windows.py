@@ -7,7 +7,7 @@ from typing import Any
 
 import tflite
 
-from costcore.graphs.operands import operand
+from costcore.graphs.graph import operand
 from costcore.ir import is_symbolic
 from costcore.translate import Arguments, Row, Source
 

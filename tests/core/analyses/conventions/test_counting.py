@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from costcore import CostError, conventions
-from costcore.analyses.conventions.convention import Convention, Pass
+from costcore.analyses.conventions.convention import MODULE_CALLS_NAMES as OF_MODULES
+from costcore.analyses.conventions.convention import Convention, Expression, Pass
 from costcore.analyses.conventions.counting import amounts, count
-from costcore.analyses.conventions.expression import Expression
-from costcore.analyses.conventions.module_calls import NAMES as OF_MODULES
 from costcore.analyses.conventions.quantities import ARITIES, NAMES
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.trace.call import Call, Module, ModuleCall

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sympy
 
-from costcore.analyses.conventions import einsum
+from costcore.analyses.conventions import quantities
 from costcore.errors import CostError
 
 
@@ -25,7 +25,7 @@ from costcore.errors import CostError
     ],
 )
 def test_what_numpy_prints(equation, shapes, expected):
-    assert einsum.flops_that_numpy_prints(equation, tuple(shapes)) == expected
+    assert quantities.flops_that_numpy_prints(equation, tuple(shapes)) == expected
     numpy = pytest.importorskip("numpy")
     printed = numpy.einsum_path(equation, *map(numpy.zeros, shapes), optimize="optimal")[1]
     (line,) = (line for line in printed.split("\n") if "optimized flop" in line.lower())
@@ -34,23 +34,23 @@ def test_what_numpy_prints(equation, shapes, expected):
 
 def test_symbols_have_no_digits_to_round():
     with pytest.raises(CostError, match="needs the sizes of all indices as numbers"):
-        einsum.flops_that_numpy_prints("ij,jk->ik", ((2, sympy.Symbol("n", integer=True)), (3, 5)))
+        quantities.flops_that_numpy_prints("ij,jk->ik", ((2, sympy.Symbol("n", integer=True)), (3, 5)))
     with pytest.raises(CostError, match=r"has 7 operands .expected at most 6."):
-        einsum.flops_that_numpy_prints("a,a,a,a,a,a,a->a", ((2,),) * 7)
+        quantities.flops_that_numpy_prints("a,a,a,a,a,a,a->a", ((2,),) * 7)
 
 
 def test_product_of_all_sizes():
     n = sympy.Symbol("n", integer=True)
-    assert einsum.product_of_sizes("bij,bjk->bik", ((4, 2, 3), (4, 3, 5))) == 4 * 2 * 3 * 5
-    assert einsum.product_of_sizes("ij,jk->ik", ((n, 3), (3, 5))) == 15 * n
-    assert einsum.product_of_sizes("...i,ij->...j", ((2, 6), (6, 4))) == 0
+    assert quantities.product_of_sizes("bij,bjk->bik", ((4, 2, 3), (4, 3, 5))) == 4 * 2 * 3 * 5
+    assert quantities.product_of_sizes("ij,jk->ik", ((n, 3), (3, 5))) == 15 * n
+    assert quantities.product_of_sizes("...i,ij->...j", ((2, 6), (6, 4))) == 0
 
 
 def test_products_of_a_pair():
-    assert einsum.products_of_a_pair("bij,bjk->bik", ((4, 2, 3), (4, 3, 5))) == 4 * 2 * 3 * 5
-    assert einsum.products_of_a_pair("ij,k->i", ((2, 3), (5,))) == 2  # j and k are summed before
-    assert einsum.products_of_a_pair("...i,ij->...j", ((7, 2, 6), (6, 4))) == 7 * 2 * 6 * 4
-    assert einsum.products_of_a_pair("bi,ij,jk->bk", ((5, 6), (6, 7), (7, 8))) == 0
+    assert quantities.products_of_a_pair("bij,bjk->bik", ((4, 2, 3), (4, 3, 5))) == 4 * 2 * 3 * 5
+    assert quantities.products_of_a_pair("ij,k->i", ((2, 3), (5,))) == 2  # j and k are summed before
+    assert quantities.products_of_a_pair("...i,ij->...j", ((7, 2, 6), (6, 4))) == 7 * 2 * 6 * 4
+    assert quantities.products_of_a_pair("bi,ij,jk->bk", ((5, 6), (6, 7), (7, 8))) == 0
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_products_of_a_pair():
 )
 def test_whether_an_index_is_summed(equation, expected):
     shapes = tuple((2,) * len(term.replace("...", "")) for term in equation.partition("->")[0].split(","))
-    assert einsum.is_summing(equation, shapes) is expected
+    assert quantities.is_summing(equation, shapes) is expected
 
 
 def test_letters_in_order():
-    assert einsum.with_letters_in_order("bqc , bkc -> bqk") == "abc,adc->abd"
+    assert quantities.with_letters_in_order("bqc , bkc -> bqk") == "abc,adc->abd"
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,9 @@ def test_letters_in_order():
     ],
 )
 def test_products_of_the_batched_matrix_products_that_pytorch_runs(equation, shapes, expected):
-    assert einsum.products_in_pairs(equation, tuple(shapes)) == expected
+    assert quantities.products_in_pairs(equation, tuple(shapes)) == expected
 
 
 def test_products_in_pairs_of_symbols():
     n = sympy.Symbol("n", integer=True, positive=True)
-    assert einsum.products_in_pairs("bij,jk->bik", ((n, 2, 3), (3, 5))) == 30 * n
+    assert quantities.products_in_pairs("bij,jk->bik", ((n, 2, 3), (3, 5))) == 30 * n

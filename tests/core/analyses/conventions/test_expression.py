@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from costcore.analyses.conventions.expression import MAX_LENGTH, MAX_NODES, MOST_BITS, ConventionError, Expression
+from costcore.analyses.conventions.convention import MAX_LENGTH, MAX_NODES, MOST_BITS, ConventionError, Expression
 from costcore.errors import CostError
 
 VALUES = {"x": 6, "y": 4, "flag": True, "mode": "linear", "zero": 0}

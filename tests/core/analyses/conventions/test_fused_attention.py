@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from costcore.analyses.conventions.fused_attention import fused_attention
-from costcore.analyses.conventions.modules import ModuleIndex
+from costcore.analyses.conventions.counting import fused_attention
+from costcore.analyses.conventions.quantities import ModuleIndex
 from costcore.ir import Layer, Tensor
 from costcore.trace.call import Call, Module
 from costcore.trace.run import Run

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from costcore.analyses.conventions.modules import ModuleIndex
+from costcore.analyses.conventions.quantities import ModuleIndex
 from costcore.trace.call import Module
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costcore import CostError
-from costcore.analyses.conventions.einsum import MAX_OPERANDS
-from costcore.analyses.conventions.quantities import ARITIES, NAMES, Quantities, vocabulary
+from costcore.analyses.conventions.quantities import ARITIES, MAX_OPERANDS, NAMES, Quantities, vocabulary
 from costcore.ir import Cost, Layer, Operations, Tensor
 
 X, W, B, Y = (2, 3, 11, 13), (6, 3, 5, 4), (6,), (2, 6, 4, 7)

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from costcore import Report
-from costcore.analyses.conventions.catalog import named
-from costcore.analyses.conventions.toml import ConventionError, read_convention
+from costcore.analyses.conventions.convention import ConventionError, find_convention, read_convention
 from costcore.trace.trace import Trace
 from tests.core.given_costs import dense, net
 
@@ -52,7 +51,7 @@ MACS = 16  # of the only layer
 def convention(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text(TEXT, encoding="utf-8")
-    return read_convention(file, named)
+    return read_convention(file, find_convention)
 
 
 def made_by(version):
@@ -88,13 +87,16 @@ def test_a_convention_inherits_releases(convention, tmp_path):
 
 
 def test_the_user_can_state_the_release():
-    found = {version: named(f"torch-cpu=={version}").counts[0].rules["attention"].text for version in ("2.14", "2.15")}
+    found = {
+        version: find_convention(f"torch-cpu=={version}").counts[0].rules["attention"].text
+        for version in ("2.14", "2.15")
+    }
     assert found["2.15"] == "2 * element_macs" != found["2.14"]
-    assert named("torch-cpu==2.13").releases == ()
+    assert find_convention("torch-cpu==2.13").releases == ()
     with pytest.raises(ValueError, match="unknown convention 'torch-gpu'"):
-        named("torch-gpu==2.13")
+        find_convention("torch-gpu==2.13")
     with pytest.raises(ValueError, match=r"a release of torch must be a version, such as 2\.13\.0 .got 'newest'."):
-        named("torch-cpu==newest")
+        find_convention("torch-cpu==newest")
 
 
 @pytest.mark.parametrize(
@@ -111,4 +113,4 @@ def test_a_wrong_release_is_refused(tmp_path, table, message):
     head, tables = ('name = "mine"\nunit = "MAC"\n', '[[count]]\n[count.rules]\nlinear = "macs"\n')
     file.write_text(head + (f"{table}\n{tables}" if "=" in table[:10] else f"{tables}{table}\n"), encoding="utf-8")
     with pytest.raises(ConventionError, match=message):
-        read_convention(file, named)
+        read_convention(file, find_convention)

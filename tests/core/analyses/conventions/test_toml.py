@@ -7,9 +7,7 @@ from dataclasses import fields
 import pytest
 
 import costcore
-from costcore.analyses.conventions.catalog import DATA, named
-from costcore.analyses.conventions.convention import UNITS
-from costcore.analyses.conventions.toml import ConventionError, read_convention
+from costcore.analyses.conventions.convention import DATA, UNITS, ConventionError, find_convention, read_convention
 
 WHOLE = """
 name = "mine"
@@ -44,7 +42,7 @@ default = "macs"
 def read(tmp_path, text):
     file = tmp_path / "mine.toml"
     file.write_text(text, encoding="utf-8")
-    return read_convention(file, named)
+    return read_convention(file, find_convention)
 
 
 def test_everything_a_file_can_say_is_kept(tmp_path):
@@ -89,7 +87,7 @@ def test_a_convention_extends_another(tmp_path):
     default = "params"
     """
     first, second = read(tmp_path, text).counts
-    (base,) = named("fvcore").counts
+    (base,) = find_convention("fvcore").counts
     assert base.live and not first.live
     assert (first.rules["conv"].text, first.rules["relu"].text) == ("2 * macs", "x")
     assert first.rules["linear"] == base.rules["linear"]
@@ -152,10 +150,10 @@ def test_what_is_wrong_is_a_sentence_with_file_and_key(tmp_path, text, message):
 
 def test_a_file_that_cannot_be_read_names_itself(tmp_path):
     with pytest.raises(OSError, match=r"lost\.toml cannot be read: No such file"):
-        read_convention(tmp_path / "lost.toml", named)
+        read_convention(tmp_path / "lost.toml", find_convention)
     (tmp_path / "bytes.toml").write_bytes(b"name = '\xff'")
     with pytest.raises(ConventionError, match=r"bytes\.toml is not a text in UTF-8"):
-        read_convention(tmp_path / "bytes.toml", named)
+        read_convention(tmp_path / "bytes.toml", find_convention)
 
 
 def test_an_unknown_base_names_the_known_ones(tmp_path):

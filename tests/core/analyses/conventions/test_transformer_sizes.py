@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costcore import CostError
-from costcore.analyses.conventions.whole import NAMES, Transformer
+from costcore.analyses.conventions.convention import WHOLE_NAMES, Transformer
 from costcore.ir import Layer, Tensor
 from costcore.trace.call import Call
 from costcore.trace.run import Run
@@ -57,7 +57,7 @@ def test_only_the_forward_pass_has_layers():
 def test_sizes_of_a_small_transformer(is_tied, n_all, n_embedding):
     """11 words and 7 positions, which are frozen, of 6 features; see :mod:`toy_transformer` for all parameters."""
     found = Transformer(toy_step(is_tied).trace)
-    sizes = {name: getattr(found, name) for name in NAMES}
+    sizes = {name: getattr(found, name) for name in WHOLE_NAMES}
     assert sizes == {
         "n_params": n_all - n_embedding,
         "n_embedding": n_embedding,

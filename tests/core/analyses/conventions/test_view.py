@@ -9,7 +9,7 @@ import pytest
 
 import costcore
 from costcore import CostError, hookimpl, plugins
-from costcore.analyses.conventions.view import counted_trace
+from costcore.analyses.conventions.counting import counted_trace
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.trace.call import Call
 from costcore.trace.run import Run
@@ -199,7 +199,7 @@ def test_all_that_a_view_says(report, golden):
     """4 x 4 + 6 x 6 multiply-adds of linear layers, and none of both relus; 62 with their 10 comparisons."""
     looped = net(Step("conv", macs=1_234_567), Step("linear", macs=1), Step("odd", known=False))
     views = [report.under("fvcore"), report.under("costcore"), looped.under("fvcore"), toy_step().under("palm")]
-    texts = [text for view in views for text in (repr(view), written(view.show), said(view._answer()))]
+    texts = [text for view in views for text in (repr(view), written(view.show), said(view._content()))]
     texts += [views[2].describe(unit, digits) for unit, digits in (("auto", 3), (None, 0), ("K", 1))]
     golden("conventions_views.txt", "\n".join([*texts, ""]))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.analyses.conventions.windows import taps_of_average_pool
+from costcore.analyses.conventions.quantities import taps_of_average_pool
 from costcore.ir import Layer, Tensor
 
 

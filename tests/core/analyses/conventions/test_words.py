@@ -7,9 +7,9 @@ import io
 import pytest
 
 from costcore import compare
-from costcore.reports.plots.intensity import intensity
-from costcore.tables.pictures.theme import THEMES
-from costcore.text.counted_units import per_byte, short_per_byte
+from costcore.reports.plots import intensity
+from costcore.tables.pictures import THEMES
+from costcore.text.amounts import per_byte, short_per_byte
 from tests.core.given_costs import dense, net, relu
 from tests.core.reports.html.test_page_text import Page
 

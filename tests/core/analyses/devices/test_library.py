@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.analyses.devices.catalog import CALIBRATED, DATA, devices, named
-from costcore.analyses.devices.toml import read_device
+from costcore.analyses.devices.device import CALIBRATED, DATA, devices, find_device, read_device
 
 DEVICES = devices()
 PRINTED = [
@@ -24,8 +23,8 @@ def test_a_file_is_named_as_its_device_and_has_sources(file):
 
 @pytest.mark.parametrize("name", CALIBRATED)
 def test_a_calibrated_device_has_the_figures_of_the_one_without(name):
-    device = named(name)
-    bare = named(name.removesuffix("-traces"))
+    device = find_device(name)
+    bare = find_device(name.removesuffix("-traces"))
     assert device.name == name and device.vendor == bare.vendor
     assert device.calibration and not bare.calibration
     for what in ("kind", "units", "clock_max_mhz", "peak", "memory", "fast_convolution", "least_kernel_us"):

@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 
 from costcore import CostError, hookimpl, plugins
-from costcore.analyses.devices.catalog import devices, named
-from costcore.analyses.devices.device import Cache, Memory, Printed, Source
-from costcore.analyses.devices.toml import DeviceError, read_device
+from costcore.analyses.devices.device import (
+    Cache,
+    DeviceError,
+    Memory,
+    Printed,
+    Source,
+    devices,
+    find_device,
+    read_device,
+)
 from costcore.errors import FileError
 
 WHOLE = """
@@ -128,14 +135,14 @@ def test_what_is_wrong_is_stated_with_its_file(tmp_path, text, message):
 def test_a_device_is_chosen_by_name_or_path(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text(WHOLE)
-    assert named("h100-sxm5-80gb").name == "h100-sxm5-80gb"
-    assert named(file) == named(str(file)) == named(read_device(file))
+    assert find_device("h100-sxm5-80gb").name == "h100-sxm5-80gb"
+    assert find_device(file) == find_device(str(file)) == find_device(read_device(file))
     with pytest.raises(ValueError, match=r"unknown device 'h100-sxm'\. Did you mean 'h100-sxm5-80gb'\? `costcore"):
-        named("h100-sxm")
+        find_device("h100-sxm")
     with pytest.raises(TypeError, match="a device must be a name or the path of a TOML file"):
-        named(3)
+        find_device(3)
     with pytest.raises(FileError, match="cannot be read"):
-        named(tmp_path / "none.toml")
+        find_device(tmp_path / "none.toml")
 
 
 def test_plug_ins_bring_devices(tmp_path):
@@ -150,7 +157,7 @@ def test_plug_ins_bring_devices(tmp_path):
     plugin = Plugin()
     plugins.register(plugin)
     try:
-        assert devices()["ours"].kind == named("ours").kind == "npu"
+        assert devices()["ours"].kind == find_device("ours").kind == "npu"
         file.write_text('name = "ours"')
         plugins.clear_caches()
         with pytest.raises(CostError, match="unknown kind"):

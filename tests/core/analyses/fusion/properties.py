@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from costcore.analyses.fusion.groups import LEVELS, Group, groups_of
-from costcore.analyses.fusion.patterns import pattern_of
-from costcore.numbers.dims import Dim
+from costcore.analyses.fusion.traffic import pattern_of
+from costcore.numbers import Dim
 from costcore.trace.trace import Trace
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.analyses.fusion.layouts import order_of_view
+from costcore.analyses.fusion.traffic import order_of_view
 from costcore.ir import Layer, Tensor
 
 

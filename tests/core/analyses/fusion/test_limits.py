@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costcore.analyses.fusion.groups import groups_of
-from costcore.numbers.expressions import symbol_of
+from costcore.numbers import symbol_of
 from tests.core.analyses.fusion.runs import Calls
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.analyses.fusion.graph import Graph
-from costcore.analyses.fusion.overwrites import Overwrites
+from costcore.analyses.fusion.traffic import Graph, Overwrites
 from costcore.ir import Layer
 from costcore.trace.call import Call
 from tests.core.analyses.fusion.runs import Calls

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from costcore.analyses.fusion.partition import Cluster, Partition, _next
+from costcore.analyses.fusion.groups import Cluster, Partition, _successors
 
 
 @pytest.mark.parametrize("is_larger_first", [False, True])
@@ -81,4 +81,4 @@ def test_calls_that_come_later_are_not_waited_for():
 def test_the_nearest_of_two_groups_is_the_last():
     first, near, far, last = (Cluster("", 8, None, {"map"}, [i], rank=rank) for i, rank in enumerate((0, 1, 2, 3)))
     for first.after in ({near, far, last}, {far, near, last}):
-        assert _next(first, last) == [near, far]
+        assert _successors(first, last) == [near, far]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.analyses.fusion.patterns import PATTERNS, pattern_of, rows_of, stated_pattern
-from costcore.analyses.fusion.work import work_of
+from costcore.analyses.fusion.traffic import PATTERNS, pattern_of, rows_of, stated_pattern, work_of
 from costcore.calculators import costcore_calculators
 from costcore.errors import CostError
 from costcore.ir import Cost, Layer, Tensor, pattern

@@ -10,7 +10,7 @@ import pytest
 from costcore import Report
 from costcore.cli.main import main
 from costcore.errors import CostError
-from costcore.studies.budgets.check import check
+from costcore.studies.budgets import check
 from costcore.studies.comparisons.comparison import compare
 from tests.core.analyses.fusion.runs import Calls
 

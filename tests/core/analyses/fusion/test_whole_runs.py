@@ -12,14 +12,12 @@ from typing import Any
 
 import pytest
 
-from costcore.analyses.fusion.group_rows import FusedColumns
-from costcore.analyses.fusion.groups import groups_of, traffic_of_calls
+from costcore.analyses.fusion.groups import FusedColumns, groups_of, traffic_of_calls
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.reports.report import Report
-from costcore.tables.quantities import quantity
+from costcore.tables.quantity import quantity
 from costcore.trace.call import Call
-from costcore.trace.dataflow import Dataflow, Step
-from costcore.trace.run import Run
+from costcore.trace.run import Dataflow, Run, Step
 from costcore.trace.trace import CallCost, Trace
 from tests.core.analyses.fusion.properties import check_groups
 from tests.core.analyses.fusion.runs import Calls

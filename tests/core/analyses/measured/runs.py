@@ -7,8 +7,7 @@ from dataclasses import replace
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.reports.report import Report
 from costcore.trace.call import Call, Module, with_names
-from costcore.trace.profile import CallTime, Elsewhere, Profile, Stream
-from costcore.trace.run import Run
+from costcore.trace.run import CallTime, Elsewhere, Profile, Run, Stream
 from costcore.trace.trace import CallCost, Trace
 
 

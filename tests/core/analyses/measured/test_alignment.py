@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-from costcore.analyses.measured.alignment import aligned
+from costcore.analyses.measured.join import aligned
 
 
 def longest(a, b):

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from costcore import CostError
-from costcore.analyses.devices.runtime_names import NAMES, device_named
+from costcore.analyses.devices.device import NAMES, device_named
 from tests.core.analyses.measured.runs import BEFORE, linear, profiled, trace_of
 
 MICROSECOND = 1000
@@ -127,7 +127,7 @@ def test_tf32_of_the_kernels_is_that_of_the_bound():
 
 
 def test_names_of_devices():
-    from costcore.analyses.devices.catalog import devices
+    from costcore.analyses.devices.device import devices
 
     assert device_named("NVIDIA H100 80GB HBM3") == "h100-sxm5-80gb"
     assert device_named("AMD Instinct MI300X VF") == "mi300x"

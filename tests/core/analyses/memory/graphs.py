@@ -8,10 +8,8 @@ from typing import NamedTuple
 
 from costcore.ir import Layer, Tensor
 from costcore.trace.call import Call
-from costcore.trace.dataflow import Dataflow
-from costcore.trace.overwritable import overwritable
-from costcore.trace.run import Run
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.run import Dataflow, Run
+from costcore.trace.trace import CallCost, Trace, overwritable
 
 
 class Node(NamedTuple):

@@ -6,10 +6,9 @@ import json
 
 import pytest
 
-from costcore.analyses.memory.allocator import replay
-from costcore.analyses.memory.caching import rounded
-from costcore.analyses.memory.report import Memory
-from costcore.trace.memory_ledger import Block, MemoryLedger
+from costcore.analyses.memory.allocator import replay, rounded
+from costcore.analyses.memory.live_memory import Memory
+from costcore.trace.run import Block, MemoryLedger
 
 KIB, MIB = 2**10, 2**20
 

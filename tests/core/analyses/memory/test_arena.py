@@ -10,18 +10,15 @@ import sympy
 
 from costcore.analyses.memory import arena as planner
 from costcore.analyses.memory import order
-from costcore.analyses.memory.arena import Life, plan
-from costcore.analyses.memory.arena_report import Arena
+from costcore.analyses.memory.arena import Arena, Life, plan
 from costcore.analyses.memory.liveness import lives_of
 from costcore.analyses.memory.order import best_order
 from costcore.errors import ArenaError, CostError
 from costcore.ir import Layer, Tensor
-from costcore.registry.calculators import calculators
+from costcore.registry import calculators
 from costcore.trace.call import Call
-from costcore.trace.dataflow import Dataflow, Step, Value
-from costcore.trace.overwritable import ELEMENTWISE, VIEWS
-from costcore.trace.run import Run
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.run import Dataflow, Run, Step, Value
+from costcore.trace.trace import ELEMENTWISE, VIEWS, CallCost, Trace
 from tests.core.analyses.memory.graphs import Node, least_memory, random_trace, trace
 from tests.work import at_most
 
@@ -45,10 +42,10 @@ def test_bound_peak_and_size_are_in_order_and_values_never_overlap(seed):
         assert arena.lower_bound <= arena.order_peak <= arena.peak <= arena.size
         assert all(offset % 8 == 0 for offset in arena.offsets.values())
         for a, b in combinations(arena.slots, 2):
-            if a.born <= b.dies and b.born <= a.dies and a.nbytes and b.nbytes:
+            if a.born <= b.last_use and b.born <= a.last_use and a.nbytes and b.nbytes:
                 assert a.offset + a.nbytes <= b.offset or b.offset + b.nbytes <= a.offset
         assert max(slot.offset + slot.nbytes for slot in arena.slots) <= arena.size
-        alive = [sum(s.nbytes for s in arena.slots if s.born <= i <= s.dies) for i in range(40)]
+        alive = [sum(s.nbytes for s in arena.slots if s.born <= i <= s.last_use) for i in range(40)]
         assert [live for _, live in arena.timeline] == alive
         assert max(alive) == arena.peak
 
@@ -222,7 +219,7 @@ def test_a_call_may_write_over_a_value_that_it_does_not_read():
         for record, places in zip(graph.records, storages, strict=True)
     ]
     lives = lives_of(Trace(tuple(records), graph.run))
-    assert [(block.name, block.nbytes, block.born, block.dies) for block in lives.blocks] == [
+    assert [(block.name, block.nbytes, block.born, block.last_use) for block in lives.blocks] == [
         ("input 1", 1, 0, 3),
         ("conv-0", 8, 0, 4),
         ("conv-2", 2, 2, 4),
@@ -239,7 +236,7 @@ def test_what_a_graph_says_beside_its_calls():
     flow = Dataflow((Value(1, 4, "x"),), (Value(3, 100, "w"),), steps)
     lives = lives_of(trace(nodes, {1: 4, 3: 100, 4: 6, 22: 16}, [30], flow))
     assert [moment.name for moment in lives.moments] == ["conv-0", "conv-1", "loop: end", "conv-2"]
-    assert [(block.name, block.nbytes, block.born, block.dies, block.kind) for block in lives.blocks] == [
+    assert [(block.name, block.nbytes, block.born, block.last_use, block.kind) for block in lives.blocks] == [
         ("x", 4, 0, 1, "input"),
         ("conv-0", 8, 0, 1, "value"),
         ("input 2", 6, 0, 1, "input"),
@@ -294,7 +291,7 @@ def test_the_smallest_layout_of_all_strategies_wins():
         found = plan(lives, 4)
         assert found.size == min(found.sizes.values()) == found.sizes[found.strategy]
         assert set(found.sizes) == {"size", "conflicts", "birth", "micro"}
-        peak = max(sum(-(-x.nbytes // 4) * 4 for x in lives if x.born <= i <= x.dies) for i in range(30))
+        peak = max(sum(-(-x.nbytes // 4) * 4 for x in lives if x.born <= i <= x.last_use) for i in range(30))
         assert found.size >= peak
 
 
@@ -351,7 +348,7 @@ def placed_by_definition(lives, order):
         others = [
             range(offset, offset + lives[j].nbytes)
             for j, offset in offsets.items()
-            if lives[j].born <= lives[i].dies and lives[i].born <= lives[j].dies
+            if lives[j].born <= lives[i].last_use and lives[i].born <= lives[j].last_use
         ]
         offset = 0
         while any(offset < other.stop and other.start < offset + lives[i].nbytes for other in others):
@@ -366,7 +363,7 @@ def test_every_strategy_places_by_its_definition(seed):
     lives = [Life(random.randrange(5), born := random.randrange(8), born + random.randrange(4)) for _ in range(9)]
     met = [
         sum(
-            i != j and bool(a.nbytes and b.nbytes) and a.born <= b.dies and b.born <= a.dies
+            i != j and bool(a.nbytes and b.nbytes) and a.born <= b.last_use and b.born <= a.last_use
             for j, b in enumerate(lives)
         )
         for i, a in enumerate(lives)
@@ -388,7 +385,7 @@ def test_only_birth_is_tried_with_too_many_conflicts(monkeypatch, seed):
     """Pairs of blocks that live at the same time are counted, those without bytes too."""
     random = Random(seed)
     lives = [Life(random.randrange(5), born := random.randrange(8), born + random.randrange(4)) for _ in range(9)]
-    pairs = sum(a.born <= b.dies and b.born <= a.dies for a, b in combinations(lives, 2))
+    pairs = sum(a.born <= b.last_use and b.born <= a.last_use for a, b in combinations(lives, 2))
     for most, strategies in ((pairs, {"size", "conflicts", "birth", "micro"}), (pairs - 1, {"birth"})):
         monkeypatch.setattr(planner, "MOST_CONFLICTS", most)
         assert set(plan(lives, 1).sizes) == strategies

@@ -8,19 +8,15 @@ from io import StringIO
 import pytest
 import sympy
 
-from costcore.analyses.memory.arena_report import Arena, arena_of
-from costcore.analyses.memory.arena_rows import ArenaColumns
-from costcore.analyses.memory.arena_section import arena_section
-from costcore.analyses.memory.picture import Moment, picture
-from costcore.analyses.memory.tables import alive_at_peak, values_in_arena
-from costcore.analyses.memory.timeline import highest
-from costcore.analyses.registered import analyses
+from costcore.analyses.analysis import analyses
+from costcore.analyses.memory.arena import Arena, ArenaColumns, arena_of
+from costcore.analyses.memory.live_memory import MemoryStep, alive_at_peak, arena_section, picture, values_in_arena
+from costcore.analyses.memory.order import highest
 from costcore.cli.main import main
 from costcore.errors import ArenaError
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.reports.report import Report
-from costcore.tables.columns import MemoryColumns
-from costcore.tables.quantities import quantity
+from costcore.tables.quantity import MemoryColumns, quantity
 from costcore.trace.call import Call
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
@@ -76,7 +72,7 @@ def test_a_thousand_values_are_drawn(n, text):
 @pytest.mark.parametrize(("at", "side"), [(59, "start"), (60, "end"), (61, "end")])
 def test_the_label_of_the_peak_is_on_the_side_with_more_room(at, side):
     """Of 100 columns, whose middles are at 59.5, 60.5 and 61.5 percent."""
-    columns = [Moment(i, 8 + (i == at), {"input": 8 + (i == at)}) for i in range(100)]
+    columns = [MemoryStep(i, 8 + (i == at), {"input": 8 + (i == at)}) for i in range(100)]
     drawn = picture(columns, [html_reports.call("relu", "", 1, 1, 1).call], 9)
     assert re.search(r"text-anchor='(\w+)'>peak", drawn)[1] == side
 
@@ -107,7 +103,7 @@ def test_memory_is_a_quantity_if_it_was_recorded():
 def test_a_run_of_more_calls_than_are_drawn_has_no_section(monkeypatch):
     report = Report(trace([Node("conv", (1,), 10, 70), Node("relu", (10,), 11, 70)], {1: 70}, [11]))
     for most, is_drawn in ((2, True), (1, False)):
-        monkeypatch.setattr("costcore.analyses.memory.arena_section.MOST_CALLS", most)
+        monkeypatch.setattr("costcore.analyses.memory.live_memory.MOST_CALLS", most)
         assert bool(arena_section(report)) == is_drawn
 
 
@@ -168,7 +164,7 @@ def test_the_peak_may_be_in_a_call_that_is_not_drawn():
 )
 def test_the_scale_has_up_to_five_lines(peak, values):
     """The areas take 90 % of the height, for 1.08 times the peak: 1, 5, 6, 11 and 12 B."""
-    drawn = picture([Moment(0, peak, {"input": peak})], [html_reports.call("relu", "", 1, 1, 1).call], peak)
+    drawn = picture([MemoryStep(0, peak, {"input": peak})], [html_reports.call("relu", "", 1, 1, 1).call], peak)
     lines = re.findall(r"<line class='grid' x1='0' x2='100%' y1='(\S+)%' y2='\S+%'/><text [^>]*>(\d+) B", drawn)
     top = {1: 1, 5: 5, 6: 6, 10: 11, 11: 12}[peak]
     assert [(float(y), int(value)) for y, value in lines] == [

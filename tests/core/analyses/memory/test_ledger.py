@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.analyses.memory.report import Memory
-from costcore.analyses.memory.saved import with_saved
+from costcore.analyses.memory.live_memory import Memory, with_saved
 from costcore.ir import Layer
 from costcore.trace.call import Call
-from costcore.trace.memory_ledger import Block, MemoryLedger, RawBlock, RawLedger, decide_kinds
+from costcore.trace.run import Block, MemoryLedger, RawBlock, RawLedger, decide_kinds
 
 PHASES = ("forward", "forward", "backward", "optimizer")
 

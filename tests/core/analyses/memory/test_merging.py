@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.analyses.memory.liveness import lives_of
-from costcore.analyses.memory.merging import merged
-from costcore.trace.dataflow import Dataflow, Step, Value
+from costcore.analyses.memory.liveness import lives_of, merged
+from costcore.trace.run import Dataflow, Step, Value
 from tests.core.analyses.memory.graphs import Node, trace
 
 
@@ -24,7 +23,7 @@ def lives():
 
 
 def found(lives, inplace, *part):
-    return [(block.name, block.born, block.dies) for block in merged(lives, inplace, *part)]
+    return [(block.name, block.born, block.last_use) for block in merged(lives, inplace, *part)]
 
 
 def test_all_of_a_run(lives):
@@ -80,7 +79,7 @@ def in_loop(first, last):
 
 
 @pytest.mark.parametrize(
-    ("loop", "dies"),
+    ("loop", "last_use"),
     [
         ((11, 12), {"x": 0, "y": 2, "conv-0": 2, "conv-1": 2}),  # what it reads from outside, to its end
         ((10, 12), {"x": 2, "y": 2, "conv-0": 1, "conv-1": 2}),  # conv-0 is inside, and inputs are always outside
@@ -88,10 +87,10 @@ def in_loop(first, last):
         ((11, 11), {"x": 0, "y": 1, "conv-0": 1, "conv-1": 2}),
     ],
 )
-def test_a_loop_keeps_what_it_reads_from_outside_until_it_ends(loop, dies):
+def test_a_loop_keeps_what_it_reads_from_outside_until_it_ends(loop, last_use):
     lives = in_loop(*loop)
     assert lives.spans == [(loop[0] - 10, loop[1] - 10)]
-    assert {name: end for name, _, end in found(lives, False)} == {**dies, "conv-2": 3, "conv-3": 3}
+    assert {name: end for name, _, end in found(lives, False)} == {**last_use, "conv-2": 3, "conv-3": 3}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sympy
 
-from costcore.analyses.memory.timeline import first_step_of, highest
+from costcore.analyses.memory.order import first_step_of, highest
 
 n = sympy.Symbol("n", integer=True, positive=True)
 

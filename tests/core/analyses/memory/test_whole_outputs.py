@@ -12,16 +12,13 @@ from random import Random
 import pytest
 
 from costcore.analyses.memory.allocator import replay
-from costcore.analyses.memory.arena_report import Arena
-from costcore.analyses.memory.arena_section import arena_section
+from costcore.analyses.memory.arena import Arena
+from costcore.analyses.memory.live_memory import Memory, arena_section, memory_data, memory_section
 from costcore.analyses.memory.liveness import lives_of
 from costcore.analyses.memory.order import best_order
-from costcore.analyses.memory.report import Memory
-from costcore.analyses.memory.section import memory_data, memory_section
 from costcore.reports.report import Report
-from costcore.tables.columns import MemoryColumns
-from costcore.trace.dataflow import Dataflow, Step, Value
-from costcore.trace.memory_ledger import Block, MemoryLedger
+from costcore.tables.quantity import MemoryColumns
+from costcore.trace.run import Block, Dataflow, MemoryLedger, Step, Value
 from costcore.trace.trace import Trace
 from tests.core import html_reports
 from tests.core.analyses.memory.graphs import Node, random_trace, trace

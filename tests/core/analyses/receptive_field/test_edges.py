@@ -8,18 +8,23 @@ import pytest
 import sympy
 
 from costcore import CostError
-from costcore.analyses.receptive_field.dependence import CannotFollowError, Dependence, Digit, Path, exact_quotient
-from costcore.analyses.receptive_field.fields import receptive_fields
-from costcore.analyses.receptive_field.periodic_map import (
+from costcore.analyses.receptive_field.dependence import (
     IDENTITY,
     MOST_PHASES,
+    AxisFactor,
+    CannotFollowError,
+    Dependence,
     MisalignedError,
+    Path,
     PeriodicMap,
-    Taps,
+    Stencil,
     TooManyPhasesError,
+    broadcast,
+    exact_quotient,
+    united,
 )
+from costcore.analyses.receptive_field.fields import receptive_fields
 from costcore.analyses.receptive_field.propagate import choose_source, follow, reported_axes, sources
-from costcore.analyses.receptive_field.union import broadcast, united
 from costcore.cli.main import main
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.reports.report import Report
@@ -182,7 +187,7 @@ def test_marks_are_those_of_both_and_the_first_of_each(one, other, expected):
 
 
 def test_a_path_is_lost_with_what_is_unknown_or_misaligned():
-    path = Path(IDENTITY, (Digit(0, 4),))
+    path = Path(IDENTITY, (AxisFactor(0, 4),))
     assert Dependence(path).marks(Dependence(global_by="a", bounded="b", wrapped="c")).path == path
     assert Dependence(path).marks(Dependence(unknown="a")).path is None
     assert Dependence(path).marks(Dependence(misaligned="a")).path is None
@@ -193,7 +198,9 @@ def test_parts_of_positions_that_count_otherwise_are_not_compared():
     """Along two axes of 2 and 6, one operand counts 6 and 1 positions, the others 2 and 1, 12 and 2, and 3 and 2."""
 
     def of(*weights):
-        digits = (Digit(axis, size, 1, weight) for axis, (size, weight) in enumerate(zip((2, 6), weights, strict=True)))
+        digits = (
+            AxisFactor(axis, size, 1, weight) for axis, (size, weight) in enumerate(zip((2, 6), weights, strict=True))
+        )
         return Dependence(Path(IDENTITY, tuple(digits)))
 
     assert united([of(6, 1), of(6, 1)], "n").path == of(6, 1).path
@@ -214,10 +221,10 @@ def test_quotients_are_whole_or_none():
 def test_symbolic_and_stated_sizes_may_be_equal():
     n = sympy.Symbol("n", integer=True, positive=True)
     for size, new in ((n, 4), (4, n)):
-        one = Dependence(Path(IDENTITY, (Digit(0, size),)))
-        assert broadcast(one, (size,), (new,), "n").path.digits == (Digit(0, new),)
+        one = Dependence(Path(IDENTITY, (AxisFactor(0, size),)))
+        assert broadcast(one, (size,), (new,), "n").path.digits == (AxisFactor(0, new),)
     with pytest.raises(CannotFollowError, match="operands whose shapes do not match"):
-        broadcast(Dependence(Path(IDENTITY, (Digit(0, 3),))), (3,), (4,), "n")
+        broadcast(Dependence(Path(IDENTITY, (AxisFactor(0, 3),))), (3,), (4,), "n")
 
 
 @pytest.mark.parametrize("aligned", [False, True])
@@ -234,23 +241,23 @@ def test_a_resize_of_4096_phases_is_the_finest(aligned):
 
 def test_windows_of_long_kernels_reach_from_the_first_to_the_last_tap():
     """A kernel of 40 behind one of a period of three: 3 positions of an upsampling are one of the input."""
-    repeated = IDENTITY.through(Taps.repeated(3))
-    found = repeated.through(Taps.window(40, 1, 2))
+    repeated = IDENTITY.through(Stencil.repeated(3))
+    found = repeated.through(Stencil.window(40, 1, 2))
     assert [found(position) for position in (0, 1, 2, 3)] == [
         ((position - 2) // 3, (position + 37) // 3) for position in (0, 1, 2, 3)
     ]
 
 
 def test_maps_of_4096_phases_are_the_longest():
-    assert IDENTITY.through(Taps.repeated(MOST_PHASES)).period == MOST_PHASES
+    assert IDENTITY.through(Stencil.repeated(MOST_PHASES)).period == MOST_PHASES
     with pytest.raises(TooManyPhasesError):
-        IDENTITY.through(Taps.repeated(MOST_PHASES + 1))
-    every = IDENTITY.through(Taps.repeated(MOST_PHASES)).through(
-        Taps.every(MOST_PHASES)
+        IDENTITY.through(Stencil.repeated(MOST_PHASES + 1))
+    every = IDENTITY.through(Stencil.repeated(MOST_PHASES)).through(
+        Stencil.every(MOST_PHASES)
     )  # as many repeats of one phase
     assert (every.period, every(5)) == (1, (5, 5))
-    assert IDENTITY.through(Taps.repeated(6)).through(Taps.every(4)) == PeriodicMap(2, ((0, 0), (0, 0), (1, 1)))
-    two, other = IDENTITY.through(Taps.repeated(2)), IDENTITY.through(Taps.every(3)).through(Taps.repeated(6))
+    assert IDENTITY.through(Stencil.repeated(6)).through(Stencil.every(4)) == PeriodicMap(2, ((0, 0), (0, 0), (1, 1)))
+    two, other = IDENTITY.through(Stencil.repeated(2)), IDENTITY.through(Stencil.every(3)).through(Stencil.repeated(6))
     assert two.union(other).period == 6
     with pytest.raises(MisalignedError):
         IDENTITY.union(two)

@@ -6,17 +6,17 @@ import random
 
 import pytest
 
-from costcore.analyses.receptive_field.periodic_map import (
+from costcore.analyses.receptive_field.dependence import (
     IDENTITY,
     MOST_PHASES,
     MisalignedError,
     PeriodicMap,
-    Taps,
+    Stencil,
     TooManyPhasesError,
 )
 
-CONV = Taps.window(3, stride=2, padding=1)
-TRANSPOSED = Taps.transposed(5, stride=3, padding=2, dilation=2)
+CONV = Stencil.window(3, stride=2, padding=1)
+TRANSPOSED = Stencil.transposed(5, stride=3, padding=2, dilation=2)
 
 
 def read_by(taps, position):
@@ -48,7 +48,7 @@ def test_a_convolution_sees_its_window():
 
 def test_sizes_add_up_along_convolutions():
     # 3 + (3 - 1) * 2 + (5 - 1) * 4 = 23, stride 2 * 2 * 1
-    field = mapped([CONV, CONV, Taps.window(5)])
+    field = mapped([CONV, CONV, Stencil.window(5)])
     assert (field.sizes, field.stride) == ((23,), 4)
 
 
@@ -58,25 +58,25 @@ def test_a_transposed_convolution_has_phases():
     assert [read_by(TRANSPOSED, o) for o in (0, 1, 2, 3)] == [{0, -2}, {1, -1}, {0}, {1, -1}]
     # behind a convolution of 3 with stride 3 and padding 1, i sees 3i - 1 to 3i + 1:
     # -2 and 0 give -7 to 1, 9 positions; -1 and 1 give -4 to 4, 9; 0 gives -1 to 1, 3
-    field = mapped([Taps.window(3, stride=3, padding=1), TRANSPOSED])
+    field = mapped([Stencil.window(3, stride=3, padding=1), TRANSPOSED])
     assert (field.sizes, field.stride, field(0), field(2)) == ((9, 9, 3), 1, (-7, 1), (-1, 1))
 
 
 def test_gaps_between_positions_see_nothing():
     # a kernel of 2 with stride 3 reaches positions 3i and 3i + 1, never 3i + 2
-    field = mapped([Taps.transposed(2, stride=3, padding=0)])
+    field = mapped([Stencil.transposed(2, stride=3, padding=0)])
     assert [field(o) for o in range(6)] == [(0, 0), (0, 0), None, (1, 1), (1, 1), None]
     assert field.sizes == (1, 1, 0)
 
 
 def test_the_shortest_period_is_kept():
-    assert mapped([Taps.repeated(2), Taps.window(2, stride=2)]) == IDENTITY
+    assert mapped([Stencil.repeated(2), Stencil.window(2, stride=2)]) == IDENTITY
     assert PeriodicMap(4, ((0, 1), (2, 3))).reduced() == PeriodicMap(2, ((0, 1),))
     assert PeriodicMap(3, ((0, 1), (2, 3))).reduced().period == 2
 
 
 def test_a_union_is_the_hull():
-    left, right = mapped([Taps.window(3, padding=2)]), mapped([Taps.window(2)])
+    left, right = mapped([Stencil.window(3, padding=2)]), mapped([Stencil.window(2)])
     assert left.union(right) == PeriodicMap(1, ((-2, 1),))
     two, three = PeriodicMap(2, ((0, 0), (1, 2))), PeriodicMap(3, ((0, 0), (1, 1), (2, 9)))
     both = two.union(three)
@@ -91,7 +91,7 @@ def test_strides_that_differ_are_misaligned():
 
 
 def test_a_flip_reverses():
-    field = mapped([CONV, Taps.every(-1, 7)])
+    field = mapped([CONV, Stencil.every(-1, 7)])
     assert (field(0), field(7), field.stride) == ((13, 15), (-1, 1), -2)
 
 
@@ -100,21 +100,21 @@ def test_periods_are_limited():
     with pytest.raises(TooManyPhasesError):
         long.union(PeriodicMap(2, ((0, 0), (1, 2))))
     with pytest.raises(TooManyPhasesError):
-        long.through(Taps.repeated(2))
+        long.through(Stencil.repeated(2))
 
 
 def random_taps(rng):
     kind = rng.randrange(5)
     if kind == 0:
-        return Taps.window(rng.randint(1, 5), rng.randint(1, 3), rng.randint(-1, 3), rng.randint(1, 3))
+        return Stencil.window(rng.randint(1, 5), rng.randint(1, 3), rng.randint(-1, 3), rng.randint(1, 3))
     if kind == 1:
-        return Taps.transposed(rng.randint(1, 5), rng.randint(1, 3), rng.randint(0, 3), rng.randint(1, 3))
+        return Stencil.transposed(rng.randint(1, 5), rng.randint(1, 3), rng.randint(0, 3), rng.randint(1, 3))
     if kind == 2:
-        return Taps.repeated(rng.randint(1, 3))
+        return Stencil.repeated(rng.randint(1, 3))
     if kind == 3:
-        return Taps.every(rng.choice((-2, -1, 1, 2)), rng.randint(-3, 3))
+        return Stencil.every(rng.choice((-2, -1, 1, 2)), rng.randint(-3, 3))
     phases = tuple(tuple(rng.sample(range(-4, 5), rng.randint(0, 3))) for _ in range(rng.randint(1, 3)))
-    return Taps(rng.randint(1, 3), phases)
+    return Stencil(rng.randint(1, 3), phases)
 
 
 @pytest.mark.parametrize("seed", range(200))

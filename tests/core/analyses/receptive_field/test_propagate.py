@@ -10,12 +10,11 @@ from fractions import Fraction
 import pytest
 
 from costcore import CostError, Report
-from costcore.analyses.receptive_field.dependence import Digit, Path, normalized
+from costcore.analyses.receptive_field.dependence import IDENTITY, AxisFactor, Path, normalized
 from costcore.analyses.receptive_field.fields import receptive_fields
-from costcore.analyses.receptive_field.periodic_map import IDENTITY
 from costcore.analyses.receptive_field.propagate import choose_source, follow, sources
 from costcore.ir import Layer, Tensor, prod
-from costcore.numbers.dims import is_symbolic
+from costcore.numbers import is_symbolic
 from costcore.trace.call import Call
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
@@ -459,9 +458,9 @@ def test_a_gather_by_constant_indices_keeps_the_other_axes():
 
 def test_positions_without_a_common_factor_stay():
     """Digits of weight 6 and 2 count every second position; of 3 and 2 they do not."""
-    path = Path(IDENTITY, (Digit(0, 2, weight=6), Digit(1, 3, weight=2)))
+    path = Path(IDENTITY, (AxisFactor(0, 2, weight=6), AxisFactor(1, 3, weight=2)))
     assert [digit.weight for digit in normalized(path).digits] == [3, 1]
-    other = Path(IDENTITY, (Digit(0, 2, weight=3), Digit(1, 3, weight=2)))
+    other = Path(IDENTITY, (AxisFactor(0, 2, weight=3), AxisFactor(1, 3, weight=2)))
     assert normalized(other) == other
 
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from costcore.analyses.sizes.above import assumed_above, note_of
+from costcore.analyses.sizes.capture import assumed_above, note_of
 from costcore.ir import Layer, Tensor
-from costcore.numbers.expressions import symbol_of
+from costcore.numbers import symbol_of
 from costcore.trace.call import Assumption
 
 N, M = symbol_of("n"), symbol_of("m")

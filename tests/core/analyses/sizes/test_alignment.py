@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.analyses.sizes.alignment import OtherOperatorsError, matched
-from costcore.analyses.sizes.outline import sample_of
+from costcore.analyses.sizes.capture import OtherOperatorsError, matched, sample_of
 from tests.core.analyses.fusion.runs import Calls
 
 

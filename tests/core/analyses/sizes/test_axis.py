@@ -7,13 +7,17 @@ from types import SimpleNamespace
 import pytest
 
 from costcore import CostError
-from costcore.analyses.sizes.axis import AxisFit
-from costcore.analyses.sizes.fitting import Fit
-from costcore.analyses.sizes.folding import folded
-from costcore.analyses.sizes.inputs import NamedInputs
-from costcore.analyses.sizes.limits import LAST_COMPUTED, Limits, limits_of
-from costcore.analyses.sizes.samples import MOST_CAPTURES, Samples
-from costcore.analyses.sizes.starts import multiple_that_works
+from costcore.analyses.sizes.capture import (
+    LAST_COMPUTED,
+    MOST_CAPTURES,
+    Limits,
+    NamedInputs,
+    Samples,
+    folded,
+    limits_of,
+    multiple_that_works,
+)
+from costcore.analyses.sizes.fitting import AxisFit, Fit
 from costcore.trace.run import Run
 from costcore.trace.trace import Trace
 from tests.core.analyses.fusion.runs import Calls

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from costcore.analyses.sizes.checks import _verify_costs, ends_of
-from costcore.analyses.sizes.limits import Limits
+from costcore.analyses.sizes.capture import Limits
+from costcore.analyses.sizes.fitting import _verify_costs, ends_of
 from costcore.errors import CostError
 from costcore.ir import Cost
-from costcore.numbers.expressions import symbol_of
+from costcore.numbers import symbol_of
 
 
 class Runs:

@@ -9,11 +9,8 @@ import pytest
 from sympy import Rational, floor
 
 from costcore import CostWarning
-from costcore.analyses.sizes.compiled import Formulas
-from costcore.analyses.sizes.wording import latex
-from costcore.numbers.dims import ceil_div, ceil_log2, floor_div, gcd, maximum, minimum
-from costcore.numbers.evaluation import Evaluation
-from costcore.numbers.expressions import symbol_of
+from costcore.analyses.sizes.formulas import Formulas, latex
+from costcore.numbers import Evaluation, ceil_div, ceil_log2, floor_div, gcd, maximum, minimum, symbol_of
 
 B, S, H = map(symbol_of, ("batch", "seq", "h"))
 NAMES = ("batch", "seq", "h")

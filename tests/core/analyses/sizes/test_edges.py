@@ -6,21 +6,25 @@ import pytest
 import sympy
 
 from costcore import CostError
-from costcore.analyses.sizes.checks import RANDOM_POINTS, exceptions
-from costcore.analyses.sizes.code import Code
-from costcore.analyses.sizes.compiled import Formulas
-from costcore.analyses.sizes.inputs import NamedInputs
-from costcore.analyses.sizes.limits import Limits
-from costcore.analyses.sizes.linear import solve
-from costcore.analyses.sizes.profiles import ONE_TERM, Forms, profile_of
-from costcore.analyses.sizes.samples import Samples
-from costcore.analyses.sizes.symbolic_trace import _symbolic_run
-from costcore.analyses.sizes.terms import SIZE, Term, coefficients, without_constant
-from costcore.numbers.dims import ceil_div, ceil_log2, gcd, maximum, minimum
+from costcore.analyses.sizes.capture import Limits, NamedInputs, Samples
+from costcore.analyses.sizes.fitting import (
+    ONE_TERM,
+    RANDOM_POINTS,
+    SIZE,
+    Forms,
+    Term,
+    _symbolic_run,
+    coefficients,
+    exceptions,
+    profile_of,
+    solve,
+    without_constant,
+)
+from costcore.analyses.sizes.formulas import Code, Formulas
+from costcore.numbers import ceil_div, ceil_log2, gcd, maximum, minimum
 from costcore.trace.call import ModuleCall
-from costcore.trace.input_shapes import Dim
 from costcore.trace.run import Run
-from costcore.trace.trace import Trace
+from costcore.trace.trace import Dim, Trace
 from tests.core import html_reports
 from tests.core.analyses.fusion.runs import Calls
 from tests.frameworks import optional

@@ -6,9 +6,17 @@ from fractions import Fraction
 
 import pytest
 
-from costcore.analyses.sizes.linear import solve
-from costcore.analyses.sizes.profiles import Forms, next_size, profile_of
-from costcore.analyses.sizes.terms import SIZE, Term, coefficients, long_steps, without_constant
+from costcore.analyses.sizes.fitting import (
+    SIZE,
+    Forms,
+    Term,
+    coefficients,
+    long_steps,
+    next_size,
+    profile_of,
+    solve,
+    without_constant,
+)
 
 
 def forms_of(function, sizes):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from costcore import CostError, Dim, Tensor
-from costcore.analyses.sizes.inputs import NamedInputs
-from costcore.numbers.expressions import symbol_of
-from costcore.trace.input_shapes import has_names
+from costcore.analyses.sizes.capture import NamedInputs
+from costcore.numbers import symbol_of
+from costcore.trace.trace import has_names
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.analyses.sizes.limits import Limits
-from costcore.analyses.sizes.starts import start
+from costcore.analyses.sizes.capture import Limits, start
 from costcore.errors import CostError
 
 STATED, FREE = Limits(5, 50, 5, True), Limits(16, 64, 1, False)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from costcore.analyses.devices.device import Cache, Memory
-from costcore.analyses.timing.bound import bound_of
-from costcore.analyses.timing.work import Work, needs_of
+from costcore.analyses.timing.bound import Work, bound_of, needs_of
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.registry.calculators import calculators
+from costcore.registry import calculators
 from tests.core.analyses.timing.toy_device import TOY, device
 
 

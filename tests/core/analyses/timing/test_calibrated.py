@@ -8,9 +8,8 @@ from math import hypot, log2, sqrt
 import pytest
 
 from costcore import CostError, Layer, Operations, Report, Tensor
-from costcore.analyses.timing.calibration import Point
-from costcore.analyses.timing.calibration_table import from_table, to_table
-from costcore.analyses.timing.families import Site, site_of
+from costcore.analyses.timing.calibration import OpSignature, Point, site_of
+from costcore.analyses.timing.times import from_table, to_table
 from costcore.ir import Cost
 from costcore.trace.call import Call
 from costcore.trace.trace import Trace
@@ -109,7 +108,7 @@ def test_other_versions_and_frameworks_are_remarks():
 
 def test_an_operator_may_be_free_in_one_run_and_cost_time_in_another():
     """Dropout is free at inference; a sweep that has only this has no points for dropout in training."""
-    free = Point(Site("dropout (zero-cost)", "free", (0.0, 0.0), 0, 0), 2e-6)
+    free = Point(OpSignature("dropout (zero-cost)", "free", (0.0, 0.0), 0, 0), 2e-6)
     errors = ERRORS._replace(families={**ERRORS.families, free.site.family: growing(0.1, 0.2)})
     measured = to_table(calibration((*POINTS, free), errors), CONDITIONS)
     steps = Step("dropout"), Step("dropout", add=8, mread=1000, mwrite=1000)

@@ -7,15 +7,14 @@ from math import log2
 import pytest
 
 from costcore import CostError
-from costcore.analyses.timing.calibration import Calibration, Error, Errors, Point, Rates
-from costcore.analyses.timing.families import Site
+from costcore.analyses.timing.calibration import Calibration, Error, Errors, OpSignature, Point, Rates
 
 RATES = Rates(overhead=1e-5, peak=1e9, bandwidth=1e9)
 
 
 def site(family="relu", size=1e6, kind="arithmetic", work=1.0):
     """A call with as many FLOPs (times ``work``) as bytes, which has one axis."""
-    return Site(family, kind, (log2(size),), work * size, size)
+    return OpSignature(family, kind, (log2(size),), work * size, size)
 
 
 def point(efficiency, **site_options):
@@ -24,10 +23,13 @@ def point(efficiency, **site_options):
     return Point(called, RATES.ideal(called) / efficiency)
 
 
-BEST = [Point(Site("linear", "product", (30.0,), 1e9, 4.0), 1.0), Point(Site("copy", "move", (30.0,), 0, 1e9), 1.0)]
+BEST = [
+    Point(OpSignature("linear", "product", (30.0,), 1e9, 4.0), 1.0),
+    Point(OpSignature("copy", "move", (30.0,), 0, 1e9), 1.0),
+]
 """The calls with the best rates of :data:`RATES`."""
 
-LEAST = Point(Site("add", "arithmetic", (0.0,), 1, 12), 1e-5)
+LEAST = Point(OpSignature("add", "arithmetic", (0.0,), 1, 12), 1e-5)
 
 
 RELU = ((0.0, Error(0.1, 0.2)), (2.0, Error(0.1, 0.2)), (4.0, Error(0.5, 1.0)), (8.0, Error(0.9, 2.0)))
@@ -49,7 +51,7 @@ def test_the_ideal_time_is_the_overhead_and_the_larger_of_two_terms():
 
 
 def test_every_step_of_a_recurrence_takes_the_least_time_of_a_call():
-    place = Site("lstm", "product", (20.0, 20.0, 0.0, 0.0, 5.0, 0.0), 1e6, 1e6)
+    place = OpSignature("lstm", "product", (20.0, 20.0, 0.0, 0.0, 5.0, 0.0), 1e6, 1e6)
     assert RATES.ideal(place) == pytest.approx(32 * 1e-5 + 1e-3)
 
 
@@ -116,7 +118,7 @@ def test_points_of_older_files_lack_the_last_coordinates():
 
 
 def test_points_of_a_newer_version_are_refused():
-    newer = Point(Site("relu", "arithmetic", (20.0, 1.0), 1e6, 1e6), 1e-3)
+    newer = Point(OpSignature("relu", "arithmetic", (20.0, 1.0), 1e6, 1e6), 1e-3)
     with pytest.raises(CostError, match=r"the points of 'relu' in the calibration have 2 coordinates, not 1"):
         calibrated(newer).estimate(site())
 

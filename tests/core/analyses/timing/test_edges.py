@@ -13,34 +13,64 @@ import sympy
 
 from costcore import CostError, Layer, Operations, Tensor
 from costcore.analyses.devices.device import Device, Memory
-from costcore.analyses.timing.bound import bound_of
-from costcore.analyses.timing.calibrated import Estimated, _remarks, _site, float_dtypes
-from costcore.analyses.timing.calibration import Calibration, Error, Errors, Estimate, Point, Rates
-from costcore.analyses.timing.calibration_table import CalibrationError, from_table
-from costcore.analyses.timing.device_table import comparison_remarks, device_rows, show_devices
-from costcore.analyses.timing.families import APART, Site, site_of
-from costcore.analyses.timing.fewest_products import MOST_TAPS, fewest_products
-from costcore.analyses.timing.from_traces import BELOW, COPIED, calibration_of
-from costcore.analyses.timing.kernel_curves import USUAL, Curves
-from costcore.analyses.timing.least_read import _beyond_operands
-from costcore.analyses.timing.left_out import _estimates
-from costcore.analyses.timing.measured import TimedGroup
-from costcore.analyses.timing.remarks import unknown_rates
-from costcore.analyses.timing.residency import bytes_from_outside, values_of
-from costcore.analyses.timing.retyped import layer_at, retyped
-from costcore.analyses.timing.roofline import Dot, Roof, _frame, amount, dots_of, legend, roofs_of, shapes
-from costcore.analyses.timing.section import time_section
-from costcore.analyses.timing.time_rows import entries, others_of, shares_of, summary
-from costcore.analyses.timing.times import Times
-from costcore.analyses.timing.upper_bounds import needed_part
-from costcore.analyses.timing.work import Work, needs_of, product_dtype
-from costcore.analyses.topology.link import Link
+from costcore.analyses.timing.bound import (
+    MOST_TAPS,
+    Work,
+    _beyond_operands,
+    bound_of,
+    bytes_from_outside,
+    fewest_products,
+    needed_part,
+    needs_of,
+    product_dtype,
+    values_of,
+)
+from costcore.analyses.timing.calibration import (
+    APART,
+    USUAL,
+    Calibration,
+    Curves,
+    Error,
+    Errors,
+    Estimate,
+    OpSignature,
+    Point,
+    Rates,
+    _estimates_by_distance,
+    site_of,
+)
+from costcore.analyses.timing.roofline import Dot, Roof, TimedGroup, _frame, amount, dots_of, legend, roofs_of, shapes
+from costcore.analyses.timing.time_report import (
+    comparison_remarks,
+    device_rows,
+    entries,
+    others_of,
+    shares_of,
+    show_devices,
+    summary,
+    time_section,
+    unknown_rates,
+)
+from costcore.analyses.timing.times import (
+    BELOW,
+    COPIED,
+    CalibrationError,
+    Estimated,
+    Times,
+    _remarks,
+    _site_of_group,
+    calibration_of,
+    float_dtypes,
+    from_table,
+    layer_at,
+    retyped,
+)
+from costcore.analyses.topology.communication import Link
 from costcore.ir import Cost
 from costcore.reports.report import Report
-from costcore.tables.quantities import quantity
+from costcore.tables.quantity import quantity
 from costcore.trace.call import Call
-from costcore.trace.profile import CallTime, Profile
-from costcore.trace.run import Run
+from costcore.trace.run import CallTime, Profile, Run
 from costcore.trace.trace import CallCost, Trace
 from tests.core.analyses.fusion.runs import Calls
 from tests.core.analyses.timing import test_from_traces as traces
@@ -569,7 +599,7 @@ def test_the_device_is_the_one_that_a_trace_names():
 
 
 def point(family="relu", kind="arithmetic", axes=(1.0,), seconds=1e-6, flops=8.0, nbytes=8.0, dtype=""):
-    return Point(Site(family, kind, axes, flops, nbytes, dtype), seconds)
+    return Point(OpSignature(family, kind, axes, flops, nbytes, dtype), seconds)
 
 
 def test_the_best_rates_of_a_sweep_are_quotients():
@@ -677,7 +707,7 @@ def test_far_points_count_up_to_as_far_from_the_nearest_as_from_the_call():
 
     def mean(x):
         points = [((9.0, 0.0), 0.0)] * 4 + [((2.0, 0.0), 1.0), ((x, 3.0), 5.0)]
-        return [*_estimates((0.0, 0.0), points, 0)][1]
+        return [*_estimates_by_distance((0.0, 0.0), points, 0)][1]
 
     both = (1.0 / 4.05 + 5.0 / (10 + 0.05)) / (1 / 4.05 + 1 / 10.05)
     assert mean(1.0) == pytest.approx(both)
@@ -745,8 +775,8 @@ def on_device(monkeypatch):
     """Have one name stand for a device, which quantities take by its name."""
 
     def put(one):
-        for place in ("devices.catalog", "timing.request"):
-            monkeypatch.setattr(f"costcore.analyses.{place}.named", lambda _: one)
+        for place in ("devices.device", "timing.times"):
+            monkeypatch.setattr(f"costcore.analyses.{place}.find_device", lambda _: one)
 
     return put
 
@@ -810,7 +840,7 @@ def test_the_bytes_of_a_fused_group_are_those_of_one_execution():
     calls("relu", calls("exp", x))
     one, two = calls.trace().records
     group = SimpleNamespace(records=(one, two), main=one.call, read=60, written=30, times=3)
-    assert _site(group).nbytes == 30
+    assert _site_of_group(group).nbytes == 30
 
 
 def test_no_dot_lies_above_a_roof():

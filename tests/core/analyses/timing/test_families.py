@@ -6,8 +6,7 @@ import pytest
 import sympy
 
 from costcore import CostError
-from costcore.analyses.timing.families import APART, product_of, site_of, steps_of
-from costcore.analyses.timing.tiles import Product
+from costcore.analyses.timing.calibration import APART, Product, product_of, site_of, steps_of
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.trace.call import Call
 

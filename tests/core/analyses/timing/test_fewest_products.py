@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from costcore.analyses.timing.fewest_products import fewest_products
+from costcore.analyses.timing.bound import fewest_products
 from costcore.ir import Layer, Tensor
 
 

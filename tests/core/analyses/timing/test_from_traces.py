@@ -7,17 +7,25 @@ from dataclasses import replace
 import pytest
 
 from costcore import CostError
-from costcore.analyses.devices.catalog import named
+from costcore.analyses.devices.device import find_device
 from costcore.analyses.timing.calibration import FAR
-from costcore.analyses.timing.calibration_table import from_table, to_table
-from costcore.analyses.timing.from_traces import BELOW, COPIED, ROUNDED, SENT, WITHOUT_KERNEL, calibration_of
+from costcore.analyses.timing.times import (
+    BELOW,
+    COPIED,
+    ROUNDED,
+    SENT,
+    WITHOUT_KERNEL,
+    calibration_of,
+    from_table,
+    to_table,
+)
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.reports.report import Report
 from costcore.trace.call import Call
-from costcore.trace.profile import CallTime
+from costcore.trace.run import CallTime
 from tests.core.analyses.measured.runs import linear, profiled, trace_of
 
-L4 = named("l4")
+L4 = find_device("l4")
 
 
 def scaled(n, dtype="bfloat16"):

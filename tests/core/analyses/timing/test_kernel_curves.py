@@ -5,16 +5,14 @@ from __future__ import annotations
 import pytest
 
 from costcore.analyses.devices.device import Device, Memory
-from costcore.analyses.timing.calibration import Interpolation, Point
-from costcore.analyses.timing.families import Site
-from costcore.analyses.timing.kernel_curves import USUAL, Curves, errors_of_runs
+from costcore.analyses.timing.calibration import USUAL, Curves, Interpolation, OpSignature, Point, errors_of_runs
 
 DEVICE = Device("toy", "gpu", peak={"matrix": {"bfloat16": 100.0}, "vector": {"bfloat16": 10.0}}, memory=Memory(1000))
 """100 TFLOP/s of products, and 10**12 bytes per second."""
 
 
 def move(log_bytes, family="copy", kind="move"):
-    return Site(family, kind, (float(log_bytes), float(log_bytes)), 0.0, 2.0**log_bytes, "bfloat16")
+    return OpSignature(family, kind, (float(log_bytes), float(log_bytes)), 0.0, 2.0**log_bytes, "bfloat16")
 
 
 def points(start, part, logs=range(10, 31), family="copy"):
@@ -28,7 +26,7 @@ def estimated(known, site):
 
 def test_the_work_is_the_larger_of_operations_and_bytes():
     curves = Curves([], DEVICE)
-    product = Site("linear", "product", (), 2e12, 1e9, "bfloat16")
+    product = OpSignature("linear", "product", (), 2e12, 1e9, "bfloat16")
     assert curves.work(product) == pytest.approx(0.02)  # 2 TFLOP at 100 TFLOP/s; the bytes take 1 ms
     assert curves.work(product._replace(kind="special")) == pytest.approx(0.2)  # by the vector engine
     assert curves.work(product._replace(dtype="")) == pytest.approx(1e-3)

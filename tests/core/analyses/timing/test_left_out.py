@@ -8,17 +8,24 @@ from random import Random
 
 import pytest
 
-from costcore.analyses.timing.calibrated import Estimated, error_of_sum
-from costcore.analyses.timing.calibration import Calibration, Error, Estimate, Interpolation, Point, Rates
-from costcore.analyses.timing.families import Site
-from costcore.analyses.timing.left_out import left_out_errors
+from costcore.analyses.timing.calibration import (
+    Calibration,
+    Error,
+    Estimate,
+    Interpolation,
+    OpSignature,
+    Point,
+    Rates,
+    left_out_errors,
+)
+from costcore.analyses.timing.times import Estimated, error_of_sum
 
 RATES = Rates(overhead=1e-6, peak=1e9, bandwidth=1e9)
 
 
 def site(x, family="relu", kind="arithmetic", y=()):
     """A call of 1000 operations and bytes: it ideally takes 2 µs."""
-    return Site(family, kind, (float(x), *y), 1000.0, 1000.0)
+    return OpSignature(family, kind, (float(x), *y), 1000.0, 1000.0)
 
 
 def measured(site, log_efficiency):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.analyses.timing.tiles import Product, wave_seconds
+from costcore.analyses.timing.calibration import Product, wave_seconds
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ import pytest
 
 from costcore import CostError, Report
 from costcore.analyses.devices.device import Memory
-from costcore.analyses.timing.retyped import retyped
-from costcore.analyses.timing.time_rows import TIMES, TIMES_BY_TYPE
+from costcore.analyses.timing.time_report import TIMES, TIMES_BY_TYPE
+from costcore.analyses.timing.times import retyped
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.registry.calculators import calculators
+from costcore.registry import calculators
 from costcore.trace.call import Call
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace

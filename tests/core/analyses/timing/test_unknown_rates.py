@@ -6,9 +6,8 @@ from io import StringIO
 import pytest
 
 from costcore import CostError
-from costcore.analyses.devices.catalog import devices, named
-from costcore.analyses.devices.device import Device, Memory
-from costcore.analyses.timing.retyped import retyped
+from costcore.analyses.devices.device import Device, Memory, devices, find_device
+from costcore.analyses.timing.times import retyped
 from tests.core.analyses.timing.toy_calibration import calibrated_device
 from tests.core.analyses.timing.toy_device import device
 from tests.core.given_costs import Step, dense, net, relu
@@ -106,7 +105,7 @@ def test_a_device_of_integers_says_what_to_do_with_floating_point_numbers():
 
 
 def test_the_output_stage_of_an_npu_does_not_bind():
-    assert named("ethos-u55-256").unbounded == ("vector", "dram")
+    assert find_device("ethos-u55-256").unbounded == ("vector", "dram")
     both = of("int8", net(dense("a"), relu("b"))).time("ethos-u55-256")
     assert [group.bound_seconds for group in both.groups] == [pytest.approx(32 / 0.256e12), 0]
     assert both.status == "complete"

@@ -13,11 +13,16 @@ from random import Random
 import pytest
 
 from costcore.analyses.devices.device import Device, Memory
-from costcore.analyses.timing.calibration import Calibration, Point, Rates
-from costcore.analyses.timing.calibration_table import KERNEL_CLOCK, from_table, to_table
-from costcore.analyses.timing.families import Site
-from costcore.analyses.timing.kernel_curves import Curves, errors_of_runs
-from costcore.analyses.timing.left_out import left_out_errors
+from costcore.analyses.timing.calibration import (
+    Calibration,
+    Curves,
+    OpSignature,
+    Point,
+    Rates,
+    errors_of_runs,
+    left_out_errors,
+)
+from costcore.analyses.timing.times import KERNEL_CLOCK, from_table, to_table
 from tests.core.analyses.timing.toy_calibration import CONDITIONS
 from tests.whole_text import as_json
 
@@ -59,20 +64,20 @@ def points() -> list[Point]:
             if kind == "product":  # rows, columns and depth
                 axes = (*(random.uniform(3, 12) for _ in range(3)), 0.0, 0.0, 0.5)
                 flops = 2 ** (1 + sum(axes[:3]))
-            place = Site(family, kind, axes, flops, 2**log_bytes, dtype)
+            place = OpSignature(family, kind, axes, flops, 2**log_bytes, dtype)
             slow = exp(random.gauss(0.1 * number, 0.2))
             found.append(Point(place, 2e-6 + slow * max(place.flops / 4e13, place.nbytes / 8e11)))
     return found
 
 
-def calls() -> list[Site]:
+def calls() -> list[OpSignature]:
     """Calls at, near and far from the points, of known and unknown families, kinds and dtypes."""
     random = Random(5)
     found = [point.site for point in points()[::17]]
     for family, kind, dtype in (*COUNTS, ("erf", "special", "bfloat16"), ("other", "product", "float16")):
         for distance in (1.0, 3.5, 9.0, 30.0):
             axes = (random.uniform(8, 14), random.uniform(8, 14) + distance, 9.0, 0.0, 1.0, 1.5, 2.5)
-            found.append(Site(family, kind, axes, 2 ** axes[1], 2 ** axes[0], dtype))
+            found.append(OpSignature(family, kind, axes, 2 ** axes[1], 2 ** axes[0], dtype))
     return [*found, *(each._replace(dtype="float16", family="linear", kind="product") for each in found[-2:])]
 
 

@@ -19,9 +19,7 @@ from random import Random
 import pytest
 
 from costcore.analyses.devices.device import Cache, Memory
-from costcore.analyses.timing.device_table import show_devices
-from costcore.analyses.timing.section import time_section
-from costcore.analyses.timing.time_rows import TIMES, TIMES_BY_TYPE
+from costcore.analyses.timing.time_report import TIMES, TIMES_BY_TYPE, show_devices, time_section
 from costcore.analyses.timing.times import Times
 from costcore.ir import Layer, Tensor
 from costcore.reports.report import Report
@@ -125,7 +123,7 @@ def test_a_comparison(golden, name):
 
 
 def test_bounds_of_fused_runs(golden):
-    """What compilers copy or read twice does not count: see :mod:`costcore.analyses.timing.least_read`."""
+    """What compilers copy or read twice does not count: see :mod:`costcore.analyses.timing.bound`."""
     found = {}
     for seed in range(12):
         for kind, make in (

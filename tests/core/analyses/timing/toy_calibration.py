@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from costcore.analyses.timing.calibration import Calibration, Error, Errors, Point
-from costcore.analyses.timing.calibration_table import Conditions, to_table
-from costcore.analyses.timing.families import Site
+from costcore.analyses.timing.calibration import Calibration, Error, Errors, OpSignature, Point
+from costcore.analyses.timing.times import Conditions, to_table
 from tests.core.analyses.timing.toy_device import device
 
 CONDITIONS = Conditions(
@@ -22,9 +21,9 @@ CONDITIONS = Conditions(
 )
 
 POINTS = (
-    Point(Site("linear", "product", (0.0, 10.0, 10.0, 0.0, 2.0, 0.0, 0.0), 1e12, 4e6), 1.0),
-    Point(Site("copy", "move", (0.0, 30.0, 0.0, 0.0), 0.0, 1e12), 1.0),
-    Point(Site("relu", "arithmetic", (10.0, 13.0, 0.0, 0.0), 1024.0, 8192.0), 1e-6),
+    Point(OpSignature("linear", "product", (0.0, 10.0, 10.0, 0.0, 2.0, 0.0, 0.0), 1e12, 4e6), 1.0),
+    Point(OpSignature("copy", "move", (0.0, 30.0, 0.0, 0.0), 0.0, 1e12), 1.0),
+    Point(OpSignature("relu", "arithmetic", (10.0, 13.0, 0.0, 0.0), 1024.0, 8192.0), 1e-6),
 )
 """The best: 1 TFLOP/s, 1 TB/s and 1 µs per call. All three run at full efficiency, up to the 1 µs."""
 

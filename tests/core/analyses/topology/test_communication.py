@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from costcore import Report
-from costcore.analyses.topology.communication import collective_seconds
-from costcore.analyses.topology.link import DATA, Link, link_of, links, links_by_group
-from costcore.cli.time import main
-from costcore.counting.pricing import cost_of
+from costcore.analyses.topology.communication import DATA, Link, collective_seconds, link_of, links, links_by_group
+from costcore.cli.resources import run_time
+from costcore.counting import cost_of
+from costcore.files import loads
 from costcore.ir import Layer, Tensor
-from costcore.toml_files import loads
 from costcore.trace.call import Call
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
@@ -93,10 +92,10 @@ def test_each_group_has_its_link():
 def test_the_command_takes_links(links, expected, tmp_path, capsys):
     path = tmp_path / "report.json"
     report(record("all_gather", [5], [20], 4, "dp")).to_json(path)
-    assert main([str(path), "--device", "l4", "--links", links]) == 0
+    assert run_time([str(path), "--device", "l4", "--links", links]) == 0
     assert expected in capsys.readouterr().out
     with pytest.raises(SystemExit, match="2"):
-        main([str(path), "--device", "l4", "--links", "dp=nvlink9"])
+        run_time([str(path), "--device", "l4", "--links", "dp=nvlink9"])
     assert "unknown link 'nvlink9'" in capsys.readouterr().err
 
 

@@ -6,9 +6,13 @@ import yaml
 from sympy import Symbol
 
 from costcore import CostError
-from costcore.reports.exports.chrome_trace import to_chrome_trace
-from costcore.reports.exports.model_card import report_hash, to_model_card
-from costcore.reports.exports.model_explorer import to_model_explorer, to_model_explorer_graph
+from costcore.reports.exports import (
+    report_hash,
+    to_chrome_trace,
+    to_model_card,
+    to_model_explorer,
+    to_model_explorer_graph,
+)
 from tests.core import html_reports
 from tests.core.given_costs import Step, dense, net, relu
 

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 from costcore import CostError
-from costcore.reports.exports.memory_svg import FILLS
-from costcore.trace.memory_ledger import KINDS, Block, MemoryLedger
+from costcore.reports.exports import FILLS
+from costcore.trace.run import KINDS, Block, MemoryLedger
 from tests.core import html_reports
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -6,7 +6,7 @@ from datetime import date
 
 from costcore import __version__
 from costcore.cli.main import main
-from costcore.cli.view_output import made_by
+from costcore.cli.views import made_by
 from costcore.reports.html import to_html
 from tests.core.given_costs import dense, net, relu
 

@@ -6,9 +6,8 @@ import re
 from xml.etree import ElementTree
 
 from costcore import Report
-from costcore.analyses.memory.arena_picture import MOST_DRAWN
-from costcore.analyses.memory.arena_report import Arena
-from costcore.analyses.memory.arena_section import arena_section
+from costcore.analyses.memory.arena import MOST_DRAWN, Arena
+from costcore.analyses.memory.live_memory import arena_section
 from tests.core.analyses.memory.graphs import Node, trace
 
 

@@ -7,10 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from costcore.analyses.memory.picture import HEADROOM, MOST_COLUMNS, Moment, columns_of, picture
-from costcore.analyses.memory.report import Memory
+from costcore.analyses.memory.live_memory import HEADROOM, MOST_COLUMNS, Memory, MemoryStep, columns_of, picture
 from costcore.reports.html import to_html
-from costcore.trace.memory_ledger import Block, MemoryLedger
+from costcore.trace.run import Block, MemoryLedger
 from tests.core import html_reports
 from tests.core.reports.html.test_page_text import Page
 
@@ -85,7 +84,7 @@ def test_narrow_phases_have_no_name():
     """Of 100 calls, 5, 10 and 85 are of one phase."""
     phases = ["a"] * 5 + ["b"] * 10 + ["c"] * 85
     calls = [html_reports.call("relu", "", 1, 1, 1, phase=phase).call for phase in phases]
-    columns = [Moment(i, 8, {"input": 8}) for i in range(100)]
+    columns = [MemoryStep(i, 8, {"input": 8}) for i in range(100)]
     svg = ElementTree.fromstring(f"<svg>{picture(columns, calls, 8)}</svg>")
     named = [(each.text, each.get("class")) for each in svg.findall("text") if each.text in ("a", "b", "c")]
     assert named == [("b", "narrow"), ("c", None)]

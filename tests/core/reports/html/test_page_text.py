@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 import sympy
 
-from costcore.reports.html import embedded, to_html
-from costcore.reports.html.data import page_data
+from costcore.reports.html import embedded, page_data, to_html
 from costcore.trace.call import Assumption, Uncounted
 from costcore.trace.run import Rank
 from tests.core import html_reports

@@ -10,14 +10,14 @@ import pytest
 
 from costcore import CostError, Layer, Operations, Tensor
 from costcore.analyses.timing.roofline import dots_of, legend, picture, roofs_of
-from costcore.analyses.timing.section import time_section
-from costcore.api.build_report import make_report
+from costcore.analyses.timing.time_report import time_section
+from costcore.api.hook import make_report
 from costcore.ir import Cost
-from costcore.registry.custom import CustomCalculators
+from costcore.registry import CustomCalculators
 from costcore.reports.html import to_html
-from costcore.text.durations import duration
+from costcore.text.amounts import duration
 from costcore.trace.call import Call
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 from tests.core import html_reports
 from tests.core.analyses.timing.toy_calibration import calibrated_device
 from tests.core.analyses.timing.toy_device import TOY

@@ -11,8 +11,7 @@ import pytest
 import sympy
 
 from costcore import CostError
-from costcore.analyses.memory.picture import STACK
-from costcore.analyses.memory.plot import COLORS
+from costcore.analyses.memory.live_memory import COLORS, STACK
 from costcore.cli.main import main
 from tests.core import html_reports
 from tests.core.analyses.timing.toy_device import TOY

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from costcore import CostError, Report, compare
-from costcore.reports.serialization.from_json import read
+from costcore.reports.serialization.json import read
 
 pytest.importorskip("sympy")
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from costcore import CostError, Report
-from costcore.reports.serialization import codec, from_json
+from costcore.reports.serialization import codec
+from costcore.reports.serialization import json as from_json
 from tests.core.given_costs import Step, net
 
 pytest.importorskip("sympy")

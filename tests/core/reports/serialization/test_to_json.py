@@ -12,9 +12,8 @@ import sympy
 
 from costcore import ComputationalCostHook, CostError, Layer, Operations, Report, Tensor, estimate
 from costcore.ir import Cost
-from costcore.numbers.dims import ceil_div
-from costcore.trace.call import Assumption, Call, Module, ModuleCall, Uncounted
-from costcore.trace.records import Record
+from costcore.numbers import ceil_div
+from costcore.trace.call import Assumption, Call, Module, ModuleCall, Record, Uncounted
 from costcore.trace.run import Regrouping, Run
 from costcore.trace.trace import CallCost, Trace
 from tests.core.toy_networks import nested_report

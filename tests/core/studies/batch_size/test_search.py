@@ -7,9 +7,8 @@ from fractions import Fraction
 import pytest
 
 from costcore import CostError
-from costcore.analyses.memory.envelope import Envelope
-from costcore.studies.batch_size.limit import make_limit
-from costcore.studies.batch_size.search import largest_batch
+from costcore.analyses.memory.allocator import Envelope
+from costcore.studies.batch_size.inputs import largest_batch, make_limit
 
 
 class Peaks:

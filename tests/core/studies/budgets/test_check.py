@@ -3,10 +3,8 @@ from sympy import Symbol
 
 from costcore import CostError
 from costcore.reports.report import Report
-from costcore.studies.budgets.budget import Violation
-from costcore.studies.budgets.check import check
-from costcore.studies.budgets.toml import BudgetError, read_budget
-from costcore.trace.memory_ledger import MemoryLedger
+from costcore.studies.budgets import BudgetError, Violation, check, read_budget
+from costcore.trace.run import MemoryLedger
 from costcore.trace.trace import Trace
 from tests.core import html_reports
 from tests.core.given_costs import Step, dense, net, relu

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costcore.cli.main import main
-from costcore.studies.budgets.budget import TimeLimit, Violation
-from costcore.studies.budgets.check import check
-from costcore.studies.budgets.toml import BudgetError, read_budget
+from costcore.studies.budgets import BudgetError, TimeLimit, Violation, check, read_budget
 from tests.core.given_costs import dense, net, relu
 
 DEVICE = 'name = "mine"\nkind = "gpu"\n[peak.vector]\nfloat32 = 1\n[memory]\ndram_gbs = 1000\n'

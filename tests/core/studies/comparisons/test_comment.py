@@ -2,8 +2,8 @@
 
 import pytest
 
-from costcore.studies.comparisons.comment import MARKER
 from costcore.studies.comparisons.comparison import compare
+from costcore.studies.comparisons.render import MARKER
 from tests.core.given_costs import Step, dense, net, relu
 
 OLD = net(dense("body.0"), relu("body.1"), dense("head.fc"))

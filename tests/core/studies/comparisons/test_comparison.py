@@ -6,7 +6,7 @@ from sympy import Symbol
 
 from costcore import CostError
 from costcore.studies.comparisons.comparison import compare
-from costcore.studies.comparisons.differences import Delta
+from costcore.studies.comparisons.matching import Delta
 from tests.core.given_costs import Step, dense, net, relu
 
 BLOCKS = (dense("a"), relu("a"), dense("b"), relu("b"))

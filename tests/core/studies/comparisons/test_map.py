@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costcore import compare
-from costcore.studies.comparisons.map import areas_of
+from costcore.studies.comparisons.comparison import areas_of
 from tests.core.given_costs import dense, net, relu
 
 

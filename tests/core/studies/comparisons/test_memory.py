@@ -6,7 +6,7 @@ import io
 
 from costcore.reports.report import Report
 from costcore.studies.comparisons.comparison import compare
-from costcore.studies.comparisons.differences import Delta
+from costcore.studies.comparisons.matching import Delta
 from costcore.trace.trace import Trace
 from tests.core import html_reports
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.studies.comparisons.suggestion import suggestion
+from costcore.studies.comparisons.matching import suggestion
 from tests.core.given_costs import Step, dense, net, relu
 
 TRANSPOSE = Step("transpose", mread=16, mwrite=16)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from costcore.analyses.devices.catalog import named
-from costcore.studies.fit.target import Target, target_of
+from costcore.analyses.devices.device import find_device
+from costcore.studies.fit import Target, target_of
 
 
 @pytest.mark.parametrize(
@@ -34,19 +34,19 @@ def test_amounts(text, memories):
 def test_a_device_has_the_memory_that_its_vendor_prints(name):
     found = target_of(name)
     assert (found.name, found.memories) == ("h100-sxm5-80gb", {"memory": 80 * 10**9})
-    assert found.device is named(name)
+    assert found.device is find_device(name)
 
 
 def test_a_device_whose_memory_is_unknown():
-    assert target_of("cortex-m4-168") == Target("cortex-m4-168", {}, named("cortex-m4-168"))
+    assert target_of("cortex-m4-168") == Target("cortex-m4-168", {}, find_device("cortex-m4-168"))
 
 
 def test_a_device_of_the_user(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('name = "mine"\nkind = "npu"\naliases = ["ours"]\n[memory]\ndram_gb = 0.5\n')
-    for target in (str(path), Path(path), named(path)):
+    for target in (str(path), Path(path), find_device(path)):
         assert target_of(target).memories == {"memory": 500_000_000}
-    assert named(path).aliases == ("ours",)
+    assert find_device(path).aliases == ("ours",)
 
 
 @pytest.mark.parametrize(

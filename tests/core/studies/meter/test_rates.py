@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.studies.meter import step_log
-from costcore.studies.meter.rates import PassCost, Rates, across, sum_of
-from costcore.studies.meter.readings import described
-from costcore.studies.meter.step_log import StepLog
+from costcore.studies import meter
+from costcore.studies.meter import PassCost, Rates, StepLog, across, described, sum_of
 
 
 @pytest.fixture
 def clock(monkeypatch):
     """A clock in nanoseconds, whose time is ``clock[0]``."""
     now = [10**9]
-    monkeypatch.setattr(step_log, "perf_counter_ns", lambda: now[0])
+    monkeypatch.setattr(meter, "perf_counter_ns", lambda: now[0])
     return now
 
 
@@ -28,7 +26,7 @@ def test_windows_and_totals(clock):
 
 
 def test_more_steps_than_are_kept(clock, monkeypatch):
-    monkeypatch.setattr(step_log, "MOST_NEW", 4)
+    monkeypatch.setattr(meter, "MOST_NEW", 4)
     log = StepLog(3)
     for _ in range(10):
         clock[0] += 5

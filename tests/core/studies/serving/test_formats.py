@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from costcore.studies.serving.formats import FORMATS, dtype_of, format_of
+from costcore.studies.serving.report import FORMATS, dtype_of, format_of
 
 
 @pytest.mark.parametrize(

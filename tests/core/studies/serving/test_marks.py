@@ -6,12 +6,20 @@ from fractions import Fraction
 
 import pytest
 
-from costcore.counting.pricing import Pricer
+from costcore.counting import Pricer
 from costcore.ir import BITS, Cost, Layer, Operations, Tensor
-from costcore.registry.calculators import calculators
-from costcore.studies.serving.cached_model import CacheStorages
-from costcore.studies.serving.marks import computes_nothing, is_move, times_cached, with_marks
-from costcore.studies.serving.tally import Kind, StoredWeight, Widths, tallies_of
+from costcore.registry import calculators
+from costcore.studies.serving.passes import (
+    CacheStorages,
+    Kind,
+    StoredWeight,
+    Widths,
+    computes_nothing,
+    is_move,
+    tallies_of,
+    times_cached,
+    with_marks,
+)
 from costcore.trace.call import Call
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace

@@ -8,12 +8,10 @@ from math import isclose
 
 import pytest
 
-from costcore.analyses.devices.catalog import named
-from costcore.studies.serving.bound import PhaseTime, least_time
-from costcore.studies.serving.experts import expected_experts, fewest_experts, not_expected, not_needed
-from costcore.studies.serving.phase import pairs_before
-from costcore.studies.serving.table import COLUMNS, Row, serving_table
-from costcore.studies.serving.tally import Experts
+from costcore.analyses.devices.device import find_device
+from costcore.studies.serving.passes import Experts, expected_experts, fewest_experts, not_expected, not_needed
+from costcore.studies.serving.phase import PhaseTime, least_time, pairs_before
+from costcore.studies.serving.report import COLUMNS, Row, serving_table
 
 
 @pytest.mark.parametrize(
@@ -59,7 +57,7 @@ def test_bits_of_experts_that_are_not_read():
 
 
 def test_the_larger_of_arithmetic_and_bytes_binds():
-    l4 = named("l4")
+    l4 = find_device("l4")
     rate, memory = l4.matrix_rate("bfloat16"), 1e9 * l4.memory.dram_gbs
     time = least_time("l4", "bfloat16", macs=10**9, nbytes=10**9, tokens=4, least=5 * 10**8)
     assert time.compute_seconds == 2e9 / rate

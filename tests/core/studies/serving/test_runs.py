@@ -7,9 +7,7 @@ from fractions import Fraction
 import pytest
 
 from costcore.ir import BITS
-from costcore.studies.serving.point import Point
-from costcore.studies.serving.runs import LONGEST, LONGEST_LOOP, MOST_CAPTURED, Runs
-from costcore.studies.serving.tally import StoredWeight, Widths
+from costcore.studies.serving.passes import LONGEST, LONGEST_LOOP, MOST_CAPTURED, Point, Runs, StoredWeight, Widths
 from tests.core.studies.serving.toy_decoder import ToyDecoder
 
 pytestmark = pytest.mark.frontend("onnx")  # brings sympy

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from costcore.studies.serving.cached_model import ALL, PackedWeight, Parameter, StoredFile, StoredPart
-from costcore.studies.serving.formats import format_of
-from costcore.studies.serving.stored_weights import StoredWeights
+from costcore.studies.serving.passes import ALL, PackedWeight, Parameter, StoredFile, StoredPart
+from costcore.studies.serving.report import StoredWeights, format_of
 
 
 def stored(parameters, packed=(), weights=None, keep=(), file=None):

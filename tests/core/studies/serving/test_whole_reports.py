@@ -14,14 +14,11 @@ from typing import Any
 import pytest
 
 from costcore import ServingReport
-from costcore.analyses.devices.catalog import named
-from costcore.analyses.devices.device import Memory
+from costcore.analyses.devices.device import Memory, find_device
 from costcore.studies.serving import report as report_module
-from costcore.studies.serving.cached_model import CachedPart, PackedWeight
+from costcore.studies.serving.passes import CachedPart, Kind, PackedWeight, Point, Tallies, Tally
 from costcore.studies.serving.phase import Phase
-from costcore.studies.serving.point import Point
-from costcore.studies.serving.table import remarks, serving_rows, serving_table
-from costcore.studies.serving.tally import Kind, Tallies, Tally
+from costcore.studies.serving.report import remarks, serving_rows, serving_table
 from tests.core.analyses.timing.toy_device import device
 from tests.core.studies.serving.toy_decoder import ToyDecoder
 
@@ -102,9 +99,9 @@ def test_all_figures(served, golden, name):
 
 def test_texts_and_tables(served, golden):
     serving = served()
-    rows = serving_rows(serving, [named("l4"), named("h100-sxm5-80gb")], [1, 3], 9, price=2.5)
+    rows = serving_rows(serving, [find_device("l4"), find_device("h100-sxm5-80gb")], [1, 3], 9, price=2.5)
     latents = served(ToyDecoder(latents=True, unknown=True, most_tokens=8))
-    found = serving_rows(latents, [named("l4")], [2], 9, share=0.5, memory="60 KB", last_only=True)
+    found = serving_rows(latents, [find_device("l4")], [2], 9, share=0.5, memory="60 KB", last_only=True)
     phases = [latents.prefill(9), latents.decode(context=5)]
     out = StringIO()
     for table in (serving_table(rows), serving_table(found)):
@@ -112,7 +109,7 @@ def test_texts_and_tables(served, golden):
     texts = [*map(shown, (serving.prefill(7), serving.decode(batch=2), latents, latents.decode()))]
     texts += [shown(serving.decode(batch=3).time("l4")), shown(serving.speculative(serving, drafts=3, acceptance=0.75))]
     texts.append(shown(serving.speculative(serving, drafts=1, acceptance=1, batch=2)))
-    texts += remarks(latents, phases, [named("l4")])
+    texts += remarks(latents, phases, [find_device("l4")])
     golden("serving/texts.txt", "\n".join([out.getvalue(), *map(str, rows), *map(str, found), *texts, ""]))
 
 
@@ -120,7 +117,7 @@ def test_a_batch_that_does_not_fit_has_no_rate(served):
     """Beside the weights the caches of two sequences fit, and not those of three."""
     serving = served()
     room = serving.weight_bytes + 2 * serving.cache_bytes(9)
-    _, two, three = serving_rows(serving, [named("l4")], [2, 3], 9, share=1.0, memory=room, price=2.0)
+    _, two, three = serving_rows(serving, [find_device("l4")], [2, 3], 9, share=1.0, memory=room, price=2.0)
     assert two.tokens_per_second > 0 and two.price_per_million > 0 and two.sequences == 2
     assert three.tokens_per_second is None and three.price_per_million is None and three.bound_seconds > 0
     out = StringIO()
@@ -328,7 +325,7 @@ def test_a_cache_of_what_is_made_of_latents(served):
 def test_a_remark_on_positions_needs_more_tokens_than_these(served):
     for most, is_stated in ((9, False), (8, True), (None, False)):
         serving = served(ToyDecoder(most_tokens=most))
-        found = remarks(serving, [serving.decode(context=9)], [named("l4")])
+        found = remarks(serving, [serving.decode(context=9)], [find_device("l4")])
         assert any("has positions for" in remark for remark in found) == is_stated
 
 

@@ -9,23 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 from costcore.ir import Layer, Tensor
-from costcore.studies.serving.cached_model import (
-    CachedPart,
-    CacheStorages,
-    Latent,
-    PackedWeight,
-    Parameter,
-    StoredFile,
-)
+from costcore.studies.serving.passes import CachedPart, CacheStorages, Latent, PackedWeight, Parameter, StoredFile
 from costcore.trace.call import Call
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 
 WIDTH, HEADS, HEAD, EXPERTS, CHOSEN, INNER, WORDS = 6, 2, 3, 5, 2, 7, 13
 DTYPE = "float16"
 
 
 class ToyDecoder:
-    """See :class:`costcore.studies.serving.cached_model.CachedModel`.
+    """See :class:`costcore.studies.serving.passes.CachedModel`.
 
     Args:
         window: the most tokens that a layer keeps.

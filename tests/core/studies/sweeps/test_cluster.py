@@ -14,9 +14,8 @@ import joblib
 import pytest
 
 from costcore import sweep, table
-from costcore.studies.sweeps.cluster import rows_on_cluster
-from costcore.studies.sweeps.row import ModelRow, NamedModel
-from costcore.studies.sweeps.task import Plan, Task
+from costcore.studies.sweeps.process import Plan, Task, rows_on_cluster
+from costcore.studies.sweeps.rows import ModelRow, NamedModel
 from tests.frameworks import optional
 
 from .conftest import ROOT

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.studies.sweeps.front import front
-from costcore.studies.sweeps.model_table import ModelTable
-from costcore.studies.sweeps.row import ModelRow
+from costcore.studies.sweeps.rows import ModelRow
+from costcore.studies.sweeps.table import ModelTable, front
 
 ROWS = [
     {"macs": 4, "peak": 1},

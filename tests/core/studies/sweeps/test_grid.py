@@ -5,8 +5,8 @@ import io
 import pytest
 
 from costcore import sweep
-from costcore.api.target_arguments import split_target
-from costcore.studies.sweeps.grid import combinations
+from costcore.api.estimate import split_target
+from costcore.studies.sweeps.table import combinations
 
 DEPTHS = {"depth": [1, 2], "width": (3, 4)}
 

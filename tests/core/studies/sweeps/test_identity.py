@@ -10,10 +10,10 @@ import time
 import pytest
 
 from costcore import CostError
-from costcore.studies.sweeps import sources
-from costcore.studies.sweeps.identity import Identity
-from costcore.studies.sweeps.row import NamedModel, Settings
-from costcore.studies.sweeps.sources import Sources
+from costcore.studies.sweeps import process
+from costcore.studies.sweeps.process import Sources
+from costcore.studies.sweeps.rows import NamedModel, Settings
+from costcore.studies.sweeps.table import Identity
 
 
 def named(target, **arguments):
@@ -35,11 +35,11 @@ def test_a_sparse_file_of_ten_terabytes_is_not_read(tmp_path):
 
 
 def test_a_file_without_a_size_is_read_up_to_the_bound(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "MOST_HASHED", 3 << 20)
+    monkeypatch.setattr(process, "MOST_HASHED", 3 << 20)
     path = tmp_path / "pipe"
     os.mkfifo(path)
     ends = os.open(path, os.O_RDWR), os.open(path, os.O_WRONLY)
-    monkeypatch.setattr(sources, "open_file", lambda _: Endless(path))
+    monkeypatch.setattr(process, "open_file", lambda _: Endless(path))
     with pytest.raises(CostError, match="more than 3,145,728 bytes"):
         Sources([]).of_file(path)
     for end in ends:
@@ -67,7 +67,7 @@ class Endless:
 
 def test_the_code_of_a_model_is_read_once_for_all_its_variants(tmp_path, monkeypatch):
     looked_up = []
-    monkeypatch.setattr(sources, "version", lambda package: looked_up.append(package) or "1.0")
+    monkeypatch.setattr(process, "version", lambda package: looked_up.append(package) or "1.0")
     net = tmp_path / "net.py"
     net.write_text("import acme_layers\ndef make(width): ...\n")
     identity = Identity(Settings(("macs",)))

@@ -6,8 +6,8 @@ import pytest
 
 from costcore import estimate, sweep, table
 from costcore.cli.main import main
-from costcore.tables.pictures.amounts import in_units
-from costcore.text.table import Column
+from costcore.tables.pictures import in_units
+from costcore.text.screen import Column
 from tests.core import toy_framework
 
 DEVICE = """

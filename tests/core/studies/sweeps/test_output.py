@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from costcore import CostError, table
-from costcore.studies.sweeps.file_lock import locked
-from costcore.studies.sweeps.formats import JSON_LINES, read_lines
+from costcore.studies.sweeps.rows import JSON_LINES, locked, read_lines
 
 from .conftest import ROOT
 
@@ -19,7 +18,7 @@ needs_locks = pytest.mark.skipif(sys.platform == "win32", reason="this system ha
 HOLD = """
 import sys, time
 from pathlib import Path
-from costcore.studies.sweeps.file_lock import locked
+from costcore.studies.sweeps.rows import locked
 with locked(Path({path!r})):
     print("locked", flush=True)
     time.sleep(60)
@@ -64,7 +63,7 @@ def test_many_runs_take_turns(tmp_path):
     code = f"""
 from pathlib import Path
 from costcore import CostError
-from costcore.studies.sweeps.file_lock import locked
+from costcore.studies.sweeps.rows import locked
 path, done = Path({str(tmp_path / "number")!r}), 0
 while done < 100:
     try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from costcore.studies.sweeps.model_table import ModelTable
-from costcore.studies.sweeps.row import ModelRow
+from costcore.studies.sweeps.rows import ModelRow
+from costcore.studies.sweeps.table import ModelTable
 
 
 def rows(n):

@@ -15,18 +15,29 @@ from typing import Any
 import pytest
 
 from costcore import CostError, sweep, table
-from costcore.studies.sweeps import cluster, formats, grid, identity, process_pool, process_state, progress, sources
-from costcore.studies.sweeps import row as row_module
-from costcore.studies.sweeps.figures import check_columns, figure
-from costcore.studies.sweeps.formats import CSV, JSON_LINES, amount, read_lines
-from costcore.studies.sweeps.frames import read_frame, write_frame
-from costcore.studies.sweeps.model_table import ModelTable
-from costcore.studies.sweeps.row import ModelRow, NamedModel, Settings, failure
-from costcore.studies.sweeps.row_file import RowFile
-from costcore.studies.sweeps.run import TableInterrupted
-from costcore.studies.sweeps.table import _named, _seconds
-from costcore.studies.sweeps.task import Plan, Task
-from costcore.studies.sweeps.tasks import TaskMaker, compute, memory_of
+from costcore.studies.sweeps import child, process
+from costcore.studies.sweeps import rows as formats
+from costcore.studies.sweeps import rows as row_module
+from costcore.studies.sweeps import table as grid
+from costcore.studies.sweeps import table as identity
+from costcore.studies.sweeps import table as progress
+from costcore.studies.sweeps.process import Plan, Task, TaskMaker, compute, memory_of
+from costcore.studies.sweeps.rows import (
+    CSV,
+    JSON_LINES,
+    ModelRow,
+    NamedModel,
+    RowFile,
+    Settings,
+    amount,
+    check_columns,
+    failure,
+    figure,
+    read_frame,
+    read_lines,
+    write_frame,
+)
+from costcore.studies.sweeps.table import ModelTable, TableInterrupted, _named, _seconds
 from tests.core.given_costs import dense, net
 
 
@@ -90,7 +101,7 @@ def test_lines_of_rows(tmp_path):
 
 
 def test_files_of_rows_have_a_largest_size(tmp_path, monkeypatch):
-    assert (formats.MOST_BYTES, sources.MOST_HASHED) == (1 << 32, 1 << 32)
+    assert (formats.MOST_BYTES, process.MOST_HASHED) == (1 << 32, 1 << 32)
     path = tmp_path / "rows.csv"
     path.write_text("name,status,failed,key\na,complete,False,k\n")
     monkeypatch.setattr(formats, "MOST_BYTES", path.stat().st_size)
@@ -284,8 +295,8 @@ class Process:
 
 
 def test_processes_are_used_again(monkeypatch):
-    monkeypatch.setattr(process_pool, "ModelProcess", Process)
-    pool = process_pool.ProcessPool(7)
+    monkeypatch.setattr(process, "ModelProcess", Process)
+    pool = process.ProcessPool(7)
     assert pool.is_idle
     with pool.process() as first, pool.process() as second:
         assert first is not second and not pool.is_idle
@@ -300,26 +311,26 @@ def test_processes_are_used_again(monkeypatch):
 
 
 def test_a_worker_computes_in_a_process_of_the_run(monkeypatch):
-    monkeypatch.setattr(process_pool, "ModelProcess", Process)
-    monkeypatch.setattr(process_pool, "_POOLS", {})
+    monkeypatch.setattr(process, "ModelProcess", Process)
+    monkeypatch.setattr(process, "_POOLS", {})
     task = Task(5, "net", b"model", ("toy",), Plan(memory_limit=3), "run")
     assert compute(task) == (5, ModelRow("net 3", {}, ""))
-    assert [*process_pool._POOLS] == ["run"]
+    assert [*process._POOLS] == ["run"]
 
 
 def test_a_worker_keeps_two_pools(monkeypatch):
-    monkeypatch.setattr(process_pool, "ModelProcess", Process)
-    monkeypatch.setattr(process_pool, "_POOLS", {})
-    assert process_pool.MOST_POOLS == 2
-    first, second = (process_pool.pool_of(run, 3) for run in "ab")
-    assert process_pool.pool_of("a", 3) is first
+    monkeypatch.setattr(process, "ModelProcess", Process)
+    monkeypatch.setattr(process, "_POOLS", {})
+    assert process.MOST_POOLS == 2
+    first, second = (process.pool_of(run, 3) for run in "ab")
+    assert process.pool_of("a", 3) is first
     with first.process() as busy, second.process() as idle:
         pass
     with first.process():
-        third = process_pool.pool_of("c", 3)  # the first is busy, so the second is ended
-        assert {*process_pool._POOLS} == {"a", "c"} and idle.is_closed and not busy.is_closed
-    process_pool.pool_of("d", 3)
-    assert {*process_pool._POOLS} == {"c", "d"} and process_pool.pool_of("c", 3) is third
+        third = process.pool_of("c", 3)  # the first is busy, so the second is ended
+        assert {*process._POOLS} == {"a", "c"} and idle.is_closed and not busy.is_closed
+    process.pool_of("d", 3)
+    assert {*process._POOLS} == {"c", "d"} and process.pool_of("c", 3) is third
 
 
 @pytest.mark.parametrize(
@@ -332,15 +343,15 @@ def test_a_worker_keeps_two_pools(monkeypatch):
         (lambda patch, folder: patch.setenv("COSTCORE_NEW", "2"), False),
         (lambda patch, folder: patch.setattr(sys, "path", [str(folder), *sys.path]), False),
         (lambda patch, folder: patch.setattr(sys, "path", sys.path[1:]), True),
-        (lambda patch, folder: patch.setattr(process_state, "_settings_of", lambda name: "other"), True),
+        (lambda patch, folder: patch.setattr(child, "_settings_of", lambda name: "other"), True),
     ],
 )
 def test_what_a_model_changes_for_others(monkeypatch, tmp_path, change, is_changed):
     monkeypatch.setenv("COSTCORE_OF_A_TEST", "1")
-    monkeypatch.setattr(process_state, "loaded", lambda: ["toy"])
-    monkeypatch.setattr(process_state, "_settings_of", lambda name: f"settings of {name}")
+    monkeypatch.setattr(child, "loaded", lambda: ["toy"])
+    monkeypatch.setattr(child, "_settings_of", lambda name: f"settings of {name}")
     monkeypatch.setattr(sys, "path", ["/only/here", *sys.path])
-    state = process_state.ProcessState.now()
+    state = child.ProcessState.now()
     assert (state.folder, state.settings) == (str(Path.cwd()), {"toy": "settings of toy"})
     change(monkeypatch, tmp_path)
     assert state.is_changed() is is_changed
@@ -405,7 +416,7 @@ def models(*names: str) -> dict[int, NamedModel]:
 @pytest.mark.parametrize("returns", [True, False])
 def test_models_around_one_that_ends_its_worker_have_rows(returns):
     names = ["a", "dies", *"bcdefghijklmno"]
-    found = dict(cluster.rows_on_cluster(Joblib(returns=returns), models(*names), task_of, 2))
+    found = dict(process.rows_on_cluster(Joblib(returns=returns), models(*names), task_of, 2))
     assert [*found] == [*range(16)]
     assert [row.name for row in found.values()] == names
     assert [row.status for row in found.values() if row.failed] == [
@@ -415,22 +426,22 @@ def test_models_around_one_that_ends_its_worker_have_rows(returns):
 
 def test_an_error_of_another_kind_is_raised():
     with pytest.raises(ValueError, match="wrong"):
-        [*cluster.rows_on_cluster(Joblib(), models("a", "wrong"), task_of, None)]
+        [*process.rows_on_cluster(Joblib(), models("a", "wrong"), task_of, None)]
     with pytest.raises(ValueError, match="wrong"):
-        cluster._alone(Joblib(), task_of(0, NamedModel("wrong", None)), 2)
+        process._alone(Joblib(), task_of(0, NamedModel("wrong", None)), 2)
 
 
 @pytest.mark.parametrize(("jobs", "configured", "used"), [(None, None, -1), (None, 3, 3), (2, 3, 2)])
 def test_how_many_jobs_are_asked_for(jobs, configured, used):
     joblib = Joblib(configured)
-    assert len([*cluster.rows_on_cluster(joblib, models("a", "b"), task_of, jobs)]) == 2
+    assert len([*process.rows_on_cluster(joblib, models("a", "b"), task_of, jobs)]) == 2
     assert joblib.asked == [used, (used, ["a", "b"])]
 
 
 def test_tasks_are_sent_ahead_in_batches():
     """Four for each of two workers."""
     joblib = Joblib(returns=False)
-    assert len([*cluster.rows_on_cluster(joblib, models(*"abcdefghij"), task_of, 2)]) == 10
+    assert len([*process.rows_on_cluster(joblib, models(*"abcdefghij"), task_of, 2)]) == 10
     assert [batch for _, batch in joblib.asked[1:]] == [[*"abcdefgh"], [*"ij"]]
 
 
@@ -441,9 +452,9 @@ def test_tasks_are_sent_ahead_in_batches():
 def test_joblib_is_used_if_it_is_configured(monkeypatch, kind, n_jobs, is_used):
     joblib = SimpleNamespace(parallel=SimpleNamespace(get_active_backend=lambda: (type(kind, (), {})(), n_jobs)))
     monkeypatch.setitem(sys.modules, "joblib", joblib)
-    assert cluster.configured_joblib() == (joblib if is_used else None)
+    assert process.configured_joblib() == (joblib if is_used else None)
     monkeypatch.delitem(sys.modules, "joblib")
-    assert cluster.configured_joblib() is None
+    assert process.configured_joblib() is None
 
 
 def key(model: Any, inputs: Any = None, arguments: Any = None, **settings: Any) -> str:
@@ -531,10 +542,10 @@ def test_code_that_a_module_imports(tmp_path):
         (tmp_path / name).write_text(text)
 
     def found() -> str:
-        return sources.Sources([str(tmp_path)]).of_module("net")
+        return process.Sources([str(tmp_path)]).of_module("net")
 
     before = found()
-    packages = sources.Sources([str(tmp_path)]).packages("net")
+    packages = process.Sources([str(tmp_path)]).packages("net")
     assert packages == {"json", "costcore", "acme_layers", "far"}
     for name, text in files.items():
         (tmp_path / name).write_text(text + "# changed\n")
@@ -547,14 +558,14 @@ def test_code_that_a_module_imports(tmp_path):
 
 def test_packages_that_an_installed_one_requires(monkeypatch):
     monkeypatch.setattr(
-        sources, "requires", lambda package: ["torch>=2", "a.b-c[x]", "plain"] if package == "acme" else None
+        process, "requires", lambda package: ["torch>=2", "a.b-c[x]", "plain"] if package == "acme" else None
     )
-    found = sources.Sources([])
+    found = process.Sources([])
     assert found.packages("acme.models") == {"acme", "torch", "a.b-c", "plain"}
     assert found.packages("other") == {"other"}
-    assert sources._installed("json.decoder") == ""
-    assert sources._installed("acme.models") == "acme"
-    assert sources._installed("pytest.x") == f"pytest {pytest.__version__}"
+    assert process._installed("json.decoder") == ""
+    assert process._installed("acme.models") == "acme"
+    assert process._installed("pytest.x") == f"pytest {pytest.__version__}"
 
 
 def test_variants_of_what_is_no_function():

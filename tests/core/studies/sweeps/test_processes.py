@@ -10,12 +10,11 @@ import joblib
 import pytest
 
 from costcore import sweep, table
-from costcore.studies.sweeps import child, process, tasks
-from costcore.studies.sweeps.engine import number_of_processes
-from costcore.studies.sweeps.process import ModelProcess
-from costcore.studies.sweeps.progress import with_lines
-from costcore.studies.sweeps.row import ModelRow
-from costcore.studies.sweeps.task import Plan
+from costcore.studies.sweeps import child, process
+from costcore.studies.sweeps import process as tasks
+from costcore.studies.sweeps.process import ModelProcess, Plan, number_of_processes
+from costcore.studies.sweeps.rows import ModelRow
+from costcore.studies.sweeps.table import with_lines
 
 HARM = ["small", "dies", "crashes", "leaves", "fills", "small"]
 STATUSES = [

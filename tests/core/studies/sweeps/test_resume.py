@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from costcore import CostError, estimate, sweep, table
-from costcore.studies.sweeps import formats
-from costcore.studies.sweeps.model_table import ModelTable
-from costcore.studies.sweeps.row_file import RowFile
-from costcore.studies.sweeps.run import TableInterrupted
+from costcore.studies.sweeps import rows as formats
+from costcore.studies.sweeps.rows import RowFile
+from costcore.studies.sweeps.table import ModelTable, TableInterrupted
 from tests.frameworks import optional
 
 from .conftest import NETS, ROOT
@@ -110,7 +109,7 @@ def test_what_changes_a_row_counts_it_again(nets, tmp_path, calls, what, n):
 
 
 def test_another_version_counts_again(nets, tmp_path, calls, monkeypatch):
-    from costcore.studies.sweeps import identity
+    from costcore.studies.sweeps import table as identity
 
     run(nets, tmp_path / "rows.jsonl")
     calls()
@@ -234,7 +233,7 @@ def test_an_interrupted_table_has_its_rows_in_the_file(nets, tmp_path, monkeypat
         return add(record)
 
     monkeypatch.setitem(
-        sys.modules["costcore.studies.sweeps.row_file"].FORMATS, ".jsonl", formats.JSON_LINES._replace(line=interrupted)
+        sys.modules["costcore.studies.sweeps.rows"].FORMATS, ".jsonl", formats.JSON_LINES._replace(line=interrupted)
     )
     with pytest.raises(TableInterrupted, match="interrupted after 3 models") as error:
         run(nets, output)

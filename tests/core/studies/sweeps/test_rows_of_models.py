@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from costcore.studies.sweeps import row as row_module
+from costcore.studies.sweeps import rows
 from costcore.studies.sweeps import table as table_module
-from costcore.studies.sweeps.row import OUT_OF_MEMORY, NamedModel, Settings, failure
-from costcore.studies.sweeps.task import Plan
+from costcore.studies.sweeps.process import Plan
+from costcore.studies.sweeps.rows import OUT_OF_MEMORY, NamedModel, Settings, failure
 from tests.core.html_reports import call, report
 
 NEEDS = {"peak": {"memory": True}, "seen": {"spelled": True}, "depth": {"layers": 3}}
@@ -18,9 +18,9 @@ NEEDS = {"peak": {"memory": True}, "seen": {"spelled": True}, "depth": {"layers"
 
 def test_a_report_is_checked_for_what_is_asked(monkeypatch):
     asked = []
-    monkeypatch.setattr(row_module, "check_report", lambda *given: asked.append(given))
+    monkeypatch.setattr(rows, "check_report", lambda *given: asked.append(given))
     given = report([call("linear", "fc", 10, 4, 2)])
-    row = row_module.row_of(NamedModel("net", given), Settings(("flops",), options={"backward": True}, mode="train"))
+    row = rows.row_of(NamedModel("net", given), Settings(("flops",), options={"backward": True}, mode="train"))
     assert asked == [(given, None, "net", "train", True)]
     assert (row.costs, row.failed) == ({"flops": given.total_report["flops"]}, False)
 
@@ -37,15 +37,15 @@ def test_a_report_is_checked_for_what_is_asked(monkeypatch):
     ],
 )
 def test_what_columns_need_and_the_model_accepts(monkeypatch, columns, given, inputs, options, expected):
-    monkeypatch.setattr(row_module, "figure", lambda name: SimpleNamespace(needs=NEEDS[name]))
+    monkeypatch.setattr(rows, "figure", lambda name: SimpleNamespace(needs=NEEDS[name]))
     spec = SimpleNamespace(options=options[0], model_options=options[1])
-    monkeypatch.setattr(row_module, "frontend_of", lambda model: spec)
-    assert row_module._needed("net", inputs, Settings(columns.split(), options=given)) == expected
+    monkeypatch.setattr(rows, "frontend_of", lambda model: spec)
+    assert rows._needed("net", inputs, Settings(columns.split(), options=given)) == expected
 
 
 def test_the_frontend_of_a_model_is_not_asked_for_in_vain():
     """That of an object would be an error."""
-    assert row_module._needed(object(), (1, 3), Settings(("flops",))) == {}
+    assert rows._needed(object(), (1, 3), Settings(("flops",))) == {}
 
 
 @pytest.mark.parametrize(("others", "is_found"), [(0, True), (99, True), (100, False)])

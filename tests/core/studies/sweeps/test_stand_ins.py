@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from costcore.studies.sweeps import cluster, process
-from costcore.studies.sweeps.process import ModelProcess
-from costcore.studies.sweeps.row import ModelRow, NamedModel, Settings
-from costcore.studies.sweeps.task import Plan, Task
-from costcore.studies.sweeps.tasks import TaskMaker
+from costcore.studies.sweeps import process
+from costcore.studies.sweeps import process as cluster
+from costcore.studies.sweeps.process import ModelProcess, Plan, Task, TaskMaker
+from costcore.studies.sweeps.rows import ModelRow, NamedModel, Settings
 
 from .test_parts import Joblib, models, task_of
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from costcore import TrainingLedger
-from costcore.studies.training.answer import answer_of
-from costcore.studies.training.rates import Rates
-from costcore.text.values import Shown
+from costcore.studies.training.ledger import Rates, answer_of
+from costcore.text.amounts import Formatted
 from tests.core.studies.training.test_ledger import STEP
 
 
@@ -21,7 +20,7 @@ def answer():
 
 
 def plain(value):
-    return value.value if isinstance(value, Shown) else value
+    return value.value if isinstance(value, Formatted) else value
 
 
 def rows(answer, title):

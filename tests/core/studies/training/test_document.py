@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from costcore import TrainingLedger
-from costcore.studies.training.thresholds import Threshold, crossings, thresholds
+from costcore.studies.training.figures import Threshold, crossings, thresholds
 from tests.core.given_costs import Step, dense, net, relu
 
 jsonschema = pytest.importorskip("jsonschema")

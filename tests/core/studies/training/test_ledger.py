@@ -7,11 +7,11 @@ import io
 import pytest
 
 from costcore import CostError, Report, TrainingLedger
-from costcore.studies.batch_size.limit import CONTEXT
+from costcore.studies.batch_size.inputs import CONTEXT
 from costcore.studies.training import ledger as ledger_module
-from costcore.studies.training.arguments import check_share, whole
-from costcore.studies.training.pairs import allowed_pairs
-from costcore.studies.training.rates import Rates
+from costcore.studies.training.figures import check_share, whole
+from costcore.studies.training.ledger import Rates
+from costcore.studies.training.step import allowed_pairs
 from tests.core.given_costs import Step, dense, net, relu
 from tests.core.studies.training.toy_transformer import toy_step
 

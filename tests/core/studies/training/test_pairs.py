@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costcore.ir import Layer, Tensor
-from costcore.studies.training.pairs import allowed_pairs, check_documents, limits_of, within_documents
+from costcore.studies.training.step import allowed_pairs, check_documents, limits_of, within_documents
 
 
 @pytest.mark.parametrize(

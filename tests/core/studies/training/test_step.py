@@ -7,16 +7,15 @@ from fractions import Fraction
 import pytest
 
 from costcore import CostError, Layer, Operations, Tensor
-from costcore.api.build_report import make_report
+from costcore.api.hook import make_report
 from costcore.ir import Cost, prod
-from costcore.registry.custom import CustomCalculators
-from costcore.studies.batch_size.largest import LargestBatch
-from costcore.studies.batch_size.limit import Limit
-from costcore.studies.training import largest
-from costcore.studies.training.products import Packing, Products
-from costcore.studies.training.step import Step
+from costcore.registry import CustomCalculators
+from costcore.studies.batch_size.fit import LargestBatch
+from costcore.studies.batch_size.inputs import Limit
+from costcore.studies.training import ledger
+from costcore.studies.training.step import Packing, Products, Step
 from costcore.trace.call import Call
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 
 
 def test_parameters_of_idle_experts_are_found_in_the_forward_pass_alone():
@@ -205,18 +204,18 @@ def test_the_largest_step_that_fits(monkeypatch, fits, accumulates):
             return f"the report of {batch}"
 
     found = LargestBatch(fits, 7 << 20, None, limit, None, {}, (), True, ())
-    monkeypatch.setattr(largest, "Captures", Captures)
-    monkeypatch.setattr(largest, "find_largest", lambda captures, limit: found)
-    monkeypatch.setattr(largest, "check_model", lambda model: asked.update(checked=model))
-    monkeypatch.setattr(largest, "model_and_inputs", lambda model, inputs, is_step: (f"{model} {is_step}", inputs))
-    monkeypatch.setattr(largest, "inputs_of_batch", lambda inputs: f"inputs {inputs}")
-    monkeypatch.setattr(largest, "step_options", lambda *arguments: {"given": arguments})
+    monkeypatch.setattr(ledger, "Captures", Captures)
+    monkeypatch.setattr(ledger, "find_largest", lambda captures, limit: found)
+    monkeypatch.setattr(ledger, "check_model", lambda model: asked.update(checked=model))
+    monkeypatch.setattr(ledger, "model_and_inputs", lambda model, inputs, is_step: (f"{model} {is_step}", inputs))
+    monkeypatch.setattr(ledger, "inputs_of_batch", lambda inputs: f"inputs {inputs}")
+    monkeypatch.setattr(ledger, "step_options", lambda *arguments: {"given": arguments})
     options = {"accumulates": accumulates, "optimizer": "sgd", "checkpoint": "Block"}
     if fits:
-        assert largest.largest_step("net", (1, 2), "1 GB", **options) == (found, "the report of 3")
+        assert ledger.largest_step("net", (1, 2), "1 GB", **options) == (found, "the report of 3")
     else:
         with pytest.raises(CostError, match=r"not even the smallest batch fits: it needs 12 MiB of 953.67 MiB"):
-            largest.largest_step("net", (1, 2), "1 GB", **options)
+            ledger.largest_step("net", (1, 2), "1 GB", **options)
     given = (True, "sgd", None, {"checkpoint": "Block"}, "tensors")
     step = {"step": "accumulated"} if accumulates else {}
     assert asked == {

@@ -6,7 +6,7 @@ import pytest
 
 from costcore import CostError
 from costcore.analyses.devices.device import Printed
-from costcore.studies.training.utilization import hardware_flops, mfu, model_flops, peak_flops
+from costcore.studies.training.step import hardware_flops, mfu, model_flops, peak_flops
 from tests.core.analyses.timing.toy_device import device
 from tests.core.given_costs import Step, dense, net, relu
 

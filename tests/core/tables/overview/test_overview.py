@@ -8,7 +8,7 @@ import pytest
 import sympy
 
 from costcore import compare
-from costcore.tables.overview.to_html import MOST_CHILDREN, MOST_MODULES
+from costcore.tables.overview import MOST_CHILDREN, MOST_MODULES
 from tests.core import html_reports
 from tests.core.analyses.timing.toy_calibration import calibrated_device
 from tests.core.analyses.timing.toy_device import TOY

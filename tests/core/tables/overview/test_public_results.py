@@ -30,13 +30,13 @@ PARTS = {
         "Line",
     ),
     *("ModelRow", "Operations", "Plan", "Regrouping", "Slot", "Tally", "Tensor", "TimedGroup", "Value"),
-    *("Answer", "Convention", "MeasuredCall", "MeasuredGroup", "ReceptiveField", "Rates"),
+    *("Content", "Convention", "MeasuredCall", "MeasuredGroup", "ReceptiveField", "Rates"),
     *("Reading", "RuleFigure", "Stage"),
 }
 """The records of which results consist, which one line shows."""
 
 OTHERS = {
-    *("CostError", "CostWarning", "Dim", "Formulas", "Ledger", "TextTable", "Trace"),
+    *("CostError", "CostWarning", "Dim", "Formulas", "Ledger", "RenderedTable", "Trace"),
     *("GroupColumns", "LayerColumns", "ReceptiveFieldColumns", "ReportColumns", "SummaryColumns", "TreeColumns"),
 }
 """What is no result: arguments, errors, and what programs read."""

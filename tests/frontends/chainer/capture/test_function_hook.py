@@ -11,8 +11,8 @@ import pytest
 from chainer import functions, links
 
 from costcore import CostError
-from costcore.registry.frontends import load
-from costcore.trace.recorder import Recorder
+from costcore.registry import load
+from costcore.trace.run import Recorder
 from tests.frontends.chainer.capture.user_functions import (
     Accumulates,
     Breaks,

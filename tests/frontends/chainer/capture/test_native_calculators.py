@@ -9,7 +9,7 @@ import pytest
 from chainer import functions
 
 from costcore import CostError, hookimpl, plugins
-from costcore.frontends.chainer.naming import native_name
+from costcore.frontends.chainer.arrays import native_name
 from costcore.translate import Row
 from tests.frontends.chainer.capture.user_functions import Breaks, Twice, calls, counting, nothing_is_left, x
 

@@ -11,8 +11,8 @@ import pytest
 from chainer.graph_optimizations.static_graph import static_graph
 
 from costcore import ComputationalCostHook, CostWarning
-from costcore.frontends.chainer.capture.function_hook import CONTAINERS
-from costcore.registry.frontends import rows
+from costcore.frontends.chainer.capture import CONTAINERS
+from costcore.registry import rows
 
 BASE_CLASSES = {
     *("chainer::FunctionAdapter", "chainer::BaseNStepRNN", "chainer::IndexSelectorBase", "chainer::SelectorBase"),
@@ -26,8 +26,8 @@ While a hook is open, static graphs run as ordinary code, so a schedule runs onl
 
 SCAN = """
 import importlib, pkgutil, warnings
-import costcore.frontends.chainer.compat
-from costcore.frontends.chainer.naming import function_classes, native_name
+import costcore.frontends.chainer
+from costcore.frontends.chainer.arrays import function_classes, native_name
 
 warnings.simplefilter("ignore")
 for package in ("chainer", "chainermn", "onnx_chainer"):

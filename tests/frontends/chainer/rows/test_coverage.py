@@ -15,12 +15,10 @@ from chainer import functions
 from chainer.functions.theano.theano_function import TheanoFunction
 
 from costcore import ComputationalCostHook, CostWarning
-from costcore.frontends.chainer.arrays import tensor
-from costcore.frontends.chainer.capture.function_hook import CONTAINERS
-from costcore.frontends.chainer.naming import function_classes
+from costcore.frontends.chainer.arrays import function_classes, tensor
+from costcore.frontends.chainer.capture import CONTAINERS
 from costcore.ir import Layer, Operations
-from costcore.registry.calculators import calculators
-from costcore.registry.frontends import rows
+from costcore.registry import calculators, rows
 from costcore.translate import Native, Translator
 from tests.frontends.chainer.function_calls import CALLS, i, x
 from tests.frontends.chainer.run_function import counted, outcome

@@ -7,10 +7,9 @@ import chainermn  # noqa: F401 - defines functions
 import pytest
 from chainer import functions
 
-from costcore.frontends.chainer.naming import function_classes, native_name
-from costcore.frontends.chainer.rows.table import ROWS
-from costcore.registry.calculators import calculators
-from costcore.registry.frontends import load
+from costcore.frontends.chainer.arrays import function_classes, native_name
+from costcore.frontends.chainer.rows import ROWS
+from costcore.registry import calculators, load
 
 FUNCTIONS = {native_name(found) for found in function_classes()}
 

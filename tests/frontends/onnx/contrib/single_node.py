@@ -6,8 +6,8 @@ from typing import Any
 
 from onnx import ModelProto, TensorProto, helper
 
-from costcore.counting.pricing import Pricer
-from costcore.registry.calculators import calculators
+from costcore.counting import Pricer
+from costcore.registry import calculators
 from tests.frontends.onnx.read_model import read
 
 FLOAT, FLOAT16, UINT8, INT8, INT32, INT64 = (

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from onnx import TensorProto, helper
 
-from costcore.counting.pricing import Pricer
+from costcore.counting import Pricer
 from costcore.frontends.onnx import ROWS
-from costcore.registry.calculators import calculators
+from costcore.registry import calculators
 from tests.frontends.onnx.contrib.lines import Line, O, S, Z, check
 from tests.frontends.onnx.contrib.single_node import INT8, INT32, INT64, UINT8, priced, shapes
 from tests.frontends.onnx.read_model import read

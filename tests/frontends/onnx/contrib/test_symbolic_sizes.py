@@ -11,7 +11,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 from costcore import Report, estimate
-from costcore.counting.substitution import symbols_in
+from costcore.counting import symbols_in
 from tests.frontends.onnx.contrib import test_selected_attention_and_streams, test_single_nodes
 from tests.frontends.onnx.contrib.lines import Line
 from tests.frontends.onnx.contrib.nodes import NODES, Node

@@ -6,7 +6,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 from costcore import estimate
-from costcore.frontends.onnx.reading.initializers import FOLDED_FROM, INPUT_KIND, SIGNATURE
+from costcore.frontends.onnx.reading import FOLDED_FROM, INPUT_KIND, SIGNATURE
 from tests.whole_networks.onnx_models import Graph
 
 FLOAT = TensorProto.FLOAT

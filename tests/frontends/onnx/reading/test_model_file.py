@@ -17,7 +17,7 @@ from onnx import ModelProto, TensorProto, helper
 
 from costcore import CostError, estimate
 from costcore.frontends.onnx.estimate import accepts
-from costcore.frontends.onnx.reading.protobuf_wire import SMALL, without_weights
+from costcore.frontends.onnx.reading import SMALL, without_weights
 from tests.frontends.onnx.read_model import read, shapes
 from tests.whole_networks.onnx_models import Graph, absent, make_model, vgg16
 from tests.work import at_most

@@ -8,7 +8,7 @@ import pytest
 from onnx import ModelProto, helper
 
 from costcore import estimate
-from costcore.frontends.onnx.regroup.exported_program import Program, operation
+from costcore.frontends.onnx.regroup.matcher import Program, operation
 from tests.frontends.onnx.regroup.decompositions import FLOAT, Spelled, from_operation, is_as_before, priced
 
 X = {"x": (6, 8), "v": (FLOAT, ())}

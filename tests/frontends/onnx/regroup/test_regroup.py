@@ -9,7 +9,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 from costcore import estimate
-from costcore.frontends.onnx.regroup.patterns.catalog import PATTERNS
+from costcore.frontends.onnx.regroup.regroup import PATTERNS
 from tests.frontends.onnx.regroup.decompositions import (
     ATTENTION,
     BOOL,

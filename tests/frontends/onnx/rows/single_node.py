@@ -6,8 +6,8 @@ from typing import Any
 
 from onnx import TensorProto
 
-from costcore.counting.pricing import Pricer
-from costcore.registry.calculators import calculators
+from costcore.counting import Pricer
+from costcore.registry import calculators
 from tests.frontends.onnx.read_model import read
 from tests.whole_networks.onnx_models import Graph
 

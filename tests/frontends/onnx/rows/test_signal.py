@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.counting.pricing import Pricer
+from costcore.counting import Pricer
 from costcore.ir import Operations
-from costcore.registry.calculators import calculators
+from costcore.registry import calculators
 from tests.frontends.onnx.read_model import read
 from tests.frontends.onnx.rows.single_node import INT64, priced
 from tests.whole_networks.onnx_models import Graph

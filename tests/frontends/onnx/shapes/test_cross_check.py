@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 from costcore import estimate
-from costcore.frontends.onnx.shapes.cross_check import without_weights
+from costcore.frontends.onnx.inference import without_weights
 from tests.frontends.onnx.read_model import read
 from tests.frontends.onnx.small_models import model, node
 from tests.whole_networks.onnx_models import Graph, encoder, unet
@@ -63,7 +63,7 @@ def test_networks_are_inferred_alike(network):
 
 def test_inference_that_fails_or_takes_long_is_told(monkeypatch):
     made = model(node("Relu", ["x"], ["y"]), opset=20)
-    monkeypatch.setattr("costcore.frontends.onnx.shapes.cross_check.CHILD", "raise SystemExit('no memory')")
+    monkeypatch.setattr("costcore.frontends.onnx.inference.CHILD", "raise SystemExit('no memory')")
     assert estimate(made, check_shapes=True).notes == ["onnx's own inference of shapes failed: no memory"]
 
     def late(*_, timeout, **__):

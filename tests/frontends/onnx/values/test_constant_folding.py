@@ -10,9 +10,9 @@ from onnx import ModelProto, TensorProto
 from onnx.reference import ReferenceEvaluator
 
 from costcore.frontends.onnx.estimate import estimate
-from costcore.frontends.onnx.values.value import Value
+from costcore.frontends.onnx.values import Value
 from costcore.frontends.onnx.walk.walker import Walker
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 from tests.whole_networks.onnx_models import Graph
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from onnx import TensorProto, helper
 
-from costcore.counting.pricing import Pricer
+from costcore.counting import Pricer
 from costcore.ir import Operations
-from costcore.registry.calculators import calculators
+from costcore.registry import calculators
 from tests.frontends.onnx.read_model import read
 
 FLOAT, INT32 = TensorProto.FLOAT, TensorProto.INT32

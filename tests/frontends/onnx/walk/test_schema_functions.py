@@ -9,9 +9,9 @@ import pytest
 from onnx import TensorProto, defs
 
 from costcore import CostError
-from costcore.counting.pricing import Pricer
+from costcore.counting import Pricer
 from costcore.ir import Operations
-from costcore.registry.calculators import calculators
+from costcore.registry import calculators
 from tests.frontends.onnx.read_model import read, total
 from tests.whole_networks.onnx_models import Graph
 

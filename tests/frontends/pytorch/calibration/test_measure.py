@@ -9,19 +9,25 @@ import pytest
 import torch
 
 from costcore import CostError, estimate
-from costcore.analyses.devices.catalog import named
-from costcore.analyses.timing.calibration import Point
-from costcore.analyses.timing.calibration_table import from_table
-from costcore.analyses.timing.families import Site
+from costcore.analyses.devices.device import find_device
+from costcore.analyses.timing.calibration import OpSignature, Point
+from costcore.analyses.timing.times import from_table
 from costcore.cli.main import main
 from costcore.frontends.pytorch.calibration import measure
-from costcore.frontends.pytorch.calibration import sweep as sweep_module
-from costcore.frontends.pytorch.calibration.chains import MAKERS, Chain, make_chains
-from costcore.frontends.pytorch.calibration.conditions import gpu_mhz
-from costcore.frontends.pytorch.calibration.image_chains import IMAGE_CHAINS
-from costcore.frontends.pytorch.calibration.measure import FULL
-from costcore.frontends.pytorch.calibration.shapes import Shapes
-from costcore.frontends.pytorch.calibration.sweep import GROUP, N_SENTINELS, REPEATS, SENTINEL_RUNS, Sweep
+from costcore.frontends.pytorch.calibration import measure as sweep_module
+from costcore.frontends.pytorch.calibration.chains import IMAGE_CHAINS, Shapes
+from costcore.frontends.pytorch.calibration.measure import (
+    FULL,
+    GROUP,
+    MAKERS,
+    N_SENTINELS,
+    REPEATS,
+    SENTINEL_RUNS,
+    Chain,
+    Sweep,
+    gpu_mhz,
+    make_chains,
+)
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -158,7 +164,7 @@ def test_networks_of_other_dimensions_have_chains():
 
 
 def test_rounds_at_another_clock_are_left_out():
-    site = Site("relu", "arithmetic", (1.0,), 1.0, 8.0)
+    site = OpSignature("relu", "arithmetic", (1.0,), 1.0, 8.0)
     sweep = Sweep([])
     sweep._rounds = [(1000.0, {site: [1.0, 3.0]}), (1020.0, {site: [5.0]}), (800.0, {site: [100.0, 100.0]})]
     assert sweep.points() == [Point(site, 3.0)]
@@ -230,9 +236,9 @@ def test_the_peaks_of_the_base_are_those_of_the_threads_that_were_measured(given
     )
     file = tmp_path / "mine.toml"
     assert main(["calibrate", "--quick", "--base", str(base), "--output", str(file)]) == 0
-    device = named(file)
+    device = find_device(file)
     assert device.peak == {"vector": {"float32": pytest.approx(0.1)}}  # one core of eight
-    assert device.memory == named(base).memory and device.sources == named(base).sources
+    assert device.memory == find_device(base).memory and device.sources == find_device(base).sources
 
 
 def test_a_noisy_sweep_is_not_saved_unless_that_is_wanted(given_noise, tmp_path, capsys):

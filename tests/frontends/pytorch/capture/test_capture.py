@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from costcore.frontends.pytorch import capture
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 from tests.frontends.pytorch.runs import macs, record, state_of_torch, types
 
 X = torch.ones(2, 3, 4)

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from costcore import ComputationalCostHook, estimate
 from costcore.frontends.pytorch import capture
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 from tests.frontends.pytorch.runs import record, state_of_torch, types
 
 X = torch.ones(2, 3, 4)

@@ -8,10 +8,10 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from costcore.counting.pricing import Pricer
+from costcore.counting import Pricer
 from costcore.frontends.pytorch import capture
-from costcore.registry.calculators import calculators
-from costcore.trace.recorder import Recorder
+from costcore.registry import calculators
+from costcore.trace.run import Recorder
 from tests.frontends.pytorch.capture.test_same_calls import CASES, on_meta
 from tests.frontends.pytorch.runs import GRAD_MODES, macs, record, types
 from tests.frontends.pytorch.unchanged import unchanged

@@ -20,7 +20,7 @@ from torch.nested._internal.nested_tensor import NestedTensor
 from torch.nn import functional
 
 from costcore.frontends.pytorch import capture
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 from tests.frontends.pytorch.runs import record, state_of_torch, types
 
 X = torch.ones(2, 4)
@@ -181,7 +181,7 @@ def test_while_it_ends(settings, tried):
 
 def test_kernels_are_registered_all_or_none():
     """A first capture that fails while it registers them: a second one registers all of them."""
-    from costcore.frontends.pytorch.capture.libraries import kernels_of_aten
+    from costcore.frontends.pytorch.capture.autocast import kernels_of_aten
 
     key = "FuncTorchBatchedDecomposition"  # any that the operator has no kernel at
     for _ in range(2):

@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from costcore.frontends.pytorch import capture
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 from tests.frontends.pytorch.differences import CHECKPOINTS_META_TENSORS
 
 

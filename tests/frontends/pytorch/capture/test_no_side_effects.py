@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from costcore import ComputationalCostHook, CostError, CostWarning, Report, estimate
 from costcore.frontends.pytorch import capture
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 from tests.frontends.pytorch.runs import estimated, macs, record, types
 from tests.frontends.pytorch.unchanged import unchanged
 
@@ -87,16 +87,16 @@ def test_p01_the_error_of_an_estimate_names_the_module():
 
 @pytest.mark.parametrize("step", ["modules", "composites", "functions", "mode"])
 def test_p02_an_exception_while_a_capture_is_being_set_up(step, monkeypatch):
-    from costcore.frontends.pytorch.capture import composites, higher_order, patches
+    from costcore.frontends.pytorch.capture import composites, context
     from costcore.frontends.pytorch.capture.dispatch_mode import CaptureMode
 
     def fail(*_):
         raise OSError("half way")
 
     places = {
-        "modules": (patches, "_patch_module_calls"),
-        "composites": (composites, "register_kernels"),
-        "functions": (higher_order, "patch_dispatch"),
+        "modules": (context, "_patch_module_calls"),
+        "composites": (composites, "register_composite_kernels"),
+        "functions": (context, "patch_dispatch"),
         "mode": (CaptureMode, "__enter__"),
     }
     net = model()
@@ -110,7 +110,7 @@ def test_p02_an_exception_while_a_capture_is_being_set_up(step, monkeypatch):
 
 
 def test_p02_an_exception_of_our_own_in_the_middle_of_a_run(monkeypatch):
-    from costcore.frontends.pytorch.recording.call_log import CallLog
+    from costcore.frontends.pytorch.recording.recording import CallLog
 
     net = nn.Linear(4, 4)
 

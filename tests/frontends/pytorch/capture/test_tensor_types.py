@@ -14,8 +14,8 @@ from torch.nn import functional
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._pytree import tree_map
 
-from costcore.counting.pricing import Pricer
-from costcore.registry.calculators import calculators
+from costcore.counting import Pricer
+from costcore.registry import calculators
 from tests.frontends.pytorch.differences import distributed_tensors
 from tests.frontends.pytorch.runs import GRAD_MODES, estimated, listed, macs, record, types
 from tests.frontends.pytorch.unchanged import unchanged

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from costcore.frontends.pytorch.checkpoints.gguf_file import FORMATS, Gguf
+from costcore.frontends.pytorch.checkpoints.files import FORMATS, Gguf
 
 DATA = Path(__file__).parents[3] / "data/gguf"
 

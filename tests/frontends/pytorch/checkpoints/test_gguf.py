@@ -12,8 +12,8 @@ import torch
 import costcore
 from costcore import CostError, ServingReport
 from costcore.cli.main import main
-from costcore.frontends.pytorch.checkpoints.gguf_file import read_gguf
-from costcore.frontends.pytorch.checkpoints.load import load
+from costcore.frontends.pytorch.checkpoints import load
+from costcore.frontends.pytorch.checkpoints.files import read_gguf
 
 from .headers import DATA, header, shortened, unpacked
 
@@ -422,7 +422,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_a_header_holds_is_bounded(tmp_path, monkeypatch, name):
-    monkeypatch.setattr("costcore.frontends.pytorch.checkpoints.gguf_file.MOST_PARTS", 1000)
+    monkeypatch.setattr("costcore.frontends.pytorch.checkpoints.files.MOST_PARTS", 1000)
     body, message = HOSTILE[name]
     path = tmp_path / "x.gguf"
     path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + body)

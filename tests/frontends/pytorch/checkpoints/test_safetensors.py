@@ -12,8 +12,8 @@ import pytest
 
 import costcore
 from costcore import CostError, ServingReport
-from costcore.frontends.pytorch.checkpoints.load import load
-from costcore.frontends.pytorch.checkpoints.safetensors_files import read_safetensors
+from costcore.frontends.pytorch.checkpoints import load
+from costcore.frontends.pytorch.checkpoints.files import read_safetensors
 
 pytest.importorskip("transformers")
 

@@ -12,9 +12,9 @@ from torch import nn
 from torch.nn import functional
 
 import costcore
-from costcore.analyses.conventions.spelling import short_function
-from costcore.frontends.pytorch.function_names import spelling_of
-from costcore.registry.calculators import calculators
+from costcore.analyses.conventions.counting import short_function
+from costcore.frontends.pytorch.naming import spelling_of
+from costcore.registry import calculators
 
 CONVENTIONS = costcore.conventions()
 OTHER_PACKAGES = ("timm.", "transformers.", "torchvision.")

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from costcore import ComputationalCostHook
-from costcore.analyses.memory.report import Memory
-from costcore.frontends.pytorch.meta.operands import tensors_in
+from costcore.analyses.memory.live_memory import Memory
+from costcore.frontends.pytorch.meta.values import tensors_in
 from tests.frontends.pytorch.differences import COPIES_ATTENTION
 
 

@@ -8,12 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from costcore import CostError, accumulation, estimate, max_batch
-from costcore.analyses.memory.allocator import Allocator
-from costcore.analyses.memory.caching import Settings
-from costcore.studies.batch_size.fit import fit
-from costcore.studies.batch_size.inputs import inputs_of_batch
-from costcore.studies.batch_size.limit import make_limit
-from costcore.studies.batch_size.sentences import largest_line
+from costcore.analyses.memory.allocator import Allocator, Settings
+from costcore.studies.batch_size.fit import fit, largest_line
+from costcore.studies.batch_size.inputs import inputs_of_batch, make_limit
 from costcore.text.amounts import parse_bytes
 
 from .batch_networks import IMAGE, NETWORKS, Contrastive, encoder, mlp, resnet18

@@ -11,7 +11,7 @@ from torch import nn
 
 from costcore import ComputationalCostHook, CostError, Report, estimate
 from costcore.frontends import pytorch
-from costcore.registry.frontends import specs
+from costcore.registry import specs
 
 
 def make_net():

@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from costcore import ComputationalCostHook, CostError, estimate
-from costcore.frontends.pytorch.meta.lstm import workspace_size
+from costcore.frontends.pytorch.meta.cpu_layers import workspace_size
 from tests.frontends.pytorch.differences import COPIES_WATCHED_SPARSE_GRADIENTS, NEEDS_WORKSPACE
 
 DEVICES = pytest.mark.parametrize("device", ["cpu", "meta"])

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from costcore.frontends.pytorch.meta.choices import spread
+from costcore.frontends.pytorch.meta.propagate_values import spread
 from tests.frontends.pytorch.runs import estimated
 
 BALANCED = "a choice over scores without data (topk, argmax, sort) was taken as spread evenly"

@@ -15,11 +15,10 @@ from torch.nn import functional
 from costcore.frontends.pytorch import capture
 from costcore.frontends.pytorch.operators import call_cache
 from costcore.frontends.pytorch.operators.call_cache import CallCache, CallTemplate, clear_cached_calls
-from costcore.frontends.pytorch.operators.dtype_checks import DtypeMismatchError
-from costcore.frontends.pytorch.operators.shape_checks import OperandShapeError
+from costcore.frontends.pytorch.operators.checks import DtypeMismatchError, OperandShapeError
 from costcore.ir import Layer
 from costcore.ir import Tensor as LayerTensor
-from costcore.trace.recorder import Recorder
+from costcore.trace.run import Recorder
 from tests.frontends.pytorch.runs import GRAD_MODES, listed, record, types
 
 FUNCTIONS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from costcore.frontends.pytorch.operators.composite_ops import COMPOSITES, exists, overload
+from costcore.frontends.pytorch.operators.plan import COMPOSITES, exists, overload
 
 
 def test_every_name_is_a_composite_operator():

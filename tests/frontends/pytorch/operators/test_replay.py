@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from costcore.frontends.pytorch.operators.replay import replay_rule
+from costcore.frontends.pytorch.operators.plan import replay_rule
 
 X = torch.empty(3, 4, device="meta")
 

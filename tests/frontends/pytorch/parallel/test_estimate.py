@@ -10,8 +10,8 @@ from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from costcore import ComputationalCostHook, Report, check, compare, estimate
-from costcore.frontends.pytorch.parallel.mesh import simulated_mesh
-from costcore.studies.sweeps.figures import figures_of
+from costcore.frontends.pytorch.parallel.plan import simulated_mesh
+from costcore.studies.sweeps.rows import figures_of
 
 from .networks import (
     ACTIVATION,

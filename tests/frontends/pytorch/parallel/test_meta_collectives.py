@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 import torch
 
-from costcore.frontends.pytorch.parallel.meta_collectives import communicate_on_meta
+from costcore.frontends.pytorch.parallel.plan import communicate_on_meta
 
 KERNELS = {"c10d::send": {"CPU", "Meta"}, "c10d::recv_": {"CPU"}, "c10d::barrier": {"Meta"}, "c10d::reduce_": set()}
 """The devices that a release of PyTorch has a kernel for, by operator."""
@@ -38,7 +38,7 @@ def test_only_kernels_that_a_release_lacks_are_registered(monkeypatch):
 
 
 def test_a_collective_has_its_newer_name_if_there_is_one(monkeypatch):
-    from costcore.frontends.pytorch.parallel.differentiable import _collective
+    from costcore.frontends.pytorch.parallel.strategies import _collective
 
     monkeypatch.setattr(torch.distributed, "newer", "of 2.13", raising=False)
     monkeypatch.setattr(torch.distributed, "older", "of all releases", raising=False)

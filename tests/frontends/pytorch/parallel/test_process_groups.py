@@ -9,13 +9,7 @@ import pytest
 import torch
 from torch import distributed
 
-from costcore.frontends.pytorch.operators.process_groups import (
-    group_name,
-    group_size,
-    is_root,
-    reduction,
-    written_argument,
-)
+from costcore.frontends.pytorch.operators.plan import group_name, group_size, is_root, reduction, written_argument
 
 
 def group(size=3, rank=2, description="mesh_tp") -> Any:
@@ -73,7 +67,7 @@ def test_reductions_by_text_and_by_object():
 
 def test_gradients_of_collectives(monkeypatch):
     """In a group of 3, whose collectives are replaced: what they receive is made of what is sent, times a number."""
-    from costcore.frontends.pytorch.parallel import differentiable
+    from costcore.frontends.pytorch.parallel import strategies
 
     sent = []
 
@@ -93,7 +87,7 @@ def test_gradients_of_collectives(monkeypatch):
     results = {}
     for name in ("shared", "added", "gathered", "exchanged"):
         x = torch.ones(4, 5, requires_grad=True)
-        y = getattr(differentiable, name)(x, group())
+        y = getattr(strategies, name)(x, group())
         y.backward(torch.ones_like(y))
         results[name] = (tuple(y.shape), y.unique().tolist(), x.grad.unique().tolist())
     assert results == {

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from costcore import ComputationalCostHook
-from costcore.frontends.pytorch.parallel.mesh import simulated_mesh
+from costcore.frontends.pytorch.parallel.plan import simulated_mesh
 from tests.frontends.pytorch.differences import NEEDS_EVENTS_OF_A_CPU, NEEDS_REDUCTIONS
 
 from .networks import BATCH, LENGTH, PARAMETERS, Transformer

@@ -7,9 +7,8 @@ from torch import nn
 from torch.nn import functional
 
 from costcore import CostError, estimate, plan
-from costcore.registry.frontends import ability, specs
-from costcore.studies.plans.answer import ASSUMED
-from costcore.studies.plans.setup import Divisible, Mesh, meshes
+from costcore.registry import ability, specs
+from costcore.studies.plans import ASSUMED, Divisible, Mesh, meshes
 from tests.frontends.pytorch.differences import NEEDS_MESH
 
 pytest.importorskip("torch.distributed.fsdp", reason="fully_shard")

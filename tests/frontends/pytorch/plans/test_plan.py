@@ -10,8 +10,8 @@ from torch import nn
 
 from costcore import CostError, estimate, plan
 from costcore.cli.main import main
-from costcore.registry.frontends import ability, specs
-from costcore.studies.plans.setup import Divisible, Mesh, Setup, meshes, setups
+from costcore.registry import ability, specs
+from costcore.studies.plans import Divisible, Mesh, Setup, meshes, setups
 from tests.frontends.pytorch.differences import NEEDS_MESH
 
 pytest.importorskip("torch.distributed.fsdp", reason="fully_shard")
@@ -166,6 +166,8 @@ def test_meshes():
     assert Mesh(dp=1, tp=2, pp=4) in found
     assert len(set(found)) == len(found) == 8
     assert not [mesh for mesh in meshes(8, 2, Divisible(4)) if mesh.tp > 1]
+    # 9 blocks fill 2 stages of 5 and 4; 4 stages of 3 would leave one idle, 8 stages of 2 three
+    assert {mesh.pp for mesh in meshes(8, 8, Divisible(9))} == {1, 2}
 
 
 def test_setups_divide_the_batch():

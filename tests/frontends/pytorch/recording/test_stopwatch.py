@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from costcore import ComputationalCostHook
-from costcore.frontends.pytorch.recording import stopwatch
+from costcore.frontends.pytorch.recording import recording
 
 X = torch.ones(4, 8)
 W = torch.ones(3, 8)
@@ -57,7 +57,7 @@ def accelerator(monkeypatch):
     module.is_current_stream_capturing = lambda: False
     monkeypatch.setattr(torch, "toy", module, raising=False)
     device = namedtuple("Device", "type")("toy")
-    monkeypatch.setattr(stopwatch, "accelerator_of", lambda tensors, _: device if is_on_it(tensors) else None)
+    monkeypatch.setattr(recording, "accelerator_of", lambda tensors, _: device if is_on_it(tensors) else None)
     stream.module, module.stream = module, stream
     return stream
 
@@ -85,29 +85,29 @@ def test_events_enclose_every_call_and_are_read_after_one_synchronization(accele
 
 
 def test_the_time_of_a_call_is_that_between_its_events(accelerator):
-    watch = stopwatch.Stopwatch([X.double()])
+    watch = recording.Stopwatch([X.double()])
     accelerator.work(2)
     first = watch.stop()
-    watch = stopwatch.Stopwatch([X.double()])
+    watch = recording.Stopwatch([X.double()])
     accelerator.work(0.5)
     second = watch.stop()
     assert "synchronize" not in accelerator.log
-    assert stopwatch.seconds_of([first, second], True) == [0.002, 0.0005]
+    assert recording.seconds_of([first, second], True) == [0.002, 0.0005]
     assert accelerator.log.count("synchronize") == 1
 
 
 def test_a_device_without_events_is_synchronized_around_the_call(accelerator):
     del accelerator.module.Event
-    watch = stopwatch.Stopwatch([X.double()])
+    watch = recording.Stopwatch([X.double()])
     accelerator.work(1)
     reading = watch.stop()
     assert accelerator.log == ["synchronize", "work", "synchronize"]
-    assert reading.events is None and stopwatch.seconds_of([reading], True) == [reading.wall]
+    assert reading.events is None and recording.seconds_of([reading], True) == [reading.wall]
 
 
 def test_a_call_in_a_graph_has_no_time(accelerator):
     accelerator.module.is_current_stream_capturing = lambda: True
-    assert stopwatch.Stopwatch([X.double()]).stop() is None
+    assert recording.Stopwatch([X.double()]).stop() is None
     assert accelerator.log == []
 
 
@@ -150,7 +150,7 @@ def test_fake_tensors_of_an_absent_accelerator_are_measured_by_the_host():
         pytest.skip("this machine has the accelerator")
     with FakeTensorMode():
         x = torch.empty(4, 8, device="cuda")
-        assert stopwatch.accelerator_of([x], {"device": "cuda"}) is None
+        assert recording.accelerator_of([x], {"device": "cuda"}) is None
 
 
 @pytest.mark.parametrize("clock", ["wall", "cuda", 1, None])

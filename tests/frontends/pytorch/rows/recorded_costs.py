@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from costcore.counting.pricing import Pricer
-from costcore.registry.calculators import calculators
+from costcore.counting import Pricer
+from costcore.registry import calculators
 from tests.frontends.pytorch.runs import record
 
 

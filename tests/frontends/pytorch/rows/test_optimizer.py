@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from costcore.counting.pricing import Pricer
+from costcore.counting import Pricer
 from costcore.ir import Operations
-from costcore.registry.calculators import calculators
+from costcore.registry import calculators
 from tests.frontends.pytorch.rows.recorded_costs import leaf
 from tests.frontends.pytorch.runs import record
 

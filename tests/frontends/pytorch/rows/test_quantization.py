@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from costcore import ComputationalCostHook, CostError, estimate
-from costcore.counting.pricing import Pricer
+from costcore.counting import Pricer
 from costcore.frontends.pytorch import capture
 from costcore.ir import Operations
-from costcore.registry.calculators import calculators
-from costcore.trace.recorder import Recorder
+from costcore.registry import calculators
+from costcore.trace.run import Recorder
 from tests.frontends.pytorch.rows.recorded_costs import costs
 from tests.frontends.pytorch.runs import record
 

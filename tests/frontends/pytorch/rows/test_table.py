@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from costcore.frontends.pytorch import ROWS, rows
-from costcore.registry.calculators import calculators
+from costcore.registry import calculators
 from tests.frontends.pytorch.rows.test_torchvision import SCHEMAS
 from tests.frontends.pytorch.versions import LACKS
 

@@ -7,9 +7,9 @@ import sys
 import pytest
 import torch
 
-from costcore.counting.pricing import Pricer
+from costcore.counting import Pricer
 from costcore.ir import Operations
-from costcore.registry.calculators import calculators
+from costcore.registry import calculators
 from tests.frontends.pytorch.runs import record
 
 _REGION = "float spatial_scale, SymInt pooled_height, SymInt pooled_width"

@@ -30,7 +30,7 @@ from transformers import (
 )
 
 from costcore import ComputationalCostHook, CostError, ServingReport, hookimpl, plugins
-from costcore.studies.serving.experts import expected_experts
+from costcore.studies.serving.passes import expected_experts
 from tests.frontends.pytorch.differences import HAS_GROUPED_QUERIES
 from tests.frontends.pytorch.serving.llms import build, llms
 from tests.frontends.pytorch.transformers_differences import (

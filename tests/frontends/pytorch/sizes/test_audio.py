@@ -17,7 +17,7 @@ from transformers import (
 )
 
 from costcore import CostError, Tensor, estimate
-from costcore.analyses.sizes.inputs import NamedInputs
+from costcore.analyses.sizes.capture import NamedInputs
 
 TRANSFORMER = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
 

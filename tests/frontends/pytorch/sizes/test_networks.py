@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from costcore import CostError, CostWarning, Dim, Report, estimate, table
-from costcore.analyses.sizes.inputs import NamedInputs
+from costcore.analyses.sizes.capture import NamedInputs
 
 COLUMNS = ("macs", "flops", "mread", "mwrite", "n_params")
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from costcore import estimate
-from costcore.analyses.sizes.curve import parse_sizes, sizes_between
+from costcore.analyses.sizes.formulas import parse_sizes, sizes_between
 from costcore.cli.main import main
 
 MODEL = """

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from costcore import estimate
-from costcore.analyses.sizes.inputs import NamedInputs
+from costcore.analyses.sizes.capture import NamedInputs
 from tests.frameworks import optional
 
 transformers = optional("transformers")

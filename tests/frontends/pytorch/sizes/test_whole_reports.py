@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from costcore import CostError, CostWarning, Report, estimate
-from costcore.analyses.sizes.inputs import NamedInputs
+from costcore.analyses.sizes.capture import NamedInputs
 from tests.frameworks import optional
 
 transformers = optional("transformers")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from costcore import CostError, estimate
-from costcore.registry.frontends import reader_of
+from costcore.registry import frontend_for_file
 from tests.frontends.pytorch.traces.recording import op, tensor, write
 
 ADD = op("aten::add", 0, 5, tensor(2, 3), tensor(2, 3), ("Scalar", [], [], "1"))
@@ -26,7 +26,7 @@ def test_every_form_is_read(form, tmp_path):
     text = json.dumps([ADD] if form == "list" else {"schemaVersion": 1, "traceEvents": [ADD]})
     text = "\ufeff \n" + text if form == "spaces" else text
     path.write_bytes(gzip.compress(text.encode()) if form == "gz" else text.encode())
-    assert reader_of(path) == "traces"
+    assert frontend_for_file(path) == "traces"
     report = estimate(str(path))
     assert [(call.native, call.layer["x0"].shape) for call in report.trace.calls] == [("aten::add", (2, 3))]
 
@@ -37,13 +37,13 @@ def test_every_form_is_read(form, tmp_path):
 def test_other_files_are_no_traces(text, tmp_path):
     path = tmp_path / "file.json"
     path.write_text(text, encoding="latin-1")
-    assert reader_of(path) == ""
+    assert frontend_for_file(path) == ""
 
 
 def test_a_saved_report_is_no_trace(tmp_path):
     path = write(tmp_path / "trace.json", [ADD])
     estimate(path).to_json(tmp_path / "report.json")
-    assert reader_of(tmp_path / "report.json") == ""
+    assert frontend_for_file(tmp_path / "report.json") == ""
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ EVENT = b'{"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": "x"},'
 )
 def test_a_small_file_that_expands_without_end_is_refused(tmp_path, monkeypatch, pieces, message):
     monkeypatch.setattr(
-        "costcore.frontends.pytorch.traces.json_stream.UNPACKED", 2**29 if "64" not in message else 2**20
+        "costcore.frontends.pytorch.traces.trace_file.UNPACKED", 2**29 if "64" not in message else 2**20
     )
     path = tmp_path / "bomb.json.gz"
     packed(path, *pieces)

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from costcore import CostWarning, estimate
-from costcore.trace.profile import Interval, divide
+from costcore.trace.run import Interval, divide
 from tests.frontends.pytorch.traces.recording import kernel, launch, op, tensor, write
 
 RELU = tensor(4)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from costcore.ir import Layer, Tensor, prod
-from costcore.numbers.dims import Dim
-from costcore.trace.patterns import Named, Number, Operand
+from costcore.numbers import Dim
+from costcore.trace.call import Named, Number, Operand
 
 from ...capture.recording import Recorded
 from ...capture.values import Value

@@ -1,1 +1,0 @@
-"""Convolution over any number of spatial axes, and its gradients."""

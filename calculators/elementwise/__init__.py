@@ -1,1 +1,0 @@
-"""Functions of single elements, with broadcasting, and their gradients."""

@@ -1,1 +1,0 @@
-"""Linear layers and matrix products, and their gradients."""

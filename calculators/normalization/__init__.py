@@ -1,1 +1,0 @@
-"""Normalization of activations and weights, and its gradients."""

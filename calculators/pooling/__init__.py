@@ -1,1 +1,0 @@
-"""Pooling over windows and over regions of interest, and its gradients."""

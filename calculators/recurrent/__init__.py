@@ -1,1 +1,0 @@
-"""Recurrent layers and cells, and layers that carry a state along a sequence."""

@@ -1,1 +1,0 @@
-"""Reductions, cumulative operators, sorting and searching."""

@@ -1,1 +1,0 @@
-"""Fourier transforms, windows and mel filters."""

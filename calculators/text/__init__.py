@@ -1,1 +1,0 @@
-"""Strings, tokens and containers of values."""

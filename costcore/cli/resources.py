@@ -1,0 +1,504 @@
+"""Commands on devices: ``time`` of a run, ``memory`` (the largest batch), ``fit`` of a model, ``plan`` of a step."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from costcore.analyses.devices.device import Device, find_device
+from costcore.analyses.timing.bound import BOUNDS, LEAST, OBSERVED
+from costcore.analyses.timing.time_report import TIMES, TIMES_BY_TYPE, TimeReport, show_devices
+from costcore.analyses.timing.times import TF32_OPERATORS, check_dtype
+from costcore.analyses.topology.communication import links_by_group
+from costcore.api.hook import parse_inputs
+from costcore.cli import FAILURE, SUCCESS, USAGE_ERROR
+from costcore.cli.models import (
+    check_model,
+    estimate_options,
+    inputs_or_default,
+    is_training_step,
+    missing_inputs,
+    model_to_capture,
+    put_in_mode,
+    report_of,
+    requested_mode,
+    unknown_options,
+)
+from costcore.cli.options import (
+    PRECISIONS,
+    RESULT_FILES,
+    add_digits,
+    add_frontend_switches,
+    add_memory_terms,
+    add_model_options,
+    add_output,
+    add_python_path,
+    add_result_output,
+    add_unit,
+    command_parser,
+    counts_in,
+    format_of,
+    mesh_of,
+    model_forms,
+    names_in,
+    unit_of,
+)
+from costcore.cli.running import command, print_message, write_output, write_result
+from costcore.errors import CostError, MissingInputsError, UnknownOptionError
+from costcore.ledger.ledger import check_top
+from costcore.registry import frontend_for_file, is_saved_report
+from costcore.reports.report import Report
+from costcore.studies.batch_size.fit import Fit, check_global_batch
+from costcore.studies.batch_size.fit import fit as fit_batch
+from costcore.studies.batch_size.inputs import ALLOCATORS, CONTEXT, Limit, make_limit
+from costcore.studies.fit import FORMS, FitResult, fit, target_of
+from costcore.studies.plans import FIGURES, Plans, check_figures, plan
+from costcore.tables.quantity import choose
+from costcore.tables.renderers import renderers
+from costcore.text.amounts import check_digits, parse_bytes
+from costcore.trace.run import LEVELS
+
+TIME_EXAMPLES = """examples:
+  costcore time torchvision:resnet50 --input 8x3x224x224 --device h100-sxm5-80gb --dtype bfloat16
+  costcore time torchvision:resnet50 --input 8x3x224x224 --device h100-sxm5-80gb,l4,rtx4090
+  costcore time net.onnx --device epyc-9654 --cores 8 --fusion compiler
+  costcore time net.onnx --device mine.toml --groups --sort bound_seconds --top 10
+  costcore time net.py:make --input 8x64 --device mine.toml --measured run.json --strict
+
+The time is a lower bound: no program takes less. `costcore devices` lists the devices.
+
+exit codes: 0 success, 1 model error (with --strict also a partial or assumed time), 2 usage error"""
+
+TABLES = (".csv", ".md")
+
+FILES = (*TABLES, ".json", ".html")
+"""Suffixes of the file of ``--output``; several devices are a table."""
+
+
+def time_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = command_parser(
+        "costcore time",
+        "MODEL --device NAME[,NAME ...]",
+        "State how long a run of a model takes at least on a device, or compare devices.",
+        TIME_EXAMPLES,
+    )
+    parser.add_argument("model", metavar="MODEL", help=model_forms())
+    parser.add_argument(
+        "--device",
+        required=True,
+        metavar="NAMES",
+        help="a device, or several separated by commas: names that `costcore devices` lists, or .toml files",
+    )
+    parser.add_argument("--dtype", metavar="NAME", help="dtype of weights and activations; default: those of the model")
+    parser.add_argument(
+        "--fusion",
+        default="none",
+        choices=LEVELS,
+        help="calls that run as one kernel: none, pointwise (element-wise loops), compiler (also epilogues of "
+        "products); default: none",
+    )
+    parser.add_argument(
+        "--bound",
+        choices=BOUNDS,
+        default=LEAST,
+        help=f"{OBSERVED}: the larger one that no kernel undercut which was seen on the device; default: {LEAST}",
+    )
+    parser.add_argument("--cores", type=int, metavar="N", help="cores of a CPU that compute; default: all")
+    parser.add_argument(
+        "--tf32",
+        metavar="NAMES",
+        help=f"products of float32 that may run in TF32: {', '.join(TF32_OPERATORS)}, both, or none; default: as the "
+        "framework does",
+    )
+    parser.add_argument(
+        "--links",
+        metavar="LINKS",
+        help="of a saved report of one of several processes: the link between them, such as nvlink4, or one for each "
+        "dimension of the mesh, tp=nvlink4,dp=infiniband-ndr",
+    )
+    parser.add_argument("--groups", action="store_true", help="one row per group of calls, not per type of operator")
+    parser.add_argument("--columns", metavar="NAMES", help="names separated by commas, or all")
+    parser.add_argument("--sort", metavar="COLUMN", help="sort by a column; default: execution order")
+    parser.add_argument("--top", type=int, metavar="N", help="maximum number of rows; the others are summed")
+    parser.add_argument(
+        "--measured",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="saved report of a measured run of the model (.json): print its time beside the bound and the calibrated "
+        "time, by family, with --groups of the calls that are off most; several files: the median of each call",
+    )
+    add_output(parser, [*renderers()], "table", FILES)
+    add_unit(parser)
+    add_digits(parser, default=3)
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit with 1 if a call is not counted, if something is assumed, if the device lacks a figure that the run "
+        "needs, or if a measured time is below its bound",
+    )
+    add_model_options(parser)
+    add_frontend_switches(parser)
+    return parser
+
+
+@command(time_parser)
+def run_time(args: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
+    devices = [find_device(name.strip()) for name in args.device.split(",")]
+    options = _checked(args, devices)
+    check_model(args.model)
+    report = report_of(args.model, args, is_alone=True)
+    times = [report.time(device, **options) for device in devices]
+    problems = [] if report.status == "complete" else [f"the report is {report.status}"]
+    problems += [f"the time on {each.device.name} is partial" for each in times if each.status != report.status]
+    if args.measured:
+        problems += _compare(times[0], args)
+    elif len(times) == 1:
+        _show_one(times[0], args)
+    else:
+        write_output(lambda out: show_devices(times, out, _format(args), unit_of(args), args.digits), args.output)
+    if args.strict and problems:
+        print_message(f"costcore: {' and '.join(problems)}, which is an error with --strict")
+        return FAILURE
+    return SUCCESS
+
+
+def _compare(time: TimeReport, args: argparse.Namespace) -> list[str]:
+    comparison = time.compare(*map(Report.from_json, args.measured))
+    if args.output is not None and args.output.endswith(".json"):
+        comparison.to_json(args.output)
+    else:
+        by, top = ("call", args.top or 10) if args.groups else ("family", 10)
+        show = partial(comparison.show, mode=_format(args), unit=unit_of(args), n_digits=args.digits, by=by, top=top)
+        write_output(show, args.output)
+    below = comparison.violations or [comparison.total] * comparison.total.is_below_bound
+    return [f"{', '.join(group.name for group in below[:5])} took less than the bound"] if below else []
+
+
+def _checked(args: argparse.Namespace, devices: Sequence[Device]) -> dict[str, Any]:
+    check_digits(args.digits)
+    check_top(args.top)
+    format_of(args, "table", FILES if len(devices) == 1 else TABLES)
+    columns = TIMES if args.groups else TIMES_BY_TYPE
+    choose(columns, [*_columns(args, columns), *([args.sort] if args.sort else [])] or ["bound_seconds"])
+    if args.dtype is not None:
+        check_dtype(args.dtype)
+    given = {"--groups": args.groups, "--columns": args.columns, "--sort": args.sort, "--top": args.top}
+    given |= {"--measured": args.measured}
+    if args.measured and (args.columns or args.sort or str(args.output).endswith(".html")):
+        raise ValueError("--measured cannot be used with --columns, --sort or an .html file")
+    if len(devices) > 1 and (flags := [flag for flag, value in given.items() if value]):
+        raise ValueError(f"{', '.join(flags)} cannot be used with several devices, which are one row each")
+    return {
+        "dtype": args.dtype,
+        "fusion": args.fusion,
+        "cores": args.cores,
+        "tf32": _tf32(args.tf32),
+        "bound": args.bound,
+        **_links(args.links),
+    }
+
+
+def _links(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    parts = [part.strip().partition("=") for part in text.split(",")]
+    by_group = {name if equals else "": link if equals else name for name, equals, link in parts}
+    return {"links": links_by_group(by_group)}
+
+
+def _tf32(text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    return [] if text == "none" else [name.strip() for name in text.split(",")]
+
+
+def _columns(args: argparse.Namespace, known: Mapping[str, Any]) -> list[str]:
+    if args.columns is None:
+        return []
+    return [*known] if args.columns == "all" else [name.strip() for name in args.columns.split(",")]
+
+
+def _format(args: argparse.Namespace) -> str:
+    return format_of(args, "table", FILES)
+
+
+def _show_one(time: TimeReport, args: argparse.Namespace) -> None:
+    suffix = "" if args.output is None else Path(args.output).suffix
+    show: Callable[..., None] = time.show_report if args.groups else time.show_summary_report
+    columns = _columns(args, TIMES if args.groups else TIMES_BY_TYPE) or None
+    options = {"sort": args.sort, "top": args.top, "columns": columns, "n_digits": args.digits, "unit": unit_of(args)}
+    if suffix == ".json":
+        time.to_json(args.output)
+    elif suffix == ".html":
+        time.to_html(args.output)
+    else:
+        write_output(lambda out: show(out, _format(args), **options), args.output)
+
+
+# ``costcore memory``.
+
+
+TERMS = {"size": "--memory", "context": "--context", "workspace": "--workspace"}
+"""The options that are sizes."""
+
+MEMORY_EXAMPLES = """examples:
+  costcore memory torchvision:resnet50 --memory 24GiB --input batch,3,224,224
+  costcore memory torchvision:resnet50 --memory 24GiB --input batch,3,224,224 --train --optimizer adamw
+  costcore memory my_model.py:make --memory "80 GB" --input ids=batch,1024:int64 --optimizer adamw --global-batch 4096
+
+In --input, batch stands for the batch dimension; without it, the first dimension of every input is the batch.
+
+output, one line each: the largest batch; what makes up its peak; with --train also the micro-batches of a global batch,
+and what activation checkpointing of the heaviest repeated modules saves; the terms of the limit.
+
+exit codes: 0 success (also if no batch fits), 1 model error, 2 usage error"""
+
+
+def memory_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = command_parser(
+        "costcore memory",
+        "MODEL --memory SIZE",
+        "Find the largest batch that fits into the memory of a device (PyTorch). The model is not run.",
+        MEMORY_EXAMPLES,
+    )
+    parser.add_argument("model", metavar="MODEL", help="package.module:factory or file.py:factory")
+    parser.add_argument("--memory", dest="size", metavar="SIZE", help='memory of the device, as 24GiB or "80 GB"')
+    add_model_options(parser)
+    parser.add_argument(
+        "--global-batch", type=int, default=1024, metavar="N", help="samples per step of the optimizer; default: 1024"
+    )
+    parser.add_argument("--replicas", type=int, default=1, metavar="N", help="devices that share them; default: 1")
+    parser.add_argument(
+        "--allocator",
+        default=ALLOCATORS[0],
+        choices=ALLOCATORS,
+        help="cuda: what PyTorch's caching allocator needs on a GPU; default: the peak of tensors",
+    )
+    add_memory_terms(parser, CONTEXT, f"{CONTEXT}, assumed")
+    add_result_output(parser)
+    add_frontend_switches(parser)
+    return parser
+
+
+@command(memory_parser)
+def run_memory(args: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
+    check_model(args.model, "whose batch cannot change")
+    if frontend_for_file(args.model):
+        raise ValueError(
+            f"{args.model} is a file, of which costcore {args.model} --arena states the memory of an inference, and "
+            f"costcore fit {args.model} DEVICE whether that fits. The largest batch is found of PyTorch models."
+        )
+    if args.size is None:
+        raise ValueError(
+            f"--memory is missing, the memory of the device, as in costcore memory {args.model} --memory 24GiB"
+        )
+    requested_mode(args)
+    format_of(args, "table", RESULT_FILES)
+    memory, context, workspace = (parse_bytes(getattr(args, name), flag) for name, flag in TERMS.items())
+    limit = make_limit(memory, context, workspace, args.fragmentation, args.allocator)
+    check_global_batch(args.global_batch, args.replicas)
+    found = _fit(args, limit)
+    write_result(found, args)
+    for note in found.notes:
+        print_message(f"note: {note}")
+    return SUCCESS
+
+
+def _fit(args: argparse.Namespace, limit: Limit) -> Fit:
+    given, options = parse_inputs(args.input), estimate_options(args)
+    optimizer = options.pop("optimizer", None)
+    with model_to_capture(args) as model:
+        inputs = inputs_or_default(given, model, args.model)
+        if inputs is None:
+            raise ValueError("the inputs are missing: give their shapes, as in --input batch,3,224,224")
+        put_in_mode(model, args.model, args)
+        return fit_batch(
+            *(model, inputs, limit),
+            train=is_training_step(args),
+            optimizer=optimizer,
+            global_batch=args.global_batch,
+            replicas=args.replicas,
+            options=options,
+        )
+
+
+# ``costcore fit``.
+
+
+CODES = {True: SUCCESS, False: FAILURE, None: USAGE_ERROR}
+"""The exit codes; unknown is the code of a usage error."""
+
+FIT_EXAMPLES = """examples:
+  costcore fit torchvision:resnet50 l4 --train --optimizer adamw --input 64x3x224x224
+  costcore fit torchvision:resnet50 "24 GB" --train --optimizer adamw --input batch,3,224,224
+  costcore fit model.onnx "256 KB sram, 1 MB flash" --format json
+
+If a dimension has a name, the largest batch that fits is found too (PyTorch). If the model does not fit, what would
+make it fit is captured, and listed with what it needs.
+
+exit codes: 0 it fits, 1 it does not, 2 that cannot be said (also for a model error), or usage error"""
+
+
+def fit_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = command_parser(
+        "costcore fit", "MODEL TARGET", "Say whether a model fits a device, and what would make it fit.", FIT_EXAMPLES
+    )
+    parser.add_argument("model", metavar="MODEL", help=model_forms())
+    parser.add_argument("target", metavar="TARGET", help=FORMS)
+    add_model_options(parser)
+    add_memory_terms(parser, None, "500 MiB, assumed, for GPUs, and for an amount and code")
+    parser.add_argument("--align", type=int, default=64, metavar="N", help="alignment of placed values; default: 64")
+    parser.add_argument("--no-remedies", action="store_true", help="do not capture what would help")
+    add_result_output(parser)
+    add_frontend_switches(parser)
+    return parser
+
+
+@command(fit_parser)
+def run_fit(args: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
+    check_model(args.model)
+    requested_mode(args)
+    format_of(args, "table", RESULT_FILES)
+    target_of(args.target)
+    try:
+        verdict = _verdict(args)
+    except MissingInputsError as error:
+        print_message(f"costcore: {args.model}: {missing_inputs(error)}")
+        return CODES[None]
+    except (CostError, OSError) as error:
+        print_message(f"costcore: {error}")
+        return CODES[None]
+    write_result(verdict, args)
+    return CODES[verdict.fits]
+
+
+def _verdict(args: argparse.Namespace) -> FitResult:
+    terms = {name: getattr(args, name) for name in ("context", "workspace", "fragmentation", "align")}
+    terms["remedies"] = not args.no_remedies
+    if is_saved_report(args.model):
+        return fit(report_of(args.model, args, is_alone=True), None, args.target, **terms)
+    if frontend_for_file(args.model) and is_training_step(args):
+        raise ValueError(
+            f"{args.model} is a file, of which an inference fits or not: leave out --train and --optimizer, "
+            "or pass the PyTorch model that is trained, as file.py:factory"
+        )
+    with model_to_capture(args) as model:
+        put_in_mode(model, args.model, args)
+        options = estimate_options(args)
+        options.pop("backward", None)
+        optimizer = options.pop("optimizer", None)
+        inputs = inputs_or_default(parse_inputs(args.input), model, args.model)
+        options |= {**terms, "train": is_training_step(args), "optimizer": optimizer}
+        try:
+            return fit(model, inputs, args.target, **options)
+        except UnknownOptionError as error:
+            raise ValueError(unknown_options(args.model, error)) from error
+
+
+# ``costcore plan``.
+
+
+PLAN_EXAMPLES = """examples:
+  costcore plan hf:llama --input input_ids=batch,4096:int64 --devices 64 --device h100 --global-batch 1024
+  costcore plan nets.py:make --input batch,2048,512 --devices 8 --device a100 --global-batch 64 --mesh fsdp=8
+
+The meshes that are tried divide the devices into copies (dp) or sharded copies (fsdp) of the model, tensor parallelism
+inside of a node (tp), and stages of a pipeline (pp). Experts are divided over copies (ep), and long sequences over
+devices (cp). One rank of each is captured. --format json lists every plan with its memory, the bytes that it sends, its
+bound and, if it is left out, the reason.
+
+exit codes: 0 success, 1 no plan fits or model error, 2 usage error"""
+
+
+def plan_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = command_parser(
+        "costcore plan",
+        "MODEL --devices N --device NAME --global-batch N",
+        "List the ways to train a model on many devices that fit, the fastest first (PyTorch).",
+        PLAN_EXAMPLES,
+    )
+    parser.add_argument("model", metavar="MODEL", help="package.module:factory, file.py:factory or hf:TYPE")
+    parser.add_argument("--devices", type=int, required=True, metavar="N", help="the number of devices")
+    parser.add_argument(
+        "--device", required=True, metavar="NAME", help="a name that `costcore devices` lists, or .toml"
+    )
+    parser.add_argument("--global-batch", type=int, required=True, metavar="N", help="samples of a step")
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="SHAPE", help="shape of an input with a batch: batch,4096:int64"
+    )
+    parser.add_argument("--optimizer", default="adamw", metavar="NAME", help="default: adamw")
+    parser.add_argument("--per-node", type=int, default=8, metavar="N", help="most devices along tp; default: 8")
+    parser.add_argument("--micro-batch", default="1,2", metavar="N,N", help="samples of a pass; default: 1,2")
+    parser.add_argument(
+        "--mesh",
+        action="append",
+        default=[],
+        metavar="dp=N,tp=N",
+        help="a mesh to try, of dp, fsdp, tp, pp, cp and ep; may be repeated; default: all",
+    )
+    parser.add_argument(
+        "--precision",
+        default="bfloat16",
+        choices=(*PRECISIONS, "model"),
+        help="bfloat16 with float32 master weights, autocast, or the dtypes of the model; default: bfloat16",
+    )
+    parser.add_argument("--link", metavar="NAME", help="the link between devices, such as nvlink4; default: no limit")
+    parser.add_argument(
+        "--memory", metavar="SIZE", help='memory of a device, as "80 GB"; default: as its vendor prints'
+    )
+    parser.add_argument(
+        "--pareto",
+        metavar="NAME,NAME",
+        help=f"print only plans than which no other is better in all of these: {', '.join(FIGURES)}",
+    )
+    add_result_output(parser)
+    add_python_path(parser)
+    return parser
+
+
+@command(plan_parser)
+def run_plan(args: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
+    check_model(args.model, "which cannot be captured again")
+    if args.memory is not None:
+        parse_bytes(args.memory, "--memory")
+    format_of(args, "table", RESULT_FILES)
+    compared = names_in([args.pareto] if args.pareto else None)
+    check_figures(compared)
+    found = _plans(args)
+    write_result(found.pareto(*compared) if compared else found, args)
+    return SUCCESS if found.plans else FAILURE
+
+
+def _plans(args: argparse.Namespace) -> Plans:
+    with model_to_capture(args, "plans of ") as model:
+        inputs = inputs_or_default(parse_inputs(args.input), model, args.model)
+        if inputs is None:
+            raise ValueError("state the inputs with --input, with a name for the batch, such as batch,4096:int64")
+        try:
+            return plan(
+                *(model, inputs),
+                devices=args.devices,
+                device=args.device,
+                global_batch=args.global_batch,
+                optimizer=args.optimizer,
+                per_node=args.per_node,
+                micro_batches=counts_in(args.micro_batch, "--micro-batch"),
+                precisions=(None if args.precision == "model" else args.precision,),
+                meshes=[*map(mesh_of, args.mesh)] or None,
+                link=args.link,
+                memory=args.memory,
+            )
+        except MissingInputsError as error:
+            raise CostError(f"{args.model}: {missing_inputs(error)}") from error

@@ -1,0 +1,566 @@
+"""Commands on training, serving and measurement: ``train``, ``serve``, ``calibrate`` and ``profile``."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from costcore.analyses.devices.device import Device, device_named, find_device
+from costcore.analyses.measured.measured import TITLES, Measured
+from costcore.analyses.timing.bound import BOUNDS, LEAST
+from costcore.analyses.timing.calibration import Calibration
+from costcore.analyses.timing.time_report import toml_text
+from costcore.analyses.timing.times import Conditions, calibration_of, plus_minus, to_table
+from costcore.api.estimate import estimate, load_model, module_search_path
+from costcore.api.hook import parse_inputs
+from costcore.cli import FAILURE, SUCCESS
+from costcore.cli.models import (
+    check_model,
+    estimate_options,
+    model_to_capture,
+    printed_warnings,
+    put_in_mode,
+    report_of,
+)
+from costcore.cli.options import (
+    add_digits,
+    add_frontend_switches,
+    add_model_options,
+    add_output,
+    add_python_path,
+    add_unit,
+    command_parser,
+    counts_in,
+    format_of,
+    model_forms,
+    unit_of,
+)
+from costcore.cli.running import command, exit_code, print_message, write_output, write_text
+from costcore.errors import CostError
+from costcore.ledger.ledger import check_top
+from costcore.registry import ability, frontend_for_file, is_saved_report, specs
+from costcore.reports.report import Report
+from costcore.studies.serving.report import ServingReport, remarks, serving_rows, serving_table
+from costcore.studies.serving.report import format_of as storage_of
+from costcore.studies.training.figures import Stage
+from costcore.studies.training.ledger import TrainingLedger
+from costcore.studies.training.step import PAIRS
+from costcore.tables.renderers import renderers
+from costcore.tables.result import Result
+from costcore.text.amounts import check_digits, parse_amount, parse_bytes, parse_rate
+from costcore.text.screen import json_text, save
+from costcore.trace.trace import has_names, with_tensors
+
+TRAIN_EXAMPLES = """examples:
+  costcore train llama.py:make --input input_ids=1x8192:int64 --tokens 15.6e12 --devices 16384 --device h100-sxm5-80gb
+  costcore train nets.py:make --input ids=4x2048:int64 --steps 1000 --accumulation 8 --replicas 64 --optimizer adamw
+  costcore train step.json --tokens 1e9 --device a100-sxm4-80gb --step-seconds 1.1
+  costcore train nets.py:make_lora --input ids=8x512:int64 --tokens 1e8 --base-flops 3.8e25 --output ledger.json
+
+  costcore train nets.py:make --input ids=batch,2048:int64 --device h100 --mesh fsdp=8 --plan fully_sharded
+
+MODEL is one micro-batch of one replica: its forward and backward pass. A saved report has to contain both. If the batch
+in --input has a name, and the device or --memory is given, the micro-batch is the largest one of a rank that fits.
+
+exit codes: 0 success, 1 model error (with --strict also a partial or assumed report), 2 usage error"""
+
+MEASURED = ("step_seconds", "tokens_per_second", "tokens_per_second_per_device")
+"""The options with a measured speed."""
+
+
+def train_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = command_parser(
+        "costcore train",
+        "MODEL --tokens N",
+        "State the FLOPs of a training run: model and hardware FLOPs, what published rules say of it and "
+        "why they differ, utilization of devices, and thresholds that it exceeds.",
+        TRAIN_EXAMPLES,
+    )
+    parser.add_argument("model", metavar="MODEL", help=model_forms())
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--tokens", metavar="N", help="tokens (samples) of the run: 15.6e12, 15.6T, 300B")
+    length.add_argument("--steps", type=int, metavar="N", help="steps of the optimizer, instead; default: 1")
+    parser.add_argument("--accumulation", type=int, default=1, metavar="N", help="micro-batches per step; default: 1")
+    parser.add_argument(
+        "--replicas", type=int, metavar="N", help="data-parallel copies; default: one per device, with --mesh 1"
+    )
+    parser.add_argument("--batch", type=int, metavar="N", help="tokens (samples) of MODEL; default: as its input shows")
+    _add_attention(parser)
+    parser.add_argument("--capacity-factor", type=float, metavar="C", help="rows that experts compute, per row sent")
+    _add_devices(parser)
+    parser.add_argument(
+        "--thresholds", action="store_true", help="list thresholds of laws also if less than a tenth of each is reached"
+    )
+    parser.add_argument("--base-flops", type=float, metavar="N", help="training FLOPs of the model that this modifies")
+    parser.add_argument("--base-source", default="", metavar="TEXT", help="where these come from, for the JSON file")
+    add_output(parser, ("table", "json"), "table", (".json",))
+    parser.add_argument(
+        "--strict", action="store_true", help="exit with 1 if a call is not counted, or if something is assumed"
+    )
+    add_model_options(parser)
+    add_frontend_switches(parser)
+    parser.set_defaults(is_step=True)
+    return parser
+
+
+def _add_attention(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--pairs",
+        choices=PAIRS,
+        default="all",
+        help="pairs of query and key in totals and MFU: all, those that flags and windows allow, or those of one "
+        "packed document; the others are listed as well; default: all",
+    )
+    parser.add_argument(
+        "--document-lengths", metavar="N,N,...", help="tokens of the documents that are packed into the sequences"
+    )
+    parser.add_argument(
+        "--masks", choices=("unknown", "causal"), default="unknown", help="whether masks that are tensors are causal"
+    )
+    parser.add_argument(
+        "--padding-share", type=float, default=0.0, metavar="P", help="share of tokens that are padding"
+    )
+
+
+def _add_devices(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--devices", type=int, default=1, metavar="N", help="number of devices; default: 1")
+    parser.add_argument("--device", metavar="NAME", help="a name that `costcore devices` lists, or a .toml file")
+    parser.add_argument("--dtype", default="bfloat16", metavar="NAME", help="dtype of products; default: bfloat16")
+    parser.add_argument("--peak", type=float, metavar="FLOPS", help="FLOP/s of one device, instead of --device")
+    parser.add_argument("--mfu", type=float, metavar="X", help="utilization, if no step was measured; default: 0.4")
+    parser.add_argument(
+        "--memory", dest="size", metavar="SIZE", help='memory of a device, as "80 GB"; default: as its vendor prints'
+    )
+    parser.add_argument("--price", metavar="RATE", help="price of one device for an hour, in any currency: 2.10/h")
+    parser.add_argument("--watts", type=float, metavar="N", help="power of one device, for the energy of the run")
+    measured = parser.add_mutually_exclusive_group()
+    measured.add_argument("--step-seconds", type=float, metavar="S", help="measured seconds of a step, for MFU and HFU")
+    measured.add_argument("--tokens-per-second", metavar="N", help="measured tokens a second of all devices, instead")
+    measured.add_argument("--tokens-per-second-per-device", metavar="N", help="those of one device, instead: 8.9k")
+
+
+@command(train_parser)
+def run_train(args: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
+    if args.device is not None and args.peak is not None:
+        raise ValueError("--device and --peak exclude each other")
+    for name in (*MEASURED, "mfu", "price", "watts"):
+        if getattr(args, name) is not None and args.device is None and args.peak is None:
+            raise ValueError(f"--{name.replace('_', '-')} needs --device or --peak")
+    price, tokens = parse_rate(args.price, "--price"), _number(args.tokens, "--tokens")
+    rate = _tokens_per_second(args)
+    format_of(args, "table", (".json",))
+    ledger = TrainingLedger(
+        devices=args.devices, device=args.device, dtype=args.dtype, peak=args.peak, pairs=args.pairs
+    )
+    documents = _lengths(args.document_lengths)
+    check_model(args.model)
+    stage = _add(
+        ledger,
+        args,
+        steps=args.steps,
+        tokens=tokens,
+        accumulation=args.accumulation,
+        replicas=args.replicas,
+        batch=args.batch,
+        document_lengths=documents,
+        masks=args.masks,
+        padding_share=args.padding_share,
+        capacity_factor=args.capacity_factor,
+    )
+    seconds = args.step_seconds if rate is None else stage.tokens_per_step / rate
+    _write(ledger, args, price, seconds)
+    return exit_code(stage.step.report.status, args.strict)
+
+
+def _add(ledger: TrainingLedger, args: argparse.Namespace, **terms: Any) -> Stage:
+    given = None if is_saved_report(args.model) else parse_inputs(args.input)
+    if not has_names(with_tensors(given)) or args.device is args.size is None:
+        if args.size is not None:
+            raise ValueError(
+                "--memory needs a batch with a name, as --input batch,2048:int64, whose largest size it limits"
+            )
+        return ledger.add("training", report_of(args.model, args, is_alone=True), **terms)
+    with model_to_capture(args) as model:
+        put_in_mode(model, args.model, args)
+        options = {name: value for name, value in estimate_options(args).items() if name != "backward"}
+        return ledger.add("training", model, given, device_memory=args.size, **terms, **options)
+
+
+def _tokens_per_second(args: argparse.Namespace) -> float | None:
+    per_device = args.tokens_per_second_per_device is not None
+    text = args.tokens_per_second_per_device if per_device else args.tokens_per_second
+    option = "--tokens-per-second-per-device" if per_device else "--tokens-per-second"
+    rate = _number(text, option)
+    if rate is not None and not rate > 0:
+        raise ValueError(f"{option} must be positive (got {text!r})")
+    return rate if rate is None else rate * (args.devices if per_device else 1)
+
+
+def _number(text: str | None, option: str) -> float | None:
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        # B is a billion here, not bytes.
+        return parse_amount(re.sub(r"(?<=[0-9 ])B$", "G", text.upper()), option)
+
+
+def _lengths(text: str | None) -> list[int]:
+    try:
+        return [] if text is None else [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--document-lengths expects integers separated by commas (got {text!r})") from None
+
+
+def _write(ledger: TrainingLedger, args: argparse.Namespace, price: float | None, seconds: float | None) -> None:
+    measured = {"step_seconds": seconds, "base_flops": args.base_flops}
+    if format_of(args, "table", (".json",)) == "table":
+        rates = {"mfu": args.mfu, "price": price, "watts": args.watts, "thresholds": args.thresholds}
+        write_output(lambda out: ledger.show(out, **measured, **rates), None)
+    else:
+        ledger.to_json(sys.stdout if args.output is None else args.output, 2, base_source=args.base_source, **measured)
+
+
+# ``costcore serve``.
+
+
+SERVE_EXAMPLES = """examples:
+  costcore serve hf:config.json --device h100 --context 4096
+  costcore serve my_model.py:make --device l4,a100-sxm4-80gb --batch 1,8,64 --weights int4 --kv fp8
+  costcore serve my_model.py:make --device mine.toml --memory "24 GB" --output serving.csv
+  costcore serve model-q4_k_m.gguf --device rtx4090
+
+The factory returns a language model of transformers, on the meta device if it is large. Of a .gguf file, or a folder of
+.safetensors files with its config.json, the headers are read, which say how weights are stored. Times are lower bounds,
+tokens per second upper bounds: no program that reads weights and cache once a pass is faster. With experts they are
+bounds of the mean pass, which reads as many experts as are expected; least_seconds in JSON bounds every pass.
+
+exit codes: 0 success, 1 model error (with --strict also a partial or assumed report), 2 usage error"""
+
+FILES = (".csv", ".md", ".json")
+"""Suffixes of the file of ``--output``."""
+
+
+def serve_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = command_parser(
+        "costcore serve",
+        "MODEL --device NAME[,NAME ...]",
+        "State what prefill and decode of a language model cost, and how many sequences fit (PyTorch).",
+        SERVE_EXAMPLES,
+    )
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="hf:TYPE or hf:config.json, package.module:factory, file.py:factory, a .gguf file, or a folder of "
+        ".safetensors files with its config.json",
+    )
+    parser.add_argument(
+        "--device",
+        required=True,
+        metavar="NAMES",
+        help="a device, or several separated by commas: names that `costcore devices` lists, or .toml files",
+    )
+    parser.add_argument("--batch", default="1,8,64", metavar="N,N", help="sequences that are decoded; default: 1,8,64")
+    parser.add_argument(
+        "--context", type=int, default=4096, metavar="N", help="tokens of a prompt and of a sequence; default: 4096"
+    )
+    parser.add_argument("--dtype", metavar="NAME", help="dtype of activations and products; default: that of the model")
+    parser.add_argument("--weights", metavar="FORMAT", help="format of weights: int4, int4:32, nf4, fp8, q4_0, ...")
+    parser.add_argument("--kv", metavar="FORMAT", help="format of keys and values; default: --dtype")
+    parser.add_argument("--activations", metavar="FORMAT", help="format in which products are computed: int8, fp8")
+    parser.add_argument(
+        "--keep", action="append", default=[], metavar="PATTERN", help="modules whose weights stay, such as lm_head"
+    )
+    parser.add_argument("--cache", default="static", metavar="NAME", help="static, paged, dynamic or that of a plug-in")
+    parser.add_argument("--last-only", action="store_true", help="scores of a prompt for its last token alone")
+    parser.add_argument("--share", type=float, default=0.9, metavar="X", help="of the memory; default: 0.9")
+    parser.add_argument("--memory", metavar="SIZE", help='memory of the devices, as "80 GB"')
+    parser.add_argument("--price", metavar="RATE", help="price of one device for an hour, in any currency: 2.10/h")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if the report is partial or assumed")
+    add_python_path(parser)
+    add_output(parser, [*renderers()], "table", FILES)
+    return parser
+
+
+@command(serve_parser)
+def run_serve(args: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
+    mode, batches = _check(args), counts_in(args.batch, "--batch")
+    devices = [find_device(name.strip()) for name in args.device.split(",")]
+    with module_search_path(args.python_path, args.model), printed_warnings(args.model):
+        serving = ServingReport(
+            load_model(args.model),
+            dtype=args.dtype,
+            weights=args.weights,
+            kv=args.kv,
+            activations=args.activations,
+            cache=args.cache,
+            keep=args.keep,
+        )
+        rows = serving_rows(
+            *(serving, devices, batches, args.context),
+            share=args.share,
+            memory=args.memory,
+            last_only=args.last_only,
+            price=parse_rate(args.price, "--price"),
+        )
+        phases = [serving.decode(batch=batch, context=args.context) for batch in sorted({min(batches), max(batches)})]
+    if mode == "json":
+        write_text(json_text([row._asdict() for row in rows]) + "\n", args.output)
+    else:
+        write_output(lambda out: serving_table(rows).show(out, mode), args.output)
+    for remark in remarks(serving, phases, devices):
+        print_message(f"note: {remark}")
+    return exit_code(serving.status, args.strict)
+
+
+def _check(args: argparse.Namespace) -> str:
+    check_model(args.model, "which cannot run again")
+    for name in ("dtype", "weights", "kv", "activations"):
+        if getattr(args, name) is not None:
+            storage_of(getattr(args, name), f"--{name}")
+    if args.memory is not None:
+        parse_bytes(args.memory, "--memory")
+    parse_rate(args.price, "--price")
+    if args.context < 1:
+        raise ValueError(f"--context must be at least 1 (got {args.context})")
+    return format_of(args, "table", FILES)
+
+
+# ``costcore calibrate``.
+
+
+MAX_NOISE = 0.15
+"""A sweep is not saved if the time of the same chains differs by more."""
+
+CALIBRATE_EXAMPLES = """examples:
+  costcore calibrate --device cpu --output my-cpu.toml
+  costcore calibrate --device cuda:0 --dtype bfloat16 --base h100-sxm5-80gb --output my-gpu.toml
+  costcore calibrate --from-trace monday.json.gz tuesday.json.gz --output my-gpu.toml
+
+then, with what the sweep measured:
+  report.time(device="my-cpu.toml").seconds
+
+exit codes: 0 saved, 1 the device cannot be measured, or the times differ too much, 2 usage error"""
+
+
+def calibrate_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = command_parser(
+        "costcore calibrate",
+        "--output FILE",
+        "Measure chains of operators of many shapes by PyTorch. This takes minutes and needs the device.",
+        CALIBRATE_EXAMPLES,
+    )
+    parser.add_argument(
+        "--output", required=True, metavar="FILE", help="the device file to write, which ends with .toml"
+    )
+    parser.add_argument(
+        "--from-trace",
+        nargs="+",
+        metavar="FILE",
+        help="instead of measuring: traces of torch.profiler, best of several networks, on the device that "
+        "--base names; default: the one that they name",
+    )
+    parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda:0 or another of PyTorch")
+    parser.add_argument(
+        "--dtype", default="float32", metavar="DTYPE", help="of weights and activations; default: float32"
+    )
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of a CPU; default: 1")
+    parser.add_argument("--base", metavar="DEVICE", help="a device whose peaks and memory the file gets, for the bound")
+    parser.add_argument("--quick", action="store_true", help="a small sweep of a few seconds, for rough estimates")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the shapes and their order; default: 0")
+    parser.add_argument(
+        "--allow-noise", action="store_true", help=f"save even if the same chains differ by more than {MAX_NOISE:.0%}%"
+    )
+    return parser
+
+
+@command(calibrate_parser)
+def run_calibrate(args: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
+    if not args.output.endswith(".toml"):
+        raise ValueError(f"--output must end with .toml (got {args.output!r})")
+    if not (folder := Path(args.output).resolve().parent).is_dir():
+        raise NotADirectoryError(f"{args.output} cannot be written: {folder} is not a folder")
+    if args.from_trace:
+        return _from_traces(args)
+    base = None if args.base is None else _base(args)
+    able = next(spec for spec in specs().values() if "calibrate" in spec.abilities)
+    calibration, conditions = ability(able, "calibrate")(args.device, args.dtype, args.threads, args.quick, args.seed)
+    print(_summary(calibration, conditions))
+    if conditions.noise > MAX_NOISE and not args.allow_noise:
+        print_message(
+            f"costcore: {args.output} was not written: the same chains took {conditions.noise:.0%} longer or shorter "
+            f"during the sweep (at most {MAX_NOISE:.0%}). Stop other programs and try again, or use --allow-noise."
+        )
+        return FAILURE
+    save(toml_text(device_file(Path(args.output).stem, args.device, calibration, conditions, base)), args.output)
+    return SUCCESS
+
+
+def _from_traces(args: argparse.Namespace) -> int:
+    if args.device != "cpu" or args.quick:
+        raise ValueError(
+            "--from-trace measures nothing: it takes neither --device nor --quick; --base names the device"
+        )
+    reports = []
+    for path in args.from_trace:
+        if not frontend_for_file(path):
+            raise CostError(f"{path} is not a trace of torch.profiler")
+        with printed_warnings(path, is_quiet=True):
+            reports.append(estimate(path))
+    profile = reports[0].trace.run.profile
+    name = args.base or (device_named(profile.device) if profile is not None else "")
+    if not name:
+        raise CostError(f"{args.from_trace[0]} names no device of which there is a file: pass --base DEVICE")
+    device = find_device(name)
+    found = calibration_of([each.trace for each in reports], [Path(path).name for path in args.from_trace], device)
+    print(_summary(found.calibration, found.conditions))
+    for reason, n in found.left_out.items():
+        print(f"left out: {n} calls {reason}")
+    content = device_file(Path(args.output).stem, device.kind, found.calibration, found.conditions, device)
+    save(toml_text(content), args.output)
+    return SUCCESS
+
+
+def _base(args: argparse.Namespace) -> Device:
+    base, is_cpu = find_device(args.base), args.device.startswith("cpu")
+    if is_cpu != (base.kind == "cpu"):
+        raise ValueError(f"--base {args.base} is a {base.kind}, whose peaks are not those of --device {args.device}")
+    # Peaks of a CPU are for all cores: take those that run the threads.
+    return base.with_units(args.threads) if is_cpu else base
+
+
+def _summary(calibration: Calibration, conditions: Conditions) -> str:
+    rates = calibration.rates
+    families = {point.site.key for point in calibration.points}
+    lines = [
+        f"{conditions.device}: {len(calibration.points)} points of {len(families)} families in "
+        f"{conditions.sweep_seconds:.0f} s, noise {conditions.noise:.0%}",
+        f"best: {rates.peak / 1e9:.4g} GFLOP/s, {rates.bandwidth / 1e9:.4g} GB/s, {1e6 * rates.overhead:.3g} µs a call",
+        "error of calls that were left out:",
+    ]
+    seconds: dict[str, float] = {}
+    for site, time in calibration.points:
+        seconds[site.key] = seconds.get(site.key, 0.0) + time
+    longest = sorted(seconds, key=lambda family: -seconds[family])[:12]
+    return "\n".join([*lines, *(f"  {family:<16} {_error(calibration, family)}" for family in longest)])
+
+
+def _error(calibration: Calibration, family: str) -> str:
+    growth = calibration.errors.families[family]
+    return plus_minus(growth[0][1].mean if growth else None)
+
+
+def device_file(
+    name: str, device: str, calibration: Calibration, conditions: Conditions, base: Device | None
+) -> dict[str, Any]:
+    """Return the content of the device file."""
+    kind = "cpu" if device.startswith("cpu") else "gpu"
+    units = conditions.threads or conditions.units or None
+    content: dict[str, Any] = {"name": name, "kind": kind, "units": units}
+    if base is not None:
+        content |= _rates_of(base)
+    return {**content, "calibration": to_table(calibration, conditions)}
+
+
+def _rates_of(base: Device) -> Mapping[str, Any]:
+    caches = [
+        {"bytes": cache.nbytes, **({} if cache.gbs is None else {"gbs": cache.gbs}), "per_unit": cache.per_unit}
+        for cache in base.memory.caches
+    ]
+    return {
+        "units": base.units,
+        "clock_max_mhz": base.clock_max_mhz,
+        "fast_convolution": base.fast_convolution,
+        "unbounded": [*base.unbounded],
+        "least_kernel_us": base.least_kernel_us,
+        "notes": [f"peaks and memory of {base.name}"],
+        "peak": base.peak,
+        "memory": {"dram_gbs": base.memory.dram_gbs, "dram_gb": base.memory.dram_gb, "caches": caches},
+        "sources": [source._asdict() for source in base.sources],
+    }
+
+
+# ``costcore profile``.
+
+
+PROFILE_EXAMPLES = """examples:
+  costcore profile step.pt.trace.json.gz
+  costcore profile step.pt.trace.json.gz --by module --top 20
+  costcore profile step.pt.trace.json.gz --device h100-sxm5-80gb --format csv
+  costcore profile before.json.gz --against after.json.gz
+  costcore profile onnxruntime_profile.json --model model.onnx --input x=1x3x224x224
+
+exit codes: 0 success, 1 the trace cannot be read or has no times, 2 usage error"""
+
+FORMATS = ("table", "color", "md", "csv", "json", "html")
+
+SUFFIXES = (".txt", ".md", ".csv", ".json", ".html")
+
+
+def profile_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = command_parser(
+        "costcore profile", "TRACE", "State where the time of a run goes that a profiler recorded.", PROFILE_EXAMPLES
+    )
+    parser.add_argument("trace", metavar="TRACE", help="a trace of torch.profiler, or with --model of a runtime")
+    parser.add_argument(
+        "--model", metavar="MODEL", help=f"the model that ran, whose calls take the times: {model_forms()}"
+    )
+    parser.add_argument("--device", metavar="NAME", help="whose bounds to compare with; default: that of the trace")
+    parser.add_argument("--bound", choices=BOUNDS, default=LEAST, help=f"the bound; default: {LEAST}")
+    parser.add_argument("--by", choices=TITLES, help="one row per call, type, op, module, class of module or phase")
+    parser.add_argument("--top", type=int, metavar="N", help="with --by: maximum number of rows; the others are summed")
+    parser.add_argument("--against", metavar="TRACE", help="another trace: what changed, work or speed")
+    add_unit(parser)
+    add_digits(parser, 1)
+    parser.add_argument("--format", choices=FORMATS, help="default: a table")
+    parser.add_argument(
+        "--output", metavar="FILE", help=f"write to FILE, in the format of its suffix: {', '.join(SUFFIXES)}"
+    )
+    add_model_options(parser)
+    add_frontend_switches(parser)
+    return parser
+
+
+@command(profile_parser)
+def run_profile(args: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
+    check_top(args.top)
+    check_digits(args.digits)
+    if args.top is not None and args.by is None:
+        raise ValueError("--top requires --by")
+    view = _measured(args.trace, args, args.et)
+    shown: Result = view if args.by is None else view.table(args.by, args.top)
+    if args.against is not None:
+        change = view.against(_measured(args.against, args, None), args.by or "class")
+        shown = change if args.by is None else change.table().top(args.top)
+    if args.output is not None:
+        shown.save(args.output)
+    else:
+        shown.show(sys.stdout, args.format or "table", unit_of(args), args.digits)
+    return SUCCESS
+
+
+def _measured(path: str, args: argparse.Namespace, et: str | None) -> Measured:
+    is_trace = bool(frontend_for_file(path))
+    if not is_trace and args.model is None:
+        raise CostError(f"{path} is not a trace of torch.profiler. A profile of ONNX Runtime needs --model model.onnx")
+    profile: Report | str = path
+    if is_trace:
+        with printed_warnings(path, is_quiet=True):
+            profile = estimate(path, et=et, profiler_step=args.profiler_step, graphs=args.graphs)
+    if args.model is not None:
+        return report_of(args.model, args).measured(profile, args.device, args.bound)
+    assert isinstance(profile, Report)
+    return profile.measured(device=args.device, bound=args.bound)

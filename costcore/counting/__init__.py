@@ -1,1 +1,0 @@
-"""Costs of calls: computed by calculators, and evaluated for values of symbolic dimensions."""

@@ -1,0 +1,480 @@
+"""Nodes and values of a graph in a file, and shared parts of frontends that read files.
+
+Execution order, shapes given by the user, the module tree rebuilt from names, the most expensive branch of a choice,
+and the place of a graph inside loops and branches.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+
+from costcore.counting import Pricer
+from costcore.errors import CostError, unknown
+from costcore.ir import Operations, Tensor, prod
+from costcore.numbers import Dim, magnitude
+from costcore.registry import MergedCalculators, calculators
+from costcore.trace.call import Call, Module
+from costcore.trace.run import Recorder
+from costcore.translate import Arguments, Source
+
+if TYPE_CHECKING:
+    from costcore.translate import Row
+
+REAL = frozenset(("bfloat16", "float16", "float32", "float64"))
+
+
+@dataclass(slots=True, eq=False)
+class GraphValue:
+    """A value of a graph.
+
+    Attributes:
+        shape: the size of each axis.
+        dtype: a key of :data:`costcore.ir.BITS`.
+        name: its name in the file.
+        is_stored: whether the file stores it: a weight or a constant.
+        data: its elements in order, if it is a small constant; None for any other.
+        identity: its operand id; 0 until it is recorded.
+        is_parameter: whether it is a learned parameter: a call reads it as a weight or bias, or the reader set it.
+        is_state: whether a call reads it as a state, such as running statistics.
+        base: the value it is a view of; None for a value with its own memory.
+    """
+
+    shape: tuple[Dim, ...]
+    dtype: str
+    name: str = ""
+    is_stored: bool = False
+    data: tuple[Any, ...] | None = None
+    identity: int = 0
+    is_parameter: bool = False
+    is_state: bool = False
+    base: GraphValue | None = None
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Dim:
+        """The number of elements."""
+        return prod(self.shape)
+
+    @property
+    def is_real(self) -> bool:
+        """Whether its elements are real numbers; a view may unpack stored weights."""
+        return self.dtype in REAL or self.base is not None
+
+    @property
+    def nbytes(self) -> Dim:
+        """The bytes in memory, or in the file."""
+        return Tensor(self.shape, self.dtype).nbytes
+
+    def viewed(self, *shape: Dim) -> GraphValue:
+        """Return the same value with other axes, as a formula names them: ``[N, H, W, C]`` as ``[N, C, H, W]``."""
+        return GraphValue(shape, self.dtype, self.name, self.is_stored, self.data, base=self.base or self)
+
+    def permuted(self, *axes: int) -> GraphValue:
+        """Return the same value with its axes in another order."""
+        return self.viewed(*(self.shape[axis] for axis in axes))
+
+
+class GraphNode(NamedTuple):
+    """An operator of a graph.
+
+    Attributes:
+        native: full name of the operator, ``tflite::CONV_2D``, as rows name it.
+        type: its short name, ``CONV_2D``.
+        args: operands (:class:`GraphValue`, lists of these, or None) and attributes, by name.
+        outputs: the values that it produces.
+        name: its name; empty if it has none.
+        module: path of the module around it; empty if unknown.
+        scratch: bytes of each buffer that the runtime takes for it while it runs.
+    """
+
+    native: str
+    type: str
+    args: Mapping[str, Any]
+    outputs: Sequence[GraphValue]
+    name: str = ""
+    module: str = ""
+    scratch: Sequence[Dim] = ()
+
+
+def values_in(items: Iterable[Any]) -> list[GraphValue]:
+    """Return the values among arguments and in their lists."""
+    found = []
+    for item in items:
+        if isinstance(item, GraphValue):
+            found.append(item)
+        elif isinstance(item, (list, tuple)):
+            found += [part for part in item if isinstance(part, GraphValue)]
+    return found
+
+
+# Execution order.
+
+
+def in_order(before: Sequence[Collection[int]], describe: Callable[[int], str]) -> Sequence[int]:
+    """Return the positions of nodes in an execution order; in their own order if that is one.
+
+    Args:
+        before: the positions of the nodes that each reads from, each once.
+        describe: returns the name of a node in messages.
+
+    Raises:
+        CostError: for a cycle; the message has its nodes.
+    """
+    if all(not earlier or max(earlier) < i for i, earlier in enumerate(before)):
+        return range(len(before))
+    after: list[list[int]] = [[] for _ in before]
+    waiting = [len(earlier) for earlier in before]
+    for i, earlier in enumerate(before):
+        for j in earlier:
+            after[j].append(i)
+    ready = [i for i, count in enumerate(waiting) if count == 0]
+    for i in ready:  # grows while it is walked
+        for j in after[i]:
+            waiting[j] -= 1
+            if waiting[j] == 0:
+                ready.append(j)
+    if len(ready) < len(before):
+        raise CostError(f"the graph has a cycle: {_cycle(before, waiting, describe)}")
+    return ready
+
+
+def _cycle(before: Sequence[Collection[int]], waiting: Sequence[int], describe: Callable[[int], str]) -> str:
+    at = next(i for i, count in enumerate(waiting) if count)
+    path: dict[int, None] = {}
+    while at not in path:
+        path[at] = None
+        at = next(j for j in before[at] if waiting[j])
+    circle = [*path][[*path].index(at) :]
+    shown = [describe(i) for i in reversed(circle)]
+    return " -> ".join([*shown[:10], "…"] if len(shown) > 10 else [*shown, shown[0]])
+
+
+# Sources of rows for nodes with operands in order, as the argument ``inputs``.
+
+
+def given(a: Arguments, position: int) -> Any:
+    """Return an operand by its position; None if it is absent."""
+    inputs = a["inputs"]
+    return inputs[position] if position < len(inputs) else None
+
+
+def operand(position: int) -> Source:
+    """Return a source for an operand by its position; None if it is absent."""
+    return lambda a: given(a, position)
+
+
+X: Mapping[str, Source] = {"x": operand(0)}
+
+XS: Mapping[str, Source] = {"x*": lambda a: [value for value in a["inputs"] if value is not None]}
+
+
+# Input shapes given by the user for files with open sizes.
+
+
+def given_shapes(names: Sequence[str], inputs: Any) -> dict[int, tuple[Any, ...]]:
+    """Return the given shapes by the position of the input.
+
+    Args:
+        names: the names of the inputs of the model.
+        inputs: shapes or arrays in order or by name, or one of them; None for none.
+
+    Raises:
+        CostError: if an input does not exist.
+        TypeError: if one of them is not a shape.
+    """
+    if inputs is None:
+        return {}
+    if isinstance(inputs, Mapping):
+        if wrong := [name for name in inputs if name not in names]:
+            raise CostError(unknown("input", wrong, list(names)))
+        return {names.index(name): _shape(value) for name, value in inputs.items()}
+    is_one = isinstance(inputs, tuple) and all(not isinstance(item, (tuple, list)) for item in inputs)
+    listed = [inputs] if is_one or hasattr(inputs, "shape") else list(inputs)
+    if len(listed) > len(names):
+        raise CostError(f"{len(listed)} inputs were given, but the model has {len(names)}: {', '.join(names)}")
+    return dict(enumerate(map(_shape, listed)))
+
+
+def _shape(value: Any) -> tuple[Any, ...]:
+    found: Any = getattr(value, "shape", value)
+    if not isinstance(found, (tuple, list)):
+        raise TypeError(f"expected a shape such as (1, 3, 224, 224) or an array (got {value!r})")
+    return tuple(found)
+
+
+# Defaults of :class:`costcore.frontend.Frontend` for frontends that read files.
+
+
+ROWS: tuple[Row, ...] = ()
+"""No rows, for frontends with the operators of another frontend."""
+
+
+def capture(recorder: Recorder) -> AbstractContextManager[object] | None:
+    """Return None: files are read, not run."""
+    return None
+
+
+def accepts(model: object) -> bool:
+    """Return False: a model is recognized as a file, by its content or its suffix."""
+    return False
+
+
+def native_names(op: object) -> tuple[str, ...]:
+    """Return (): another frontend knows the names of its operators."""
+    return ()
+
+
+def names_of(prefix: str, short: Collection[str] = ()) -> Callable[[object], tuple[str, ...]]:
+    """Return the function ``native_names`` of a frontend with operator names ``prefix::NAME``.
+
+    Args:
+        prefix: the prefix of full names.
+        short: names that are understood without it.
+    """
+
+    def names(op: object) -> tuple[str, ...]:
+        if not isinstance(op, str):
+            return ()
+        return (op,) if op.startswith(f"{prefix}::") else (f"{prefix}::{op}",) if op in short else ()
+
+    return names
+
+
+@contextmanager
+def in_file(path: str) -> Iterator[None]:
+    """Context manager: prefix errors with the name of a file, unless they begin with it."""
+    try:
+        yield
+    except CostError as error:
+        if str(error).startswith(path):
+            raise
+        raise CostError(f"{path}: {error}") from error
+
+
+@contextmanager
+def damaged(*kinds: type[Exception]) -> Iterator[None]:
+    """Context manager: turn the exceptions of reading a damaged file, and further kinds, into a ``CostError``."""
+    errors: tuple[type[Exception], ...] = (ValueError, OverflowError, struct.error, *kinds)
+    try:
+        yield
+    except CostError:
+        raise  # it says what is wrong, or what is not read
+    except errors as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise CostError(f"the file is damaged: {reason[:200]}") from error
+
+
+# Module tree, rebuilt from names of nodes and stored tensors.
+
+
+DEEPEST_MODULE = 100
+"""The maximum depth of modules made from names."""
+
+
+class Stored(Protocol):
+    """A tensor that the file stores."""
+
+    @property
+    def size(self) -> Dim:
+        """The number of its elements."""
+
+    @property
+    def is_parameter(self) -> bool:
+        """Whether it is learned."""
+
+    @property
+    def is_state(self) -> bool:
+        """Whether the model holds it without learning it, as running statistics."""
+
+
+S = TypeVar("S", bound=Stored)
+
+
+class ModuleTree(Generic[S]):
+    """The modules of one model. Nodes are added in the order they run in.
+
+    Args:
+        owner: returns the module in the name of a stored tensor, ``""`` if it has none.
+    """
+
+    def __init__(self, owner: Callable[[S], str] = lambda _: "") -> None:
+        self._owner = owner
+        self._types: dict[str, str] = {}
+        self._owners: dict[str, str] = {}
+        self._readers: dict[S, dict[str, None]] = {}
+
+    def enter(self, path: str, kind: str = "") -> None:
+        """Add the module of that path, of class ``kind`` if that is known."""
+        if not self._types.get(path):
+            self._types[path] = kind
+
+    def enter_within(self, path: str) -> str:
+        """Add the module of that path after the modules around it; return its path, shortened if it is too deep."""
+        if path and path not in self._types:
+            parts = path.split(".")[:DEEPEST_MODULE]
+            for end in range(1, len(parts) + 1):
+                path = ".".join(parts[:end])
+                self.enter(path)
+        return path
+
+    def knows(self, path: str) -> bool:
+        """Return whether the class of a module is known."""
+        return bool(self._types.get(path))
+
+    def read(self, path: str, stored: Iterable[S]) -> None:
+        """Note that a node of the module reads stored tensors, and add the module."""
+        for tensor in stored:
+            owner = self._owner(tensor)
+            if owner:
+                self._owners.setdefault(owner, path)
+            self._readers.setdefault(tensor, {})[path] = None
+        if path and path not in self._types:
+            self.enter(path)
+
+    def readers(self, tensor: S) -> Iterable[str]:
+        """Return the modules that have read a stored tensor so far."""
+        return self._readers.get(tensor, ())
+
+    def tree(self, stored: Iterable[S], identify: Callable[[S], int]) -> dict[str, Module]:
+        """Return the modules by path; empty if no node has a module.
+
+        A stored tensor belongs to the module in its name and, if that reads it, to other modules that read it. Without
+        a module in its name it belongs to all modules that read it.
+
+        Args:
+            stored: the stored tensors of the model.
+            identify: returns the id of a learned parameter.
+        """
+        if not self._types:
+            return {}
+        types = self._in_order()
+        parameters: dict[str, list[int]] = {path: [] for path in types}
+        buffers: dict[str, Dim] = dict.fromkeys(types, 0)
+        for tensor in stored:
+            holders = self._holders(tensor)
+            if tensor.is_parameter:
+                for path in holders:
+                    parameters.setdefault(path, []).append(identify(tensor))
+            elif tensor.is_state:
+                buffers[holders[0]] = buffers.get(holders[0], 0) + tensor.size
+        return {
+            path: Module(types.get(path, ""), tuple(parameters.get(path, ())), buffers=buffers.get(path, 0))
+            for path in {**types, **parameters, **buffers}
+        }
+
+    def _in_order(self) -> dict[str, str]:
+        # A module known only by its tensors comes before the first module that reads them.
+        types: dict[str, str] = {"": ""}
+        before: dict[str, list[str]] = {}
+        for owner, reader in self._owners.items():
+            if owner not in self._types:
+                before.setdefault(reader, []).append(owner)
+        for path, kind in {**types, **self._types}.items():
+            types.update(dict.fromkeys(before.get(path, ()), ""))
+            types[path] = kind
+        return types
+
+    def _holders(self, tensor: S) -> list[str]:
+        owner, readers = self._owner(tensor), self._readers.get(tensor, {})
+        if not owner:
+            return [*readers] or [""]
+        if owner not in readers:
+            return [owner]
+        return [owner, *(path for path in readers if not _are_nested(path, owner))]
+
+
+def _are_nested(a: str, b: str) -> bool:
+    return f"{a}.".startswith(f"{b}." if b else "") or f"{b}.".startswith(f"{a}." if a else "")
+
+
+# Data-dependent branches: the most expensive one is counted.
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Generic[K]):
+    """The counted branch.
+
+    Attributes:
+        counted: its name.
+        flops: FLOPs of each branch by name, of calls with formulas.
+        uncounted: calls of the other branches without a formula; they are listed nevertheless.
+    """
+
+    counted: K
+    flops: Mapping[K, Dim]
+    uncounted: list[Call]
+
+
+def most_expensive(branches: Mapping[K, Sequence[Call]], recorder: Recorder) -> Choice[K]:
+    """Return the most expensive branch by FLOPs, the first of equal ones.
+
+    Args:
+        branches: the calls of each branch by name.
+        recorder: of the run, which may have calculators of its own.
+    """
+    price = Pricer(MergedCalculators(recorder.calculators, calculators()))
+    flops = {name: _flops(price, calls) for name, calls in branches.items()}
+    counted = max(flops, key=lambda name: magnitude(flops[name]))
+    others = (call for name, calls in branches.items() if name != counted for call in calls)
+    return Choice(counted, flops, [call for call in others if price(call).cost is None])
+
+
+def _flops(price: Pricer, calls: Sequence[Call]) -> Dim:
+    total: Dim = 0
+    for call in calls:
+        cost = price(call).cost
+        if cost is not None:
+            total += (cost.flops.flops() if isinstance(cost.flops, Operations) else cost.flops) * call.times
+    return total
+
+
+# Loop context of a graph: how often it runs, in which loop or branch, and how deep.
+
+
+DEEPEST = 32
+"""The maximum depth of nested graphs."""
+
+MOST_NODES = 100_000
+"""The maximum number of recorded nodes, with every expansion of a graph."""
+
+P = TypeVar("P", bound="Place")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The loop context of a graph: how often it runs, in which loop or branch, and how deep.
+
+    Attributes:
+        times: how often.
+        region: the loops and branches around it, ``loop1/if``; empty if there are none.
+        depth: the number of graphs around it.
+    """
+
+    times: Dim = 1
+    region: str = ""
+    depth: int = 0
+
+    def inside(self: P, region: str, times: Dim = 1) -> P:
+        """Return the place of a graph that a node here runs.
+
+        Raises:
+            CostError: if graphs run each other deeper than is followed.
+        """
+        if self.depth >= DEEPEST:
+            raise CostError(f"graphs run each other more than {DEEPEST} deep")
+        return replace(self, times=self.times * times, region=self.inner_region(region), depth=self.depth + 1)
+
+    def inner_region(self, name: str) -> str:
+        """Return the region of a loop or branch of that name inside this one."""
+        return f"{self.region}/{name}" if self.region else name

@@ -1,1 +1,0 @@
-"""Integers and integer symbols: what is counted."""

@@ -1,1 +1,0 @@
-"""Reports as data, and what is shown of one."""

@@ -1,0 +1,349 @@
+"""Plots of a report for papers and notebooks, drawn by matplotlib: bars, an icicle of modules, and intensity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from costcore.analyses.analysis import drawn_by
+from costcore.errors import unknown
+from costcore.ledger.ledger import multiply_add, peak_flops
+from costcore.numbers import magnitude
+from costcore.plugins import imported, with_plugin_hint
+from costcore.reports.data import ReportData
+from costcore.tables.pictures import (
+    Picture,
+    Theme,
+    add_legend,
+    axes_of,
+    check_numbers,
+    column_of,
+    in_units,
+    label,
+    theme_of,
+)
+from costcore.tables.quantity import is_quantity, numeric, quantity, registered
+from costcore.tables.renderers import Cells
+from costcore.text.amounts import per_byte
+
+# Kinds of plots, and their arguments.
+
+
+OWN = {
+    "operators": "costcore.reports.plots:operators",
+    "modules": "costcore.reports.plots:modules",
+    "intensity": "costcore.reports.plots:intensity",
+}
+"""The functions to draw the costs of a report, by kind; analyses have further kinds."""
+
+OF_A_COST = ("operators", "modules", "sizes")
+"""The kinds for one cost."""
+
+
+def kinds() -> tuple[str, ...]:
+    """Return the kinds of pictures: of the costs of a report, then of analyses."""
+    return (*OWN, *drawn_by())
+
+
+class Request(NamedTuple):
+    """The checked arguments of ``plot``.
+
+    Attributes:
+        kind: one of :func:`kinds`.
+        column: the cost that it shows, if it is one of those :data:`OF_A_COST`.
+    """
+
+    kind: str
+    column: str
+
+
+def request(kind: str | None, column: str | None, over: str | None, device: Any = None) -> Request:
+    """Return the plot that the arguments of ``plot`` ask for: ``plot("macs", over="seq")`` is a plot of sizes.
+
+    Raises:
+        ValueError: if a name is unknown, or two arguments contradict each other.
+    """
+    if kind is not None and kind not in kinds() and is_quantity(kind) and column is None:
+        kind, column = None, kind
+    kind = kind or ("operators" if over is None else "sizes")
+    if kind not in kinds():
+        raise ValueError(with_plugin_hint(unknown("kind of plot", kind, (*kinds(), *registered()))))
+    if column is not None:
+        adds_up = numeric(column).has_share or column == "n_params"
+        if kind != "sizes" and not adds_up:
+            raise ValueError(f"kind {kind!r} shows parts of a total, but values of {column} do not add up")
+    if column is not None and kind not in OF_A_COST:
+        raise ValueError(f"a plot of kind {kind!r} has no column (those of {', '.join(OF_A_COST)} have)")
+    for name, value, of in (("over", over, "sizes"), ("device", device, "roofline")):
+        if (value is None) == (kind == of):
+            problem = "is needed for" if kind == of else f"is for kind {of!r}, not for"
+            raise ValueError(f"{name}=… {problem} kind {kind!r}")
+    return Request(kind, column or "flops")
+
+
+def picture_of(report: ReportData, asked: Request, theme: str, options: Mapping[str, Any]) -> Picture:
+    """Return a picture of any kind.
+
+    Args:
+        report: the report.
+        asked: the kind and the cost.
+        theme: ``light`` or ``dark``.
+        options: the options of the kind, if an analysis draws it.
+
+    Raises:
+        TypeError: if the kind has no such option.
+        CostError: if sizes are symbolic, or the run does not have what the picture shows.
+        ValueError: if the theme is unknown.
+    """
+    look = theme_of(theme)
+    if asked.kind in OWN and options:
+        raise TypeError(f"plot has no argument {', '.join(options)}")
+    draw = imported(OWN.get(asked.kind) or drawn_by()[asked.kind].pictures[asked.kind])
+    cost = {"column": asked.column} if asked.kind in OF_A_COST else {}
+    picture: Picture = draw(report, theme=look, **cost, **options)
+    return picture
+
+
+# Bars: a cost per operator.
+
+
+MOST_BARS = 15
+"""The maximum number of bars; one more sums the other operators."""
+
+BAR_HEIGHT = 0.28
+"""The height of a bar with the space around it, in inches."""
+
+
+def operators(report: ReportData, theme: Theme, column: str) -> Picture:
+    """Return a bar per operator, the largest first; rows are the operator and its amount.
+
+    Raises:
+        CostError: if sizes are symbolic.
+    """
+    shown = quantity(column)
+    sums = [
+        (op, (shown.of(report.ledger, calls) or 0) - (entry["n_shared"] if column == "n_params" else 0))
+        for (op, calls), entry in zip(report.ledger.groups("op").items(), report.by("op").values(), strict=True)
+    ]
+    check_numbers([amount for _, amount in sums])
+    rows = sorted([row for row in sums if row[1]], key=lambda row: -row[1])
+    return Picture(("operator", column), rows, lambda: _bars(report, rows, column, theme))
+
+
+def _bars(report: ReportData, rows: list[tuple[str, int]], column: str, theme: Theme) -> Any:
+    shown, hidden = rows[:MOST_BARS], rows[MOST_BARS:]
+    colors = [colors_of(report, theme).get(op, theme.gray) for op, _ in shown]
+    if hidden:
+        shown, colors = [*shown, (f"{len(hidden)} others", sum(amount for _, amount in hidden))], [*colors, theme.gray]
+    total = sum(amount for _, amount in rows)
+    lengths, title = in_units(column_of(column, report.trace.run.unit), [amount for _, amount in shown])
+    axes = axes_of(theme, height=1 + BAR_HEIGHT * len(shown))
+    bars = axes.barh([*range(len(shown))], lengths, color=colors)
+    axes.set(yticks=range(len(shown)), yticklabels=[label(name) for name, _ in shown], xlabel=title)
+    axes.bar_label(bars, [f"{amount / total:.1%}" for _, amount in shown], padding=3, color=theme.soft)
+    axes.margins(x=0.12, y=0.02)
+    axes.invert_yaxis()
+    axes.grid(axis="x", color=theme.line)
+    return axes.figure
+
+
+# Icicle: modules from left to right, each as high as its share of a cost.
+
+
+DEEPEST = 6
+"""The maximum number of levels; a module at the last one is drawn with all its contents."""
+
+LEAST_SHARE = 0.002
+"""Modules with a smaller share of the total are not drawn: they would be thinner than a line."""
+
+LEAST_LABELED = 0.022
+"""Modules with a smaller share of the total have no name: it would not fit."""
+
+
+class Box(NamedTuple):
+    """A module as it is drawn.
+
+    Attributes:
+        path, name: of the module.
+        depth: its level.
+        start, amount: the cost above it in the picture, and its own.
+        is_leaf: whether nothing inside it is drawn.
+    """
+
+    path: str
+    name: str
+    depth: int
+    start: int
+    amount: int
+    is_leaf: bool
+
+
+def modules(report: ReportData, theme: Theme, column: str) -> Picture:
+    """Return the modules, parents before children; rows are path, depth and amount of the drawn ones.
+
+    Raises:
+        CostError: if sizes are symbolic.
+    """
+    tree = report.tree()
+    Cells([column], tree, report.ledger).add_to_tree(tree)
+    tree[column] = quantity(column).of(report.ledger, report.ledger.calls) if column != "n_params" else tree[column]
+    check_numbers([tree[column]])
+    boxes = [*_boxes(_first_branching(tree), column)] if tree[column] else []
+    rows = [(box.path, box.depth, box.amount) for box in boxes]
+    return Picture(("module", "depth", column), rows, lambda: _icicle(report, boxes, column, theme))
+
+
+def _first_branching(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    while len(node["children"]) == 1:
+        node = node["children"][0]
+    return node
+
+
+def _boxes(root: Mapping[str, Any], column: str) -> Iterator[Box]:
+    least = root[column] * LEAST_SHARE
+    stack = [(root, 0, 0)]
+    while stack:
+        node, depth, start = stack.pop()
+        children = sorted(node["children"], key=lambda child: -_amount(child, column))
+        drawn = [child for child in children if _amount(child, column) >= least] if depth < DEEPEST - 1 else []
+        name = node["name"] or node["type"] or "total"
+        yield Box(node["path"], name, depth, start, _amount(node, column), not drawn)
+        below = []
+        for child in drawn:
+            below.append((child, depth + 1, start))
+            start += _amount(child, column)
+        stack += reversed(below)
+
+
+def _amount(node: Mapping[str, Any], column: str) -> int:
+    # Parameters that an earlier module holds too are counted there.
+    shared = node["n_shared"] if column == "n_params" else 0
+    return (node[column] or 0) - shared
+
+
+def _icicle(report: ReportData, boxes: list[Box], column: str, theme: Theme) -> Any:
+    colors, mains = colors_of(report, theme), _main_operators(report, column)
+    total = boxes[0].amount
+    (divided, *_), title = in_units(column_of(column, report.trace.run.unit), [total])
+    unit = divided / total
+    axes = axes_of(theme, 9, 6)
+    drawn = set()
+    for box in boxes:
+        operator = mains.get(box.path, "")
+        drawn |= {operator} if box.is_leaf else set()
+        color = colors.get(operator, theme.gray) if box.is_leaf else theme.line
+        axes.barh(
+            box.start * unit, 1, box.amount * unit, left=box.depth, align="edge", color=color, edgecolor=theme.paper
+        )
+        if box.amount >= LEAST_LABELED * total:
+            text = f"{label(box.name)[-18:]} {box.amount / total:.1%}"
+            ink = theme.ink if not box.is_leaf else "#ffffff" if color == "#0072b2" else "#10151b"
+            at = (box.depth + 0.03, (box.start + box.amount / 2) * unit)
+            axes.text(*at, text, va="center", fontsize=8, color=ink, clip_on=True)
+    axes.set(xlim=(0, max(box.depth for box in boxes) + 1), ylim=(divided, 0), ylabel=title, xticks=[])
+    axes.spines["bottom"].set_visible(False)
+    add_legend(axes, theme, keys(colors, drawn, theme), title_fontproperties={"size": 9})
+    return axes.figure
+
+
+def _main_operators(report: ReportData, column: str) -> dict[str, str]:
+    sums: dict[str, dict[str, int]] = {}
+    for (module, op), calls in report.ledger.groups("module", "op").items():
+        parts = module.split(".") if module else []
+        for path in {"", *(".".join(parts[: i + 1]) for i in range(len(parts)))}:
+            by_op = sums.setdefault(path, {})
+            by_op[op] = by_op.get(op, 0) + (quantity(column).of(report.ledger, calls) or 0)
+    return {path: max(by_op, key=lambda op: by_op[op]) for path, by_op in sums.items()}
+
+
+# Intensity: FLOPs against bytes of every call.
+
+
+MOST_TICKS = 7
+"""The maximum number of labels of the axis of bytes."""
+
+MANY = 2000
+"""The maximum number of vector dots; more are pixels, also in SVG and PDF files, to keep these small."""
+
+POWERS = range(-2, 6)
+"""The decimal logarithms of the intensities with a line, in FLOPs per byte."""
+
+
+def intensity(report: ReportData, theme: Theme) -> Picture:
+    """Return a dot per call with FLOPs and bytes; rows are name, operator, FLOPs (a multiply-add is two) and bytes.
+
+    Raises:
+        CostError: if sizes are symbolic.
+    """
+    ledger = report.ledger
+    check_numbers([entry[key] for entry in ledger.entries.values() for key in ("flops", "mrw")])
+    amounts = [(call.name, call.layer.op, peak_flops(call, cost)) for call, cost in ledger.counted]
+    rows = [(*each, ledger.entries[each[0]]["mrw"]) for each in amounts]
+    rows = [row for row in rows if row[2] > 0 and row[3] > 0]
+    return Picture(("name", "op", "peak_flops", "mrw"), rows, lambda: _dots(report, rows, theme))
+
+
+def _dots(report: ReportData, rows: list[tuple[str, str, int, int]], theme: Theme) -> Any:
+    from matplotlib.ticker import EngFormatter, LogLocator
+
+    axes, colors = axes_of(theme), colors_of(report, theme)
+    points = [*dict.fromkeys((float(nbytes), float(flops), op) for _, op, flops, nbytes in rows)]
+    xs, ys, ops = zip(*points, strict=True)
+    unit = report.trace.run.unit
+    x_title = f"Bytes read and written (dotted lines: {per_byte(unit)})"
+    axes.set(xscale="log", yscale="log", xlabel=x_title, ylabel=unit + multiply_add(report.trace.run.unit))
+    size, is_many = max(6, 40 - len(points) // 50), len(points) > MANY
+    found = [colors.get(op, theme.gray) for op in ops]
+    axes.scatter(xs, ys, s=size, c=found, alpha=0.8, linewidths=0, rasterized=is_many)
+    axes.margins(0.08)
+    limits = axes.get_xlim(), axes.get_ylim()
+    for power in POWERS:
+        _intensity_line(axes, 10.0**power, limits, theme)
+    axes.set(xlim=limits[0], ylim=limits[1])
+    axes.xaxis.set_major_locator(LogLocator(numticks=MOST_TICKS))
+    axes.xaxis.set_major_formatter(EngFormatter("B"))
+    axes.yaxis.set_major_formatter(EngFormatter())
+    axes.grid(color=theme.line)
+    add_legend(axes, theme, keys(colors, {*ops}, theme))
+    return axes.figure
+
+
+def _intensity_line(axes: Any, ratio: float, limits: Any, theme: Theme) -> None:
+    (x0, x1), (y0, y1) = limits
+    if not (y0 < ratio * x1 and ratio * x0 < y1):
+        return
+    axes.plot([x0, x1], [ratio * x0, ratio * x1], color=theme.soft, linewidth=0.7, linestyle=":")
+    at_top = ratio * x1 > y1
+    x, y = (y1 / ratio, y1) if at_top else (x1, ratio * x1)
+    axes.annotate(
+        f"{ratio / 1000:g}k" if ratio >= 1000 else f"{ratio:g}",
+        (x, y),
+        textcoords="offset points",
+        xytext=(0, 2) if at_top else (-2, 2),
+        ha="center" if at_top else "right",
+        fontsize=7,
+        color=theme.soft,
+    )
+
+
+# Colors of operators, the same in all plots of a report.
+
+
+def colors_of(report: ReportData, theme: Theme) -> dict[str, str]:
+    """Return a color for the operators with the most FLOPs and those with the most bytes; all others are gray."""
+    sums = report.by("op")
+
+    def largest(key: str) -> list[str]:
+        return sorted(sums, key=lambda op: -magnitude(sums[op][key]))
+
+    first = dict.fromkeys([*largest("flops")[:4], *largest("mrw"), *largest("flops")])
+    return dict(zip(first, theme.colors, strict=False))
+
+
+def keys(colors: dict[str, str], drawn: set[str], theme: Theme) -> list[Any]:
+    """Return the entries of a legend: the operators with a color that are drawn, and the others."""
+    from matplotlib.lines import Line2D
+
+    found = [(op, color) for op, color in colors.items() if op in drawn]
+    found += [("others", theme.gray)] if drawn - {op for op, _ in found} else []
+    return [Line2D([], [], linestyle="", marker="s", color=color, label=label(op)) for op, color in found]

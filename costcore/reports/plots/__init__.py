@@ -1,1 +1,0 @@
-"""Pictures of a report for papers and notebooks, drawn by matplotlib."""

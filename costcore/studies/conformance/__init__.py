@@ -1,1 +1,0 @@
-"""What a frontend has to agree with: a table of layers, worked out by hand, and whole networks of PyTorch."""

@@ -1,0 +1,838 @@
+"""Check whether a model fits a device, and what would make it fit.
+
+The memory of a PyTorch run is recorded; the values of an inference file are placed in an arena. If a memory is
+exceeded, each suggestion (smaller batch, checkpointing, bfloat16, sharding, int8, …) is captured again and measured.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+from os import PathLike
+from shlex import quote
+from typing import Any
+
+from costcore.analyses.devices.device import Device, find_device
+from costcore.analyses.memory.arena import Arena
+from costcore.analyses.timing.bound import NOT_MULTIPLIED
+from costcore.analyses.timing.times import layer_at, replace_tensors
+from costcore.api.estimate import estimate, model_and_inputs
+from costcore.errors import ArenaError, CostError, CostWarning, short_repr, unknown
+from costcore.ir import Layer, Tensor
+from costcore.numbers import Dim
+from costcore.registry import frontend_of
+from costcore.reports.report import Report
+from costcore.studies.batch_size.fit import MAX_CLASSES, WORDS, Captures, find_largest, repeated_classes, step_options
+from costcore.studies.batch_size.inputs import CONTEXT, Limit, batch_of, inputs_of_batch, make_limit
+from costcore.tables.answer import Content, Figure
+from costcore.tables.result import Result, Table
+from costcore.text.amounts import Formatted, parse_bytes, readable
+from costcore.text.screen import Column
+from costcore.trace.call import Call
+from costcore.trace.run import Dataflow, Value
+from costcore.trace.trace import Trace, has_names, with_tensors
+
+# The verdict.
+
+
+STATES = {"parameter": "weights", "gradient": "gradients", "optimizer": "states of the optimizer"}
+"""The kinds of memory that a training step keeps, in words."""
+
+MIXED = {"precision": "bfloat16"}
+"""The usual recipe for weights of 16 bits: float32 copies in the optimizer (Micikevicius et al., arXiv:1710.03740)."""
+
+NO_TRAINING = (
+    "the memory of a training step is known for PyTorch models and a target with one memory alone: no file and no "
+    "other framework shows what a backward pass keeps"
+)
+
+
+@dataclass(frozen=True, repr=False)
+class FitResult(Result):
+    """Whether a model fits a device.
+
+    Attributes:
+        fits: whether it does; None if unknown, with the reason in :attr:`because`.
+        target: the memories of the device.
+        needs: bytes by memory of the target; empty if unknown.
+        because: the reason, as a sentence.
+        remedies: changes that make it fit, or need less; each was captured.
+        batch: the largest batch that fits, if the inputs name their batch; otherwise None.
+        peak: the maximum bytes of values alive at once; None if unknown.
+        where: the call at the peak, with its module.
+        notes: assumptions.
+    """
+
+    fits: bool | None
+    target: Target
+    needs: Mapping[str, int]
+    because: str
+    remedies: tuple[Remedy, ...] = ()
+    batch: int | None = None
+    peak: int | None = None
+    where: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<FitResult: {self._word}, {self.because}>"
+
+    @property
+    def _word(self) -> str:
+        return {True: "fits", False: "does not fit", None: "cannot say"}[self.fits]
+
+    @property
+    def limit(self) -> Mapping[str, int]:
+        """The bytes of each memory of the target."""
+        return self.target.memories
+
+    def _content(self) -> Content:
+        figures = [Figure("verdict", f"On {self.target.name}", self._word)]
+        if self.batch is not None:
+            figures.append(Figure("batch", "Largest batch", self.batch, "count"))
+        for memory, nbytes in self.needs.items():
+            title = "Needs" if memory == "memory" else f"Needs of {memory}"
+            figures.append(Figure(f"needs_{memory}", title, _shown(nbytes), "bytes", f"of {_text(self.limit[memory])}"))
+        if self.peak is not None:
+            figures.append(Figure("peak", "Peak of values", _shown(self.peak), "bytes", self.where))
+        problems = [f"{each.what} cannot be tried: {each.problem}" for each in self.remedies if each.problem]
+        tables = [self._table()] if len(problems) < len(self.remedies) else []
+        return Content("Does it fit?", figures, tables, [self.because, *problems, *self.notes], n_digits=2)
+
+    def _table(self) -> Table:
+        columns = [Column("what", "What helps"), Column("fits", "Fits")]
+        columns += [Column(memory, f"Needs of {memory}", "bytes") for memory in self.limit]
+        rows = [
+            {"what": each.what, "fits": "yes" if each.fits else "no", **each.needs}
+            for each in self.remedies
+            if not each.problem
+        ]
+        is_enough = any(each.fits for each in self.remedies)
+        title = "What would make it fit" if is_enough else "What lowers the needs, but not enough"
+        return Table(title, columns, rows, n_digits=2)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all figures in plain JSON types; ``needs`` and ``limit`` are bytes by memory."""
+        names = ("fits", "because", "batch", "peak", "where")
+        return {
+            **super().to_dict(),
+            **{name: getattr(self, name) for name in names},
+            "target": self.target.name,
+            "needs": dict(self.needs),
+            "limit": dict(self.limit),
+            "remedies": [each.to_dict() for each in self.remedies],
+            "notes": list(self.notes),
+        }
+
+
+def fit(
+    model: Any,
+    inputs: Any = None,
+    target: object = None,
+    *,
+    train: bool = False,
+    optimizer: Any = None,
+    loss: Callable[[Any], Any] | None = None,
+    context: int | str | None = None,
+    workspace: int | str = 0,
+    fragmentation: float = 0.0,
+    align: int = 64,
+    remedies: bool = True,
+    **options: Any,
+) -> FitResult:
+    """Return whether a model fits a device, and what would make it fit if it does not.
+
+    ::
+
+        fit(net, (8, 3, 224, 224), "24 GB", train=True, optimizer="adamw")
+        fit("model.onnx", None, "256 KB sram, 1 MB flash").fits
+
+    The memory of a PyTorch model is recorded (:attr:`costcore.Report.memory`): it fits if ``peak * (1 + fragmentation)
+    + workspace + context`` is at most the memory. On an NVIDIA device the peak is the minimum memory with which
+    PyTorch's caching allocator runs. For files, and for targets with SRAM and flash, the values of an inference are
+    placed (:meth:`costcore.Report.arena`): SRAM is the layout that was found, flash the weights, and a target with one
+    memory takes both.
+
+    Args:
+        model: a model as :func:`costcore.estimate` takes it, or a report.
+        inputs: its inputs. If a dimension has a name, ``("batch", 3, 224, 224)``, the largest batch that fits is found,
+            and a model fits if one sample does (PyTorch).
+        target: ``"24 GB"``, ``"256 KB sram, 1 MB flash"``, ``"sram=256KB,flash=1MB"``, a device, its name or an alias
+            such as ``"h100"``.
+        train: whether a training step is run, instead of inference; an optimizer or a loss implies it (PyTorch).
+        optimizer: the optimizer of the step, and ``loss`` its loss; see :func:`costcore.estimate`.
+        loss: as above.
+        context: memory that a process takes before its first tensor. Default: 500 MiB, assumed, for GPUs, and for
+            amounts of memory if the model is code; otherwise nothing.
+        workspace: memory that kernels take besides tensors.
+        fragmentation: the share of the peak that an allocator loses on top of it.
+        align: the alignment of values that are placed, in bytes.
+        remedies: whether to capture suggestions too, if the model does not fit.
+        options: further options of :func:`costcore.estimate`.
+
+    Raises:
+        CostError: if the model is not supported, or fails.
+        TypeError, ValueError: if an argument is invalid.
+    """
+    aim = target_of(target)
+    if not aim.memories:
+        example = "256 KB sram, 1 MB flash" if aim.device and aim.device.kind == "mcu" else "24 GB"
+        why = f'the size of the memory of {aim.name} is unknown: state it instead of the name, as in "{example}"'
+        return FitResult(None, aim, {}, why)
+    is_step = train is True or optimizer is not None or loss is not None
+    model, inputs = model_and_inputs(model, inputs, is_step=is_step)
+    given = step_options(train, optimizer, loss, options, "cuda" if _is_cuda(aim) else "tensors")
+    is_code = _records(model) and not aim.is_divided
+    if given["backward"] and not is_code and not isinstance(model, Report):
+        return FitResult(None, aim, {}, NO_TRAINING)
+    given = {key: value for key, value in given.items() if value or key in options}  # few frontends have all of them
+    assumed = CONTEXT if (aim.device.kind == "gpu" if aim.device else is_code) else 0
+    limit = None
+    if not aim.is_divided:
+        least = "cuda" if _is_cuda(aim) and is_code else None
+        taken = assumed if context is None else context
+        limit = make_limit(aim.memories["memory"], taken, workspace, fragmentation, least)
+    attempts = Attempts(model, inputs, aim, limit, given, is_code, align)
+    if is_code and not isinstance(model, Report) and has_names(with_tensors(inputs)):
+        return _largest(attempts, remedies)
+    report = attempts.report()
+    if "precision" not in options and _has_half_moments(report) and attempts.takes(("precision",)):
+        attempts.options = {**attempts.options, **MIXED}
+        report = attempts.report()
+    if not is_code and report.symbols:
+        return FitResult(None, aim, {}, _open_sizes(model, report))
+    try:
+        needs = attempts.needs(report)
+    except ArenaError as error:
+        return FitResult(None, aim, {}, str(error))
+    return _verdict(attempts, report, needs, remedies)
+
+
+def _open_sizes(model: Any, report: Report) -> str:
+    numbers = ", ".join(f'"{name}": 1' for name in report.symbols)
+    options = " ".join(f"--dim {quote(f'{name}=1')}" for name in report.symbols)
+    how = "state numbers in the shapes of inputs"
+    if isinstance(model, Report) or "dims" in frontend_of(model).options:
+        how = f"state numbers, as with {options}, or dims={{{numbers}}} in Python"
+    first = next((each["type"] for each in report.ignored_layers.values()), "")
+    unknown = f"; of {first} nothing is known" if first else ""
+    return f"sizes depend on {', '.join(report.symbols)}: {how}{unknown}"
+
+
+def _unknown(report: Report) -> list[str]:
+    names = dict.fromkeys(each["type"] for each in report.ignored_layers.values())
+    return [f"of {', '.join(names)} nothing is known but the results"] if names else []
+
+
+def _records(model: Any) -> bool:
+    if isinstance(model, Report):
+        return model.memory is not None
+    return "memory" in frontend_of(model).model_options
+
+
+def _is_cuda(target: Target) -> bool:
+    return target.device is not None and target.device.kind == "gpu" and target.device.vendor == "NVIDIA"
+
+
+def _largest(attempts: Attempts, tries: bool) -> FitResult:
+    assert attempts.limit is not None
+    inputs = attempts.inputs
+    sized = inputs_of_batch(inputs)
+    captures = Captures(attempts.model, sized, attempts.options)
+    found = find_largest(captures, attempts.limit)
+    batch = found.batch or min(captures.memories)
+    attempts.inputs = sized(batch)
+    report = captures.report(batch)
+    if "precision" not in attempts.options and _has_half_moments(report) and attempts.takes(("precision",)):
+        attempts.inputs, attempts.options = inputs, {**attempts.options, **MIXED}
+        return _largest(attempts, tries)
+    verdict = _verdict(attempts, report, attempts.needs(report), tries)
+    return FitResult(**{**vars(verdict), "batch": found.batch})
+
+
+def _verdict(attempts: Attempts, report: Report, needs: Needs, tries: bool) -> FitResult:
+    target, over = attempts.target, needs.excess(attempts.target)
+    notes = [f"limit: {attempts.limit.describe()}"] if attempts.limit else []
+    if not attempts.records:
+        arena = attempts.arena(report)
+        notes += [*arena.notes, *_unknown(report), *_planned(arena, target)]
+    elif report.memory is not None:
+        notes += report.memory.notes
+        notes += _dtypes(report, attempts.options.get("precision") == MIXED["precision"])
+    notes += dict.fromkeys(f"assumed: {assumption.what}" for assumption in report.assumptions)
+    notes += _in_powers_of_two(needs, target)
+    return FitResult(
+        fits=not over,
+        target=target,
+        needs=needs.amounts,
+        because=_reason(needs, target, over),
+        remedies=tuple(remedies(attempts, report)) if over and tries else (),
+        peak=needs.peak,
+        where=needs.where,
+        notes=tuple(notes),
+    )
+
+
+def _main_dtypes(report: Report) -> dict[str, str]:
+    # By bytes, so that a few float32 norms in a bfloat16 model do not count.
+    sizes: dict[str, Counter[str]] = {}
+    records = report.trace.records
+    for block in report.memory.ledger.blocks if report.memory is not None else ():
+        in_step = 0 <= block.call < len(records) and records[block.call].call.phase == "optimizer"
+        if block.kind in STATES and not (
+            in_step and block.kind == "gradient"
+        ):  # gradients of float32 copies are freed at its end
+            sizes.setdefault(block.kind, Counter())[block.dtype] += block.nbytes
+    return {kind: sizes[kind].most_common(1)[0][0] for kind in STATES if kind in sizes}
+
+
+def _has_half_moments(report: Report) -> bool:
+    # Nobody trains with moments in 16 bits: weights in bfloat16 mean mixed precision.
+    return _main_dtypes(report).get("optimizer") in ("float16", "bfloat16")
+
+
+def _dtypes(report: Report, is_mixed: bool) -> Iterator[str]:
+    found = _main_dtypes(report)
+    if "gradient" in found:
+        each = ", ".join(f"{STATES[kind]} in {dtype}" for kind, dtype in found.items())
+        yield f"{each}{': mixed precision, with float32 copies of the weights' if is_mixed else ''}"
+
+
+def _in_powers_of_two(needs: Needs, target: Target) -> Iterator[str]:
+    # Vendors of boards write KB for 1024 bytes; say so only if that decides.
+    over = needs.excess(target)
+    if target.binary and bool(over) != bool(needs.excess(replace(target, memories=target.binary))):
+        sizes = [name for name, nbytes in target.binary.items() if nbytes != target.memories[name] and name in over]
+        meant = " and ".join(f"{target.memories[name]:,} B of {name}, not {target.binary[name]:,} B" for name in sizes)
+        yield f"it fits if KB are 1,024 B, as vendors of boards mean them: {target.name} is read as {meant} (KiB)"
+
+
+def _planned(arena: Arena, target: Target) -> Iterator[str]:
+    limit = target.memories.get("sram")
+    # LiteRT Micro's own greedy planner can need more than the layout that was found.
+    if limit is not None and (nbytes := arena.sizes["micro"]) > arena.size:
+        verdict = "is too much" if nbytes > limit else "fits too"
+        yield (
+            f"the planner of LiteRT Micro takes {nbytes:,} B of SRAM, which {verdict}; the layout of {arena.size:,} B "
+            "needs an offline plan"
+        )
+
+
+def _reason(needs: Needs, target: Target, over: Mapping[str, int]) -> str:
+    if not over:
+        left = (f"{_text(limit - needs.amounts[name])} of {name}" for name, limit in target.memories.items())
+        return f"{' and '.join(left)} are left"
+    parts = [f"{_text(nbytes)} of {name} too much" for name, nbytes in over.items()]
+    largest = max(needs.by_kind.items(), key=lambda item: item[1], default=None)
+    most = f", {_text(largest[1])} of it {WORDS[largest[0]]}" if largest else ""
+    at = f"; the peak is {needs.where}{most}" if "flash" not in over or len(over) > 1 else ""
+    return f"{' and '.join(parts)}{at}"
+
+
+def _text(nbytes: int) -> str:
+    return readable(nbytes, "bytes", 2)
+
+
+def _shown(nbytes: int) -> Formatted:
+    return Formatted(nbytes, _text(nbytes))
+
+
+# Suggestions: each is captured, and reports its needs.
+
+
+LEAST_SAVING = 0.01
+"""A suggestion that saves less is dropped unless it is enough: int8 on a quantized model saves only a few scales."""
+
+MOST_DOUBLINGS = 6
+"""Parameters are sharded over at most 2**6 devices."""
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """One way to need less memory.
+
+    Attributes:
+        name: ``batch``, ``checkpoint``, ``bfloat16``, ``autocast``, ``fully_sharded``, several of these joined by
+            ``+``, ``inplace``, ``order`` or ``int8``.
+        what: the change, as a phrase.
+        needs: bytes by memory, of a capture with the change; empty if it fails.
+        fits: whether the needs fit the target.
+        options: the options of :func:`costcore.estimate` or :meth:`costcore.Report.arena` that make the change.
+        problem: why the capture fails; empty if it does not.
+    """
+
+    name: str
+    what: str
+    needs: Mapping[str, int]
+    fits: bool
+    options: Mapping[str, Any]
+    problem: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all figures in plain JSON types."""
+        return {**vars(self), "needs": dict(self.needs), "options": dict(self.options)}
+
+
+def remedies(attempts: Attempts, report: Report) -> list[Remedy]:
+    """Return the suggestions for a run, also failed ones: fitting ones first, then by needs.
+
+    Args:
+        attempts: captures of the model.
+        report: the run that does not fit.
+    """
+    tried = _Remedies(attempts, report)
+    found = [*(tried.of_code() if attempts.records else tried.of_arena())]
+    return sorted(found, key=lambda each: (not each.fits, bool(each.problem), *each.needs.values()))
+
+
+class _Remedies:
+    def __init__(self, attempts: Attempts, report: Report) -> None:
+        self._attempts = attempts
+        self._report = report
+        self._needs = attempts.needs(report)
+
+    def of_code(self) -> Iterator[Remedy]:
+        """Yield the suggestions for a model in code: its memory is recorded."""
+        if not self._attempts.can_capture:
+            return
+        yield from self._smaller_batch(self._largest_of_code)
+        trains, singles = self._attempts.trains, []
+        if trains:
+            singles += [*self._checkpointing()]
+        masters = ", with float32 master weights" if trains and "optimizer" in self._attempts.options else ""
+        singles += [*self._captured("bfloat16", f"weights and activations in bfloat16{masters}", precision="bfloat16")]
+        if trains:
+            singles += [*self._captured("autocast", "autocast to bfloat16", precision="autocast")]
+        yield from singles
+        sharded = [*self._sharded({}, "", "")]
+        yield from sharded
+        if any(each.fits for each in singles):
+            return
+        helping = [each for each in singles if each.needs and each.needs["memory"] < self._needs.amounts["memory"]]
+        halves = min((each for each in helping if each.name != "checkpoint"), key=_least, default=None)
+        saved = min((each for each in helping if each.name == "checkpoint"), key=_least, default=None)
+        joined = [each for each in (saved, halves) if each is not None]
+        enough = next((each for each in sharded if each.fits), None)
+        if enough is not None:
+            for each in joined:
+                tried = self._sharded(each.options, f"{each.name}+", f"{each.what}, ")
+                yield from (other for other in tried if other.fits and _devices(other) < _devices(enough))
+        elif joined:
+            options = {key: value for each in joined for key, value in each.options.items()}
+            name, what = "+".join(each.name for each in joined), ", ".join(each.what for each in joined)
+            both = [*self._captured(name, what, **options)] if len(joined) > 1 else []
+            yield from both
+            if not any(each.fits for each in both):
+                yield from self._sharded(options, f"{name}+", f"{what}, ")
+
+    def of_arena(self) -> Iterator[Remedy]:
+        """Yield the suggestions for an inference with values in an arena."""
+        if self._attempts.can_capture:
+            yield from self._smaller_batch(self._largest_of_file)
+        arena = self._attempts.arena(self._report)
+        align = self._attempts.align
+        yield from self._placed(
+            *("inplace", "element-wise results written over operands", {"inplace": True}),
+            lambda: self._report.arena(align, inplace=True),
+        )
+        yield from self._placed("order", "calls in the best order", {}, arena.in_best_order)
+        small = self._report.trace if is_quantized(self._report.trace) else quantized(self._report.trace)
+        if any(new.call.layer is not old.call.layer for new, old in zip(small, self._report.trace, strict=True)):
+            name, what = "+int8", ", weights and values as int8, biases as int32"
+            yield from self._placed(name[1:], what[2:], {}, lambda: Arena(small, align))
+        else:
+            name = what = ""
+        yield from self._placed(
+            *(f"inplace+order{name}", f"results written over operands, calls in the best order{what}"),
+            *({"inplace": True}, lambda: Arena(small, align, inplace=True).in_best_order()),
+        )
+
+    def _made(self, name: str, what: str, options: Mapping[str, Any], needs: Needs) -> Iterator[Remedy]:
+        before, over = self._needs.amounts, self._needs.excess(self._attempts.target)
+        is_enough = not needs.excess(self._attempts.target)
+        # A saving below LEAST_SAVING is a rounding of the figures.
+        if is_enough or any(needs.amounts[memory] < (1 - LEAST_SAVING) * before[memory] for memory in over):
+            yield Remedy(name, what, needs.amounts, is_enough, options)
+
+    def _captured(self, name: str, what: str, **options: Any) -> Iterator[Remedy]:
+        if not self._attempts.takes(options):
+            return
+        try:
+            needs = self._attempts.needs(self._attempts.report(**options))
+        except (CostError, TypeError, ValueError) as error:
+            yield Remedy(name, what, {}, False, options, str(error))
+        else:
+            yield from self._made(name, what, options, needs)
+
+    def _placed(self, name: str, what: str, options: Mapping[str, Any], make: Callable[[], Arena]) -> Iterator[Remedy]:
+        yield from self._made(name, what, options, self._attempts.needs(self._report, make()))
+
+    def _checkpointing(self) -> Iterator[Remedy]:
+        counts = repeated_classes(self._report)
+        tried: list[Remedy] = []
+        for name in [*counts][:MAX_CLASSES]:
+            what = f"checkpointing of {counts[name]} {name}"
+            tried += self._captured("checkpoint", what, checkpoint=name)
+        able = [each for each in tried if each.needs]
+        # If no class can be checkpointed, one failure explains why.
+        yield from [min(able, key=_least)] if able else tried[:1]
+
+    def _sharded(self, options: Mapping[str, Any], name: str, what: str) -> Iterator[Remedy]:
+        best: list[Remedy] = []
+        # Bisection: needs per device fall with the number of devices.
+        low, high = 0, MOST_DOUBLINGS + 1
+        while high - low > 1:
+            power = (low + high) // 2
+            mesh = {"mesh": {"fsdp": 2**power}, "plan": "fully_sharded"}
+            words = f"{what}fully sharded over {2**power} devices, each with these inputs"
+            tried = [*self._captured(f"{name}fully_sharded", words, **options, **mesh)]
+            if not tried or tried[0].problem:
+                yield from tried
+                return
+            best = tried if tried[0].fits or not best or not best[0].fits else best
+            low, high = (low, power) if tried[0].fits else (power, high)
+        yield from best
+
+    def _smaller_batch(self, largest: Callable[[int], tuple[int, Needs] | None]) -> Iterator[Remedy]:
+        batch = batch_of(self._attempts.inputs)
+        if batch < 2:
+            return
+        try:
+            found = largest(batch)
+        except CostError:  # the inputs have no batch dimension after all, or the model needs this one
+            return
+        if found is not None:
+            yield from self._made("batch", f"a batch of {found[0]}", {"batch": found[0]}, found[1])
+
+    def _largest_of_code(self, batch: int) -> tuple[int, Needs] | None:
+        attempts = self._attempts
+        assert attempts.limit is not None
+        captures = Captures(attempts.model, inputs_of_batch(attempts.inputs), attempts.options)
+        found = find_largest(captures, attempts.limit).batch
+        return (found, attempts.needs(captures.report(found))) if 0 < found < batch else None
+
+    def _largest_of_file(self, batch: int) -> tuple[int, Needs] | None:
+        attempts, inputs = self._attempts, inputs_of_batch(self._attempts.inputs)
+        if "flash" in self._needs.excess(attempts.target):
+            return None
+        # Halving, not a line through two captures: alignment makes sizes grow in steps.
+        low, high, best = 0, batch, self._needs
+        while high - low > 1:
+            size = (low + high) // 2
+            needs = attempts.needs(attempts.report(inputs(size)))
+            if needs.excess(attempts.target):
+                high = size
+            else:
+                low, best = size, needs
+        return (low, best) if low else None
+
+
+def _devices(remedy: Remedy) -> int:
+    return prod(remedy.options["mesh"].values())
+
+
+def _least(remedy: Remedy) -> int:
+    return remedy.needs["memory"]
+
+
+# Captures of one model with different options.
+
+
+class Attempts:
+    """Captures of one model.
+
+    Args:
+        model: the model; or a report, which is not captured again.
+        inputs: its inputs.
+        target: the memories of the device.
+        limit: the terms besides tensors for a target with one memory; None if it is divided.
+        options: the options of :func:`costcore.estimate`.
+        records: whether the memory of a run is recorded; otherwise its values are placed in an arena.
+        align: the alignment of an arena.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        inputs: Any,
+        target: Target,
+        limit: Limit | None,
+        options: Mapping[str, Any],
+        records: bool,
+        align: int,
+    ) -> None:
+        self.model = model
+        self.inputs = inputs
+        self.target = target
+        self.limit = limit
+        self.options = options
+        self.records = records
+        self.align = align
+
+    @property
+    def trains(self) -> bool:
+        """Whether the runs are training steps."""
+        return bool(self.options.get("backward"))
+
+    @property
+    def can_capture(self) -> bool:
+        """Whether the model can be captured in another way."""
+        return not isinstance(self.model, Report)
+
+    def takes(self, options: Iterable[str]) -> bool:
+        """Return whether the model can be captured with these options: the code of a model, but not a file."""
+        return set(options) <= set(frontend_of(self.model).model_options)
+
+    def report(self, inputs: Any = None, **changes: Any) -> Report:
+        """Return a report of the model.
+
+        Args:
+            inputs: other inputs; default: the given ones.
+            changes: other options of :func:`costcore.estimate`.
+
+        Raises:
+            CostError, TypeError, ValueError: as :func:`costcore.estimate`.
+        """
+        if isinstance(self.model, Report):
+            return self.model
+        recorded = {"memory": True} if self.records else {}
+        with warnings.catch_warnings():
+            # about operators without a formula, whose memory is known, and about code that nobody runs in this way
+            warnings.simplefilter("ignore", Warning if changes else CostWarning)
+            given = self.inputs if inputs is None else inputs
+            return estimate(self.model, given, **{**self.options, **recorded, **changes})
+
+    def arena(self, report: Report) -> Arena:
+        """Return the values of an inference, placed.
+
+        Raises:
+            ArenaError: if the run has a backward pass, or if lifetimes of values are unknown.
+        """
+        return report.arena(self.align)
+
+    def needs(self, report: Report, arena: Arena | None = None) -> Needs:
+        """Return the memory needs of a run.
+
+        Args:
+            report: the report of the run.
+            arena: another placement of its values; default: in the order of the run.
+
+        Raises:
+            ArenaError: if sizes are symbolic, or lifetimes of values are unknown.
+        """
+        if arena is None and not self.records:
+            arena = self.arena(report)
+        return needs_of(report, self.target, self.limit, arena)
+
+
+# Targets: the memory of a device, or the SRAM and flash of a microcontroller.
+
+
+MEMORIES = ("memory", "sram", "flash")
+"""The memories of a target: one for everything, or SRAM for values and flash for weights."""
+
+FORMS = '"24 GB", "256 KB sram, 1 MB flash", "sram=256KB,flash=1MB", the name of a device, or the path of a .toml file'
+
+_PARTS = (re.compile(r"(?P<name>\w+)\s*=\s*(?P<amount>.+)"), re.compile(r"(?P<amount>.+?)\s+(?P<name>sram|flash)"))
+"""The forms of one memory: ``sram=256KB`` and ``256 KB sram``."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The memories of a device.
+
+    Attributes:
+        name: its name.
+        memories: bytes by memory, names of :data:`MEMORIES`; empty if the memory of a device is unknown.
+        device: the device, if it is known.
+        binary: the memories of a microcontroller if KB and MB are powers of 1024; empty if none has such a unit.
+    """
+
+    name: str
+    memories: Mapping[str, int]
+    device: Device | None = None
+    binary: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether values and weights have separate memories."""
+        return "memory" not in self.memories and bool(self.memories)
+
+
+def target_of(target: object) -> Target:
+    """Return the memories of a device.
+
+    Args:
+        target: an amount of memory in bytes or as ``"24 GB"``; amounts by memory as ``"256 KB sram, 1 MB flash"``,
+            ``"sram=256KB,flash=1MB"`` or a mapping; a device, its name, an alias, or the path of a TOML file.
+
+    Raises:
+        TypeError, ValueError: if it is anything else; the message has the forms.
+        CostError, OSError: if the file of a device cannot be read.
+    """
+    if isinstance(target, Target):
+        return target
+    if isinstance(target, Mapping):
+        return _divided(short_repr(dict(target)), target.items())
+    if isinstance(target, int) and not isinstance(target, bool):
+        return Target(f"{target} bytes", {"memory": parse_bytes(target, "target")})
+    if isinstance(target, (Device, PathLike)):
+        return _of_device(find_device(target))
+    if not isinstance(target, str):
+        raise TypeError(f"target must be {FORMS} (got {short_repr(target)})")
+    if re.search(r"\b(sram|flash)\b", target.lower()):
+        return _divided(target, _named_amounts(target.lower(), target))
+    if re.match(r"\s*[0-9]", target):
+        return Target(target.strip(), {"memory": parse_bytes(target, "target")})
+    try:
+        return _of_device(find_device(target))
+    except CostError:  # of a file
+        raise
+    except ValueError as error:
+        raise ValueError(f"{error}. A target is {FORMS}") from None
+
+
+def _of_device(device: Device) -> Target:
+    size = device.memory.dram_gb
+    return Target(device.name, {} if size is None else {"memory": int(1e9 * size)}, device)
+
+
+def _divided(name: str, amounts: object) -> Target:
+    found: dict[str, int] = {}
+    binary: dict[str, int] = {}
+    for memory, amount in amounts:  # type: ignore[attr-defined]
+        if memory not in MEMORIES:
+            raise ValueError(unknown("memory", memory, MEMORIES))
+        if memory in found:
+            raise ValueError(f"target {name!r} states {memory} twice")
+        found[memory] = parse_bytes(amount, memory)
+        in_binary = re.sub(r"([KMG])B$", r"\1iB", amount.strip()) if isinstance(amount, str) else amount
+        binary[memory] = parse_bytes(in_binary, memory)
+    if not found or (len(found) > 1 and "memory" in found):
+        raise ValueError(f"target {name!r} must state either memory, or sram and flash")
+    return Target(name, found, binary=binary if binary != found and "memory" not in found else {})
+
+
+def _named_amounts(text: str, whole: str) -> Iterator[tuple[str, str]]:
+    for part in text.split(","):
+        match = next(filter(None, (form.fullmatch(part.strip()) for form in _PARTS)), None)
+        if match is None:
+            raise ValueError(f"target {whole!r}: {part.strip()!r} is not the size of a memory (expected {FORMS})")
+        # Units may be in any case.
+        yield match["name"], match["amount"].upper().replace("IB", "iB")
+
+
+# Memory needs of a captured run.
+
+
+@dataclass(frozen=True)
+class Needs:
+    """The memory needs of a run.
+
+    Attributes:
+        amounts: bytes by memory of the target.
+        peak: the maximum bytes of values alive at once, in the order of the run.
+        where: the call at the peak, with its module.
+        by_kind: the bytes at the peak by kind, if the memory of the run was recorded.
+    """
+
+    amounts: Mapping[str, int]
+    peak: int
+    where: str
+    by_kind: Mapping[str, int]
+
+    def excess(self, target: Target) -> dict[str, int]:
+        """Return the excess bytes of each exceeded memory."""
+        over = {name: self.amounts[name] - limit for name, limit in target.memories.items()}
+        return {name: nbytes for name, nbytes in over.items() if nbytes > 0}
+
+
+def needs_of(report: Report, target: Target, limit: Limit | None, arena: Arena | None) -> Needs:
+    """Return the memory needs of a run.
+
+    Args:
+        report: the report of the run.
+        target: the memories of the device.
+        limit: the terms besides tensors for a target with one memory; None if it is divided.
+        arena: the values of the run, placed; None for a run with recorded memory.
+
+    Raises:
+        ArenaError: if sizes are symbolic, or lifetimes of values are unknown.
+    """
+    if arena is None:
+        memory = report.memory
+        assert memory is not None and limit is not None
+        peak = limit.peak_of(memory)
+        return Needs({"memory": limit.needed(peak)}, memory.peak, memory.where, memory.by_kind)
+    size = arena.size  # first, because it raises the error for symbolic sizes
+    weights, peak = int(arena.weights), int(arena.peak)
+    amounts = {"sram": size, "flash": weights}
+    if limit is not None:  # not a microcontroller: a runtime may allocate buffers as it runs
+        amounts = {"memory": limit.needed(max(size, int(arena.peak_with_reuse)) + weights)}
+    return Needs({name: amounts[name] for name in target.memories}, peak, _where(report, arena), {})
+
+
+def _where(report: Report, arena: Arena) -> str:
+    module = next((call.module for call in report.calls if call.name == arena.at), "")
+    return f"at {arena.at}{f' ({module})' if module else ''}" if arena.at else "before the first call"
+
+
+# An inference with 8-bit integers in place of floating-point numbers.
+
+
+BIAS = "b"
+"""The operand name of biases, which stay integers of 32 bits: products of 8-bit numbers are added to them."""
+
+
+def quantized(trace: Trace) -> Trace:
+    """Return an inference with int8 weights and values, and int32 biases, as in TensorFlow Lite.
+
+    Scales and zero points are not counted. Quantization operators do not appear: a runtime fuses them. Only memory
+    changes: costs stay as they are.
+
+    Source: Jacob et al. 2018, arXiv:1712.05877, section 2.4.
+    """
+    layers: dict[int, Layer] = {}
+    sizes: dict[int, Dim] = {}
+    records = []
+    for record in trace:
+        old = record.call.layer
+        new = layers[id(old)] if id(old) in layers else layers.setdefault(id(old), _at_int8(old))
+        sizes |= _sizes(record.call, new)
+        records.append(record._replace(call=record.call._replace(layer=new)))
+    flow = trace.run.dataflow
+    run = trace.run if flow is None else trace.run.recording(dataflow=_resized(flow, sizes))
+    return Trace(tuple(records), run)
+
+
+def is_quantized(trace: Trace) -> bool:
+    """Return whether products run on integers already; only inputs, results and scales may be real."""
+    return any(call.layer.op.startswith("quantized_") for call in trace.calls)
+
+
+def _at_int8(layer: Layer) -> Layer:
+    made = layer_at(layer, "int8")
+    scales = {name: tensor for name, tensor in layer.inputs.items() if name.endswith(NOT_MULTIPLIED)}
+    if scales:
+        made = replace_tensors(made, {**made.inputs, **scales}, made.outputs)
+    bias = layer.inputs.get(BIAS)
+    if made is layer or bias is None or bias.role != "param":
+        return made
+    integers = Tensor(bias.shape, "int32", bias.role)
+    return replace_tensors(made, {**made.inputs, BIAS: integers}, made.outputs)
+
+
+def _sizes(call: Call, layer: Layer) -> dict[int, Dim]:
+    ids = (*call.inputs, *call.outputs)
+    return {i: tensor.nbytes for i, tensor in zip(ids, (*layer.inputs.values(), *layer.outputs), strict=True) if i}
+
+
+def _resized(flow: Dataflow, sizes: dict[int, Dim]) -> Dataflow:
+    def changed(values: tuple[Value, ...]) -> tuple[Value, ...]:
+        return tuple(value._replace(nbytes=sizes.get(value.id, value.nbytes)) for value in values)
+
+    steps = tuple(step._replace(makes=changed(step.makes)) for step in flow.steps)
+    return flow._replace(inputs=changed(flow.inputs), stored=changed(flow.stored), steps=steps)

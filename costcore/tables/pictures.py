@@ -1,0 +1,306 @@
+"""Pictures: rows with a plot that is drawn on demand, the look of all plots, and points or lines of two amounts."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from costcore.errors import CostError, error_text, import_problem, unknown
+from costcore.numbers import is_symbolic
+from costcore.tables.quantity import quantity
+from costcore.text.amounts import BASES, PREFIXES, prefix_for, unit_of_time
+from costcore.text.screen import Column, printable
+
+# The result of :meth:`costcore.Report.plot`: rows and their picture.
+
+
+class Picture(list[Any]):
+    """The rows that a picture shows, as a list of tuples; a notebook displays the picture.
+
+    It is drawn when it is needed, so that the rows need no matplotlib.
+
+    Args:
+        columns: the names of the columns of the rows.
+        rows: the rows.
+        draw: returns the picture as a figure of matplotlib.
+
+    Attributes:
+        columns: the names of the columns.
+    """
+
+    def __init__(self, columns: Sequence[str], rows: Iterable[tuple[Any, ...]], draw: Callable[[], Any]) -> None:
+        super().__init__(rows)
+        self.columns = tuple(columns)
+        self._draw = draw
+
+    def figure(self) -> Any:
+        """Return a new ``matplotlib.figure.Figure``, to change and save as you like.
+
+        Raises:
+            CostError: if matplotlib is not installed, or if there is nothing to draw.
+        """
+        if not self:
+            raise CostError("there is nothing to draw: no row has numbers")
+        return self._draw()
+
+    def save(self, target: str | PathLike[str]) -> None:
+        """Write an ``.svg``, ``.png`` or ``.pdf`` image, or the rows as ``.csv``.
+
+        Raises:
+            CostError: if matplotlib is not installed, or if there is nothing to draw.
+            OSError: if the file cannot be written.
+            ValueError: if the suffix is another one.
+        """
+        suffix = check_suffix(target, (".csv", *SUFFIXES))
+        if suffix == ".csv":
+            Path(target).write_text(self.to_csv(), encoding="utf-8")
+        else:
+            save_figure(self.figure(), target, suffix)
+
+    def to_csv(self) -> str:
+        """Return the rows as CSV, with their columns."""
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([self.columns, *self])
+        return text.getvalue()
+
+    def _repr_svg_(self) -> str | None:
+        # A notebook shows the rows where the picture cannot be drawn.
+        image = io.BytesIO()
+        try:
+            save_figure(self.figure(), image, ".svg")
+        except CostError:
+            return None
+        return image.getvalue().decode()
+
+
+# Look and files of all pictures.
+
+
+SUFFIXES = (".svg", ".png", ".pdf")
+"""Suffixes of images."""
+
+MAX_LABEL = 60
+"""The maximum length of a name in a picture, in characters."""
+
+DPI = 150
+"""The resolution of images of pixels, per inch."""
+
+_FONT = {"svg.fonttype": "none", "svg.hashsalt": "costcore", "font.size": 10}
+"""Text stays text in SVG files, and equal pictures are equal files."""
+
+
+class Theme(NamedTuple):
+    """The colors of a picture.
+
+    Attributes:
+        paper, ink, soft, line: of the background, text, secondary text and grid.
+        colors: of the data, those of Okabe and Ito, which people with any kind of color vision can distinguish.
+        gray: of what has no color of its own.
+    """
+
+    paper: str
+    ink: str
+    soft: str
+    line: str
+    colors: tuple[str, ...]
+    gray: str
+
+
+THEMES = {
+    "light": Theme(
+        "#ffffff",
+        "#1b2129",
+        "#596473",
+        "#dfe3e9",
+        ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#c9bb1d"),
+        "#9aa3ad",
+    ),
+    "dark": Theme(
+        "#1a1e25",
+        "#e4e8ee",
+        "#9aa5b4",
+        "#2d333d",
+        ("#3a9bd9", "#e9ab26", "#1fb88c", "#e5762a", "#8fd0f5", "#d990b7", "#f0e442"),
+        "#8d97a4",
+    ),
+}
+
+
+def theme_of(name: str) -> Theme:
+    """Return the theme of a name.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    if name not in THEMES:
+        raise ValueError(unknown("theme", name, THEMES))
+    return THEMES[name]
+
+
+def axes_of(theme: Theme, width: float = 7, height: float = 4.2) -> Any:
+    """Return the axes of a new picture of this size in inches; ``axes.figure`` is the picture.
+
+    Raises:
+        CostError: if matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise CostError(import_problem("a plot", "matplotlib", error)) from error
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor=theme.paper)
+    axes = figure.add_subplot(facecolor=theme.paper)
+    axes.tick_params(which="both", colors=theme.soft, labelcolor=theme.ink)
+    for text in (axes.xaxis.label, axes.yaxis.label, axes.title):
+        text.set_color(theme.ink)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(theme.line)
+    axes.set_axisbelow(True)
+    return axes
+
+
+def add_legend(axes: Any, theme: Theme, handles: Any = None, **options: Any) -> None:
+    """Add a legend beside the axes, from these handles or from all that have a label."""
+    given = {} if handles is None else {"handles": handles}
+    axes.legend(**given, frameon=False, labelcolor=theme.ink, loc="upper left", bbox_to_anchor=(1, 1), **options)
+
+
+def label(name: str) -> str:
+    """Return a name as text of a picture: without formulas, and with its end if it is long."""
+    text = printable(name).replace("$", r"\$")
+    text = text if len(text) <= MAX_LABEL else f"…{text[1 - MAX_LABEL :]}"
+    return f" {text}" if text.startswith("_") else text  # matplotlib leaves such names out of a legend
+
+
+def check_suffix(target: str | PathLike[str], suffixes: tuple[str, ...] = SUFFIXES) -> str:
+    """Return the suffix of a file.
+
+    Raises:
+        ValueError: if it is another one.
+    """
+    suffix = Path(target).suffix
+    if suffix not in suffixes:
+        raise ValueError(f"{str(target)!r} has an unknown suffix (expected one of {', '.join(suffixes)})")
+    return suffix
+
+
+def save_figure(figure: Any, target: Any, suffix: str) -> None:
+    """Write a picture to a path or a binary stream. An SVG file has no date.
+
+    Raises:
+        OSError: if the path cannot be written.
+    """
+    from matplotlib import rc_context
+
+    metadata = {"Date": None} if suffix == ".svg" else {"CreationDate": None} if suffix == ".pdf" else None
+    try:
+        with rc_context(_FONT):
+            figure.savefig(target, format=suffix[1:], metadata=metadata, dpi=DPI)
+    except OSError as error:
+        raise type(error)(f"{target} cannot be written: {error_text(error)}") from error
+
+
+# Points or lines of numbers over other numbers.
+
+
+class Axis(NamedTuple):
+    """A column with its value for each point; a point without a number, such as None or text, is left out."""
+
+    column: Column
+    values: Sequence[Any]
+
+
+MOST_NAMED = 20
+"""The maximum number of points with names; more names would cover each other."""
+
+
+def draw(
+    x: Axis, y: Axis, line: bool = False, theme: Theme = THEMES["light"], names: Sequence[str] | None = None
+) -> Any:
+    """Return a picture with a point for each pair of numbers, or with a line through them.
+
+    Args:
+        x: the numbers across.
+        y: the numbers upwards.
+        line: whether a line is drawn instead of points.
+        theme: the colors.
+        names: what the points are, in their order; of at most :data:`MOST_NAMED` points they are shown.
+
+    Raises:
+        CostError: if matplotlib is not installed, or if there are no numbers.
+    """
+    labels = names or [""] * len(x.values)
+    found = [each for each in zip(x.values, y.values, labels, strict=True) if all(map(_is_number, each[:2]))]
+    pairs = [each[:2] for each in found]
+    if not pairs:
+        raise CostError(f"nothing has numbers for both {x.column.key} and {y.column.key}")
+    axes = axes_of(theme)
+    (xs, x_title), (ys, y_title) = (in_units(axis.column, [pair[i] for pair in pairs]) for i, axis in enumerate((x, y)))
+    if line:
+        axes.plot(xs, ys, color=theme.colors[0])
+    else:
+        axes.scatter(xs, ys, s=max(4, 36 - len(pairs) // 50), alpha=0.7, color=theme.colors[0])
+    if names and len(found) <= MOST_NAMED:
+        axes.margins(x=0.15)
+        _write_names(axes, [*zip(xs, ys, (name for *_, name in found), strict=True)], theme)
+    axes.set(xlabel=x_title, ylabel=y_title)
+    axes.grid(color=theme.line)
+    return axes.figure
+
+
+def _write_names(axes: Any, points: Sequence[tuple[float, float, str]], theme: Theme) -> None:
+    # Names stand above their points, or below if the name of a near point is above.
+    wide, high = (max(each) - min(each) or 1 for each in ([x for x, *_ in points], [y for _, y, _ in points]))
+    above: list[tuple[float, float]] = []
+    for x, y, name in points:
+        is_free = all(abs(x - other) > 0.2 * wide or abs(y - up) > 0.05 * high for other, up in above)
+        above += [(x, y)] if is_free else []
+        place = (4, 4 if is_free else -11)
+        label = printable(name)[:MAX_LABEL]
+        axes.annotate(
+            label, (x, y), place, textcoords="offset points", fontsize="small", color=theme.ink, parse_math=False
+        )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+# Amounts in units of a prefix.
+
+
+def column_of(metric: str, unit: str = "FLOPs") -> Column:
+    """Return the column of a quantity, with its name in sentences as title; FLOPs have the name ``unit``."""
+    found = quantity(metric)
+    if metric == "flops":
+        return Column(metric, unit, found.kind)
+    if found.kind == "count":  # the prefix precedes it: GMACs, but M parameters
+        return Column(metric, f" {found.in_words}", "flops")
+    return Column(metric, found.in_words[:1].upper() + found.in_words[1:], found.kind)
+
+
+def check_numbers(values: Sequence[Any]) -> None:
+    """Check that no amount is symbolic.
+
+    Raises:
+        CostError: if one is.
+    """
+    if any(map(is_symbolic, values)):
+        raise CostError("this picture needs numbers, but sizes are symbolic: use report.subs(batch=8), or over=…")
+
+
+def in_units(column: Column, values: Sequence[Any]) -> tuple[list[float], str]:
+    """Return the values in units of a prefix that suits the largest, and the title of the axis."""
+    if column.kind == "duration":
+        name, per_second = unit_of_time(values)
+        return [value * per_second for value in values], f"{column.title} ({name})"
+    if column.kind not in BASES:
+        return [*values], column.title
+    prefix = prefix_for(values, column.kind)
+    divisor = BASES[column.kind] ** PREFIXES.index(prefix)
+    unit = f"{prefix}iB" if prefix and column.kind == "bytes" else "B" if column.kind == "bytes" else ""
+    title = f"{column.title} ({unit})" if unit else f"{prefix}{column.title}".strip()
+    return [value / divisor for value in values], title

@@ -1,1 +1,0 @@
-"""Pictures of amounts, as marks and axes."""

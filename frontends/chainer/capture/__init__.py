@@ -1,1 +1,0 @@
-"""Capture of a Chainer run through function hooks and link hooks."""

@@ -1,1 +1,0 @@
-"""Attention operators of ONNX Runtime."""

@@ -1,1 +1,0 @@
-"""Fused operators of ONNX Runtime."""

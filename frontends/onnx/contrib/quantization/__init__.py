@@ -1,1 +1,0 @@
-"""Quantized operators of ONNX Runtime."""

@@ -1,0 +1,1 @@
+"""Operators of the ONNX standard by neighbouring families: their rows, and the shapes of their results."""

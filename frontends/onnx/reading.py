@@ -1,0 +1,410 @@
+"""From a file to a ``ModelProto`` without weights, and what the file stores.
+
+Weights are dropped on the protobuf wire, before anything is parsed. Metadata of exporters tells parameters from
+constants, and which module a node belongs to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from os import PathLike, fsdecode
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+from google.protobuf.message import DecodeError
+from onnx import ModelProto, TensorProto
+
+from costcore.errors import CostError
+from costcore.files import content_of, open_file, unreadable
+from costcore.ir import BITS
+
+from .values import FLOATS, Value, stored_value
+
+# A model from a path, from bytes or from a ``ModelProto``
+
+
+def read_model(source: Any) -> tuple[Any, str]:
+    """Return the model and its name in messages. Opens no file that the model refers to.
+
+    Raises:
+        CostError: if the file cannot be read, or is not an ONNX model.
+        TypeError: for a source of another type.
+    """
+    if isinstance(source, ModelProto):
+        return _checked(source, "this ModelProto"), "the model"
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        view = memoryview(source)
+        flat = view.cast("B") if view.c_contiguous else view.tobytes()
+        return _parsed(flat, f"{view.nbytes} bytes"), "the model"
+    if isinstance(source, (str, PathLike)):
+        path = Path(fsdecode(source))
+        return _from_file(path), str(path)
+    raise TypeError(f"expected a path, bytes or an onnx.ModelProto (got {type(source).__name__})")
+
+
+def _from_file(path: Path) -> Any:
+    try:
+        with open_file(path) as file:
+            content = content_of(file, path)
+            if not len(content):
+                raise CostError(f"{path} is not an ONNX model: it is empty")
+            return _parsed(content, str(path))
+    except CostError:
+        raise
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from error
+
+
+CHECKPOINT = "torch.save writes such files. Build the nn.Module in Python and pass the module"
+
+SIGNATURES = {
+    b"version https://git-lfs.github.com/": "it is a Git LFS pointer; git lfs pull fetches the model",
+    b"PK\x03\x04": f"it is a zip archive; extract the model from it. {CHECKPOINT}",
+    b"\x1f\x8b": "it is gzip-compressed; gunzip extracts the model",
+    **dict.fromkeys((bytes((0x80, version)) for version in range(2, 6)), f"it is a pickle; {CHECKPOINT}"),
+    b"<": "it is an HTML or XML page, such as a server sends in place of a file",
+    b"{": "it is JSON",
+    b"[": "it is JSON",
+}
+"""First bytes of files that are often mistaken for ONNX models, and what a message reports of them."""
+
+TEXT = frozenset((*b"\t\n\r", *range(0x20, 0x7F)))
+"""The bytes of plain text."""
+
+HEADER = 64
+"""How many bytes at the beginning of a file show its format."""
+
+
+def _parsed(buffer: Buffer, name: str) -> Any:
+    model, found = ModelProto(), _format(bytes(buffer[:HEADER]))
+    try:
+        model.ParseFromString(without_weights(buffer))
+    except (DecodeError, ValueError) as error:
+        raise CostError(f"{name} is not an ONNX model: {found or error}") from error
+    return _checked(model, name, found)
+
+
+def _format(header: bytes) -> str:
+    text = header.removeprefix(b"\xef\xbb\xbf").lstrip()
+    for first, found in SIGNATURES.items():
+        if header.startswith(first) or text.startswith(first):
+            return found
+    return "it is plain text" if len(header) > 1 and TEXT.issuperset(header) else ""
+
+
+def _checked(model: Any, name: str, found: str = "") -> Any:
+    if not model.HasField("graph"):
+        raise CostError(f"{name} is not an ONNX model: {found or 'it has no graph'}")
+    if not (model.graph.node or model.graph.output):
+        raise CostError(f"{name} is not an ONNX model: its graph has no nodes and no outputs")
+    return model
+
+
+# Weights dropped without parsing them, by a walk over the protobuf wire format
+
+
+SMALL = 32 * 1024
+"""Messages up to this many bytes are copied unchanged: 1024 elements of the widest dtype fit, with their names."""
+
+PAYLOAD = frozenset(
+    TensorProto.DESCRIPTOR.fields_by_name[name].number
+    for name in (
+        *("float_data", "int32_data", "string_data", "int64_data", "raw_data", "double_data", "uint64_data"),
+        *("external_data", "doc_string"),
+    )
+)
+"""Fields of a tensor that hold its elements, or their place in another file."""
+
+DEEPEST = 100
+"""More deeply nested messages are copied; the parser refuses them."""
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+
+
+class Buffer(Protocol):
+    """Bytes, or a file that is read piece by piece."""
+
+    def __getitem__(self, where: Any, /) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+
+def without_weights(buffer: Buffer) -> bytes:
+    """Return a serialized ``ModelProto`` without the elements of its large tensors; reads little more than the graph.
+
+    Raises:
+        ValueError: if the bytes are not a protobuf message, or end inside one.
+    """
+    return b"".join(_without_payload(buffer, 0, len(buffer), ModelProto.DESCRIPTOR, 0))
+
+
+def _without_payload(buffer: Buffer, position: int, end: int, message: Any, depth: int) -> list[bytes]:
+    pieces: list[bytes] = []
+    nested = {number: field.message_type for number, field in message.fields_by_number.items() if field.message_type}
+    dropped = PAYLOAD if message is TensorProto.DESCRIPTOR else frozenset()
+    copied = position
+    while position < end:
+        start = position
+        tag, position = _varint(buffer, position, end)
+        number, kind = tag >> 3, tag & 7
+        if number == 0:
+            raise ValueError(f"no protobuf field starts at byte {start}")
+        if kind == BYTES:
+            length, position = _varint(buffer, position, end)
+        elif kind == VARINT:
+            length = _varint(buffer, position, end)[1] - position
+        elif kind in (FIXED64, FIXED32):
+            length = 8 if kind == FIXED64 else 4
+        else:
+            raise ValueError(f"no protobuf field starts at byte {start}")
+        if position + length > end:
+            raise ValueError(
+                f"the file is truncated: the field at byte {start} needs {position + length - end} more bytes"
+            )
+        if number in dropped or (kind == BYTES and length > SMALL and number in nested and depth < DEEPEST):
+            pieces.append(buffer[copied:start])
+            copied = position + length
+            if number not in dropped:
+                inner = _without_payload(buffer, position, copied, nested[number], depth + 1)
+                pieces += [_as_varint(tag), _as_varint(sum(map(len, inner))), *inner]
+        position += length
+    pieces.append(buffer[copied:end])
+    return pieces
+
+
+def _varint(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
+    value = shift = 0
+    while position < end:
+        byte = buffer[position]
+        value |= (byte & 0x7F) << shift
+        position += 1
+        if byte < 0x80:
+            return value, position
+        shift += 7
+        if shift > 63:
+            raise ValueError(f"the number at byte {position} is too long")
+    raise ValueError("the file is truncated inside a number")
+
+
+def _as_varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+# Initializers: values, roles by the exporter's metadata, stored sizes
+
+
+INPUT_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
+"""Metadata key under which PyTorch's exporter marks a tensor as a parameter or a buffer of a module."""
+
+FOLDED_FROM = "pkg.onnxscript.optimizer.folded_from"
+"""Metadata key under which PyTorch's exporter lists the names of all values from which it computed a constant."""
+
+SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
+"""Metadata key, of a graph, under which PyTorch's exporter lists the inputs of the program, parameters included."""
+
+_STORED_INPUT = re.compile(
+    r"(?:^\w+: ([A-Z_]+) |<InputKind\.([A-Z_]+): \d+>, arg=\w+\([^)\n]*\), )target='([^'\n]*)'", re.MULTILINE
+)
+"""An input of the program that has a name in the module, in a list or in the text of a Python object."""
+
+_QUOTED = re.compile(r"'([^']*)'")
+
+PARAMETER_NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
+"""The name of a tensor of a module, ``head.0.weight``; exporters do not name computed constants like this."""
+
+QUANTIZED = "_quantized"
+"""What ONNX Runtime's quantizer appends to the names of the tensors that it quantized."""
+
+OLDER_NAME = re.compile(r"\d+|.*(/|::).*")
+"""The names that the older exporter of PyTorch gives to nodes and computed values, ``/head/Mul`` or ``123``."""
+
+
+def read_initializers(
+    graph: Any,
+    note: Callable[[str], None],
+    has_parameter_names: bool = False,
+    configuring: Mapping[str, bool] = MappingProxyType({}),
+    is_rewritten: bool = False,
+) -> Iterator[tuple[str, Value]]:
+    """Yield the initializers of a graph by name, sparse ones under their dense shape.
+
+    Args:
+        graph: the ``GraphProto``.
+        note: receives a note if the stored bytes do not fit the shape.
+        has_parameter_names: whether the exporter keeps the names of parameters.
+        configuring: names of tensors that only configure operators, unless the exporter marks them as learned; True for
+            those that a module may have learned nevertheless.
+        is_rewritten: whether a tool that drops marks of exporters wrote the file.
+
+    Raises:
+        CostError: for a duplicate name, a negative dimension or an unknown dtype.
+    """
+    names = Counter(
+        tensor.name for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
+    )
+    for name, count in names.most_common(1):
+        if count > 1:
+            raise CostError(f"the graph has {count} initializers named {name!r} (expected unique names)")
+    kinds = _kinds_by_signature(graph)
+    folded_from = _folded(graph, [name for name, kind in kinds.items() if kind == "PARAMETER"])
+    kinds |= {
+        entry.name: data.value for entry in graph.value_info for data in entry.metadata_props if data.key == INPUT_KIND
+    }
+    has_parameter_names = has_parameter_names and not kinds
+    is_parameter_name = _parameter_names(graph) if has_parameter_names else lambda _: False
+    for tensor in graph.initializer:
+        value = stored_value(tensor, tensor.name, f"initializer {tensor.name!r}")
+        _check(tensor, value, note)
+        if value.stored is not None:
+            value.stored.is_unmarked = has_parameter_names or (is_rewritten and not kinds)
+        written = str(tensor.name).removesuffix(QUANTIZED)  # a name that is not UTF-8 is bytes
+        kind = kinds.get(written, "") if value.dtype in FLOATS or kinds.get(written) != "PARAMETER" else ""
+        if not kind and configuring.get(tensor.name, True) and is_parameter_name(tensor.name):
+            kind = "PARAMETER"
+        elif not kind and tensor.name in configuring:
+            kind = "CONFIGURATION"
+        folded = folded_from.get(written)
+        if folded is not None and value.stored is not None:
+            kind = kind if folded.parameters else "FOLDED"
+            value.stored.folded_from = "" if folded.is_one_parameter else ", ".join(map(repr, folded.parameters))
+        yield tensor.name, _of_kind(value, kind)
+    for sparse in graph.sparse_initializer:
+        name = sparse.values.name
+        yield name, stored_value(sparse.values, name, f"initializer {name!r}").viewed(tuple(sparse.dims))
+
+
+IN_PROGRAM = ("BUFFER", "CONSTANT_TENSOR")
+"""Kinds of tensors that PyTorch reads from memory, also those of one element."""
+
+
+class _Folded(NamedTuple):
+    # A constant that the exporter computed from one parameter alone is that parameter in another layout.
+    parameters: tuple[str, ...]
+    is_one_parameter: bool
+
+
+def _kinds_by_signature(graph: Any) -> dict[str, str]:
+    signature = next((str(entry.value) for entry in graph.metadata_props if entry.key == SIGNATURE), "")
+    return {name: listed or of_object for listed, of_object, name in _STORED_INPUT.findall(signature)}
+
+
+def _folded(graph: Any, parameters: Collection[str]) -> dict[str, _Folded]:
+    # Unless the parameters of the program are known, the names of sources say nothing.
+    if not parameters:
+        return {}
+    folded = {
+        entry.name: _QUOTED.findall(str(data.value))
+        for entry in graph.value_info
+        for data in entry.metadata_props
+        if data.key == FOLDED_FROM
+    }
+    found = {name: tuple(source for source in sources if source in parameters) for name, sources in folded.items()}
+    return {name: _Folded(learned, len(learned) == len(folded[name]) == 1) for name, learned in found.items()}
+
+
+def _parameter_names(graph: Any) -> Callable[[str], bool]:
+    # The older exporter of PyTorch gives nodes and computed values names that no tensor of a module has,
+    # ``/head/Mul_output_0``. The newer one gives values names without dots, ``val_67``, so without its marks only a
+    # name with a dot proves a parameter.
+    outputs = {entry.name for entry in graph.output}
+    names = (name for node in graph.node for name in (node.name, *node.output) if name not in outputs)
+    is_older = any(map(OLDER_NAME.fullmatch, names))
+
+    def is_parameter_name(name: str) -> bool:
+        return PARAMETER_NAME.fullmatch(name) is not None and (is_older or "." in name)
+
+    return is_parameter_name
+
+
+def _of_kind(value: Value, kind: str) -> Value:
+    if not kind or value.stored is None:
+        return value
+    value.stored.is_learned = kind == "PARAMETER" and value.dtype in FLOATS
+    value.stored.is_buffer = kind != "PARAMETER"
+    value.stored.is_in_program = kind in IN_PROGRAM
+    return replace(value, role="param" if value.stored.is_learned else "const")
+
+
+def _check(tensor: Any, value: Value, note: Callable[[str], None]) -> None:
+    bits = BITS[value.dtype]
+    needed = -(-value.size * bits // 8)
+    if not bits or (needed > SMALL and tensor.data_location != TensorProto.EXTERNAL):
+        return  # without_weights dropped raw_data of larger tensors, and an access to raw_data copies it
+    if tensor.data_location == TensorProto.EXTERNAL:
+        length = next((entry.value for entry in tensor.external_data if entry.key == "length"), str(needed))
+        if length != str(needed):
+            note(f"initializer {tensor.name!r} needs {needed} bytes, but its external data has length {length[:40]!r}")
+    elif tensor.raw_data and len(tensor.raw_data) != needed:
+        note(f"initializer {tensor.name!r} needs {needed} bytes, but the model holds {len(tensor.raw_data)} of it")
+
+
+# Metadata of PyTorch's exporters in nodes: modules, operations, source lines
+
+
+SCOPES = "pkg.torch.onnx.name_scopes"
+"""Key of the modules around a node, outermost first, and the node last."""
+
+CLASSES, OPERATION = "pkg.torch.onnx.class_hierarchy", "pkg.torch.onnx.fx_node"
+"""Keys of the classes of these modules, and of the operation of the user's program that a node was written for."""
+
+TRACE = "pkg.torch.onnx.stack_trace"
+"""Key of the source lines that called the operation, the innermost last."""
+
+REWRITE_RULES = "pkg.onnxscript.rewriter.rule_name"
+"""Key of the rewrite rules that produced a node."""
+
+NOWHERE = "_empty_nn_module_stack_from_metadata_hook"
+"""The module that PyTorch reports for operations outside all modules."""
+
+_QUOTED_EITHER_WAY = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+
+
+def scopes(node: Any) -> list[str] | None:
+    """Return the paths of the modules around a node, the outermost (the model, ``""``) first; None without metadata."""
+    return _listed(node, SCOPES)
+
+
+def classes(node: Any) -> list[str]:
+    """Return the classes of these modules, ``torch.nn.modules.conv.Conv2d``."""
+    return _listed(node, CLASSES) or []
+
+
+def _listed(node: Any, key: str) -> list[str] | None:
+    # The last entry is the node itself.
+    for entry in node.metadata_props:
+        if entry.key == key:
+            return [name for a, b in _QUOTED_EITHER_WAY.findall(entry.value)[:-1] if (name := a or b) != NOWHERE]
+    return None
+
+
+def has_folded_norm(node: Any) -> bool:
+    """Return True if the exporter fused a normalization into the node; its metadata then names the normalization."""
+    return any(entry.key == REWRITE_RULES and "FuseBatchNormInto" in entry.value for entry in node.metadata_props)
+
+
+def origin(node: Any) -> str:
+    """Return the operation of the user's program that a node was written for; ``""`` without metadata."""
+    return next((str(entry.value) for entry in node.metadata_props if entry.key == OPERATION), "")
+
+
+def source_line(node: Any) -> str:
+    """Return the source line that called the operation a node was written for; ``""`` without metadata."""
+    return next(reversed(_trace(node).splitlines()), "")
+
+
+def call_site(node: Any) -> tuple[tuple[str, ...], str]:
+    """Return the modules around a node, and all source lines that led to its operation."""
+    return tuple(scopes(node) or ()), _trace(node)
+
+
+def _trace(node: Any) -> str:
+    return next((str(entry.value) for entry in node.metadata_props if entry.key == TRACE), "")

@@ -1,1 +1,0 @@
-"""From a file to a ``ModelProto`` without weights, and what the file stores."""

@@ -1,1 +1,0 @@
-"""The patterns of nodes that exporters write for one operator."""

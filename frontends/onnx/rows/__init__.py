@@ -1,1 +1,0 @@
-"""Rows of the operators of the ONNX standard, by family."""

@@ -1,1 +1,0 @@
-"""Signatures and constraints of operators, and their full names."""

@@ -1,1 +1,0 @@
-"""Shape rules of operators that create tensors or move data."""

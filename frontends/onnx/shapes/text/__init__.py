@@ -1,1 +1,0 @@
-"""Shape rules of operators on strings, sequences and maps."""

@@ -1,1 +1,0 @@
-"""Values of the graph: shapes, dtypes, the few elements that are known before a run, and dimensions."""

@@ -1,0 +1,329 @@
+"""Recurrent layers and attention on the meta device, as a CPU computes them.
+
+On the meta device PyTorch decomposes ``lstm``, ``gru`` and ``scaled_dot_product_attention``; a CPU runs other operators
+with other memory. These replacements run the CPU's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import linear
+
+from .values import broadcasts, without_capture
+
+# LSTM: one operator of oneDNN per layer and direction, with a workspace for its backward pass
+
+
+LSTM_NAME = "aten::lstm"
+
+RESERVE = "memory: the workspace that LSTM layers keep for their backward pass is estimated, by sizes of oneDNN 3.12"
+
+STEPS = (
+    "memory: an LSTM layer that oneDNN does not compute is trained by other operators on the meta device than on a CPU"
+)
+
+_LSTM_MODE = 2  # the mode of ``mkldnn_rnn_layer`` for LSTM
+
+_PAGE = 4096
+
+
+def fused_lstm(
+    input: Tensor,
+    hx: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool = False,
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Return output and states; None if a CPU would decompose the operator too, or operands have data."""
+    if not isinstance(hx, (list, tuple)) or len(hx) != 2 or not input.numel() or input.dim() != 3:
+        return None
+    if any(not x.is_meta for x in (input, *hx, *params)) or not _has_kernel((input, *hx, *params)):
+        return None
+    n_directions, n_weights = 2 if bidirectional else 1, 4 if has_biases else 2
+    if len(params) != num_layers * n_directions * n_weights or not torch.backends.mkldnn.enabled:
+        return None  # a projection has one more weight
+    x = (input.transpose(0, 1) if batch_first else input).contiguous()  # which lives to the end
+    y = x
+    h0, c0 = (state.contiguous() for state in hx)
+    hidden = h0.shape[2]
+    layer: Any = torch.ops.aten.mkldnn_rnn_layer
+    hn, cn = [], []
+    for i in range(num_layers):
+        outputs = []
+        for direction in range(n_directions):
+            at = i * n_directions + direction
+            weights = params[at * n_weights : (at + 1) * n_weights]
+            states = h0[at], c0[at]
+            settings = _LSTM_MODE, hidden, num_layers, has_biases, bidirectional, batch_first, train
+            output, h, c, _ = layer(y, *weights, *_no_biases(weights), *states, direction > 0, [], *settings)
+            outputs.append(output)
+            hn.append(h)
+            cn.append(c)
+        y = outputs[0] if n_directions == 1 else torch.cat(outputs, -1)
+        if dropout and train and i < num_layers - 1:
+            y = torch.dropout(y, dropout, True)
+    return y.transpose(0, 1) if batch_first else y, torch.stack(hn), torch.stack(cn)
+
+
+def _has_kernel(operands: Sequence[Tensor]) -> bool:
+    # Autocast casts all operands to the dtype of the first.
+    if not torch._C._is_any_autocast_enabled():
+        return all(x.dtype is torch.float32 for x in operands)
+    dtype = operands[0].dtype
+    return dtype is torch.float32 or (dtype is torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def _no_biases(weights: Sequence[Tensor]) -> list[Tensor]:
+    # A CPU passes zeros, as large as the weights.
+    return [torch.zeros_like(weight) for weight in weights] if len(weights) == 2 else []
+
+
+def lstm_layer(
+    input: Tensor, w0: Tensor, w1: Tensor, w2: Tensor, w3: Tensor, hx: Tensor, cx: Tensor, *settings: Any
+) -> tuple[Tensor, ...] | None:
+    """Return the results of one layer in one direction, with the workspace of a CPU."""
+    _, _, mode, hidden, *_, train = settings
+    if mode != _LSTM_MODE or input.dim() != 3:
+        return None
+    steps, batch, features = input.shape
+    workspace = workspace_size(steps, batch, features, hidden) if train else 0
+    output = input.new_empty((steps, batch, hidden))
+    return output, hx.new_empty(hx.shape), cx.new_empty(cx.shape), input.new_empty((workspace,), dtype=torch.uint8)
+
+
+def lstm_layer_backward(
+    input: Tensor, w0: Tensor, w1: Tensor, b0: Tensor, b1: Tensor, hx: Tensor, cx: Tensor, *rest: Any
+) -> tuple[Tensor, ...]:
+    """Return the gradients of one layer in one direction; both biases have a gradient of their own."""
+    shapes = input.shape, w0.shape, w1.shape, w0.shape[:1], w0.shape[:1], hx.shape, cx.shape
+    return tuple(torch.empty(shape, device=input.device) for shape in shapes)
+
+
+def workspace_size(steps: int, batch: int, features: int, hidden: int) -> int:
+    """Return the bytes that oneDNN keeps of an LSTM layer for its backward pass.
+
+    These are the gates and hidden states of all steps, and five arrays with the states of two layers at every step and
+    before the first; each begins at a new page. The sizes were found by measuring oneDNN 3.12 on a CPU with AVX2, where
+    they are exact.
+    """
+    states = 2 * (steps + 1) * batch
+    sizes = (
+        steps * batch * _row(4 * hidden),
+        steps * batch * _row(hidden),
+        *[states * _row(max(features, hidden))] * 3,
+        *[states * hidden] * 2,
+    )
+    return sum(-(-4 * size // _PAGE) * _PAGE for size in sizes)
+
+
+def _row(length: int) -> int:
+    # oneDNN pads rows to 64 bytes, and avoids multiples of 1 KiB.
+    padded = -(-length // 16) * 16
+    return padded + 16 if padded % 256 == 0 else padded
+
+
+# GRU and plain recurrent layers
+#
+# A CPU multiplies the inputs of all time steps by their weights at once, before the first step. On the meta device,
+# PyTorch does so in every step, with other operators and other memory. The functions follow
+# ``aten/src/ATen/native/RNN.cpp`` of PyTorch, also in what lives how long.
+
+
+Cell: TypeAlias = "Callable[[Tensor, Tensor, Sequence[Tensor]], Tensor]"
+"""Returns the next state from the products of an input, the state, and the weights of a direction."""
+
+
+def _gru(products: Tensor, state: Tensor, weights: Sequence[Tensor]) -> Tensor:
+    of_input = products.unsafe_chunk(3, 1)
+    of_state = linear(state, *weights[1::2]).unsafe_chunk(3, 1)
+    reset = of_state[0].add_(of_input[0]).sigmoid_()
+    update = of_state[1].add_(of_input[1]).sigmoid_()
+    new = of_input[2].add(of_state[2].mul_(reset)).tanh_()
+    return (state - new).mul_(update).add_(new)
+
+
+def _tanh(products: Tensor, state: Tensor, weights: Sequence[Tensor]) -> Tensor:
+    return linear(state, *weights[1::2]).add_(products).tanh()
+
+
+def _relu(products: Tensor, state: Tensor, weights: Sequence[Tensor]) -> Tensor:
+    return linear(state, *weights[1::2]).add_(products).relu()
+
+
+def _steps(cell: Cell, steps: Sequence[Tensor], state: Tensor, weights: Sequence[Tensor]) -> list[Tensor]:
+    states = []
+    for step in steps:
+        state = cell(step, state, weights)
+        states.append(state)
+    return states
+
+
+def _layer(cell: Cell, x: Tensor, first: Sequence[Tensor], weights: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    products = linear(x, *weights[::2])
+    states = _steps(cell, products.unbind(0), first[0], weights)
+    return torch.stack(states, 0), states[-1:]
+
+
+def _two_directions(
+    cell: Cell, x: Tensor, first: Sequence[Tensor], weights: Sequence[Tensor]
+) -> tuple[Tensor, list[Tensor]]:
+    n = len(weights) // 2
+    products = linear(x, *weights[:n:2])
+    steps = products.unbind(0)
+    states = _steps(cell, steps, first[0], weights[:n])
+    y = torch.stack(states, 0)
+    products = linear(x, *weights[n::2])
+    steps = products.unbind(0)[::-1]
+    back = _steps(cell, steps, first[1], weights[n:])
+    return torch.cat((y, torch.stack(back[::-1], 0)), -1), [states[-1], back[-1]]
+
+
+def stand_in(cell: Cell) -> Callable[..., tuple[Tensor, Tensor] | None]:
+    """Return the function that runs layers of a cell."""
+
+    def layers(
+        input: Tensor,
+        hx: Tensor,
+        params: Sequence[Tensor],
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool = False,
+    ) -> tuple[Tensor, Tensor] | None:
+        if not isinstance(params, (list, tuple)) or not _fit(input, hx, params):
+            return None  # a packed sequence, operands with data, or an error, which PyTorch reports
+        layer = _two_directions if bidirectional else _layer
+        n_directions = 1 + bidirectional
+        n_weights = n_directions * (4 if has_biases else 2)
+        states = hx.unbind(0)
+        x = input.transpose(0, 1) if batch_first else input
+        last: list[Tensor] = []
+        for i in range(num_layers):
+            own = states[i * n_directions : (i + 1) * n_directions]
+            x, ends = layer(cell, x, own, params[i * n_weights : (i + 1) * n_weights])
+            last += ends
+            if dropout and train and i < num_layers - 1:
+                x = torch.dropout(x, dropout, train)
+        return x.transpose(0, 1) if batch_first else x, torch.stack(last, 0)
+
+    return layers
+
+
+def _fit(x: Tensor, hx: Tensor, params: Sequence[Tensor]) -> bool:
+    # PyTorch reports operands that do not fit.
+    if any(not tensor.is_meta for tensor in (x, hx, *params)) or x.dim() != 3 or not x.numel() or hx.dim() != 3:
+        return False
+    same_dtype = x.dtype == params[0].dtype or torch._C._is_any_autocast_enabled()
+    return bool(x.shape[2] == params[0].shape[1] and hx.shape[2] == params[1].shape[1] and same_dtype)
+
+
+STAND_INS = {"aten::gru": stand_in(_gru), "aten::rnn_tanh": stand_in(_tanh), "aten::rnn_relu": stand_in(_relu)}
+"""The functions by the name of the operator."""
+
+
+# Attention
+#
+# On the meta device PyTorch decomposes ``scaled_dot_product_attention`` into matrix products. A CPU runs one fused
+# kernel, whose output has other strides (so that other copies follow), and whose backward pass is one operator.
+
+
+SDPA_NAME = "aten::scaled_dot_product_attention"
+
+
+def is_allowed() -> bool:
+    """Return whether ``sdpa_kernel`` leaves the fused kernel to a CPU.
+
+    Without any kernel that a CPU has, the program is written for a device that has one of the others, all fused.
+    """
+    # The flags of CUDA hold for a CPU, too.
+    return torch.backends.cuda.flash_sdp_enabled() or not torch.backends.cuda.math_sdp_enabled()
+
+
+@cache
+def _fuses(rank: int, grouped: bool) -> bool:
+    # Heads grouped on purpose are fused since PyTorch 2.7, other shared heads and three axes since 2.15.
+    with without_capture(), sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
+        x, key = (torch.empty((1, heads, 1, 8)[-rank:], device="cpu") for heads in (2, 1 if rank == 4 else 2))
+        choice = torch._fused_sdp_choice(x, key, key, **({"enable_gqa": True} if grouped else {}))
+    return bool(choice == SDPBackend.FLASH_ATTENTION.value)
+
+
+def is_fused(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> bool:
+    """Return whether a CPU runs attention of these operands as one fused kernel."""
+    operands = (query, key, value)
+    if (
+        not is_allowed()
+        or dropout_p
+        or any(x.dim() != query.dim() or x.stride(-1) != 1 or 0 in x.shape for x in operands)
+    ):
+        return False
+    if query.dim() == 3 and _fuses(3, False):
+        query, key, value, attn_mask = _with_batch(query, key, value, attn_mask)
+        return is_fused(query, key, value, attn_mask, is_causal=is_causal)
+    if query.dim() != 4:
+        return False
+    heads = key.shape[1] if enable_gqa or key.shape[1] == 1 else query.shape[1]
+    like = (query.shape[0], heads, query.shape[3])
+    if any((x.shape[0], x.shape[1], x.shape[3]) != like for x in (key, value)) or query.shape[1] % heads:
+        return False
+    if query.shape[1] != heads and not _fuses(4, enable_gqa):
+        return False
+    if key.shape[2] != value.shape[2] or any(x.dtype != query.dtype for x in (key, value)):
+        return False
+    if attn_mask is None:
+        return True
+    return (
+        not (attn_mask.requires_grad or is_causal)
+        and attn_mask.dim() in (2, 4)
+        and broadcasts(attn_mask.shape, (*query.shape[:3], key.shape[2]))
+        and attn_mask.dtype in (torch.bool, torch.float32, query.dtype)
+    )
+
+
+def fused_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    **settings: Any,
+) -> Tensor | None:
+    """Return the output of the fused kernel; None if a CPU would not use it, or operands have data."""
+    if not (query.is_meta and query.is_floating_point()):
+        return None
+    if not is_fused(query, key, value, attn_mask, dropout_p, is_causal, **settings):
+        return None
+    if attn_mask is not None and attn_mask.dtype is torch.bool:
+        attn_mask = attn_mask.new_empty(attn_mask.shape, dtype=query.dtype)
+    kernel: Any = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    *operands, mask = _with_batch(query, key, value, attn_mask)
+    output: Tensor = kernel(*operands, 0.0, is_causal, attn_mask=mask, scale=settings.get("scale"))[0]
+    return output if query.dim() == 4 else output.squeeze(0)
+
+
+def _with_batch(*operands: Any) -> Any:
+    # The kernel takes four axes.
+    return tuple(x.unsqueeze(0) if x is not None and x.dim() == 3 else x for x in operands)

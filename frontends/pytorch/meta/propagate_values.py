@@ -1,0 +1,498 @@
+"""Propagation of known values through operators: what each does to the values of its operands.
+
+It runs beside the meta device, below autograd, and changes nothing of the run. The second section has the results that
+are known, or assumed, although the operands are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from enum import Enum, auto
+from functools import partial
+from math import isinf
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor, UntypedStorage
+from torch._ops import OpOverload
+
+from .values import (
+    CPU,
+    INTEGERS,
+    MAX_BYTES,
+    MAX_DEPTH,
+    NUMBERS,
+    PLAIN,
+    Contents,
+    Layout,
+    Reading,
+    Values,
+    WaitingCall,
+    all_tensors,
+    is_small,
+    layout_of,
+    run_on_data,
+    storage_with,
+    without_capture,
+)
+
+
+class Change(Enum):
+    """The effect of an operator on the values of its operands."""
+
+    NOTHING = auto()
+    """It returns views of them."""
+    NEW = auto()
+    """It returns new tensors."""
+    WRITE = auto()
+    """It writes to some of them."""
+    RESIZE = auto()
+    """It changes the storage of one."""
+
+
+_COVERING = frozenset(("aten::copy_", "aten::fill_", "aten::zero_"))
+"""In-place operators whose result does not depend on what they overwrite."""
+
+
+def _histc(x: Tensor, bins: int = 100, *limits: float) -> Tensor:
+    # A GPU counts integers, a CPU does not.
+    return torch.histc(x.double(), bins, *limits).to(x.dtype)
+
+
+CPU_KERNELS: Mapping[str, Callable[..., Any]] = {"aten::histc": _histc}
+"""Functions that compute the values of an operator for dtypes that a CPU does not support, by its name."""
+
+_COMMUNICATING = ("c10d::", "_c10d_functional::", "_dtensor::")
+"""Namespaces of operators whose results depend on other processes."""
+
+_RESIZING = frozenset(("aten::resize_", "aten::resize_as_"))
+
+
+class PropagationRule:
+    """How the values of the results of an operator are found, decided once per operator.
+
+    Args:
+        func: the operator.
+        arguments: name and default of its arguments, in order.
+        written: positions and names of the arguments that it writes to.
+
+    Attributes:
+        func: the operator, or what a CPU runs in its place.
+        change: what it does to values.
+        needs_values: whether its results are known only if all of its operands are.
+        writes_first: whether it writes to its first argument alone, and its result depends on what that held.
+        is_random: whether it draws random numbers, or receives those of other processes; it is never run.
+        covers: whether it overwrites everything that it writes to.
+        constant: returns the results that follow from shapes alone.
+        choice: returns the results that are assumed if the operands are unknown.
+    """
+
+    __slots__ = (
+        *("_arguments", "_written", "change", "choice", "constant", "covers", "func", "is_random"),
+        *("needs_values", "writes_first"),
+    )
+
+    def __init__(
+        self, func: OpOverload, arguments: Sequence[tuple[str, Any]], written: Sequence[tuple[int, str]]
+    ) -> None:
+        schema = func._schema
+        name = schema.name
+        full_name = f"{name}.{schema.overload_name}"
+        self.func: Callable[..., Any] = CPU_KERNELS.get(name, func)
+        self.is_random = torch.Tag.nondeterministic_seeded in func.tags or name.startswith(_COMMUNICATING)
+        self.covers = name in _COVERING
+        self.constant: ShapeRule | None = CONSTANTS.get(name)
+        self.choice: ShapeRule | None = CHOICES.get(full_name, CHOICES.get(name))
+        self._arguments = arguments
+        self._written = written
+        self.change = self._change(func, [value.alias_info is not None for value in schema.returns])
+        self.needs_values = self.change is Change.NEW and self.constant is None and self.choice is None
+        is_one_tensor = [position for position, _ in written] == [0] and str(schema.arguments[0].type) == "Tensor"
+        self.writes_first = self.change is Change.WRITE and is_one_tensor and not self.covers
+
+    def _change(self, func: OpOverload, is_alias: Sequence[bool]) -> Change:
+        if func._schema.name in _RESIZING:
+            return Change.RESIZE
+        if torch.Tag.inplace_view in func.tags:
+            return Change.NOTHING
+        if self._written:
+            return Change.WRITE
+        return Change.NOTHING if not is_alias or all(is_alias) else Change.NEW
+
+    def targets(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor]:
+        """Return the tensors that a call writes to."""
+        found: list[Tensor] = []
+        for position, name in self._written:
+            value = args[position] if position < len(args) else kwargs.get(name)
+            found += all_tensors((value,))
+        return found
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all arguments by name, defaults included."""
+        names = (name for name, _ in self._arguments)
+        return {**dict(self._arguments), **dict(zip(names, args, strict=False)), **kwargs}
+
+    def carries(self, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any) -> bool:
+        """Return whether calls like this one may change what is known: by types, shapes and dtypes alone."""
+        if not all(type(x) in PLAIN and x.layout is torch.strided and not x.is_nested for x in tensors):
+            return False
+        if self.change is Change.WRITE:
+            return any(x.is_meta for x in tensors) and any(map(_may_be_kept, self.targets(args, kwargs or {})))
+        if self.change is not Change.NEW:
+            return self.change is Change.RESIZE
+        return any(x.is_meta for x in all_tensors((result,)))
+
+
+def follow(
+    values: Values, rule: PropagationRule | None, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any
+) -> None:
+    """Update the known values after a call.
+
+    Args:
+        values: the known values.
+        rule: the rule of the operator; None: it has none.
+        args: the positional arguments of the call.
+        kwargs: its keyword arguments.
+        tensors: all tensors among its arguments.
+        result: what it returned.
+    """
+    if rule is None:
+        return
+    known = values.by_address
+    if rule.needs_values:
+        for tensor in tensors:
+            if tensor.is_meta and tensor.untyped_storage()._cdata not in known:
+                return
+    elif rule.writes_first and args and args[0].is_meta and args[0].untyped_storage()._cdata not in known:
+        return
+    if rule.change is Change.NEW:
+        _follow_new(values, rule, args, kwargs or {}, tensors, result)
+    elif rule.change is Change.WRITE:
+        _follow_write(values, rule, args, kwargs or {}, tensors)
+    elif rule.change is Change.RESIZE:
+        values.drop(tensors[0])
+
+
+def _follow_new(
+    values: Values, rule: PropagationRule, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any
+) -> None:
+    if rule.constant is not None:
+        _put_all(values, rule.constant(rule.bind(args, kwargs), result))
+        return
+    readings = None if rule.is_random else _readings(values, tensors)
+    if readings is None:
+        choose(values, rule, args, kwargs, result)
+        if rule.is_random and rule.choice is None and not tensors and isinstance(result, Tensor) and result.is_meta:
+            values.put(result, Contents(_nothing, DRAWN))
+        return
+    inputs = {x.untyped_storage()._cdata for x in tensors}
+    outputs = (result,) if isinstance(result, Tensor) else result
+    if not isinstance(outputs, (tuple, list)):
+        return
+    layouts = [layout_of(x) if _is_new(x, inputs) else None for x in outputs]
+    call = WaitingCall(rule.func, _read(args, readings), _read(kwargs, readings), layouts)
+    flags, depth = _rests_on(readings.values())
+    for i, layout in enumerate(layouts):
+        if layout is not None:
+            values.put(outputs[i], Contents(partial(call.storage, i), flags, depth))
+        elif _is_too_large(outputs[i], inputs):
+            values.put(outputs[i], Contents(_nothing, flags | TOO_LARGE))
+
+
+def choose(values: Values, rule: PropagationRule, args: Any, kwargs: Any, result: Any) -> None:
+    """Assume the values of the results of a call on unknown values, if its operator is a choice."""
+    if rule.choice is not None:
+        _put_all(values, rule.choice(rule.bind(args, kwargs), result))
+
+
+def _follow_write(values: Values, rule: PropagationRule, args: Any, kwargs: Any, tensors: Sequence[Tensor]) -> None:
+    targets = [args[0]] if rule.writes_first and args else rule.targets(args, kwargs)
+    if not all(x.is_meta for x in targets):
+        _write_data(values, rule, args, kwargs, tensors, targets)
+        return
+    if all(values.contents(x) is None for x in targets):
+        if not rule.covers or not _covers(targets[0]) or not is_small(targets[0]):
+            return
+        if _readings(values, tensors[1:]) is None:
+            return
+        nbytes = targets[0].untyped_storage().nbytes()
+        values.put(targets[0], Contents(partial(UntypedStorage, nbytes, device=CPU)))
+    readings = None if rule.is_random else _readings(values, tensors)
+    if readings is None:
+        for target in targets:
+            values.drop(target)
+        return
+    written = {id(contents := readings[id(x)].contents): contents for x in targets}
+    call = WaitingCall(rule.func, _read(args, readings), _read(kwargs, readings), (), [*written.values()])
+    flags, depth = _rests_on(readings.values())
+    changed = {key: Contents(partial(call.storage, i), flags, depth) for i, key in enumerate(written)}
+    for target in targets:
+        values.replace(target, changed[id(readings[id(target)].contents)])
+
+
+def _may_be_kept(target: Tensor) -> bool:
+    # Storages of integers are kept up to a limit in bytes, of which the tensor may be a part.
+    return is_small(target) or (target.dtype in INTEGERS and target.numel() * target.itemsize <= MAX_BYTES)
+
+
+def _covers(target: Tensor) -> bool:
+    nbytes = target.numel() * target.itemsize
+    return bool(nbytes == target.untyped_storage().nbytes() and target.is_contiguous())
+
+
+def _write_data(
+    values: Values, rule: PropagationRule, args: Any, kwargs: Any, tensors: Sequence[Tensor], targets: Sequence[Tensor]
+) -> None:
+    # The call on the meta device left the data as they were.
+    others = [x for x in tensors if not any(x is target for target in targets)]
+    readings: dict[int, Any] | None = None if rule.is_random else _readings(values, others)
+    if readings is not None and not any(x.is_meta for x in targets):
+        readings.update((id(target), target) for target in targets)
+        if run_on_data(rule.func, _read(args, readings), _read(kwargs, readings)):
+            return
+    for target in targets:
+        values.forget_data(target)
+
+
+def _rests_on(readings: Collection[Reading]) -> tuple[int, int]:
+    # Deep chains are computed at once: computing recurses through waiting calls.
+    flags = depth = 0
+    for contents, *_ in readings:
+        flags |= contents.assumptions
+        depth = max(depth, contents.depth)
+    if depth >= MAX_DEPTH:
+        for contents, *_ in readings:
+            contents.storage()
+        depth = 0
+    return flags, depth + 1
+
+
+def _put_all(values: Values, results: Iterable[ShapeResult]) -> None:
+    for tensor, compute, flag in results:
+        if tensor.is_meta and is_small(tensor):
+            values.put(tensor, Contents(partial(_computed, compute, layout_of(tensor)), flag))
+        elif tensor.is_meta:
+            values.put(tensor, Contents(_nothing, flag | TOO_LARGE))
+
+
+def _nothing() -> None:
+    # Contents that are unknown.
+    pass
+
+
+def _is_too_large(tensor: Any, inputs: Collection[int]) -> bool:
+    return (
+        isinstance(tensor, Tensor)
+        and tensor.is_meta
+        and not is_small(tensor)
+        and tensor.untyped_storage()._cdata not in inputs
+    )
+
+
+def _computed(compute: Callable[[], Tensor], layout: Layout) -> UntypedStorage | None:
+    with without_capture():
+        return storage_with(compute(), layout)
+
+
+def _is_new(tensor: Any, inputs: Collection[int]) -> bool:
+    return (
+        isinstance(tensor, Tensor)
+        and tensor.is_meta
+        and is_small(tensor)
+        and not tensor.storage_offset()
+        and tensor.untyped_storage()._cdata not in inputs
+    )
+
+
+def _readings(values: Values, tensors: Sequence[Tensor]) -> dict[int, Reading] | None:
+    readings: dict[int, Reading] = {}
+    for tensor in tensors:
+        reading = values.reading(tensor)
+        if reading is None:
+            return None
+        readings[id(tensor)] = reading
+    return readings
+
+
+def _read(value: Any, readings: Mapping[int, Any]) -> Any:
+    if isinstance(value, Tensor):
+        return readings[id(value)]
+    if isinstance(value, (list, tuple)):
+        return [item if type(item) in NUMBERS else _read(item, readings) for item in value]
+    return {name: _read(item, readings) for name, item in value.items()} if isinstance(value, dict) else value
+
+
+# Results that do not depend on operand values
+#
+# Some follow from shapes alone (``zeros_like``). The others are assumed: a choice over scores (``topk``, ``argmax``,
+# ``sort``, ``multinomial``) returns indices that spread evenly over the axis, so that every expert of a mixture of
+# experts gets the same number of tokens, as nearly as possible. Such results are flagged, and what follows from them is
+# flagged too. An assumption is noted if a flagged value decides something.
+
+
+BALANCED, FINITE, UNSHUFFLED = 1, 2, 4
+"""Flags of values that rest on an assumption."""
+
+TOO_LARGE, DRAWN = 8, 16
+"""Flags of values that are unknown as there are too many of them, or as they are random, and of what follows."""
+
+ASSUMPTIONS: Mapping[int, str] = {
+    BALANCED: "a choice over scores without data (topk, argmax, sort) was taken as spread evenly",
+    FINITE: "numbers without data were taken as finite",
+    UNSHUFFLED: "a random permutation was taken to keep the order",
+}
+"""What each flag says."""
+
+
+def assumptions_of(flags: int) -> Iterable[str]:
+    """Yield the sentence of each flag that is set."""
+    return [text for flag, text in ASSUMPTIONS.items() if flags & flag]
+
+
+class ShapeResult(NamedTuple):
+    """A result with values that follow from shapes.
+
+    Attributes:
+        tensor: the meta tensor.
+        compute: returns its values on the CPU.
+        flag: what they rest on; 0: nothing.
+    """
+
+    tensor: Tensor
+    compute: Callable[[], Tensor]
+    flag: int = 0
+
+
+ShapeRule: TypeAlias = Callable[[Mapping[str, Any], Any], Iterable[ShapeResult]]
+"""Returns the known results of a call from its arguments by name, and from its results on the meta device."""
+
+
+def spread(shape: torch.Size, dim: int, size: int, step: int = 1) -> Tensor:
+    """Return indices below ``size`` for a tensor of ``shape``: in its n-th row, they count up from ``n * step``.
+
+    Rows lie along ``dim``, and count over all other axes. With ``step`` elements in a row, any number of rows chooses
+    every index equally often, or once more or less.
+    """
+    if not shape:
+        return torch.zeros((), dtype=torch.int64)
+    others = shape[:dim] + shape[dim + 1 :]
+    rows = torch.arange(others.numel()).reshape(others).unsqueeze(dim)
+    places = torch.arange(shape[dim]).reshape([-1] + [1] * (len(shape) - 1 - dim))
+    return (rows * step + places).remainder(max(size, 1))
+
+
+def _filled(number: complex, flag: int = 0) -> ShapeRule:
+    return lambda arguments, result: [ShapeResult(result, partial(_full, result.shape, number, result.dtype), flag)]
+
+
+def _full(shape: torch.Size, number: complex, dtype: torch.dtype) -> Tensor:
+    return torch.full(shape, number, dtype=dtype)
+
+
+def _filled_with(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
+    return [ShapeResult(result, partial(_full, result.shape, arguments["fill_value"], result.dtype))]
+
+
+def _if_integers(rule: ShapeRule) -> ShapeRule:
+    # Uninitialized floats decide nothing; integers may be sizes.
+    return lambda arguments, result: () if result.is_floating_point() else rule(arguments, result)
+
+
+def _axis(arguments: Mapping[str, Any], default: int = -1) -> tuple[int, int]:
+    x, dim = arguments["self"], arguments.get("dim", default)
+    if not x.dim():
+        return 0, 1
+    return dim % x.dim(), x.shape[dim]
+
+
+def _topk(arguments: Mapping[str, Any], result: Any) -> Iterable[ShapeResult]:
+    dim, size = _axis(arguments)
+    return [ShapeResult(result[1], partial(spread, result[1].shape, dim, size, arguments["k"]), BALANCED)]
+
+
+def _sort(arguments: Mapping[str, Any], result: Any) -> Iterable[ShapeResult]:
+    return [ShapeResult(result[1], partial(spread, result[1].shape, *_axis(arguments)), BALANCED)]
+
+
+def _argsort(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
+    return [ShapeResult(result, partial(spread, result.shape, *_axis(arguments)), BALANCED)]
+
+
+def _picked(arguments: Mapping[str, Any], result: Any) -> Iterable[ShapeResult]:
+    indices = result if isinstance(result, Tensor) else result[1]
+    if arguments["dim"] is None:
+        return [ShapeResult(indices, partial(_full, indices.shape, 0, torch.int64), BALANCED)]
+    dim, size = _axis(arguments)
+    shape = list(arguments["self"].shape)
+    shape[dim : dim + 1] = [1]
+    return [ShapeResult(indices, partial(_one_of_each_row, torch.Size(shape), dim, size, indices.shape), BALANCED)]
+
+
+def _one_of_each_row(rows: torch.Size, dim: int, size: int, shape: torch.Size) -> Tensor:
+    return spread(rows, dim, size).reshape(shape)
+
+
+def _bincount(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
+    # The counts are even among the numbers that the caller asked for; nothing is known of others.
+    bins, total = result.numel(), arguments["self"].numel()
+    if arguments["minlength"] < bins or arguments["weights"] is not None:
+        return []
+    return [ShapeResult(result, partial(_even_counts, total, bins), BALANCED)]
+
+
+def _even_counts(total: int, bins: int) -> Tensor:
+    return total // bins + (torch.arange(bins) < total % bins).long()
+
+
+def _equal_to_itself(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
+    # PyTorch computes ``isfinite`` as ``(x == x) * (abs(x) != inf)``; this is the first half.
+    return _filled(1, FINITE)(arguments, result) if arguments["self"] is arguments["other"] else []
+
+
+def _unequal_to_itself(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
+    # ``x != x`` is how some write ``isnan``.
+    return _filled(0, FINITE)(arguments, result) if arguments["self"] is arguments["other"] else []
+
+
+def _not_infinite(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
+    # This is the second half of ``isfinite``.
+    return _filled(1, FINITE)(arguments, result) if isinf(arguments["other"]) else []
+
+
+def _multinomial(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
+    size, count = arguments["self"].shape[-1], arguments["num_samples"]
+    return [ShapeResult(result, partial(spread, result.shape, result.dim() - 1, size, count), BALANCED)]
+
+
+def _randperm(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
+    return [ShapeResult(result, partial(torch.arange, result.numel(), dtype=result.dtype), UNSHUFFLED)]
+
+
+_PICKS = "argmax argmin max.dim min.dim median.dim nanmedian.dim mode kthvalue"
+
+CONSTANTS: Mapping[str, ShapeRule] = {
+    **dict.fromkeys(("aten::zeros_like", "aten::new_zeros"), _filled(0)),
+    **dict.fromkeys(("aten::ones_like", "aten::new_ones"), _filled(1)),
+    **dict.fromkeys(("aten::full_like", "aten::new_full"), _filled_with),
+    **dict.fromkeys(
+        (f"aten::{name}" for name in ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")),
+        _if_integers(_filled(0)),
+    ),
+}
+"""Results that follow from shapes, whatever the operands hold, by operator. Uninitialized integers are zeros."""
+
+CHOICES: Mapping[str, ShapeRule] = {
+    "aten::topk": _topk,
+    "aten::sort": _sort,
+    "aten::argsort": _argsort,
+    **dict.fromkeys((f"aten::{name}" for name in _PICKS.split()), _picked),
+    "aten::multinomial": _multinomial,
+    "aten::bincount": _bincount,
+    "aten::randperm": _randperm,
+    **dict.fromkeys(("aten::isnan", "aten::isinf"), _filled(0, FINITE)),
+    "aten::isfinite": _filled(1, FINITE),
+    "aten::eq.Tensor": _equal_to_itself,
+    "aten::ne.Tensor": _unequal_to_itself,
+    "aten::ne.Scalar": _not_infinite,
+}
+"""Results that are assumed if the operands are unknown, by operator, or by overload where the others differ."""

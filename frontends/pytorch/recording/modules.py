@@ -1,0 +1,894 @@
+"""Modules, tensors and API calls of a run: the names behind recorded calls.
+
+:class:`ModuleStack` holds the running modules and their paths. :class:`Identities` gives values, memory and parameters
+their ids, tied to weak references. :class:`ApiCallTracker` tracks the function of PyTorch, or the symbol, in
+the user's code.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from inspect import signature
+from itertools import chain, count
+from types import FrameType, FunctionType
+from typing import Any, Protocol, TypeAlias
+from weakref import WeakKeyDictionary, ref
+
+import torch
+from torch import Tensor, UntypedStorage, strided
+from torch.nn import Module, Parameter, functional
+from torch.nn.parameter import is_lazy
+from torch.overrides import TorchFunctionMode
+from torch.utils._device import DeviceContext
+
+from costcore.numbers import Dim
+from costcore.trace.call import Module as ModuleEntry
+from costcore.trace.call import qualified_bases, symbol_at
+from costcore.trace.run import Recorder
+
+from ..naming import spelling_of
+from ..tensors import join, nested_tensors, stored_elements, walk
+
+Rename: TypeAlias = Callable[[str], str]
+"""Returns the path of a module by what it was before."""
+
+_NONE = (None, "")
+
+_WRAPPING_NOTHING = frozenset((Parameter, type(None)))
+"""Types of parameters that wrap no other tensors."""
+
+
+class _Unnamed(str):
+    # Empty as long as it is the only outermost module, but not the path of a call outside of it
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, ("",)
+
+
+class Root:
+    """An outermost module.
+
+    Attributes:
+        module: returns it, or None once it is gone.
+        path: its path, which begins those of all modules below it: empty if it is the only one.
+        has_parts: whether it has modules or parameters, so that others may have the same paths.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = ref(module)
+        self.path: str = ""
+        self.has_parts = bool(module._modules or module._parameters)
+
+
+class ModuleStack:
+    """The modules being called in one thread, outermost first, with their paths.
+
+    Paths begin at the outermost module. If there are several of them, they begin with the names of their classes. A
+    module of a model that is called by itself, as in a recomputation, keeps its path.
+
+    Args:
+        rename: changes the paths of everything that was recorded.
+
+    Attributes:
+        root: the outermost module that was called last.
+        roots: all outermost modules.
+        path: path of the module running now; ``""`` for a single outermost one and outside any module.
+        running: the modules that are running, with their paths, the outermost one first.
+        passed: the arguments of the outermost module that is running, or ran last.
+        aliases: paths of modules that several modules share, by which they ran, and the first path of each.
+    """
+
+    def __init__(self, rename: Callable[[Rename], None]) -> None:
+        self.root: Module | None = None
+        self.roots: list[Root] = []
+        self.path = ""
+        self.running: list[tuple[Module, str]] = []
+        self.passed: object = ()
+        self.aliases: dict[str, str] = {}
+        self._rename = rename
+        self._paths: dict[int, tuple[Module, str]] = {}
+        self._modules: list[Module] = []
+        """The outermost module that was called last, and all modules below it."""
+        self._shared: dict[int, list[str]] = {}
+        """Paths of modules that several modules hold, after the first, by id."""
+        self._buffers: dict[int, ref[UntypedStorage]] = {}
+        """Weak references to the memory of the buffers of ``_buffers_of``, by its address."""
+        self._buffers_of: Module | None = None
+        self._wrapped: dict[int, tuple[ref[UntypedStorage], Tensor]] = {}
+        """The same for tensors inside parameters of ``_wrapped_of``, with these parameters."""
+        self._wrapped_of: Module | None = None
+
+    def lead(self, other: ModuleStack, running: Iterable[tuple[Module, str]]) -> None:
+        """Let another stack go on in another thread, where ``running`` run."""
+        other.follow(self.root, self.roots, self.aliases, self._paths, self._modules, self._shared)
+        other.running = [*running]
+        other.path = other.running[-1][1] if other.running else ""
+
+    def join(self, other: ModuleStack) -> None:
+        """Go on after another thread, which has ended."""
+        if other.root is not None and other.root is not self.root:
+            other.lead(self, self.running)
+
+    def follow(
+        self,
+        root: Module | None,
+        roots: list[Root],
+        aliases: dict[str, str],
+        paths: dict[int, tuple[Module, str]],
+        modules: list[Module],
+        shared: dict[int, list[str]],
+    ) -> None:
+        """Take over what is known of outermost modules."""
+        self.root, self.roots, self.aliases = root, roots, aliases
+        self._paths, self._modules, self._shared = paths, modules, shared
+
+    def knows(self, module: Module) -> bool:
+        """Return whether a module is the outermost one that was called last, or below it."""
+        return self._paths.get(id(module), _NONE)[0] is module
+
+    def path_of(self, module: object) -> str | None:
+        """Return the path of a module in the outermost one that was called last; None for anything else."""
+        known, path = self._paths.get(id(module), _NONE)
+        return path if known is module and known is not None else None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any module is running."""
+        return bool(self.running)
+
+    @property
+    def innermost(self) -> Module | None:
+        """The module running now; None outside any module."""
+        return self.running[-1][0] if self.running else None
+
+    def place(self, module: Module, path: str) -> None:
+        """Give a module that the model does not contain a path, while the outermost module runs."""
+        self._paths[id(module)] = (module, path)
+
+    def enter(self, module: Module, passed: object = ()) -> None:
+        """Push a module that is called with the arguments ``passed``.
+
+        A part of the outermost module that was called last may be called later: by an iterator that this returned.
+        """
+        if not self.running:
+            self.passed = passed
+            if module is not self.root and not self.knows(module):
+                self._begin(module)
+        entry = self._paths.get(id(module))
+        if entry is None:  # the model was changed meanwhile, or calls a module that it does not contain
+            entry = self._paths[id(module)] = (module, self._path_of(module))
+        elif self._shared and self.running:
+            entry = module, self._path_here(module, entry[1])
+        self.running.append(entry)
+        self.path = entry[1]
+
+    def leave(self) -> None:
+        """Pop the innermost module."""
+        self.running.pop()
+        if self.running:
+            self.path = self.running[-1][1]
+        else:
+            self.path, self.passed = "", ()
+
+    def described(self, module: Module) -> str:
+        """Return path and class of a module that ran in the outermost one called last."""
+        path = self._paths.get(id(module), (module, ""))[1]
+        return f"{path} ({type(module).__name__})" if path else type(module).__name__
+
+    def holds(self, memory: UntypedStorage) -> bool:
+        """Return whether a storage is that of a buffer of the outermost module."""
+        if self._buffers_of is not self.root:
+            self._buffers_of = self.root
+            self._buffers = {id(memory): ref(memory) for memory in _memories_of_buffers(self._modules)}
+        found = self._buffers.get(id(memory))
+        return found is not None and found() is memory
+
+    def parameter_around(self, memory: UntypedStorage) -> Tensor | None:
+        """Return the parameter that wraps a tensor with this storage, as quantized weights do; None if none does."""
+        if self._wrapped_of is not self.root:
+            self._wrapped_of = self.root
+            self._wrapped = {id(memory): (ref(memory), whole) for memory, whole in _memories_inside(self._modules)}
+        found = self._wrapped.get(id(memory))
+        return None if found is None or found[0]() is not memory else found[1]
+
+    def was_passed(self, tensor: Tensor) -> bool:
+        """Return whether a tensor is an argument of the running model."""
+        return any(tensor is each for each in nested_tensors(self.passed))
+
+    def is_free_weight(self, tensor: Tensor) -> bool:
+        """Return whether a leaf tensor that requires a gradient is not a parameter, while a model runs.
+
+        Such are weights that ``torch.func.functional_call`` puts in the place of parameters.
+        """
+        return bool(self.running and tensor.requires_grad and tensor.is_leaf and type(tensor) is Tensor)
+
+    # Outermost modules
+
+    def _begin(self, module: Module) -> None:
+        for root in self.roots:
+            outermost = root.module()
+            if outermost is not None and any(each is module for _, each, _ in walk(outermost)):
+                self._use(root, outermost)
+                return
+        new = Root(module)
+        self._use(new, module)
+        for old in [*self.roots]:
+            part = old.module()
+            if part is not None and self.knows(part):  # it ran alone before the model of which it is a part
+                self._rename_root(old, self._paths[id(part)][1])
+                self.roots.remove(old)
+        others = [root for root in self.roots if root.has_parts]
+        self.roots.append(new)
+        if others and new.has_parts:
+            for old in others:
+                if not old.path:
+                    self._rename_root(old, self._unique_name(old.module()))
+            new.path = self._unique_name(module)
+            self._use(new, module)
+
+    def _use(self, root: Root, module: Module) -> None:
+        path = root.path or (_Unnamed() if root.has_parts else "")
+        self.root = module
+        found = [*walk(module)]
+        if path:
+            found = [(join(path, below), child, is_first) for below, child, is_first in found]
+        entries = [(child, here) for here, child, is_first in found if is_first]
+        self._modules = [child for child, _ in entries]
+        self._paths = {id(entry[0]): entry for entry in entries}
+        self._paths[id(module)] = module, path
+        self._shared = {}
+        if len(entries) < len(found):
+            for here, child, is_first in found:
+                if not is_first:
+                    self._shared.setdefault(id(child), []).append(here)
+
+    def _unique_name(self, module: Module | None) -> str:
+        name = type(module).__name__
+        taken = {root.path for root in self.roots}
+        return next(each for each in (name if i == 1 else f"{name}-{i}" for i in count(1)) if each not in taken)
+
+    def _rename_root(self, root: Root, path: str) -> None:
+        before, root.path = root.path, path
+
+        def renamed(each: str) -> str:
+            if not before:  # it is the only one with parts so far: all paths are below it
+                return join(path, each) if each or type(each) is _Unnamed else each
+            return path + each[len(before) :] if each == before or each.startswith(f"{before}.") else each
+
+        self.aliases.update({renamed(key): renamed(value) for key, value in self.aliases.items()})
+        self._rename(renamed)
+
+    # Modules at several paths of the outermost one, or at none
+
+    def _path_here(self, module: Module, first: str) -> str:
+        # A shared module has several paths: take the one below the running parent.
+        parent, here = self.running[-1]
+        first_of_parent = self._paths[id(parent)][1]
+        for path in (first, *self._shared.get(id(module), ())):
+            if not first_of_parent or path.startswith(f"{first_of_parent}."):
+                found: str = path if not first_of_parent else here + path[len(first_of_parent) :]
+                if found != first:
+                    self.aliases[found] = first
+                return found
+        return first
+
+    def _path_of(self, module: Module) -> str:
+        # Without a parent that contains it, it runs under the path of the innermost running module.
+        for parent, path in reversed(self.running):
+            for name, child, _ in walk(parent):
+                if child is module:
+                    return join(path, name)
+        return self.path
+
+
+def _memories_of_buffers(modules: Iterable[Module]) -> Iterator[UntypedStorage]:
+    for module in modules:
+        for buffer in module._buffers.values():
+            try:
+                memory = buffer.untyped_storage() if type(buffer) is Tensor else None
+            except (NotImplementedError, RuntimeError):  # sparse buffers and those of vmap have none
+                continue
+            if memory is not None:
+                yield memory
+
+
+def _memories_inside(modules: Iterable[Module]) -> Iterator[tuple[UntypedStorage, Tensor]]:
+    for module in modules:
+        parameters = module._parameters.values()
+        if not _WRAPPING_NOTHING.issuperset(map(type, parameters)):
+            for parameter in parameters:
+                for part in wrapped_tensors(parameter):
+                    yield part.untyped_storage(), parameter
+
+
+def wrapped_tensors(tensor: Any) -> Iterator[Tensor]:
+    """Yield the plain tensors inside a wrapper subclass, at any depth; none for other tensors."""
+    flatten = getattr(tensor, "__tensor_flatten__", None)
+    for name in () if flatten is None or hasattr(tensor, "_local_tensor") else flatten()[0]:
+        inner = getattr(tensor, name)
+        if type(inner) is Tensor:
+            yield inner
+        else:
+            yield from wrapped_tensors(inner)
+
+
+# The tree of modules, with their parameters and buffers
+
+
+_bases: WeakKeyDictionary[type, tuple[str, ...]] = WeakKeyDictionary()
+"""The qualified names of a class of modules and its base classes."""
+
+
+def _bases_of(kind: type) -> tuple[str, ...]:
+    bases = _bases.get(kind)
+    if bases is None:
+        bases = _bases[kind] = qualified_bases(kind, Module)
+    return bases
+
+
+def module_tree(model: Module, identities: Identities, prefix: str = "") -> dict[str, ModuleEntry]:
+    """Return the modules of ``model`` by path, below ``prefix`` if there are several models, in its order."""
+    tree: dict[str, ModuleEntry] = {}
+    paths: dict[int, str] = {}
+    bases_of: dict[type, tuple[str, ...]] = {}
+    sizes, new = identities.sizes, tuple.__new__
+    entries = walk(model)
+    if prefix:
+        entries = ((join(prefix, below), module, is_first) for below, module, is_first in entries)
+    for path, module, is_first in entries:
+        kind = type(module)
+        bases = bases_of.get(kind)
+        if bases is None:
+            bases = bases_of[kind] = _bases_of(kind)
+        fields = module.__dict__  # PyTorch's own lookup of an attribute takes as long as all the rest
+        has_int = type(fields.get("kernel_size")) is int
+        if not is_first:
+            tree[path] = new(ModuleEntry, (kind.__name__, (), (), 0, paths[id(module)], bases, (), has_int))
+            continue
+        paths[id(module)] = path
+        parameters, stored = fields.get("_parameters"), fields.get("_buffers")
+        if parameters is None or stored is None:  # a traced module looks them up elsewhere
+            parameters, stored = module._parameters, module._buffers
+        if not parameters and not stored:
+            tree[path] = new(ModuleEntry, (kind.__name__, (), (), 0, "", bases, (), has_int))
+            continue
+        is_trained: dict[int, bool] = {}
+        own = []
+        for name, parameter in parameters.items():
+            plain = type(parameter) is Parameter
+            if parameter is None or (not plain and is_lazy(parameter)):
+                continue
+            identity = identities.parameter_of(parameter if plain else _local(parameter, identities))
+            is_trained[identity] = is_trained.get(identity, True) and parameter.requires_grad
+            own.append((name, sizes[identity] if identity else parameter.numel()))
+        frozen = tuple([identity for identity, trained in is_trained.items() if not trained])
+        buffers = [x.numel() for x in stored.values() if x is not None and not is_lazy(x)]
+        entry = kind.__name__, tuple(is_trained), frozen, sum(buffers), "", bases, tuple(own), has_int
+        tree[path] = new(ModuleEntry, entry)
+    return tree
+
+
+def _local(parameter: Any, identities: Identities) -> Any:
+    # This process counts its shard of a distributed parameter.
+    shard = getattr(parameter, "_local_tensor", None)
+    if shard is None:
+        return parameter
+    identities.register_shard(shard)
+    return shard
+
+
+# Identities of tensors: ids of values, memory and learned parameters
+#
+# Python reuses the address of a dead object, and so does the allocator; every id is therefore tied to a weak reference.
+
+
+EXTERNAL, LEARNED, COMPUTED, BUFFER, GIVEN = range(5)
+"""Origins of a value: from outside the run, a learned parameter, the result of an operator, a buffer of a module, an
+argument of the model.
+
+A view has the origin of what it is a view of."""
+
+N_ORIGINS = 5
+
+Identity: TypeAlias = "tuple[ref[Tensor], int, int]"
+"""A tensor object, the operand id of the value it holds, and the origin of that value."""
+
+Memory: TypeAlias = "tuple[ref[UntypedStorage] | None, int, int]"
+"""A storage, its id, and the origin of what it holds unless that is a learned parameter."""
+
+
+class Modules(Protocol):
+    """The running modules, as far as tensor identities depend on them."""
+
+    def holds(self, memory: UntypedStorage) -> bool:
+        """Return whether a storage is that of a buffer."""
+
+    def parameter_around(self, memory: UntypedStorage) -> Tensor | None:
+        """Return the parameter that wraps a tensor with this storage."""
+
+    def was_passed(self, tensor: Tensor) -> bool:
+        """Return whether a tensor is an argument of the running model."""
+
+    def is_free_weight(self, tensor: Tensor) -> bool:
+        """Return whether a tensor takes the place of a parameter."""
+
+
+class Identities:
+    """The values of one recorder by operand id.
+
+    Operand id 0 stands for a Python number, which is not a value in memory.
+
+    Args:
+        recorder: gives new ids.
+        modules: the modules that run.
+
+    Attributes:
+        by_address: the identities of tensor objects, by address.
+        storages: id of the memory behind each value, 0 for a number.
+        parameters: id of the parameter that a value is; other values are missing.
+        has_unmade: whether an integer tensor without data came from nowhere, as PyTorch makes one of a list.
+    """
+
+    def __init__(self, recorder: Recorder, modules: Modules) -> None:
+        self._recorder = recorder
+        self._modules: Modules | None = modules
+        self._holds = modules.holds
+        self._wrappers: dict[int, tuple[ref[Tensor], int]] = {}
+        """Parameters that wrap other tensors, with their ids, by address."""
+        self._new_id = recorder.new_id
+        self.by_address: dict[int, Identity] = {}
+        self.storages = {0: 0}
+        self.parameters: dict[int, int] = {}
+        self.has_unmade = False
+        self._memories: dict[int, tuple[ref[UntypedStorage], int, int]] = {}
+        """The memories by the address of the storage object, which is one object as long as the memory is in use."""
+        self._created: dict[int, ref[Tensor]] = {}
+        self._given: set[int] | None = None
+        self._given_memories: set[int] = set()
+        self.used_as_weights: dict[int, Dim] = {}
+        """Elements of tensors that are parameters only by their use, by parameter id."""
+        self._parameters_in: dict[int, dict[tuple[int, int], int]] = {}
+        """Ids of the parameters in a memory by offset and size, by the id of the memory."""
+
+    def of(self, tensor: Tensor) -> Identity:
+        """Return the identity of an operand; one that was never seen before comes from outside the run."""
+        found = self.by_address.get(id(tensor))
+        if found is not None and found[0]() is tensor:
+            return found
+        return self.register_external(tensor)
+
+    def register_external(self, tensor: Tensor) -> Identity:
+        """Register an operand that was never seen before."""
+        memory = self._memory(tensor, EXTERNAL)
+        if type(tensor) is Parameter:
+            return self._register(tensor, memory, self._parameter(tensor, memory))
+        if type(tensor) is not Tensor and isinstance(tensor, Parameter):
+            return self._register(tensor, memory, self._whole_parameter(tensor, memory))
+        parameter = self._parameter_at(tensor, memory)
+        if not parameter and memory[2] in (EXTERNAL, GIVEN):
+            parameter = self._unregistered(tensor, memory)
+        identity = self._register(tensor, memory, parameter)
+        origin, is_input = identity[2], False
+        if origin != LEARNED:
+            if origin in (EXTERNAL, GIVEN):
+                self.has_unmade |= origin == EXTERNAL and tensor.is_meta and not tensor.is_floating_point()
+                is_input = self._is_given(tensor)
+            (self._recorder.inputs if is_input else self._recorder.buffers).append(identity[1])
+        return identity
+
+    def _unregistered(self, tensor: Tensor, memory: Memory) -> int:
+        # Plain tensors may be views of parameters, wrapped by one, or in the place of one.
+        if tensor._is_view() and isinstance(tensor._base, Parameter):
+            return self._whole_parameter(tensor._base, memory)
+        if memory[2] == GIVEN:
+            return 0
+        modules, storage = self._modules, None if memory[0] is None else memory[0]()
+        if modules is None or storage is None or modules.was_passed(tensor):
+            return 0
+        whole = modules.parameter_around(storage)
+        if whole is not None:
+            parameter = self._whole_parameter(whole, memory)
+            self._parameters_in.setdefault(memory[1], {})[0, storage.nbytes()] = parameter
+            return parameter
+        return self._parameter(tensor, memory) if modules.is_free_weight(tensor) else 0
+
+    def limit_inputs(self, tensors: Iterable[Tensor]) -> None:
+        """Take only these tensors as inputs of the model; they must live as long as the run."""
+        given = [*tensors]
+        self._given = set(map(id, given))
+        self._given_memories = {id(x.untyped_storage()) for x in given if x.layout is strided}
+
+    def register_created(self, tensor: Tensor) -> None:
+        """Note a tensor that an operator without a call creates, such as ``empty``: it is not an input."""
+        self._created[id(tensor)] = ref(tensor)
+
+    def _is_given(self, tensor: Tensor) -> bool:
+        created = self._created.get(id(tensor))
+        return (self._given is None or id(tensor) in self._given) and (created is None or created() is not tensor)
+
+    def register_result(self, tensor: Tensor) -> Identity:
+        """Register a tensor that an operator returned: a new value, in new memory or in that of an operand.
+
+        It runs at every operator, so that it calls no other function for a tensor outside the memory of parameters.
+        """
+        try:
+            storage = tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):  # sparse and opaque tensors have none
+            return self._register(tensor, self._memory(tensor, COMPUTED), 0)
+        address = id(storage)
+        memory = self._memories.get(address)
+        if memory is None or memory[0]() is not storage:
+            memory = self._memories[address] = (ref(storage), self._new_id(), COMPUTED)
+        elif memory[1] in self._parameters_in:
+            return self._register(tensor, memory, self._parameter_at(tensor, memory))
+        operand = self._new_id()
+        self.storages[operand] = memory[1]
+        identity = self.by_address[id(tensor)] = (ref(tensor), operand, memory[2])
+        return identity
+
+    def storage_at(self, address: int) -> int:
+        """Return the storage id that was given last to the memory of the storage object at an address; 0 for none."""
+        found = self._memories.get(address)
+        return 0 if found is None else found[1]
+
+    def is_buffer(self, storage: UntypedStorage) -> bool:
+        """Return whether a storage is that of a buffer of a module that runs."""
+        return self._holds(storage)
+
+    def made(self) -> Iterator[Tensor]:
+        """Yield the live results of operators, and live tensors created without a recorded call."""
+        results = (tensor() for tensor, _, origin in self.by_address.values() if origin == COMPUTED)
+        created = (tensor() for tensor in self._created.values())
+        return (tensor for tensor in chain(results, created) if tensor is not None)
+
+    def from_outside(self) -> Iterator[UntypedStorage]:
+        """Yield the live memory of tensors that neither the model nor its code made."""
+        found = (storage() for storage, _, origin in self._memories.values() if origin == EXTERNAL)
+        return (storage for storage in found if storage is not None)
+
+    def release(self) -> None:
+        """Release the modules, and with them the model: no tensor is registered any more."""
+        self._modules, self._holds = None, _holds_nothing
+
+    def register_alias(self, alias: Tensor, tensor: Tensor) -> None:
+        """Register a tensor object that holds the value of another one, as ``detach`` returns it."""
+        _, operand, origin = self.of(tensor)
+        self.by_address[id(alias)] = (ref(alias), operand, origin)
+
+    def register_stand_in(self, tensor: Tensor, original: Tensor) -> None:
+        """Register a tensor that takes the place of another one: it holds the same value in the same memory."""
+        self.register_alias(tensor, original)
+        storage = tensor.untyped_storage()
+        self._memories[id(storage)] = (ref(storage), *self._memory(original, EXTERNAL)[1:])
+
+    def register_parameter(self, tensor: Tensor, operand: int) -> None:
+        """Register the value of an operand as a parameter, because its operator uses it as one."""
+        parameter = self.parameters[operand] = self._whole_parameter(tensor, self._memory(tensor, EXTERNAL))
+        self.used_as_weights[parameter] = self.sizes[parameter]
+
+    def register_shard(self, tensor: Tensor) -> None:
+        """Register the local shard of a distributed parameter as a parameter, which its type does not show."""
+        _, operand, origin = self.of(tensor)
+        if origin != LEARNED:
+            self.register_parameter(tensor, operand)
+            self.by_address[id(tensor)] = (ref(tensor), operand, LEARNED)
+
+    def register_part(self, part: Tensor, whole: Tensor) -> None:
+        """Register a tensor that holds a part of a parameter as that parameter, if an operator read the whole."""
+        parameter = self.parameter_of(whole)
+        if parameter:
+            _, operand, _ = self.of(part)
+            extent = part.storage_offset(), part.numel()
+            self._parameters_in.setdefault(self._memory(part, EXTERNAL)[1], {})[extent] = parameter
+            self.parameters[operand] = parameter
+            self.by_address[id(part)] = (ref(part), operand, LEARNED)
+
+    @property
+    def sizes(self) -> Mapping[int, Dim]:
+        """The number of elements of every parameter, by its id."""
+        return self._recorder.parameters
+
+    def parameter_of(self, tensor: Tensor) -> int:
+        """Return the id of the parameter that a tensor is, 0 for none."""
+        found = self.by_address.get(id(tensor))
+        if found is None or found[0]() is not tensor:
+            found = self.register_external(tensor)
+        return self.parameters.get(found[1], 0)
+
+    def _register(self, tensor: Tensor, memory: Memory, parameter: int) -> Identity:
+        operand = self._new_id()
+        self.storages[operand] = memory[1]
+        if parameter:
+            self.parameters[operand] = parameter
+        origin = LEARNED if parameter else memory[2]
+        identity = self.by_address[id(tensor)] = (ref(tensor), operand, origin)
+        return identity
+
+    def _memory(self, tensor: Tensor, origin: int) -> Memory:
+        # ``origin`` is that of a tensor in memory never seen before.
+        try:
+            storage = tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):  # sparse and opaque tensors have none
+            return None, self._new_id(), origin
+        address = id(storage)
+        memory = self._memories.get(address)
+        if memory is None or memory[0]() is not storage:
+            if origin == EXTERNAL:
+                is_given = address in self._given_memories
+                origin = GIVEN if is_given else BUFFER if self._holds(storage) else EXTERNAL
+            memory = self._memories[address] = (ref(storage), self._new_id(), origin)
+        return memory
+
+    def _whole_parameter(self, tensor: Tensor, memory: Memory) -> int:
+        # A parameter of any type may wrap tensors with memory of their own.
+        if not hasattr(tensor, "__tensor_flatten__"):
+            return self._parameter(tensor, memory)
+        known = self._wrappers.get(id(tensor))
+        if known is None or known[0]() is not tensor:
+            known = self._wrappers[id(tensor)] = ref(tensor), self._recorder.parameter(tensor.numel())
+        return known[1]
+
+    def _parameter(self, tensor: Tensor, memory: Memory) -> int:
+        size = stored_elements(tensor) or tensor.numel()
+        if memory[0] is None:
+            return self._recorder.parameter(size)
+        parameters = self._parameters_in.setdefault(memory[1], {})
+        extent = tensor.storage_offset(), size
+        found = parameters.get(extent)
+        if found is None:
+            found = parameters[extent] = self._recorder.parameter(size)
+        return found
+
+    def _parameter_at(self, tensor: Tensor, memory: Memory) -> int:
+        parameters = self._parameters_in.get(memory[1])
+        if parameters is None:
+            return 0
+        offset = tensor.storage_offset()
+        for (start, size), parameter in parameters.items():
+            if start <= offset < start + max(size, 1):
+                return parameter
+        return 0
+
+
+def _holds_nothing(memory: UntypedStorage) -> bool:
+    return False
+
+
+# API calls: the function or symbol in the user's code
+
+
+_stack_size = torch._C._len_torch_function_stack
+
+_mode_at = torch._C._get_function_stack_at
+
+_pop = torch._C._pop_torch_function_stack
+
+_push = torch._C._push_on_torch_function_stack
+
+_WITHOUT_OVERRIDE = frozenset((Tensor, Parameter))
+"""Types of tensors without a ``__torch_function__`` of their own."""
+
+_WRAPPERS = frozenset(("torch._tensor", "torch.overrides", "torch.utils._device"))
+"""The modules of PyTorch whose functions run between the user's code and a mode."""
+
+_SIZES, _OUTPUT_SIZES = ("size", "scale_factor"), ("output_size", "output_ratio")
+
+_ALTERNATIVES: Mapping[Callable[..., Any], tuple[str, ...]] = {
+    functional.interpolate: _SIZES,
+    functional.upsample: _SIZES,
+    functional.upsample_bilinear: _SIZES,
+    functional.upsample_nearest: _SIZES,
+    functional.fractional_max_pool2d: _OUTPUT_SIZES,
+    functional.fractional_max_pool3d: _OUTPUT_SIZES,
+    functional.fractional_max_pool2d_with_indices: _OUTPUT_SIZES,
+    functional.fractional_max_pool3d_with_indices: _OUTPUT_SIZES,
+}
+"""The functions that take either of several arguments, and the names of these."""
+
+_INDEXING = (Tensor.__getitem__, Tensor.__setitem__)
+
+_ENTERED = (
+    *(Tensor.backward, torch.autograd.backward, torch.autograd.grad),
+    *(functional.multi_head_attention_forward, functional.local_response_norm, functional.gumbel_softmax),
+    *(functional.lp_pool1d, functional.lp_pool2d, functional.lp_pool3d),
+)
+"""Functions that do not count as the function called: those that they call do."""
+
+
+class ApiCallTracker(TorchFunctionMode):
+    """Tracks the API call that the code of one thread is making; every thread has one, :func:`spellings`.
+
+    The outermost function counts: ``torch.nn.functional.softmax``, and not ``torch.Tensor.softmax`` inside it. A mode
+    is not active while it handles a function, so that it never sees the functions inside.
+
+    Attributes:
+        is_over: whether nobody listens any more; the mode may still be on the stack of its thread.
+        index: returns the index that a tensor gets instead of another one; None to keep it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_over = False
+        self.index: Callable[[Tensor, Any], Any] | None = None
+        self._function: Any = None
+        """The function that is running; None outside any."""
+        self._given: tuple[str, ...] = ()
+        self._is_silent = False
+
+    def start(self) -> None:
+        """Push this mode on the mode stack, unless it is there since it was left in another thread."""
+        self.is_over = False
+        if self not in _stack():
+            _push(self)
+
+    def remove(self) -> None:
+        """Remove this mode from the mode stack, also from below others."""
+        if self not in _stack():
+            return
+        above = []
+        while (mode := _pop()) is not self:
+            above.append(mode)
+        for mode in reversed(above):
+            _push(mode)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run a function, and note that it is running."""
+        special = _SPECIAL.get(id(func))
+        if special is not None and not self.is_over:
+            twin, alternatives = special
+            if (
+                twin is not None
+                and _WITHOUT_OVERRIDE.issuperset(types)
+                and all(isinstance(x, DeviceContext) for x in _stack())
+            ):
+                with self._active():
+                    return twin(*args, **(kwargs or {}))
+            self._given = _given(func, alternatives, args, kwargs or {})
+        if self.index is not None and func in _INDEXING:
+            args = (args[0], self.index(args[0], args[1]), *args[2:])
+        before, self._function = self._function, func
+        try:
+            return func(*args, **kwargs) if kwargs else func(*args)
+        finally:
+            self._function = before
+            self._given = ()
+
+    def facts(self) -> tuple[str, tuple[str, ...]]:
+        """Return the name of the function that is running, or "", and which of its alternative arguments were given."""
+        if self._function is None:
+            return "", ()
+        name, method, symbol = spelling_of(self._function)
+        if not symbol:
+            return name, self._given
+        frame = _caller()
+        if frame is None:
+            return name, ()
+        code = frame.f_code
+        written = symbol_at(code, frame.f_lasti)
+        if not written and method and method in code.co_names:
+            return name, ()
+        return f"operator.{written or symbol}", ()  # without a symbol: sum() and functions of the module operator
+
+    @property
+    def enabled(self) -> bool:
+        """Whether a function that is called now is noted."""
+        return self._function is None and not self._is_silent
+
+    @contextmanager
+    def disabled(self) -> Iterator[None]:
+        """Context manager: do not note functions, which takes time, unless another mode comes first."""
+        size = _stack_size()
+        is_next = size > 0 and _mode_at(size - 1) is self
+        if is_next:
+            _pop()
+        was_silent, self._is_silent = self._is_silent, True
+        try:
+            yield
+        finally:
+            self._is_silent = was_silent
+            if is_next:
+                _push(self)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Context manager: note functions hidden from all other modes, although another function is running."""
+        others = [_pop() for _ in range(_stack_size())]
+        before, self._function = self._function, None
+        was_silent, self._is_silent = self._is_silent, False
+        try:
+            with self._active():
+                yield
+        finally:
+            self._function, self._is_silent = before, was_silent
+            for mode in reversed(others):
+                _push(mode)
+
+    @contextmanager
+    def running(self, function: Any) -> Iterator[None]:
+        """Context manager: note all calls as calls of ``function``."""
+        before, self._function = self._function, function
+        try:
+            yield
+        finally:
+            self._function = before
+
+    @contextmanager
+    def _active(self) -> Iterator[None]:
+        _push(self)
+        try:
+            yield
+        finally:
+            self.remove()
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.spellings = ApiCallTracker()
+
+
+_HANDLER = ApiCallTracker.__torch_function__.__code__
+
+
+def _stack() -> list[Any]:
+    return [_mode_at(i) for i in range(_stack_size())]
+
+
+def _caller() -> FrameType | None:
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code is not _HANDLER:
+        frame = frame.f_back
+    frame = frame and frame.f_back
+    while frame is not None and frame.f_globals.get("__name__") in _WRAPPERS:
+        frame = frame.f_back
+    return frame
+
+
+def _given(function: Any, names: tuple[str, ...], args: Any, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+    if not names:
+        return ()
+    passed = {**dict(zip(signature(function).parameters, args, strict=False)), **kwargs}
+    return tuple(name for name in names if passed.get(name) is not None)
+
+
+class _Globals(dict[str, Any]):
+    # A few of its own, and those of the module as they are at each call
+    def __init__(self, own: Mapping[str, Any], module: dict[str, Any]) -> None:
+        super().__init__(own)
+        self._module = module
+
+    def __missing__(self, name: str) -> Any:
+        return self._module[name]
+
+
+def _twin(function: Any) -> Any:
+    # The twin's checks for modes are always False, so that it does not pass itself to the active mode.
+    checks = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+    own = dict.fromkeys(checks, lambda *_: False)
+    twin = FunctionType(
+        function.__code__.replace(),
+        _Globals(own, function.__globals__),
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    twin.__kwdefaults__ = function.__kwdefaults__
+    return twin
+
+
+_SPECIAL: dict[int, tuple[Any, tuple[str, ...]]] = {
+    **{id(function): (_twin(function), ()) for function in _ENTERED if type(function) is FunctionType},
+    **{id(function): (None, names) for function, names in _ALTERNATIVES.items()},
+}
+"""The functions that are entered, with their twins, and those with alternatives, with their names; by id, because a
+function of the user may not be hashable."""
+
+_THREAD = _Thread()
+
+
+def spellings() -> ApiCallTracker:
+    """Return the API call tracker of the running thread."""
+    return _THREAD.spellings

@@ -1,0 +1,442 @@
+"""Language models with a cache on the meta device: they run on new tokens after others in the cache.
+
+The sections below are the cache of a model, and linear layers with packed weights, which plain layers replace.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import Module
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from costcore.errors import CostError, unknown
+from costcore.plugins import cached, functions_from_plugins, with_plugin_hint
+from costcore.studies.serving.passes import CachedPart, CacheStorages, Latent, PackedWeight, Parameter, StoredFile
+from costcore.trace.interrupts import collector_off
+from costcore.trace.run import Recorder
+
+from .capture.context import capture
+from .capture.dispatch_mode import CaptureMode
+from .estimate import ModelErrorContext, clear_caches
+from .meta.model_copy import meta_copy
+from .meta.values import META, Values
+from .tensors import dtype_name, modules_of, not_compiled
+
+# A cached language model
+
+
+LAST_ONLY = "logits_to_keep"
+"""The argument of models of transformers that states for how many of the last tokens scores are computed."""
+
+FEW = 16
+"""Tokens after which states are as large as they stay, such as those of a convolution over the last few tokens."""
+
+LATENT = ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim", "num_heads")
+"""The attributes of attention modules that make keys and values of one latent vector."""
+
+
+class MetaCachedModel:
+    """A :class:`costcore.studies.serving.passes.CachedModel` of a PyTorch module. The module stays as it is.
+
+    Args:
+        model: a language model that takes ``input_ids`` and a cache, such as those of transformers.
+        cache: the cache that it runs with, see :func:`maker`.
+        dtype: the dtype in which it is served; None: that of its weights. A model with a recurrence runs in it, because
+            its states may have another dtype, and do not follow that of the weights.
+        file: how the file that it was read from stores its weights.
+
+    Raises:
+        ValueError: for an unknown cache.
+        CostError: if the model takes no cache, or cannot be copied.
+    """
+
+    def __init__(self, model: Module, cache: str, dtype: str | None = None, file: StoredFile | None = None) -> None:
+        if not isinstance(model, Module):
+            raise CostError(f"{type(model).__name__} takes no cache; pass the module that it was made of")
+        model = not_compiled(model)
+        if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+            raise CostError(f"{type(model).__name__} has an encoder: only decoders can be served with a cache")
+        if _sees_later_tokens(model):
+            raise CostError(
+                f"{type(model).__name__} is an encoder, whose tokens attend to later ones: nothing can be cached; "
+                "for a decoder make it with is_decoder=True in its configuration"
+            )
+        self._argument = cache_argument(model)
+        self._make_cache = maker(cache)
+        self._is_of_transformers = cache == DEFAULT
+        self._model, self.file = model, file
+        self._values = Values()
+        plain, self.packed = with_plain_linears(model)
+        self._meta = meta_copy(plain, self._values).eval()
+        _group_experts(self._meta)
+        self.name = type(model).__name__
+        self.parameters = list(_parameters(self._meta, self.packed))
+        largest = max(self.parameters, key=lambda each: each.size, default=None)
+        self.dtype = "float32" if largest is None else largest.dtype
+        self.latents = list(_latents(self._meta))
+        self.most_tokens = _most_tokens(getattr(model, "config", None))
+        self._is_recurrent = False
+        self.parts = self._parts()
+        self._is_recurrent = any(part.fixed for part in self.parts)
+        if self._is_recurrent and dtype is not None and isinstance(getattr(torch, dtype, None), torch.dtype):
+            self._meta.to(getattr(torch, dtype))
+            self.parts = self._parts()
+
+    def _parts(self) -> Sequence[CachedPart]:
+        # One token more tells the size per token; states do not grow.
+        short, longer = ([*parts(self._filled(1, tokens))] for tokens in (FEW, FEW + 1))
+        self._states = self._states_among(short, longer)
+        before, after = _elements_by_window(short), _elements_by_window(longer)
+        bits: dict[int | None, int] = defaultdict(int)
+        for i in self._states:
+            tensor, window = longer[i]
+            bits[window] += 8 * tensor.nbytes
+        found = []
+        for window, size in after.items():
+            per_token = size - before.get(window, 0)
+            found.append(CachedPart(per_token, window, size - (FEW + 1) * per_token, bits.get(window)))
+        return found
+
+    def _states_among(self, short: Sequence[Part], longer: Sequence[Part]) -> frozenset[int]:
+        # Arrays with a window are keys and values. A cache of a plug-in may be in memory that is there.
+        if not self._is_of_transformers or len(short) != len(longer):
+            return frozenset()
+        pairs = enumerate(zip(short, longer, strict=True))
+        return frozenset(i for i, ((a, _), (b, window)) in pairs if window is None and a.shape == b.shape)
+
+    @collector_off()
+    def record(self, recorder: Recorder, batch: int, tokens: int, past: int, last_only: bool) -> CacheStorages:
+        """Record a pass, and return the ids of the storages of the cache before and after it.
+
+        Raises:
+            CostError: if the model fails, or takes no such argument.
+        """
+        cache = self._filled(batch, past) if past else self._make_cache(self._meta)
+        before = [*parts(cache)]
+        with capture(recorder, is_estimate=True) as mode:
+            self._run(mode, cache, batch, tokens, last_only)
+            (identities,) = (log.identities for log in mode.recording.logs if log.recorder is recorder)
+            found: dict[bool, set[int]] = {False: set(), True: set()}
+            for i, (tensor, _) in (*enumerate(before), *enumerate(parts(cache))):
+                found[i in self._states].add(identities.storages[identities.of(tensor)[1]])
+        return CacheStorages(frozenset(found[False] - {0}), frozenset(found[True] - found[False] - {0}))
+
+    def _filled(self, batch: int, tokens: int) -> Any:
+        # A recurrence may run in a loop over tokens: of such a model few tokens run, and keys and values are stretched.
+        cache = self._make_cache(self._meta)
+        run = min(tokens, FEW) if self._is_recurrent else tokens
+        with capture(Recorder(), is_estimate=True) as mode:
+            self._run(mode, cache, batch, run, last_only=False)
+        if run < tokens:
+            stretch(cache, run, tokens)
+        return cache
+
+    def _run(self, mode: CaptureMode, cache: Any, batch: int, tokens: int, last_only: bool) -> None:
+        mode.values.update(self._values)
+        ids = torch.empty((batch, tokens), dtype=torch.int64, device=META)
+        options: dict[str, Any] = {self._argument: cache, "use_cache": True}
+        if last_only:
+            options[LAST_ONLY] = 1
+        accepted = inspect.signature(self._model.forward).parameters
+        takes_all = any(each.kind is each.VAR_KEYWORD for each in accepted.values())
+        if last_only and LAST_ONLY not in accepted:
+            raise CostError(f"{self.name} computes scores for all tokens: its forward has no argument {LAST_ONLY}")
+        given = {name: value for name, value in options.items() if name in accepted or takes_all}
+        errors = ModelErrorContext(self._model, mode.recording, "forward", [ids], self._values.missed)
+        clear_caches(self._model)
+        try:
+            with torch.no_grad(), torch.random.fork_rng(devices=[]), errors:
+                self._meta(input_ids=ids, **given)
+        finally:
+            clear_caches(self._model)
+
+
+def _elements_by_window(cached: Sequence[Part]) -> Mapping[int | None, int]:
+    sizes: dict[int | None, int] = defaultdict(int)
+    for tensor, window in cached:
+        sizes[window] += tensor.numel()
+    return sizes
+
+
+def _sees_later_tokens(model: Module) -> bool:
+    # BERT can be a decoder, but as an encoder no attention of it is causal. Transformers 4 calls the attention of a
+    # decoder ``is_decoder``, others causal.
+    found = (getattr(module, name, None) for module in modules_of(model) for name in ("is_causal", "is_decoder"))
+    flags = {flag for flag in found if isinstance(flag, bool)}
+    return flags == {False} and getattr(getattr(model, "config", None), "is_decoder", None) is False
+
+
+def _group_experts(model: Module) -> None:
+    # Grouped products are the same calls for any number of tokens.
+    for module in modules_of(model):
+        config: Any = getattr(module, "config", None)
+        if getattr(config, "_experts_implementation", None) not in (None, "grouped_mm"):
+            config._experts_implementation = "grouped_mm"
+
+
+def _parameters(model: Module, packed: Mapping[str, PackedWeight]) -> Iterator[Parameter]:
+    seen: set[int] = set()
+    for path, module in model.named_modules():
+        for parameter in module._parameters.values():
+            is_packed = path in packed and parameter is not None and parameter.ndim > 1
+            if parameter is not None and not is_packed and id(parameter) not in seen:
+                seen.add(id(parameter))
+                yield Parameter(path, parameter.numel(), parameter.ndim, dtype_name(parameter.dtype))
+
+
+def _latents(model: Module) -> Iterator[Latent]:
+    for path, module in model.named_modules():
+        found = [getattr(module, name, None) for name in LATENT]
+        values = [each for each in found if isinstance(each, int) and each > 0]
+        if len(values) == len(LATENT):
+            rank, rope, nope, value, heads = values
+            yield Latent(path, heads, rank, rope, rope + nope, value)
+
+
+def _most_tokens(config: Any) -> int | None:
+    text = config.get_text_config(decoder=True) if hasattr(config, "get_text_config") else config
+    found = getattr(text, "max_position_embeddings", None)
+    return found if isinstance(found, int) else None
+
+
+# Caches: how they are made, and which tensors they hold
+
+
+CACHES_STATES = "cache_params"
+"""The name under which models of transformers with states alone take their cache."""
+
+ARGUMENTS = ("past_key_values", "cache", CACHES_STATES)
+"""The names under which models of transformers take a cache, the second since 5.24."""
+
+DEFAULT = "dynamic"
+"""The cache of transformers that grows, whose layers follow from the configuration of a model."""
+
+MakeCache = Callable[[Any], Any]
+
+Part = tuple[Tensor, int | None]
+"""An array in a cache, with the window of the layer that holds it."""
+
+
+def cache_argument(model: Module) -> str:
+    """Return the name of the argument with which a model takes its cache.
+
+    Raises:
+        CostError: if it takes none.
+    """
+    parameters = inspect.signature(model.forward).parameters
+    for name in ARGUMENTS:
+        if name in parameters:
+            return name
+    raise CostError(
+        f"{type(model).__name__} takes no cache: its forward has no argument {', '.join(ARGUMENTS)}. Pass a language "
+        "model of transformers, such as AutoModelForCausalLM makes, or a module with such an argument"
+    )
+
+
+def maker(name: str) -> MakeCache:
+    """Return the function that makes an empty cache for a model.
+
+    Args:
+        name: :data:`DEFAULT`, or a name that a plug-in registers.
+
+    Raises:
+        ValueError: for an unknown name.
+        CostError: if a plug-in fails.
+    """
+    known = {DEFAULT: _dynamic, **from_plugins()}
+    if name not in known:
+        raise ValueError(with_plugin_hint(unknown("cache", name, sorted(known))))
+    return known[name]
+
+
+@cached
+def from_plugins() -> Mapping[str, MakeCache]:
+    """Return the functions of plug-ins that make caches, by name.
+
+    Raises:
+        CostError: if a plug-in fails.
+    """
+    return {name: make for makers in functions_from_plugins("costcore_caches") for name, make in makers.items()}
+
+
+def _dynamic(model: Any) -> Any:
+    from transformers import DynamicCache
+
+    config = getattr(model, "config", None)
+    if config is None:
+        raise CostError(
+            f"{type(model).__name__} has no configuration of transformers, from which its cache follows; register a "
+            "function that makes its cache with the hook costcore_caches, and name it: cache='…'"
+        )
+    if cache_argument(model) == CACHES_STATES and not hasattr(DynamicCache, "update_conv_state"):
+        raise CostError(
+            f"{type(model).__name__} keeps states of a recurrence, for which this transformers has no cache that all "
+            "models share; install transformers 5"
+        )
+    return DynamicCache(config=config)
+
+
+def stretch(cache: object, tokens: int, length: int) -> None:
+    """Lengthen the keys and values of every layer of a cache of transformers, on the meta device.
+
+    Args:
+        cache: a cache that was filled with few tokens, fewer than any window.
+        tokens: how many tokens it was filled with.
+        length: how many it is to hold.
+    """
+    for layer in getattr(cache, "layers", ()):
+        window = getattr(layer, "sliding_window", None)
+        kept = length if window is None else min(length, window - 1)
+        for name in ("keys", "values"):
+            held = getattr(layer, name, None)
+            if isinstance(held, Tensor) and held.ndim == 4 and held.shape[-2] == tokens:
+                setattr(layer, name, held.new_empty((*held.shape[:-2], kept, held.shape[-1])))
+        if isinstance(getattr(layer, "cumulative_length", None), int):
+            layer.cumulative_length = length
+
+
+def parts(cache: object) -> Iterator[Part]:
+    """Yield every array of numbers in a cache, with the window of the layer that holds it; None without one."""
+    yield from _parts(cache, None, set())
+
+
+def _parts(value: Any, window: int | None, seen: set[int]) -> Iterator[Part]:
+    if isinstance(value, Tensor):
+        if value.ndim > 1 and id(value) not in seen:
+            seen.add(id(value))
+            yield value, window
+        return
+    if id(value) in seen or isinstance(value, (str, bytes, int, float, type(None), type, Module)):
+        return
+    seen.add(id(value))
+    if isinstance(value, Mapping):
+        inside = list(value.values())
+    elif isinstance(value, (list, tuple, set)):
+        inside = list(value)
+    else:
+        inside = list(getattr(value, "__dict__", {}).values())
+        own = getattr(value, "sliding_window", None)
+        window = own if isinstance(own, int) else window
+    for item in inside:
+        yield from _parts(item, window, seen)
+
+
+# Linear layers with packed weights, and plain layers in their place
+
+
+SIZES = (("in_features", "out_features"), ("infeatures", "outfeatures"))
+"""The names of the sizes of linear layers, in PyTorch, bitsandbytes, AutoAWQ and GPTQModel, and in AutoGPTQ."""
+
+BIAS = "bias"
+
+QUANTIZES_INPUT = ("act_quant_kwargs", "input_quant_func", "SCB")
+"""Attributes of weights whose layers quantize their input too: of torchao, and LLM.int8() of bitsandbytes."""
+
+QUANTIZED_STATES = ("quant_state", "state2", "SCB", "absmax", "code", "offset")
+"""Attributes of packed weights of bitsandbytes that hold scales: of its weights, and of the states of these."""
+
+
+def with_plain_linears(model: Module) -> tuple[Module, Mapping[str, PackedWeight]]:
+    """Return a model with plain layers in place of packed ones, and the packed weights by path.
+
+    Other modules share their tensors with the model, which is not changed. Without packed weights it is the model.
+    """
+    packed = {path: found for path, module in model.named_modules() if (found := packed_weight(module)) is not None}
+    if not packed:
+        return model, {}
+    dtype = _dtype_beside(model, packed)
+    plain = {id(model.get_submodule(path)): _plain(model.get_submodule(path), dtype) for path in packed}
+    return _copy(model, plain), packed
+
+
+def packed_weight(module: Module) -> PackedWeight | None:
+    """Return the packed weight of a linear layer; None of any other module."""
+    sizes = _linear_sizes(module)
+    if sizes is None or _is_plain(module, sizes):
+        return None
+    held = list({id(tensor): tensor for tensor in _storages(module)}.values())
+    if not held:
+        return None
+    size, main = sizes[0] * sizes[1], max(held, key=lambda tensor: tensor.nbytes)
+    weight = getattr(module, "weight", None)
+    is_subclass = isinstance(weight, Tensor) and is_traceable_wrapper_subclass(weight)
+    kind = type(weight if is_subclass else module).__name__
+    act = dtype_name(main.dtype) if any(getattr(weight, name, None) is not None for name in QUANTIZES_INPUT) else ""
+    return PackedWeight(size, sum(each.nbytes for each in held), max(1, round(8 * main.nbytes / size)), kind, act)
+
+
+def _linear_sizes(module: Module) -> tuple[int, int] | None:
+    for names in SIZES:
+        found = [getattr(module, name, None) for name in names]
+        sizes = [size for size in found if isinstance(size, int) and not isinstance(size, bool) and size > 0]
+        if len(sizes) == len(names):
+            return sizes[0], sizes[1]
+    return None
+
+
+def _is_plain(module: Module, sizes: tuple[int, int]) -> bool:
+    weight = getattr(module, "weight", None)
+    if not isinstance(weight, Tensor):
+        return not any(True for _ in _storages(module))
+    if is_traceable_wrapper_subclass(weight) or hasattr(weight, "quant_state") or hasattr(weight, "SCB"):
+        return False
+    return bool(weight.is_floating_point()) and weight.numel() == sizes[0] * sizes[1]
+
+
+def _storages(module: Module) -> Iterator[Tensor]:
+    own = {**module._parameters, **module._buffers}
+    for name, tensor in own.items():
+        if tensor is not None and name != BIAS:
+            yield from _arrays(tensor)
+    if own.get("weight") is not None:
+        yield from _arrays(getattr(module, "state", None))
+
+
+def _arrays(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        if is_traceable_wrapper_subclass(value):
+            names, _ = value.__tensor_flatten__()
+            for name in names:
+                yield from _arrays(getattr(value, name))
+        else:
+            yield value
+    for name in QUANTIZED_STATES:
+        state = getattr(value, name, None)
+        if state is not None:
+            yield from _arrays(state)
+
+
+def _dtype_beside(model: Module, packed: Mapping[str, PackedWeight]) -> torch.dtype:
+    # The model computes in the dtype of most numbers that are not packed.
+    counts: dict[torch.dtype, int] = {}
+    for path, module in model.named_modules():
+        for tensor in module._parameters.values():
+            if path not in packed and tensor is not None and tensor.is_floating_point():
+                counts[tensor.dtype] = counts.get(tensor.dtype, 0) + tensor.numel()
+    return max(counts, key=lambda dtype: counts[dtype], default=torch.get_default_dtype())
+
+
+def _plain(module: Module, dtype: torch.dtype) -> nn.Linear:
+    sizes, bias = _linear_sizes(module), getattr(module, BIAS, None)
+    assert sizes is not None
+    return nn.Linear(*sizes, bias=isinstance(bias, Tensor), device=META, dtype=dtype)
+
+
+def _copy(module: Module, plain: Mapping[int, nn.Linear]) -> Module:
+    # A module that is used twice stays one.
+    made: dict[int, Module] = dict(plain)
+    for each in [*module.modules()][::-1]:
+        if id(each) not in made:
+            made[id(each)] = copy.copy(each)
+    for each in module.modules():
+        copied = made[id(each)]
+        if id(each) not in plain:
+            copied._modules = {name: child and made[id(child)] for name, child in each._modules.items()}
+    return made[id(module)]

@@ -1,1 +1,0 @@
-"""Run language models with a cache on the meta device."""
