@@ -335,7 +335,7 @@ def module_tree(model: Module, identities: Identities, prefix: str = "") -> dict
     tree: dict[str, ModuleEntry] = {}
     paths: dict[int, str] = {}
     bases_of: dict[type, tuple[str, ...]] = {}
-    sizes, new = identities.sizes, tuple.__new__
+    sizes, parameter_of, new = identities.sizes, identities.parameter_of, tuple.__new__
     entries = walk(model)
     if prefix:
         entries = ((join(prefix, below), module, is_first) for below, module, is_first in entries)
@@ -359,15 +359,17 @@ def module_tree(model: Module, identities: Identities, prefix: str = "") -> dict
         is_trained: dict[int, bool] = {}
         own = []
         for name, parameter in parameters.items():
-            plain = type(parameter) is Parameter
-            if parameter is None or (not plain and is_lazy(parameter)):
+            if type(parameter) is Parameter:
+                identity = parameter_of(parameter)
+            elif parameter is None or is_lazy(parameter):
                 continue
-            identity = identities.parameter_of(parameter if plain else _local(parameter, identities))
+            else:
+                identity = parameter_of(_local(parameter, identities))
             is_trained[identity] = is_trained.get(identity, True) and parameter.requires_grad
             own.append((name, sizes[identity] if identity else parameter.numel()))
         frozen = tuple([identity for identity, trained in is_trained.items() if not trained])
-        buffers = [x.numel() for x in stored.values() if x is not None and not is_lazy(x)]
-        entry = kind.__name__, tuple(is_trained), frozen, sum(buffers), "", bases, tuple(own), has_int
+        n_buffered = sum([x.numel() for x in stored.values() if x is not None and not is_lazy(x)]) if stored else 0
+        entry = kind.__name__, tuple(is_trained), frozen, n_buffered, "", bases, tuple(own), has_int
         tree[path] = new(ModuleEntry, entry)
     return tree
 
