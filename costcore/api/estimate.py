@@ -542,12 +542,12 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
     check_target(target)
     if frontend_for_file(target):
         if arguments:
-            raise CostError(f"{target} is a file, which has no arguments")
+            raise CostError(f"{target} is a file and takes no arguments")
         return target
     library = library_target(target)
     if library is not None:
         if arguments:
-            raise CostError(f"{target} is a model of a library, which has no arguments")
+            raise CostError(f"{target} is a model of a library and takes no arguments")
         return library_model(library)
     factory = load_object(target)
     is_factory = inspect.isclass(factory) or inspect.isroutine(factory) or isinstance(factory, partial)

@@ -365,7 +365,7 @@ def format_of(args: argparse.Namespace, default: str, suffixes: Sequence[str]) -
     if args.output is None:
         return str(args.format or default)
     if args.format is not None:
-        raise ValueError("--format is for standard output. With --output, the suffix of the file selects the format.")
+        raise ValueError("--format cannot be combined with --output; the file suffix selects the format")
     suffix = Path(args.output).suffix
     if suffix not in suffixes:
         near = did_you_mean([suffix], suffixes)

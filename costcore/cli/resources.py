@@ -389,8 +389,8 @@ def _verdict(args: argparse.Namespace) -> FitResult:
         return fit(report_of(args.model, args, is_alone=True), None, args.target, **terms)
     if frontend_for_file(args.model) and is_training_step(args):
         raise ValueError(
-            f"{args.model} is a file, of which an inference fits or not: leave out --train and --optimizer, "
-            "or pass the PyTorch model that is trained, as file.py:factory"
+            f"cannot fit a training step: {args.model} is an inference file. Drop --train and --optimizer, or pass the "
+            "PyTorch model, as file.py:factory"
         )
     with model_to_capture(args) as model:
         put_in_mode(model, args.model, args)

@@ -237,10 +237,10 @@ SERVE_EXAMPLES = """examples:
   costcore serve my_model.py:make --device mine.toml --memory "24 GB" --output serving.csv
   costcore serve model-q4_k_m.gguf --device rtx4090
 
-The factory returns a language model of transformers, on the meta device if it is large. Of a .gguf file, or a folder of
-.safetensors files with its config.json, the headers are read, which say how weights are stored. Times are lower bounds,
-tokens per second upper bounds: no program that reads weights and cache once a pass is faster. With experts they are
-bounds of the mean pass, which reads as many experts as are expected; least_seconds in JSON bounds every pass.
+The factory returns a language model of transformers, on the meta device if it is large. Of a .gguf file or a folder of
+.safetensors files with its config.json, only the headers are read. Times are lower bounds, tokens per second upper
+bounds: weights and KV cache are read once per step. With experts they bound the mean step; least_seconds in JSON
+bounds every step.
 
 exit codes: 0 success, 1 model error (with --strict also a partial or assumed report), 2 usage error"""
 

@@ -65,7 +65,7 @@ class MetaCachedModel:
             raise CostError(f"{type(model).__name__} has an encoder: only decoders can be served with a cache")
         if _sees_later_tokens(model):
             raise CostError(
-                f"{type(model).__name__} is an encoder, whose tokens attend to later ones: nothing can be cached; "
+                f"{type(model).__name__} is an encoder and has no KV cache; "
                 "for a decoder make it with is_decoder=True in its configuration"
             )
         self._argument = cache_argument(model)

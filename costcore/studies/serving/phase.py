@@ -365,7 +365,7 @@ class PhaseTime(Result):
     @property
     def remarks(self) -> list[str]:
         """The assumptions of the bound."""
-        found = [f"bound: no program that reads weights and cache once a pass takes less on {self.device}"]
+        found = [f"best case on {self.device}: weights and KV cache are read once per step; real servers are slower"]
         if self.least_seconds < self.bound_seconds:
             found.append(
                 "with experts it is the bound of the mean pass, which reads as many as are expected: a pass whose "

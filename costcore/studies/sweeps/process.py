@@ -95,7 +95,7 @@ class ModelProcess:
             is_row = False
         if not is_row:  # the model patched built-in functions or pickle
             self.close()
-            return ModelRow("", {}, "the process of this model answered something that is not a row", failed=True)
+            return ModelRow("", {}, "worker returned an invalid result", failed=True)
         if row.is_out_of_memory:  # its process ends, so that the next model starts with empty memory
             self.close()
             row = row._replace(status=row.status + self._limit_text())

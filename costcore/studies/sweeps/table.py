@@ -172,7 +172,7 @@ def variants(make: Callable[..., Any] | str, grid: Mapping[str, Iterable[Any]], 
     if isinstance(make, str):
         check_target(make)
         if frontend_for_file(make) or is_saved_report(make):
-            raise ValueError(f"{make!r} is a file, which has no arguments (expected module:function)")
+            raise ValueError(f"cannot sweep a file: pass module:function (got {make!r})")
     elif not callable(make):
         raise TypeError(f"make must be a function that returns a model, or its target (got {short_repr(make)})")
     name = make if isinstance(make, str) else getattr(make, "__name__", type(make).__name__)

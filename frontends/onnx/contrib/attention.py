@@ -184,7 +184,7 @@ def multi_head(node: Node) -> Inferred:
         length, used = past.known_shape[2], node.get("past_sequence_length")
         total = length if used is None or used.data is None else used.data.ravel()[0] + steps
         if total is length:
-            node.assumed.append("the number of keys in use depends on data: assumed to be the whole cache")
+            node.assumed.append("KV length is dynamic; assuming the full cache")
     facts = Operands(q, k, v, total)
     batch, _, steps_q, _ = q.known_shape
     present = (batch, count, length, k.known_shape[3])

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from ..recording.modules import ApiCallTracker
 
 
-ONE_DEVICE = "memory: tensors that move from the meta device to another one are taken to stay where they are"
+ONE_DEVICE = "memory: .to() from the meta device is treated as a no-op"
 
 _NO_CONTEXT = nullcontext()
 

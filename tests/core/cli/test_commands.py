@@ -290,7 +290,7 @@ def test_a_table_is_written_to_a_file(model, capsys, tmp_path):
         (["--output", "x.txt"], "--output 'x.txt' has an unknown suffix (expected one of .html, .json, .md)"),
         (
             ["--output", "x.md", "--format", "md"],
-            "--format is for standard output. With --output, the suffix of the file selects",
+            "--format cannot be combined with --output; the file suffix selects",
         ),
     ],
 )

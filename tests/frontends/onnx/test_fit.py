@@ -203,4 +203,4 @@ def test_a_training_step_of_a_file_is_a_usage_error(tmp_path, capsys):
     with pytest.raises(SystemExit) as left:
         main(["fit", path, "l4", "--train"])
     assert left.value.code == 2
-    assert "is a file, of which an inference fits or not: leave out --train" in capsys.readouterr().err
+    assert "is an inference file. Drop --train and --optimizer" in capsys.readouterr().err

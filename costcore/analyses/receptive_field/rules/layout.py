@@ -79,7 +79,7 @@ def _range_of_axis(
             return dependence.with_path(Path(path.map, tuple(moved_digits)))
         if digit.start >= start + new:
             return _unreached(dependence)
-    raise CannotFollowError("a range of positions and something else")
+    raise CannotFollowError("cannot slice an axis that merges spatial and other dimensions")
 
 
 def _unreached(dependence: Dependence) -> Dependence | None:

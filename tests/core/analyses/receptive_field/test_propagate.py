@@ -368,7 +368,7 @@ def test_one_of_the_tokens_behind_another_input(index):
         assert selected is sliced is None
     else:
         assert selected.path.map(0) == (index % 4 - 1, index % 4 - 1)
-        assert sliced.unknown == "slice-3 (a range of positions and something else)"
+        assert sliced.unknown == "slice-3 (cannot slice an axis that merges spatial and other dimensions)"
 
 
 def conv(graph, x, kernel=3, stride=1, padding=1, channels=4):

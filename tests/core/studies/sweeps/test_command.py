@@ -61,7 +61,7 @@ def test_an_image(nets, tmp_path):
     [
         (["a.py:make(w=exit())"], "expected arguments with literals"),
         (["a.py:make(w=[])"], "w has no values"),
-        (["a.onnx(w=1)"], "is a file, which has no arguments"),
+        (["a.onnx(w=1)"], "cannot sweep a file: pass module:function"),
         (["a.onnx", "--columns", "flop"], "unknown column 'flop'"),
         (["a.onnx", "--timeout", "0"], "timeout must be a positive number"),
         (["a.onnx", "--memory-limit", "much"], "memory_limit must be"),

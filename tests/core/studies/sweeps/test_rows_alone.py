@@ -117,7 +117,7 @@ def test_programs_that_a_model_started_end_with_it(models, tmp_path, name):
 def test_an_answer_that_is_no_row_is_the_row_of_its_model(models):
     """The model changes the function by which the length of the answer is written."""
     rows = rows_of(models, "small", "miscounts", "small")
-    assert rows[1].status == "the process of this model answered something that is not a row"
+    assert rows[1].status == "worker returned an invalid result"
     assert [row.status for row in rows[::2]] == ["complete"] * 2
 
 

@@ -65,4 +65,4 @@ def test_an_estimate_has_one_device():
 
     memory = estimate(Offloaded(), (4, 8), memory=True, backward=True).memory
     assert [*memory.by_device] == ["meta"]
-    assert any("taken to stay where they are" in note for note in memory.notes)
+    assert any("treated as a no-op" in note for note in memory.notes)

@@ -462,7 +462,7 @@ def test_models_that_cannot_be_served():
     with pytest.raises(CostError, match="T5ForConditionalGeneration has an encoder"):
         ServingReport(T5ForConditionalGeneration(config))
     encoder = BertConfig(hidden_size=D, num_hidden_layers=1, num_attention_heads=H, intermediate_size=F)
-    with pytest.raises(CostError, match="BertModel is an encoder, whose tokens attend to later ones"):
+    with pytest.raises(CostError, match="BertModel is an encoder and has no KV cache"):
         ServingReport(BertModel(encoder))
     encoder.is_decoder = True
     assert ServingReport(BertModel(encoder)).kv_bytes_per_token == 4 * 2 * D
