@@ -49,7 +49,6 @@ MODULES = (
     "costcore.frontend",
     "costcore.translate",
     "costcore.plugins",
-    "costcore.plugins",
 )
 """Modules that plug-ins import from."""
 
