@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-CHECKPOINT_SUFFIXES = (".bin", ".ckpt", ".pt", ".pth", ".safetensors")
+CHECKPOINT_SUFFIXES = (".bin", ".ckpt", ".safetensors")
 """Suffixes of files with weights and without a model."""
 
 READERS_TO_INSTALL = {
@@ -20,9 +20,6 @@ READERS_TO_INSTALL = {
     ".xml": "costcore-openvino",
 }
 """Packages with further frontends, by suffix of their files."""
-
-EXPORTED_PROGRAM_SUFFIX = ".pt2"
-"""The suffix of files of ``torch.export.save``."""
 
 
 class CostError(ValueError):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from math import prod
 from os import PathLike, fsdecode
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +23,6 @@ from typing import Any, NamedTuple, cast
 
 from costcore.errors import (
     CHECKPOINT_SUFFIXES,
-    EXPORTED_PROGRAM_SUFFIX,
     READERS_TO_INSTALL,
     CostError,
     CostWarning,
@@ -199,7 +199,8 @@ def applicable_options(target: str, model: object, options: Mapping[str, Any]) -
         options: options of :func:`costcore.estimate`.
     """
     reader = frontend_for_file(target)
-    own = specs()[reader].options if reader else frontend_of(model).model_options
+    spec = specs()[reader] if reader else frontend_of(model)
+    own = {*spec.options, *spec.model_options} if reader else spec.model_options
     inapplicable = {name for spec in specs().values() for name in spec.options}.difference(own)
     return {name: value for name, value in options.items() if name not in inapplicable}
 
@@ -234,19 +235,29 @@ def _unsupported(model: object) -> str:
         path = fsdecode(model)
         if path.endswith(CHECKPOINT_SUFFIXES):
             return f"{shown} is a checkpoint, not a model. {HOW_TO_LOAD_A_CHECKPOINT}"
-        if path.endswith(EXPORTED_PROGRAM_SUFFIX):
-            return f"{shown} is an exported program. Load it with torch.export.load, and pass the result."
         if reader := READERS_TO_INSTALL.get(Path(path).suffix):
             return needs_package(shown, reader)
         if path.endswith(".json"):
             return f"{shown} is not a model. If it is a saved report, read it with Report.from_json."
         if is_folder(path):
             return f"{shown} is a directory, not a model (expected {_supported()})"
-    elif isinstance(model, Mapping) and model and all(hasattr(value, "shape") for value in model.values()):
-        return f"a state dict ({type(model).__name__}) is not a model. {HOW_TO_LOAD_A_CHECKPOINT}"
+    elif isinstance(model, Mapping) and (state := state_in(model)):
+        return f"{state} is not a model. {HOW_TO_LOAD_A_CHECKPOINT}"
     elif isinstance(model, type):
         return f"{model.__name__} is a class, not a model. Pass an instance, {model.__name__}(…)."
     return f"{shown} ({type(model).__name__}) is not a supported model (expected {_supported()})"
+
+
+def state_in(stored: Mapping[Any, Any]) -> str:
+    """Return what a dict of tensors is, ``"a state dict (2 tensors, 36 elements)"``; empty for any other dict."""
+    if stored and all(hasattr(value, "shape") for value in stored.values()):
+        n = sum(prod(value.shape) for value in stored.values())
+        return f"a state dict ({len(stored)} tensors, {n:,} elements: {next(iter(stored))}, …)"
+    if {"state", "param_groups"} <= stored.keys():
+        return "the state of an optimizer"
+    parts = {key: state_in(value) for key, value in stored.items() if isinstance(value, Mapping)}
+    inside = ", ".join(f"{key!r} is {part}" for key, part in parts.items() if part)
+    return f"a checkpoint ({inside})" if inside else ""
 
 
 def needs_package(shown: str, package: str) -> str:

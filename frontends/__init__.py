@@ -41,7 +41,10 @@ PYTORCH_OPTIONS = (
     "mesh",
     "plan",
     "rank",
+    "device",
 )
+
+PROGRAM_OPTIONS = ("backward", "dtype", "memory", "optimizer", "step", "loss", "precision")
 
 PYTORCH_ABILITIES = {
     "library_model": f"{__name__}.pytorch.libraries:library_model",
@@ -66,6 +69,13 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             tf32=("conv",),
             libraries=("timm", "torchvision", "hf"),
             abilities=PYTORCH_ABILITIES,
+        ),
+        FrontendSpec(
+            *("programs", "torch", f"{__name__}.pytorch.programs", (".pt2", ".pt", ".pth")),
+            model_options=PROGRAM_OPTIONS,
+            models=("a .pt2 file", "a TorchScript .pt file"),
+            tf32=("conv",),
+            is_run=True,
         ),
         FrontendSpec(
             *("chainer", "chainer", f"{__name__}.chainer.estimate"),

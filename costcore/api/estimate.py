@@ -24,7 +24,6 @@ from costcore.api.hook import Progress, check_arguments, make_report, warn_about
 from costcore.counting import Pricer
 from costcore.errors import (
     CHECKPOINT_SUFFIXES,
-    EXPORTED_PROGRAM_SUFFIX,
     READERS_TO_INSTALL,
     CostError,
     CostWarning,
@@ -646,11 +645,6 @@ def check_target(target: str) -> None:
     if target.endswith(CHECKPOINT_SUFFIXES):
         raise ValueError(
             f"{target!r} is a checkpoint, not a model. Pass the code that builds the model, as file.py:factory."
-        )
-    if target.endswith(EXPORTED_PROGRAM_SUFFIX):
-        raise ValueError(
-            f"{target!r} is an exported program. Pass the code that loads it, as file.py:factory, where factory "
-            f"returns torch.export.load({target!r})."
         )
     if reader := READERS_TO_INSTALL.get(Path(target).suffix):
         raise ValueError(with_plugin_hint(needs_package(repr(target), reader)))

@@ -333,8 +333,10 @@ def _is_typed_shape(value: Any) -> bool:
     if type(value) is not tuple or len(value) != 2 or not isinstance(value[1], str):
         return False
     shape, dtype = value
-    if type(shape) not in (list, tuple) or not shape or not all(is_named(size) or is_integer(size) for size in shape):
+    if type(shape) not in (list, tuple) or not all(is_named(size) or is_integer(size) for size in shape):
         return False
-    if dtype not in BITS and get_close_matches(dtype, BITS, cutoff=0.75):  # another text is an argument of the model
+    if (
+        dtype not in BITS and shape and get_close_matches(dtype, BITS, cutoff=0.75)
+    ):  # another text is an argument of the model
         raise ValueError(f"shape {tuple(shape)} with a dtype: {unknown('dtype', dtype, BITS)}")
     return dtype in BITS

@@ -12,6 +12,7 @@ import inspect
 import random
 import re
 import sys
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from copy import copy
@@ -32,12 +33,14 @@ from costcore.ir import Tensor as IrTensor
 from costcore.trace.interrupts import WholeEnds, collector_off
 from costcore.trace.run import Recorder
 
+from .callables import Model, as_model, is_callable_model
 from .capture.context import capture, failed_module
 from .capture.dispatch_mode import CaptureMode, RegroupedFunctions, check_regroup
+from .capture.gpu_code import NAMES_A_GPU, gpu_code, lacks_gpu
 from .capture.threads import wait_for_threads
 from .inputs import consume, model_arguments, torch_dtype, variants_with_numbers
-from .meta.branches import Branches
-from .meta.model_copy import keep_input_checks, meta_copy, wrapper_names
+from .meta.branches import Branch, Branches, EndlessLoopError
+from .meta.model_copy import has_lazy_parameters, keep_input_checks, meta_copy, wrapper_names
 from .meta.values import META, PLAIN, Values, all_tensors, tensors_in, tensors_of, without_data
 from .operators.checks import DtypeMismatchError, OperandShapeError
 from .recording.modules import Identities
@@ -67,8 +70,8 @@ NO_COMMUNICATION = "what one process computes is counted, with whole parameters;
 
 
 def accepts(model: object) -> bool:
-    """Return whether ``model`` is a PyTorch module, or a program made of one by ``torch.export``."""
-    return isinstance(model, Module) or _is_program(model)
+    """Return whether ``model`` is a PyTorch module, a program of ``torch.export``, or code that calls modules."""
+    return isinstance(model, Module) or _is_program(model) or is_callable_model(model)
 
 
 def _is_program(model: object) -> bool:
@@ -94,6 +97,7 @@ def estimate(
     mesh: Mapping[str, int] | None = None,
     plan: Plan | None = None,
     rank: int = 0,
+    device: str | None = None,
 ) -> None:
     """Record one pass of ``model`` on ``inputs``.
 
@@ -131,13 +135,15 @@ def estimate(
             or None if it changed the copy; for a mesh of one dimension also styles of ``parallelize_module`` by module,
             or the name of one of :data:`.parallel.strategies.STRATEGIES`.
         rank: which process of the mesh it is; negative numbers count from the last.
+        device: ``"cuda"``: code of the model that asks for a GPU is told that there is one. Code that only uses a GPU
+            without asking runs in any case, which an assumption states.
 
     Raises:
         TypeError: for an input in any other form, or an invalid option.
         ValueError: for an unknown name in ``regroup``, ``optimizer`` or ``step``, a class of ``checkpoint`` that the
             model has no module of, or a ``step`` or ``checkpoint`` that changes nothing without a backward pass.
         MissingInputsError: without inputs for a model that needs them; the message has an example.
-        CostError: if the model has lazy modules, or fails; the message includes the module and the reason.
+        CostError: if the model fails; the message includes the module and the reason.
     """
     operators = check_regroup(regroup)
     check_training(optimizer, step, loss)
@@ -150,25 +156,38 @@ def estimate(
         check_plan(mesh, plan, rank)
     elif rank != 0:
         raise TypeError(f"rank needs a mesh and a plan (got rank={rank!r})")
+    if device not in (None, "cuda"):
+        raise ValueError(
+            f"device must be 'cuda' or None (got {device!r}): nothing is computed on a device; report.time(device=…) "
+            "has times"
+        )
     backward = backward or optimizer is not None or loss is not None
     check_is_training(backward, optimizer, step, checkpoint)
-    if isinstance(model, Module):
-        model = not_compiled(model)
-    if inputs is None and isinstance(model, Module) and needs_arguments(model):
-        raise missing_inputs(model, partial(_runs, model))
-    recorder.memory = memory
     examples = None
     if _is_program(model):
         examples = model.example_inputs
         model = model.module()
-    settings = _Settings(operators, backward, loss, optimizer, step, checkpoint, precision, mesh, plan, rank)
+    called = as_model(not_compiled(model) if isinstance(model, Module) else model)
+    model = called.module
+    if inputs is None and examples is None and needs_arguments(called):
+        raise missing_inputs(called, partial(_runs, called.function or model))
+    recorder.memory = memory
+    has_gpu = True if device is not None else None
+    settings = _Settings(
+        *(operators, backward, loss, optimizer, step, checkpoint, precision, mesh, plan, rank, dtype, examples, has_gpu)
+    )
+    _record_all(recorder, called, inputs, settings)
 
+
+def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Settings) -> None:
+    # Record a pass, and again where it fails for want of a GPU, on lists that are numbers, or at branches.
+    model = called.module
     keeps_indices = False
 
     def record(given: Any, recorder: Recorder, branches: Branches) -> bool:
         kept = KeptTensors(model)
         try:
-            lost = _record(recorder, model, given, dtype, examples, settings, kept, branches, keeps_indices)
+            lost = _record(recorder, called, given, settings, kept, branches, keeps_indices)
         except BaseException:
             kept.restore_shared()
             kept.clear_caches()
@@ -179,8 +198,14 @@ def estimate(
     branches = Branches({})
     try:
         lost = record(inputs, recorder, branches)
-    except CostError:
-        found = _on_numbers(recorder, model, inputs, record)
+    except CostError as error:
+        if settings.has_gpu is None and lacks_gpu(error.__cause__):
+            other = recorder.of_another_run()
+            _record_all(other, called, inputs, settings._replace(has_gpu=False))
+            recorder.adopt(other)
+            recorder.notes.append(NAMES_A_GPU)
+            return
+        found = _on_numbers(recorder, called, inputs, record) or _past_checks(recorder, inputs, record, branches, error)
         if found is None:
             raise
         inputs, branches = found
@@ -197,7 +222,7 @@ def estimate(
 
 
 def _on_numbers(
-    recorder: Recorder, model: Module, inputs: Any, record: Callable[[Any, Recorder, Branches], object]
+    recorder: Recorder, model: Model, inputs: Any, record: Callable[[Any, Recorder, Branches], object]
 ) -> tuple[Any, Branches] | None:
     """Record a run in which a list of integers is numbers, not the shape of a tensor; None if the model fails too.
 
@@ -216,6 +241,34 @@ def _on_numbers(
     return None
 
 
+_MAX_CHECKS = 8
+"""How many conditions on which a model fails are assumed False."""
+
+
+def _past_checks(
+    recorder: Recorder,
+    inputs: Any,
+    record: Callable[[Any, Recorder, Branches], object],
+    branches: Branches,
+    error: CostError,
+) -> tuple[Any, Branches] | None:
+    # PyTorch itself has conditions that only guard an error: ``istft`` compares the sum of its windows with 0.
+    passing: set[Branch] = set()
+    while not isinstance(error, EndlessLoopError) and len(passing) < _MAX_CHECKS:
+        if branches.last is None or branches.last in passing:
+            return None
+        passing.add(branches.last)
+        other, branches = recorder.of_another_run(), Branches(dict.fromkeys(passing, False), passing)
+        try:
+            record(inputs, other, branches)
+        except CostError as another:
+            error = another
+            continue
+        recorder.adopt(other)
+        return inputs, branches
+    return None
+
+
 class _Settings(NamedTuple):
     # Validated by :func:`estimate`, which describes them.
     operators: Collection[str]
@@ -228,14 +281,17 @@ class _Settings(NamedTuple):
     mesh: Mapping[str, int] | None
     plan: Plan | None
     rank: int
+    dtype: torch.dtype | str | None
+    examples: Any
+    """The inputs that a program was exported with; None for a module."""
+    has_gpu: bool | None
+    """What the code is told if it asks for a GPU; None: nothing is done for code that names one."""
 
 
 def _record(
     recorder: Recorder,
-    model: Module,
+    called: Model,
     inputs: Any,
-    dtype: torch.dtype | str | None,
-    examples: Any,
     settings: _Settings,
     kept: KeptTensors,
     branches: Branches,
@@ -245,11 +301,9 @@ def _record(
 
     Args:
         recorder: receives the calls.
-        model: the module.
+        called: the module and its call.
         inputs: what it is run on.
-        dtype: dtype of the inputs given as shapes alone.
-        examples: the inputs that a program was exported with; None for a module.
-        settings: the other options.
+        settings: the options.
         kept: watches the tensors of the run.
         branches: which sides of branches are run that data decides.
         keeps_indices: whether tensors that are indexed by lists keep their values.
@@ -257,13 +311,16 @@ def _record(
     Returns:
         Whether some may have lost them.
     """
-    operators, backward, loss, optimizer, step, checkpoint, precision, mesh, plan, rank = settings
-    values = Values()
-    meta_model = meta_copy(model, values, kept.share)
+    operators, backward, loss, optimizer, step, checkpoint, precision, mesh, plan, rank, *rest = settings
+    dtype, examples, has_gpu = rest
+    values, model = Values(), called.module
+    with warnings.catch_warnings() if examples is not None else nullcontext():
+        if examples is not None:  # PyTorch warns of classes in its own files
+            warnings.filterwarnings("ignore", "`isinstance\\(treespec, LeafSpec", FutureWarning)
+        meta_model = meta_copy(model, values, kept.share)
     in_precision(meta_model, precision)
     if examples is not None:
         keep_input_checks(model, meta_model, len(examples[0]))
-    recorder.n_params_model = _parameter_count(meta_model)
     recorder.notes += (f"{name}: {NO_COMMUNICATION}" for name in wrapper_names(model))
     if isinstance(dtype, str):
         dtype = torch_dtype(dtype, "dtype")
@@ -273,14 +330,19 @@ def _record(
         recorder.notes.append(f"no inputs were passed: the program ran on those it was exported with, {shapes}")
     else:
         default = dtype or _parameter_dtype(meta_model)
-        args, kwargs = model_arguments(inputs, default, values, model.forward, recorder.notes)
+        args, kwargs = model_arguments(inputs, default, values, called.forward, recorder.notes)
     if precision == "bfloat16":
         args, kwargs = tree_map_only(Tensor, half_floats, (args, kwargs))
+    if has_lazy_parameters(meta_model):
+        _shape_lazy_parameters(called, meta_model, args, kwargs, has_gpu)
+    recorder.n_params_model = _parameter_count(meta_model)
     parallel = _parallel(meta_model, mesh, plan, rank, recorder)
     with WholeEnds(_keep_state(parallel, model, checkpointed(meta_model, checkpoint))) as distribute:
         meta_model = distribute()
         made_optimizer = None if optimizer is None else make_optimizer(optimizer, meta_model, precision == "bfloat16")
-        run = _Pass(model, meta_model, args, kwargs, values, backward, loss, precision, branches, mesh is not None)
+        run = _Pass(
+            called, meta_model, args, kwargs, values, backward, loss, precision, branches, mesh is not None, has_gpu
+        )
         if backward and step in ACCUMULATING:
             with (
                 WholeEnds(capture(Recorder(), is_estimate=True, keeps_indices=keeps_indices)) as mode,
@@ -313,6 +375,20 @@ def _record(
     return identities.has_unmade
 
 
+def _shape_lazy_parameters(
+    called: Model, meta_model: Module, args: Sequence[Any], kwargs: Mapping[str, Any], has_gpu: bool | None
+) -> None:
+    # As before the first step of a training: lazy modules take the shapes of their parameters from a pass.
+    with (
+        _keep_random_state(),
+        torch.no_grad(),
+        capture(Recorder(), is_estimate=True) as mode,
+        ModelErrorContext(called.module, mode.recording, "forward", [*args, *kwargs.values()]),
+        _gpu(has_gpu),
+    ):
+        called.run(meta_model, args, kwargs)
+
+
 def _parallel(
     model: Module, mesh: Mapping[str, int] | None, plan: Plan | None, rank: int, recorder: Recorder
 ) -> AbstractContextManager[Callable[[], Module]]:
@@ -337,7 +413,7 @@ def _runs(model: Module, inputs: Any) -> bool:
 
 
 class _Pass(NamedTuple):
-    model: Module
+    called: Model
     meta_model: Module
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
@@ -347,6 +423,7 @@ class _Pass(NamedTuple):
     precision: str | None
     branches: Branches
     is_distributed: bool
+    has_gpu: bool | None
 
     @property
     def passed(self) -> list[Any]:
@@ -357,24 +434,37 @@ class _Pass(NamedTuple):
         # PyTorch keeps them by thread.
         stack.enter_context(torch.set_grad_enabled(self.backward))
         stack.enter_context(casts(self.precision))
+        stack.enter_context(_gpu(self.has_gpu))
 
     def forward_and_backward(self, mode: CaptureMode, regrouping: AbstractContextManager[object]) -> object:
         """Run the pass, and return the result and the loss, which its caller holds until the end of a step."""
         mode.values.update(self.values)
-        forward = ModelErrorContext(self.model, mode.recording, "forward", self.passed, self.values.missed)
+        model = self.called.module
+        forward = ModelErrorContext(model, mode.recording, "forward", self.passed, self.values.missed)
         draws = nullcontext() if self.is_distributed else _draws_noted(mode)  # PyTorch draws numbers of its messages
         mode.thread_settings, mode.branches = self._settings_of_thread, self.branches
-        with torch.set_grad_enabled(self.backward), forward, regrouping, casts(self.precision), draws:
-            result = consume(mode, self.meta_model, self.meta_model(*self.args, **self.kwargs))
+        with (
+            torch.set_grad_enabled(self.backward),
+            forward,
+            regrouping,
+            casts(self.precision),
+            draws,
+            _gpu(self.has_gpu),
+        ):
+            result = consume(mode, self.meta_model, self.called.run(self.meta_model, self.args, self.kwargs))
             wait_for_threads(mode)
         if not self.backward:
             return result
-        with ModelErrorContext(self.model, mode.recording, "backward", self.passed, self.values.missed):
-            held = run_backward(mode, result, self.loss, type(self.model).__name__)
+        with ModelErrorContext(model, mode.recording, "backward", self.passed, self.values.missed):
+            held = run_backward(mode, result, self.loss, type(model).__name__)
         note_lost_rows(mode, self.meta_model)
         for ledger in mode.ledgers:
             ledger.returned(tensors_in(held))
         return result, held
+
+
+def _gpu(has_gpu: bool | None) -> AbstractContextManager[None]:
+    return nullcontext() if has_gpu is None else gpu_code(has_gpu)
 
 
 @contextmanager
@@ -451,7 +541,7 @@ def _parameter_count(model: Module) -> int:
 def _parameter_dtype(model: Module) -> torch.dtype:
     for module in modules_of(model):
         for parameter in module._parameters.values():
-            if parameter is not None and parameter.is_floating_point():
+            if parameter is not None and parameter.dtype.is_floating_point:
                 return parameter.dtype
     return torch.get_default_dtype()
 
@@ -692,6 +782,8 @@ _ADVICE = r"(?s)\W*(You may have run into|This could be because|Use Tensor\.cpu|
 
 _NO_INTEGERS = r"Long, Int|must be long, int"
 
+_ONE_SAMPLE = r"Expected more than 1 (value per channel|spatial element) when training"
+
 _NO_DEVICE = r"not compiled with|NVIDIA driver|GPUs are available"
 
 _DTYPES_DIFFER = r"same d?type|same scalar type|expected scalar type|type .* should be the same"
@@ -746,9 +838,11 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
         if self._missed:
             return f"; {missed_values(self._model, self._missed)}"
         if isinstance(error, TypeError) and text.startswith(f"{type(self._model).__name__}.forward() "):
-            return f"; {takes(self._model)}"
+            return f"; {takes(Model(self._model))}"
         if re.search(_NO_INTEGERS, text):
             return INTEGERS
+        if re.search(_ONE_SAMPLE, text):
+            return "; batch normalization in train mode needs more: pass a larger batch, or model.eval()"
         if re.search(_NO_DEVICE, text):
             return f"; {REAL_RUN} on a machine with that device, or make the model use the device of its input"
         if isinstance(error, DtypeMismatchError) or re.search(_DTYPES_DIFFER, text):
@@ -807,9 +901,9 @@ _INTEGERS = re.compile(r"(^|_)(ids?|idx|index|indices|tokens?|labels?|positions?
 _IMAGE, _WORDS = (1, 3, 224, 224), IrTensor((1, 128), "int64")
 
 
-def needs_arguments(model: Module) -> bool:
-    """Return whether ``forward`` cannot be called without arguments, and no hook adds them."""
-    if model._forward_pre_hooks:
+def needs_arguments(model: Model) -> bool:
+    """Return whether a model cannot be called without arguments, and no hook adds them."""
+    if model.module._forward_pre_hooks:
         return False
     try:
         inspect.signature(model.forward).bind()
@@ -820,7 +914,7 @@ def needs_arguments(model: Module) -> bool:
     return False
 
 
-def missing_inputs(model: Module, runs: Callable[[Any], bool]) -> MissingInputsError:
+def missing_inputs(model: Model, runs: Callable[[Any], bool]) -> MissingInputsError:
     """Return the error for a module without inputs, with an example.
 
     Args:
@@ -829,25 +923,25 @@ def missing_inputs(model: Module, runs: Callable[[Any], bool]) -> MissingInputsE
     """
     from .libraries import default_inputs
 
-    usual = default_inputs(model)
+    usual = default_inputs(model.module) if model.function is None else None
     candidates = (usual.inputs,) if usual is not None else islice(_candidates(model), MAX_ATTEMPTS)
     example = next((inputs for inputs in candidates if runs(inputs)), None)
     return MissingInputsError(f"{takes(model)}.", example)
 
 
-def takes(model: Module) -> str:
-    """Return the arguments of ``forward``, in words."""
+def takes(model: Model) -> str:
+    """Return the arguments of a model, in words."""
     parameters = inspect.signature(model.forward).parameters.values()
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     names = [p.name + (" (optional)" if p.default is not p.empty else "") for p in parameters if p.kind not in kinds]
-    return f"{type(model).__name__}.forward takes {', '.join(names)}"
+    return f"{model.name} takes {', '.join(names)}"
 
 
-def _candidates(model: Module) -> Iterator[Any]:
+def _candidates(model: Model) -> Iterator[Any]:
     # The likeliest inputs come first.
     parameters = inspect.signature(model.forward).parameters.values()
     required = [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
-    for first in dict.fromkeys(_first_inputs(model)):
+    for first in dict.fromkeys(_first_inputs(model.module)):
         if len(required) == 1:
             yield first
             continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence, Set, Sized
 from concurrent.futures import Future
 from dataclasses import fields, is_dataclass
@@ -24,6 +25,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Module
+from torch.nn.utils.rnn import PackedSequence
+from torch.overrides import TorchFunctionMode
 
 from costcore.errors import CostError, short_repr
 from costcore.graphs import most_expensive
@@ -34,13 +37,20 @@ from costcore.trace.trace import Value
 
 from .capture.dispatch_mode import CaptureMode
 from .meta.branches import Branch, Branches
+from .meta.model_copy import meta_copy
+from .meta.object_copy import deep_copy
+from .meta.shape_rules import sparse_on_meta
 from .meta.values import META, Values, is_small_integer
 from .recording.recording import Recording
+from .tensors import SPARSE_LAYOUTS
 
 EXPECTED = (
-    "a shape (a tuple of ints), a costcore.Tensor, a costcore.Value, a tensor or array, or a tuple, list or dict of "
-    "these"
+    "a shape (a tuple of ints), a costcore.Tensor, a costcore.Value, a tensor or array, an object that holds tensors, "
+    "or a tuple, list or dict of these"
 )
+
+WRAPPER = "count a real run inside ComputationalCostHook, or wrap the model in a module that makes this input"
+"""How to count a model on an input that has no copy on the meta device."""
 
 
 def model_arguments(
@@ -149,28 +159,41 @@ class _Reader:
         if _is_shape_with_dtype(value):
             shape, dtype = value
             return _empty(shape, dtype, name)
-        if _is_shape(value):
+        if _is_shape(value) or (type(value) is tuple and not value):
             return self._integers(value, name, kind)
-        if isinstance(value, Mapping):
-            return {key: self.read(item, f"{name}[{key!r}]", _kind_in(value, key, kind)) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
+        if type(value) in _DICTS:
+            return type(value)(
+                (key, self.read(item, f"{name}[{key!r}]", _kind_in(value, key, kind))) for key, item in value.items()
+            )
+        if type(value) in (list, tuple) or _is_named_tuple(value):
             items = [self.read(item, f"{name}[{i}]", kind) for i, item in enumerate(value)]
             return type(value)(items) if type(value) in (list, tuple) else type(value)(*items)
         if hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
-            return _like(torch.as_tensor(value), self._values)
-        if isinstance(value, (bool, int, float, str)) or value is None:
-            return value
-        raise TypeError(f"{name}: expected {EXPECTED}, got {value!r} ({type(value).__name__})")
+            is_scalar = not getattr(value, "shape", (1,)) and hasattr(value, "item") and hasattr(value, "tobytes")
+            return value if is_scalar else _like(torch.as_tensor(value), self._values)
+        return value if type(value) in _ATOMS else self._copied(value, name)
 
     def _like(self, tensor: Tensor, name: str) -> Tensor:
         if tensor.is_quantized:
-            raise CostError(
-                f"{name}: PyTorch has no kernels for quantized tensors without data; count a real run inside "
-                "ComputationalCostHook instead"
-            )
+            raise CostError(f"{name}: PyTorch has no kernels for quantized tensors without data; {WRAPPER}")
         if id(tensor) not in self._made:  # one tensor stays one: some models compare their inputs by identity
-            self._made[id(tensor)] = _like(tensor, self._values)
+            try:
+                self._made[id(tensor)] = _like(tensor, self._values)
+            except (RuntimeError, NotImplementedError, AttributeError) as error:
+                layout = "torch.strided (torch.jagged works)" if tensor.is_nested else tensor.layout
+                kind = f"{'nested ' * tensor.is_nested}{type(tensor).__name__} of layout {layout}"
+                raise CostError(f"{name}: PyTorch cannot move a {kind} to the meta device; {WRAPPER}") from error
         return self._made[id(tensor)]
+
+    def _copied(self, value: Any, name: str) -> Any:
+        # An object of any class: a batch, a cache, a configuration, a function.
+        if isinstance(value, PackedSequence):
+            rest = [None if x is None else self._like(x, name) for x in value[2:]]
+            return PackedSequence(self._like(value.data, name), value.batch_sizes, *rest)
+        if isinstance(value, Module):
+            return meta_copy(value, self._values)
+        with _TensorCopies(partial(self._like, name=name)):
+            return deep_copy(value, {})
 
     def _integers(self, value: Sequence[int], name: str, kind: Kind) -> Any:
         if kind is Kind.NUMBERS or (kind is Kind.LIST_IS_NUMBERS and isinstance(value, list)):
@@ -187,8 +210,29 @@ def _kind_in(holder: Mapping[Any, Any], key: Any, kind: Kind) -> Kind:
     return Kind.LIST_IS_NUMBERS
 
 
+_ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes))
+
+_DICTS = (dict, OrderedDict)
+
+
+class _TensorCopies(TorchFunctionMode):
+    # ``copy.deepcopy`` calls ``Tensor.__deepcopy__``, which a mode answers.
+    def __init__(self, like: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self._like = like
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Return a meta tensor for a tensor that is copied."""
+        with torch._C.DisableTorchFunction():
+            return self._like(args[0]) if func is Tensor.__deepcopy__ else func(*args, **(kwargs or {}))
+
+
 def _like(tensor: Tensor, values: Values) -> Tensor:
     # The values of integers and bools are known, those of floats are not.
+    if tensor.layout in SPARSE_LAYOUTS:
+        return sparse_on_meta(tensor)
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        return tensor.detach().to(META).requires_grad_(tensor.requires_grad)
     made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=META)
     if is_small_integer(tensor):
         values.give(made, tensor)
@@ -206,7 +250,11 @@ def _is_shape(value: Any) -> bool:
 def _is_shape_with_dtype(value: Any) -> bool:
     if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[1], torch.dtype):
         return False
-    return isinstance(value[0], (list, tuple)) and len(value[0]) > 0
+    return isinstance(value[0], (list, tuple))
+
+
+def _is_named_tuple(value: Any) -> bool:
+    return isinstance(value, tuple) and hasattr(value, "_fields") and not isinstance(value, PackedSequence)
 
 
 def _is_scalar(value: Any) -> bool:
@@ -655,7 +703,7 @@ def count_most_expensive(recorder: Recorder, first: Branches, record: Callable[[
         tried.add(branch)
         n_runs += 1
         sides = {**branches.sides, branch: not branches.sides.get(branch, _common_side(branches.sides, branch))}
-        other, met = recorder.of_another_run(), Branches(sides)
+        other, met = recorder.of_another_run(), Branches(sides, branches.passing)
         try:
             record(other, met)
         except CostError:

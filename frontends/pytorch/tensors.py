@@ -135,6 +135,20 @@ def nested_tensors(value: Any) -> list[torch.Tensor]:
     return found
 
 
+def tensors_in_object(value: Any) -> list[torch.Tensor]:
+    """Return every tensor in the attributes of an object, as a distribution has them, each once."""
+    found: dict[int, torch.Tensor] = {}
+    waiting, seen = [value], set[int]()
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, torch.Tensor):
+            found.setdefault(id(item), item)
+        elif id(item) not in seen and type(item) not in _SCALARS and not isinstance(item, (Module, type)):
+            seen.add(id(item))
+            waiting += reversed([*_items(item), *getattr(item, "__dict__", {}).values()])
+    return [*found.values()]
+
+
 class _Left(NamedTuple):
     # Marks the end of a container, by its id.
     container: int

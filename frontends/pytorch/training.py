@@ -22,7 +22,7 @@ from costcore.trace.trace import Value
 
 from .capture.dispatch_mode import CaptureMode
 from .meta.model_copy import supported_on_meta
-from .tensors import modules_of, nested_tensors, not_compiled
+from .tensors import modules_of, nested_tensors, not_compiled, tensors_in_object
 
 if TYPE_CHECKING:
     from costcore.studies.meter import Seen, Sizes
@@ -118,9 +118,9 @@ def make_optimizer(optimizer: str | OptimizerFactory, model: Module, keeps_maste
 
 
 def differentiable(result: Any) -> list[Tensor]:
-    """Return the outputs of a model that have a backward pass."""
-    outputs = (x for x in nested_tensors(result) if x.is_floating_point() or x.is_complex())
-    return [x for x in outputs if x.requires_grad]
+    """Return the outputs of a model that have a backward pass, wherever they are in what it returned."""
+    found = [x for x in nested_tensors(result) if x.requires_grad]
+    return found or [x for x in tensors_in_object(result) if x.requires_grad]
 
 
 def run_backward(mode: CaptureMode, result: Any, loss: Callable[[Any], Any] | None, name: str) -> object:
@@ -149,7 +149,8 @@ def run_backward(mode: CaptureMode, result: Any, loss: Callable[[Any], Any] | No
     outputs = differentiable(result)
     if not outputs:
         raise CostError(
-            f"{name} has no backward pass: no floating-point output depends on a tensor that requires a gradient"
+            f"{name} has no backward pass: no floating-point output depends on a tensor that requires a gradient. Pass "
+            f"loss=, a function that returns a scalar from the output ({type(result).__name__})"
         )
     with mode.paused, torch.enable_grad():
         gradients = [torch.ones_like(x) for x in outputs] if not mode.ledgers else None

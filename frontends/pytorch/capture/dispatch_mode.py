@@ -35,6 +35,7 @@ from costcore.trace.run import Recorder, Regrouping
 from ..meta import cpu_layers
 from ..meta.branches import CONDITION_IS_TRUE, NUMBERS_ARE_ONE, Branches
 from ..meta.propagate_values import DRAWN, TOO_LARGE, Change, assumptions_of, choose, follow
+from ..meta.shape_rules import SPARSE_RESULT, result_without_kernel, with_values_of
 from ..meta.values import (
     META,
     PLAIN,
@@ -280,6 +281,9 @@ class CaptureMode(TorchDispatchMode):
             is_complex = has_complex(tensors) if cached is None else cached.has_complex
             with LazyValues() if is_complex else _NO_CONTEXT:
                 result = self._run(plan, tensors, args, kwargs or {})
+            if key is None and (filled := with_values_of(result, tensors)) is not result:
+                self.assume(SPARSE_RESULT)
+                result = filled
             if cached is None:
                 cached = self.add_call(plan, key, args, kwargs, tensors, result)
         self.observe(cached, tensors, args, kwargs, result)
@@ -311,6 +315,10 @@ class CaptureMode(TorchDispatchMode):
         try:
             return run_kernel(plan.run, args, kwargs)
         except (RuntimeError, IndexError, ValueError) as error:
+            if isinstance(error, NotImplementedError):
+                result = result_without_kernel(plan.native, args, kwargs)
+                if result is not None:
+                    return result
             as_tensors = plan.with_scalar_tensors(args) if isinstance(error, RuntimeError) else None
             if as_tensors is None:
                 self.recording.refused.note(error, plan, args, kwargs)

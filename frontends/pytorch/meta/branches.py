@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from math import prod
 from textwrap import dedent
@@ -23,6 +23,8 @@ CONDITION_IS_FALSE = (
     "data-dependent branch: condition assumed False, the more expensive side, because meta tensors hold no values"
 )
 
+OTHER_SIDE_FAILS = "data-dependent branch: condition assumed False, because the model fails if it is True"
+
 NUMBERS_ARE_ZERO = "a random number was taken as 0, which makes the pass more expensive"
 
 MAX_READS = 1000
@@ -36,7 +38,7 @@ Branch: TypeAlias = "tuple[object, int, str | None]"
 
 
 class EndlessLoopError(CostError):
-    """A run on the other side of a branch that does not end."""
+    """A run that does not end, because its data never change."""
 
 
 class Branches:
@@ -44,14 +46,18 @@ class Branches:
 
     Args:
         sides: the sides that the run takes, by branch; True for all others.
+        passing: the branches with another side on which the model fails.
 
     Attributes:
         met: how often the condition of each branch, or a number, was read, in the order in which they were met.
+        last: the branch that was met last.
     """
 
-    def __init__(self, sides: Mapping[Branch, bool]) -> None:
+    def __init__(self, sides: Mapping[Branch, bool], passing: Collection[Branch] = ()) -> None:
         self.sides = sides
+        self.passing = passing
         self.met: Counter[Branch] = Counter()
+        self.last: Branch | None = None
 
     def decide(self, path: str) -> tuple[bool, str]:
         """Return the value of the condition that is read now, and the assumption behind it.
@@ -63,7 +69,9 @@ class Branches:
             EndlessLoopError: if a condition is read too often in a run on another side.
         """
         side = self._side(path)
-        return side, CONDITION_IS_TRUE if side else CONDITION_IS_FALSE
+        if side:
+            return side, CONDITION_IS_TRUE
+        return side, OTHER_SIDE_FAILS if self.last in self.passing else CONDITION_IS_FALSE
 
     def decide_number(self, path: str) -> tuple[int, str]:
         """Return the random number that is read now, on which a branch may depend, and the assumption behind it.
@@ -81,6 +89,7 @@ class Branches:
         code, position = (None, 0) if found is None else (found.f_code, found.f_lasti)
         branch: Branch = (code, position, path)
         self.met[branch] += 1
+        self.last = branch
         if self.sides and self.met[branch] > MAX_READS:
             raise EndlessLoopError(f"module {path!r}: a loop does not end on the other side of a branch")
         return self.sides.get(branch, self.sides.get((code, position, None), True))
@@ -152,6 +161,10 @@ NUMBERS_HAVE_BINS = "all numbers without data were taken as smaller than the min
 MASK_SELECTS_ALL = "a mask without data was taken to select every element"
 
 ALL_NONZERO = "all elements of a tensor without data were taken as nonzero"
+
+PADDING_IS_COUNTED = (
+    "padded positions are counted: without gradients, nn.TransformerEncoder skips them if enable_nested_tensor is True"
+)
 
 ALL_BOXES = "non-maximum suppression without data was taken to keep every box"
 
@@ -256,6 +269,11 @@ def _clone(x: Tensor, *, memory_format: Any = None) -> tuple[Any, str] | None:
     ), ""
 
 
+def _left_aligned(x: Tensor, mask: Tensor, **_: Any) -> tuple[Any, str]:
+    # PyTorch has no nested tensors on the meta device: the encoder keeps its dense path.
+    return False, PADDING_IS_COUNTED
+
+
 def _nms(boxes: Tensor, *_: Any, **__: Any) -> tuple[Any, str]:
     return boxes.new_empty((boxes.shape[0],), dtype=torch.int64), ALL_BOXES
 
@@ -327,6 +345,7 @@ ASSUMED_RESULTS: Mapping[str, AssumedResult] = {
     "aten::unique_dim_consecutive": _unique_dim,
     "aten::bincount": _bincount,
     "aten::clone": _clone,
+    "aten::_nested_tensor_from_mask_left_aligned": _left_aligned,
     "aten::repeat_interleave": _repeat_interleave,
     "aten::_pack_padded_sequence": _pack_padded_sequence,
     "aten::_to_copy": _to_copy,

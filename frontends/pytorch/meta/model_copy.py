@@ -26,13 +26,13 @@ from torch.jit import ScriptModule
 from torch.nn import DataParallel as TorchDataParallel
 from torch.nn import Module, Parameter
 from torch.nn.modules.lazy import LazyModuleMixin
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+from torch.nn.parameter import is_lazy
 
 from costcore.errors import CostError
 
 from ..tensors import dtype_name, modules_of, not_compiled
-from .values import INTEGERS, MAX_BYTES, META, PLAIN, Values, is_small_integer
+from .object_copy import MetaCopier, deep_copy
+from .values import META, PLAIN, Values
 
 _ATOMS = frozenset((type(None), bool, int, float, str))
 
@@ -42,93 +42,6 @@ OF_TENSORS = ("_parameters", "_buffers")
 _OWN_TENSORS_AND_MODULES = frozenset((*OF_TENSORS, "_modules", "_non_persistent_buffers_set"))
 
 _CONTAINERS = frozenset((dict, OrderedDict, list, set))
-
-
-def check_no_lazy_modules(model: Module) -> None:
-    """Check that every parameter has a shape.
-
-    Raises:
-        CostError: for a lazy module that never ran; the message includes its type.
-    """
-    for module in modules_of(model):
-        if isinstance(module, LazyModuleMixin) and module.has_uninitialized_params():
-            raise CostError(
-                f"{type(model).__name__}: the parameters of its lazy module {type(module).__name__} have no shape yet; "
-                "run the model once on an input, then estimate it"
-            )
-
-
-class _MetaCopier(TorchFunctionMode):
-    """Makes ``copy.deepcopy`` return meta tensors, which share memory as the original tensors do.
-
-    Args:
-        values: receives the values of buffers and other tensors of integers or bools.
-
-    Attributes:
-        holders: the names of the attributes of a module that may hold functions, by its id; None for all.
-    """
-
-    def __init__(self, values: Values) -> None:
-        super().__init__()
-        self.holders: dict[int, Sequence[str] | None] = {}
-        self._values = values
-        self._storages: dict[int, tuple[Any, torch.UntypedStorage]] = {}
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Handle a function of PyTorch that is called while the copy is made."""
-        if func is Tensor.__deepcopy__:
-            tensor, memo = args
-            with torch._C.DisableTorchFunction():
-                if id(tensor) not in memo:
-                    memo[id(tensor)] = self._like(tensor).requires_grad_(tensor.requires_grad)
-                return memo[id(tensor)]
-        if func is Tensor.clone:  # how a parameter copies its data
-            with torch._C.DisableTorchFunction():
-                return self._like(args[0])
-        return func(*args, **(kwargs or {}))
-
-    def parameters(self, given: Mapping[str, Any], memo: dict[int, Any]) -> dict[str, Any]:
-        """Return the parameters or buffers of a module on the meta device, as ``deepcopy`` would, which is slow.
-
-        Args:
-            given: parameters, buffers or None by name.
-            memo: the copies that were made, by id of the original.
-        """
-        copied: dict[str, Any] = {}
-        memo[id(given)] = copied
-        with torch._C.DisableTorchFunction():
-            for name, tensor in given.items():
-                if tensor is not None and id(tensor) not in memo:
-                    made = self._like(tensor)
-                    kept = Parameter if type(tensor) is Parameter else Tensor.requires_grad_
-                    memo[id(tensor)] = kept(made, tensor.requires_grad)
-                copied[name] = None if tensor is None else memo[id(tensor)]
-        return copied
-
-    def is_part(self, tensor: Tensor) -> bool:
-        """Return whether a tensor shares memory with one that was copied."""
-        if type(tensor) not in PLAIN or tensor.layout is not torch.strided:
-            return False
-        with torch._C.DisableTorchFunction():
-            return tensor.untyped_storage()._cdata in self._storages
-
-    def _like(self, tensor: Tensor) -> Tensor:
-        if type(tensor) not in PLAIN and is_traceable_wrapper_subclass(tensor):
-            made = tensor.detach().to(META)
-            return Parameter(made, tensor.requires_grad) if isinstance(tensor, Parameter) else made
-        if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
-            return tensor.detach().to(META)
-        storage = tensor.untyped_storage()
-        if storage._cdata not in self._storages:
-            self._storages[storage._cdata] = (storage, torch.UntypedStorage(storage.nbytes(), device=META))
-        copied = self._storages[storage._cdata][1]
-        if tensor.dtype in INTEGERS and storage.nbytes() <= MAX_BYTES:
-            if tensor.is_meta:
-                self._values.miss(copied, tensor)
-            elif is_small_integer(tensor):
-                self._values.give_storage(copied, storage)
-        made = torch.empty(0, dtype=tensor.dtype, device=META)
-        return made.set_(copied, tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
 def meta_copy(
@@ -147,14 +60,13 @@ def meta_copy(
     replaced; see :func:`stand_in`. A compiled module is replaced by the module that it was made of.
 
     Raises:
-        CostError: for a model with lazy modules that never ran, or one whose wrapper computes in another dtype.
+        CostError: for a model whose wrapper computes in another dtype.
     """
-    check_no_lazy_modules(model)
     memo: dict[int, Any] = {}
     pending: list[tuple[Module, Any]] = []
     compiled: list[tuple[Module, Module]] = []
     sharded = whole_parameters(model)
-    with _MetaCopier(values) as copier:
+    with MetaCopier(values) as copier:
         for module in modules_of(model):
             original = not_compiled(module)
             if original is not module:
@@ -176,10 +88,34 @@ def meta_copy(
     for module in modules_of(copied):
         if isinstance(module, ScriptModule):  # deepcopy copies its tensors where Python does not see it
             _drop_data(module)
+    _move_lazy_parameters(copied)
     return copied
 
 
-def _bind_functions(modules: Sequence[Module], memo: dict[int, Any], copier: _MetaCopier) -> Iterable[tuple[Any, bool]]:
+_LAZY_HOOKS = {"_initialize_hook": "_forward_pre_hooks", "_load_hook": "_load_state_dict_pre_hooks"}
+
+
+def has_lazy_parameters(model: Module) -> bool:
+    """Return whether a parameter gets its shape from the first input."""
+    return any(isinstance(m, LazyModuleMixin) and m.has_uninitialized_params() for m in modules_of(model))
+
+
+def _move_lazy_parameters(model: Module) -> None:
+    # They copy themselves to their own device.
+    moved: dict[int, Any] = {}
+    for module in modules_of(model) if has_lazy_parameters(model) else ():
+        if isinstance(module, LazyModuleMixin):  # a copied handle refers to hooks that no module has
+            for name, hooks in _LAZY_HOOKS.items():
+                if name in vars(module):
+                    vars(module)[name].hooks_dict_ref = ref(getattr(module, hooks))
+        for tensors in (module._parameters, module._buffers):
+            for name, tensor in tensors.items():
+                if tensor is not None and is_lazy(tensor):
+                    made: Any = type(tensor)
+                    tensors[name] = moved.setdefault(id(tensor), made(tensor.requires_grad, META, tensor.dtype))
+
+
+def _bind_functions(modules: Sequence[Module], memo: dict[int, Any], copier: MetaCopier) -> Iterable[tuple[Any, bool]]:
     closures = {kind for kind in set(map(type, modules)) if closures_of(kind)}
     rebinder = None
     holders = copier.holders
@@ -250,7 +186,7 @@ def _reduced(module: Module) -> tuple[Callable[..., Any], tuple[Any, ...], Any]:
     return reduced[0], reduced[1], reduced[2]
 
 
-def _fill(module: Module, state: Any, memo: dict[int, Any], copier: _MetaCopier) -> None:
+def _fill(module: Module, state: Any, memo: dict[int, Any], copier: MetaCopier) -> None:
     if isinstance(state, dict):
         deep: list[str] = []
         copied: Any = {
@@ -266,7 +202,7 @@ def _fill(module: Module, state: Any, memo: dict[int, Any], copier: _MetaCopier)
         if deep and deep != ["_modules"]:
             copier.holders[id(module)] = deep
     else:
-        copied = copy.deepcopy(state, memo)
+        copied = deep_copy(state, memo)
         copier.holders[id(module)] = None
     memo[id(module)].__setstate__(copied)
 
@@ -285,10 +221,7 @@ def _copied(name: str, value: Any, memo: dict[int, Any], deep: list[str]) -> Any
         value = method if ismethod(method) else value
     if kind is not FunctionType or not str(value.__module__).startswith("torch."):
         deep.append(name)
-    try:
-        return copy.deepcopy(value, memo)
-    except (TypeError, NotImplementedError):
-        return value  # a lock, a file or a process group is shared with the original
+    return deep_copy(value, memo)
 
 
 # Functions that refer to a model, bound to its copy
@@ -414,7 +347,7 @@ class Rebinder:
             return self._view_of_copy(value)
         if kind is tuple:
             return tuple([self._translated(item) for item in value])
-        made = _deep_copy_or_same(value, self._copies)
+        made = deep_copy(value, self._copies)
         self._made.update(map(id, self._copies.values()))
         return self.fix(made)
 
@@ -539,13 +472,6 @@ def closures_of(kind: type) -> tuple[tuple[str, FunctionType], ...]:
 def _slots_of(kind: type) -> tuple[str, ...]:
     names = vars(kind).get("__slots__", ())
     return tuple(name for name in ((names,) if isinstance(names, str) else names) if not name.startswith("__"))
-
-
-def _deep_copy_or_same(value: Any, copies: dict[int, Any]) -> Any:
-    try:
-        return copy.deepcopy(value, copies)
-    except (TypeError, NotImplementedError):
-        return value  # it holds a lock, a file or a process group
 
 
 def _is_empty(cell: CellType) -> bool:

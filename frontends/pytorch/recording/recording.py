@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from costcore.errors import CostError
 from costcore.ir import Layer, Role
 from costcore.ir import Tensor as Operand
 from costcore.registry import calculators
@@ -32,7 +31,7 @@ from costcore.trace.interrupts import collector_off
 from costcore.trace.run import CPU_TIME, Recorder
 from costcore.translate import Native, Translator
 
-from ..meta.branches import CONDITION_IS_FALSE, CONDITION_IS_TRUE
+from ..meta.branches import CONDITION_IS_FALSE, CONDITION_IS_TRUE, OTHER_SIDE_FAILS, EndlessLoopError
 from ..meta.model_copy import keep_storages
 from ..meta.propagate_values import follow
 from ..meta.values import Values, all_tensors
@@ -249,10 +248,10 @@ def _results(plan: OperatorPlan, args: Any, kwargs: Any, result: Any) -> Sequenc
 # Assumptions about data, which meta tensors lack
 
 
-MAX_ASSUMED_VALUES = 100_000
+MAX_ASSUMED_VALUES = 30_000
 """The maximum number of assumed numbers and conditions; a model that needs more seems to loop endlessly."""
 
-_BRANCHES = (CONDITION_IS_TRUE, CONDITION_IS_FALSE)
+_BRANCHES = (CONDITION_IS_TRUE, CONDITION_IS_FALSE, OTHER_SIDE_FAILS)
 
 REAL_RUN = "count a real run inside ComputationalCostHook"
 
@@ -284,7 +283,7 @@ class Assumptions:
         """
         self._n_assumed_values += 1
         if self._n_assumed_values > MAX_ASSUMED_VALUES:
-            raise CostError(
+            raise EndlessLoopError(
                 f"module {self._modules.path!r}: values of meta tensors were read more than {MAX_ASSUMED_VALUES} "
                 f"times; the module seems to loop until its data changes; {REAL_RUN} instead"
             )

@@ -1,0 +1,195 @@
+"""Functions, methods and pipelines as models: ``estimate(model.generate, …)``.
+
+A method of a module runs on the copy of that module. Any other callable becomes a module whose parts are the modules
+that it reaches through attributes, closures, defaults and globals, so that they are copied and have names.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+from torch import Tensor
+from torch.nn import Module
+
+from costcore.errors import CostError
+
+MAX_DEPTH = 3
+"""How many objects may lie between a callable and a module that it reaches."""
+
+_NO_OBJECTS_OF_USERS = ("torch", "builtins", "numpy", "collections", "functools", "logging", "threading")
+
+
+class Model(NamedTuple):
+    """A model and its call.
+
+    Attributes:
+        module: the module that is copied and run.
+        function: what is called in place of ``module.forward``; None for ``forward``.
+    """
+
+    module: Module
+    function: Callable[..., Any] | None = None
+
+    @property
+    def forward(self) -> Callable[..., Any]:
+        """The callable whose signature tells the inputs."""
+        return self.function or self.module.forward
+
+    def run(self, copied: Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Call the copy of the module as the module is called."""
+        if self.function is not None and not isinstance(copied, Called):
+            _call_once(copied, self.function)
+        return copied(*args, **kwargs)
+
+    @property
+    def name(self) -> str:
+        """The name in messages: ``Net.forward``, ``Net.encode`` or ``step``."""
+        return f"{type(self.module).__name__}.forward" if self.function is None else name_of(self.function)
+
+
+class Called(Module):
+    """A callable as a module; the modules that it reaches are its parts."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+        for name, module in _modules_of(function):
+            if not any(module is part for part in self.modules()):
+                self.add_module(_free_name(name, self._modules), module)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        result = self.function(*args, **kwargs)
+        if isinstance(result, Module):
+            name = name_of(self.function)
+            raise CostError(
+                f"{name} returned a model, {type(result).__name__}. Pass the model, or on the command line its "
+                f"arguments, {name}(width=8)"
+            )
+        return result
+
+
+def as_model(model: Any) -> Model:
+    """Return the module and the call of a model; any module is called itself."""
+    if isinstance(model, Module):
+        return Model(model)
+    owner = _owner(model)
+    if owner is not None:
+        return Model(owner, model)
+    kind = type(name_of(model), (Called,), {"__module__": __name__})
+    module = kind(model)
+    return Model(module, model)
+
+
+def is_callable_model(model: Any) -> bool:
+    """Return whether a callable is code of PyTorch: it reaches a module, or names something of ``torch``."""
+    if isinstance(model, (type, ModuleType)) or not callable(model):
+        return False
+    if _owner(model) is not None or next(_modules_of(model), None) is not None:
+        return True
+    function = _innermost(model)
+    if isinstance(function, (BuiltinFunctionType, BuiltinMethodType)):
+        return str(function.__module__ or type(function.__self__).__module__).startswith("torch")
+    return isinstance(function, FunctionType) and any(map(_is_of_torch, (function, *_globals_of(function).values())))
+
+
+def _call_once(module: Module, function: Callable[..., Any]) -> None:
+    # Only the next call is one of the method: ``generate`` calls the module again, which then runs ``forward``.
+    method = _rebound(function, module)
+    before = vars(module).get("forward")
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        if before is None:
+            del vars(module)["forward"]
+        else:
+            vars(module)["forward"] = before
+        return method(*args, **kwargs)
+
+    vars(module)["forward"] = forward
+
+
+def name_of(function: Any) -> str:
+    """Return the name of a callable, of its class if it is an object."""
+    function = _innermost(function)
+    name = getattr(function, "__qualname__", type(function).__name__)
+    return str(name).rpartition("<locals>.")[2].replace("<lambda>", "lambda")
+
+
+def _innermost(function: Any) -> Any:
+    while isinstance(function, partial):
+        function = function.func
+    return function
+
+
+def _owner(function: Any) -> Module | None:
+    function = _innermost(function)
+    owner = getattr(function, "__self__", None) if isinstance(function, MethodType) else None
+    return owner if isinstance(owner, Module) else None
+
+
+def _rebound(function: Any, module: Module) -> Callable[..., Any]:
+    if isinstance(function, partial):
+        return partial(_rebound(function.func, module), *function.args, **function.keywords)
+    method: Callable[..., Any] = MethodType(function.__func__, module)
+    return method
+
+
+def _modules_of(function: Any) -> Iterator[tuple[str, Module]]:
+    # Breadth first, so that names are short.
+    level: list[tuple[str, Any]] = [("", function)]
+    seen: set[int] = set()
+    for _ in range(MAX_DEPTH + 1):
+        inner: list[tuple[str, Any]] = []
+        for name, value in level:
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            if isinstance(value, Module):
+                yield name, value
+            else:
+                inner += ((f"{name}_{key}" if name else str(key), item) for key, item in _held(value))
+        level = inner
+
+
+def _held(value: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(value, (str, bytes, int, float, type(None), Tensor, type, ModuleType)):
+        return
+    if isinstance(value, partial):
+        yield from (("", value.func), *enumerate(value.args), *value.keywords.items())
+    elif isinstance(value, MethodType):
+        yield from (("", value.__self__), ("", value.__func__))
+    elif isinstance(value, FunctionType):
+        yield from _globals_of(value).items()
+        yield from inspect.getclosurevars(value).nonlocals.items()
+        code, defaults = value.__code__, value.__defaults__ or ()
+        yield from zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=False)
+    elif isinstance(value, Mapping):
+        yield from [*value.items()]
+    elif isinstance(value, (list, tuple)):
+        yield from enumerate(value)
+    elif type(value).__module__.partition(".")[0] not in _NO_OBJECTS_OF_USERS:
+        yield from [*getattr(value, "__dict__", {}).items()]
+
+
+def _globals_of(function: FunctionType) -> Mapping[str, Any]:
+    names = function.__globals__
+    if str(names.get("__name__")).partition(".")[0] in _NO_OBJECTS_OF_USERS:
+        return {}
+    codes = [function.__code__]
+    for code in codes:
+        codes += (constant for constant in code.co_consts if isinstance(constant, type(code)))
+    return {name: names[name] for code in codes for name in code.co_names if name in names}
+
+
+def _is_of_torch(value: Any) -> bool:
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    return str(name).partition(".")[0] == "torch"
+
+
+def _free_name(name: str, taken: Mapping[str, Any]) -> str:
+    name = "".join(c if c.isalnum() else "_" for c in name).strip("_") or "model"
+    return name if name not in taken and not hasattr(Module, name) and name != "function" else f"{name}_{len(taken)}"

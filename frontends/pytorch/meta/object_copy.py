@@ -1,0 +1,153 @@
+"""Copies of objects with meta tensors: attributes of a model, and arguments of a call.
+
+``copy.deepcopy`` does the work: :class:`MetaCopier` answers for the tensors, which keep sharing memory as the originals
+do, and :func:`deep_copy` shares with the original what cannot be copied.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from ..tensors import SPARSE_LAYOUTS
+from .shape_rules import sparse_on_meta
+from .values import INTEGERS, MAX_BYTES, META, PLAIN, Values, is_small_integer
+
+MAX_SHARED = 100
+"""How many parts of one object are shared before all of it is."""
+
+
+def deep_copy(value: Any, memo: dict[int, Any]) -> Any:
+    """Return ``copy.deepcopy(value, memo)``, in which parts that cannot be copied are shared with the original.
+
+    Such are locks, open files, process groups, ``torch.Generator``, traced functions, pointers of ctypes, and objects
+    with a ``__deepcopy__`` that raises.
+
+    Args:
+        value: any object.
+        memo: the copies that were made, by id of the original; receives those of this object.
+    """
+    for _ in range(MAX_SHARED):
+        size = len(memo)
+        try:
+            return copy.deepcopy(value, memo)
+        except Exception as error:  # __deepcopy__ and __reduce__ are code of anybody
+            part = _failed_part(error.__traceback__, value)
+            while len(memo) > size:  # half-filled copies
+                memo.popitem()
+            memo[id(part)] = part
+    return value
+
+
+def _failed_part(traceback: TracebackType | None, value: Any) -> Any:
+    # The innermost call of deepcopy has the object that raised.
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if frame.f_code is copy.deepcopy.__code__:
+            value = frame.f_locals["x"]
+        traceback = traceback.tb_next
+    return value
+
+
+def _is_random_state(tensor: Tensor) -> bool:
+    # ``torch.Generator`` takes no other state, and leaves an error behind that Python raises anywhere.
+    if tensor.dtype is not torch.uint8 or tensor.dim() != 1:
+        return False
+    frame = sys._getframe(1)
+    for _ in range(_DEEPEST):
+        if frame.f_code is copy.deepcopy.__code__ and isinstance(frame.f_locals["x"], torch.Generator):
+            return True
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return False
+
+
+_DEEPEST = 10
+"""How many calls lie between the copy of a generator and that of its state, at most."""
+
+
+class MetaCopier(TorchFunctionMode):
+    """Makes ``copy.deepcopy`` return meta tensors, which share memory as the original tensors do.
+
+    Args:
+        values: receives the values of buffers and other tensors of integers or bools.
+
+    Attributes:
+        holders: the names of the attributes of a module that may hold functions, by its id; None for all.
+    """
+
+    def __init__(self, values: Values) -> None:
+        super().__init__()
+        self.holders: dict[int, Sequence[str] | None] = {}
+        self._values = values
+        self._storages: dict[int, tuple[Any, torch.UntypedStorage]] = {}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Handle a function of PyTorch that is called while the copy is made."""
+        if func is Tensor.__deepcopy__:
+            tensor, memo = args
+            with torch._C.DisableTorchFunction():
+                if _is_random_state(tensor):
+                    return tensor.clone()
+                if id(tensor) not in memo:
+                    memo[id(tensor)] = self._like(tensor).requires_grad_(tensor.requires_grad)
+                return memo[id(tensor)]
+        if func is Tensor.clone:  # how a parameter copies its data
+            with torch._C.DisableTorchFunction():
+                return self._like(args[0])
+        return func(*args, **(kwargs or {}))
+
+    def parameters(self, given: Mapping[str, Any], memo: dict[int, Any]) -> dict[str, Any]:
+        """Return the parameters or buffers of a module on the meta device, as ``deepcopy`` would, which is slow.
+
+        Args:
+            given: parameters, buffers or None by name.
+            memo: the copies that were made, by id of the original.
+        """
+        copied: dict[str, Any] = {}
+        memo[id(given)] = copied
+        with torch._C.DisableTorchFunction():
+            for name, tensor in given.items():
+                if tensor is not None and id(tensor) not in memo:
+                    made = self._like(tensor)
+                    kept = Parameter if type(tensor) is Parameter else Tensor.requires_grad_
+                    memo[id(tensor)] = kept(made, tensor.requires_grad)
+                copied[name] = None if tensor is None else memo[id(tensor)]
+        return copied
+
+    def is_part(self, tensor: Tensor) -> bool:
+        """Return whether a tensor shares memory with one that was copied."""
+        if type(tensor) not in PLAIN or tensor.layout is not torch.strided:
+            return False
+        with torch._C.DisableTorchFunction():
+            return tensor.untyped_storage()._cdata in self._storages
+
+    def _like(self, tensor: Tensor) -> Tensor:
+        if type(tensor) not in PLAIN and is_traceable_wrapper_subclass(tensor):
+            made = tensor.detach().to(META)
+            return Parameter(made, tensor.requires_grad) if isinstance(tensor, Parameter) else made
+        if tensor.layout in SPARSE_LAYOUTS:
+            return sparse_on_meta(tensor)
+        if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
+            return tensor.detach().to(META)
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self._storages:
+            self._storages[storage._cdata] = (storage, torch.UntypedStorage(storage.nbytes(), device=META))
+        copied = self._storages[storage._cdata][1]
+        if tensor.dtype in INTEGERS and storage.nbytes() <= MAX_BYTES:
+            if tensor.is_meta:
+                self._values.miss(copied, tensor)
+            elif is_small_integer(tensor):
+                self._values.give_storage(copied, storage)
+        made = torch.empty(0, dtype=tensor.dtype, device=META)
+        return made.set_(copied, tensor.storage_offset(), tensor.shape, tensor.stride())

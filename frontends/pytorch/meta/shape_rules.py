@@ -1,0 +1,87 @@
+"""Shape rules: results of operators for which PyTorch has no kernel on the meta device, or a wrong one.
+
+A rule is asked only after the operator was refused. Sparse tensors need two more things: PyTorch moves them to the meta
+device without their values, and its meta kernels return sparse results without any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .values import META, all_tensors
+
+
+def result_without_kernel(native: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return the result of an operator on meta tensors, by a rule; None if there is none.
+
+    Args:
+        native: the name of the operator, ``aten::addmm``.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
+    """
+    rule = _RULES.get(native)
+    if rule is None or not any(x.is_meta and x.layout is not torch.strided for x in all_tensors(args)):
+        return None
+    result = rule(*args)
+    out = kwargs.get("out")
+    return result if out is None else out
+
+
+SPARSE_RESULT = "a sparse result was taken to have as many values as its operand"
+
+
+def sparse_on_meta(tensor: Tensor) -> Tensor:
+    """Return a sparse tensor on the meta device, with the number of values of the original."""
+    if tensor.layout is torch.sparse_coo:
+        return _coo(tensor, tuple(tensor.shape), tensor._indices(), tensor._values(), tensor.is_coalesced())
+    is_by_row = tensor.layout in (torch.sparse_csr, torch.sparse_bsr)
+    indices = (
+        (tensor.crow_indices(), tensor.col_indices()) if is_by_row else (tensor.ccol_indices(), tensor.row_indices())
+    )
+    parts = [torch.empty_like(x, device=META) for x in (*indices, tensor.values())]
+    made = torch.sparse_compressed_tensor(*parts, tensor.shape, layout=tensor.layout, check_invariants=False)
+    return made.requires_grad_(tensor.requires_grad)
+
+
+def _coo(like: Tensor, shape: Sequence[int], indices: Tensor, values: Tensor, is_coalesced: bool) -> Tensor:
+    parts = torch.empty_like(indices, device=META), torch.empty_like(values, device=META)
+    made = torch.sparse_coo_tensor(*parts, shape, is_coalesced=is_coalesced, check_invariants=False)
+    return made.requires_grad_(like.requires_grad and like.is_leaf)
+
+
+def with_values_of(result: Any, operands: Sequence[Tensor]) -> Any:
+    """Return a sparse meta tensor with as many values as its sparse operand; any other result as it is."""
+    if not isinstance(result, Tensor) or not result.is_meta or result.layout is not torch.sparse_coo or result._nnz():
+        return result
+    given = next((x for x in operands if x.is_meta and x.layout is torch.sparse_coo and x._nnz()), None)
+    if given is None or given._indices().shape[0] != result.sparse_dim():
+        return result
+    values = given._values()
+    return _coo(result, tuple(result.shape), given._indices(), values.to(result.dtype), given.is_coalesced())
+
+
+def _product(x: Tensor, y: Tensor, *_: Any) -> Tensor:
+    shape = (*x.shape[:-1], *y.shape[-1:]) if y.dim() > 1 else tuple(x.shape[:-1])
+    is_sparse = x.layout is not torch.strided and y.layout is not torch.strided
+    layout = x.layout if is_sparse else torch.strided
+    return torch.empty(shape, dtype=x.dtype, layout=layout, device=META)
+
+
+def _product_with_addend(addend: Tensor, x: Tensor, y: Tensor, *_: Any) -> Tensor:
+    return _product(x, y)
+
+
+_RULES: Mapping[str, Callable[..., Tensor]] = {
+    "aten::mm": _product,
+    "aten::bmm": _product,
+    "aten::mv": _product,
+    "aten::_sparse_mm": _product,
+    "aten::_sparse_sparse_matmul": _product,
+    "aten::addmm": _product_with_addend,
+    "aten::addmv": _product_with_addend,
+    "aten::_sparse_addmm": _product_with_addend,
+}

@@ -1,0 +1,562 @@
+"""Models and inputs as people have them: objects as inputs, functions as models, code that names a GPU.
+
+Every case states its MACs, by hand, or equals a real run inside the hook.
+"""
+
+import ctypes
+import enum
+import functools
+import json
+import sys
+import threading
+import zipfile
+from collections import namedtuple
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_sequence
+
+from costcore import ComputationalCostHook, CostError, estimate
+
+
+class Line(nn.Module):
+    """A linear layer of 8 to 4 features: 32 MACs a row."""
+
+    def __init__(self):
+        super().__init__()
+        self.line = nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.line(x)
+
+
+class Reads(Line):
+    """Reads its input by a function of the arguments."""
+
+    def __init__(self, read):
+        super().__init__()
+        self.read = read
+
+    def forward(self, *args, **kwargs):
+        return self.line(self.read(*args, **kwargs))
+
+
+@dataclass
+class Sample:
+    x: torch.Tensor
+    name: str = "a"
+
+
+class Graph:
+    """An object with tensors, as ``torch_geometric.data.Data``."""
+
+    def __init__(self, **fields):
+        self.__dict__.update(fields)
+
+
+class Slotted:
+    __slots__ = ("x",)
+
+
+class NotCopied:
+    def __deepcopy__(self, memo):
+        raise RuntimeError("no copy")
+
+
+class Mode(enum.Enum):
+    FAST = 1
+
+
+Pair = namedtuple("Pair", "x y")
+
+
+def slotted(x):
+    made = Slotted()
+    made.x = x
+    return made
+
+
+X = torch.zeros(2, 8)
+LENGTH = torch.tensor([3, 1])
+
+INPUTS = {
+    "dataclass": (Sample(X), lambda b: b.x),
+    "named tuple": (Pair(X, X), lambda b: b.y),
+    "namespace": (SimpleNamespace(x=X), lambda b: b.x),
+    "object": (Graph(x=X, edge_index=LENGTH), lambda b: b.x),
+    "slots": (slotted(X), lambda b: b.x),
+    "list of objects": ([Sample(X), Sample(X)], lambda bs: bs[1].x),
+    "function": (nn.functional.relu, lambda f: f(torch.zeros(2, 8))),
+    "slice": (slice(0, 2), lambda s: torch.zeros(4, 8)[s]),
+    "dtype": (torch.float32, lambda d: torch.zeros(2, 8).to(d)),
+    "device": (torch.device("cpu"), lambda d: torch.zeros(2, 8, device=d)),
+    "enum": (Mode.FAST, lambda m: torch.zeros(2 if m is Mode.FAST else 1, 8)),
+    "integer of numpy": (np.int64(2), lambda n: torch.zeros(n, 8)),
+    "text": ("two", lambda s: torch.zeros(len(s) - 1, 8)),
+    "complex": (2j, lambda c: torch.zeros(int(abs(c)), 8)),
+    "set": ({"a", "b"}, lambda s: torch.zeros(len(s), 8)),
+    "metadata": ([{"img_shape": (2, 8, 3)}], lambda metas: torch.zeros(metas[0]["img_shape"][:2])),
+    "iterator": (iter([X, X]), lambda xs: next(iter(xs))),
+    "not copied": (NotCopied(), lambda _: torch.zeros(2, 8)),
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_objects_are_inputs(name):
+    value, read = INPUTS[name]
+    report = estimate(Reads(lambda given, _: read(given)), (value, None))
+    assert report.total_report["macs"] == 2 * 32
+    assert report.status == "complete"
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [((2, 8), ()), ((2, 8), ((), "float32")), ((2, 8), ((), torch.float32)), {"x": (2, 8), "scale": ()}],
+)
+def test_an_empty_shape_is_a_scalar(inputs):
+    def scaled(x, scale):
+        assert scale.shape == () and scale.dtype is torch.float32
+        return x * scale
+
+    report = estimate(Reads(scaled), inputs)
+    assert (report.total_report["macs"], report.total_report["flops"]) == (64, 64 + 16)
+
+
+def test_integers_inside_objects_keep_their_values():
+    model = Reads(lambda b: b.x[: int(b.lengths.max())])
+    batch = Graph(x=torch.zeros(5, 8), lengths=LENGTH)
+    assert estimate(model, batch).total_report["macs"] == 3 * 32
+    assert batch.x.device.type == "cpu" and batch.lengths is LENGTH
+
+
+def test_a_tensor_in_two_objects_stays_one():
+    def add(a, b):
+        assert a.x is b.x
+        return a.x
+
+    assert estimate(Reads(add), (Sample(X), Sample(X))).total_report["macs"] == 64
+
+
+def test_packed_sequences_equal_a_run():
+    packed = pack_sequence([torch.zeros(3, 8), torch.zeros(2, 8)])
+    model = nn.LSTM(8, 4)
+    with torch.no_grad(), ComputationalCostHook() as hook:
+        model(packed)
+    assert totals(estimate(model, (packed,))) == totals(hook)
+
+
+def sparse():
+    dense = torch.eye(6)[:, :5].clone()
+    dense[0, 3] = 1
+    return dense.to_sparse()
+
+
+SPARSE = {
+    "coo": (sparse, torch.sparse.mm),
+    "matmul": (lambda: sparse().coalesce(), torch.matmul),
+    "csr": (lambda: sparse().to_dense().to_sparse_csr(), torch.matmul),
+    "transposed": (lambda: sparse().t(), lambda a, x: torch.sparse.mm(a.t(), x)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
+@pytest.mark.parametrize("name", SPARSE)
+def test_sparse_inputs_keep_their_number_of_values(name):
+    make, product = SPARSE[name]
+    matrix, model = make(), Called(product)
+    x = torch.zeros(5, 7)
+    with torch.no_grad(), ComputationalCostHook() as hook:
+        model(matrix, x)
+    report = estimate(model, (matrix, x))
+    assert totals(report) == totals(hook)
+    assert report.total_report["macs"] == 6 * 7  # six values, each multiplied by a row of seven
+
+
+class Called(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)
+
+
+def test_sparse_buffers_keep_their_number_of_values():
+    class Convolution(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("adjacency", sparse())
+            self.line = nn.Linear(7, 3)
+
+        def forward(self, x):
+            return torch.sparse.mm(self.adjacency, self.line(x))
+
+    report = estimate(Convolution(), (5, 7), backward=True)
+    assert report.total_report["macs"] == 5 * 7 * 3 + 6 * 3 + 5 * 7 * 3 + 6 * 3  # the input needs no gradient
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_an_input_that_cannot_move_is_named():
+    nested = torch.nested.nested_tensor([torch.zeros(3, 8), torch.zeros(2, 8)])
+    with pytest.raises(CostError, match=r"inputs\[0\]: PyTorch cannot move a nested Tensor .*ComputationalCostHook"):
+        estimate(Line(), (nested,))
+
+
+# Functions, methods and pipelines
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(8, 8)
+        self.head = nn.Linear(8, 4)
+
+    def encode(self, x):
+        return self.body(x)
+
+    def forward(self, x):
+        return self.head(self.encode(x))
+
+    def generate(self, x, steps=2):
+        for _ in range(steps):
+            x = self.encode(x)
+        return self(x)
+
+
+class Pipeline:
+    def __init__(self):
+        self.encoder = Encoder()
+        self.parts = {"decoder": nn.Linear(4, 8)}
+
+    def __call__(self, x, steps=2):
+        for _ in range(steps):
+            x = self.parts["decoder"](self.encoder(x))
+        return x
+
+
+ENCODER = Encoder()
+
+
+def step(x, scale=1):
+    return ENCODER.encode(x) * scale
+
+
+def closure():
+    model = Encoder()
+    return lambda x: model(x) + model(x)
+
+
+CALLABLES = {
+    "method": (Encoder().encode, 64, {"body"}),
+    "generate": (Encoder().generate, 3 * 64 + 32, {"body", "head"}),
+    "partial": (functools.partial(Encoder().generate, steps=4), 5 * 64 + 32, {"body", "head"}),
+    "pipeline": (Pipeline(), 2 * (64 + 32 + 32), {"encoder.body", "encoder.head", "parts_decoder"}),
+    "call": (Pipeline().__call__, 2 * (64 + 32 + 32), {"encoder.body", "encoder.head", "parts_decoder"}),
+    "function": (step, 64, {"ENCODER.body"}),
+    "lambda": (closure(), 2 * (64 + 32), {"model.body", "model.head"}),
+    "function of torch": (functools.partial(torch.matmul, other=torch.zeros(8, 3)), 24, set()),
+}
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+def test_anything_that_is_called_is_a_model(name):
+    function, macs, modules = CALLABLES[name]
+    report = estimate(function, (1, 8))
+    assert report.total_report["macs"] == macs
+    assert {call["module"] for call in report.layer_report.values() if call["macs"]} - {""} == modules
+    with torch.no_grad(), ComputationalCostHook() as hook:
+        function(torch.zeros(1, 8))
+    assert totals(hook)["macs"] == macs
+
+
+def test_a_function_has_a_backward_pass():
+    model = Encoder()
+    report = estimate(lambda x: model.encode(x).sum(), (1, 8), backward=True)
+    assert report.total_report["macs"] == 64 + 64  # the gradient of the weight; the input needs none
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_a_method_leaves_the_model_as_it_was():
+    model = Encoder()
+    before = dict(vars(model))
+    estimate(model.generate, {"x": (1, 8), "steps": 1})
+    assert vars(model) == before
+
+
+def test_a_function_without_inputs_says_what_it_takes():
+    with pytest.raises(CostError, match="step takes x, scale"):
+        estimate(step)
+
+
+def test_a_function_that_makes_a_model_is_no_model():
+    def make(width):
+        return nn.Linear(4, 4)
+
+    with pytest.raises(CostError, match="make returned a model, Linear"):
+        estimate(make, (4, 4))
+
+
+def test_generation_equals_a_run():
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(
+        num_hidden_layers=2,
+        hidden_size=16,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=32,
+        vocab_size=50,
+        eos_token_id=None,
+    )
+    model = transformers.LlamaForCausalLM(config).eval()
+    inputs = {"input_ids": torch.ones(1, 8, dtype=torch.long), "max_new_tokens": 3, "do_sample": False}
+    with torch.no_grad(), ComputationalCostHook() as hook:
+        model.generate(**inputs)
+    assert totals(estimate(model.generate, inputs)) == totals(hook)
+
+
+# Programs in files
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+def test_programs_in_files_are_models(tmp_path: Path):
+    program = torch.export.export(Line(), (X,))
+    torch.export.save(program, tmp_path / "line.pt2")
+    torch.jit.script(Line()).save(str(tmp_path / "line.pt"))
+    of_module = totals(estimate(Line(), (2, 8)))
+    assert totals(estimate(tmp_path / "line.pt2")) == of_module
+    assert totals(estimate(str(tmp_path / "line.pt2"), (2, 8), backward=True))["macs"] == 128
+    assert totals(estimate(tmp_path / "line.pt", (2, 8))) == of_module
+    assert totals(estimate(torch.export.unflatten(program), (2, 8))) == of_module
+
+
+def test_a_program_with_open_sizes_has_formulas(tmp_path: Path):
+    program = torch.export.export(Line(), (X,), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    torch.export.save(program, tmp_path / "line.pt2")
+    report = estimate(tmp_path / "line.pt2", ("batch", 8))
+    assert report.subs(batch=5).total_report["macs"] == 5 * 32
+
+
+CHECKPOINTS = {
+    "state dict": (lambda: Line().state_dict(), r"a state dict \(2 tensors, 36 elements: line.weight, …\)"),
+    "training": (lambda: {"model": Line().state_dict(), "epoch": 3}, r"a checkpoint \('model' is a state dict"),
+    "optimizer": (
+        lambda: torch.optim.Adam(Line().parameters()).state_dict(),
+        "the state of an optimizer",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_checkpoints_say_what_they_are(name, tmp_path: Path):
+    make, words = CHECKPOINTS[name]
+    torch.save(make(), tmp_path / "stored.pt")
+    for model in (make(), tmp_path / "stored.pt"):
+        with pytest.raises(CostError, match=words):
+            estimate(model, (2, 8))
+
+
+def test_a_pickled_model_is_not_unpickled(tmp_path: Path):
+    torch.save(Line(), tmp_path / "whole.pt")
+    with pytest.raises(CostError, match=r"a pickle of tests\.\S+Line, which costcore does not unpickle"):
+        estimate(tmp_path / "whole.pt", (2, 8))
+
+
+def test_texts_of_a_program_are_not_evaluated(tmp_path: Path):
+    program = torch.export.export(Line(), (X,), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    torch.export.save(program, tmp_path / "line.pt2")
+    harm = f"__import__('pathlib').Path({str(tmp_path / 'ran')!r}).touch()"
+    with zipfile.ZipFile(tmp_path / "line.pt2") as source, zipfile.ZipFile(tmp_path / "bad.pt2", "w") as target:
+        for info in source.infolist():
+            text = source.read(info)
+            if info.filename.endswith("models/model.json"):
+                data = json.loads(text)
+                data["graph_module"]["graph"]["tensor_values"]["x"]["sizes"][0]["as_expr"]["expr_str"] = harm
+                text = json.dumps(data).encode()
+            target.writestr(info, text)
+    with pytest.raises(CostError, match="not arithmetic"):
+        estimate(tmp_path / "bad.pt2")
+    assert not (tmp_path / "ran").exists()
+
+
+# Code that names a GPU
+
+
+def gpu(function):
+    return Called(function)
+
+
+GPU = {
+    "cuda": lambda x: x.cuda() * 2,
+    "to": lambda x: x.to("cuda") * torch.ones((), device=torch.device("cuda:0")),
+    "new tensors": lambda x: x * torch.zeros(2, 8, device="cuda"),
+    "index": lambda x: x[torch.arange(2, device="cuda")] * 2,
+    "data": lambda x: x[torch.tensor([0, 1], device="cuda")] * 2,
+    "streams": lambda x: _on_a_stream(x),
+    "events": lambda x: _timed(x),
+    "random": lambda x: x * torch.rand(2, 8, device="cuda", generator=torch.Generator(device="cuda")),
+    "pinned": lambda x: x.pin_memory().cuda(non_blocking=True) * 2,
+    "types": lambda x: x * torch.cuda.FloatTensor(2, 8),
+    "modules": lambda x: nn.PReLU().cuda()(x) * 2,
+}
+
+
+def _on_a_stream(x):
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream), torch.cuda.device(0):
+        x = x * 2
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.cuda.nvtx.range_push("part")
+    torch.cuda.nvtx.range_pop()
+    return x
+
+
+def _timed(x):
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    x = x * 2
+    end.record()
+    torch.cuda.synchronize()
+    assert start.elapsed_time(end) >= 0
+    return x
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+@pytest.mark.parametrize("name", GPU)
+def test_code_that_names_a_gpu_is_counted_without_one(name):
+    before = {key: vars(torch.cuda)[key] for key in ("Stream", "Event", "is_available", "synchronize")}
+    report = estimate(gpu(GPU[name]), (2, 8))
+    products = [call["flops"] for call in report.layer_report.values() if call["op"] == "mul"]
+    assert products == [16]
+    assert any("names a GPU" in note for note in report.notes)
+    assert {key: vars(torch.cuda)[key] for key in before} == before
+    with pytest.raises((AssertionError, RuntimeError, TypeError)):
+        GPU[name](X)
+
+
+def test_code_that_asks_for_a_gpu_is_told_so():
+    def both(x):
+        assert x.is_cuda == (x.device.type == "cuda") == torch.cuda.is_available()
+        return x * 2 if torch.cuda.is_available() else x + 1
+
+    report = estimate(gpu(both), (2, 8), device="cuda")
+    assert [call["op"] for call in report.layer_report.values()] == ["mul"]
+    assert torch.cuda.get_device_name is not None
+    with pytest.raises(ValueError, match="device must be 'cuda' or None"):
+        estimate(Line(), (2, 8), device="h100")
+
+
+# Attributes that cannot be copied, lazy modules, data-dependent code
+
+
+class Holds(Line):
+    def __init__(self, value):
+        super().__init__()
+        self.value = value
+
+
+class NotReduced:
+    def __reduce_ex__(self, protocol):
+        raise ValueError("no copy")
+
+
+HELD = {
+    "generator": torch.Generator,
+    "traced": lambda: torch.jit.trace(lambda x: x * 2, X),
+    "pointer": lambda: ctypes.pointer(ctypes.c_int(3)),
+    "deepcopy": NotCopied,
+    "reduce": lambda: [NotReduced(), {"a": NotReduced()}],
+    "thread": threading.local,
+    "module": lambda: sys,
+}
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.trace` is deprecated")
+@pytest.mark.parametrize("name", HELD)
+def test_attributes_that_cannot_be_copied_are_shared(name):
+    model = Holds(HELD[name]())
+    held = model.value
+    assert estimate(model, (2, 8)).total_report["macs"] == 64
+    assert model.value is held
+
+
+def test_lazy_modules_get_their_shapes_in_the_copy():
+    model = nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(2))
+    report = estimate(model, (2, 3, 8, 8), backward=True)
+    assert isinstance(model[0], nn.LazyConv2d) and model[0].has_uninitialized_params()
+    model(torch.zeros(2, 3, 8, 8))
+    assert totals(report) == totals(estimate(model, (2, 3, 8, 8), backward=True))
+    assert report.total_report["n_params_model"] == (4 * 3 * 9 + 4) + 2 * 4 + (4 * 36 * 2 + 2)
+
+
+@pytest.mark.filterwarnings("ignore::costcore.CostWarning")
+def test_an_encoder_with_a_padding_mask_counts_all_positions():
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    model = nn.TransformerEncoder(layer, 1).eval()
+    mask = torch.tensor([[False, False, False, True, True], [False] * 5])
+    report = estimate(model, {"src": (2, 5, 16), "src_key_padding_mask": mask})
+    # 10 positions: projections of 16 to 48 and 16 to 16, 16 to 32 and back; 2 x 25 pairs, scores and values of 16.
+    assert report.total_report["macs"] == 10 * (16 * 48 + 16 * 16 + 2 * 16 * 32) + 2 * 25 * 2 * 16
+    assert report.status == "assumed"
+
+
+@pytest.mark.filterwarnings("ignore::costcore.CostWarning")
+def test_a_check_inside_of_pytorch_passes():
+    class Filter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("window", torch.hann_window(64))
+
+        def forward(self, x):
+            return torch.istft(torch.stft(x, 64, window=self.window, return_complex=True), 64, window=self.window)
+
+    model = Filter()
+    with torch.no_grad(), ComputationalCostHook() as hook:
+        model(torch.zeros(2, 640))
+    report = estimate(model, (2, 640))
+    assert report.total_report["flops"] == hook.total_report["flops"]
+    assert "because the model fails if it is True" in report.assumptions[0].what
+
+
+def test_one_sample_in_train_mode_names_the_remedy():
+    with pytest.raises(CostError, match=r"model\.eval\(\)"):
+        estimate(nn.Sequential(nn.Linear(8, 4), nn.BatchNorm1d(4)), (1, 8))
+
+
+# Outputs that are no tensors
+
+
+OUTPUTS = {
+    "distribution": lambda y: torch.distributions.Normal(y, 1.0),
+    "dict": lambda y: {"a": [y], "n": 3},
+    "object": lambda y: Graph(y=y),
+    "dataclass": Sample,
+}
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+@pytest.mark.filterwarnings("ignore::costcore.CostWarning")
+def test_outputs_in_any_container_have_a_backward_pass(name):
+    class Returns(Line):
+        def forward(self, x):
+            return OUTPUTS[name](self.line(x))
+
+    assert estimate(Returns(), (2, 8), backward=True).total_report["macs"] == 64 + 64
+
+
+def test_an_output_without_tensors_asks_for_a_loss():
+    class Nothing(Line):
+        def forward(self, x):
+            self.line(x)
+
+    with pytest.raises(CostError, match=r"Pass loss=, .* \(NoneType\)"):
+        estimate(Nothing(), (2, 8), backward=True)
+
+
+def totals(report):
+    total = report.total_report
+    return {key: total[key] for key in ("flops", "macs", "mread", "mwrite", "n_params")}
