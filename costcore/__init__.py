@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from costcore.ir import Operations as Operations
     from costcore.ir import Tensor as Tensor
     from costcore.plugins import hookimpl as hookimpl
+    from costcore.registry import costs as costs
     from costcore.reports.report import Report as Report
     from costcore.studies.batch_size.fit import accumulation as accumulation
     from costcore.studies.batch_size.fit import max_batch as max_batch
@@ -74,6 +75,7 @@ _MODULES = {
     "accumulation": "studies.batch_size.fit",
     "check": "studies.budgets",
     "compare": "studies.comparisons.comparison",
+    "costs": "registry",
     "conventions": "analyses.conventions.convention",
     "estimate": "api.estimate",
     "estimate_ranks": "api.estimate",

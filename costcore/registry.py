@@ -34,7 +34,7 @@ from costcore.errors import (
 )
 from costcore.files import exists, is_file, is_folder
 from costcore.frontend import ABILITIES, Frontend, FrontendSpec
-from costcore.ir import Calculator
+from costcore.ir import Calculator, Cost, Layer
 from costcore.plugins import cached, functions_from_plugins, objects_from_plugins, with_plugin_hint
 from costcore.trace.call import Call
 from costcore.translate import Row
@@ -536,6 +536,108 @@ def check_calculator(calculator: object) -> None:
         return  # a built-in without a signature, which cannot be checked before its first call
 
 
+# Costs of modules, functions and ``autograd.Function``, which are one call each.
+
+
+GRADIENT = "grad_output"
+"""The beginning of the names of the operands that are gradients of outputs, in a backward call."""
+
+BACKWARD = "_backward"
+"""The end of the name of a backward call."""
+
+
+class Costs(NamedTuple):
+    """What belongs to a calculator of a module, function or ``autograd.Function``.
+
+    Attributes:
+        shapes: returns the outputs of a call that cannot run on shapes alone, ``shapes(module, *inputs)`` or
+            ``shapes(*inputs)``: tensors, or shapes. An input that it returns stands for a new tensor like it.
+        backward: the calculator of the backward pass, which takes the layer of the forward pass.
+        inside: whether what is inside is counted too, beside the call.
+    """
+
+    shapes: Callable[..., Any] | None = None
+    backward: Calculator | None = None
+    inside: bool = False
+
+
+class costs:  # noqa: N801 - a decorator
+    """Decorator: a calculator with the operator that it is for, and how to make its outputs.
+
+    Pass the function in ``estimate(..., calculators=[calc_mamba])``. The decorator itself, without a function, is a
+    shape rule alone: the call is then listed as not counted, with its bytes.
+
+    Args:
+        op: a class of modules, a function, a ``torch.autograd.Function``, or the name of any operator.
+        shapes: see :attr:`Costs.shapes`.
+        backward: see :attr:`Costs.backward`; default: twice the FLOPs and MACs of the forward pass, an assumption.
+        inside: see :attr:`Costs.inside`.
+
+    Example:
+        >>> from costcore import Operations, costs
+        >>> @costs("mamba_ssm.Mamba", shapes=lambda module, x: x)
+        ... def calc_mamba(layer):
+        ...     x, state = layer["hidden_states"], layer.attrs["d_state"]
+        ...     return Operations(fma=9 * x.size * state), layer.read, layer.written, {}
+    """
+
+    def __init__(
+        self,
+        op: Any,
+        *,
+        shapes: Callable[..., Any] | None = None,
+        backward: Calculator | None = None,
+        inside: bool = False,
+    ) -> None:
+        if shapes is not None and not callable(shapes):
+            raise TypeError(f"shapes must be a function that returns tensors or shapes (got {shapes!r})")
+        if backward is not None:
+            check_calculator(backward)
+        self.op = op
+        self.costs = Costs(shapes, backward, inside)
+
+    def __call__(self, calculator: Any) -> Any:
+        """Return the calculator, which now knows its operator."""
+        check_calculator(calculator)
+        calculator.costs_of = self
+        return calculator
+
+
+def backward_calculator(op: str, calculator: Calculator, backward: Calculator | None) -> Calculator:
+    """Return the calculator of a backward call, which has the operands of the forward call and gradients.
+
+    Args:
+        op: the name of the forward call.
+        calculator: its calculator.
+        backward: the formula of the backward pass in the layer of the forward pass; None: twice the FLOPs.
+    """
+
+    def calc_backward(layer: Layer) -> Cost:
+        given = {name: x for name, x in layer.inputs.items() if not name.startswith(GRADIENT)}
+        outputs = [x for name, x in layer.inputs.items() if name.startswith(GRADIENT)]
+        forward = Layer(op, given, outputs, layer.attrs)
+        if backward is not None:
+            return Cost(*backward(forward))
+        cost = Cost(*calculator(forward))
+        return Cost(cost.flops * 2, layer.read, layer.written, {}, cost.macs * 2)
+
+    return calc_backward
+
+
+@cached
+def costs_of_plugins() -> Mapping[str, Costs]:
+    """Return the shape rules and backward formulas of calculators of plug-ins, by name."""
+    _, *tables = functions_from_plugins("costcore_calculators", LazyCalculators)
+    return {op: _costs_of(calculator) for table in tables for op, calculator in table.items()}
+
+
+def _costs_of(calculator: Any) -> Costs:
+    return getattr(calculator, "costs_of", _NO_COSTS).costs
+
+
+_NO_COSTS = costs("")
+
+
 # Custom calculators of a run.
 
 
@@ -553,13 +655,36 @@ class CustomCalculators:
         by_layer: calculators ``calculator(layer)``, by canonical or native name.
         by_native: native calculators ``calculator(function, inputs, **options)``, which return elements instead of
             bytes, by native name. Their options are bound.
+        costs_of: the shape rule and the backward formula that belong to a calculator, by native name.
     """
 
     def __init__(self, fma_1flop: bool = True) -> None:
         self.by_layer: dict[str, Calculator] = {}
         self.by_native: dict[str, partial[Any]] = {}
+        self.costs_of: dict[str, Costs] = {}
         self._fma_1flop = fma_1flop
         self._added: dict[tuple[str, ...], Any] = {}  # by all names of an operator
+
+    def add_all(self, given: Mapping[Any, Any] | Iterable[Any]) -> None:
+        """Use calculators, by operator or as :func:`costs` decorates them.
+
+        Raises:
+            TypeError, ValueError: as :meth:`add`, or for a calculator in a list that is not decorated.
+        """
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise TypeError(f"calculators must be a mapping of operators to calculators (got {given!r})")
+        if isinstance(given, Mapping):
+            for op, calculator in given.items():
+                self.add(op, calculator)
+            return
+        for calculator in given:
+            of = calculator if isinstance(calculator, costs) else getattr(calculator, "costs_of", None)
+            if of is None:
+                raise TypeError(
+                    f"{qualified_name(calculator)} does not say its operator: pass a dict, or decorate it with "
+                    "@costcore.costs(…)"
+                )
+            self.add(of.op, calculator)
 
     def add(self, op: object, calculator: Any) -> None:
         """Use ``calculator`` for ``op``; warn if it replaces a built-in one.
@@ -576,6 +701,9 @@ class CustomCalculators:
             ValueError: if no operator has that name; suggests the nearest names.
         """
         names = resolve(op)
+        if isinstance(calculator, costs):  # a shape rule alone
+            self.costs_of.update(dict.fromkeys(names, calculator.costs))
+            return
         is_native = _is_native(calculator)
         if is_native:
             names = _native_names(op)
@@ -599,7 +727,16 @@ class CustomCalculators:
             self.by_native.update(dict.fromkeys(names, partial(calculator, fma_1flop=self._fma_1flop)))
         else:
             self.by_layer.update(dict.fromkeys(names, calculator))
+            self._add_backward(names, calculator)
         self._added[names] = calculator
+
+    def _add_backward(self, names: Iterable[str], calculator: Calculator) -> None:
+        found = _costs_of(calculator)
+        for name in names:
+            if "::" in name:
+                self.costs_of[name] = found
+                made = backward_calculator(name, calculator, found.backward)
+                self.by_layer.setdefault(name + BACKWARD, made)
 
     def table(self) -> Mapping[str, Calculator]:
         """Return all calculators of the run: the registered ones, overridden by these."""

@@ -132,7 +132,7 @@ class Translator:
         role: Callable[[str], Role] = role_of,
         names: Names = lambda _: None,
     ) -> None:
-        self._rows = rows if isinstance(rows, Mapping) else by_operator(rows)
+        self._rows = dict(rows) if isinstance(rows, Mapping) else by_operator(rows)
         self._tensor = tensor
         self._role = role
         self._names = names
@@ -143,6 +143,10 @@ class Translator:
         translator = Translator((), tensor, self._role, self._names)
         translator._rows, translator._checked = self._rows, self._checked
         return translator
+
+    def replace_row(self, row: Row) -> None:
+        """Use ``row`` alone for its operator, here and in translators made by :meth:`by`."""
+        self._rows[row.native] = [row]
 
     def has_row(self, native: str) -> bool:
         """Return whether the table has a row for an operator."""

@@ -95,7 +95,7 @@ def estimate(
     layout: str = "framework",
     tracebacks: bool = False,
     spelled: bool = False,
-    calculators: Mapping[Any, Any] | None = None,
+    calculators: Mapping[Any, Any] | Iterable[Any] | None = None,
     progress: Progress | None = None,
     strict: bool = False,
     ranges: Mapping[str, tuple[int, int]] | None = None,
@@ -123,7 +123,8 @@ def estimate(
         tracebacks: store the location in the user's code of every call.
         spelled: record by which function or symbol the code called every operator, and every module call; see
             :class:`ComputationalCostHook`.
-        calculators: calculators (cost formulas) for this run only, by operator; see
+        calculators: calculators (cost formulas) for this run only, by operator, class of modules, function or
+            ``torch.autograd.Function``; or a list of calculators that :func:`costcore.costs` decorates. See
             :meth:`ComputationalCostHook.add_custom_cost_calculator`.
         progress: a function ``progress(items, description)`` that wraps the items of long loops, for a progress bar.
         strict: raise an error if the status of the report is not ``complete``.
@@ -182,8 +183,6 @@ def estimate(
             :class:`costcore.errors.UnknownOptionError`.
     """
     check_arguments(fma_1flop, layout, tracebacks=tracebacks, spelled=spelled, strict=strict)
-    if not isinstance(calculators, Mapping | None):
-        raise TypeError(f"calculators must be a mapping of operators to calculators (got {calculators!r})")
     if progress is not None and not callable(progress):
         raise TypeError(f"progress must be a function progress(items, description) (got {progress!r})")
     if isinstance(model, str):
@@ -194,12 +193,18 @@ def estimate(
         if options:
             check_options(spec, options, estimate.__kwdefaults__ or {})
     custom = CustomCalculators(fma_1flop)
-    for op, calculator in (calculators or {}).items():
-        custom.add(op, calculator)
+    custom.add_all(calculators or ())
 
     @collector_off()
     def captured(inputs: Any) -> Report:
-        recorder = Recorder(tracebacks, custom.by_native, progress, calculators=custom.by_layer, spelled=spelled)
+        recorder = Recorder(
+            tracebacks,
+            custom.by_native,
+            progress,
+            calculators=custom.by_layer,
+            spelled=spelled,
+            costs_of=custom.costs_of,
+        )
         load(spec.name).estimate(recorder, model, inputs, **options)
         return make_report(recorder, custom, fma_1flop, layout)
 

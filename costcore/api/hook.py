@@ -125,8 +125,10 @@ class ComputationalCostHook(OfReport):
         """Use ``calculator`` (a cost formula) for the operator ``op``, for this hook only.
 
         Args:
-            op: a canonical operator name (``"conv"``), a framework's own name (``"mylib::stft"``), or a framework's own
-                function or class.
+            op: a canonical operator name (``"conv"``), a framework's own name (``"mylib::stft"``), a framework's own
+                function or class; or, for PyTorch, a class of modules, a function or a ``torch.autograd.Function``,
+                as an object or a dotted name (``"mamba_ssm.Mamba"``): it is then one call, and its inside is not
+                counted. Its layer has the arguments and parameters by name, and the module's settings as attributes.
             calculator: a function ``calculator(layer)`` that returns a :class:`Cost`, or a tuple
                 ``(flops, mread, mwrite, params[, macs])``. For Chainer functions, ``calculator(function, inputs,
                 **options)`` is supported too, which returns elements instead of bytes.
@@ -182,6 +184,7 @@ class ComputationalCostHook(OfReport):
             measure_time=self._measure_time,
             spelled=self._spelled,
             memory=self._memory,
+            costs_of=self._custom.costs_of,
         )
         self._report = None
         self._stack = self._capture(self._recorder)

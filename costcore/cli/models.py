@@ -24,7 +24,7 @@ from costcore.cli.options import files_with, flag_of, mesh_of
 from costcore.cli.running import print_message, waiting
 from costcore.errors import CostError, CostWarning, MissingInputsError, UnknownOptionError
 from costcore.ledger.ledger import EVALUATION, TRAIN, n_assumptions, remarks_on_mode
-from costcore.registry import applicable_options, default_inputs, frontend_for_file, is_saved_report, specs
+from costcore.registry import applicable_options, costs, default_inputs, frontend_for_file, is_saved_report, specs
 from costcore.reports.report import Report
 
 
@@ -83,7 +83,18 @@ def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
         options["optimizer"] = args.optimizer
     if getattr(args, "memory", False):
         options["memory"] = True
+    if getattr(args, "cuda", False):
+        options["device"] = "cuda"
+    if targets := getattr(args, "calculator", ()):
+        options["calculators"] = [_calculator(target) for target in targets]
     return options | _distribution(args)
+
+
+def _calculator(target: str) -> Any:
+    found = load_object(target)
+    if not isinstance(found, costs) and not hasattr(found, "costs_of"):
+        raise ValueError(f"--calculator {target} does not say its operator. Decorate it with @costcore.costs(…)")
+    return found
 
 
 def _distribution(args: argparse.Namespace) -> dict[str, Any]:
@@ -179,6 +190,7 @@ def _check_options_of_report(target: str, args: argparse.Namespace) -> None:
         "--layout": args.layout != "framework",
     }
     flags |= {"--checkpoint": args.checkpoint, "--precision": args.precision, "--mesh": args.mesh, "--plan": args.plan}
+    flags |= {"--calculator": args.calculator, "--cuda": args.cuda}
     flags |= {flag_of(name): True for name, _ in args.frontend_options}
     if given := [flag for flag, value in flags.items() if value]:
         raise ValueError(f"{target}: {', '.join(given)} cannot be used with a saved report")

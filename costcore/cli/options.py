@@ -170,6 +170,14 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     )
     add_parallel_options(parser)
     parser.add_argument(
+        "--calculator",
+        action="append",
+        default=[],
+        metavar="FILE.py:NAME",
+        help="cost of a module, function or operator: a function that @costcore.costs decorates; may be repeated",
+    )
+    parser.add_argument("--cuda", action="store_true", help="tell code that asks for a GPU that there is one (PyTorch)")
+    parser.add_argument(
         "--no-fma-1flop", dest="fma_1flop", action="store_false", help="count a fused multiply-add as two FLOPs"
     )
     parser.add_argument(

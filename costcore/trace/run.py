@@ -241,6 +241,8 @@ class Recorder:
         spelled: whether calls have the function that the user's code called, and module calls are recorded.
             Frontends that do not support it ignore it.
         memory: whether a frontend that runs the model records the memory of the run.
+        costs_of: by native name, the shape rule and the backward formula (:class:`costcore.registry.Costs`) of
+            calculators of this run.
     """
 
     def __init__(
@@ -252,6 +254,7 @@ class Recorder:
         calculators: Mapping[str, Calculator] | None = None,
         spelled: bool = False,
         memory: bool = False,
+        costs_of: Mapping[str, Any] | None = None,
     ) -> None:
         self.tracebacks = tracebacks
         self.native_calculators = {} if native_calculators is None else native_calculators
@@ -260,6 +263,7 @@ class Recorder:
         self.calculators = {} if calculators is None else calculators
         self.spelled = spelled
         self.memory = memory
+        self.costs_of = {} if costs_of is None else costs_of
         self.memory_ledger: Callable[[], RawLedger] | None = None
         """Returns the memory of the run so far; None if no frontend records it."""
         self.watch_memory: Callable[[Iterable[Any]], None] | None = None
@@ -324,6 +328,7 @@ class Recorder:
             self.calculators,
             self.spelled,
             self.memory,
+            self.costs_of,
         )
 
     def adopt(self, other: Recorder) -> None:

@@ -850,7 +850,7 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
         assumed = [assumption for log in self._recording.logs for assumption in log.recorder.assumptions]
         if assumed and not isinstance(error, (NameError, RuntimeError)):  # a check of the model's own
             return f"; assumed before: {assumed[-1].what}; {REAL_RUN} instead"
-        return f"; {REAL_RUN} instead" if _needs_data(error) else ""
+        return f"; {REAL_RUN} instead, or give the module a cost with costcore.costs" if _needs_data(error) else ""
 
     def _cast(self, dtypes: Sequence[torch.dtype]) -> str:
         wanted = next((p.dtype for p in self._model.parameters() if p.is_floating_point()), None)

@@ -5,6 +5,7 @@ The last sections are a flag that a context sets, and the settings of PyTorch fo
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from types import FunctionType, MethodWrapperType
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 from torch._jit_internal import boolean_dispatched
 from torch._ops import OpOverload, OpOverloadPacket
-from torch.nn import functional
+from torch.nn import Module, functional
 
 from costcore.trace.call import operator_name
 
@@ -103,11 +104,20 @@ def native_names(op: object) -> tuple[str, ...]:
         return _names_of_word(op)
     if isinstance(qualified := getattr(op, "_qualname", None), str) and "::" in qualified:
         return (qualified,)
+    if isinstance(op, (type, FunctionType)) and (whole := _whole_name(op)):
+        return (whole,)
     module = getattr(op, "__module__", None) or getattr(getattr(op, "__objclass__", None), "__module__", None) or ""
     owner = getattr(op, "__self__", None)
     if not callable(op) or isinstance(op, type) or not (module.startswith("torch") or _is_torch(owner)):
         return ()
     return _names_of_word(getattr(op, "__name__", ""))
+
+
+def _whole_name(op: Any) -> str:
+    # Classes of modules and of ``autograd.Function``, and functions of anybody but PyTorch.
+    is_class = isinstance(op, type) and issubclass(op, (Module, torch.autograd.Function))
+    is_function = isinstance(op, FunctionType) and op.__module__.partition(".")[0] != "torch"
+    return f"{op.__module__}::{op.__qualname__}" if is_class or is_function else ""
 
 
 def _is_torch(owner: object) -> bool:
@@ -126,11 +136,20 @@ def _names_of_word(word: str) -> tuple[str, ...]:
             break
     namespace, _, rest = word.partition(".")
     if rest and namespace != "aten":
-        return _names_of_word(f"{namespace}::{rest}")
+        return _names_of_word(f"{namespace}::{rest}") or _names_of_dotted(word)
     name = (rest or namespace).partition(".")[0]
     names = FUNCTIONAL_NAMES.get(name, (name,))
     found = [full_name(ATEN + n) for n in names if torch._C._jit_get_schemas_for_operator(ATEN + n)]
     return tuple(dict.fromkeys(found))
+
+
+def _names_of_dotted(word: str) -> tuple[str, ...]:
+    # ``mamba_ssm.Mamba``: the class, if its package is imported, else the name that it will have.
+    package, _, name = word.rpartition(".")
+    if not all(part.isidentifier() for part in word.split(".")):
+        return ()
+    found = getattr(sys.modules.get(package), name, None)
+    return ((_whole_name(found) if isinstance(found, (type, FunctionType)) else "") or f"{package}::{name}",)
 
 
 def arguments_of(native: str) -> frozenset[str] | None:

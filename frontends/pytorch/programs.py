@@ -11,6 +11,7 @@ import io
 import json
 import pickle
 import re
+import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
 from os import fspath
@@ -111,7 +112,9 @@ def _loaded_program(path: str) -> Any:
 
 def _loaded_script(path: str) -> Any:
     try:
-        return torch.jit.load(path, map_location="cpu")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of the loader
+            return torch.jit.load(path, map_location="cpu")
     except RuntimeError as error:
         reason = str(error).strip().partition("\n")[0].removesuffix(".")
         raise CostError(f"{path}: PyTorch cannot load the TorchScript: {reason:.200}") from error

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial, wraps
+from inspect import signature
 from threading import Thread
 from traceback import walk_tb
 from types import FunctionType, GeneratorType, TracebackType
@@ -32,6 +33,7 @@ from torch.utils._python_dispatch import (
 )
 
 from costcore.ir import Layer
+from costcore.registry import costs_of_plugins
 from costcore.trace.call import Call, Uncounted
 from costcore.trace.run import Recorder
 
@@ -107,8 +109,21 @@ def capture(
         stack.callback(mode.recording.remove, log)
         mode.recording.add(log)
         stack.callback(_record_module_tree, mode, log)
+        _follow_whole_calls(stack, mode, recorder)
         recorder.frameworks["torch"] = torch.__version__
         yield mode
+
+
+def _follow_whole_calls(stack: ExitStack, mode: CaptureMode, recorder: Recorder) -> None:
+    if not recorder.costs_of and not costs_of_plugins():
+        return
+    from .whole_calls import WholeCalls, patch_functions  # few runs have costs of modules
+
+    calls = WholeCalls(recorder)
+    if calls:
+        stack.callback(setattr, mode, "whole_calls", mode.whole_calls)
+        mode.whole_calls = calls
+        patch_functions(stack, calls)
 
 
 def _record_module_tree(mode: CaptureMode, log: CallLog) -> None:
@@ -298,6 +313,14 @@ def _in_module(
             sent, error = None, raised
 
 
+def _run_whole(mode: CaptureMode, whole: Any, module: Module, args: Any, kwargs: Any, original: Any) -> Any:
+    calls = mode.whole_calls
+    if calls is None or mode.recording.inside.is_set or mode.paused.is_set:
+        return original(module, *args, **kwargs)
+    run = partial(original, module, *args, **kwargs)
+    return calls.run(mode, whole, module, signature(module.forward), args, kwargs, run)
+
+
 class _ModuleCalls(NamedTuple):
     # :func:`_call_module` runs as the code of another function, and cannot see the names of this module.
     thread: ThreadState
@@ -309,6 +332,7 @@ class _ModuleCalls(NamedTuple):
     as_one_operator: Callable[..., Any] = composites.as_one_operator
     generator_type: type = GeneratorType
     in_module: Callable[..., Any] = _in_module
+    run_whole: Callable[..., Any] = _run_whole
 
 
 def _call_module(self: Module, *args: Any, _costcore: _ModuleCalls, **kwargs: Any) -> Any:
@@ -321,7 +345,9 @@ def _call_module(self: Module, *args: Any, _costcore: _ModuleCalls, **kwargs: An
     modules.enter(self, (args, kwargs))
     begun = recording.begin_module_call(args) if recording.has_module_calls else None
     try:
-        if isinstance(self, _costcore.fast_modules):
+        if mode.whole_calls is not None and (whole := mode.whole_calls.of(self.__class__)) is not None:
+            result = _costcore.run_whole(mode, whole, self, args, kwargs, _costcore.original)
+        elif isinstance(self, _costcore.fast_modules):
             with _costcore.as_one_operator(mode, self, args, kwargs):
                 result = _costcore.original(self, *args, **kwargs)
         elif _costcore.is_pytorchs_own and self._compiled_call_impl is None:  # as the original, with one frame less

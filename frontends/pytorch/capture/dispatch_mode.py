@@ -58,6 +58,7 @@ from .autocast import CAPTURED, Casts, LazyValues, replace
 
 if TYPE_CHECKING:
     from ..recording.modules import ApiCallTracker
+    from .whole_calls import WholeCalls
 
 
 ONE_DEVICE = "memory: .to() from the meta device is treated as a no-op"
@@ -108,6 +109,7 @@ class CaptureMode(TorchDispatchMode):
         n_arrived: how many operators arrived since a composite operator began below other modes; -1: none runs.
         inner_operators: how many operators a composite operator consists of below other modes, by operator and shapes.
         session: the thread that captures; None after the capture.
+        whole_calls: modules and functions with a cost of their own; None if there are none.
         branches: decides conditions without data; None if they are True.
         thread_settings: makes the settings of a thread that the capture starts, until the stack is closed.
         without_capture: a context in which operators run as if nothing was captured; it does not nest.
@@ -130,6 +132,7 @@ class CaptureMode(TorchDispatchMode):
         self.spellings: ApiCallTracker | None = None
         self.session: CapturingThread | None = None
         self.branches: Branches | None = None
+        self.whole_calls: WholeCalls | None = None
         self.thread_settings: Callable[[ExitStack], None] = _keep_settings
         self.without_capture = torch._C._ExcludeDispatchKeyGuard(CAPTURED)
         self.cache = CallCache(self.has_replay, checks_operands=is_estimate)
@@ -149,6 +152,7 @@ class CaptureMode(TorchDispatchMode):
         """Share what is known with the mode of the thread that started this one."""
         self.cache, self.values, self.meta_modules = parent.cache, parent.values, parent.meta_modules
         self.thread_settings, self.branches = parent.thread_settings, parent.branches
+        self.whole_calls = parent.whole_calls
         self._plans = {} if self.values.has_unknown_data else self.cache.plans.by_id
         self.find_call, self.add_call = self.cache.find, self.cache.add
         self.recording, self.ledgers, self.observe = recording, recording.ledgers, recording.observe
@@ -315,8 +319,9 @@ class CaptureMode(TorchDispatchMode):
         try:
             return run_kernel(plan.run, args, kwargs)
         except (RuntimeError, IndexError, ValueError) as error:
-            if isinstance(error, NotImplementedError):
-                result = result_without_kernel(plan.native, args, kwargs)
+            own = self._shape_rule(plan.native) if isinstance(error, RuntimeError) else None
+            if own is not None or isinstance(error, NotImplementedError):
+                result = result_without_kernel(plan.native, args, kwargs, own)
                 if result is not None:
                     return result
             as_tensors = plan.with_scalar_tensors(args) if isinstance(error, RuntimeError) else None
@@ -324,6 +329,10 @@ class CaptureMode(TorchDispatchMode):
                 self.recording.refused.note(error, plan, args, kwargs)
                 raise
             return plan.run(*as_tensors, **kwargs)
+
+    def _shape_rule(self, native: str) -> Callable[..., Any] | None:
+        own = (log.recorder.costs_of.get(native) for log in self.recording.logs)
+        return next((costs.shapes for costs in own if costs is not None and costs.shapes is not None), None)
 
     def _run_fast(self, plan: OperatorPlan, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
         if plan.fast_kernel is None or not self.has_replay or not all(map(is_plain_meta, tensors)):

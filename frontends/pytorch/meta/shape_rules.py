@@ -6,29 +6,56 @@ device without their values, and its meta kernels return sparse results without 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .values import META, all_tensors
 
 
-def result_without_kernel(native: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def result_without_kernel(
+    native: str, args: Sequence[Any], kwargs: Mapping[str, Any], own: Callable[..., Any] | None = None
+) -> Any:
     """Return the result of an operator on meta tensors, by a rule; None if there is none.
 
     Args:
         native: the name of the operator, ``aten::addmm``.
         args: its positional arguments.
         kwargs: its keyword arguments.
+        own: the shape rule of the user.
     """
+    if own is not None and any(x.is_meta for x in all_tensors((*args, *kwargs.values()))):
+        with _disable_current_modes():
+            first = next(x for x in all_tensors((*args, *kwargs.values())) if x.is_meta)
+            return new_outputs(own(*args, **kwargs), first.dtype)
     rule = _RULES.get(native)
     if rule is None or not any(x.is_meta and x.layout is not torch.strided for x in all_tensors(args)):
         return None
     result = rule(*args)
     out = kwargs.get("out")
     return result if out is None else out
+
+
+def new_outputs(result: Any, dtype: torch.dtype | None) -> Any:
+    """Return the outputs that a shape rule stands for: new meta tensors for tensors and shapes.
+
+    Args:
+        result: what the rule returned; an input in it stands for a new tensor like it.
+        dtype: the dtype of outputs given as shapes.
+    """
+    if isinstance(result, Tensor):
+        return torch.empty_like(result, device=META, requires_grad=False)
+    if isinstance(result, (tuple, list)) and result and all(isinstance(size, int) for size in result):
+        return torch.empty(tuple(result), dtype=dtype, device=META)
+    if isinstance(result, (tuple, list)):
+        items: Iterable[Any] = (new_outputs(item, dtype) for item in result)
+        return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
+    if isinstance(result, Mapping):
+        return {key: new_outputs(item, dtype) for key, item in result.items()}
+    return result
 
 
 SPARSE_RESULT = "a sparse result was taken to have as many values as its operand"

@@ -22,7 +22,7 @@ from torch.nn import functional
 from torch.nn.functional import scaled_dot_product_attention
 
 from costcore.registry import calculators, rows
-from costcore.translate import Arguments, Translator
+from costcore.translate import Arguments, Row, Translator
 
 from ..meta import cpu_layers
 from ..meta.branches import ASSUMED_RESULTS
@@ -227,6 +227,10 @@ class OperatorPlans:
             plan = self.by_id[id(operator)] = OperatorPlan(operator, self._row_names)
             self.names.add(plan.native)
         return plan
+
+    def add_row(self, row: Row) -> None:
+        """Use a row for the only operator of its name."""
+        self.translator.replace_row(row)
 
 
 _plans: OperatorPlans | None = None

@@ -23,7 +23,7 @@ from torch.nn import Module
 
 from costcore.ir import Layer, Role
 from costcore.ir import Tensor as Operand
-from costcore.registry import calculators
+from costcore.registry import BACKWARD, calculators
 from costcore.trace import interrupts
 from costcore.trace.call import Call, user_line, user_traceback
 from costcore.trace.call import Module as ModuleEntry
@@ -76,6 +76,7 @@ class Recording:
         measures_time: whether any log wants the duration of calls.
         reading: the duration of the call that is recorded next; None if it was not measured.
         refused: the operator call that raised an error.
+        whole_paths: paths of modules with a backward pass that is recorded as one call.
     """
 
     def __init__(self, plans: OperatorPlans, values: Values, is_estimate: bool) -> None:
@@ -92,6 +93,7 @@ class Recording:
         self.has_module_calls = False
         self.reading: Reading | None = None
         self.refused = RefusedCalls()
+        self.whole_paths: set[str] = set()
         self._plans = plans
         self._locate: Callable[[int], tuple[str, str]] = self.locator.locate
         self._fills = ScalarFills()
@@ -219,12 +221,18 @@ class Recording:
         logs = self.logs_here() if self._has_coroutines else self.logs
         number = _sequence_number()
         module, phase = self._locate(number)
+        if self.whole_paths and phase == "backward" and self._is_in_whole(module, plan):
+            return
         if plan.is_clone or self._last_clone is not None:
             self._forget_clone(plan, tensors, number, logs)
         results = (result,) if isinstance(result, Tensor) else _results(plan, args, kwargs or {}, result)
         for log in logs:
             log.append(call, tensors, args, kwargs, results, module, phase, self.reading)
         self.reading = None
+
+    def _is_in_whole(self, module: str, plan: OperatorPlan) -> bool:
+        is_inside = any(module == path or module.startswith(f"{path}.") or not path for path in self.whole_paths)
+        return is_inside and not plan.native.endswith(BACKWARD)
 
     def _forget_clone(
         self, plan: OperatorPlan, tensors: Sequence[Tensor], number: int, logs: Sequence[CallLog]

@@ -1,0 +1,322 @@
+"""Modules, functions and ``autograd.Function`` with a cost of their own: one call each, whatever is inside.
+
+A calculator names them. In an estimate the inside is not recorded, and with a shape rule it does not even run, as a
+CUDA kernel cannot on the meta device. The backward pass is one call, too: autograd reaches it through :class:`_Whole`
+in an estimate, and by a hook on the outputs in a real run.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import wraps
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from costcore.registry import GRADIENT, Costs, costs_of_plugins
+from costcore.trace.run import Recorder
+from costcore.translate import Row
+
+from ..meta.shape_rules import new_outputs
+from ..meta.values import tensors_in
+from ..naming import arguments_of
+from ..operators.call_cache import CachedCall
+from ..tensors import nested_tensors
+from .autocast import replace
+from .dispatch_mode import THREAD, CaptureMode
+
+BACKWARD_ASSUMED = "the backward pass of {} was taken as twice its forward pass"
+
+_NO_ATTRIBUTES = frozenset((*vars(Module()), "training"))
+
+_SCALARS = (bool, int, float, str)
+
+
+class Whole(NamedTuple):
+    """A module, a function or an ``autograd.Function`` that is recorded as one call.
+
+    Attributes:
+        native: its name, ``mamba_ssm.modules.mamba_simple::Mamba``.
+        costs: its shape rule and backward formula.
+        is_node: whether it is an ``autograd.Function``.
+    """
+
+    native: str
+    costs: Costs
+    is_node: bool = False
+
+
+_operators: dict[tuple[str, bool], Any] = {}
+"""A function for every name: the plan of an operator needs one, and it is known by its id as long as it lives."""
+
+
+class WholeCalls:
+    """What a capture records as one call.
+
+    Args:
+        recorder: has the calculators of the run.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        named = {**costs_of_plugins(), **recorder.costs_of}
+        self._wholes = {name: Whole(name, costs) for name, costs in named.items() if not arguments_of(name)}
+        self._by_kind: dict[type, Whole | None] = {}
+        self._operands: dict[str, dict[str, Any]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._wholes)
+
+    def of(self, kind: type) -> Whole | None:
+        """Return how a class of modules is recorded; None if its inside is."""
+        if kind not in self._by_kind:
+            bases = (base for base in kind.__mro__ if not base.__module__.startswith("torch."))
+            self._by_kind[kind] = next((found for base in bases if (found := self._named(base)) is not None), None)
+        return self._by_kind[kind]
+
+    def _named(self, target: Any) -> Whole | None:
+        module, name = str(target.__module__), target.__qualname__
+        found = self._wholes.get(f"{module}::{name}")
+        if found is not None:
+            return found
+        # ``mamba_ssm::Mamba`` also names a class that a module inside of the package defines.
+        near = (key for key in self._wholes if key.rpartition("::")[2] == name)
+        return next((self._wholes[key] for key in near if module.startswith(f"{key.rpartition('::')[0]}.")), None)
+
+    def functions(self) -> Iterator[tuple[Any, Whole]]:
+        """Yield functions and subclasses of ``autograd.Function`` with the way in which they are recorded."""
+        for name, whole in self._wholes.items():
+            module, _, path = name.rpartition("::")
+            target: Any = sys.modules.get(module)
+            for part in path.split("."):
+                target = getattr(target, part, None)
+            is_function = isinstance(target, FunctionType)
+            is_node = isinstance(target, type) and issubclass(target, torch.autograd.Function)
+            if is_function or is_node:
+                yield target, whole._replace(is_node=is_node)
+
+    def run(
+        self,
+        mode: CaptureMode,
+        whole: Whole,
+        module: Module | None,
+        signature: inspect.Signature,
+        args: Any,
+        kwargs: Any,
+        original: Callable[[], Any],
+    ) -> Any:
+        """Return the result of a call, recorded as one.
+
+        Args:
+            mode: the capture.
+            whole: how it is recorded.
+            module: the module that is called; None for a function.
+            signature: that of the function, or of ``forward``.
+            args: the positional arguments.
+            kwargs: the keyword arguments.
+            original: runs it.
+        """
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        named = _flat(given.arguments, signature)
+        if module is not None:
+            named |= {name: value for name, value in vars(module).items() if _is_setting(name, value)}
+            named |= dict((*module.named_parameters(), *module.named_buffers()))
+        operator = self._operator(mode, whole, named)
+        if whole.costs.inside:
+            result = original()
+            mode.observe(CachedCall(mode.cache.plans.of(operator)), _tensors(named), (), named, result)
+            return result
+        if not mode.is_estimate:
+            result = mode.run_as_one_call(operator, (), named, original)
+            if torch.is_grad_enabled():
+                self._follow_backward(mode, whole, module, named, result)
+            return result
+        with mode.paused:
+            rule = whole.costs.shapes
+            result = original() if rule is None else rule(*(() if module is None else (module,)), *args, **kwargs)
+            first = next(iter(nested_tensors([args, kwargs])), None)
+            outputs = new_outputs(result, None if first is None else first.dtype)
+        tensors = _tensors(named)
+        if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
+            flat = [*tensors_in(outputs)]
+            made = _Whole.apply(self, mode, whole, named, flat, *tensors)
+            outputs = _with_tensors(outputs, iter(made if isinstance(made, tuple) else (made,)))
+        mode.observe(CachedCall(mode.cache.plans.of(operator)), tensors, (), named, outputs)
+        return outputs
+
+    def _operator(self, mode: CaptureMode, whole: Whole, named: Mapping[str, Any], is_backward: bool = False) -> Any:
+        # Its row gives operands and attributes the names of the arguments of all calls so far.
+        name = whole.native + "_backward" * is_backward
+        operator = _operators.get((whole.native, is_backward))
+        if operator is None:
+
+            def operator() -> None: ...
+
+            operator.__module__, _, operator.__name__ = name.rpartition("::")
+            _operators[whole.native, is_backward] = operator
+        known = self._operands.setdefault(name, {})
+        if not named.keys() <= known.keys():
+            known |= named
+            settings = {key: key for key, value in known.items() if isinstance(value, _SCALARS)}
+            operands = {key: key for key in known if key not in settings}
+            mode.cache.plans.add_row(Row(name, name, operands, settings))
+        plan = mode.cache.plans.of(operator)
+        plan.arguments = tuple(dict.fromkeys(known).items())
+        plan.type = operator.__name__.rpartition("<locals>.")[2]
+        return operator
+
+    def backward(
+        self, mode: CaptureMode, whole: Whole, named: Mapping[str, Any], gradients: Sequence[Any], wanted: Sequence[Any]
+    ) -> None:
+        """Record the backward pass as one call.
+
+        Args:
+            mode: the capture.
+            whole: how it is recorded.
+            named: the arguments of the forward pass.
+            gradients: those of its outputs.
+            wanted: the gradients that it returns.
+        """
+        if whole.costs.backward is None:
+            mode.assume(BACKWARD_ASSUMED.format(whole.native.rpartition("::")[2]))
+        given = {**{f"{GRADIENT}{i}": x for i, x in enumerate(gradients) if x is not None}, **named}
+        operator = self._operator(mode, whole, given, is_backward=True)
+        plan = mode.cache.plans.of(operator)
+        mode.observe(CachedCall(plan), _tensors(given), (), given, tuple(x for x in wanted if x is not None))
+
+    def _follow_backward(
+        self, mode: CaptureMode, whole: Whole, module: Module | None, named: Mapping[str, Any], result: Any
+    ) -> None:
+        # Of a real run. A module's inner operators are known by its path, those of a node by its hooks; of a function
+        # they are recorded one by one.
+        outputs = [x for x in nested_tensors(result) if x.grad_fn is not None]
+        if not outputs:
+            return
+
+        def record(gradients: Sequence[Any]) -> None:
+            with mode.paused:
+                wanted = [torch.empty_like(x) for x in _tensors(named) if x.requires_grad]
+            self.backward(mode, whole, named, gradients, wanted)
+
+        if module is not None:
+            mode.recording.whole_paths.add(mode.recording.modules.path)
+            waiting = [record]
+
+            def follow(gradient: Tensor) -> None:
+                if waiting and THREAD.mode is mode:
+                    waiting.pop()([gradient])
+
+            for output in outputs:
+                output.register_hook(follow)
+        elif whole.is_node:
+            node: Any = outputs[0].grad_fn
+
+            def begin(gradients: Sequence[Any]) -> None:
+                if THREAD.mode is mode:
+                    record(gradients)
+                    mode.recording.inside.__enter__()
+
+            def end(*_: Any) -> None:
+                if THREAD.mode is mode:
+                    mode.recording.inside.__exit__()
+
+            node.register_prehook(begin)
+            node.register_hook(end)
+
+
+class _Whole(torch.autograd.Function):
+    # The outputs of a call in an estimate, and the gradients of its operands, without the inside.
+    @staticmethod
+    def forward(
+        ctx: Any, calls: WholeCalls, mode: CaptureMode, whole: Whole, named: Any, outputs: Any, *tensors: Tensor
+    ) -> Any:
+        ctx.calls, ctx.mode, ctx.whole, ctx.named = calls, mode, whole, named
+        ctx.save_for_backward(*tensors)
+        ctx.mark_non_differentiable(*(x for x in outputs if not x.is_floating_point()))
+        with mode.paused:
+            return tuple(torch.empty_like(x) for x in outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        with ctx.mode.paused:
+            needed = ctx.needs_input_grad[5:]
+            found = [torch.empty_like(x) if n else None for x, n in zip(ctx.saved_tensors, needed, strict=True)]
+        ctx.calls.backward(ctx.mode, ctx.whole, ctx.named, gradients, found)
+        return (None, None, None, None, None, *found)
+
+
+def patch_functions(stack: ExitStack, calls: WholeCalls) -> None:
+    """Record calls of functions and of ``autograd.Function`` as one, until ``stack`` is closed.
+
+    Args:
+        stack: undoes the patches.
+        calls: what is recorded so.
+    """
+    for target, whole in calls.functions():
+        if isinstance(target, type):
+            node: Any = target
+            replace(stack, target, "apply", staticmethod(_recorded(calls, whole, node.apply, node.forward)))
+            continue
+        recorded = _recorded(calls, whole, target, target)
+        for module in [*sys.modules.values()]:  # also where it was imported by name
+            names = vars(module) if hasattr(module, "__dict__") else {}
+            for name in [name for name, value in names.items() if value is target]:
+                replace(stack, module, name, recorded)
+
+
+def _recorded(calls: WholeCalls, whole: Whole, original: Any, described: Any) -> Any:
+    signature = inspect.signature(described)
+    names = [*signature.parameters]
+    if described is not original and names[:1] == ["ctx"]:
+        signature = signature.replace(parameters=[signature.parameters[name] for name in names[1:]])
+
+    @wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        mode = THREAD.mode
+        if mode is None or mode.recording.inside.is_set or mode.paused.is_set:
+            return original(*args, **kwargs)
+        return calls.run(mode, whole, None, signature, args, kwargs, lambda: original(*args, **kwargs))
+
+    return call
+
+
+def _flat(arguments: Mapping[str, Any], signature: inspect.Signature) -> dict[str, Any]:
+    named: dict[str, Any] = {}
+    for name, value in arguments.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            named |= {f"{name}{i}": item for i, item in enumerate(value)}
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            named |= value
+        else:
+            named[name] = value
+    flat: dict[str, Any] = {}
+    for name, value in named.items():
+        inside = [] if isinstance(value, (Tensor, *_SCALARS)) else nested_tensors(value)
+        flat |= {f"{name}{i}": tensor for i, tensor in enumerate(inside)} if inside else {name: value}
+    return flat
+
+
+def _is_setting(name: str, value: Any) -> bool:
+    return isinstance(value, _SCALARS) and not name.startswith("_") and name not in _NO_ATTRIBUTES
+
+
+def _tensors(named: Mapping[str, Any]) -> list[Tensor]:
+    return [value for value in named.values() if isinstance(value, Tensor)]
+
+
+def _with_tensors(outputs: Any, tensors: Iterator[Tensor]) -> Any:
+    if isinstance(outputs, Tensor):
+        return next(tensors)
+    if isinstance(outputs, (tuple, list)):
+        items = [_with_tensors(item, tensors) for item in outputs]
+        return type(outputs)(*items) if hasattr(outputs, "_fields") else type(outputs)(items)
+    if isinstance(outputs, Mapping):
+        return {key: _with_tensors(item, tensors) for key, item in outputs.items()}
+    return outputs
