@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from costcore import estimate, plugins, quantities
+from costcore import check, estimate, plugins, quantities
 from costcore.cli.main import main
-from costcore.studies.budgets import check
 from tests.readme_examples import FENCE
 
 ROOT = Path(__file__).parents[1]

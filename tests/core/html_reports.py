@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from costcore import Report, Trace
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.reports.report import Report
 from costcore.trace.call import DECLARED, Assumption, Call, Module, Uncounted
 from costcore.trace.run import Block, MemoryLedger, Run
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.trace import CallCost
 
 HOSTILE = (
     "</script><script>document.title='broken in'</script>",

@@ -9,11 +9,10 @@ import re
 
 import pytest
 
-from costcore import CostError, Report, hookimpl
+from costcore import CostError, Report, check, hookimpl
 from costcore.analyses.analysis import Analysis, View, analyses, drawn_by
 from costcore.cli.main import main
 from costcore.plugins import imported, register, unregister
-from costcore.studies.budgets import check
 from costcore.tables.answer import Content, Figure
 from costcore.tables.pictures import Picture
 from costcore.tables.quantity import Quantity

@@ -1,9 +1,9 @@
 """What a frontend recorded is in the report."""
 
+from costcore import Report
 from costcore.api.hook import make_report
 from costcore.ir import Cost, Layer, Tensor
 from costcore.registry import CustomCalculators
-from costcore.reports.report import Report
 from costcore.trace.call import Call
 from costcore.trace.run import Recorder
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import joblib
 import pytest
 
-from costcore import estimate
-from costcore.studies.sweeps.table import ModelTable, table
+from costcore import estimate, table
+from costcore.studies.sweeps.table import ModelTable
 
 ROOT = str(Path(__file__).parents[3])
 

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from costcore import quantities
-from costcore.analyses.conventions.convention import conventions
+from costcore import conventions, quantities
 from costcore.analyses.devices.device import devices
 from costcore.cli.main import main
 

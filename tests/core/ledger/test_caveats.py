@@ -4,14 +4,13 @@ import pickle
 
 import pytest
 
-from costcore import ComputationalCostHook, CostError, Layer, Report, Tensor, __version__, estimate
+from costcore import ComputationalCostHook, CostError, Layer, Report, Tensor, Trace, __version__, check, estimate
 from costcore.api.hook import warn_about
 from costcore.errors import AssumedReportError, PartialReportError
 from costcore.ledger.ledger import MAX_LINES, call_site, not_counted
-from costcore.studies.budgets import check
 from costcore.trace.call import Assumption, Call, Uncounted
 from costcore.trace.run import Recorder, Run
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.trace import CallCost
 from tests.core.toy_networks import nested_report
 
 

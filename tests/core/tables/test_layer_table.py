@@ -2,11 +2,11 @@ import io
 
 import pytest
 
-from costcore import ComputationalCostHook, Cost, Layer, Report, Tensor
-from costcore.tables.quantity import LAYERS, LayerColumns
+from costcore import ComputationalCostHook, Cost, Layer, LayerColumns, Report, Tensor, Trace
+from costcore.tables.quantity import LAYERS
 from costcore.trace.call import Call
 from costcore.trace.run import Run
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.trace import CallCost
 from tests.core.toy_networks import nested_report
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costcore import CostError, conventions
+from costcore import CostError, Trace, conventions
 from costcore.analyses.conventions.convention import MODULE_CALLS_NAMES as OF_MODULES
 from costcore.analyses.conventions.convention import Convention, Expression, Pass
 from costcore.analyses.conventions.counting import amounts, count
@@ -15,7 +15,7 @@ from costcore.analyses.conventions.quantities import ARITIES, NAMES
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.trace.call import Call, Module, ModuleCall
 from costcore.trace.run import Run
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.trace import CallCost
 
 
 def convention(by: str, rules: dict[str, str], default: str | None = None, **options: Any) -> Convention:

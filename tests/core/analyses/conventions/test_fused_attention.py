@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from costcore import Trace
 from costcore.analyses.conventions.counting import fused_attention
 from costcore.analyses.conventions.quantities import ModuleIndex
 from costcore.ir import Layer, Tensor
 from costcore.trace.call import Call, Module
 from costcore.trace.run import Run
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.trace import CallCost
 
 LAYER = "nn.TransformerEncoderLayer"
 

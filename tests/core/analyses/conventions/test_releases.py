@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from costcore import Report
+from costcore import Report, Trace
 from costcore.analyses.conventions.convention import ConventionError, find_convention, read_convention
-from costcore.trace.trace import Trace
 from tests.core.given_costs import dense, net
 
 TEXT = """

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from costcore import CostError
+from costcore import CostError, Trace
 from costcore.analyses.conventions.convention import WHOLE_NAMES, Transformer
 from costcore.ir import Layer, Tensor
 from costcore.trace.call import Call
 from costcore.trace.run import Run
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.trace import CallCost
 from tests.core.studies.training.toy_transformer import toy_step
 
 

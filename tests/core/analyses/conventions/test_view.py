@@ -8,12 +8,12 @@ import pickle
 import pytest
 
 import costcore
-from costcore import CostError, hookimpl, plugins
+from costcore import CostError, Trace, hookimpl, plugins
 from costcore.analyses.conventions.counting import counted_trace
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.trace.call import Call
 from costcore.trace.run import Run
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.trace import CallCost
 from tests.core.given_costs import Step, dense, net, relu
 from tests.core.studies.training.toy_transformer import toy_step
 

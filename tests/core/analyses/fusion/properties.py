@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from costcore import Trace
 from costcore.analyses.fusion.groups import LEVELS, Group, groups_of
 from costcore.analyses.fusion.traffic import pattern_of
 from costcore.numbers import Dim
-from costcore.trace.trace import Trace
 
 
 def check_groups(trace: Trace) -> dict[str, list[Group]]:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+from costcore import Trace
 from costcore.counting import Pricer
 from costcore.ir import Layer, Tensor
 from costcore.registry import calculators
 from costcore.trace.call import Call
 from costcore.trace.run import Run
-from costcore.trace.trace import Trace
 
 NAMES = ("x", "w", "b")
 

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
+from costcore import Trace
 from costcore.analyses.fusion.groups import groups_of
-from costcore.trace.trace import Trace
 from tests.core.analyses.fusion.properties import check_groups
 from tests.core.analyses.fusion.runs import Calls, random_run
 

@@ -7,11 +7,9 @@ import json
 
 import pytest
 
-from costcore import Report
+from costcore import Report, check, compare
 from costcore.cli.main import main
 from costcore.errors import CostError
-from costcore.studies.budgets import check
-from costcore.studies.comparisons.comparison import compare
 from tests.core.analyses.fusion.runs import Calls
 
 UNFUSED = 4 * (32 + 128 + 64 + 2 * 64 + 3 * 64 + 2 * 64)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from costcore import Report, Trace
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.reports.report import Report
 from costcore.trace.call import Call, Module, with_names
 from costcore.trace.run import CallTime, Elsewhere, Profile, Run, Stream
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.trace import CallCost
 
 
 def linear(n: int, module: str, phase: str = "forward") -> tuple[Call, Cost]:

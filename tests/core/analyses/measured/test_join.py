@@ -6,9 +6,8 @@ import random
 
 import pytest
 
-from costcore import CostError
+from costcore import CostError, Report
 from costcore.analyses.measured.join import ONLY_THERE, module_names, pairs_of, with_profile
-from costcore.reports.report import Report
 from tests.core.analyses.measured.runs import linear, profiled, trace_of
 
 CLASSES = {"": "Net", "layers": "Sequential", **{f"layers.{i}": "Block" for i in range(6)}}

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from costcore import CostError, check, compare, table
+from costcore import CostError, Report, check, compare, table
 from costcore.ir import Layer, Tensor
-from costcore.reports.report import Report
 from costcore.trace.call import Call
 from costcore.trace.trace import CallCost
 from tests.core.analyses.measured.runs import linear, profiled, trace_of

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
+from costcore import Trace
 from costcore.ir import Layer, Tensor
 from costcore.trace.call import Call
 from costcore.trace.run import Dataflow, Run
-from costcore.trace.trace import CallCost, Trace, overwritable
+from costcore.trace.trace import CallCost, overwritable
 
 
 class Node(NamedTuple):

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 import sympy
 
+from costcore import Trace
 from costcore.analyses.memory import arena as planner
 from costcore.analyses.memory import order
 from costcore.analyses.memory.arena import Arena, Life, plan
@@ -18,7 +19,7 @@ from costcore.ir import Layer, Tensor
 from costcore.registry import calculators
 from costcore.trace.call import Call
 from costcore.trace.run import Dataflow, Run, Step, Value
-from costcore.trace.trace import ELEMENTWISE, VIEWS, CallCost, Trace
+from costcore.trace.trace import ELEMENTWISE, VIEWS, CallCost
 from tests.core.analyses.memory.graphs import Node, least_memory, random_trace, trace
 from tests.work import at_most
 

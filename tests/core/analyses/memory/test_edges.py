@@ -8,6 +8,7 @@ from io import StringIO
 import pytest
 import sympy
 
+from costcore import Report, Trace
 from costcore.analyses.analysis import analyses
 from costcore.analyses.memory.arena import Arena, ArenaColumns, arena_of
 from costcore.analyses.memory.live_memory import MemoryStep, alive_at_peak, arena_section, picture, values_in_arena
@@ -15,11 +16,10 @@ from costcore.analyses.memory.order import highest
 from costcore.cli.main import main
 from costcore.errors import ArenaError
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.reports.report import Report
 from costcore.tables.quantity import MemoryColumns, quantity
 from costcore.trace.call import Call
 from costcore.trace.run import Run
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.trace import CallCost
 from tests.core import html_reports
 from tests.core.analyses.memory.graphs import Node, trace
 

@@ -11,15 +11,14 @@ from random import Random
 
 import pytest
 
+from costcore import Report, Trace
 from costcore.analyses.memory.allocator import replay
 from costcore.analyses.memory.arena import Arena
 from costcore.analyses.memory.live_memory import Memory, arena_section, memory_data, memory_section
 from costcore.analyses.memory.liveness import lives_of
 from costcore.analyses.memory.order import best_order
-from costcore.reports.report import Report
 from costcore.tables.quantity import MemoryColumns
 from costcore.trace.run import Block, Dataflow, MemoryLedger, Step, Value
-from costcore.trace.trace import Trace
 from tests.core import html_reports
 from tests.core.analyses.memory.graphs import Node, random_trace, trace
 from tests.frameworks import optional

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 import sympy
 
-from costcore import CostError
+from costcore import CostError, Report, Trace
 from costcore.analyses.receptive_field.dependence import (
     IDENTITY,
     MOST_PHASES,
@@ -27,10 +27,9 @@ from costcore.analyses.receptive_field.fields import receptive_fields
 from costcore.analyses.receptive_field.propagate import choose_source, follow, reported_axes, sources
 from costcore.cli.main import main
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.reports.report import Report
 from costcore.trace.call import Call
 from costcore.trace.run import Run
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.trace import CallCost
 
 
 def call(op, reads, made, *, shape=(4, 6), name="", **more):

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import pytest
 
-from costcore import CostError, Report
+from costcore import CostError, Report, Trace
 from costcore.analyses.receptive_field.dependence import IDENTITY, AxisFactor, Path, normalized
 from costcore.analyses.receptive_field.fields import receptive_fields
 from costcore.analyses.receptive_field.propagate import choose_source, follow, sources
@@ -17,7 +17,7 @@ from costcore.ir import Layer, Tensor, prod
 from costcore.numbers import is_symbolic
 from costcore.trace.call import Call
 from costcore.trace.run import Run
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.trace import CallCost
 
 
 class Graph:

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 import sympy
 
+from costcore import Report, Trace
 from costcore.analyses.receptive_field.fields import receptive_fields
 from costcore.analyses.receptive_field.propagate import choose_source, follow, sources
 from costcore.ir import Layer, Tensor
-from costcore.reports.report import Report
 from costcore.trace.call import Call
 from costcore.trace.run import Run
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.trace import CallCost
 from tests.whole_text import as_json
 
 V, T = (2, 6, 6, 19), (2, 114, 6)

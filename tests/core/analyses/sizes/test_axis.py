@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from costcore import CostError
+from costcore import CostError, Trace
 from costcore.analyses.sizes.capture import (
     LAST_COMPUTED,
     MOST_CAPTURES,
@@ -19,7 +19,6 @@ from costcore.analyses.sizes.capture import (
 )
 from costcore.analyses.sizes.fitting import AxisFit, Fit
 from costcore.trace.run import Run
-from costcore.trace.trace import Trace
 from tests.core.analyses.fusion.runs import Calls
 
 

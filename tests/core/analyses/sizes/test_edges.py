@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sympy
 
-from costcore import CostError
+from costcore import CostError, Dim, Trace
 from costcore.analyses.sizes.capture import Limits, NamedInputs, Samples
 from costcore.analyses.sizes.fitting import (
     ONE_TERM,
@@ -24,7 +24,6 @@ from costcore.analyses.sizes.formulas import Code, Formulas
 from costcore.numbers import ceil_div, ceil_log2, gcd, maximum, minimum
 from costcore.trace.call import ModuleCall
 from costcore.trace.run import Run
-from costcore.trace.trace import Dim, Trace
 from tests.core import html_reports
 from tests.core.analyses.fusion.runs import Calls
 from tests.frameworks import optional

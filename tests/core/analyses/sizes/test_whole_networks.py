@@ -12,15 +12,13 @@ from typing import Any
 
 import pytest
 
-from costcore import CostError
+from costcore import CostError, Dim, Report, Trace
 from costcore.analyses.sizes.capture import NamedInputs, folded, limits_of
 from costcore.analyses.sizes.fitting import trace_in_sizes
 from costcore.analyses.sizes.formulas import parse_sizes, sizes_between
 from costcore.counting import Pricer
 from costcore.registry import calculators
-from costcore.reports.report import Report
 from costcore.trace.call import Assumption, ModuleCall
-from costcore.trace.trace import Dim, Trace
 from tests.core.analyses.fusion.runs import Calls
 from tests.whole_text import as_json
 

@@ -7,12 +7,11 @@ from math import hypot, log2, sqrt
 
 import pytest
 
-from costcore import CostError, Layer, Operations, Report, Tensor
+from costcore import CostError, Layer, Operations, Report, Tensor, Trace
 from costcore.analyses.timing.calibration import OpSignature, Point, site_of
 from costcore.analyses.timing.times import from_table, to_table
 from costcore.ir import Cost
 from costcore.trace.call import Call
-from costcore.trace.trace import Trace
 from tests.core.analyses.timing.toy_calibration import (
     CONDITIONS,
     ERRORS,

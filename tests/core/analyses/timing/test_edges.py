@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import sympy
 
-from costcore import CostError, Layer, Operations, Tensor
+from costcore import CostError, Layer, Operations, Report, Tensor, Trace
 from costcore.analyses.devices.device import Device, Memory
 from costcore.analyses.timing.bound import (
     MOST_TAPS,
@@ -67,11 +67,10 @@ from costcore.analyses.timing.times import (
 )
 from costcore.analyses.topology.communication import Link
 from costcore.ir import Cost
-from costcore.reports.report import Report
 from costcore.tables.quantity import quantity
 from costcore.trace.call import Call
 from costcore.trace.run import CallTime, Profile, Run
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.trace import CallCost
 from tests.core.analyses.fusion.runs import Calls
 from tests.core.analyses.timing import test_from_traces as traces
 from tests.core.analyses.timing.test_families import call, conv, cost

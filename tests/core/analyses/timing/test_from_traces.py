@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from costcore import CostError
+from costcore import CostError, Report
 from costcore.analyses.devices.device import find_device
 from costcore.analyses.timing.calibration import FAR
 from costcore.analyses.timing.times import (
@@ -20,7 +20,6 @@ from costcore.analyses.timing.times import (
     to_table,
 )
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.reports.report import Report
 from costcore.trace.call import Call
 from costcore.trace.run import CallTime
 from tests.core.analyses.measured.runs import linear, profiled, trace_of

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from costcore import CostError
+from costcore import CostError, Report
 from costcore.analyses.timing.bound import Work, bound_of
-from costcore.reports.report import Report
 from tests.core.analyses.measured.runs import linear, profiled, trace_of
 from tests.core.analyses.timing.toy_device import device
 

@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
+from costcore import Report, Trace
 from costcore.analyses.devices.device import Cache, Memory
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.reports.report import Report
 from costcore.trace.call import Call
 from costcore.trace.run import Run
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.trace import CallCost
 from tests.core.analyses.timing.toy_device import TOY, device
 
 

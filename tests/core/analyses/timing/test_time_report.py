@@ -11,7 +11,7 @@ from io import StringIO
 
 import pytest
 
-from costcore import CostError, Report
+from costcore import CostError, Report, Trace
 from costcore.analyses.devices.device import Memory
 from costcore.analyses.timing.time_report import TIMES, TIMES_BY_TYPE
 from costcore.analyses.timing.times import retyped
@@ -19,7 +19,7 @@ from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.registry import calculators
 from costcore.trace.call import Call
 from costcore.trace.run import Run
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.trace import CallCost
 from tests.core.analyses.timing.toy_device import TOY, device
 from tests.core.given_costs import Step, dense, net, relu
 

@@ -18,13 +18,13 @@ from random import Random
 
 import pytest
 
+from costcore import Report, Trace
 from costcore.analyses.devices.device import Cache, Memory
 from costcore.analyses.timing.time_report import TIMES, TIMES_BY_TYPE, show_devices, time_section
 from costcore.analyses.timing.times import Times
 from costcore.ir import Layer, Tensor
-from costcore.reports.report import Report
 from costcore.trace.call import Call
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.trace import CallCost
 from tests.core.analyses.fusion.runs import Calls
 from tests.core.analyses.fusion.test_whole_runs import of_heads, of_rows
 from tests.core.analyses.timing.toy_calibration import calibrated_device

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore import Report
+from costcore import Report, Trace
 from costcore.analyses.topology.communication import DATA, Link, collective_seconds, link_of, links, links_by_group
 from costcore.cli.resources import run_time
 from costcore.counting import cost_of
@@ -12,7 +12,7 @@ from costcore.files import loads
 from costcore.ir import Layer, Tensor
 from costcore.trace.call import Call
 from costcore.trace.run import Run
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.trace import CallCost
 from tests.calculators.layer_costs import CALCULATORS
 
 LINK = Link("test", gbs=100, latency_us=5)

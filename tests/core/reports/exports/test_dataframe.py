@@ -2,10 +2,10 @@ import sys
 
 import pytest
 
-from costcore import Cost, CostError, Layer, Report
+from costcore import Cost, CostError, Layer, Report, Trace
 from costcore.trace.call import Call
 from costcore.trace.run import Run
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.trace import CallCost
 from tests.core.toy_networks import nested_report
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import sympy
 
-from costcore import ComputationalCostHook, CostError, Layer, Operations, Report, Tensor, estimate
+from costcore import ComputationalCostHook, CostError, Layer, Operations, Report, Tensor, Trace, estimate
 from costcore.ir import Cost
 from costcore.numbers import ceil_div
 from costcore.trace.call import Assumption, Call, Module, ModuleCall, Record, Uncounted
 from costcore.trace.run import Regrouping, Run
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.trace import CallCost
 from tests.core.toy_networks import nested_report
 
 ROOT = Path(__file__).parents[4]

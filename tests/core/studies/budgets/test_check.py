@@ -1,11 +1,9 @@
 import pytest
 from sympy import Symbol
 
-from costcore import CostError
-from costcore.reports.report import Report
-from costcore.studies.budgets import BudgetError, Violation, check, read_budget
+from costcore import CostError, Report, Trace, check
+from costcore.studies.budgets import BudgetError, Violation, read_budget
 from costcore.trace.run import MemoryLedger
-from costcore.trace.trace import Trace
 from tests.core import html_reports
 from tests.core.given_costs import Step, dense, net, relu
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from costcore import check
 from costcore.cli.main import main
-from costcore.studies.budgets import BudgetError, TimeLimit, Violation, check, read_budget
+from costcore.studies.budgets import BudgetError, TimeLimit, Violation, read_budget
 from tests.core.given_costs import dense, net, relu
 
 DEVICE = 'name = "mine"\nkind = "gpu"\n[peak.vector]\nfloat32 = 1\n[memory]\ndram_gbs = 1000\n'

@@ -2,7 +2,7 @@
 
 import pytest
 
-from costcore.studies.comparisons.comparison import compare
+from costcore import compare
 from costcore.studies.comparisons.render import MARKER
 from tests.core.given_costs import Step, dense, net, relu
 

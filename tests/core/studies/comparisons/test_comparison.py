@@ -4,8 +4,7 @@ import json
 import pytest
 from sympy import Symbol
 
-from costcore import CostError
-from costcore.studies.comparisons.comparison import compare
+from costcore import CostError, compare
 from costcore.studies.comparisons.matching import Delta
 from tests.core.given_costs import Step, dense, net, relu
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sympy import Symbol
 
+from costcore import compare
 from costcore.reports.html import policy
-from costcore.studies.comparisons.comparison import compare
 from tests.core import html_reports
 from tests.core.given_costs import Step, dense, net, relu
 from tests.core.reports.html.test_page_text import Page

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 
-from costcore.reports.report import Report
-from costcore.studies.comparisons.comparison import compare
+from costcore import Report, Trace, compare
 from costcore.studies.comparisons.matching import Delta
-from costcore.trace.trace import Trace
 from tests.core import html_reports
 
 

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import pytest
 
+from costcore import Trace
 from costcore.counting import Pricer
 from costcore.ir import BITS, Cost, Layer, Operations, Tensor
 from costcore.registry import calculators
@@ -22,7 +23,7 @@ from costcore.studies.serving.passes import (
 )
 from costcore.trace.call import Call
 from costcore.trace.run import Run
-from costcore.trace.trace import CallCost, Trace
+from costcore.trace.trace import CallCost
 
 PRICER = Pricer(calculators())
 CACHE = CacheStorages(frozenset({1}), frozenset())
