@@ -11,8 +11,7 @@ from typing import Any
 import sympy
 
 from costcore.ir import Layer, Tensor
-from costcore.numbers import as_dim
-from tests.calculators.layer_costs import CALCULATORS
+from tests.calculators.layer_costs import CALCULATORS, as_number
 
 # The inputs may take several lines.
 SHAPES = r"^Shapes{of}: (?P<inputs>[^>]*)-> (?P<outputs>.+)$"
@@ -60,4 +59,4 @@ def integer_values(layer: Layer) -> dict[sympy.Symbol, int]:
 
 def substitute(value: Any, values: Mapping[sympy.Symbol, int]) -> Any:
     """Return ``value`` with integers for its symbols; a value without symbols is returned as it is."""
-    return as_dim(value.subs(values)) if hasattr(value, "free_symbols") else value
+    return as_number(value.subs(values)) if hasattr(value, "free_symbols") else value

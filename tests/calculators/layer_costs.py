@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from costcore.calculators import costcore_calculators
-from costcore.counting import cost_of
+from costcore.counting import Pricer
+from costcore.counting import cost_of as cost_of_layer
 from costcore.ir import Cost, Layer, Operations, Tensor
+from costcore.numbers import as_dim
+from costcore.trace.call import Call
 
 CALCULATORS = costcore_calculators()
+
+
+def declared(family: str, table: str) -> Any:
+    """Return a table of ``calculators/<family>.py``: the executable definition of each operator."""
+    return getattr(import_module(f"costcore.calculators.{family}"), table)
+
+
+def cost_of(layer: Layer) -> Cost:
+    """Return the cost of a layer, not simplified."""
+    return cost_of_layer(layer, CALCULATORS[layer.op])
+
+
+def priced(layer: Layer, **options: Any) -> Cost:
+    """Return the cost of a layer as a trace holds it."""
+    cost = Pricer(CALCULATORS, **options)(Call(layer, type=layer.op, native=layer.op)).cost
+    assert cost is not None
+    return cost
+
+
+def as_number(value: Any) -> Any:
+    """Return a number of a formula as the engine writes it."""
+    return as_dim(value)
 
 
 def tensor(shape: Any) -> Tensor:
@@ -21,7 +47,7 @@ def tensor(shape: Any) -> Tensor:
 def layer_cost(op: str, inputs: dict[str, Any], *outputs: Any, **attrs: Any) -> Cost:
     """Return the cost of a layer: operands by name and outputs, as shapes or tensors."""
     layer = Layer(op, {name: tensor(x) for name, x in inputs.items()}, [tensor(y) for y in outputs], attrs)
-    return cost_of(layer, CALCULATORS[op])
+    return cost_of(layer)
 
 
 def operations(op: str, inputs: dict[str, Any], *outputs: Any, **attrs: Any) -> Operations:

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.classical_ml import FEATURES, KERNELS, TRANSFORMS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, dot, exp, largest, measure, tanh
-from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
+from tests.calculators.layer_costs import bytes_moved, declared, layer_cost, operations
+
+FEATURES = declared("classical_ml", "FEATURES")
+KERNELS = declared("classical_ml", "KERNELS")
+TRANSFORMS = declared("classical_ml", "TRANSFORMS")
 
 SETTINGS = {"threshold": 0.4, "missing": 0.1, "value": 0.2, "offset": 0.3, "scale": 2.0}
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from costcore.counting import cost_of
 from costcore.ir import Cost, Layer
 from tests.calculators.documented_layers import integer_values, substitute, symbolic_layer
-from tests.calculators.layer_costs import CALCULATORS
+from tests.calculators.layer_costs import cost_of
 
 USUAL: list[tuple[str, str, Any, Any]] = [  # operator, attribute, usual value, another value
     ("add", "alpha", 1, 2),
@@ -76,7 +75,7 @@ def cost_with(op: str, attribute: str, **given: Any) -> Cost:
     values = integer_values(page)
     layer = page.map_dims(lambda dim: substitute(dim, values))
     others = {name: value for name, value in layer.attrs.items() if name != attribute}
-    return cost_of(Layer(op, layer.inputs, layer.outputs, {**others, **given}), CALCULATORS[op])
+    return cost_of(Layer(op, layer.inputs, layer.outputs, {**others, **given}))
 
 
 @pytest.mark.parametrize(("op", "attribute", "usual", "other"), USUAL)

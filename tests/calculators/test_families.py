@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from costcore import calculators
-from costcore.calculators import FAMILIES, family_of, operator_families
 from tests.calculators.layer_costs import CALCULATORS
 
 FOLDER = Path(calculators.__file__).parent
@@ -16,13 +15,13 @@ NOT_FAMILIES = {"__init__", "__pycache__", "_shared", "complex_numbers", "index"
 
 
 def test_every_module_is_a_family() -> None:
-    assert {path.stem for path in FOLDER.iterdir()} - NOT_FAMILIES == FAMILIES.keys()
+    assert {path.stem for path in FOLDER.iterdir()} - NOT_FAMILIES == calculators.FAMILIES.keys()
 
 
 def test_every_operator_has_a_family() -> None:
-    families = operator_families()
+    families = calculators.operator_families()
     assert families.keys() == CALCULATORS.keys()
-    assert set(families.values()) == FAMILIES.keys()
+    assert set(families.values()) == calculators.FAMILIES.keys()
 
 
 @pytest.mark.parametrize(
@@ -36,18 +35,18 @@ def test_every_operator_has_a_family() -> None:
     ],
 )
 def test_the_family_is_the_module_of_the_calculator(op: str, family: str) -> None:
-    assert operator_families()[op] == family_of(CALCULATORS[op]) == family
+    assert calculators.operator_families()[op] == calculators.family_of(CALCULATORS[op]) == family
 
 
 def test_a_calculator_from_elsewhere_has_no_family() -> None:
-    assert family_of(lambda layer: (0, 0, 0, {})) is None
+    assert calculators.family_of(lambda layer: (0, 0, 0, {})) is None
 
 
 def test_every_family_has_tests() -> None:
     tests = {path.stem.removeprefix("test_") for path in TESTS.iterdir()}
-    assert tests >= FAMILIES.keys()
+    assert tests >= calculators.FAMILIES.keys()
 
 
 def test_a_family_is_described_in_a_line() -> None:
-    assert len({family.title for family in FAMILIES.values()}) == len(FAMILIES) == 22
-    assert all(family.contents and "\n" not in family.contents for family in FAMILIES.values())
+    assert len({family.title for family in calculators.FAMILIES.values()}) == len(calculators.FAMILIES) == 22
+    assert all(family.contents and "\n" not in family.contents for family in calculators.FAMILIES.values())

@@ -2,12 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.layout import COPIES, CREATED, CROPS, DATA_MOVEMENTS, OVERLAPPING, SLICES, ZERO_COST
-from costcore.counting import Pricer
 from costcore.ir import Layer, Operations, Tensor
-from costcore.trace.call import Call
 from tests.calculators.counting_scalar import count
-from tests.calculators.layer_costs import CALCULATORS, bytes_moved, layer_cost, operations
+from tests.calculators.layer_costs import bytes_moved, declared, layer_cost, operations, priced
+
+COPIES = declared("layout", "COPIES")
+CREATED = declared("layout", "CREATED")
+CROPS = declared("layout", "CROPS")
+DATA_MOVEMENTS = declared("layout", "DATA_MOVEMENTS")
+OVERLAPPING = declared("layout", "OVERLAPPING")
+SLICES = declared("layout", "SLICES")
+ZERO_COST = declared("layout", "ZERO_COST")
 
 INT64 = "int64"
 
@@ -26,17 +31,15 @@ def test_free_operators(op: str) -> None:
 @pytest.mark.parametrize("op", [*COPIES, *SLICES, *OVERLAPPING, "assign"])
 def test_layout_operators_are_free_on_demand(op: str) -> None:
     layer = Layer(op, {"x": Tensor((2, 3)), "updates": Tensor((2, 3))}, [Tensor((2, 3))])
-    free = Pricer(CALCULATORS, layout="free")(Call(layer, op)).cost
-    assert free is not None
+    free = priced(layer, layout="free")
     assert free[:3] == (Operations(), 0, 0)
 
 
 @pytest.mark.parametrize("op", ["concat", "pad", "gather", "cast", "tile"])
 def test_other_movements_are_never_free(op: str) -> None:
     layer = Layer(op, {"x": Tensor((2, 3)), "indices": Tensor((2,))}, [Tensor((2, 3))])
-    priced = Pricer(CALCULATORS, layout="free")(Call(layer, op)).cost
-    assert priced is not None
-    assert priced.mwrite == 6 * 4
+    moved = priced(layer, layout="free")
+    assert moved.mwrite == 6 * 4
 
 
 def test_bytes_of_layout_operators() -> None:

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.optimizer import STEPS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import measure
-from tests.calculators.layer_costs import layer_cost, operations
+from tests.calculators.layer_costs import declared, layer_cost, operations
+
+STEPS = declared("optimizer", "STEPS")
 
 WORDS = {"r": 0.1, "eps": 1e-8, "alpha": 0.9, "beta": 0.9, "one_alpha": 0.1, "one_beta": 0.1}
 

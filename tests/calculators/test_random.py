@@ -6,10 +6,11 @@ from itertools import accumulate
 
 import pytest
 
-from costcore.calculators.random import DROPOUTS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, exp, fma, select
-from tests.calculators.layer_costs import bytes_moved, layer_cost
+from tests.calculators.layer_costs import bytes_moved, declared, layer_cost
+
+DROPOUTS = declared("random", "DROPOUTS")
 
 
 @pytest.mark.parametrize(("op", "mask"), [(op, 6 if op.startswith("feature") else 24) for op in DROPOUTS])

@@ -5,9 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from costcore.calculators.activation import ELU_DERIVATIVE, GELU_GRADIENTS, GRADIENTS
 from tests.calculators.counting_scalar import count, exp, measure, select, total
-from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
+from tests.calculators.layer_costs import bytes_moved, declared, layer_cost, operations
+
+ELU_DERIVATIVE = declared("activation", "ELU_DERIVATIVE")
+GELU_GRADIENTS = declared("activation", "GELU_GRADIENTS")
+GRADIENTS = declared("activation", "GRADIENTS")
 
 SETTINGS: dict[str, dict[str, float]] = {
     "threshold_backward": {"threshold": 0.1},

@@ -4,10 +4,12 @@ import math
 
 import pytest
 
-from costcore.calculators.activation import ACTIVATIONS, GELU
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, dot, exp, largest, log, maximum, measure, select, tanh
-from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
+from tests.calculators.layer_costs import bytes_moved, declared, layer_cost, operations
+
+ACTIVATIONS = declared("activation", "ACTIVATIONS")
+GELU = declared("activation", "GELU")
 
 SETTINGS: dict[str, dict[str, float]] = {
     "hard_tanh": {"lower": -1, "upper": 1},

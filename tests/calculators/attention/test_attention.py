@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costcore.counting import Pricer
 from costcore.ir import Layer, Operations, Tensor
-from costcore.trace.call import Call
 from tests.calculators.counting_scalar import count, dot, select
-from tests.calculators.layer_costs import CALCULATORS, layer_cost, operations
+from tests.calculators.layer_costs import layer_cost, operations, priced
 from tests.calculators.reference import attend, attend_in_heads
 
 SHAPES = [((2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 2)), ((1, 4, 2, 3), (1, 2, 3, 3), (1, 2, 3, 3))]
@@ -87,7 +85,7 @@ def test_heads_of_width_0_average_the_values():
     """2 heads, 5 queries, 7 keys: 70 scores without products, and 70 weights times 3 values each."""
     q, k, v, y = (1, 2, 5, 0), (1, 2, 7, 0), (1, 2, 7, 3), (1, 2, 5, 3)
     layer = Layer("attention", {name: Tensor(x) for name, x in operands(q, k, v).items()}, [Tensor(y)])
-    cost = Pricer(CALCULATORS)(Call(layer, type="attention", native="attention")).cost
+    cost = priced(layer)
     assert cost.macs == 70 * 3
     # softmax: 70 exp, 70 - 10 add, 70 div; the scale: 70 mul; values: 30 dot products of length 7
     assert cost.flops == Operations(special=70, add=60, div=70, mul=70 + 30, fma=30 * 6)
@@ -97,7 +95,7 @@ def test_heads_of_width_0_average_the_values():
 def test_attention_to_no_keys_costs_no_operations():
     q, k, v, y = (1, 2, 5, 3), (1, 2, 0, 3), (1, 2, 0, 3), (1, 2, 5, 3)
     layer = Layer("attention", {name: Tensor(x) for name, x in operands(q, k, v).items()}, [Tensor(y)])
-    cost = Pricer(CALCULATORS)(Call(layer, type="attention", native="attention")).cost
+    cost = priced(layer)
     assert (cost.flops, cost.macs) == (Operations(), 0)
 
 

@@ -4,10 +4,15 @@ import math
 
 import pytest
 
-from costcore.calculators.elementwise import BINARY, NARY, SUMS, TERNARY, UNARY
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import cos, count, fma, maximum, measure, minimum, select, sin, total
-from tests.calculators.layer_costs import bytes_moved, operations
+from tests.calculators.layer_costs import bytes_moved, declared, operations
+
+BINARY = declared("elementwise", "BINARY")
+NARY = declared("elementwise", "NARY")
+SUMS = declared("elementwise", "SUMS")
+TERNARY = declared("elementwise", "TERNARY")
+UNARY = declared("elementwise", "UNARY")
 
 SETTINGS = {"lowest": -1e9, "largest": 1e9, "atol": 1e-8, "rtol": 1e-5}
 

@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from costcore.calculators.elementwise import CHAINS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, measure
-from tests.calculators.layer_costs import layer_cost, operations
+from tests.calculators.layer_costs import declared, layer_cost, operations
+
+CHAINS = declared("elementwise", "CHAINS")
 
 SETTINGS = {"alpha": 2.0, "beta": 3.0, "scale": 4.0, "shift": 5.0}
 

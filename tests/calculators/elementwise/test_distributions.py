@@ -4,9 +4,11 @@ import math
 
 import pytest
 
-from costcore.calculators.elementwise import DISTRIBUTIONS_BINARY, DISTRIBUTIONS_UNARY
 from tests.calculators.counting_scalar import measure
-from tests.calculators.layer_costs import bytes_moved, operations
+from tests.calculators.layer_costs import bytes_moved, declared, operations
+
+DISTRIBUTIONS_BINARY = declared("elementwise", "DISTRIBUTIONS_BINARY")
+DISTRIBUTIONS_UNARY = declared("elementwise", "DISTRIBUTIONS_UNARY")
 
 VALUES = {
     # at 0.25: 1 - exp(-0.25) / 2; log(2 * 0.25)

@@ -4,10 +4,12 @@ import math
 
 import pytest
 
-from costcore.calculators.elementwise import CONSTANT_GRADIENTS, GRADIENTS
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import count, log, measure
-from tests.calculators.layer_costs import layer_cost, operations
+from tests.calculators.layer_costs import declared, layer_cost, operations
+
+CONSTANT_GRADIENTS = declared("elementwise", "CONSTANT_GRADIENTS")
+GRADIENTS = declared("elementwise", "GRADIENTS")
 
 # dx for dy = 1 at x = 0.5 and the y that belongs to it, by calculus.
 BY_CALCULUS = {

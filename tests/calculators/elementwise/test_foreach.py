@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.elementwise import FOREACH, SCALED
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import measure
-from tests.calculators.layer_costs import bytes_moved, operations
+from tests.calculators.layer_costs import bytes_moved, declared, operations
+
+FOREACH = declared("elementwise", "FOREACH")
+SCALED = declared("elementwise", "SCALED")
 
 LISTS = {"x0": (2, 3), "x1": (4,), "x2": (2, 3), "x3": (4,)}
 FACTORS = {"foreach_add": "alpha", "foreach_sub": "alpha", "foreach_addcmul": "value", "foreach_addcdiv": "value"}

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.elementwise import POLYNOMIALS, UNARY_SPECIAL
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import count, lgamma, measure
-from tests.calculators.layer_costs import bytes_moved, operations
+from tests.calculators.layer_costs import bytes_moved, declared, operations
+
+POLYNOMIALS = declared("elementwise", "POLYNOMIALS")
+UNARY_SPECIAL = declared("elementwise", "UNARY_SPECIAL")
 
 
 @pytest.mark.parametrize("op", UNARY_SPECIAL)

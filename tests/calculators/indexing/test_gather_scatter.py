@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.indexing import GATHER_GRADIENTS, GATHERS, OVERWRITES, SCATTERS, SELECTION_GRADIENTS
 from costcore.ir import Operations, Tensor
-from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
+from tests.calculators.layer_costs import bytes_moved, declared, layer_cost, operations
+
+GATHER_GRADIENTS = declared("indexing", "GATHER_GRADIENTS")
+GATHERS = declared("indexing", "GATHERS")
+OVERWRITES = declared("indexing", "OVERWRITES")
+SCATTERS = declared("indexing", "SCATTERS")
+SELECTION_GRADIENTS = declared("indexing", "SELECTION_GRADIENTS")
 
 INT64 = "int64"
 

@@ -6,11 +6,12 @@ from math import inf
 
 import pytest
 
-from costcore.calculators.linalg import DISTANCE_GRADIENTS
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import count, dot, fma, largest, measure, sqrt, total
-from tests.calculators.layer_costs import layer_cost, operations
+from tests.calculators.layer_costs import declared, layer_cost, operations
 from tests.calculators.reference import cosine, euclidean_distance
+
+DISTANCE_GRADIENTS = declared("linalg", "DISTANCE_GRADIENTS")
 
 NORMS = {
     0: lambda d: total(1.0 if value != 0 else 0.0 for value in d),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.loss import LOSSES
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, dot, exp, log, select, total
-from tests.calculators.layer_costs import layer_cost
+from tests.calculators.layer_costs import declared, layer_cost
 from tests.calculators.reference import reduced
+
+LOSSES = declared("loss", "LOSSES")
 
 LABELS = Tensor((4,), "int64")
 NAMES = {"where": select, "log": log, "exp": exp, "beta": 0.3, "delta": 0.3, "margin": 1.0}

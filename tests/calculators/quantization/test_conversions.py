@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.quantization import BLOCKS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, maximum, measure, minimum
-from tests.calculators.layer_costs import bytes_moved, operations
+from tests.calculators.layer_costs import bytes_moved, declared, operations
+
+BLOCKS = declared("quantization", "BLOCKS")
 
 SCALES = {"scale": (), "zero_point": Tensor((), "int8")}
 

@@ -6,11 +6,13 @@ import ast
 
 import pytest
 
-from costcore.calculators.recurrent import CELLS, RECURRENT_GRADIENTS
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import count, exp, fma, measure, tanh
-from tests.calculators.layer_costs import layer_cost
+from tests.calculators.layer_costs import declared, layer_cost
 from tests.calculators.reference import sigmoid
+
+CELLS = declared("recurrent", "CELLS")
+RECURRENT_GRADIENTS = declared("recurrent", "RECURRENT_GRADIENTS")
 
 N, H = 2, 3
 

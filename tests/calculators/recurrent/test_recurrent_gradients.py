@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.recurrent import RECURRENT_GRADIENTS
 from costcore.ir import Operations
-from tests.calculators.layer_costs import layer_cost
+from tests.calculators.layer_costs import declared, layer_cost
+
+RECURRENT_GRADIENTS = declared("recurrent", "RECURRENT_GRADIENTS")
 
 ONE_WAY, BOTH_WAYS = (4 + 3) + (3 + 3), (4 + 3) + (6 + 3)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.recurrent import SUMMED_GATE_GRADIENTS, SUMMED_GATES
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import exp, measure
-from tests.calculators.layer_costs import operations
+from tests.calculators.layer_costs import declared, operations
+
+SUMMED_GATE_GRADIENTS = declared("recurrent", "SUMMED_GATE_GRADIENTS")
+SUMMED_GATES = declared("recurrent", "SUMMED_GATES")
 
 UNITS = 6
 

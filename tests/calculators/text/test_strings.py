@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.text import TEXT
 from costcore.ir import Operations, Tensor
-from tests.calculators.layer_costs import bytes_moved, operations
+from tests.calculators.layer_costs import bytes_moved, declared, operations
+
+TEXT = declared("text", "TEXT")
 
 
 @pytest.mark.parametrize("op", sorted(TEXT))
