@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from costcore import check, estimate, plugins, quantities
-from costcore.cli.main import main
+from tests.command_line import main
 from tests.readme_examples import FENCE
 
 ROOT = Path(__file__).parents[1]

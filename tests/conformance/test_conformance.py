@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from costcore import Tensor, estimate
-from costcore.cli.main import main
 from costcore.errors import CostError
 from costcore.studies.conformance import CASES, DIFFERS, EQUAL, MISSING, WHOLE, Conformance, outcome
+from tests.command_line import main
 from tests.conformance.reports import builders
 from tests.frameworks import available
 

@@ -11,9 +11,9 @@ from costcore import CostError, CostWarning, Report, estimate, plugins
 from costcore.analyses.conventions.convention import find_convention as convention
 from costcore.analyses.devices.device import find_device as device
 from costcore.api.estimate import load_model
-from costcore.cli.main import main
 from costcore.registry import calculators, plugin_rows, specs
 from costcore.tables.renderers import renderers
+from tests.command_line import main
 from tests.core import toy_framework
 
 HEAD = "from costcore import hookimpl\n@hookimpl\n"

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from costcore import Report
-from costcore.cli.main import main
+from tests.command_line import main
 
 torch = pytest.importorskip("torch")
 

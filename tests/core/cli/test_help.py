@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from costcore.cli.commands import commands
-from costcore.cli.main import main
+from tests.command_line import main
 
 
 @pytest.fixture(params=["", *commands()])

@@ -14,10 +14,10 @@ import pytest
 
 from costcore import CostError, Report
 from costcore.api.hook import parse_dims, parse_inputs, parse_shapes
-from costcore.cli.main import main
 from costcore.tables.renderers import to_csv
 from costcore.text.amounts import parse_amount
 from costcore.text.screen import RenderedTable, save
+from tests.command_line import main
 from tests.core.given_costs import dense, net, relu
 
 

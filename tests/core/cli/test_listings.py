@@ -8,7 +8,7 @@ import pytest
 
 from costcore import conventions, quantities
 from costcore.analyses.devices.device import devices
-from costcore.cli.main import main
+from tests.command_line import main
 
 NAMES = {
     "conventions": [*conventions()],

@@ -9,9 +9,9 @@ import pytest
 from costcore import Report, Value, hookimpl, plugins
 from costcore.api.hook import parse_inputs, parse_shapes
 from costcore.cli.commands import OWN, description
-from costcore.cli.main import main
 from costcore.ir import Tensor
 from costcore.plugins import Command
+from tests.command_line import main
 from tests.core import html_reports
 
 MODEL = """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from costcore.cli.main import main
+from tests.command_line import main
 from tests.core.toy_networks import nested_report
 
 

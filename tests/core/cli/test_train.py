@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from costcore.cli.main import main
+from tests.command_line import main
 from tests.core.given_costs import Step, dense, net, relu
 
 STEP = net(dense("a"), relu("b"), Step("mm", "a", macs=32, phase="backward"))

@@ -9,9 +9,9 @@ import pytest
 from costcore import ComputationalCostHook, CostError, Tensor, estimate, table
 from costcore.api.estimate import MAX_NAMES, load_model, module_search_path
 from costcore.cli import comparing
-from costcore.cli.main import main
 from costcore.registry import load
 from costcore.trace.call import user_traceback
+from tests.command_line import main
 from tests.core.given_costs import dense, net
 
 MODEL = """

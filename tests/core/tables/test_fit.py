@@ -8,11 +8,11 @@ import pytest
 import sympy
 
 from costcore import TreeColumns, compare, reconcile
-from costcore.cli.main import main
 from costcore.tables.renderers import fitted, line_length, order_of, to_boxes
 from costcore.tables.result import Table as ReportTable
 from costcore.tables.result import builder
 from costcore.text.screen import Column, RenderedTable, Screen
+from tests.command_line import main
 from tests.core import html_reports
 from tests.core.analyses.timing.toy_calibration import calibrated_device
 from tests.core.given_costs import dense, net, relu

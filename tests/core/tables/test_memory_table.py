@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from costcore.cli.main import main
 from costcore.trace.run import Block, MemoryLedger
+from tests.command_line import main
 from tests.core import html_reports
 
 

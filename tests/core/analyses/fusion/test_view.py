@@ -8,8 +8,8 @@ import json
 import pytest
 
 from costcore import Report, check, compare
-from costcore.cli.main import main
 from costcore.errors import CostError
+from tests.command_line import main
 from tests.core.analyses.fusion.runs import Calls
 
 UNFUSED = 4 * (32 + 128 + 64 + 2 * 64 + 3 * 64 + 2 * 64)

@@ -13,13 +13,13 @@ from costcore.analyses.analysis import analyses
 from costcore.analyses.memory.arena import Arena, ArenaColumns, arena_of
 from costcore.analyses.memory.live_memory import MemoryStep, alive_at_peak, arena_section, picture, values_in_arena
 from costcore.analyses.memory.order import highest
-from costcore.cli.main import main
 from costcore.errors import ArenaError
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.tables.quantity import MemoryColumns, quantity
 from costcore.trace.call import Call
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost
+from tests.command_line import main
 from tests.core import html_reports
 from tests.core.analyses.memory.graphs import Node, trace
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import date
 
 from costcore import __version__
-from costcore.cli.main import main
 from costcore.cli.views import made_by
 from costcore.reports.html import to_html
+from tests.command_line import main
 from tests.core.given_costs import dense, net, relu
 
 

@@ -12,7 +12,7 @@ import sympy
 
 from costcore import CostError
 from costcore.analyses.memory.live_memory import COLORS, STACK
-from costcore.cli.main import main
+from tests.command_line import main
 from tests.core import html_reports
 from tests.core.analyses.timing.toy_device import TOY
 from tests.core.given_costs import dense, net, relu

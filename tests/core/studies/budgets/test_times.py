@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from costcore import check
-from costcore.cli.main import main
 from costcore.studies.budgets import BudgetError, TimeLimit, Violation, read_budget
+from tests.command_line import main
 from tests.core.given_costs import dense, net, relu
 
 DEVICE = 'name = "mine"\nkind = "gpu"\n[peak.vector]\nfloat32 = 1\n[memory]\ndram_gbs = 1000\n'

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from costcore.cli.main import main
+from tests.command_line import main
 from tests.frameworks import optional
 
 from .conftest import NETS, ROOT

@@ -5,9 +5,9 @@ import csv
 import pytest
 
 from costcore import estimate, sweep, table
-from costcore.cli.main import main
 from costcore.tables.pictures import in_units
 from costcore.text.screen import Column
+from tests.command_line import main
 from tests.core import toy_framework
 
 DEVICE = """
