@@ -6,8 +6,8 @@ from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from costcore.trace.run import Block, MemoryLedger
 from tests.core import html_reports
+from tests.core.traces import Block, MemoryLedger
 
 
 def picture(browser):

@@ -14,9 +14,9 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from costcore import compare
 from costcore.tables.quantity import Quantity
-from costcore.trace.call import Module
 from tests.core import html_reports
 from tests.core.given_costs import Step, dense, net
+from tests.core.traces import Module
 
 
 def rows(browser):

@@ -8,9 +8,8 @@ from typing import Any
 from costcore.calculators import costcore_calculators
 from costcore.counting import Pricer
 from costcore.counting import cost_of as cost_of_layer
-from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.numbers import as_dim
-from costcore.trace.call import Call
+from costcore.ir import Cost, Layer, Operations, Tensor, as_dim
+from tests.core.traces import Call
 
 CALCULATORS = costcore_calculators()
 

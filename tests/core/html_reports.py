@@ -7,9 +7,8 @@ from typing import Any
 
 from costcore import Report, Trace
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.trace.call import DECLARED, Assumption, Call, Module, Uncounted
-from costcore.trace.run import Block, MemoryLedger, Run
-from costcore.trace.trace import CallCost
+from costcore.trace.call import DECLARED
+from tests.core.traces import Assumption, Block, Call, CallCost, MemoryLedger, Module, Run, Uncounted
 
 HOSTILE = (
     "</script><script>document.title='broken in'</script>",

@@ -4,7 +4,8 @@ import pytest
 import sympy
 
 from costcore import CostError, Layer, Operations, Tensor
-from costcore.numbers import as_dim, ceil_div, ceil_log2, degree, maximum, minimum, quotient
+from costcore.ir import as_dim, ceil_div, ceil_log2, maximum, minimum
+from costcore.numbers import degree, quotient
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from typing import Any
 from costcore import CostError, Layer, Operations, Tensor, hookimpl, plugins
 from costcore.frontend import FrontendSpec
 from costcore.ir import Cost
-from costcore.trace.call import Call, Module, user_traceback
-from costcore.trace.run import Recorder
+from costcore.trace.call import user_traceback
 from costcore.translate import Row
+from tests.core.traces import Call, Module, Recorder
 
 FRAMEWORK = "toy_framework"
 FRONTEND = "toy_frontend"

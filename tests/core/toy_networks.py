@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from costcore import Report, estimate
-from costcore.trace.call import Module
+from tests.core.traces import Module
 
 
 def nested(toy: Any) -> Any:

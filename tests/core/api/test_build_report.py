@@ -4,8 +4,7 @@ from costcore import Report
 from costcore.api.hook import make_report
 from costcore.ir import Cost, Layer, Tensor
 from costcore.registry import CustomCalculators
-from costcore.trace.call import Call
-from costcore.trace.run import Recorder
+from tests.core.traces import Call, Recorder
 
 
 def test_seconds_that_a_frontend_read_from_a_file_are_kept():

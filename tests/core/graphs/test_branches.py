@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from costcore.graphs import most_expensive
 from costcore.ir import Layer, Tensor
-from costcore.trace.call import Call
-from costcore.trace.run import Recorder
+from tests.core.traces import Call, Recorder
 
 
 def call(op: str, *shape: int, times: int = 1) -> Call:

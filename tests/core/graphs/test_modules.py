@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from costcore.graphs import ModuleTree
 from costcore.graphs.graph import DEEPEST_MODULE
-from costcore.trace.call import Module
+from tests.core.traces import Module
 
 
 @dataclass(eq=False)

@@ -8,10 +8,8 @@ from costcore import ComputationalCostHook, CostError, Layer, Report, Tensor, Tr
 from costcore.api.hook import warn_about
 from costcore.errors import AssumedReportError, PartialReportError
 from costcore.ledger.ledger import MAX_LINES, call_site, not_counted
-from costcore.trace.call import Assumption, Call, Uncounted
-from costcore.trace.run import Recorder, Run
-from costcore.trace.trace import CallCost
 from tests.core.toy_networks import nested_report
+from tests.core.traces import Assumption, Call, CallCost, Recorder, Run, Uncounted
 
 
 def unknown(native="my::Wave", module="head", where='  File "net.py", line 12, in forward\n    wave(x)\n', n=1):

@@ -6,8 +6,8 @@ import sympy
 
 from costcore import ComputationalCostHook, TreeColumns, estimate
 from costcore.ledger.modules import parent_of, walk
-from costcore.trace.call import Module
 from tests.core.toy_networks import chain, nested_report
+from tests.core.traces import Module
 
 ADDED = (
     *("flops", "macs", "mread", "mwrite", "mrw", "n_layers", "n_unknown"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.numbers import as_text, ceil_div, floor_div, symbol_of, with_ceilings
+from costcore.ir import ceil_div
+from costcore.numbers import as_text, floor_div, symbol_of, with_ceilings
 
 H, W = symbol_of("h"), symbol_of("w")
 

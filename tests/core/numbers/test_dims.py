@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import sympy
 
-from costcore.ir import BITS, Layer, Operations, Tensor, covers, layout_operator
-from costcore.numbers import HIGHEST_DEGREE, as_dim, degree, differ, expanded_sum, gcd, is_symbolic, magnitude, share
+from costcore.ir import BITS, Layer, Operations, Tensor, as_dim, covers, gcd, is_symbolic, layout_operator
+from costcore.numbers import HIGHEST_DEGREE, degree, differ, expanded_sum, magnitude, share
 
 n, m = sympy.symbols("n m", integer=True, positive=True)
 

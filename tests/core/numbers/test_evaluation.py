@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import sympy
 
-from costcore.numbers import Evaluation, ceil_div, ceil_log2, floor_div, gcd, maximum, minimum, symbols_of
+from costcore.ir import ceil_div, ceil_log2, gcd, maximum, minimum
+from costcore.numbers import Evaluation, floor_div, symbols_of
 
 n, m = sympy.symbols("n m", integer=True, positive=True)
 

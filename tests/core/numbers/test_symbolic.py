@@ -6,7 +6,8 @@ import pytest
 import sympy
 
 from costcore import estimate
-from costcore.numbers import MAX_TERMS, ceil_div, ceil_log2, expanded, expanded_sum, is_negative, share, unique_solution
+from costcore.ir import ceil_div, ceil_log2
+from costcore.numbers import MAX_TERMS, expanded, expanded_sum, is_negative, share, unique_solution
 
 n, m, k = sympy.symbols("n m k", integer=True, positive=True)
 

@@ -7,7 +7,7 @@ import sympy
 from costcore.counting import Pricer, cost_of_empty
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.registry import calculators
-from costcore.trace.call import Call, Uncounted
+from tests.core.traces import Call, Uncounted
 
 
 def test_an_empty_output_costs_nothing():

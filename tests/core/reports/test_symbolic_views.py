@@ -12,7 +12,8 @@ import pytest
 import sympy
 
 from costcore import CostError, Report, estimate
-from costcore.numbers import DEEPEST, as_text, ceil_div, floor_div, maximum, minimum, with_ceilings
+from costcore.ir import ceil_div, maximum, minimum
+from costcore.numbers import DEEPEST, as_text, floor_div, with_ceilings
 
 NAMES = sympy.symbols("n m k batch a b", integer=True, positive=True)
 

@@ -4,10 +4,8 @@ import pytest
 
 from costcore import ComputationalCostHook, Cost, Layer, LayerColumns, Report, Tensor, Trace
 from costcore.tables.quantity import LAYERS
-from costcore.trace.call import Call
-from costcore.trace.run import Run
-from costcore.trace.trace import CallCost
 from tests.core.toy_networks import nested_report
+from tests.core.traces import Call, CallCost, Run
 
 
 def shown(report, **options):

@@ -6,9 +6,9 @@ import io
 
 import pytest
 
-from costcore.trace.run import Block, MemoryLedger
 from tests.command_line import main
 from tests.core import html_reports
+from tests.core.traces import Block, MemoryLedger
 
 
 def shown(**options):

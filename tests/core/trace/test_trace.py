@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from costcore import CostError, Report, Trace, estimate
-from costcore.trace.call import Uncounted
-from costcore.trace.run import Regrouping
 from tests.core.toy_networks import nested_report
+from tests.core.traces import Regrouping, Uncounted
 
 
 def test_a_report_is_a_view_on_its_trace(toy):

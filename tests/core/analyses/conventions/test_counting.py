@@ -13,9 +13,7 @@ from costcore.analyses.conventions.convention import Convention, Expression, Pas
 from costcore.analyses.conventions.counting import amounts, count
 from costcore.analyses.conventions.quantities import ARITIES, NAMES
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.trace.call import Call, Module, ModuleCall
-from costcore.trace.run import Run
-from costcore.trace.trace import CallCost
+from tests.core.traces import Call, CallCost, Module, ModuleCall, Run
 
 
 def convention(by: str, rules: dict[str, str], default: str | None = None, **options: Any) -> Convention:

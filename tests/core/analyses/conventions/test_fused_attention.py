@@ -10,9 +10,7 @@ from costcore import Trace
 from costcore.analyses.conventions.counting import fused_attention
 from costcore.analyses.conventions.quantities import ModuleIndex
 from costcore.ir import Layer, Tensor
-from costcore.trace.call import Call, Module
-from costcore.trace.run import Run
-from costcore.trace.trace import CallCost
+from tests.core.traces import Call, CallCost, Module, Run
 
 LAYER = "nn.TransformerEncoderLayer"
 

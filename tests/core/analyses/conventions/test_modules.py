@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from costcore.analyses.conventions.quantities import ModuleIndex
-from costcore.trace.call import Module
+from tests.core.traces import Module
 
 
 def index(**same_as):

@@ -7,10 +7,8 @@ import pytest
 from costcore import CostError, Trace
 from costcore.analyses.conventions.convention import WHOLE_NAMES, Transformer
 from costcore.ir import Layer, Tensor
-from costcore.trace.call import Call
-from costcore.trace.run import Run
-from costcore.trace.trace import CallCost
 from tests.core.studies.training.toy_transformer import toy_step
+from tests.core.traces import Call, CallCost, Run
 
 
 def transformer(*calls):

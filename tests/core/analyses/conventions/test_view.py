@@ -11,11 +11,9 @@ import costcore
 from costcore import CostError, Trace, hookimpl, plugins
 from costcore.analyses.conventions.counting import counted_trace
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.trace.call import Call
-from costcore.trace.run import Run
-from costcore.trace.trace import CallCost
 from tests.core.given_costs import Step, dense, net, relu
 from tests.core.studies.training.toy_transformer import toy_step
+from tests.core.traces import Call, CallCost, Run
 
 # Multiply-adds by hand: 4 x 4 = 16 and 6 x 6 = 36; a relu of 4 and one of 6 elements.
 NETWORK = (dense("body.0", 4), relu("body.1", 4), dense("head", 6), relu("", 6))

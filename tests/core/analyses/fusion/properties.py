@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from costcore import Trace
 from costcore.analyses.fusion.groups import LEVELS, Group, groups_of
 from costcore.analyses.fusion.traffic import pattern_of
-from costcore.numbers import Dim
+from costcore.ir import Dim
 
 
 def check_groups(trace: Trace) -> dict[str, list[Group]]:

@@ -10,8 +10,7 @@ from costcore import Trace
 from costcore.counting import Pricer
 from costcore.ir import Layer, Tensor
 from costcore.registry import calculators
-from costcore.trace.call import Call
-from costcore.trace.run import Run
+from tests.core.traces import Call, Run
 
 NAMES = ("x", "w", "b")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from costcore.analyses.fusion.traffic import Graph, Overwrites
 from costcore.ir import Layer
-from costcore.trace.call import Call
 from tests.core.analyses.fusion.runs import Calls
+from tests.core.traces import Call
 
 
 def call(inputs, outputs, storages):

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from costcore import Report, Trace
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.trace.call import Call, Module, with_names
-from costcore.trace.run import CallTime, Elsewhere, Profile, Run, Stream
-from costcore.trace.trace import CallCost
+from costcore.trace.call import with_names
+from tests.core.traces import Call, CallCost, CallTime, Elsewhere, Module, Profile, Run, Stream
 
 
 def linear(n: int, module: str, phase: str = "forward") -> tuple[Call, Cost]:

@@ -9,9 +9,8 @@ import pytest
 
 from costcore import CostError, Report, check, compare, table
 from costcore.ir import Layer, Tensor
-from costcore.trace.call import Call
-from costcore.trace.trace import CallCost
 from tests.core.analyses.measured.runs import linear, profiled, trace_of
+from tests.core.traces import Call, CallCost
 
 # A linear layer of 16 rows: 16 * 64 * 64 = 65,536 MACs, 131,072 FLOPs; reads 20,480 bytes and writes 4,096.
 # One of 32 rows: 262,144 FLOPs; reads 24,576 bytes and writes 8,192.

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from costcore import Trace
 from costcore.ir import Layer, Tensor
-from costcore.trace.call import Call
-from costcore.trace.run import Dataflow, Run
-from costcore.trace.trace import CallCost, overwritable
+from costcore.trace.trace import overwritable
+from tests.core.traces import Call, CallCost, Dataflow, Run
 
 
 class Node(NamedTuple):

@@ -8,7 +8,7 @@ import pytest
 
 from costcore.analyses.memory.allocator import replay, rounded
 from costcore.analyses.memory.live_memory import Memory
-from costcore.trace.run import Block, MemoryLedger
+from tests.core.traces import Block, MemoryLedger
 
 KIB, MIB = 2**10, 2**20
 

@@ -16,12 +16,10 @@ from costcore.analyses.memory.order import highest
 from costcore.errors import ArenaError
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.tables.quantity import MemoryColumns, quantity
-from costcore.trace.call import Call
-from costcore.trace.run import Run
-from costcore.trace.trace import CallCost
 from tests.command_line import main
 from tests.core import html_reports
 from tests.core.analyses.memory.graphs import Node, trace
+from tests.core.traces import Call, CallCost, Run
 
 
 def shown(method, **options):

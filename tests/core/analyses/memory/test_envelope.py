@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costcore.analyses.memory.allocator import Envelope, difference, envelope_of
-from costcore.trace.run import Block, MemoryLedger
+from tests.core.traces import Block, MemoryLedger
 
 LINES = ((100, 5), (90, 10), (60, 15), (0, 20), (100, 0))
 """100 + 5 B is the highest at B = 1, with 105. 90 + 10 B and 100 + 5 B meet at 2, 60 + 15 B and 90 + 10 B at 6, and

@@ -6,8 +6,8 @@ import pytest
 
 from costcore.analyses.memory.live_memory import Memory, with_saved
 from costcore.ir import Layer
-from costcore.trace.call import Call
-from costcore.trace.run import Block, MemoryLedger, RawBlock, RawLedger, decide_kinds
+from costcore.trace.run import RawBlock, RawLedger, decide_kinds
+from tests.core.traces import Block, Call, MemoryLedger
 
 PHASES = ("forward", "forward", "backward", "optimizer")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from costcore.analyses.memory.liveness import lives_of, merged
-from costcore.trace.run import Dataflow, Step, Value
 from tests.core.analyses.memory.graphs import Node, trace
+from tests.core.traces import Dataflow, Step, Value
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,9 @@ from costcore.analyses.memory.live_memory import Memory, arena_section, memory_d
 from costcore.analyses.memory.liveness import lives_of
 from costcore.analyses.memory.order import best_order
 from costcore.tables.quantity import MemoryColumns
-from costcore.trace.run import Block, Dataflow, MemoryLedger, Step, Value
 from tests.core import html_reports
 from tests.core.analyses.memory.graphs import Node, random_trace, trace
+from tests.core.traces import Block, Dataflow, MemoryLedger, Step, Value
 from tests.frameworks import optional
 from tests.whole_text import as_json, drawing
 

@@ -26,10 +26,8 @@ from costcore.analyses.receptive_field.dependence import (
 from costcore.analyses.receptive_field.fields import receptive_fields
 from costcore.analyses.receptive_field.propagate import choose_source, follow, reported_axes, sources
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.trace.call import Call
-from costcore.trace.run import Run
-from costcore.trace.trace import CallCost
 from tests.command_line import main
+from tests.core.traces import Call, CallCost, Run
 
 
 def call(op, reads, made, *, shape=(4, 6), name="", **more):

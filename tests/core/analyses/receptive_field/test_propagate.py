@@ -13,11 +13,8 @@ from costcore import CostError, Report, Trace
 from costcore.analyses.receptive_field.dependence import IDENTITY, AxisFactor, Path, normalized
 from costcore.analyses.receptive_field.fields import receptive_fields
 from costcore.analyses.receptive_field.propagate import choose_source, follow, sources
-from costcore.ir import Layer, Tensor, prod
-from costcore.numbers import is_symbolic
-from costcore.trace.call import Call
-from costcore.trace.run import Run
-from costcore.trace.trace import CallCost
+from costcore.ir import Layer, Tensor, is_symbolic, prod
+from tests.core.traces import Call, CallCost, Run
 
 
 class Graph:

@@ -20,9 +20,7 @@ from costcore import Report, Trace
 from costcore.analyses.receptive_field.fields import receptive_fields
 from costcore.analyses.receptive_field.propagate import choose_source, follow, sources
 from costcore.ir import Layer, Tensor
-from costcore.trace.call import Call
-from costcore.trace.run import Run
-from costcore.trace.trace import CallCost
+from tests.core.traces import Call, CallCost, Run
 from tests.whole_text import as_json
 
 V, T = (2, 6, 6, 19), (2, 114, 6)

@@ -9,7 +9,7 @@ import pytest
 from costcore.analyses.sizes.capture import assumed_above, note_of
 from costcore.ir import Layer, Tensor
 from costcore.numbers import symbol_of
-from costcore.trace.call import Assumption
+from tests.core.traces import Assumption
 
 N, M = symbol_of("n"), symbol_of("m")
 MADE = Assumption("scores are balanced", "net.py:3")

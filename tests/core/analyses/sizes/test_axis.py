@@ -18,8 +18,8 @@ from costcore.analyses.sizes.capture import (
     multiple_that_works,
 )
 from costcore.analyses.sizes.fitting import AxisFit, Fit
-from costcore.trace.run import Run
 from tests.core.analyses.fusion.runs import Calls
+from tests.core.traces import Run
 
 
 class Runs:

@@ -10,7 +10,8 @@ from sympy import Rational, floor
 
 from costcore import CostWarning
 from costcore.analyses.sizes.formulas import Formulas, latex
-from costcore.numbers import Evaluation, ceil_div, ceil_log2, floor_div, gcd, maximum, minimum, symbol_of
+from costcore.ir import ceil_div, ceil_log2, gcd, maximum, minimum
+from costcore.numbers import Evaluation, floor_div, symbol_of
 
 B, S, H = map(symbol_of, ("batch", "seq", "h"))
 NAMES = ("batch", "seq", "h")

@@ -21,11 +21,10 @@ from costcore.analyses.sizes.fitting import (
     without_constant,
 )
 from costcore.analyses.sizes.formulas import Code, Formulas
-from costcore.numbers import ceil_div, ceil_log2, gcd, maximum, minimum
-from costcore.trace.call import ModuleCall
-from costcore.trace.run import Run
+from costcore.ir import ceil_div, ceil_log2, gcd, maximum, minimum
 from tests.core import html_reports
 from tests.core.analyses.fusion.runs import Calls
+from tests.core.traces import ModuleCall, Run
 from tests.frameworks import optional
 from tests.whole_text import as_json, drawing
 

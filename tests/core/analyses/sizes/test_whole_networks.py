@@ -18,8 +18,8 @@ from costcore.analyses.sizes.fitting import trace_in_sizes
 from costcore.analyses.sizes.formulas import parse_sizes, sizes_between
 from costcore.counting import Pricer
 from costcore.registry import calculators
-from costcore.trace.call import Assumption, ModuleCall
 from tests.core.analyses.fusion.runs import Calls
+from tests.core.traces import Assumption, ModuleCall
 from tests.whole_text import as_json
 
 Network = Callable[..., Trace]

@@ -11,7 +11,6 @@ from costcore import CostError, Layer, Operations, Report, Tensor, Trace
 from costcore.analyses.timing.calibration import OpSignature, Point, site_of
 from costcore.analyses.timing.times import from_table, to_table
 from costcore.ir import Cost
-from costcore.trace.call import Call
 from tests.core.analyses.timing.toy_calibration import (
     CONDITIONS,
     ERRORS,
@@ -22,6 +21,7 @@ from tests.core.analyses.timing.toy_calibration import (
     table,
 )
 from tests.core.given_costs import Step, dense, net, relu
+from tests.core.traces import Call
 
 
 def time_of(*steps, device=None, framework="torch", **options):

@@ -8,7 +8,7 @@ import sympy
 from costcore import CostError
 from costcore.analyses.timing.calibration import APART, Product, product_of, site_of, steps_of
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.trace.call import Call
+from tests.core.traces import Call
 
 
 def call(op, inputs, output, attrs=None, **options):

@@ -20,9 +20,8 @@ from costcore.analyses.timing.times import (
     to_table,
 )
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.trace.call import Call
-from costcore.trace.run import CallTime
 from tests.core.analyses.measured.runs import linear, profiled, trace_of
+from tests.core.traces import Call, CallTime
 
 L4 = find_device("l4")
 

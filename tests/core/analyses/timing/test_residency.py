@@ -10,10 +10,8 @@ import pytest
 from costcore import Report, Trace
 from costcore.analyses.devices.device import Cache, Memory
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.trace.call import Call
-from costcore.trace.run import Run
-from costcore.trace.trace import CallCost
 from tests.core.analyses.timing.toy_device import TOY, device
+from tests.core.traces import Call, CallCost, Run
 
 
 def run(*calls, size=200_000):

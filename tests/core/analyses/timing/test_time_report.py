@@ -17,11 +17,9 @@ from costcore.analyses.timing.time_report import TIMES, TIMES_BY_TYPE
 from costcore.analyses.timing.times import retyped
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.registry import calculators
-from costcore.trace.call import Call
-from costcore.trace.run import Run
-from costcore.trace.trace import CallCost
 from tests.core.analyses.timing.toy_device import TOY, device
 from tests.core.given_costs import Step, dense, net, relu
+from tests.core.traces import Call, CallCost, Run
 
 
 def shown(show, **options):

@@ -10,10 +10,8 @@ from costcore.cli.resources import run_time
 from costcore.counting import cost_of
 from costcore.files import loads
 from costcore.ir import Layer, Tensor
-from costcore.trace.call import Call
-from costcore.trace.run import Run
-from costcore.trace.trace import CallCost
 from tests.calculators.layer_costs import CALCULATORS
+from tests.core.traces import Call, CallCost, Run
 
 LINK = Link("test", gbs=100, latency_us=5)
 

@@ -3,10 +3,8 @@ import sys
 import pytest
 
 from costcore import Cost, CostError, Layer, Report, Trace
-from costcore.trace.call import Call
-from costcore.trace.run import Run
-from costcore.trace.trace import CallCost
 from tests.core.toy_networks import nested_report
+from tests.core.traces import Call, CallCost, Run
 
 
 def test_a_dataframe(toy):

@@ -10,8 +10,9 @@ import pytest
 
 from costcore import CostError
 from costcore.reports.exports import FILLS
-from costcore.trace.run import KINDS, Block, MemoryLedger
+from costcore.trace.run import KINDS
 from tests.core import html_reports
+from tests.core.traces import Block, MemoryLedger
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -9,9 +9,9 @@ import pytest
 
 from costcore.analyses.memory.live_memory import HEADROOM, MOST_COLUMNS, Memory, MemoryStep, columns_of, picture
 from costcore.reports.html import to_html
-from costcore.trace.run import Block, MemoryLedger
 from tests.core import html_reports
 from tests.core.reports.html.test_page_text import Page
+from tests.core.traces import Block, MemoryLedger
 
 
 def heights(path):

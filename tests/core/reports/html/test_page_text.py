@@ -13,9 +13,8 @@ import pytest
 import sympy
 
 from costcore.reports.html import embedded, page_data, to_html
-from costcore.trace.call import Assumption, Uncounted
-from costcore.trace.run import Rank
 from tests.core import html_reports
+from tests.core.traces import Assumption, Rank, Uncounted
 
 VOID = {"meta", "link", "input", "br", "img"}
 

@@ -16,12 +16,11 @@ from costcore.ir import Cost
 from costcore.registry import CustomCalculators
 from costcore.reports.html import to_html
 from costcore.text.amounts import duration
-from costcore.trace.call import Call
-from costcore.trace.run import Recorder
 from tests.core import html_reports
 from tests.core.analyses.timing.toy_calibration import calibrated_device
 from tests.core.analyses.timing.toy_device import TOY
 from tests.core.given_costs import dense, net, relu
+from tests.core.traces import Call, Recorder
 
 
 def timed(*steps, **options):

@@ -4,7 +4,7 @@ import pytest
 import sympy
 
 from costcore import CostError
-from costcore.numbers import ceil_div, ceil_log2, gcd, maximum, minimum
+from costcore.ir import ceil_div, ceil_log2, gcd, maximum, minimum
 from costcore.reports.serialization.codec import Decoder, Encoder
 
 n = sympy.Symbol("n", integer=True, positive=True)

@@ -11,12 +11,10 @@ import pytest
 import sympy
 
 from costcore import ComputationalCostHook, CostError, Layer, Operations, Report, Tensor, Trace, estimate
-from costcore.ir import Cost
-from costcore.numbers import ceil_div
-from costcore.trace.call import Assumption, Call, Module, ModuleCall, Record, Uncounted
-from costcore.trace.run import Regrouping, Run
-from costcore.trace.trace import CallCost
+from costcore.ir import Cost, ceil_div
+from costcore.trace.call import Record
 from tests.core.toy_networks import nested_report
+from tests.core.traces import Assumption, Call, CallCost, Module, ModuleCall, Regrouping, Run, Uncounted
 
 ROOT = Path(__file__).parents[4]
 

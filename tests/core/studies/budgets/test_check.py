@@ -3,9 +3,9 @@ from sympy import Symbol
 
 from costcore import CostError, Report, Trace, check
 from costcore.studies.budgets import BudgetError, Violation, read_budget
-from costcore.trace.run import MemoryLedger
 from tests.core import html_reports
 from tests.core.given_costs import Step, dense, net, relu
+from tests.core.traces import MemoryLedger
 
 # macs 16 + 64; FLOPs 16 + 4 + 64 + 8; read 80 + 16 + 288 + 32; written 16 + 16 + 32 + 32; parameters 16 + 64
 MODEL = net(dense("body.0"), relu("body.1"), dense("head.fc", 8), relu("head.act", 8))

@@ -21,9 +21,7 @@ from costcore.studies.serving.passes import (
     times_cached,
     with_marks,
 )
-from costcore.trace.call import Call
-from costcore.trace.run import Run
-from costcore.trace.trace import CallCost
+from tests.core.traces import Call, CallCost, Run
 
 PRICER = Pricer(calculators())
 CACHE = CacheStorages(frozenset({1}), frozenset())

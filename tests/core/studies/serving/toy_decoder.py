@@ -10,8 +10,7 @@ from typing import Any
 
 from costcore.ir import Layer, Tensor
 from costcore.studies.serving.passes import CachedPart, CacheStorages, Latent, PackedWeight, Parameter, StoredFile
-from costcore.trace.call import Call
-from costcore.trace.run import Recorder
+from tests.core.traces import Call, Recorder
 
 WIDTH, HEADS, HEAD, EXPERTS, CHOSEN, INNER, WORDS = 6, 2, 3, 5, 2, 7, 13
 DTYPE = "float16"

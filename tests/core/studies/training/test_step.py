@@ -14,8 +14,7 @@ from costcore.studies.batch_size.fit import LargestBatch
 from costcore.studies.batch_size.inputs import Limit
 from costcore.studies.training import ledger
 from costcore.studies.training.step import Packing, Products, Step
-from costcore.trace.call import Call
-from costcore.trace.run import Recorder
+from tests.core.traces import Call, Recorder
 
 
 def test_parameters_of_idle_experts_are_found_in_the_forward_pass_alone():

@@ -13,8 +13,7 @@ from costcore import Layer, Operations, Report, Tensor
 from costcore.api.hook import make_report
 from costcore.ir import Cost
 from costcore.registry import CustomCalculators
-from costcore.trace.call import Call, Module
-from costcore.trace.run import Recorder
+from tests.core.traces import Call, Module, Recorder
 
 SIZES = {
     "words": (11, 6),
