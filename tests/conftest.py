@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from costcore.registry import specs
 from tests.frameworks import VARIABLE, available, missing
+from tests.registered import specs
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from costcore.registry import specs
+from tests.registered import specs
 
 VARIABLE = "COSTCORE_TEST_FRONTENDS"
 """Names of frontends, separated by commas; a requested frontend that is missing is a failure, never a skip."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from costcore.registry import load, specs
 from tests import frameworks
+from tests.registered import load, specs
 
 ROOT = Path(__file__).parents[1]
 

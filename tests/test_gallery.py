@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from costcore.cli.commands import commands
+from tests.command_line import commands
 from tools.gallery import FOLDER, ROOT, Formatted, draw, gallery, section
 
 

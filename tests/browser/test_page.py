@@ -13,9 +13,9 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from costcore import compare
-from costcore.tables.quantity import Quantity
 from tests.core import html_reports
 from tests.core.given_costs import Step, dense, net
+from tests.core.results import Quantity
 from tests.core.traces import Module
 
 

@@ -42,6 +42,12 @@ def test_a_calculator_from_elsewhere_has_no_family() -> None:
     assert calculators.family_of(lambda layer: (0, 0, 0, {})) is None
 
 
+def test_the_index_of_modules_is_exact() -> None:
+    """By it, the module of one operator is imported without the others."""
+    places = {op: f"costcore.calculators{module}" for op, module in CALCULATORS._index.items()}
+    assert places == {op: calculator.__module__ for op, calculator in CALCULATORS.items()}
+
+
 def test_every_family_has_tests() -> None:
     tests = {path.stem.removeprefix("test_") for path in TESTS.iterdir()}
     assert tests >= calculators.FAMILIES.keys()

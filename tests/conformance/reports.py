@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import Any
 
 from costcore import ComputationalCostHook, Report, estimate
-from costcore.studies.conformance import Builder
 
 
 def run(framework: str, build: Any) -> Report:
@@ -26,7 +25,7 @@ def run(framework: str, build: Any) -> Report:
     return hook.report
 
 
-def builders(framework: str) -> Mapping[str, Builder]:
+def builders(framework: str) -> Mapping[str, Any]:
     """Return the builders of a framework: of layers, and of networks if it has them."""
     layers = import_module(f"tests.conformance.build_{framework}").BUILDERS
     found = {name: partial(run, framework, build) for name, build in layers.items()}
@@ -35,7 +34,7 @@ def builders(framework: str) -> Mapping[str, Builder]:
     return {**found, **import_module(f"tests.conformance.networks_{framework}").NETWORKS}
 
 
-def __getattr__(name: str) -> Mapping[str, Builder]:
+def __getattr__(name: str) -> Mapping[str, Any]:
     if name in ("PYTORCH", "CHAINER", "ONNX"):
         return builders(name.lower())
     raise AttributeError(name)

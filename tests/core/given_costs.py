@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from costcore import Layer, Operations, Report, Tensor
-from costcore.api.hook import make_report
 from costcore.ir import Cost
-from costcore.registry import CustomCalculators
-from tests.core.traces import Call, Recorder
+from tests.core.traces import Call, Recorder, report_of
 
 
 class Step(NamedTuple):
@@ -72,4 +70,4 @@ def net(*steps: Step, framework: str = "", fma_1flop: bool = True, layout: str =
             recorder.seconds[len(recorder.calls)] = step.seconds
         cost = Cost(Operations(fma=step.fma, add=step.add), step.mread, step.mwrite, step.settings, step.macs)
         recorder.record(call, cost if step.known else None)
-    return make_report(recorder, CustomCalculators(), fma_1flop, layout)
+    return report_of(recorder, fma_1flop, layout)

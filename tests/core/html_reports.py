@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from costcore import Report, Trace
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.trace.call import DECLARED
-from tests.core.traces import Assumption, Block, Call, CallCost, MemoryLedger, Module, Run, Uncounted
+from tests.core.traces import DECLARED, Assumption, Block, Call, CallCost, MemoryLedger, Module, Run, Uncounted
 
 HOSTILE = (
     "</script><script>document.title='broken in'</script>",
@@ -55,6 +56,11 @@ def report(records: Iterable[CallCost], **run: Any) -> Report:
 def _run(**values: Any) -> Run:
     records = {name: values.pop(name) for name in DECLARED if name in values}
     return Run(**values).recording(**records)
+
+
+def page_data(report: Report) -> Any:
+    """Return the data inside the page of a report."""
+    return json.loads(re.findall(r"<script[^>]*>(.*?)</script>", report.to_html(), re.DOTALL)[0])
 
 
 def small() -> Report:

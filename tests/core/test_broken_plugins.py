@@ -8,13 +8,9 @@ import pytest
 
 import costcore
 from costcore import CostError, CostWarning, Report, estimate, plugins
-from costcore.analyses.conventions.convention import find_convention as convention
-from costcore.analyses.devices.device import find_device as device
-from costcore.api.estimate import load_model
-from costcore.registry import calculators, plugin_rows, specs
-from costcore.tables.renderers import renderers
 from tests.command_line import main
 from tests.core import toy_framework
+from tests.registered import calculators, load_model, plugin_rows, renderers, specs
 
 HEAD = "from costcore import hookimpl\n@hookimpl\n"
 LEFT_OUT = (
@@ -168,8 +164,8 @@ def test_what_may_need_it_is_an_error_that_names_it(saved, install, capsys, tmp_
         lambda: report.plot("array"),
         lambda: costcore.check(report, budget),
         lambda: costcore.table([saved], columns=["array_cycles"]),
-        lambda: device("acme-npu"),
-        lambda: convention("acme"),
+        lambda: report.time("acme-npu"),
+        lambda: report.under("acme"),
     ):
         with pytest.raises(ValueError) as caught:
             ask()

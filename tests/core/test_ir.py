@@ -1,11 +1,12 @@
 import pickle
+import re
+from dataclasses import FrozenInstanceError
 
 import pytest
 import sympy
 
 from costcore import CostError, Layer, Operations, Tensor
-from costcore.ir import as_dim, ceil_div, ceil_log2, maximum, minimum
-from costcore.numbers import degree, quotient
+from costcore.ir import BITS, as_dim, covers, layout_operator
 
 
 @pytest.mark.parametrize(
@@ -51,18 +52,6 @@ def layer(**attrs):
     )
 
 
-def test_equal_layers_have_equal_hashes():
-    assert layer(kernel=(3, 3)) == layer(kernel=(3, 3))
-    assert len({layer(kernel=(3, 3)), layer(kernel=(3, 3)), layer(kernel=(5, 5))}) == 2
-
-
-def test_a_layer_cannot_be_changed():
-    with pytest.raises(TypeError, match="cannot be changed"):
-        layer().attrs["kernel"] = (1, 1)
-    with pytest.raises(TypeError, match="cannot be changed"):
-        layer().inputs.update(b=Tensor((4,)))
-
-
 def test_a_layer_can_be_pickled():
     assert pickle.loads(pickle.dumps(layer(kernel=(3, 3)))) == layer(kernel=(3, 3))
 
@@ -88,31 +77,6 @@ def test_dimensions_are_integers(wrong):
         as_dim(wrong)
 
 
-def test_helpers_agree_on_ints_and_symbols():
-    n = sympy.Symbol("n", integer=True, positive=True)
-    for value in range(1, 20):
-        assert minimum(n, 7).subs(n, value) == minimum(value, 7) == min(value, 7)
-        assert maximum(n, 7).subs(n, value) == maximum(value, 7) == max(value, 7)
-        assert ceil_div(n, 4).subs(n, value) == ceil_div(value, 4) == -(-value // 4)
-        assert ceil_log2(n).subs(n, value) == ceil_log2(value)
-    assert [ceil_log2(v) for v in (0, 1, 2, 3, 4, 5, 8, 9, 1024, 1025)] == [0, 0, 1, 2, 2, 3, 3, 4, 10, 11]
-
-
-def test_quotients_of_symbols_are_exact_if_factors_cancel():
-    n, m = sympy.symbols("n m", integer=True, positive=True)
-    assert quotient(7, 2) == 3
-    assert quotient(6 * n * m, 2 * m) == 3 * n
-    assert quotient(n + 1, 1) == n + 1
-    assert quotient(n, 2).subs(n, 7) == 3
-
-
-def test_the_degree_is_that_of_the_longest_product():
-    n, m = sympy.symbols("n m", integer=True, positive=True)
-    assert [degree(d) for d in (5, sympy.Integer(5), n, n * m, n**3 * m + n, (n + m) ** 2 // 3)] == [0, 0, 1, 2, 4, 2]
-    assert degree(sympy.Max(n, 2 * n * m)) == 2
-    assert degree(2**n) > 16
-
-
 def test_an_operand_that_a_layer_lacks_is_an_error_that_names_it():
     layer = Layer("attention", {"x": Tensor((2, 3)), "k": Tensor((2, 3))})
     with pytest.raises(CostError, match=r"^operator 'attention' has no 'q' \(it has x, k\)$") as caught:
@@ -121,3 +85,86 @@ def test_an_operand_that_a_layer_lacks_is_an_error_that_names_it():
     with pytest.raises(CostError, match=r"^operator 'attention' has no 'output' \(it has none\)$") as caught:
         layer.out  # noqa: B018 - reading it is the test
     assert isinstance(caught.value, IndexError)
+
+
+n, m = sympy.symbols("n m", integer=True, positive=True)
+
+
+@pytest.mark.parametrize("dtype", BITS)
+def test_the_name_of_a_dtype_has_its_bits(dtype):
+    digits = re.search(r"\d+", dtype)
+    assert BITS[dtype] == (int(digits[0]) if digits else {"bool": 8, "string": 0}[dtype])
+
+
+def test_bytes_of_some_elements():
+    assert [Tensor((), "int3").bytes_of(count) for count in (0, 1, 2, 3, 8)] == [0, 1, 1, 2, 3]
+    assert Tensor((9,), "float64").bytes_of(3) == 24
+
+
+def symbolic_layer(**attrs) -> Layer:
+    inputs = {"x": Tensor((n, 3), "float16"), "w": Tensor((m,), "int8", "param"), "s": Tensor((2,), role="state")}
+    return Layer("op", inputs, [Tensor((n, m), "int64"), Tensor(())], attrs)
+
+
+def test_dimensions_and_attributes_are_changed_together():
+    changed = symbolic_layer(kernel=(n, (m, 1)), mode="linear").map_dims(lambda d: {n: 5, m: 7}.get(d, d))
+    assert changed == Layer(
+        "op",
+        {"x": Tensor((5, 3), "float16"), "w": Tensor((7,), "int8", "param"), "s": Tensor((2,), role="state")},
+        [Tensor((5, 7), "int64"), Tensor(())],
+        {"kernel": (5, (7, 1)), "mode": "linear"},
+    )
+
+
+def test_the_order_of_attributes_makes_no_difference():
+    one, other = symbolic_layer(a=1, b=(2, 3)), symbolic_layer(b=(2, 3), a=1)
+    assert one == other
+    assert len({one, other, symbolic_layer(a=1, b=(2, 4)), symbolic_layer(a=1)}) == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda attrs: attrs.__setitem__("a", 2),
+        lambda attrs: attrs.__delitem__("a"),
+        lambda attrs: attrs.__ior__({"b": 1}),
+        lambda attrs: attrs.update(b=1),
+        lambda attrs: attrs.setdefault("b", 1),
+        lambda attrs: attrs.pop("a"),
+        lambda attrs: attrs.popitem(),
+        lambda attrs: attrs.clear(),
+    ],
+)
+def test_attributes_cannot_be_changed(change):
+    attrs = symbolic_layer(a=1).attrs
+    with pytest.raises(TypeError, match="create another layer"):
+        change(attrs)
+    assert attrs == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("shared", "field"),
+    [(Tensor((2,)), "shape"), (symbolic_layer(), "op"), (Operations(), "fma")],
+    ids=["tensor", "layer", "count"],
+)
+def test_shared_objects_cannot_be_changed(shared, field):
+    with pytest.raises(FrozenInstanceError, match=field):
+        setattr(shared, field, 1)
+    assert not hasattr(shared, "__dict__"), "there are many of them"
+
+
+def test_operands_by_name():
+    found = symbolic_layer()
+    assert found["w"] is found.get("w")
+    assert ("w" in found, "b" in found, found.get("b")) == (True, False, None)
+    assert found.out.shape == (n, m)
+    assert (found.read, found.written) == (2 * 3 * n + m + 8, 8 * n * m + 4)
+    assert found.n_params == m
+
+
+def test_a_calculator_of_several_operators_is_marked():
+    table = {"b": "the second", "c": "the third"}
+    marked = covers("a", table)(layout_operator(lambda layer: None))
+    assert marked.ops == ("a", "b", "c")
+    assert marked.table == table
+    assert marked.is_layout is True

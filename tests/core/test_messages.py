@@ -7,7 +7,7 @@ from importlib import import_module
 import pytest
 
 from costcore.errors import did_you_mean, error_text, import_problem, line_of, short_repr, unknown
-from costcore.text.amounts import parse_amount
+from costcore.ir import as_dim
 
 MODES = ("csv", "md", "table", "color")
 
@@ -39,8 +39,8 @@ def test_fragments_of_messages():
 
 def test_the_line_of_an_error_is_the_last_one_outside_costcore():
     try:
-        parse_amount("many", "flops")
-    except ValueError as error:
+        as_dim(2.5)
+    except TypeError as error:
         assert re.fullmatch(r" \(test_messages\.py, line \d+\)", line_of(error))
 
 

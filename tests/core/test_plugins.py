@@ -9,13 +9,21 @@ import pluggy
 import pytest
 
 from costcore import CostError, Tensor, estimate, hookimpl, plugins
-from costcore.api.estimate import load_model
 from costcore.frontend import ABILITIES, FrontendSpec
-from costcore.registry import ability, calculators, default_inputs, load, needed_ability, specs
-from costcore.reports.exports import Export, exports
-from costcore.tables.renderers import renderers
 from costcore.translate import Native, Row, Translator
 from tests.command_line import main
+from tests.registered import (
+    Export,
+    ability,
+    calculators,
+    default_inputs,
+    exports,
+    load,
+    load_model,
+    needed_ability,
+    renderers,
+    specs,
+)
 
 
 @pytest.fixture

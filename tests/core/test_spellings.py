@@ -7,24 +7,25 @@ import ast
 import importlib
 import inspect
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 import costcore
-import costcore.cli
-from costcore.cli.commands import OWN
-from costcore.cli.options import parse_arguments
-from costcore.cli.views import build_parser
-from costcore.files import loads
-from costcore.registry import specs
-from costcore.tables.quantity import registered
-from costcore.tables.result import Result
+from tests.command_line import parse_arguments, parsers
 from tests.core.given_costs import dense, net
+from tests.core.results import Result, registered
+from tests.registered import specs
 
 ROOT = Path(__file__).parents[2]
 REPORT = net(dense("body.0"), framework="torch")
-TABLE = loads((ROOT / "tests/data/spellings.toml").read_text(encoding="utf-8"))
+TABLE = tomllib.loads((ROOT / "tests/data/spellings.toml").read_text(encoding="utf-8"))
 NAMES, OPTIONS, TITLES = TABLE["name"], TABLE["option"], TABLE["title"]
 FLAGS = {each["flag"]: name for name, each in NAMES.items() if "flag" in each}
 
@@ -68,14 +69,6 @@ def walked() -> dict[str, set[str]]:
             methods = inspect.getmembers(each, callable)
             waiting += [(f"{name}.{key}", method) for key, method in methods if not key.startswith("_")]
     return found
-
-
-def parsers() -> dict[str, argparse.ArgumentParser]:
-    """Return the parser of every command by its program, ``costcore fit``."""
-    found = [
-        getattr(importlib.import_module(path.partition(":")[0]), f"{name}_parser")() for name, (*_, path) in OWN.items()
-    ]
-    return {parser.prog: parser for parser in (*found, build_parser())}
 
 
 def options_of(parser: argparse.ArgumentParser) -> set[str]:

@@ -11,9 +11,8 @@ from typing import Any
 from costcore import CostError, Layer, Operations, Tensor, hookimpl, plugins
 from costcore.frontend import FrontendSpec
 from costcore.ir import Cost
-from costcore.trace.call import user_traceback
 from costcore.translate import Row
-from tests.core.traces import Call, Module, Recorder
+from tests.core.traces import Call, Module, Recorder, user_traceback
 
 FRAMEWORK = "toy_framework"
 FRONTEND = "toy_frontend"

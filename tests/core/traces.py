@@ -1,13 +1,14 @@
-"""Runs made by hand, as a frontend records them.
+"""Runs made by hand: the records that a frontend makes of a run, and the report of them.
 
-A test that needs a run, and no framework, takes these types of its records from here, so that only this file knows
-where the engine keeps them.
+Only this file of the tests knows where the engine keeps them.
 """
 
 from __future__ import annotations
 
-from costcore import Trace
-from costcore.trace.call import Assumption, Call, Module, ModuleCall, Uncounted
+from costcore import Report, Trace
+from costcore.api.hook import make_report
+from costcore.registry import CustomCalculators
+from costcore.trace.call import DECLARED, Assumption, Call, Module, ModuleCall, Record, Uncounted, user_traceback
 from costcore.trace.run import (
     Block,
     CallTime,
@@ -26,6 +27,7 @@ from costcore.trace.run import (
 from costcore.trace.trace import CallCost
 
 __all__ = [
+    "DECLARED",
     "Assumption",
     "Block",
     "Call",
@@ -38,6 +40,7 @@ __all__ = [
     "ModuleCall",
     "Profile",
     "Rank",
+    "Record",
     "Recorder",
     "Regrouping",
     "Run",
@@ -46,4 +49,11 @@ __all__ = [
     "Trace",
     "Uncounted",
     "Value",
+    "report_of",
+    "user_traceback",
 ]
+
+
+def report_of(recorder: Recorder, fma_1flop: bool = True, layout: str = "framework") -> Report:
+    """Return the report of what a frontend recorded."""
+    return make_report(recorder, CustomCalculators(), fma_1flop, layout)

@@ -12,12 +12,9 @@ import pytest
 from costcore import CostError, Report, check, hookimpl
 from costcore.analyses.analysis import Analysis, View, analyses, drawn_by
 from costcore.plugins import imported, register, unregister
-from costcore.tables.answer import Content, Figure
 from costcore.tables.pictures import Picture
-from costcore.tables.quantity import Quantity
-from costcore.tables.result import Result, Table
-from costcore.text.screen import Column
 from tests.command_line import main
+from tests.core.results import Column, Content, Figure, Quantity, Result, Table
 from tests.core.toy_networks import nested_report
 
 

@@ -8,8 +8,6 @@ import pytest
 import sympy
 
 from costcore import ComputationalCostHook, CostError, CostWarning, Operations, Report, ReportColumns, SummaryColumns
-from costcore.tables.quantity import REPORT, SUMMARY
-from costcore.text.amounts import UNITS
 
 
 @pytest.fixture
@@ -95,7 +93,7 @@ def test_reports_are_copies(counted):
 
 
 @pytest.mark.parametrize("mode", ["csv", "md", "table"])
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", [None, "K", "M", "G", "T", "auto", "autoaligned"])
 @pytest.mark.parametrize("n_digits", [0, 3, 10, None])
 @pytest.mark.parametrize("columns", ["DEFAULT", "DEFAULT_AND_PERCENT", "ALL"])
 def test_every_mode_unit_digits_and_column_set(counted, mode, unit, n_digits, columns):
@@ -168,9 +166,9 @@ def test_columns_are_a_list_not_a_string(counted):
 
 
 def test_the_set_of_all_columns_has_what_every_run_has_except_tracebacks():
-    assert set(REPORT) - set(ReportColumns.ALL) == {"traceback"}
-    assert set(SUMMARY) - set(SummaryColumns.ALL) == {"name"}
-    assert not {"live", "live_peak", "saved", "receptive_field", "fused_mrw", "mcomm", "nodes"} & set(ReportColumns.ALL)
+    assert not {"traceback", "live", "live_peak", "saved", "receptive_field", "fused_mrw", "mcomm", "nodes"} & set(
+        ReportColumns.ALL
+    )
 
 
 def test_all_zero_totals_divide_by_nothing(toy):
@@ -210,7 +208,7 @@ def test_tracebacks_are_stored_on_request(toy):
     with ComputationalCostHook(tracebacks=True) as hook:
         toy.run("toy::Double")
     assert "test_tracebacks_are_stored_on_request" in hook.layer_report["Double-1"]["traceback"]
-    assert "traceback" in REPORT and shown(hook.show_report, columns=["name", "traceback"])
+    assert shown(hook.show_report, columns=["name", "traceback"])
 
 
 def test_a_hook_cannot_be_entered_twice(toy):

@@ -6,7 +6,6 @@ import joblib
 import pytest
 
 from costcore import estimate, table
-from costcore.studies.sweeps.table import ModelTable
 
 ROOT = str(Path(__file__).parents[3])
 
@@ -128,7 +127,7 @@ def test_a_table_is_shown_with_its_failures(toy):
 
 def test_a_table_of_nothing_is_its_header():
     out = io.StringIO()
-    ModelTable(()).show(out, "csv", None)
+    table([]).show(out, "csv", None)
     assert out.getvalue() == "Model,Params,FLOPs,MACs,MemRead B,MemWrite B,Activations B,Status\n"
 
 

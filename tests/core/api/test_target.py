@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import typing
 
 import pytest
 
 import costcore
 from costcore import CostError, CostWarning, estimate
-from costcore.api.estimate import CommonOptions, FileOptions, ModelOptions
-from costcore.registry import specs
+from tests.registered import specs
 
 torch = pytest.importorskip("torch")
 
@@ -71,10 +71,13 @@ def test_a_path_is_no_target(tmp_path):
 
 def test_typed_options_are_those_of_the_frontends():
     of_models = {name for spec in specs().values() if not spec.suffixes for name in spec.model_options}
-    common = set(CommonOptions.__annotations__)
+    common, models, files = (
+        set(getattr(sys.modules[estimate.__module__], f"{kind}Options").__annotations__)
+        for kind in ("Common", "Model", "File")
+    )
     named = inspect.signature(estimate).parameters.values()
     assert common == {each.name for each in named if each.kind is each.KEYWORD_ONLY}
-    assert set(ModelOptions.__annotations__) - common == of_models
+    assert models - common == of_models
     own = [specs()[name] for name in ("onnx", "traces")]
-    assert set(FileOptions.__annotations__) - common == {name for spec in own for name in spec.options}
+    assert files - common == {name for spec in own for name in spec.options}
     assert len(typing.get_overloads(estimate)) == 3 if hasattr(typing, "get_overloads") else True

@@ -4,9 +4,7 @@ import json
 
 import pytest
 
-from costcore.cli import comparing, tables
-from costcore.cli.comparing import CheckResult, to_github
-from costcore.studies.budgets import Violation
+from tests.command_line import main
 from tests.core.given_costs import dense, net, relu
 
 MODEL = """
@@ -42,15 +40,15 @@ def budget(tmp_path):
 
 
 def diff(*arguments):
-    return comparing.run_diff([*map(str, arguments)])
+    return main(["diff", *map(str, arguments)])
 
 
 def check(*arguments):
-    return comparing.run_check([*map(str, arguments)])
+    return main(["check", *map(str, arguments)])
 
 
 def table(*arguments):
-    return tables.run_table([*map(str, arguments)])
+    return main(["table", *map(str, arguments)])
 
 
 def test_a_diff_of_further_quantities(model, capsys):
@@ -160,13 +158,6 @@ def test_a_violation_as_an_annotation_of_github(model, budget, capsys):
     assert capsys.readouterr().out == f"{model}:small: within {budget}\n"
     assert check(f"{model}:partial", *arguments[1:]) == 0
     assert "::warning file=" in capsys.readouterr().out
-
-
-def test_a_model_without_a_file_is_annotated_on_its_budget():
-    verdict = CheckResult(
-        "torchvision:resnet50", "a,b.toml", [Violation("total", reason="100 % partial\n")], "partial", ""
-    )
-    assert to_github(verdict) == ["::error file=a%2Cb.toml,title=costcore::total: 100 %25 partial%0A"]
 
 
 def test_a_verdict_as_json(model, budget, capsys):

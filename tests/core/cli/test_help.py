@@ -5,8 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from costcore.cli.commands import commands
-from tests.command_line import main
+from tests.command_line import commands, main
 
 
 @pytest.fixture(params=["", *commands()])
@@ -51,9 +50,3 @@ def test_paragraphs_fill_their_lines(text):
         if before[:1].strip() and after[:1].strip():
             assert len(f"{before} {after.split()[0]}") > 78, after  # argparse leaves two columns free
         assert not (before.endswith("\\") and before.removesuffix(" \\").split()[-1] in {"--format", "--device"})
-
-
-def test_only_public_names_are_listed():
-    import costcore
-
-    assert {name for name in dir(costcore) if not name.startswith("__")} == set(costcore.__all__)

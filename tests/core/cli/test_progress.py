@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import sys
-import time
 
-from costcore.cli import running
+import pytest
+
+from tests.command_line import main
 
 
 class Terminal(io.StringIO):
@@ -14,25 +15,14 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_shows_what_takes_long(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    monkeypatch.setattr(running, "FIRST", 0.01)
-    monkeypatch.setattr(running, "EACH", 0.01)
-    with running.waiting("capturing net.py:make"):
-        time.sleep(0.2)
-    assert "capturing net.py:make: 00:00" in sys.stderr.getvalue()
-
-
-def test_short_work_shows_nothing(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    with running.waiting("capturing"):
-        pass
-    assert sys.stderr.getvalue() == ""
-
-
-def test_a_pipe_shows_nothing(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    monkeypatch.setattr(running, "FIRST", 0.0)
-    with running.waiting("capturing"):
-        time.sleep(0.05)
-    assert sys.stderr.getvalue() == ""
+@pytest.mark.parametrize(
+    ("stream", "seconds", "shown"), [(Terminal, 0.2, True), (Terminal, 0, False), (io.StringIO, 0.2, False)]
+)
+def test_a_terminal_shows_what_takes_long(toy, tmp_path, monkeypatch, stream, seconds, shown):
+    path = tmp_path / "net.py"
+    path.write_text(f"import time\nfrom tests.core.toy_framework import Model\ntime.sleep({seconds})\nmade = Model()\n")
+    monkeypatch.setattr(sys, "stderr", stream())
+    for name, value in (("FIRST", 0.1), ("EACH", 0.01)):
+        monkeypatch.setattr(f"costcore.cli.running.{name}", value)
+    assert main(["memory", f"{path}:made", "--input", "2x3", "--memory", "1GiB"]) in (0, 1)
+    assert (": 00:00" in sys.stderr.getvalue()) is shown

@@ -7,12 +7,9 @@ from types import ModuleType
 import pytest
 
 from costcore import ComputationalCostHook, CostError, Tensor, estimate, table
-from costcore.api.estimate import MAX_NAMES, load_model, module_search_path
-from costcore.cli import comparing
-from costcore.registry import load
-from costcore.trace.call import user_traceback
 from tests.command_line import main
 from tests.core.given_costs import dense, net
+from tests.registered import load, load_model
 
 MODEL = """
 from tests.core.toy_framework import Model, register_here as _register
@@ -97,16 +94,6 @@ def test_modules_of_the_current_folder_are_found_as_python_m_finds_them(model, m
     )
 
 
-def test_the_current_folder_is_searched_for_code_only():
-    before = sys.path
-    with module_search_path(["a", "b"], "net:make"):
-        assert sys.path == ["a", "b", "", *before]
-    for target in ("net.onnx", "report.json", 3):
-        with module_search_path(["a"], target):
-            assert sys.path == ["a", *before]
-    assert sys.path is before
-
-
 def test_near_matches_of_a_misspelled_factory_come_first(model):
     names = "large, small, nothing, waits, three, seven, Model, runs"
     with pytest.raises(CostError, match=rf"has no attribute 'larg'; names in it are {names}\. Did you mean 'large'\?$"):
@@ -117,7 +104,7 @@ def test_only_some_names_of_a_large_module_are_listed(monkeypatch):
     many = ModuleType("many_names")
     vars(many).update({f"name{i}": i for i in range(100)})
     monkeypatch.setitem(sys.modules, "many_names", many)
-    with pytest.raises(CostError, match=rf"names in it are name0, .* and {100 - MAX_NAMES} more$"):
+    with pytest.raises(CostError, match=r"names in it are name0, .* and 90 more$"):
         load_model("many_names:x")
 
 
@@ -146,7 +133,7 @@ def test_a_name_of_something_else_than_a_model_is_reported(model, name, start, e
 def test_a_file_with_two_models_is_run_once(model, capsys):
     first = load_model(f"{model}:runs")
     assert load_model(f"{model}:runs") is first
-    assert comparing.run_diff([f"{model}:small", f"{model}:large", "--input", "2x3"]) == 0
+    assert main(["diff", f"{model}:small", f"{model}:large", "--input", "2x3"]) == 0
     model.write_text(MODEL + "\n# another\n")
     assert load_model(f"{model}:runs") is not first
 
@@ -322,13 +309,6 @@ def test_a_broken_frontend_is_not_reported_as_a_missing_framework(toy, monkeypat
     monkeypatch.delitem(sys.modules, toy.FRAMEWORK)
     with pytest.raises(CostError, match=r"needs toy_framework, which cannot be imported .*\. Install it\.$"):
         load("toy")
-
-
-def test_the_location_in_the_users_code_is_above_the_framework(toy, monkeypatch):
-    framework: dict[str, object] = {"__name__": "toy_framework.ops", "where": user_traceback}
-    exec("def run():\n    return where('toy_framework')", framework)
-    lines = framework["run"]().splitlines()
-    assert lines[-2].endswith("in test_the_location_in_the_users_code_is_above_the_framework")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import pytest
 import sympy
 
 from costcore import ComputationalCostHook, TreeColumns, estimate
-from costcore.ledger.modules import parent_of, walk
 from tests.core.toy_networks import chain, nested_report
 from tests.core.traces import Module
 
@@ -18,6 +17,15 @@ ADDED = (
 @pytest.fixture
 def report(toy):
     return nested_report(toy)
+
+
+def walk(tree):
+    """Yield every node with its depth, parents before children."""
+    stack = [(0, tree)]
+    while stack:
+        depth, node = stack.pop()
+        yield depth, node
+        stack += [(depth + 1, child) for child in reversed(node["children"])]
 
 
 def shown(report, **options):
@@ -139,14 +147,6 @@ def test_symbolic_costs_add_up(toy):
     assert_children_add_up(tree)
     assert (tree["flops"], tree["activations"]) == (12 * n, 24 * n)
     assert "12*n" in shown(hook.report, unit=None, mode="table")
-
-
-@pytest.mark.parametrize(
-    ("path", "parent"),
-    [("a", ""), ("a.b.c", "a.b"), ("/a", ""), ("/a/b.0", "/a"), (".", ""), ("/", ""), ("a.", "a"), ("//", "/")],
-)
-def test_paths_are_joined_by_dots_or_by_slashes(path, parent):
-    assert parent_of(path) == parent
 
 
 def test_a_scope_of_slashes_keeps_the_dots_in_its_names(toy):

@@ -3,46 +3,13 @@
 from __future__ import annotations
 
 import io
-import random
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-import sympy
 
 from costcore import CostError, Report, estimate
-from costcore.ir import ceil_div, maximum, minimum
-from costcore.numbers import DEEPEST, as_text, floor_div, with_ceilings
-
-NAMES = sympy.symbols("n m k batch a b", integer=True, positive=True)
-
-
-def expression(depth: int, choose: random.Random) -> Any:
-    """A random size."""
-    if depth == 0:
-        return choose.choice([*NAMES, sympy.Integer(choose.randrange(-4, 9))])
-    x, y = expression(depth - 1, choose), expression(depth - 1, choose)
-    made: list[Callable[[], Any]] = [
-        lambda: x + y,
-        lambda: x * y,
-        lambda: x - y,
-        lambda: ceil_div(x, 3),
-        lambda: floor_div(x + y, 2),
-        lambda: maximum(x, y),
-        lambda: 3 * minimum(x, y),
-        lambda: x**2,
-        lambda: (x + y) % 5,
-    ]
-    return sympy.sympify(choose.choice(made)())
-
-
-def test_expressions_are_written_as_sympy_writes_them():
-    choose = random.Random(1)
-    for _ in range(400):
-        found = expression(choose.randrange(1, 5), choose)
-        assert as_text(found) == str(with_ceilings(found))
-        assert as_text(found.expand()) == str(with_ceilings(found.expand()))
 
 
 def graph():
@@ -110,7 +77,7 @@ def test_every_view_takes_seconds_at_most(model):
 
 
 def test_sizes_that_are_rounded_inside_one_another_too_often_are_refused():
-    with pytest.raises(CostError, match=rf"more than {DEEPEST} roundings inside one another; give numbers"):
+    with pytest.raises(CostError, match="more than 32 roundings inside one another; give numbers"):
         estimate(pooled(alternating=True))
     assert estimate(pooled(alternating=True), dims={"h": 9, "w": 9}).status == "complete"
     assert estimate(pooled(alternating=True, count=16)).status == "complete"

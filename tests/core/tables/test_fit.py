@@ -2,16 +2,10 @@
 
 import io
 import re
-import textwrap
 
 import pytest
-import sympy
 
 from costcore import TreeColumns, compare, reconcile
-from costcore.tables.renderers import fitted, line_length, order_of, to_boxes
-from costcore.tables.result import Table as ReportTable
-from costcore.tables.result import builder
-from costcore.text.screen import Column, RenderedTable, Screen
 from tests.command_line import main
 from tests.core import html_reports
 from tests.core.analyses.timing.toy_calibration import calibrated_device
@@ -150,34 +144,6 @@ def test_the_columns_that_say_what_a_row_is_are_kept(tree):
         assert any(title in line for line in tree(30, show=show)[:3])
 
 
-def test_long_text_is_shortened_before_figures_are_left_out():
-    names = ["encoder.layers.0.feed_forward.intermediate.dense.weight", "a sentence of many words that is long"]
-    table = RenderedTable([("Name", ""), ("Bytes", "")], [[name, "1024"] for name in names], [False, True])
-    shown, dropped = fitted(table, 40, order_of(["name", "bytes"], ["bytes"]))
-    assert dropped == [] and line_length(shown) == 40
-    assert [row[0] for row in shown.rows] == ["…d.intermediate.dense.weight", "a sentence of many words th…"]
-    narrow, dropped = fitted(table, 33, order_of(["name", "bytes"], ["bytes"]))
-    assert dropped == [1] and line_length(narrow) == 33
-
-
-def test_sentences_of_a_small_table_are_whole():
-    """80 characters, of which the figure has 10 and lines and spaces 7: 63 are left for a sentence of 79."""
-    sentence = "weights and activations in bfloat16, with float32 copies in the optimizer, sharded"
-    table = RenderedTable([("What helps", ""), ("Needs", "")], [[sentence, "1234567890"]], [False, True], total=None)
-    lines = to_boxes(fitted(table, 80, ()).table).splitlines()
-    assert all(len(line) == 80 for line in lines)
-    words = [line.split("|")[1].strip() for line in lines if line.startswith("|")]
-    assert words == ["What helps", *textwrap.wrap(sentence, 63)]
-    many = fitted(table._replace(rows=table.rows * 9), 80, ()).table
-    assert many.rows[0][0] == f"{sentence[:62]}…"
-
-
-def test_a_table_that_fits_is_not_changed():
-    table = RenderedTable([("Name", "")], [["x" * 50]], [False])
-    shown, dropped = fitted(table, 54, [])
-    assert (shown.rows, dropped) == (table.rows, [])
-
-
 def test_percentages_are_aligned_on_the_decimal_point(tree):
     lines = tree(300)
     cells = [
@@ -193,52 +159,3 @@ def test_a_share_of_nothing_is_aligned_too():
     assert [line.split("|")[2] for line in out.getvalue().splitlines()[4::2]] == [
         f"{share:>14} " for share in ("100.000%", "0.000%", "100.000%")
     ]
-
-
-LONG = "864*batch*height*width - 1728*batch*height - 1728*batch*width + 3456*batch"
-
-
-def on_screen(rows, columns, width=80, **options):
-    """Return the lines of a table that a command prints into a pipe."""
-    out = io.StringIO()
-    screen = Screen(out, "--format table")
-    ReportTable("Rows", columns, rows, **options).show(screen)
-    screen.finish()
-    return out.getvalue().splitlines()
-
-
-def test_a_column_that_tells_rows_apart_is_shown():
-    """Both rows are attention of float32: only the module, which is left out first elsewhere, tells them apart."""
-    columns = [Column("op", "Operator"), Column("dtype", "Element type"), Column("module", "Module")]
-    columns += [Column(f"n{i}", f"Amount {i}", "bytes") for i in range(9)]
-    rows = [
-        {"op": "attention", "dtype": "float32", "module": path, **{f"n{i}": 2**40 + 5 for i in range(9)}}
-        for path in ("encoder.layers.0.self_attention.core", "encoder.layers.1.self_attention.core")
-    ]
-    lines = on_screen(rows, columns)
-    drawn = [line for line in lines if line[:1] in "+|"]
-    assert max(map(len, drawn)) <= 80
-    assert "| Module" in drawn[1] and "Amount 0" in drawn[1] and "Element type" not in drawn[1]
-    assert any("layers.0." in line for line in drawn) and any("layers.1." in line for line in drawn)
-
-
-def test_columns_that_were_chosen_are_shown():
-    columns = [Column("op", "Operator"), *(Column(f"n{i}", f"Amount {i}", "bytes") for i in range(9))]
-    table = ReportTable("Rows", columns, [{"op": "conv", **{f"n{i}": 2**40 + 5 for i in range(9)}}])
-    out = io.StringIO()
-    screen = Screen(out, "--format table")
-    builder(table, [column.key for column in columns], None, None).show(screen)
-    screen.finish()
-    assert all(f"Amount {i}" in out.getvalue() for i in range(9))
-
-
-def test_a_table_of_formulas_has_an_amount():
-    """A formula of 74 characters does not fit besides a name; it goes on in the next line, after a term."""
-    columns = [Column("name", "Name"), Column("flops", "FLOPs", "flops"), Column("mread", "MemRead", "bytes")]
-    batch, height, width = sympy.symbols("batch height width", integer=True, positive=True)
-    formula = sympy.expand(864 * batch * (height - 2) * (width - 2))
-    lines = on_screen([{"name": "Conv-1", "flops": formula, "mread": formula}], columns, dropped_first=("mread",))
-    drawn = [line for line in lines if line[:1] in "+|"]
-    assert max(map(len, drawn)) <= 80
-    cells = " ".join(line.split("|")[2].strip() for line in drawn if line.startswith("|"))
-    assert LONG in cells

@@ -7,10 +7,9 @@ import pytest
 from sympy import Symbol
 
 from costcore import CostError, check, compare, hookimpl, plugins, quantities, table
-from costcore.tables.quantity import Quantity, column_of, needed_options, quantity, registered
-from costcore.text.screen import Column
 from tests.command_line import main
 from tests.core.given_costs import Step, dense, net, relu
+from tests.core.results import Column, Quantity, column_of, needed_options, quantity, registered
 
 # macs 16 + 64; FLOPs 16 + 4 + 64 + 8; read 80 + 16 + 288 + 32; written 16 + 16 + 32 + 32; parameters 16 + 64
 MODEL = net(dense("body.0"), relu("body.1"), dense("head.fc", 8), relu("head.act", 8), framework="torch")

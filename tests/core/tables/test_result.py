@@ -11,10 +11,7 @@ import jsonschema
 import pytest
 import sympy
 
-from costcore.tables.answer import Content, Figure
-from costcore.tables.result import Result, Table
-from costcore.text.amounts import Formatted
-from costcore.text.screen import Column
+from tests.core.results import Column, Content, Figure, Formatted, Result, Table
 from tests.core.tables.overview.test_overview import Elements
 
 EXACT = 2**70 + 1

@@ -9,8 +9,8 @@ from typing import Any
 from costcore import Trace
 from costcore.counting import Pricer
 from costcore.ir import Layer, Tensor
-from costcore.registry import calculators
 from tests.core.traces import Call, Run
+from tests.registered import calculators
 
 NAMES = ("x", "w", "b")
 

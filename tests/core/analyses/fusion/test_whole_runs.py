@@ -15,9 +15,9 @@ import pytest
 from costcore import Report, Trace
 from costcore.analyses.fusion.groups import FusedColumns, groups_of, traffic_of_calls
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.tables.quantity import quantity
 from tests.core.analyses.fusion.properties import check_groups
 from tests.core.analyses.fusion.runs import Calls
+from tests.core.results import quantity
 from tests.core.traces import Call, CallCost, Dataflow, Run, Step
 from tests.whole_text import as_json
 

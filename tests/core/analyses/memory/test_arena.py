@@ -16,10 +16,10 @@ from costcore.analyses.memory.liveness import lives_of
 from costcore.analyses.memory.order import best_order
 from costcore.errors import ArenaError, CostError
 from costcore.ir import Layer, Tensor
-from costcore.registry import calculators
 from costcore.trace.trace import ELEMENTWISE, VIEWS
 from tests.core.analyses.memory.graphs import Node, least_memory, random_trace, trace
 from tests.core.traces import Call, CallCost, Dataflow, Run, Step, Value
+from tests.registered import calculators
 from tests.work import at_most
 
 

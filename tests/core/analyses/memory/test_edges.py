@@ -15,10 +15,11 @@ from costcore.analyses.memory.live_memory import MemoryStep, alive_at_peak, aren
 from costcore.analyses.memory.order import highest
 from costcore.errors import ArenaError
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.tables.quantity import MemoryColumns, quantity
+from costcore.tables.quantity import MemoryColumns
 from tests.command_line import main
 from tests.core import html_reports
 from tests.core.analyses.memory.graphs import Node, trace
+from tests.core.results import quantity
 from tests.core.traces import Call, CallCost, Run
 
 

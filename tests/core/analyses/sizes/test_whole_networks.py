@@ -17,9 +17,9 @@ from costcore.analyses.sizes.capture import NamedInputs, folded, limits_of
 from costcore.analyses.sizes.fitting import trace_in_sizes
 from costcore.analyses.sizes.formulas import parse_sizes, sizes_between
 from costcore.counting import Pricer
-from costcore.registry import calculators
 from tests.core.analyses.fusion.runs import Calls
 from tests.core.traces import Assumption, ModuleCall
+from tests.registered import calculators
 from tests.whole_text import as_json
 
 Network = Callable[..., Trace]

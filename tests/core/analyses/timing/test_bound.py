@@ -7,8 +7,8 @@ import pytest
 from costcore.analyses.devices.device import Cache, Memory
 from costcore.analyses.timing.bound import Work, bound_of, needs_of
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.registry import calculators
 from tests.core.analyses.timing.toy_device import TOY, device
+from tests.registered import calculators
 
 
 def work_of(layer, cost, on, tf32=()):

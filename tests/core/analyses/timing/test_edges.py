@@ -67,13 +67,13 @@ from costcore.analyses.timing.times import (
 )
 from costcore.analyses.topology.communication import Link
 from costcore.ir import Cost
-from costcore.tables.quantity import quantity
 from tests.core.analyses.fusion.runs import Calls
 from tests.core.analyses.timing import test_from_traces as traces
 from tests.core.analyses.timing.test_families import call, conv, cost
 from tests.core.analyses.timing.toy_calibration import CONDITIONS, calibrated_device, table
 from tests.core.analyses.timing.toy_device import TOY, device
 from tests.core.given_costs import Step, dense, net, relu
+from tests.core.results import quantity
 from tests.core.traces import Call, CallCost, CallTime, Profile, Run
 
 # Families

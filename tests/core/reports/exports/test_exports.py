@@ -6,13 +6,6 @@ import yaml
 from sympy import Symbol
 
 from costcore import CostError
-from costcore.reports.exports import (
-    report_hash,
-    to_chrome_trace,
-    to_model_card,
-    to_model_explorer,
-    to_model_explorer_graph,
-)
 from tests.core import html_reports
 from tests.core.given_costs import Step, dense, net, relu
 
@@ -24,23 +17,6 @@ MODEL = net(dense("body.0"), relu("body.1"), dense("head"), framework="torch")
 NODE_DATA = {"results": dict, "thresholds": list, "gradient": list, "hideInAggregatedStatsTable": bool}
 NODE_RESULT = {"value": (int, float), "bgColor": str, "textColor": str}
 GRADIENT = {"stop": (int, float), "bgColor": str, "textColor": str}
-COLLECTION = {"label": str, "graphs": list, "graphSorting": str}
-GRAPH = {"id": str, "nodes": list, "groupNodeAttributes": dict, "groupNodeConfigs": list}
-NODE = {
-    "id": str,
-    "label": str,
-    "namespace": str,
-    "subgraphIds": list,
-    "attrs": list,
-    "incomingEdges": list,
-    "outputsMetadata": list,
-    "inputsMetadata": list,
-    "style": dict,
-    "config": dict,
-}
-EDGE = {"sourceNodeId": str, "sourceNodeOutputId": str, "targetNodeInputId": str}
-KEY_VALUE = {"key": str, "value": str}
-METADATA = {"id": str, "attrs": list}
 
 
 def check_fields(data, fields, *required):
@@ -50,7 +26,7 @@ def check_fields(data, fields, *required):
 
 
 def test_node_data_of_model_explorer():
-    data = json.loads(to_model_explorer(MODEL))
+    data = json.loads(MODEL.to_model_explorer())
     check_fields(data, NODE_DATA, "results")
     assert data["results"] == {"linear-1": {"value": 16}, "relu-1": {"value": 4}, "linear-2": {"value": 16}}
     for result in data["results"].values():
@@ -61,46 +37,21 @@ def test_node_data_of_model_explorer():
 
 
 def test_node_data_by_other_costs_and_for_other_graphs():
-    macs = json.loads(to_model_explorer(MODEL, "macs", keys=lambda call: call.module.partition(".")[0]))["results"]
+    macs = json.loads(MODEL.export("model_explorer", column="macs", keys=lambda call: call.module.partition(".")[0]))[
+        "results"
+    ]
     assert macs == {"body": {"value": 16}, "head": {"value": 16}}
-    reads = json.loads(to_model_explorer(MODEL, "mread", keys={"relu-1": "/body/Relu"}))["results"]
+    reads = json.loads(MODEL.export("model_explorer", column="mread", keys={"relu-1": "/body/Relu"}))["results"]
     assert reads == {"/body/Relu": {"value": 16}}
 
 
 def test_node_data_of_an_unknown_metric_or_a_symbolic_cost_is_an_error():
     with pytest.raises(ValueError, match="expected flops, macs"):
-        to_model_explorer(MODEL, "color")
+        MODEL.to_model_explorer(column="color")
     with pytest.raises(CostError, match=r"linear-1: macs is symbolic \(n\), which no color .*: report.subs\(n=…\)"):
-        to_model_explorer(net(Step("linear", macs=Symbol("n"))), "macs")
+        net(Step("linear", macs=Symbol("n"))).to_model_explorer(column="macs")
     with pytest.raises(CostError, match=r"report.subs\({'past \+ new': …}\)"):
-        to_model_explorer(net(Step("linear", macs=Symbol("past + new"))), "macs")
-
-
-def test_a_graph_for_model_explorer():
-    collection = json.loads(to_model_explorer_graph(net(dense("/a/b"), relu("/a/r"), WAVE), "net"))
-    check_fields(collection, COLLECTION, "label", "graphs")
-    (graph,) = collection["graphs"]
-    check_fields(graph, GRAPH, "id")
-    for node in graph["nodes"]:
-        check_fields(node, NODE, "id", "label")
-        for edge in node["incomingEdges"]:
-            check_fields(edge, EDGE, "sourceNodeId")
-        for attribute in node["attrs"]:
-            check_fields(attribute, KEY_VALUE, *KEY_VALUE)
-        for output in node["outputsMetadata"]:
-            check_fields(output, METADATA, "id")
-    assert [(node["id"], node["label"], node["namespace"]) for node in graph["nodes"]] == [
-        ("linear-1", "linear", "a/b"),
-        ("relu-1", "relu", "a/r"),
-        ("Wave-1", "Wave", "head"),
-    ]
-    assert [[edge["sourceNodeId"] for edge in node["incomingEdges"]] for node in graph["nodes"]] == [
-        [],
-        ["linear-1"],
-        ["relu-1"],
-    ]
-    facts = {pair["key"]: pair["value"] for pair in graph["nodes"][2]["attrs"]}
-    assert facts["counted"] == "no: toy::Wave has no cost"
+        net(Step("linear", macs=Symbol("past + new"))).to_model_explorer(column="macs")
 
 
 def events_of(report, kind="X"):
@@ -109,7 +60,7 @@ def events_of(report, kind="X"):
     Trace Event Format, sections "Complete Events", "Metadata Events" and "JSON Object Format":
     https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
     """
-    trace = json.loads(to_chrome_trace(report))
+    trace = json.loads(report.to_chrome_trace())
     assert trace.keys() == {"traceEvents", "displayTimeUnit", "otherData"}
     assert trace["displayTimeUnit"] in ("ms", "ns")
     open_until = {}
@@ -142,7 +93,7 @@ def test_a_trace_nests_calls_in_modules():
         ("head", "module", 2, 1),
         ("linear-2", "call", 2, 1),
     ]
-    metadata = json.loads(to_chrome_trace(MODEL))["otherData"]
+    metadata = json.loads(MODEL.to_chrome_trace())["otherData"]
     assert metadata["durations"] == "one microsecond per call: time was not measured"
     assert metadata["status"] == "complete"
     assert metadata["version of torch"] == "1.0"
@@ -153,7 +104,7 @@ def test_a_trace_has_measured_times_if_time_was_measured():
     calls = [event for event in events_of(report) if event["cat"] == "call"]
     assert [(e["ts"], e["dur"]) for e in calls] == [(0, 1500), (1500, 0.1), (1500.1, 0.001)]
     assert [e["args"].get("duration") for e in calls] == [None, None, "not measured"]
-    assert json.loads(to_chrome_trace(report))["otherData"]["durations"] == "measured"
+    assert json.loads(report.to_chrome_trace())["otherData"]["durations"] == "measured"
 
 
 def test_awkward_durations_still_nest():
@@ -177,8 +128,12 @@ def test_unknown_operators_are_in_the_trace():
     assert "flops" not in event["args"]
 
 
+def hash_of(report):
+    return yaml.safe_load(report.to_model_card())["computational_cost"]["report_sha256"]
+
+
 def test_a_model_card_is_yaml():
-    card = yaml.safe_load(to_model_card(MODEL))["computational_cost"]
+    card = yaml.safe_load(MODEL.to_model_card())["computational_cost"]
     assert card["tool"].startswith("costcore ")
     assert card["convention"] == "costcore-1"
     assert card["status"] == "complete"
@@ -188,18 +143,18 @@ def test_a_model_card_is_yaml():
     assert card["flops_fma_2"] == 68  # 2 × 2 × 16 + 4
     assert (card["macs"], card["parameters"]) == (32, 32)
     assert (card["bytes_read"], card["bytes_written"]) == (176, 48)  # 80 + 16 + 80, 3 × 16
-    assert card["report_sha256"] == report_hash(MODEL)
+    assert card["report_sha256"] == hash_of(MODEL)
 
 
 def test_a_model_card_has_both_flops_whatever_fma_1flop_is():
-    cards = [yaml.safe_load(to_model_card(net(dense("a"), fma_1flop=f)))["computational_cost"] for f in (True, False)]
+    cards = [yaml.safe_load(net(dense("a"), fma_1flop=f).to_model_card())["computational_cost"] for f in (True, False)]
     assert [(c["flops_fma_1"], c["flops_fma_2"]) for c in cards] == [(16, 32), (16, 32)]
 
 
 def test_a_model_card_of_symbols_and_hostile_names():
     n = Symbol("n", integer=True, positive=True)
     wave = Step("toy::Wave", shape=(n, 4), type='W"\\\u202e\x7f: #', known=False)
-    text = to_model_card(net(Step("linear", macs=n, shape=(n, 4)), wave))
+    text = net(Step("linear", macs=n, shape=(n, 4)), wave).to_model_card()
     card = yaml.safe_load(text)["computational_cost"]
     assert card["macs"] == "n"
     assert card["input_shape"] == [["n", 4]]
@@ -208,24 +163,28 @@ def test_a_model_card_of_symbols_and_hostile_names():
 
 
 def test_a_model_card_with_an_explicit_input_shape():
-    assert yaml.safe_load(to_model_card(MODEL, (1, 3, 224)))["computational_cost"]["input_shape"] == [1, 3, 224]
+    assert yaml.safe_load(MODEL.export("model_card", input_shape=(1, 3, 224)))["computational_cost"]["input_shape"] == [
+        1,
+        3,
+        224,
+    ]
 
 
 def test_different_reports_have_different_hashes():
-    assert report_hash(MODEL) == report_hash(net(dense("body.0"), relu("body.1"), dense("head"), framework="torch"))
-    assert report_hash(MODEL) != report_hash(net(dense("body.0"), relu("body.1"), dense("head", 5), framework="torch"))
-    assert len(report_hash(MODEL)) == 64
+    assert hash_of(MODEL) == hash_of(net(dense("body.0"), relu("body.1"), dense("head"), framework="torch"))
+    assert hash_of(MODEL) != hash_of(net(dense("body.0"), relu("body.1"), dense("head", 5), framework="torch"))
+    assert len(hash_of(MODEL)) == 64
 
 
-@pytest.mark.parametrize("write", [to_model_explorer, to_model_explorer_graph, to_chrome_trace, to_model_card])
+@pytest.mark.parametrize("write", ["model_explorer", "chrome_trace", "model_card"])
 def test_files_are_the_same_for_equal_reports(write):
     again = net(dense("body.0"), relu("body.1"), dense("head"), framework="torch")
-    assert write(MODEL) == write(again)
+    assert MODEL.export(write) == again.export(write)
 
 
 def test_a_trace_of_a_run_with_memory_has_a_counter():
     """Each call takes a microsecond. Zeros keep the kinds stacked."""
-    events = json.loads(to_chrome_trace(html_reports.step()))["traceEvents"]
+    events = json.loads(html_reports.step().to_chrome_trace())["traceEvents"]
     none = {"parameter": 0, "gradient": 0, "saved": 0, "temporary": 0}
     assert [(each["ts"], each["args"]) for each in events if each["ph"] == "C"] == [
         (0, {**none, "parameter": 1024, "saved": 512}),
@@ -234,29 +193,31 @@ def test_a_trace_of_a_run_with_memory_has_a_counter():
     ]
     (backward,) = (each for each in events if each["name"] == "mm_type-1")
     assert (backward["args"]["live_peak"], backward["args"]["live"], backward["args"]["saved"]) == (2816, 2048, 0)
-    assert not any(each["ph"] == "C" for each in json.loads(to_chrome_trace(MODEL))["traceEvents"])
+    assert not any(each["ph"] == "C" for each in json.loads(MODEL.to_chrome_trace())["traceEvents"])
 
 
 def test_a_model_card_of_a_run_with_memory_has_the_peak():
-    card = yaml.safe_load(to_model_card(html_reports.step()))["computational_cost"]
+    card = yaml.safe_load(html_reports.step().to_model_card())["computational_cost"]
     assert card["peak_memory"] == 2816 == sum(card["peak_memory_by_kind"].values())
     assert card["peak_memory_is"].startswith("exact")
-    assert "peak_memory" not in yaml.safe_load(to_model_card(MODEL))["computational_cost"]
+    assert "peak_memory" not in yaml.safe_load(MODEL.to_model_card())["computational_cost"]
 
 
 def test_node_data_of_memory():
     """A node of several calls has the largest of their peaks, and the sum of what they save."""
     step = html_reports.step()
-    peaks = json.loads(to_model_explorer(step, "live_peak", keys=lambda call: call.module or "step"))["results"]
+    peaks = json.loads(step.export("model_explorer", column="live_peak", keys=lambda call: call.module or "step"))[
+        "results"
+    ]
     assert peaks == {"fc": {"value": 2816}, "step": {"value": 2176}}
-    saved = json.loads(to_model_explorer(step, "saved"))["results"]
+    saved = json.loads(step.to_model_explorer(column="saved"))["results"]
     assert [each["value"] for each in saved.values()] == [512, 0, 0]
     with pytest.raises(CostError, match=r"memory was not recorded.* Pass memory=True"):
-        to_model_explorer(MODEL, "saved")
+        MODEL.to_model_explorer(column="saved")
 
 
 def test_node_data_of_any_quantity():
-    colors = json.loads(to_model_explorer(MODEL, "flops@fvcore"))["results"]
+    colors = json.loads(MODEL.to_model_explorer(column="flops@fvcore"))["results"]
     assert sum(each["value"] for each in colors.values()) == MODEL.under("fvcore").total
     with pytest.raises(CostError, match="arena is known of the whole run only, not of calls"):
-        to_model_explorer(MODEL, "arena")
+        MODEL.to_model_explorer(column="arena")

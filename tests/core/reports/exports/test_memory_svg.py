@@ -9,8 +9,6 @@ from xml.etree import ElementTree
 import pytest
 
 from costcore import CostError
-from costcore.reports.exports import FILLS
-from costcore.trace.run import KINDS
 from tests.core import html_reports
 from tests.core.traces import Block, MemoryLedger
 
@@ -36,10 +34,8 @@ def test_the_colors_are_those_of_the_page():
             files("costcore.tables.html").joinpath("memory.css").read_text("utf-8"),
         )
     )
-    assert on_the_page == FILLS
-    assert FILLS.keys() == set(KINDS) and len(set(FILLS.values())) == len(KINDS)
-    text = html_reports.step().to_memory_svg()
-    light, dark = text.split("prefers-color-scheme:dark")
+    assert len(set(on_the_page.values())) == len(on_the_page) > 6
+    light, dark = html_reports.step().to_memory_svg().split("prefers-color-scheme:dark")
     assert ".parameter{fill:#0072b2}" in light and ".parameter{fill:#3a9bd9}" in dark
 
 

@@ -5,21 +5,13 @@ from __future__ import annotations
 from datetime import date
 
 from costcore import __version__
-from costcore.cli.views import made_by
-from costcore.reports.html import to_html
 from tests.command_line import main
 from tests.core.given_costs import dense, net, relu
 
 
 def test_equal_reports_have_equal_pages():
     first, second = (net(dense("a"), relu("b"), framework="torch") for _ in range(2))
-    assert to_html(first) == to_html(second)
-
-
-def test_the_command_its_inputs_and_the_date_are_stated():
-    made = made_by(["net.py:make", "--output", "my page.html"], "--input 1x3")
-    assert made == f"costcore net.py:make --output 'my page.html' · usual --input 1x3 · {date.today().isoformat()}"
-    assert "<code>costcore &lt;net&gt;</code>" in to_html(net(dense("a"), framework="torch"), made="costcore <net>")
+    assert first.to_html() == second.to_html()
 
 
 def test_a_page_of_the_command_line_states_its_command(tmp_path):
@@ -31,12 +23,12 @@ def test_a_page_of_the_command_line_states_its_command(tmp_path):
 
 def test_phases_have_cards():
     report = net(dense("a"), dense("b", phase="backward"), framework="torch")
-    page = to_html(report)
+    page = report.to_html()
     assert "<dt>Forward</dt>" in page and "<dt>Backward</dt>" in page and "forward, backward" in page
-    assert "<dt>Forward</dt>" not in to_html(net(dense("a"), framework="torch"))
+    assert "<dt>Forward</dt>" not in net(dense("a"), framework="torch").to_html()
 
 
 def test_the_versions_are_in_the_heading():
-    page = to_html(net(dense("a"), framework="torch"))
+    page = net(dense("a"), framework="torch").to_html()
     heading = page[page.index("<header>") : page.index("<details")]
     assert f"forward · costcore {__version__}" in heading

@@ -6,14 +6,12 @@ import re
 from xml.etree import ElementTree
 
 from costcore import Report
-from costcore.analyses.memory.arena import MOST_DRAWN, Arena
-from costcore.analyses.memory.live_memory import arena_section
 from tests.core.analyses.memory.graphs import Node, trace
 
 
 def map_of(run):
     """Return the rectangles by the names of their values, the place of the line at the peak, and the section."""
-    section = arena_section(Report(run))
+    section = Report(run).arena().to_html()
     svg = ElementTree.fromstring(re.search(r"<svg id='arena-map'.*?</svg>", section).group())
     drawn = {each.find("title").text.partition(":")[0]: each for each in svg.findall("rect")}
     return drawn, svg.find("line").get("x1"), section
@@ -26,7 +24,7 @@ def test_values_are_drawn_over_their_lifetime_at_their_place_in_memory():
     """
     run = trace([Node("conv", (1,), 10, 128), Node("conv", (10,), 11, 192)], {1: 64}, [11])
     drawn, peak, section = map_of(run)
-    slots = {slot.name: slot for slot in Arena(run).slots}
+    slots = {slot.name: slot for slot in Report(run).arena().slots}
     assert [*drawn] == ["conv-1", "conv-0", "input 1"]  # the largest first
     for name, x, width, height, kind in (
         ("input 1", 0, 500, 60, "input"),
@@ -43,7 +41,7 @@ def test_values_are_drawn_over_their_lifetime_at_their_place_in_memory():
 
 def test_only_the_largest_values_are_drawn():
     """1001 values beside an output, of which the input of one byte is left out."""
-    n = MOST_DRAWN
+    n = 1000
     nodes = [Node("conv", (1 if i == 0 else 9 + i,), 10 + i, 2 + i % 7) for i in range(n)]
     drawn, _, section = map_of(trace(nodes, {1: 1}, [9 + n]))
     assert len(drawn) == n and "input 1" not in drawn

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import sympy
 
-from costcore.reports.html import embedded, page_data, to_html
 from tests.core import html_reports
+from tests.core.html_reports import page_data
 from tests.core.traces import Assumption, Rank, Uncounted
 
 VOID = {"meta", "link", "input", "br", "img"}
@@ -81,7 +81,7 @@ def table(data: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_a_page_is_well_formed_and_loads_nothing_from_outside(name):
-    text = to_html(REPORTS[name]())
+    text = REPORTS[name]().to_html()
     page = Page(text)
     assert "http:" not in text and "https:" not in text and "//cdn" not in text
     assert [attrs for _, attrs in page.elements if {"src", "srcset", "action", "data"} & attrs.keys()] == []
@@ -94,7 +94,7 @@ def test_a_page_is_well_formed_and_loads_nothing_from_outside(name):
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_every_label_and_link_leads_to_an_element(name):
-    page = Page(to_html(REPORTS[name]()))
+    page = Page(REPORTS[name]().to_html())
     identities = {attrs["id"] for _, attrs in page.elements if "id" in attrs}
     named = {attrs["aria-labelledby"] for _, attrs in page.elements if "aria-labelledby" in attrs}
     links = {attrs["href"][1:] for tag, attrs in page.elements if tag == "a"}
@@ -102,7 +102,7 @@ def test_every_label_and_link_leads_to_an_element(name):
 
 
 def test_the_policy_allows_only_the_script_and_style_of_the_page():
-    page = Page(to_html(html_reports.small()))
+    page = Page(html_reports.small().to_html())
     (policy,) = (attrs["content"] for tag, attrs in page.elements if attrs.get("http-equiv"))
     assert re.search(r"default-src 'none'", policy)
     for kind, source in (("script", page.scripts[1]), ("style", page.styles[0])):
@@ -113,15 +113,15 @@ def test_the_policy_allows_only_the_script_and_style_of_the_page():
 
 
 def test_equal_reports_give_equal_pages():
-    assert to_html(html_reports.small()) == to_html(html_reports.small())
-    assert to_html(html_reports.hostile()) == to_html(html_reports.hostile())
+    assert html_reports.small().to_html() == html_reports.small().to_html()
+    assert html_reports.hostile().to_html() == html_reports.hostile().to_html()
 
 
 def test_hostile_names_are_text():
     """The page has only the elements of a page without such names, and the names are readable."""
-    text = to_html(html_reports.hostile())
+    text = html_reports.hostile().to_html()
     page = Page(text)
-    assert {tag for tag, _ in page.elements} <= {tag for tag, _ in Page(to_html(REPORTS["small"]())).elements} | {
+    assert {tag for tag, _ in page.elements} <= {tag for tag, _ in Page(REPORTS["small"]().to_html()).elements} | {
         *("a", "table", "thead", "tbody", "tr", "th", "td", "small")
     }
     assert text.encode("utf-8")
@@ -132,16 +132,16 @@ def test_hostile_names_are_text():
     assert "right\\u202eot\\u2066tfel שלום" in page.text
 
 
-@pytest.mark.parametrize("text", ["</script>", "<!--", "]]>", "a & b", "\u2028", "שלום"])
+@pytest.mark.parametrize("text", ["</script>", "<!--", "]]>", "a & b", "שלום"])
 def test_embedded_data_cannot_end_its_element(text):
-    data = embedded({text: [text]})
-    assert data.isascii() and not re.search("[<>&]", data)
-    assert json.loads(data) == {text: [text]}
+    page = Page(html_reports.report([html_reports.call("mul", "", 1, 4, 4, name=text)]).to_html())
+    assert page.scripts[0].isascii() and not re.search("[<>&]", page.scripts[0])
+    assert table(page.data, "calls")[0]["name"] == text
 
 
 def test_totals_are_readable_and_exact():
     """600 + 30 + 2**60 + 1 FLOPs, 590 + 2**60 MACs, 100 + 20 + 80 B read, 20 + 20 + 28 B written, 1000 + 24 params."""
-    text = Page(to_html(html_reports.small())).text
+    text = Page(html_reports.small().to_html()).text
     for title, readable, exact in (
         ("FLOPs", "1152921.505 T", "1,152,921,504,606,847,607"),
         ("MACs", "1152921.505 T", "1,152,921,504,606,847,566"),
@@ -158,16 +158,16 @@ def test_the_badge_states_the_status():
     """One badge if the report is complete or assumed; two if calls are not counted and something was assumed."""
     assumed = (Assumption("n is 1", "fc", "net.py:12 in forward", 3), Assumption("m is 2"))
     relu, wave = html_reports.call("relu", "act", 5, 4, 4), html_reports.unknown("toy::Wave", "act")
-    assert "✓ complete" in Page(to_html(html_reports.report([relu]))).text
-    text = Page(to_html(html_reports.report([relu], assumptions=assumed))).text
+    assert "✓ complete" in Page(html_reports.report([relu]).to_html()).text
+    text = Page(html_reports.report([relu], assumptions=assumed).to_html()).text
     assert "≈ assumed: 2 assumptions about data" in text and "complete" not in text
     assert "n is 1 at net.py:12 in forward (module `fc`, 3 times) m is 2 Versions" in text
-    text = Page(to_html(html_reports.report([relu, wave], assumptions=assumed))).text
+    text = Page(html_reports.report([relu, wave], assumptions=assumed).to_html()).text
     assert "⚠ partial: 1 call not counted ≈ assumed: 2 assumptions about data" in text
 
 
 def test_assumptions_versions_and_options_are_listed():
-    text = Page(to_html(html_reports.small())).text
+    text = Page(html_reports.small().to_html()).text
     for words in (
         "toy 7.1",
         "convention costcore-1",
@@ -176,7 +176,7 @@ def test_assumptions_versions_and_options_are_listed():
     ):
         assert words in text
     two = html_reports.report([], fma_1flop=False, layout="free", notes=("fell back",))
-    text = Page(to_html(two)).text
+    text = Page(two.to_html()).text
     for words in (
         "a fused multiply-add counts as two FLOPs",
         "data movement is ignored",
@@ -190,7 +190,7 @@ def test_uncounted_operators_are_listed_with_bytes_and_location():
     """Two calls, each of which reads 2 * 3 and writes 2 * 4 elements of 4 bytes: 48 B and 64 B."""
     where = '  File "net.py", line 7, in forward\n    y = mystery(x)\n'
     calls = [html_reports.unknown("toy::mystery", "block", where), html_reports.unknown("toy::mystery", "head")]
-    text = Page(to_html(html_reports.report(calls))).text
+    text = Page(html_reports.report(calls).to_html()).text
     assert "⚠ partial: 2 calls not counted" in text
     assert "toy::mystery 2 48 B 64 B block net.py:7 in forward" in text
 
@@ -199,26 +199,26 @@ def test_the_error_of_a_failed_calculator_is_listed():
     item = html_reports.unknown("toy::mystery", "")._replace(
         uncounted=Uncounted.CALCULATOR_FAILED, reason="the calculator raised KeyError"
     )
-    assert "toy::mystery the calculator raised KeyError" in Page(to_html(html_reports.report([item]))).text
+    assert "toy::mystery the calculator raised KeyError" in Page(html_reports.report([item]).to_html()).text
 
 
 def test_every_reason_for_which_an_operator_is_not_counted_is_listed():
     item = html_reports.unknown("toy::mystery", "")
     failed = item._replace(uncounted=Uncounted.CALCULATOR_FAILED, reason="the calculator raised KeyError")
     without_shapes = item._replace(uncounted=Uncounted.NO_SHAPES, reason="no shapes for 'mystery'")
-    page = Page(to_html(html_reports.report([failed, without_shapes]))).text
+    page = Page(html_reports.report([failed, without_shapes]).to_html()).text
     assert "toy::mystery the calculator raised KeyError 1" in page
     assert "toy::mystery no shapes for 'mystery' 1" in page
 
 
 def test_the_heading_is_the_type_of_the_model_or_the_title():
-    assert "<title>Net</title>" in to_html(html_reports.small())
-    assert "<title>a &lt;b&gt;</title>" in to_html(html_reports.small(), title="a <b>")
-    assert "<title>Cost report</title>" in to_html(html_reports.report([]))
+    assert "<title>Net</title>" in html_reports.small().to_html()
+    assert "<title>a &lt;b&gt;</title>" in html_reports.small().to_html(title="a <b>")
+    assert "<title>Cost report</title>" in html_reports.report([]).to_html()
 
 
 def test_exact_numbers_are_strings():
-    data = Page(to_html(html_reports.small())).data
+    data = Page(html_reports.small().to_html()).data
     assert data["totals"]["flops"] == "1152921504606847607"
     assert table(data, "nodes")[0]["flops"] == "1152921504606847607"
     (head,) = (layer for layer in table(data, "layers") if layer["macs"] == "1152921504606846976")
@@ -273,7 +273,7 @@ def test_a_shared_parameter_is_drawn_once():
 
 
 def test_symbolic_costs_are_strings():
-    page = Page(to_html(symbolic()))
+    page = Page(symbolic().to_html())
     assert "FLOPs 10*batch + 5" in page.text and "FLOPs per byte –" in page.text
     assert page.data["totals"]["mrw"] == "6*batch + 8"
     assert [layer["flops"] for layer in table(page.data, "layers")] == ["10*batch", "5"]
@@ -296,7 +296,7 @@ def test_measured_time_is_shown_if_it_was_measured():
     data = page_data(report)
     assert data["measured"] is True
     assert [call["seconds"] for call in table(data, "calls")] == [0.25, None]
-    assert "Measured time 250.0 ms" in Page(to_html(report)).text
+    assert "Measured time 250.0 ms" in Page(report.to_html()).text
 
 
 def test_a_very_deep_model_has_a_page():
@@ -307,7 +307,7 @@ def test_a_very_deep_model_has_a_page():
 
 def test_a_page_of_one_rank_says_which():
     rank = Rank((("dp", 2), ("tp", 4)), 3, 1234)
-    text = Page(to_html(html_reports.report([html_reports.call("relu", "act", 5, 4, 4)], rank=rank))).text
+    text = Page(html_reports.report([html_reports.call("relu", "act", 5, 4, 4)], rank=rank).to_html()).text
     assert "costs of rank 3 of the mesh dp=2, tp=4, which holds 1,234 parameters" in text
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from importlib.resources import files
 from xml.etree import ElementTree
 
 import pytest
 import sympy
 
 from costcore import CostError
-from costcore.analyses.memory.live_memory import COLORS, STACK
 from tests.command_line import main
 from tests.core import html_reports
 from tests.core.analyses.timing.toy_device import TOY
@@ -108,14 +106,6 @@ def test_memory_is_stacked_by_kind():
     tops = [max(point[1] for path in area.get_paths() for point in path.vertices) for area in axes.collections]
     assert tops[-1] == 2816 / 1024  # KiB
     assert {"parameter", "gradient", "saved", "temporary", "peak"} <= set(texts(picture._repr_svg_()))
-
-
-def test_kinds_of_memory_have_the_colors_of_the_page():
-    style = files("costcore.tables.html").joinpath("memory.css").read_text(encoding="utf-8")
-    on_the_page = dict(re.findall(r"#memory \.(\w+) \{\s*fill: var\(--c(\d)\)", style))
-    assert set(on_the_page) == set(STACK)
-    assert on_the_page.pop("input") == "7"  # gray
-    assert on_the_page == {kind: str(color) for kind, color in COLORS.items()}
 
 
 def test_a_roofline_has_dots_and_roofs():

@@ -12,9 +12,8 @@ import sympy
 
 from costcore import ComputationalCostHook, CostError, Layer, Operations, Report, Tensor, Trace, estimate
 from costcore.ir import Cost, ceil_div
-from costcore.trace.call import Record
 from tests.core.toy_networks import nested_report
-from tests.core.traces import Assumption, Call, CallCost, Module, ModuleCall, Regrouping, Run, Uncounted
+from tests.core.traces import Assumption, Call, CallCost, Module, ModuleCall, Record, Regrouping, Run, Uncounted
 
 ROOT = Path(__file__).parents[4]
 

@@ -9,7 +9,6 @@ import pytest
 from costcore import Trace
 from costcore.counting import Pricer
 from costcore.ir import BITS, Cost, Layer, Operations, Tensor
-from costcore.registry import calculators
 from costcore.studies.serving.passes import (
     CacheStorages,
     Kind,
@@ -22,6 +21,7 @@ from costcore.studies.serving.passes import (
     with_marks,
 )
 from tests.core.traces import Call, CallCost, Run
+from tests.registered import calculators
 
 PRICER = Pricer(calculators())
 CACHE = CacheStorages(frozenset({1}), frozenset())

@@ -6,9 +6,9 @@ import pytest
 
 from costcore import estimate, sweep, table
 from costcore.tables.pictures import in_units
-from costcore.text.screen import Column
 from tests.command_line import main
 from tests.core import toy_framework
+from tests.core.results import Column
 
 DEVICE = """
 name = "mine"

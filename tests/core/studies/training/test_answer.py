@@ -6,7 +6,7 @@ import pytest
 
 from costcore import TrainingLedger
 from costcore.studies.training.ledger import Rates, answer_of
-from costcore.text.amounts import Formatted
+from tests.core.results import Formatted
 from tests.core.studies.training.test_ledger import STEP
 
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 import costcore
-from costcore.tables.result import Result
+from tests.core.results import Result
 
 PARTS = {
     *(

@@ -7,13 +7,55 @@ import io
 import json
 import random
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import sympy
 
 from costcore import CostError, Report, compare
+from costcore.ir import ceil_div, ceil_log2, gcd, maximum, minimum
+from costcore.reports.serialization import codec
+from costcore.reports.serialization import json as from_json
+from costcore.reports.serialization.codec import Decoder, Encoder
 from costcore.reports.serialization.json import read
+from tests.core.given_costs import Step, net
+
+n = sympy.Symbol("n", integer=True, positive=True)
+m = sympy.Symbol("m", integer=True, nonnegative=True)
+
+EXPRESSIONS = [
+    *(n, n + 1, 2 * n * m + 3, -n, n - m, (n + m) // 2, ceil_div(n, 3), (n + 1) ** 2 / 2, n % 4, 10**30 * n),
+    *(maximum(n, m), minimum(n, maximum(m, 3)), gcd(n, m), 3 * gcd(n, 8), ceil_log2(n), sympy.factor(2 * n + 2)),
+    *(((n - 3) // 2 + 1) * ((m + 2) // 2), n * sympy.Symbol("n", integer=True), abs(sympy.Symbol("k", even=True))),
+    *(n // m, (n * m + 1) // (n * n), ceil_log2(2 * n * m), ceil_log2(ceil_div(n, 3) ** 2), n // (2 * m) + 2**4000 * n),
+]
+
+
+def test_powers_that_are_not_polynomials_are_not_written():
+    for expression in (2**n, n**m, sympy.sqrt(n)):
+        with pytest.raises(CostError, match="a report file cannot contain exponents that are not integers"):
+            Encoder().dim(expression)
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS, ids=str)
+def test_expressions_come_back_equal(expression):
+    encoder = Encoder()
+    written = json.loads(json.dumps(encoder.dim(expression)))
+    symbols = {key: (entry["name"], entry["assumptions"]) for key, entry in encoder.symbols.items()}
+    again = Decoder(symbols).dim(written, "here")
+    assert again == expression
+    assert hash(again) == hash(expression)
+    assert again.subs({"n": 5, "m": 7}) == expression.subs({"n": 5, "m": 7})
+
+
+def test_expressions_are_in_prefix_form():
+    encoder = Encoder()
+    assert encoder.dim(n + 1) == ["add", 1, "n"]
+    assert encoder.dim((n + 1) // 2) == ["floor", ["add", ["ratio", 1, 2], ["mul", ["ratio", 1, 2], "n"]]]
+    assert encoder.symbols == {"n": {"name": "n", "assumptions": {"integer": True, "positive": True}}}
+
 
 pytest.importorskip("sympy")
 
@@ -205,3 +247,85 @@ def test_random_expressions_are_read_and_shown_or_refused_in_seconds(seed):
         except CostError:
             continue
     assert read_ones >= 3
+
+
+pytest.importorskip("sympy")
+
+
+def report_of(count: int, **costs: Any) -> Report:
+    """The report of ``count`` calls of equal costs."""
+    return net(*(Step("linear", f"layer{i}", **costs) for i in range(count)))
+
+
+def expressions(data: Any) -> Iterator[str]:
+    """The expressions in a file, each as text, with those inside them."""
+    if isinstance(data, dict):
+        for value in data.values():
+            yield from expressions(value)
+    elif isinstance(data, list):
+        if data and data[0] in ("add", "mul", "pow", "floor", "max"):
+            yield json.dumps(data)
+        for value in data:
+            yield from expressions(value)
+
+
+def symbolic_report(count: int = 50) -> Report:
+    from sympy import Symbol
+
+    n, m = (Symbol(name, integer=True, positive=True) for name in "nm")
+    steps = [
+        Step("linear", f"{i}", n * m * (i % 5 + 1), n * m * (i % 5), n + m, 4 * n * m, 4 * m, (n, 2 * m + i))
+        for i in range(count)
+    ]
+    return net(*steps)
+
+
+def test_equal_expressions_are_built_once(monkeypatch):
+    text = symbolic_report().to_json()
+    counts, built, build = Counter(expressions(json.loads(text))), [], codec.build
+    monkeypatch.setattr(codec, "build", lambda function, operands: built.append(function) or build(function, operands))
+    assert Report.from_json(text).to_json() == text
+    assert len(built) <= len(counts) < sum(counts.values()) / 2, "each of them occurs several times"
+
+
+def test_a_report_is_checked_without_an_entry_for_each_call(monkeypatch):
+    text = symbolic_report().to_json()
+    written: list[Any] = []
+    dim = codec.Encoder.dim
+    monkeypatch.setattr(from_json, "Ledger", None)
+    monkeypatch.setattr(codec.Encoder, "dim", lambda self, value: written.append(value) or dim(self, value))
+    Report.from_json(text)
+    assert len(written) < 100, "the total, and not the costs of 50 calls"
+
+
+@pytest.mark.parametrize("key", ["flops", "macs", "mread", "mwrite", "mrw", "n_layers", "n_params"])
+def test_another_total_is_refused(key):
+    data = json.loads(symbolic_report(3).to_json())
+    data["total"][key] = 7 if data["total"][key] != 7 else 8
+    with pytest.raises(CostError, match="total is not the sum of the calls"):
+        Report.from_json(json.dumps(data))
+
+
+def test_a_total_that_a_ledger_does_not_expand_is_read():
+    """64 products of reads are expanded; with the bytes written these are 65 terms, which are left as they are."""
+    from sympy import Symbol
+
+    sums = [sum(Symbol(f"{name}{i}", integer=True, positive=True) for i in range(8)) for name in "ab"]
+    report = report_of(1, mread=sums[0] * sums[1], mwrite=Symbol("c", integer=True, positive=True))
+    total = report.total_report
+    assert total["mrw"] != total["mread"] + total["mwrite"]
+    assert Report.from_json(report.to_json()).total_report == total
+
+
+def test_a_report_without_counted_calls_is_read():
+    report = net(Step("unheard_of", known=False))
+    assert Report.from_json(report.to_json()).to_json() == report.to_json()
+
+
+def test_a_cost_in_a_loop_counts_as_often_as_it_runs():
+    report = report_of(2, macs=3, fma=3, mread=8, mwrite=4)
+    data = json.loads(report.to_json())
+    data["calls"][1]["times"] = 5
+    for key, once in (("flops", 3), ("macs", 3), ("mread", 8), ("mwrite", 4), ("mrw", 12)):
+        data["total"][key] = 6 * once
+    assert Report.from_json(json.dumps(data)).total_report["mrw"] == 6 * 12

@@ -1,0 +1,171 @@
+"""Which branch is counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import pytest
+
+from costcore import CostError
+from costcore.graphs import DataflowLog, GraphWriter, ModuleTree, given_shapes, in_order, most_expensive
+from costcore.graphs.graph import DEEPEST_MODULE, damaged, in_file, names_of
+from costcore.ir import Layer, Tensor
+from tests.core.traces import Call, Module, Recorder
+
+
+def call(op: str, *shape: int, times: int = 1) -> Call:
+    """Return a call of an operator on a tensor."""
+    x = Tensor(shape, "float32")
+    return Call(Layer(op, {"x": x}, [x]), op, times=times)
+
+
+def test_the_branch_with_most_flops_is_counted():
+    """10 elements twice are 20 FLOPs, 12 once 12; a reshape costs nothing, nor does what nobody knows."""
+    unknown = call("nobody_knows", 1000)
+    choice = most_expensive({"a": [call("relu", 12), unknown], "b": [call("relu", 10, times=2)]}, Recorder())
+    assert (choice.counted, choice.flops, choice.uncounted) == ("b", {"a": 12, "b": 20}, [unknown])
+
+
+def test_of_equal_branches_the_first_is_counted():
+    assert most_expensive({1: [call("relu", 3)], 0: [call("relu", 3)]}, Recorder()).counted == 1
+
+
+def test_calculators_of_the_run_decide():
+    recorder = Recorder(calculators={"relu": lambda layer: (0, 0, 0, {})})
+    assert most_expensive({"a": [call("relu", 3)], "b": [call("abs", 2)]}, recorder).counted == "b"
+
+
+def test_names_of_operators():
+    names = names_of("net", ("Conv",))
+    asked = ("net::Any", "Conv", "Any", "other::Conv", 3)
+    assert [*map(names, asked)] == [("net::Any",), ("net::Conv",), (), (), ()]
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (CostError("it is empty"), "a.net: it is empty"),
+        (CostError("a.net cannot be read"), "a.net cannot be read"),
+        (ValueError("bad\n size"), "a.net: the file is damaged: bad size"),
+        (KeyError(), "a.net: the file is damaged: KeyError"),
+    ],
+)
+def test_errors_name_the_file_once(error, message):
+    with pytest.raises(CostError) as raised, in_file("a.net"), damaged(KeyError):
+        raise error
+    assert str(raised.value) == message
+
+
+def test_other_errors_are_not_damage():
+    with pytest.raises(KeyError), in_file("a.net"), damaged():
+        raise KeyError
+
+
+NAMES = ("image", "mask")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "found"),
+    [
+        (None, {}),
+        ((1, 3, 8), {0: (1, 3, 8)}),
+        ([(1, 3, 8), [1, 8]], {0: (1, 3, 8), 1: (1, 8)}),
+        (((1, 3, 8), (1, 8)), {0: (1, 3, 8), 1: (1, 8)}),
+        ({"mask": (1, 8)}, {1: (1, 8)}),
+        (SimpleNamespace(shape=(2, 3)), {0: (2, 3)}),
+    ],
+)
+def test_shapes_by_position(inputs, found):
+    assert given_shapes(NAMES, inputs) == found
+
+
+@pytest.mark.parametrize(
+    ("inputs", "error", "message"),
+    [
+        ({"masc": (1, 8)}, CostError, "Did you mean 'mask'"),
+        ([(1,), (2,), (3,)], CostError, "3 inputs were given, but the model has 2: image, mask"),
+        (["a"], TypeError, "expected a shape such as"),
+    ],
+)
+def test_what_is_no_shape_of_an_input(inputs, error, message):
+    with pytest.raises(error, match=message):
+        given_shapes(NAMES, inputs)
+
+
+@pytest.mark.parametrize("kind", [DataflowLog, GraphWriter])
+def test_a_frontend_says_what_its_values_are(kind):
+    with pytest.raises(TypeError, match="abstract"):
+        kind(None)
+
+
+@dataclass(eq=False)
+class Weight:
+    """A stored tensor."""
+
+    name: str
+    size: int
+    is_parameter: bool = True
+    is_state: bool = False
+
+
+def test_tensors_belong_to_the_modules_that_read_them():
+    shared, own, mean = Weight("", 6), Weight("", 2), Weight("", 3, is_parameter=False, is_state=True)
+    tree: ModuleTree[Weight] = ModuleTree()
+    tree.read("a", [shared, mean])
+    tree.enter("b", "Head")
+    tree.read("b.c", [shared, own])
+    found = tree.tree([shared, own, mean], lambda weight: weight.size)
+    assert found == {"": Module(""), "a": Module("", (6,), buffers=3), "b": Module("Head"), "b.c": Module("", (6, 2))}
+
+
+def test_a_tensor_belongs_to_the_module_in_its_name():
+    """``b.w`` is of module b, which no node is in; it comes before the first module that reads the tensor."""
+    weight = Weight("b.w", 4)
+    tree: ModuleTree[Weight] = ModuleTree(lambda weight: weight.name.rpartition(".")[0])
+    tree.read("b.inner", [weight])
+    found = tree.tree([weight], lambda weight: 7)
+    assert [*found.items()] == [("", Module("")), ("b", Module("", (7,))), ("b.inner", Module(""))]
+
+
+def test_a_tensor_belongs_to_others_too_if_its_own_module_reads_it():
+    """The tied weight ``b.w`` is read in b, in b.inner, which is inside of b, and in a."""
+    weight = Weight("b.w", 4)
+    tree: ModuleTree[Weight] = ModuleTree(lambda weight: weight.name.rpartition(".")[0])
+    for path in ("b", "b.inner", "a"):
+        tree.read(path, [weight])
+    found = tree.tree([weight], lambda weight: 7)
+    assert {path: module.parameters for path, module in found.items()} == {"": (), "b": (7,), "b.inner": (), "a": (7,)}
+
+
+def test_there_is_no_tree_without_modules():
+    tree: ModuleTree[Weight] = ModuleTree()
+    tree.read("", [Weight("w", 2)])
+    assert tree.tree([Weight("w", 2)], lambda weight: 1) == {}
+
+
+def test_modules_are_inside_each_other_as_deep_as_is_followed():
+    """A name of 30,000 parts would make 30,000 paths, the last of which repeat the whole name."""
+    tree: ModuleTree[Weight] = ModuleTree()
+    assert tree.enter_within("a.b.c") == "a.b.c"
+    assert tree.enter_within("x." * 30_000 + "y") == "x." * (DEEPEST_MODULE - 1) + "x"
+    assert len(tree.tree([], lambda weight: 0)) == 1 + 3 + DEEPEST_MODULE
+
+
+@pytest.mark.parametrize(
+    ("before", "order"),
+    [
+        ([], []),
+        ([[], [0], [0, 1]], [0, 1, 2]),
+        ([[2], [], []], [1, 2, 0]),  # the first reads from the last
+        ([[3], [0], [], [2]], [2, 3, 0, 1]),
+    ],
+)
+def test_each_node_comes_after_those_it_reads_from(before, order):
+    assert [*in_order(before, str)] == order
+
+
+def test_a_cycle_is_named_by_its_nodes():
+    """0 reads from 2, 2 from 1, and 1 from 0; 3 is outside."""
+    with pytest.raises(CostError, match=r"the graph has a cycle: n1 -> n2 -> n0 -> n1|n0 -> n1 -> n2 -> n0"):
+        in_order([[2], [0], [1], [0]], lambda i: f"n{i}")
