@@ -39,6 +39,12 @@ def optional(module: str) -> Any:
     return import_module(module) if requested() else pytest.importorskip(module)
 
 
+def with_chainer() -> Any:
+    """Return Chainer, imported by its frontend, which makes it run on today's numpy."""
+    optional("costcore.frontends.chainer")
+    return optional("chainer")
+
+
 def missing() -> tuple[str, ...]:
     """Return the requested frontends that cannot be tested here."""
     return tuple(name for name in requested() if not installed(name))

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from costcore import Report, estimate
-from costcore.ledger.modules import walk
 from tests import frameworks
+from tests.nodes import walk
 
 pytestmark = pytest.mark.frontend("pytorch", "onnx")
 

@@ -14,8 +14,7 @@ import pytest
 import torch
 import transformers
 
-from costcore import Tensor, estimate
-from costcore.studies.training.step import ATTENTION, Packing, Step
+from costcore import Tensor, TrainingLedger, estimate
 from tests.frontends.pytorch.transformers_differences import HAS_JOINED_EXPERTS, angles
 
 pytestmark = pytest.mark.frontend("pytorch")
@@ -115,13 +114,13 @@ def test_a_whole_model_equals_its_closed_form(name):
     with torch.device("meta"):
         net = transformers.AutoModelForCausalLM.from_config(config)
     report = estimate(net, {"input_ids": Tensor((1, SEQUENCE), "int64")})
-    step = Step(report, Packing(masks_are_causal=True))
+    step = TrainingLedger(report, masks="causal").stages[0].step
     per_pair = number(row, "attention_macs_per_token_per_key")
     pairs = per_pair * SEQUENCE**2
     assert step.parameters.total == number(row, "params_total")
     assert step.parameters.active == number(row, "params_active")
     assert step.parameters.multiplying == number(row, "matmul_macs_per_token")
-    assert step.macs("forward", ATTENTION) == pairs
+    assert step.macs("forward", "attention") == pairs
     linear = SEQUENCE * number(row, "matmul_macs_per_token")
     turned = angles(net, SEQUENCE)
     assert step.model_flops() == 2 * (linear + pairs + turned)

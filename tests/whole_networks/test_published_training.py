@@ -19,8 +19,6 @@ from torch import nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from costcore import Tensor, TrainingLedger, estimate
-from costcore.studies.training.figures import thresholds
-from costcore.studies.training.step import mfu, peak_flops
 from tests.frontends.pytorch.differences import HAS_GROUPED_QUERIES
 from tests.frontends.pytorch.transformers_differences import ANGLES_ARE_PRODUCTS
 
@@ -28,9 +26,8 @@ pytestmark = pytest.mark.frontend("pytorch")
 
 with (Path(__file__).parents[1] / "data" / "training_published.csv").open(encoding="utf-8", newline="") as table:
     ROWS = list(csv.DictReader(table))
-A100 = peak_flops("a100-sxm4-80gb", "bfloat16")
-H100 = peak_flops("h100-sxm5-80gb", "bfloat16")
-TPU_V4 = peak_flops("tpu-v4", "bfloat16")
+A100, H100, TPU_V4 = 312e12, 989.4e12, 275e12
+"""FLOP/s in bfloat16, as the vendors print them."""
 
 NOT_REPRODUCED = {
     ("PaLM 540B", "HFU"): "what was rematerialized is not published",
@@ -74,6 +71,10 @@ def bounds(text):
 
 def meet(first, second):
     return first[0] <= second[1] and second[0] <= first[1]
+
+
+def mfu(flops, seconds, devices, peak):
+    return flops / (seconds * devices * peak)
 
 
 def utilization(flops, step, devices, peak):
@@ -298,9 +299,3 @@ def test_llama_405b(row, llama_405b):
     else:  # TFLOP/s per device are printed to two digits: 430, 400, 380
         achieved = float(re.match(r"(\d+) TFLOP/s", row["formula"])[1])
         assert meet(bounds(row["printed"]), (100e12 * (achieved - 5) / H100, 100e12 * (achieved + 5) / H100))
-
-
-def test_thresholds_are_those_of_the_table():
-    printed = sorted(float(row["printed"]) for row in ROWS if row["model"] == "threshold")
-    known = [1e0 * (each.value or 0) or float(each.share_of_base) for each in thresholds()]
-    assert sorted(known) == pytest.approx(printed)

@@ -14,6 +14,8 @@ import pytest
 
 from costcore import ComputationalCostHook, Report, estimate
 from tests import frameworks
+from tests.command_line import main
+from tests.frameworks import with_chainer
 
 pytestmark = pytest.mark.frontend("pytorch", "onnx")
 
@@ -351,8 +353,6 @@ def test_the_hook_takes_an_input_made_inside_it():
 
 
 def test_the_command_line_and_the_tables_show_fields(tmp_path, capsys):
-    from costcore.cli.main import main
-
     file = tmp_path / "gated.py"
     file.write_text(
         "from torch import nn\n\n\n"
@@ -375,9 +375,7 @@ def test_the_command_line_and_the_tables_show_fields(tmp_path, capsys):
 
 @pytest.mark.frontend("chainer")
 def test_chainer_has_the_same_fields():
-    import costcore.frontends.chainer  # noqa: F401 - Chainer needs it
-
-    chainer, np = pytest.importorskip("chainer"), pytest.importorskip("numpy")
+    np, chainer = pytest.importorskip("numpy"), with_chainer()
     functions, links = chainer.functions, chainer.links
 
     class Net(chainer.Chain):

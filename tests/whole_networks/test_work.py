@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from costcore import Report, check, compare, estimate, explain, reconcile
-from costcore.trace.trace import Trace
+from costcore import Report, Trace, check, compare, estimate, explain, reconcile
 from tests import frameworks
 from tests.work import counted_lines
 

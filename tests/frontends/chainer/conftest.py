@@ -4,7 +4,9 @@ import warnings
 
 import pytest
 
-import costcore.frontends.chainer  # noqa: F401
+from tests.frameworks import with_chainer
+
+with_chainer()
 
 
 @pytest.fixture

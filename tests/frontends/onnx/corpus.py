@@ -16,15 +16,14 @@ import onnx
 from onnx import ModelProto, TensorProto
 from pytest import MonkeyPatch
 
-from costcore.counting import Pricer
 from costcore.errors import CostError
 from costcore.frontends.onnx.estimate import estimate
 from costcore.frontends.onnx.values import Container, Value
 from costcore.frontends.onnx.walk.walker import Walker
 from costcore.ir import Operations
-from costcore.registry import calculators
 from costcore.trace.call import Call
 from costcore.trace.run import Recorder
+from tests.prices import price
 
 SETTINGS = {"scales", "roi", "depth", "start", "limit", "delta"}
 """Inputs of floats whose values decide shapes: they are given, as integers are; of all others only the shape is."""
@@ -94,7 +93,7 @@ def stripped(model: ModelProto) -> ModelProto:
     return model
 
 
-def read_case(name: str, model: ModelProto, inputs: Any, expected: list[Any], price: Pricer) -> Reading:
+def read_case(name: str, model: ModelProto, inputs: Any, expected: list[Any]) -> Reading:
     """Read one model and price its calls."""
     found: list[list[Value]] = []
     run = Walker.run
@@ -126,11 +125,7 @@ def read_case(name: str, model: ModelProto, inputs: Any, expected: list[Any], pr
 
 def read_nodes() -> dict[str, Reading]:
     """All generated node models, by name."""
-    price = Pricer(calculators())
-    return {
-        name: read_case(name, stripped(model), inputs, expected, price)
-        for name, model, inputs, expected in node_cases()
-    }
+    return {name: read_case(name, stripped(model), inputs, expected) for name, model, inputs, expected in node_cases()}
 
 
 def files() -> list[Path]:

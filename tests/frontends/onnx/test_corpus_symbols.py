@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto
 
-from costcore.counting import Pricer
 from costcore.frontends.onnx.values import Container, Value
-from costcore.registry import calculators
 from tests.frontends.onnx.corpus import Reading, node_cases, read_case, stripped
 
 ASPECT = "keeps the aspect ratio of symbolic sizes; give numbers for them"
@@ -32,14 +30,13 @@ def named(model: ModelProto, inputs: dict[str, Any]) -> tuple[dict[str, Any], di
 
 @pytest.fixture(scope="module")
 def readings() -> list[tuple[Reading, dict[str, int]]]:
-    price = Pricer(calculators())
     found = []
     for name, model, inputs, expected in node_cases():
         if "_expanded" in name:
             continue
         given, sizes = named(stripped(model), inputs)
         if sizes:
-            found.append((read_case(name, model, given, expected, price), sizes))
+            found.append((read_case(name, model, given, expected), sizes))
     return found
 
 

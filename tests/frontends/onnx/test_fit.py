@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 from costcore import check, estimate, fit
-from costcore.cli.main import main
+from tests.command_line import main
 from tests.frontends.onnx.small_models import model, node
 from tests.frontends.onnx.test_arena import chain, residual, wide, zeros
 

@@ -15,7 +15,7 @@ import pytest
 
 from costcore import CostError, estimate
 from costcore.analyses.measured.join import read_runtime_profile
-from costcore.cli.main import main
+from tests.command_line import main
 from tests.frontends.onnx.runtime_model import runtime_model
 
 DATA = Path(__file__).parents[2] / "data" / "profiles"

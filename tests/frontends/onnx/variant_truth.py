@@ -10,7 +10,6 @@ from onnx import ModelProto
 from onnx.reference import ReferenceEvaluator
 from onnx.shape_inference import InferenceError, infer_shapes
 
-from costcore.counting import Pricer
 from tests.frontends.onnx.corpus import SETTINGS, difference, read_case, stripped
 from tests.frontends.onnx.variants import Case
 
@@ -50,7 +49,7 @@ def agreed_outputs(case: Case) -> list[Any] | None:
     return truth
 
 
-def fault(case: Case, truth: list[Any], price: Pricer) -> str:
+def fault(case: Case, truth: list[Any]) -> str:
     """Return why a node is refused, not counted, or of another shape; ``""`` if none of these.
 
     A node whose window is larger than its input may return nothing; here it is refused.
@@ -61,7 +60,7 @@ def fault(case: Case, truth: list[Any], price: Pricer) -> str:
         name: array if array.dtype.kind in "iub" or name in SETTINGS else array.shape
         for name, array in ((name, np.asarray(x)) for name, x in case.inputs.items())
     }
-    reading = read_case(case.name, stripped(model), given, truth, price)
+    reading = read_case(case.name, stripped(model), given, truth)
     if "larger than its padded input" in reading.error and not all(np.size(array) for array in truth):
         return ""
     if reading.error or reading.unpriced:

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-from costcore.counting import Pricer
 from costcore.frontends.pytorch import capture, estimate
 from costcore.ir import Layer
-from costcore.registry import calculators
-from costcore.trace.call import Call
 from costcore.trace.run import Recorder
+from tests.prices import cost
 
 GRAD_MODES = {"grad": torch.enable_grad, "no_grad": torch.no_grad, "inference": torch.inference_mode}
 
 
+@contextmanager
+def capturing(
+    spelled: bool = False, memory: bool = False, tracebacks: bool = False, measure_time: bool = False, **settings: Any
+) -> Iterator[Recorder]:
+    """Record what runs inside, and return the record."""
+    recorder = Recorder(spelled=spelled, tracebacks=tracebacks, measure_time=measure_time)
+    recorder.memory = memory
+    with capture(recorder, **settings):
+        yield recorder
+
+
 def record(run: Callable[[], object], spelled: bool = False, **settings: Any) -> Recorder:
     """Return the record of a run."""
-    recorder = Recorder(spelled=spelled)
-    with capture(recorder, **settings):
+    with capturing(spelled, **settings) as recorder:
         run()
     return recorder
 
@@ -51,15 +60,9 @@ def _without_saved(layer: Layer) -> Layer:
     return Layer(layer.op, layer.inputs, layer.outputs, attrs)
 
 
-def macs(calls: Sequence[Call]) -> int:
+def macs(calls: Sequence[Any]) -> int:
     """Return the MACs of all calls, each of which must be supported."""
-    pricer = Pricer(calculators())
-    total = 0
-    for call in calls:
-        priced = pricer(call)
-        assert priced.cost is not None, (call.native, priced.reason)
-        total += priced.cost.macs
-    return total
+    return sum(cost(call).macs for call in calls)
 
 
 def state_of_torch() -> tuple[Any, ...]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 
 import pytest
 import torch
 
 from costcore import ComputationalCostHook, CostWarning, estimate
-from costcore.trace.call import Assumption
 
 ADVICE = "Count a real run with ComputationalCostHook."
 
@@ -116,16 +114,6 @@ def test_a_hook_on_meta_tensors_warns():
 def test_the_number_of_runs_of_a_symbolic_estimate_does_not_matter():
     _, messages = warned(Block(), ("batch", 4))
     assert len(messages) == 1
-
-
-def test_assumptions_are_pickled_with_their_places():
-    made = Assumption("branch: taken", "fc", "net.py:3 in forward", 2, True)
-    again = pickle.loads(pickle.dumps(made))
-    assert (again, str(again), again.is_branch) == (
-        made,
-        "branch at net.py:3 in forward (module `fc`, 2 times): taken",
-        True,
-    )
 
 
 class Checked(torch.nn.Module):

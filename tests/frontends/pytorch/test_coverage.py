@@ -18,13 +18,11 @@ import pytest
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from costcore.counting import Pricer
-from costcore.frontends.pytorch import capture
 from costcore.frontends.pytorch.operators.plan import OperatorPlan
-from costcore.registry import calculators, rows
-from costcore.trace.run import Recorder
-from tests.frontends.pytorch.runs import listed
+from costcore.registry import rows
+from tests.frontends.pytorch.runs import listed, record
 from tests.frontends.pytorch.versions import IS_LISTED, LACKS, UNPRICED
+from tests.prices import price
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -94,16 +92,13 @@ def fails(run: Callable[[], Any]) -> bool:
 
 def recorded(run: Callable[[], Any]) -> list[tuple[Any, ...]] | None:
     """Return the recorded calls, each of which must be supported; None if PyTorch itself fails."""
-    recorder = Recorder()
     try:
-        with capture(recorder):
-            run()
+        recorder = record(run)
     except Exception:
         if fails(run):
             return None
         raise
-    pricer = Pricer(calculators())
-    reasons = {call.native: priced.reason for call in recorder.calls if (priced := pricer(call)).cost is None}
+    reasons = {call.native: priced.reason for call in recorder.calls if (priced := price(call)).cost is None}
     assert reasons.keys() <= UNKNOWN, reasons
     return listed(recorder)
 

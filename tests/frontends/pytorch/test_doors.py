@@ -16,11 +16,10 @@ import pytest
 from torch import nn
 
 from costcore import CostError, Report, TrainingLedger, estimate, max_batch, sweep, table
-from costcore.api.estimate import in_mode, load_model
-from costcore.cli.main import main
 from costcore.errors import CostWarning
-from costcore.pytest_plugin import CostBudget
+from tests.command_line import main
 from tests.frameworks import optional
+from tests.models import in_mode, load
 
 onnx = optional("onnx")
 
@@ -233,7 +232,7 @@ def answers_of_budgets(run, target, given, has_memory, expected):
         yield (expected if "within budget.toml" in out else None), code, err
 
 
-def answers_of_python(target, flags, has_memory, expected):
+def answers_of_python(target, flags, has_memory, expected, cost_budget):
     """Yield what the functions return for the same model, mode and step."""
     options = {"backward": True} if is_step(flags) else {}
     if is_report(target) and is_step(flags):
@@ -242,23 +241,22 @@ def answers_of_python(target, flags, has_memory, expected):
     yield row.costs.get("flops"), 0 if not row.failed else 1, row.status
     if is_report(target):
         return
-    fixture = CostBudget()
     for limits in [{}, {"peak_memory": 1_000_000}][: 1 + has_memory]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CostWarning)  # of a default configuration
-            model = load_model(target)
+            model = load(target)
         in_mode(model, target, mode_of(flags), is_step(flags))
         try:
             yield estimate(model, shape_of(target), **options).total_report["flops"], 0, ""
-            fixture(model, shape_of(target), flops=expected, **limits, **options)
+            cost_budget(model, shape_of(target), flops=expected, **limits, **options)
             with pytest.raises(pytest.fail.Exception, match="1 over"):
-                fixture(model, shape_of(target), flops=expected - 1, **limits, **options)
+                cost_budget(model, shape_of(target), flops=expected - 1, **limits, **options)
         except (CostError, TypeError, ValueError) as error:
             yield None, 1, str(error)
 
 
 @pytest.mark.parametrize(("target", "flags"), CASES)
-def test_every_door_gives_one_answer(target, flags, folder, run):
+def test_every_door_gives_one_answer(target, flags, folder, run, cost_budget):
     expected = FORMS[target][flags]
     flops = expected if isinstance(expected, int) else None
     given, has_memory = arguments(target, flags), not target.endswith(".onnx")
@@ -266,7 +264,7 @@ def test_every_door_gives_one_answer(target, flags, folder, run):
         *answers_of_views(run, target, given),
         *answers_in_files(run, target, given, has_memory),
         *answers_of_budgets(run, target, given, has_memory, flops),
-        *answers_of_python(target, flags, has_memory, flops),
+        *answers_of_python(target, flags, has_memory, flops, cost_budget),
     ]
     assert [found for found, _, _ in answers] == [flops] * len(answers)
     if flops is None:
@@ -346,7 +344,7 @@ def test_the_largest_batch_of_every_form(target, folder, run):
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CostWarning)
-            model = load_model(target)
+            model = load(target)
         in_mode(model, target, mode_of(flags), is_step(flags))
         found = max_batch(model, ("batch", 16), "1MiB", context=0, train=is_step(flags))
         assert (code, json.loads(out)["largest"]["batch"]) == (0, found.batch)
@@ -400,12 +398,12 @@ def test_views_name_the_mode(folder, run):
     assert str(estimate(same, (4, 16))).splitlines()[0] == "Sequential, 3 calls, complete"  # the same in both modes
 
 
-def test_a_budget_records_the_functions_that_its_convention_needs(folder, run):
+def test_a_budget_records_the_functions_that_its_convention_needs(folder, run, cost_budget):
     """ptflops counts torch.matmul, 4 * 16 * 4 multiply-adds, and not @, which has as many."""
     (folder / "twice.py").write_text(TWICE)
     (folder / "budget.toml").write_text('convention = "ptflops"\n[total]\nflops = 256\n')
-    CostBudget()(load_model("twice.py:Twice"), (4, 16), "budget.toml")
+    cost_budget(load("twice.py:Twice"), (4, 16), "budget.toml")
     assert run("check", "twice.py:Twice", "--input", "4x16", "--budget", "budget.toml")[0] == 0
     (folder / "budget.toml").write_text('convention = "ptflops"\n[total]\nflops = 255\n')
     with pytest.raises(pytest.fail.Exception, match="1 over"):
-        CostBudget()(load_model("twice.py:Twice"), (4, 16), "budget.toml")
+        cost_budget(load("twice.py:Twice"), (4, 16), "budget.toml")

@@ -10,8 +10,7 @@ import transformers
 from torch import device
 
 from costcore import Report, Tensor, estimate, table
-from costcore.cli.main import main
-from costcore.pytest_plugin import CostBudget
+from tests.command_line import main
 from tests.frontends.pytorch.transformers_differences import LOOKS_FOR_PADDING
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
@@ -46,7 +45,7 @@ MODES = {
 
 @pytest.mark.parametrize("flags", MODES)
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_configuration_has_one_total(name, flags, tmp_path, monkeypatch, capsys):
+def test_a_configuration_has_one_total(name, flags, tmp_path, monkeypatch, capsys, cost_budget):
     if name == "bert" and LOOKS_FOR_PADDING:
         pytest.skip("this transformers looks whether the first and last tokens are padding, which is assumed")
     monkeypatch.chdir(tmp_path)
@@ -70,7 +69,7 @@ def test_a_configuration_has_one_total(name, flags, tmp_path, monkeypatch, capsy
     for limit, code in {flops: 0, flops - 1: 1}.items():
         (tmp_path / "budget.toml").write_text(f"[total]\nflops = {limit}")
         assert main(["check", target, *options, "--budget", "budget.toml"]) == code
-    CostBudget()(model, inputs, flops=flops, backward=backward)
+    cost_budget(model, inputs, flops=flops, backward=backward)
     if backward:
         assert main(["train", target, *options, "--steps", "1", "--output", "training.json"]) == 0
         operations = json.loads((tmp_path / "training.json").read_text())["stages"][0]["micro_batch"]["operations"]

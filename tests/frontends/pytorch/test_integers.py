@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from costcore import CostError, Value, estimate
-from costcore.cli.main import main
+from tests.command_line import main
 
 STEP = 16 * 16
 """MACs of one product of 1 x 16 by 16 x 16."""

@@ -8,16 +8,12 @@ import warnings
 from types import SimpleNamespace
 
 import pytest
-import torch
 from torch import nn
 
 from costcore import CostError, Tensor, estimate, table
-from costcore.api.estimate import load_model
-from costcore.api.hook import input_arguments, parse_inputs
-from costcore.cli.main import main
 from costcore.errors import CostWarning
-from costcore.frontends.pytorch.libraries import without_weights
-from costcore.registry import default_inputs, is_saved_report, library_target
+from tests.command_line import main
+from tests.models import load, usual_inputs
 
 TINY = {
     "model_type": "bert",
@@ -56,21 +52,12 @@ def config(tmp_path):
     return tmp_path / "config.json"
 
 
-def test_parameters_take_no_memory_and_buffers_keep_their_values():
-    with without_weights():
-        shared = nn.Linear(2, 2)
-        net = nn.Sequential(shared, nn.BatchNorm1d(2), shared)
-    assert all(parameter.is_meta for parameter in net.parameters())
-    assert len([*net.parameters()]) == 4 and net[1].running_var.tolist() == [1, 1]
-    assert not any(parameter.is_meta for parameter in nn.Linear(2, 2).parameters())
-
-
 def test_a_model_of_timm_is_evaluated_on_the_input_of_its_configuration(timm, capsys):
     assert main(["timm:net", "--by", "op", "--format", "csv", "--unit", "none", "--columns", "macs"]) == 0
     out, err = capsys.readouterr()
     assert err == "costcore: timm:net: the usual input is used, --input 1x3x32x24 (pretrained_cfg of timm)\n"
     assert f"conv,{30 * 22 * 4 * 3 * 9}\n" in out  # 30 x 22 positions, 4 filters of 3 x 3 x 3
-    assert not load_model("timm:net").training
+    assert not load("timm:net").training
 
 
 def test_every_command_takes_models_of_libraries(timm, capsys):
@@ -146,7 +133,7 @@ def test_a_configuration_is_enough(config, capsys):
     assert main([f"hf:{config}", "--by", "op", "--columns", "macs"]) == 0
     assert "--input input_ids=1x512:int64 (configuration of " in capsys.readouterr().err
     for target in (f"hf:{config}", f"hf:{config.parent}"):
-        model = load_model(target)
+        model = load(target)
         assert type(model).__name__ == "BertForMaskedLM" and model.config.hidden_size == 16
         assert all(parameter.is_meta for parameter in model.parameters())
 
@@ -154,7 +141,7 @@ def test_a_configuration_is_enough(config, capsys):
 def test_a_default_configuration_is_called_so():
     pytest.importorskip("transformers")
     with pytest.warns(CostWarning, match="BertModel of the default configuration of the type 'bert', which need not"):
-        model = load_model("hf:bert")
+        model = load("hf:bert")
     assert sum(parameter.numel() for parameter in model.parameters()) == 109_482_240  # that of bert-base-uncased
 
 
@@ -162,7 +149,7 @@ def test_a_default_configuration_is_called_so():
 def test_a_path_of_no_configuration_is_called_so(path):
     pytest.importorskip("transformers")
     with pytest.raises(CostError, match=f"the configuration {path} does not exist"):
-        load_model(f"hf:{path}")
+        load(f"hf:{path}")
 
 
 def test_nothing_is_downloaded(monkeypatch):
@@ -171,7 +158,7 @@ def test_nothing_is_downloaded(monkeypatch):
 
     monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("a connection was opened"))
     with pytest.raises(CostError, match=r"no configuration of 'bert-no-such' in the local cache.*Did you mean 'bert'"):
-        load_model("hf:bert-no-such")
+        load("hf:bert-no-such")
 
 
 @pytest.mark.parametrize(
@@ -188,33 +175,9 @@ def test_nothing_is_downloaded(monkeypatch):
 @pytest.mark.filterwarnings("ignore::costcore.CostWarning")
 def test_the_usual_input_of_a_type_runs(kind, inputs):
     pytest.importorskip("transformers")
-    model = load_model(f"hf:{kind}")
-    assert default_inputs(model, f"hf:{kind}").inputs == inputs
+    model = load(f"hf:{kind}")
+    assert usual_inputs(model, f"hf:{kind}") == inputs
     assert estimate(model, inputs).total_report["macs"] > 0
-
-
-def test_other_targets_are_not_of_a_library(tmp_path):
-    assert is_saved_report("report.json") and not is_saved_report("hf:config.json")
-    assert library_target("timm.models:net") is None and library_target("timm:") is None
-    assert default_inputs(nn.Linear(2, 2), "nets.py:make") is None
-
-
-@pytest.mark.parametrize(
-    ("inputs", "text"),
-    [
-        ((1, 3, 8, 8), "--input 1x3x8x8"),
-        (Tensor((1, 8), "int64"), "--input 1x8:int64"),
-        (((1, 3), (4,)), "--input 1x3 --input 4"),
-        ({"x": (1, 3), "ids": Tensor((), "int64")}, "--input x=1x3 --input ids=scalar:int64"),
-    ],
-)
-def test_inputs_are_written_as_they_are_read(inputs, text):
-    assert input_arguments(inputs) == text
-    assert parse_inputs(text.replace("--input ", "").split()) == inputs
-
-
-def test_inputs_without_a_notation_are_written_as_in_python():
-    assert input_arguments([[(3, 8, 8)]]) == "[[(3, 8, 8)]]"
 
 
 class TwoInputs(nn.Module):
@@ -311,10 +274,3 @@ def test_a_training_step_of_a_library_model_runs_in_train_mode(timm, capsys):
     assert main(["timm:net", *options, "--backward", "--eval"]) == 0
     out, err = capsys.readouterr()
     assert err.endswith("(pretrained_cfg of timm)\n") and "aten::add" not in out  # the mode that was asked for
-
-
-def test_torch_keeps_no_hook():
-    before = dict(torch.nn.modules.module._global_parameter_registration_hooks)
-    with without_weights():
-        nn.Linear(2, 2)
-    assert torch.nn.modules.module._global_parameter_registration_hooks == before

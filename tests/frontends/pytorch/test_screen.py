@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import re
 from pathlib import Path
 
 import pytest
 
-from costcore.analyses.analysis import analyses
-from costcore.cli.commands import commands
-from costcore.cli.main import main
-from costcore.text.screen import HEIGHT, NOT_TEXT, WIDTH, Screen
+from tests.command_line import main
 
 NETWORKS = '''
 import torch
@@ -53,12 +49,16 @@ def large():
 
 SIZE = "2x3x32x32"
 
+HEIGHT, WIDTH = 40, 80
+NOT_TEXT = ("+", "|", "\x1b", "┏", "┃", "┡", "│", "└", "├", "╭", "╰")
+"""What the lines of a table or a picture begin with."""
+
 VIEWS = (
     *("", "--overview", "--calls", "--summary", "--layers", "--tree", "--by call", "--by op", "--by type"),
     *("--by module", "--by module,op", "--by phase", "--by run", "--fusion pointwise", "--fusion compiler"),
     *("--convention fvcore", "--calls --convention fvcore", "--tree --convention fvcore", "--by module --top 10"),
+    *("--memory", "--arena", "--receptive-field"),
 )
-"""The views of every report; those of analyses are found."""
 
 OF_COMMANDS = {
     "calibrate": None,  # measures this machine for minutes
@@ -120,20 +120,6 @@ def test_views(view, files, capsys):
     held(printed([files["report"], *view.split()], capsys))
 
 
-def views_of_analyses():
-    return [name for name, each in analyses().items() if each.view is not None]
-
-
-@pytest.mark.parametrize("name", views_of_analyses())
-def test_views_of_analyses(name, files, capsys):
-    flag = f"--{name.replace('_', '-')}"
-    held(printed([files["report"], flag], capsys))
-
-
-def test_every_command_has_a_line():
-    assert {*OF_COMMANDS} == {*commands()}
-
-
 @pytest.mark.parametrize("line", [*filter(None, OF_COMMANDS.values())])
 def test_commands(line, files, capsys):
     held(printed(line.format(**files).split(), capsys))
@@ -144,27 +130,3 @@ def test_a_format_and_many_rows_have_all(files, capsys):
     many = [line for line in printed([files["report"], "--calls", "--top", "1000"], capsys) if line.startswith("| ")]
     assert len(many) == len(whole) + 2  # two lines of titles
     assert (len(many) > HEIGHT) == ("large" in files["target"])
-
-
-def test_a_screen_ends_with_a_line_that_says_how_to_see_all():
-    out = io.StringIO()
-    screen = Screen(out, "--all")
-    screen.write("".join(f"line {i}\n" for i in range(30)))
-    screen.flush()
-    screen.write("".join(f"line {i}\n" for i in range(30, 50)))
-    screen.finish()
-    lines = out.getvalue().splitlines()
-    assert lines == [*(f"line {i}" for i in range(39)), "… 11 more lines: --all shows all"]
-
-
-@pytest.mark.parametrize("is_terminal", [True, False])
-def test_a_screen_wraps_sentences_in_a_terminal_and_keeps_tables(is_terminal, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    out = io.StringIO()
-    out.isatty = lambda: is_terminal
-    screen = Screen(out, "--all")
-    table, sentence = "|" + "x" * 90 + "|", " ".join(["word"] * 20)
-    screen.write(f"{table}\n{sentence}")
-    screen.finish()
-    wrapped = [" ".join(["word"] * 16), "  " + " ".join(["word"] * 4)]
-    assert out.getvalue().splitlines() == [table, *(wrapped if is_terminal else [sentence])]

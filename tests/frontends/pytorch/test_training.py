@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from costcore import TrainingLedger, estimate
-from costcore.studies.training.step import ATTENTION, EXPERTS, WEIGHTS
 from tests.frontends.pytorch.differences import FUSES_GROUPED_QUERIES
 from tests.frontends.pytorch.training_networks import (
     ATTENTION as PAIRS_MACS,
@@ -42,7 +41,7 @@ def step_of(net, **options):
 
 def test_full_training_is_three_times_the_forward_pass():
     step = step_of(Decoder())
-    assert (step.macs("forward", WEIGHTS), step.macs("forward", ATTENTION)) == (TOKENS * LINEAR, PAIRS_MACS)
+    assert (step.macs("forward", "weights"), step.macs("forward", "attention")) == (TOKENS * LINEAR, PAIRS_MACS)
     assert step.model_flops() == 2 * 3 * FORWARD == step.hardware_flops()
     assert step.model_flops("causal") == 6 * (TOKENS * LINEAR + CAUSAL)
 
@@ -63,7 +62,7 @@ def test_causal_pairs_are_found_in_the_backward_pass(dropout):
     # 2 samples x 2 heads x 6 x 6 pairs x 4 features, twice: 1152; 21 of 36 pairs: 672. Backward: twice that.
     # The input needs no gradient: qkv has one backward product.
     linear = 12 * 8 * 24
-    assert step.macs("backward", ATTENTION) == 2304
+    assert step.macs("backward", "attention") == 2304
     assert step.model_flops() == 2 * (2 * linear + 3 * 1152)
     assert step.model_flops("causal") == 2 * (2 * linear + 3 * 672)
 
@@ -100,7 +99,7 @@ def test_adapters_train_with_input_gradients_above_the_first():
     down, up = WIDTH * RANK, RANK * WIDTH  # of queries; those of values have RANK x 16 at their end
     adapters = 2 * down + up + RANK * 16
     forward = FORWARD + TOKENS * LAYERS * adapters
-    assert step.macs("forward", WEIGHTS) + step.macs("forward", ATTENTION) == forward
+    assert step.macs("forward", "weights") + step.macs("forward", "attention") == forward
     # The input of block 0 needs no gradient: its q, k, v have no backward product, and its two `down` have one.
     inputs = (LAYERS - 1) * (Q + K + V) + LAYERS * (O + 3 * MLP) + OUTPUT
     trained = LAYERS * 2 * adapters - 2 * down
@@ -144,7 +143,7 @@ def test_autocast_does_not_change_the_kinds_of_products():
                 return self.net(ids)
 
     step = step_of(Cast())
-    assert step.macs("forward", WEIGHTS) == TOKENS * LINEAR
+    assert step.macs("forward", "weights") == TOKENS * LINEAR
     assert step.model_flops("causal") == 6 * (TOKENS * LINEAR + CAUSAL)
 
 
@@ -175,7 +174,7 @@ OTHER = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 64 * 8) + 64 * 128
 def test_experts_count_as_many_as_a_token_is_sent_to(mixtral):
     step = TrainingLedger(mixtral).stages[0].step
     attention = 2 * 2 * BATCH * 4 * SEQUENCE**2 * 16
-    assert step.macs("forward", EXPERTS) == TOKENS * 2 * 2 * EXPERT
+    assert step.macs("forward", "experts") == TOKENS * 2 * 2 * EXPERT
     assert step.model_flops() == 6 * (TOKENS * (OTHER + 2 * 2 * EXPERT) + attention)
     norms = 5 * 64
     assert step.parameters.total == OTHER + 64 * 128 + norms + 2 * 8 * EXPERT
@@ -230,7 +229,7 @@ def test_products_of_activations_without_a_softmax_are_not_attention():
             return x @ x.transpose(-2, -1)
 
     step = TrainingLedger(estimate(nn.Sequential(nn.Linear(4, 4), Gram()), (2, 6, 4), backward=True)).stages[0].step
-    assert step.macs("forward", ATTENTION) == 0
+    assert step.macs("forward", "attention") == 0
     assert step.macs("forward", "activations") == 2 * 6 * 6 * 4
     assert step.macs("backward", "activations") == 2 * 2 * 6 * 6 * 4
 

@@ -24,7 +24,6 @@ from transformers import (
     WhisperForConditionalGeneration,
 )
 
-from costcore.trace.run import Recorder
 from tests.frontends.pytorch.runs import GRAD_MODES, estimated, listed, macs, record
 from tests.frontends.pytorch.transformers_differences import ANGLES_ARE_PRODUCTS, HAS_JOINED_EXPERTS
 from tests.frontends.pytorch.unchanged import unchanged
@@ -153,7 +152,7 @@ WHISPER = {"layers": L, "attention_heads": HEADS, "ffn_dim": F}
 IN_FLOATS = ("to", "histc", "cumsum")
 
 
-def compared(recorder: Recorder) -> list[tuple[Any, ...]]:
+def compared(recorder: Any) -> list[tuple[Any, ...]]:
     """All calls, but those with which transformers counts the tokens of each expert, in floats on a CPU only."""
     return [entry for entry in listed(recorder) if not (entry[2].endswith("experts") and entry[0] in IN_FLOATS)]
 

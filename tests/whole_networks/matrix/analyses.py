@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from costcore import CostError, Report, compare, conventions, explain, reconcile
-from costcore.trace.run import LEVELS
 
 COLUMNS = "flops", "macs", "mread", "mwrite"
 DEVICE = "l4"
+LEVELS = "none", "pointwise", "compiler"
 CONVENTIONS = conventions()
 
 Analysis = Callable[[Report], Iterator[str]]

@@ -9,9 +9,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from costcore import Report, estimate
-from costcore.reports.exports import to_chrome_trace, to_model_card, to_model_explorer
-from costcore.reports.html import to_html
-from tests.frameworks import available
+from tests.frameworks import available, with_chainer
 
 IMAGE = (1, 3, 224, 224)
 TOKENS = 128
@@ -72,11 +70,7 @@ def tokens() -> Any:
 
 def vgg16() -> Any:
     """Return Chainer's VGG16 with weights of zero."""
-    import costcore.frontends.chainer  # noqa: F401 - before chainer
-
-    # isort: split
-    from chainer import links
-
+    links = with_chainer().links
     from tests.frontends.chainer.zero_weights import with_zero_weights
 
     return with_zero_weights(links.VGG16Layers)
@@ -151,10 +145,10 @@ WRITERS: Mapping[str, Callable[[Report], str]] = {
     "json": Report.to_json,
     "csv": Report.to_csv,
     "md": Report.to_markdown,
-    "html": to_html,
-    "explorer": to_model_explorer,
-    "trace": to_chrome_trace,
-    "card": to_model_card,
+    "html": Report.to_html,
+    "explorer": Report.to_model_explorer,
+    "trace": Report.to_chrome_trace,
+    "card": Report.to_model_card,
 }
 """The functions that write each file format of a report."""
 

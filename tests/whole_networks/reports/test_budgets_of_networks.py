@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costcore import check
-from costcore.cli.main import main
+from tests.command_line import main
 
 MODULES = {"resnet50": "7.body.1.0", "llama": "model.layers.3.mlp", "vgg16": "conv3_2", "export": "layer"}
 

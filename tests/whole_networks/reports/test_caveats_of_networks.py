@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from costcore import CostError, CostWarning, Report, check, compare
-from costcore.cli.main import main
+from tests.command_line import main
 
 pytestmark = pytest.mark.filterwarnings("ignore::costcore.CostWarning")
 

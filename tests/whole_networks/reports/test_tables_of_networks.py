@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from costcore.cli.main import main
-from costcore.studies.sweeps.table import table
+from costcore import table
+from tests.command_line import main
 from tests.whole_networks.reports.subjects import SUBJECTS
 
 pytestmark = pytest.mark.frontend("pytorch", "chainer", "onnx")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costcore.ledger.modules import walk
+from tests.nodes import walk
 
 COSTS = ("n_layers", "flops", "macs", "mread", "mwrite", "flops%")
 TREE = ("module", "type", "output_shape", "n_trainable", "n_shared", "flops", "macs", "mrw", "flops%")

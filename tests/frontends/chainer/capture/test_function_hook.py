@@ -11,8 +11,6 @@ import pytest
 from chainer import functions, links
 
 from costcore import CostError
-from costcore.registry import load
-from costcore.trace.run import Recorder
 from tests.frontends.chainer.capture.user_functions import (
     Accumulates,
     Breaks,
@@ -397,26 +395,22 @@ def test_functions_of_plain_arrays_have_the_parameters_of_their_operands():
 
 
 def test_ids_connect_calls():
-    recorder = Recorder()
-
-    with load("chainer").capture(recorder):
+    with counting() as hook:
         v = chainer.Variable(x(2, 3))
         h = functions.reshape(functions.tanh(v), (3, 2))
         functions.relu(h)
 
-    tanh, reshape, relu = recorder.calls
+    tanh, reshape, relu = hook.report.calls
     assert tanh.outputs == reshape.inputs and reshape.outputs == relu.inputs
     assert len({*tanh.inputs, *tanh.outputs, *reshape.outputs, *relu.outputs}) == 4
     assert reshape.storages[0] == reshape.storages[1] == relu.storages[0]
     assert relu.storages[0] != relu.storages[1]
     assert tanh.saved == tanh.outputs and reshape.saved == ()
-    assert recorder.frameworks == {"chainer": chainer.__version__}
+    assert hook.report.versions["chainer"] == chainer.__version__
 
 
 def test_duration_on_request():
-    recorder = Recorder(measure_time=True)
-
-    with load("chainer").capture(recorder):
+    with counting(measure_time=True) as hook:
         functions.tanh(x(2, 3))
 
-    assert list(recorder.seconds) == [0] and recorder.seconds[0] > 0
+    assert [record.seconds > 0 for record in hook.report.trace] == [True]

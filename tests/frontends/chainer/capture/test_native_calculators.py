@@ -9,7 +9,6 @@ import pytest
 from chainer import functions
 
 from costcore import CostError, hookimpl, plugins
-from costcore.frontends.chainer.arrays import native_name
 from costcore.translate import Row
 from tests.frontends.chainer.capture.user_functions import Breaks, Twice, calls, counting, nothing_is_left, x
 
@@ -88,7 +87,7 @@ def test_error_of_the_user_precedes_that_of_a_calculator():
 
 
 def test_a_row_that_reads_an_unknown_argument_is_rejected():
-    native = native_name(Twice)
+    native = "tests::Twice"
 
     class Rows:
         @hookimpl

@@ -6,9 +6,8 @@ from typing import Any
 
 from onnx import ModelProto, TensorProto, helper
 
-from costcore.counting import Pricer
-from costcore.registry import calculators
 from tests.frontends.onnx.read_model import read
+from tests.prices import cost
 
 FLOAT, FLOAT16, UINT8, INT8, INT32, INT64 = (
     TensorProto.FLOAT,
@@ -68,9 +67,7 @@ def priced(op: str, *inputs: Any, **options: Any):
     """The layer and the cost of one node, and the run; arguments are those of :func:`model_of`."""
     recorder = read(model_of(op, *inputs, **options))
     (call,) = recorder.calls
-    answer = Pricer(calculators())(call)
-    assert answer.cost is not None, answer.reason
-    return call.layer, answer.cost, recorder
+    return call.layer, cost(call), recorder
 
 
 def shapes(layer) -> list[Any]:

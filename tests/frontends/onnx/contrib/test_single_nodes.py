@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from onnx import TensorProto, helper
 
-from costcore.counting import Pricer
 from costcore.frontends.onnx import ROWS
-from costcore.registry import calculators
 from tests.frontends.onnx.contrib.lines import Line, O, S, Z, check
 from tests.frontends.onnx.contrib.single_node import INT8, INT32, INT64, UINT8, priced, shapes
 from tests.frontends.onnx.read_model import read
+from tests.prices import price
 
 STRING = TensorProto.STRING
 NB = (UINT8, (5, 1, 4))  # 5 outputs of 8 inputs, four bits each
@@ -270,6 +269,6 @@ def test_a_sparse_matrix_has_as_many_products_as_it_stores():
     graph = helper.make_graph([node], "graph", [given], [made], sparse_initializer=[sparse])
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
     (call,) = read(helper.make_model(graph, opset_imports=opsets, ir_version=9)).calls
-    cost = Pricer(calculators())(call).cost
+    cost = price(call).cost
     assert call.layer.out.shape == (3, 5)
     assert cost is not None and (cost.flops, cost.macs) == (O(fma=2 * 5), 10)

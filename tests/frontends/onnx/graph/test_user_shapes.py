@@ -9,7 +9,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 from costcore import Cost, CostError, CostWarning, Operations, Tensor, estimate
-from costcore.cli.main import main
+from tests.command_line import main
 from tests.frontends.onnx.read_model import read, shapes
 from tests.whole_networks.onnx_models import Graph
 

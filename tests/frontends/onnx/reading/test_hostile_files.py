@@ -18,7 +18,7 @@ import sympy
 from onnx import ModelProto, TensorProto, helper
 
 from costcore import CostError, CostWarning, cli, estimate
-from costcore.cli.main import main
+from tests.command_line import main
 from tests.shrinking import shrink_while_read
 from tests.whole_networks.onnx_models import Graph, absent, make_model, vgg16
 from tests.work import at_most

@@ -6,10 +6,13 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 from costcore import estimate
-from costcore.frontends.onnx.reading import FOLDED_FROM, INPUT_KIND, SIGNATURE
 from tests.whole_networks.onnx_models import Graph
 
 FLOAT = TensorProto.FLOAT
+INPUT_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
+FOLDED_FROM = "pkg.onnxscript.optimizer.folded_from"
+SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
+"""Keys of the metadata that PyTorch's exporter writes."""
 
 
 def scaled(name: str, producer: str = "pytorch", kind: str = "") -> ModelProto:

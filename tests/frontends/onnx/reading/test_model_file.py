@@ -16,8 +16,6 @@ import sympy
 from onnx import ModelProto, TensorProto, helper
 
 from costcore import CostError, estimate
-from costcore.frontends.onnx.estimate import accepts
-from costcore.frontends.onnx.reading import SMALL, without_weights
 from tests.frontends.onnx.read_model import read, shapes
 from tests.whole_networks.onnx_models import Graph, absent, make_model, vgg16
 from tests.work import at_most
@@ -70,8 +68,6 @@ def test_path_bytes_and_proto_say_the_same(tmp_path):
     totals = [estimate(source).total_report for source in (model, model.SerializeToString(), path, str(path))]
     assert totals[0]["n_params"] == 138_357_544
     assert all(total == totals[0] for total in totals)
-    assert all(map(accepts, (model, model.SerializeToString(), path, str(path))))
-    assert not any(map(accepts, (None, 3, "net.pt", Path("net"))))
 
 
 @pytest.mark.parametrize("location", ["../s", "a/../../s", "/etc/passwd", "..\\s", "ok.bin\0x", "", "fifo"])
@@ -106,7 +102,6 @@ def test_weights_are_left_out_while_a_file_is_read(tmp_path):
     model = heavy()
     content = model.SerializeToString()
     assert len(content) > 4_000_000
-    assert len(without_weights(content)) < 1000
     path = tmp_path / "net.onnx"
     path.write_bytes(content)
     assert estimate(path).total_report == estimate(model).total_report
@@ -163,14 +158,6 @@ def test_a_large_file_of_nothing_is_refused_at_once(tmp_path):
 def test_a_pointer_to_a_model_is_called_one():
     with pytest.raises(CostError, match="it is a Git LFS pointer; git lfs pull fetches the model"):
         estimate(b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
-
-
-def test_small_tensors_keep_their_elements(tmp_path):
-    # 1024 elements of the widest type stay; whatever is copied is copied byte by byte
-    model = vgg16()
-    model.graph.initializer.add(name="s", dims=(1024,), data_type=TensorProto.COMPLEX128, raw_data=b"\x01" * 16384)
-    assert SMALL > 16384
-    assert without_weights(model.SerializeToString()) == model.SerializeToString()
 
 
 def test_a_file_larger_than_protobuf_allows(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.cli import comparing
+from tests.command_line import main
 from tests.core.given_costs import Step, net
 from tests.frontends.onnx.regroup.decompositions import Spelled
 
@@ -20,7 +20,7 @@ def suggestions(tmp_path, capsys, *arguments, transposed=False):
     path, saved = tmp_path / "net.onnx", tmp_path / "net.json"
     path.write_bytes(g.model({"x": (3, 8)}, y, producer_name="pytorch").SerializeToString())
     saved.write_text(net(LINEAR, framework="torch").to_json())
-    assert comparing.run_diff([str(saved), str(path), *arguments]) == 0
+    assert main(["diff", str(saved), str(path), *arguments]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     return [line[2:] for line in out.splitlines() if line.startswith("- counted with ")]

@@ -6,9 +6,8 @@ from typing import Any
 
 from onnx import TensorProto
 
-from costcore.counting import Pricer
-from costcore.registry import calculators
 from tests.frontends.onnx.read_model import read
+from tests.prices import cost
 from tests.whole_networks.onnx_models import Graph
 
 FLOAT, STRING, INT64, UINT8, INT8 = (
@@ -36,6 +35,4 @@ def priced(op: str, *inputs: Any, outputs: int = 1, opset: int = 26, **attrs: An
             given[f"x{i}"] = x
     made = g(op, *names, outputs=outputs, **attrs)
     call = read(g.model(given, made)).calls[-1]
-    answer = Pricer(calculators())(call)
-    assert answer.cost is not None, answer.reason
-    return call.layer, answer.cost
+    return call.layer, cost(call)

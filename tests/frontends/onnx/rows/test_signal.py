@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.counting import Pricer
 from costcore.ir import Operations
-from costcore.registry import calculators
 from tests.frontends.onnx.read_model import read
 from tests.frontends.onnx.rows.single_node import INT64, priced
+from tests.prices import price
 from tests.whole_networks.onnx_models import Graph
 
 
@@ -50,7 +49,7 @@ def test_frames_of_unknown_length_have_no_price():
     g = Graph(17)
     y = g("STFT", "x", g.number(8, scalar=True), "", "length")
     recorder = read(g.model({"x": (1, 64, 1), "length": (INT64, ())}, y))
-    answer = Pricer(calculators())(recorder.calls[-1])
+    answer = price(recorder.calls[-1])
     assert (answer.cost, answer.reason) == (None, "no calculator for 'ai.onnx::STFT'")
     batch, frames, bins, parts = recorder.calls[-1].layer.out.shape
     assert (batch, parts) == (1, 2)

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from onnx import TensorProto, helper
 
-from costcore.counting import Pricer
 from costcore.ir import Operations
-from costcore.registry import calculators
 from tests.frontends.onnx.read_model import read
+from tests.prices import cost
 
 FLOAT, INT32 = TensorProto.FLOAT, TensorProto.INT32
 V, E = 11, 4
@@ -70,8 +69,7 @@ ENDS = {"eos_token_id": 1, "pad_token_id": 0}
 
 def priced(proto: Any) -> Any:
     recorder = read(proto)
-    price = Pricer(calculators())
-    return recorder, [(call, price(call).cost) for call in recorder.calls]
+    return recorder, [(call, cost(call)) for call in recorder.calls]
 
 
 def macs(calls: Any, part: str) -> Any:

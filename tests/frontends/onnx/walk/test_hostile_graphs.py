@@ -9,7 +9,7 @@ from onnx import AttributeProto, ModelProto, TensorProto, helper
 from sympy import Symbol
 
 from costcore import CostError, CostWarning, estimate
-from costcore.cli.main import main
+from tests.command_line import main
 from tests.frontends.onnx.read_model import read, total
 from tests.frontends.onnx.small_models import branches, local_function, model, node, with_functions
 from tests.whole_networks.onnx_models import Graph

@@ -9,10 +9,9 @@ import pytest
 from onnx import TensorProto, defs
 
 from costcore import CostError
-from costcore.counting import Pricer
 from costcore.ir import Operations
-from costcore.registry import calculators
 from tests.frontends.onnx.read_model import read, total
+from tests.prices import price
 from tests.whole_networks.onnx_models import Graph
 
 FLOAT = TensorProto.FLOAT
@@ -95,7 +94,7 @@ def test_gradients_of_layers_go_by_their_own_formulas():
 def test_a_backward_without_a_formula_is_named():
     g = Graph()
     calls = backward(training(g, {"x": (3, 4)}, gradient(g, g("CumSum", "x", g.number(0, scalar=True)), "x")))
-    answer = Pricer(calculators())(calls[0])
+    answer = price(calls[0])
     assert (answer.cost, answer.reason) == (None, "no calculator for 'cumsum_backward'")
 
 
@@ -125,7 +124,7 @@ def test_optimizers(op, parts, attrs, each):
     y = g(op, "r", "t", *names, domain="ai.onnx.preview.training", outputs=2 * (parts - 1), **attrs)
     (call,) = training(g, {"r": (), "t": (TensorProto.INT64, ()), **inputs}, y).calls
     assert [tensor.shape for tensor in call.layer.outputs] == [(2, 3), (5,)] * (parts - 1)
-    cost = Pricer(calculators())(call).cost
+    cost = price(call).cost
     assert cost is not None
     assert cost.flops == 11 * each
     assert (cost.mread, cost.mwrite) == (4 * 11 * parts, 4 * 11 * (parts - 1))

@@ -12,7 +12,6 @@ from costcore import CostError, estimate
 from costcore.analyses.devices.device import find_device
 from costcore.analyses.timing.calibration import OpSignature, Point
 from costcore.analyses.timing.times import from_table
-from costcore.cli.main import main
 from costcore.frontends.pytorch.calibration import measure
 from costcore.frontends.pytorch.calibration import measure as sweep_module
 from costcore.frontends.pytorch.calibration.chains import IMAGE_CHAINS, Shapes
@@ -28,6 +27,7 @@ from costcore.frontends.pytorch.calibration.measure import (
     gpu_mhz,
     make_chains,
 )
+from tests.command_line import main
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -12,9 +12,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
-from costcore.frontends.pytorch import capture
-from costcore.trace.run import Recorder
-from tests.frontends.pytorch.runs import macs, record, state_of_torch, types
+from tests.frontends.pytorch.runs import capturing, macs, record, state_of_torch, types
 
 X = torch.ones(2, 3, 4)
 
@@ -31,10 +29,10 @@ def phases(recorder):
 
 
 def test_nested_captures_both_see_everything():
-    layer, outer, inner = nn.Linear(4, 5), Recorder(), Recorder()
-    with capture(outer):
+    layer = nn.Linear(4, 5)
+    with capturing() as outer:
         layer(X)
-        with capture(inner):
+        with capturing() as inner:
             layer(X).relu()
         layer(X)
     assert types(outer) == ["linear", "linear", "relu", "linear"]
@@ -42,18 +40,17 @@ def test_nested_captures_both_see_everything():
 
 
 def test_nested_captures_both_record_replayed_calls():
-    layer, outer, inner = nn.Linear(4, 5, device="meta"), Recorder(), Recorder()
-    with torch.no_grad(), capture(outer):
+    layer = nn.Linear(4, 5, device="meta")
+    with torch.no_grad(), capturing() as outer:
         layer(X.to("meta"))
-        with capture(inner):
+        with capturing() as inner:
             layer(X.to("meta"))
     assert types(outer) == ["to", "linear", "to", "linear"]
     assert types(inner) == ["to", "linear"]
 
 
 def test_an_exception_leaves_nothing_behind_and_what_ran_is_recorded():
-    recorder = Recorder()
-    with pytest.raises(RuntimeError), capture(recorder):
+    with pytest.raises(RuntimeError), capturing() as recorder:
         functional.relu(X)
         nn.Linear(5, 4)(X)
     assert types(recorder)[0] == "relu"
@@ -86,17 +83,16 @@ def test_random_numbers_are_those_of_an_uncounted_run():
 
 
 def test_a_thread_sees_its_own_work_and_that_of_the_threads_it_starts():
-    counts, here = {}, Recorder()
+    counts = {}
 
     def work(n):
-        recorder = Recorder()
         model = nn.Sequential(*[nn.Linear(4, 4) for _ in range(n)])
-        with capture(recorder):
+        with capturing() as recorder:
             for _ in range(10):
                 model(X)
         counts[n] = types(recorder).count("linear")
 
-    with capture(here):
+    with capturing() as here:
         threads = [threading.Thread(target=work, args=(n,)) for n in (1, 2, 3)]
         for thread in threads:
             thread.start()
@@ -108,7 +104,7 @@ def test_a_thread_sees_its_own_work_and_that_of_the_threads_it_starts():
 
 def test_a_suspended_capture_leaves_other_modes_alone():
     def suspended():
-        with capture(Recorder()):
+        with capturing():
             yield
 
     layer, running = nn.Linear(4, 5), suspended()
@@ -224,8 +220,7 @@ def test_an_unsupported_operator_is_named_and_located():
 
 
 def test_a_supported_operator_is_located_if_requested():
-    recorder = Recorder(tracebacks=True)
-    with capture(recorder):
+    with capturing(tracebacks=True) as recorder:
         functional.relu(X)
     assert __file__ in recorder.calls[0].where
     assert record(lambda: functional.relu(X)).calls[0].where == ""

@@ -13,9 +13,7 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from torch.utils.flop_counter import FlopCounterMode
 
 from costcore import ComputationalCostHook, estimate
-from costcore.frontends.pytorch import capture
-from costcore.trace.run import Recorder
-from tests.frontends.pytorch.runs import record, state_of_torch, types
+from tests.frontends.pytorch.runs import capturing, record, state_of_torch, types
 
 X = torch.ones(2, 3, 4)
 
@@ -70,29 +68,30 @@ def test_a_model_that_was_compiled_before():
 
 def test_captures_of_two_threads_that_overlap():
     """The first one to begin is the first one to end, and the second one still sees the model as written."""
-    compiled, recorder = Compiled(), Recorder()
+    compiled, recorders = Compiled(), []
     began, ended = threading.Event(), threading.Event()
 
     def second():
-        with capture(recorder):
+        with capturing() as recorder:
+            recorders.append(recorder)
             began.set()
             assert ended.wait(60)
             compiled.model(X)
 
     thread = threading.Thread(target=second)
-    with capture(Recorder()):
+    with capturing():
         thread.start()
         assert began.wait(60)
     ended.set()
     thread.join()
-    assert types(recorder) == ["linear"]
+    assert types(recorders[0]) == ["linear"]
     assert not is_in_torch_dispatch_mode()
     compiled.model(X)
     assert compiled.n_runs == 1
 
 
 def test_a_capture_that_ends_before_a_mode_inside_it():
-    context = capture(Recorder())
+    context = capturing()
     context.__enter__()
     with FlopCounterMode(display=False):
         context.__exit__(None, None, None)

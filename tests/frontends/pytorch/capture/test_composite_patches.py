@@ -8,13 +8,10 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from costcore.counting import Pricer
-from costcore.frontends.pytorch import capture
-from costcore.registry import calculators
-from costcore.trace.run import Recorder
 from tests.frontends.pytorch.capture.test_same_calls import CASES, on_meta
-from tests.frontends.pytorch.runs import GRAD_MODES, macs, record, types
+from tests.frontends.pytorch.runs import GRAD_MODES, capturing, macs, record, types
 from tests.frontends.pytorch.unchanged import unchanged
+from tests.prices import cost
 
 X = torch.ones(2, 3, 4)
 
@@ -22,11 +19,10 @@ X = torch.ones(2, 3, 4)
 def figures(run, **settings) -> tuple[int, int, int]:
     """Return MACs, FLOPs, and the parameters read."""
     recorder = record(run, **settings)
-    pricer = Pricer(calculators())
-    costs = [pricer(call).cost for call in recorder.calls]
+    costs = [cost(call) for call in recorder.calls]
     read = {identity for call in recorder.calls for identity in call.parameters}
-    flops = sum(cost.flops if isinstance(cost.flops, int) else cost.flops.flops() for cost in costs)
-    return sum(cost.macs for cost in costs), flops, sum(recorder.parameters[identity] for identity in read)
+    flops = sum(c.flops if isinstance(c.flops, int) else c.flops.flops() for c in costs)
+    return sum(c.macs for c in costs), flops, sum(recorder.parameters[identity] for identity in read)
 
 
 @pytest.mark.parametrize("mode", GRAD_MODES)
@@ -96,8 +92,7 @@ def test_vectorised_functions_cost_their_batch():
 
 
 def test_the_note_appears_once():
-    outer, inner = Recorder(), Recorder()
-    with capture(outer, has_composites=False), capture(inner, has_composites=False):
+    with capturing(has_composites=False) as outer, capturing(has_composites=False) as inner:
         torch.relu(X)
     assert ["hides composite operators" in note for note in outer.notes] == [True]
     assert inner.notes == outer.notes

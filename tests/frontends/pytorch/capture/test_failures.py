@@ -19,9 +19,8 @@ from torch._ops import HigherOrderOperator
 from torch.nested._internal.nested_tensor import NestedTensor
 from torch.nn import functional
 
-from costcore.frontends.pytorch import capture
-from costcore.trace.run import Recorder
-from tests.frontends.pytorch.runs import record, state_of_torch, types
+import costcore
+from tests.frontends.pytorch.runs import capturing, record, state_of_torch, types
 
 X = torch.ones(2, 4)
 NET = nn.Sequential(nn.Linear(4, 5), nn.ReLU())
@@ -29,7 +28,7 @@ OWNERS = (
     *(torch, torch.Tensor, torch.overrides, torch._C._nn, torch._VF, torch.amp.autocast_mode.autocast),
     *(nn.Module, functional, HigherOrderOperator, NestedTensor),
 )
-OURS = str(Path(sys.modules[capture.__module__].__file__).parents[1])
+OURS = str(Path(costcore.__file__).parents[1] / "frontends" / "pytorch")
 SETTINGS = [{}, {"spelled": True}, {"memory": True}, {"has_composites": False}]
 Place = tuple[str, int, str]
 """A line of the frontend, and whether it is about to run or its function about to return: file, number, event."""
@@ -93,9 +92,7 @@ def state() -> list[Any]:
 
 
 def made(settings: dict[str, Any]) -> Any:
-    recorder = Recorder(spelled="spelled" in settings)
-    recorder.memory = "memory" in settings
-    return capture(recorder, has_composites=settings.get("has_composites"))
+    return capturing(**settings)
 
 
 def started(settings: dict[str, Any]) -> Any:
@@ -143,8 +140,7 @@ def test_while_it_starts(settings, tried):
 
 def test_while_one_starts_inside_another():
     """The outer one goes on, and sees everything."""
-    recorder = Recorder()
-    with capture(recorder):
+    with capturing() as recorder:
         context = []
         end(started({"spelled": True}))
         steps = places(lambda: context.append(started({"spelled": True})), "line")

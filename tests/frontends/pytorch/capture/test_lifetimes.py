@@ -12,9 +12,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from costcore.frontends.pytorch import capture
-from costcore.trace.run import Recorder
 from tests.frontends.pytorch.differences import CHECKPOINTS_META_TENSORS
+from tests.frontends.pytorch.runs import capturing
 
 
 class Block(nn.Module):
@@ -76,10 +75,10 @@ def test_recomputed_activations_die_with_their_block(is_captured, use_reentrant,
         pytest.skip("this PyTorch checkpoints no meta tensors")
     net = Checkpointed(use_reentrant).to(device)
     x = torch.ones(2, 8, device=device, requires_grad=True)
-    with capture(Recorder()) if is_needed else nullcontext():
+    with capturing() if is_needed else nullcontext():
         net(x).sum().backward()  # PyTorch imports modules in the first one
     seen = _watch(net)
-    with _without_collector(), capture(Recorder()) if is_captured else nullcontext():
+    with _without_collector(), capturing() if is_captured else nullcontext():
         net(x).sum().backward()
         alive = [reference for reference in seen if reference() is not None]
     assert len(seen) >= 2 * 3 * 6
@@ -95,7 +94,7 @@ def test_an_exception_that_is_caught_keeps_nothing_alive():
 
     seen: list = []
     net = nn.Sequential(nn.Linear(8, 8), nn.Sequential(Failing()))
-    with _without_collector(), capture(Recorder()):
+    with _without_collector(), capturing():
         for _ in range(2):
             with suppress(ValueError):
                 net(torch.ones(2, 8))
@@ -106,7 +105,7 @@ def test_a_training_step_keeps_nothing_alive():
     net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2))
     optimizer = torch.optim.Adam(net.parameters())
     seen = _watch(net)
-    with _without_collector(), capture(Recorder()):
+    with _without_collector(), capturing():
         net(torch.ones(2, 3, 6, 6)).sum().backward()
         optimizer.step()
         optimizer.zero_grad()

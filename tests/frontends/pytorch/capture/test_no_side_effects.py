@@ -12,9 +12,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from costcore import ComputationalCostHook, CostError, CostWarning, Report, estimate
-from costcore.frontends.pytorch import capture
-from costcore.trace.run import Recorder
-from tests.frontends.pytorch.runs import estimated, macs, record, types
+from tests.frontends.pytorch.runs import capturing, estimated, macs, record, types
 from tests.frontends.pytorch.unchanged import unchanged
 
 X = torch.ones(2, 4)
@@ -222,7 +220,7 @@ def test_p06_a_report_that_misses_other_threads_is_partial():
 
 def test_p06_a_generator_that_is_left_alone():
     def suspended():
-        with capture(Recorder()):
+        with capturing():
             yield
 
     net = nn.Linear(4, 4)

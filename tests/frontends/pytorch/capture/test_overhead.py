@@ -17,9 +17,8 @@ from torch import nn
 from torch.nn import functional
 
 import costcore.frontends.pytorch as frontend
-from costcore.frontends.pytorch import capture
 from costcore.frontends.pytorch.capture import composites
-from costcore.trace.run import Recorder
+from tests.frontends.pytorch.runs import capturing
 
 PACKAGE = str(Path(frontend.__file__).parents[2]) + os.sep
 
@@ -44,7 +43,7 @@ def lines_of(run: Callable[[], object], n_times: int = 1, below: str = PACKAGE) 
     before = sys.gettrace()
     sys.settrace(count)
     try:
-        with capture(Recorder()):
+        with capturing():
             for _ in range(n_times):
                 run()
     finally:
@@ -83,7 +82,7 @@ def test_a_module():
 def test_no_class_is_changed_for_the_calls_of_modules():
     """Python updates all subclasses, some hundreds, of a class whose ``__call__`` is assigned."""
     function = nn.Module.__call__
-    with capture(Recorder()):
+    with capturing():
         assert nn.Module.__call__ is function
 
 
@@ -96,8 +95,7 @@ def test_calls_of_modules_that_another_tool_replaced(monkeypatch):
 
     monkeypatch.setattr(nn.Module, "__call__", replaced)
     net, x = nn.Sequential(nn.Linear(2, 3)), torch.ones(1, 2)
-    recorder = Recorder()
-    with capture(recorder):
+    with capturing() as recorder:
         net(x)
     assert nn.Module.__call__ is replaced
     assert called == [nn.Sequential, nn.Linear]

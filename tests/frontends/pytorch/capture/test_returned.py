@@ -15,7 +15,6 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from costcore import estimate
-from costcore.trace.run import Recorder
 from tests.frontends.pytorch.runs import estimated, record
 
 
@@ -44,7 +43,7 @@ class Returns(nn.Module):
         return self.pack(self.inner(x), x.sigmoid())
 
 
-def outputs(recorder: Recorder) -> list[int]:
+def outputs(recorder: Any) -> list[int]:
     return [identity for call in recorder.calls for identity in call.outputs]
 
 

@@ -14,19 +14,17 @@ from torch.nn import functional
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._pytree import tree_map
 
-from costcore.counting import Pricer
-from costcore.registry import calculators
 from tests.frontends.pytorch.differences import distributed_tensors
 from tests.frontends.pytorch.runs import GRAD_MODES, estimated, listed, macs, record, types
 from tests.frontends.pytorch.unchanged import unchanged
+from tests.prices import price
 
 PROTOTYPES = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 
 
 def total(calls) -> tuple[int, set[str]]:
     """Return the MACs of the supported calls, and the names of the unsupported ones."""
-    pricer = Pricer(calculators())
-    priced = [pricer(call) for call in calls]
+    priced = [price(call) for call in calls]
     return sum(p.cost.macs for p in priced if p.cost), {p.call.native for p in priced if p.cost is None}
 
 

@@ -11,9 +11,9 @@ import torch
 
 import costcore
 from costcore import CostError, ServingReport
-from costcore.cli.main import main
 from costcore.frontends.pytorch.checkpoints import load
 from costcore.frontends.pytorch.checkpoints.files import read_gguf
+from tests.command_line import main
 
 from .headers import DATA, header, shortened, unpacked
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from costcore import Report
-from costcore.cli.main import main
+from tests.command_line import main
 
 NET = """
 import torch
@@ -112,13 +112,11 @@ def test_a_budget_of_the_peak_refers_onnx_models_to_the_arena(capsys, tmp_path):
     assert "--arena shows the memory of an inference" in capsys.readouterr().err
 
 
-def test_the_fixture_records_memory_for_a_limit_of_the_peak():
-    from costcore.pytest_plugin import CostBudget
-
+def test_the_fixture_records_memory_for_a_limit_of_the_peak(cost_budget):
     net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
-    assert CostBudget()(net, (2, 8), peak_memory=1168).memory.peak == 1168
+    assert cost_budget(net, (2, 8), peak_memory=1168).memory.peak == 1168
     with pytest.raises(pytest.fail.Exception, match="total: 1,168 bytes of memory at the peak, limit 1,167"):
-        CostBudget()(net, (2, 8), {"total": {"peak_memory": 1167}})
+        cost_budget(net, (2, 8), {"total": {"peak_memory": 1167}})
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from torch import nn
 from torch.optim import AdamW
 
 from costcore import CostError, Tensor, estimate, fit
-from costcore.cli.main import main
 from costcore.frontends.pytorch.training import MasterWeights
 from costcore.studies.batch_size.inputs import inputs_of_batch
 from costcore.text.amounts import parse_bytes
+from tests.command_line import main
 from tests.frontends.pytorch.differences import NEEDS_MESH, NEEDS_WORKSPACE
 
 from .batch_networks import NETWORKS

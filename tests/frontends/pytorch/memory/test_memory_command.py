@@ -8,7 +8,7 @@ import re
 import pytest
 
 from costcore import max_batch
-from costcore.cli.main import main
+from tests.command_line import main
 
 NET = """
 import torch

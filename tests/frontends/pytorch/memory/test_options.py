@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import io
 
 import pytest
@@ -10,8 +9,6 @@ import torch
 from torch import nn
 
 from costcore import ComputationalCostHook, CostError, Report, estimate
-from costcore.frontends import pytorch
-from costcore.registry import specs
 
 
 def make_net():
@@ -108,11 +105,6 @@ def test_invalid_numbers_of_rows_and_levels_are_refused(call, error, message):
 def test_a_model_without_parameters_has_no_step():
     with pytest.raises(CostError, match="no parameters that are trained"):
         estimate(nn.ReLU(), (2, 8), optimizer="sgd")
-
-
-def test_the_declared_options_are_those_of_the_function():
-    _, _, _, *own = inspect.signature(pytorch.estimate).parameters
-    assert specs()["pytorch"].model_options == tuple(own)
 
 
 @pytest.mark.frontend("onnx")

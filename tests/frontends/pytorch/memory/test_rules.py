@@ -10,7 +10,6 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from costcore import ComputationalCostHook, CostError, estimate
-from costcore.frontends.pytorch.meta.cpu_layers import workspace_size
 from tests.frontends.pytorch.differences import COPIES_WATCHED_SPARSE_GRADIENTS, NEEDS_WORKSPACE
 
 DEVICES = pytest.mark.parametrize("device", ["cpu", "meta"])
@@ -373,11 +372,10 @@ def test_a_replayed_call_frees_each_of_its_blocks():
 @NEEDS_WORKSPACE
 def test_an_lstm_keeps_the_workspace_that_a_cpu_keeps():
     net = nn.LSTM(5, 7)
-    x = torch.zeros(3, 2, 5)
-    y = net(x)[0]
+    y = net(torch.zeros(3, 2, 5))[0]
     workspace = y.grad_fn._saved_workspace if hasattr(y.grad_fn, "_saved_workspace") else y.grad_fn._saved_result3
-    assert workspace.numel() == workspace_size(3, 2, 5, 7)
     memory = estimate(net, (3, 2, 5), backward=True, memory=True).memory
+    assert workspace.numel() in {4**-1 * block.nbytes for block in memory.ledger.blocks}
     assert not memory.is_exact
     assert "oneDNN" in memory.notes[0]
 

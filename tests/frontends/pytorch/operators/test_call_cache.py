@@ -12,14 +12,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from costcore.frontends.pytorch import capture
 from costcore.frontends.pytorch.operators import call_cache
 from costcore.frontends.pytorch.operators.call_cache import CallCache, CallTemplate, clear_cached_calls
 from costcore.frontends.pytorch.operators.checks import DtypeMismatchError, OperandShapeError
 from costcore.ir import Layer
 from costcore.ir import Tensor as LayerTensor
-from costcore.trace.run import Recorder
-from tests.frontends.pytorch.runs import GRAD_MODES, listed, record, types
+from tests.frontends.pytorch.runs import GRAD_MODES, capturing, listed, record, types
 
 FUNCTIONS = {
     "view": lambda x: x.view(-1),
@@ -115,8 +113,8 @@ def test_numbers_of_different_types_are_different_settings():
 
 
 def test_a_report_may_be_looked_at_while_it_is_written():
-    recorder, x = Recorder(), torch.ones(3)
-    with capture(recorder):
+    x = torch.ones(3)
+    with capturing() as recorder:
         x.neg()
         recorder.flush()
         assert types(recorder) == ["neg"]
@@ -151,9 +149,9 @@ def test_activations_die_as_early_as_uncounted(mode):
 
 
 def test_a_capture_keeps_no_memory_alive():
-    recorder, storages = Recorder(), []
+    storages = []
     model = nn.Sequential(nn.Conv1d(1, 2, 3), nn.BatchNorm1d(2), nn.ReLU(inplace=True))
-    with capture(recorder):
+    with capturing() as recorder:
         for _ in range(2):
             y = model(torch.ones(2, 1, 8))
             storages.append(weakref.ref(y.untyped_storage()))

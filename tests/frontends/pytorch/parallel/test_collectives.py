@@ -10,8 +10,8 @@ from torch.distributed import _functional_collectives as functional
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
 from costcore import ComputationalCostHook, CostError, estimate, estimate_ranks
-from costcore.frontends.pytorch.parallel.plan import simulated_mesh
 from tests.frontends.pytorch.differences import NEEDS_REDUCTIONS
+from tests.frontends.pytorch.parallel.meshes import simulated_mesh
 
 from .networks import HEAD, TENSOR_PARALLEL, TOKEN_IDS, TOKENS, Transformer
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from costcore import estimate
-from costcore.cli.main import main
+from tests.command_line import main
 from tests.frontends.pytorch.differences import HAS_MESH
 
 NETS = """

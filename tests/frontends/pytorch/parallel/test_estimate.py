@@ -9,9 +9,8 @@ import torch
 from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-from costcore import ComputationalCostHook, Report, check, compare, estimate
-from costcore.frontends.pytorch.parallel.plan import simulated_mesh
-from costcore.studies.sweeps.rows import figures_of
+from costcore import ComputationalCostHook, Report, check, compare, estimate, table
+from tests.frontends.pytorch.parallel.meshes import simulated_mesh
 
 from .networks import (
     ACTIVATION,
@@ -334,8 +333,8 @@ def test_bytes_sent_are_limited_compared_and_tabulated(single, tensor_parallel):
     assert f"bytes sent: 0 → {SENT:,} (+{SENT:,})" in comparison.verdict
     assert "bytes sent" in comparison.to_markdown()
     assert "mcomm" not in compare(single, single).totals
-    assert figures_of(tensor_parallel, ["mcomm"]) == ({"mcomm": SENT}, [])
-    assert figures_of(single, ["mcomm"]) == ({"mcomm": 0}, [])
+    rows = table({"parallel": tensor_parallel, "single": single}, columns=["mcomm"]).rows
+    assert [row.costs["mcomm"] for row in rows] == [SENT, 0]
 
 
 def test_a_rank_without_a_mesh_is_refused(net):

@@ -13,7 +13,7 @@ from torch.distributed.tensor import _random
 from torch.nn.parallel import DistributedDataParallel
 
 from costcore import CostError, estimate
-from costcore.frontends.pytorch.parallel.plan import simulated_mesh
+from tests.frontends.pytorch.parallel.meshes import simulated_mesh
 
 from .networks import TENSOR_PARALLEL, TOKEN_IDS, Transformer, fully_sharded
 

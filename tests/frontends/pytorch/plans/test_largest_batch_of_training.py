@@ -7,7 +7,7 @@ import json
 import pytest
 
 from costcore import TrainingLedger, estimate
-from costcore.cli.main import main
+from tests.command_line import main
 from tests.frontends.pytorch.differences import NEEDS_MESH
 
 pytest.importorskip("torch.distributed.fsdp", reason="fully_shard")

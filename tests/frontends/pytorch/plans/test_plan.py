@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from costcore import CostError, estimate, plan
-from costcore.cli.main import main
 from costcore.registry import ability, specs
 from costcore.studies.plans import Divisible, Mesh, Setup, meshes, setups
+from tests.command_line import main
 from tests.frontends.pytorch.differences import NEEDS_MESH
 
 pytest.importorskip("torch.distributed.fsdp", reason="fully_shard")

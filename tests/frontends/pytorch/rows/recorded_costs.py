@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from costcore.counting import Pricer
-from costcore.registry import calculators
 from tests.frontends.pytorch.runs import record
+from tests.prices import price
 
 
 def costs(recorder, native):
     """Return the layer and the cost of every call of an ``aten`` operator."""
-    pricer = Pricer(calculators())
-    return [(call.layer, pricer(call).cost) for call in recorder.calls if call.native == f"aten::{native}"]
+    return [(call.layer, price(call).cost) for call in recorder.calls if call.native == f"aten::{native}"]
 
 
 def trained(run, *inputs):

@@ -11,7 +11,6 @@ from torch.nn import functional
 
 import costcore
 from costcore import ComputationalCostHook, Report, estimate
-from costcore.frontends.pytorch.tensors import stored_elements
 
 
 class Distinct(torch.Tensor):
@@ -120,27 +119,3 @@ def test_a_saved_report_keeps_what_is_stored(tmp_path):
     (call,) = [call for call in read.trace.calls if call.layer.op == "add"]
     assert call.layer["x1"].stored == 5
     assert read.total_report == hook.total_report
-
-
-@pytest.mark.parametrize(
-    ("size", "stride", "stored"),
-    [
-        ((3, 5), (0, 1), 5),
-        ((3, 5), (1, 0), 3),
-        ((3, 5), (0, 0), 1),
-        ((3, 5), (5, 1), None),
-        ((3, 5), (1, 3), None),
-        ((3, 5), (20, 2), None),
-        ((4, 3), (1, 1), 6),  # windows of 3 with step 1
-        ((4, 3), (2, 1), 9),  # step 2: 2 * 3 + 3
-        ((4, 3), (3, 1), None),  # step 3: they do not overlap
-        ((2, 3, 2, 3), (5, 1, 5, 1), 15),  # 2 x 3 windows of 2 x 3 on rows of 5: rows 0 to 2, columns 0 to 4
-        ((2, 2, 2, 3), (9, 1, 9, 1), 12),  # the same on rows of 9: 3 rows of 4 elements
-        ((2, 4, 3), (0, 3, 1), 12),
-        ((1, 5), (0, 1), None),
-    ],
-)
-def test_stored_elements(size, stride, stored):
-    view = torch.as_strided(torch.arange(60.0), size, stride)
-    assert stored_elements(view) == stored
-    assert (stored or view.numel()) == len(set(view.flatten().tolist()))

@@ -6,11 +6,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from costcore.counting import Pricer
 from costcore.ir import Operations
-from costcore.registry import calculators
 from tests.frontends.pytorch.rows.recorded_costs import costs
 from tests.frontends.pytorch.runs import record
+from tests.prices import cost
 
 
 @pytest.mark.parametrize("make", [torch.Tensor.to_sparse_csr, torch.Tensor.to_sparse])
@@ -133,7 +132,7 @@ def test_groups_of_rows_by_the_operator_of_transformers(device):
     calls = {call.type: call for call in record(run).calls}
     forward, backward = (calls[f"transformers::grouped_mm_fallback{word}"] for word in ("", "_backward"))
     assert (forward.layer.op, backward.layer.op) == ("grouped_matmul", "grouped_matmul_backward")
-    products, gradients = (Pricer(calculators())(call).cost for call in (forward, backward))
+    products, gradients = (cost(call) for call in (forward, backward))
     assert (products.macs, products.flops) == (140, Operations(mul=35, fma=105))
     assert (gradients.macs, gradients.flops) == (2 * 140, Operations(mul=28 + 60, fma=112 + 80))
     assert "mm" not in calls

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from costcore.counting import Pricer
 from costcore.ir import Operations
-from costcore.registry import calculators
 from tests.frontends.pytorch.rows.recorded_costs import leaf
 from tests.frontends.pytorch.runs import record
+from tests.prices import price
 
 
 @pytest.mark.parametrize(
@@ -34,8 +33,7 @@ def test_fused_steps(make, flops, moments):
     for parameter in parameters:
         parameter.grad = torch.ones_like(parameter)
     optimizer.step()
-    pricer = Pricer(calculators())
-    steps = [pricer(c).cost for c in record(optimizer.step).calls if c.native.startswith("aten::_fused")]
+    steps = [price(c).cost for c in record(optimizer.step).calls if c.native.startswith("aten::_fused")]
     assert [step.flops for step in steps] == [10 * flops]
     assert [(step.mread, step.mwrite) for step in steps] == [(40 * (2 + moments), 40 * (1 + moments))]
 
@@ -53,10 +51,9 @@ def test_every_operator_of_a_gradient_scaler_is_priced(fused):
         scaler.update()
 
     calls = record(step).calls
-    pricer = Pricer(calculators())
-    assert all(pricer(call).cost is not None for call in calls)
+    assert all(price(call).cost is not None for call in calls)
     unscale, update = (
-        next(pricer(call).cost for call in calls if call.operator == f"aten::_amp_{name}")
+        next(price(call).cost for call in calls if call.operator == f"aten::_amp_{name}")
         for name in ("foreach_non_finite_check_and_unscale", "update_scale")
     )
     assert unscale.flops == 36 * Operations(mul=1, cmp=1)

@@ -6,13 +6,10 @@ import pytest
 import torch
 
 from costcore import ComputationalCostHook, CostError, estimate
-from costcore.counting import Pricer
-from costcore.frontends.pytorch import capture
 from costcore.ir import Operations
-from costcore.registry import calculators
-from costcore.trace.run import Recorder
 from tests.frontends.pytorch.rows.recorded_costs import costs
-from tests.frontends.pytorch.runs import record
+from tests.frontends.pytorch.runs import capturing, record
+from tests.prices import price
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
@@ -57,8 +54,7 @@ def values(*shape):
 
 def the_call(recorder, name):
     """Return layer, cost and parameters of the only call of a ``quantized`` operator."""
-    pricer = Pricer(calculators())
-    ((call, cost),) = [(call, pricer(call).cost) for call in recorder.calls if call.native == f"quantized::{name}"]
+    ((call, cost),) = [(call, price(call).cost) for call in recorder.calls if call.native == f"quantized::{name}"]
     sizes = [recorder.parameters[parameter] for parameter in call.parameters]
     return call.layer, cost, sizes
 
@@ -97,7 +93,7 @@ def test_a_weight_that_cannot_be_unpacked_is_not_counted():
     plain = torch.ops.quantized.linear(values(2, 8), packed, 0.1, 3)
     run = record(lambda: torch.equal(torch.ops.quantized.linear(values(2, 8), packed, 0.1, 3), plain))
     (call,) = [call for call in run.calls if call.native == "quantized::linear"]
-    assert Pricer(calculators())(call).cost is None
+    assert price(call).cost is None
 
 
 GROUPED = [(engine, rank) for engine in ENGINES for rank in (1, 2, 3) if (engine, rank) != ("qnnpack", 3)]
@@ -234,8 +230,7 @@ def test_a_quantized_input_of_an_estimate_is_refused_with_what_to_do():
 @quiet
 def test_the_time_of_a_product_with_a_packed_weight_is_measured(engine):
     packed = torch.ops.quantized.linear_prepack(weight(4, 8), None)
-    recorder = Recorder(measure_time=True)
-    with capture(recorder):
+    with capturing(measure_time=True) as recorder:
         torch.ops.quantized.linear_dynamic(torch.ones(2, 8), packed)
     (at,) = [i for i, call in enumerate(recorder.calls) if call.native == "quantized::linear_dynamic"]
     assert recorder.seconds[at] > 0

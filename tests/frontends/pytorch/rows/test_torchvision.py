@@ -7,10 +7,9 @@ import sys
 import pytest
 import torch
 
-from costcore.counting import Pricer
 from costcore.ir import Operations
-from costcore.registry import calculators
 from tests.frontends.pytorch.runs import record
+from tests.prices import price
 
 _REGION = "float spatial_scale, SymInt pooled_height, SymInt pooled_width"
 _MAP = "SymInt batch_size, SymInt channels, SymInt height, SymInt width"
@@ -179,8 +178,7 @@ def the_call(run, native):
 
 
 def priced(run):
-    pricer = Pricer(calculators())
-    return [(call, pricer(call).cost) for call in record(run).calls]
+    return [(call, price(call).cost) for call in record(run).calls]
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from costcore.cli.training import run_serve
+from tests.command_line import main
 from tests.frontends.pytorch.transformers_differences import ANGLES_ARE_PRODUCTS
 
 SOURCE = """
@@ -48,7 +48,7 @@ def test_the_table(nets, capsys):
         "--format",
         "csv",
     ]
-    assert run_serve([f"{nets}:llama", *args]) == 0
+    assert main(["serve", f"{nets}:llama", *args]) == 0
     out, notes = capsys.readouterr()
     title, *rows = out.splitlines()
     assert title.startswith("Device,Phase,Batch,MACs/token")
@@ -64,7 +64,7 @@ def test_the_table(nets, capsys):
 def test_all_figures_as_json(nets, tmp_path):
     output = tmp_path / "serving.json"
     args = ["--device", "l4", "--batch", "2", "--context", "10", "--kv", "fp8", "--memory", "1 GB"]
-    assert run_serve([f"{nets}:llama", *args, "--output", str(output)]) == 0
+    assert main(["serve", f"{nets}:llama", *args, "--output", str(output)]) == 0
     prefill, decode = json.loads(output.read_text())
     linear = 2 * (4 * 64 * 64 + 3 * 64 * 96) + 100 * 64
     angles = 8 if ANGLES_ARE_PRODUCTS else 0  # of half a head of 16, for both sequences
@@ -76,7 +76,8 @@ def test_all_figures_as_json(nets, tmp_path):
 
 
 def test_latent_attention_has_both_ways(nets, capsys):
-    assert run_serve([f"{nets}:deepseek", "--device", "l4", "--batch", "1", "--context", "20", "--format", "csv"]) == 0
+    options = ["--device", "l4", "--batch", "1", "--context", "20", "--format", "csv"]
+    assert main(["serve", f"{nets}:deepseek", *options]) == 0
     assert [row.split(",")[1] for row in capsys.readouterr().out.splitlines()[1:]] == [
         *("prefill", '"decode'),
         '"decode',
@@ -97,13 +98,13 @@ def test_latent_attention_has_both_ways(nets, capsys):
 )
 def test_usage_errors(nets, capsys, args, message):
     with pytest.raises(SystemExit) as caught:
-        run_serve([f"{nets}:llama", *args])
+        main(["serve", f"{nets}:llama", *args])
     assert caught.value.code == 2
     assert message in capsys.readouterr().err
 
 
 def test_a_model_without_a_cache_is_an_error_of_the_model(nets, capsys):
-    assert run_serve([f"{nets}:net", "--device", "l4"]) == 1
+    assert main(["serve", f"{nets}:net", "--device", "l4"]) == 1
     assert "Linear takes no cache" in capsys.readouterr().err
 
 
@@ -111,10 +112,10 @@ def test_the_price_of_a_million_tokens(nets, tmp_path, capsys):
     """At 3.60 an hour a second costs 0.001, and a million tokens as many seconds as the bound has."""
     output = tmp_path / "serving.json"
     args = [f"{nets}:llama", "--device", "l4", "--batch", "2", "--context", "10"]
-    assert run_serve([*args, "--price", "3.60/h", "--output", str(output)]) == 0
+    assert main(["serve", *args, "--price", "3.60/h", "--output", str(output)]) == 0
     for row in json.loads(output.read_text()):
         assert row["price_per_million"] == pytest.approx(1e6 / row["tokens_per_second"] * 0.001)
-    assert run_serve([*args, "--price", "3.60/h", "--format", "csv"]) == 0
+    assert main(["serve", *args, "--price", "3.60/h", "--format", "csv"]) == 0
     assert "Price of 1M tokens" in capsys.readouterr().out
-    assert run_serve([*args, "--format", "csv"]) == 0
+    assert main(["serve", *args, "--format", "csv"]) == 0
     assert "Price" not in capsys.readouterr().out

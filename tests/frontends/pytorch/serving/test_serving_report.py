@@ -30,7 +30,6 @@ from transformers import (
 )
 
 from costcore import ComputationalCostHook, CostError, ServingReport, hookimpl, plugins
-from costcore.studies.serving.passes import expected_experts
 from tests.frontends.pytorch.differences import HAS_GROUPED_QUERIES
 from tests.frontends.pytorch.serving.llms import build, llms
 from tests.frontends.pytorch.transformers_differences import (
@@ -281,14 +280,6 @@ def test_bounds_of_a_mixture_of_experts():
     assert not any("mean pass" in remark for remark in alone.time("h100-sxm5-80gb").remarks)
     least = [each.least_seconds for each in many.time_by_op("h100-sxm5-80gb").values()]
     assert sum(least) >= time.least_seconds
-
-
-def test_expectations_of_experts():
-    """E (1 - (1 - k / E) ** b), in the middle as in a simulation of balanced routing."""
-    assert float(expected_experts(8, 2, 1)) == 2
-    assert float(expected_experts(8, 2, 8)) == pytest.approx(7.20, abs=0.005)
-    assert float(expected_experts(256, 8, 8)) == pytest.approx(57.4, abs=0.05)
-    assert float(expected_experts(256, 8, 64)) == pytest.approx(222.4, abs=0.1)
 
 
 RANK, ROPE, NOPE, VALUE = 24, 8, 16, 12

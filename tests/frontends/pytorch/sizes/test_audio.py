@@ -17,7 +17,7 @@ from transformers import (
 )
 
 from costcore import CostError, Tensor, estimate
-from costcore.analyses.sizes.capture import NamedInputs
+from tests.frontends.pytorch.sizes.points import sized
 
 TRANSFORMER = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
 
@@ -66,7 +66,7 @@ def test_formulas_are_the_estimates(name: str) -> None:
     net = build().eval()
     report = estimate(net, inputs, ranges=ranges)
     for n in points:
-        found, expected = report.subs(n=n), estimate(net, NamedInputs(inputs).at({"n": n}))
+        found, expected = report.subs(n=n), estimate(net, sized(inputs, {"n": n}))
         totals, others = dict(found.total_report), dict(expected.total_report)
         if totals.pop("n_layers") != others.pop("n_layers"):
             assert any("n_layers does not count them" in note for note in report.notes)

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from costcore import estimate
-from costcore.analyses.sizes.formulas import parse_sizes, sizes_between
-from costcore.cli.main import main
+from tests.command_line import main
 
 MODEL = """
 import torch
@@ -37,8 +36,6 @@ def test_a_curve(report, tmp_path):
 def test_the_values_of_a_name_without_sizes(report):
     sizes = [size for size, _ in report.plot("macs", over="seq", at={"batch": 1})]
     assert (sizes[0], sizes[-1]) == (2, 64)
-    assert sizes_between(1, 4096)[:4] == [1, 2, 3, 4]
-    assert len(sizes_between(1, 4096)) <= 64
 
 
 @pytest.mark.parametrize(
@@ -60,17 +57,6 @@ def test_a_report_without_names():
         estimate(torch.nn.Linear(4, 8), (2, 4)).plot("macs", over="batch")
 
 
-def test_the_sizes_of_a_text():
-    assert parse_sizes("128:512:128") == [128, 256, 384, 512]
-    assert parse_sizes("128:1100:log2") == [128, 256, 512, 1024]
-    assert parse_sizes("1,8,64") == [1, 8, 64]
-    with pytest.raises(ValueError, match="is more than 1,000,000 sizes"):
-        parse_sizes("1:1000000000000:1")
-    for text in ("", "8:4:1", "1:2", "1:9:0", "0:9:log2", "a"):
-        with pytest.raises(ValueError, match="is invalid"):
-            parse_sizes(text)
-
-
 def test_the_command(tmp_path, capsys):
     path = tmp_path / "model_to_plot.py"
     path.write_text(MODEL)
@@ -79,6 +65,12 @@ def test_the_command(tmp_path, capsys):
     assert capsys.readouterr().out == "batch,macs\n1,32\n2,64\n4,128\n"
     image = str(tmp_path / "a.svg")
     assert main(["plot", target, "--input", "batch,4", "--over", "batch=1:64:8", "--output", image]) == 0
+    for text in ("", "=8:4:1", "=1:2", "=1:9:0", "=0:9:log2", "=a"):
+        with pytest.raises(SystemExit):
+            main(["plot", target, "--input", "batch,4", "--over", f"batch{text}"])
+        assert "is invalid (expected 128:4096:128" in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        main(["plot", target, "--input", "batch,4", "--over", "batch"])
-    assert "is invalid (expected 128:4096:128" in capsys.readouterr().err
+        main(["plot", target, "--input", "batch,4", "--over", "batch=1:1000000000000:1"])
+    assert "is more than 1,000,000 sizes" in capsys.readouterr().err
+    assert main(["plot", target, "--input", "batch,4", "--over", "batch=1,8,64"]) == 0
+    assert capsys.readouterr().out == "batch,macs\n1,32\n8,256\n64,2048\n"

@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from costcore import estimate
-from costcore.analyses.sizes.capture import NamedInputs
 from tests.frameworks import optional
+from tests.frontends.pytorch.sizes.points import sized
 
 transformers = optional("transformers")
 
@@ -93,6 +93,6 @@ def test_formulas_equal_estimates(name):
     report, random = estimate(net, inputs), Random(name)
     for _ in range(3):
         point = {symbol: random.randint(*limits) for symbol, limits in ranges.items()}
-        expected = estimate(net, NamedInputs(inputs).at(point)).total_report
+        expected = estimate(net, sized(inputs, point)).total_report
         found = report.subs(point).total_report
         assert [found[key] for key in COLUMNS] == [expected[key] for key in COLUMNS]

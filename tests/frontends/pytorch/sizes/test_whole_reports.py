@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from costcore import CostError, CostWarning, Report, estimate
-from costcore.analyses.sizes.capture import NamedInputs
 from tests.frameworks import optional
+from tests.frontends.pytorch.sizes.points import sized
 
 transformers = optional("transformers")
 
@@ -30,7 +30,7 @@ def figures(report: Report) -> dict[str, Any]:
 def equal_at(net: nn.Module, inputs: Any, points: list[dict[str, int]], ranges: Any = None) -> None:
     report = estimate(net, inputs, ranges=ranges)
     for point in points:
-        assert figures(report.subs(point)) == figures(estimate(net, NamedInputs(inputs).at(point))), point
+        assert figures(report.subs(point)) == figures(estimate(net, sized(inputs, point))), point
 
 
 def at_random(limits: dict[str, tuple[int, int]], count: int = 3) -> list[dict[str, int]]:

@@ -20,13 +20,14 @@ from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 
 from costcore import ComputationalCostHook
-from costcore.trace.call import PHASES
 
 DATA = Path(__file__).parents[3] / "data" / "traces"
 OWN = DATA / "own"
 COUNTED = OWN / "counted.json"
 KINDS = ("inference", "training", "checkpointed")
 TOTALS = ("flops", "macs", "mread", "mwrite")
+
+PHASES = ("forward", "backward", "recompute", "optimizer")
 
 
 class Net(nn.Module):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from costcore import CostWarning, estimate
-from costcore.cli.main import main
+from tests.command_line import main
 from tests.frontends.pytorch.traces.recording import kernel, launch, op, tensor, write
 
 DECODING = Path(__file__).parents[3] / "data" / "traces" / "vllm_decode_mi300x.json.gz"

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from costcore import Cost, CostWarning, Operations, estimate
-from costcore.cli.main import main
+from tests.command_line import main
 
 DATA = Path(__file__).parents[3] / "data" / "traces"
 BERT = DATA / "bert_small_h100.json.gz"

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from costcore import estimate
-from costcore.trace.call import PHASES
-from tests.frontends.pytorch.traces.recording import COUNTED, KINDS, OWN, TOTALS, op, tensor, write
+from tests.frontends.pytorch.traces.recording import COUNTED, KINDS, OWN, PHASES, TOTALS, op, tensor, write
 
 
 @pytest.mark.parametrize("format_", ["profiler", "execution"])
