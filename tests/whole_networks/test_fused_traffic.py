@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
-from io import StringIO
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -213,36 +212,6 @@ def test_memory_that_is_written_under_another_name():
     assert (first.read, first.written) == (0, 4 * 16)
     assert sum(group.read + group.written for group in between) == 4 * (16 + 16)  # exp, and the copy by itself
     assert (last.read, last.written) == (4 * 16, 4 * 16)
-
-
-def test_an_answer_to_the_program_is_alone():
-    """allclose reads both of its operands, of 32 elements each, and returns no tensor: nobody fuses it with anything.
-
-    exp and relu read 32 elements, and write 32 each.
-    """
-
-    class Asking(nn.Module):
-        def forward(self, x: Any) -> Any:
-            y = x.exp()
-            return torch.relu(y) if torch.allclose(x, y) else y
-
-    with pytest.warns(CostWarning, match="data-dependent branch"):
-        report = estimate(Asking(), (4, 8))
-    for level in ("pointwise", "compiler"):
-        groups = [group for group in check_groups(report.trace)[level] if group.read or group.written]
-        assert [group.read for group in groups] == [4 * 32, 4 * 64]
-        assert [group.written for group in groups] == [2 * 4 * 32, 0]
-        assert report.time(device="h100-sxm5-80gb", fusion=level).bound_seconds > 0
-    report.show_tree(StringIO(), columns=["module", "fused_mrw"])
-
-
-def test_masks_of_an_encoder():
-    """Whether a mask is causal is asked by comparing it with one, in evaluation mode."""
-    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, batch_first=True), 2).eval()
-    mask = torch.triu(torch.ones(5, 5, dtype=torch.bool), 1)
-    report = estimate(encoder, {"src": (2, 5, 8), "mask": mask})
-    assert "equal" in {call.layer.op for call in report.calls}
-    check_groups(report.trace)
 
 
 def test_a_calculator_of_one_run_states_a_pattern():

@@ -65,31 +65,6 @@ def test_a_norm_over_an_image_is_read_once_by_the_best_kernel():
     assert fused == unfused
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_twice_the_rates_take_half_the_time(name, tmp_path):
-    slow, fast = (
-        report(name).time(
-            device(
-                tmp_path,
-                {
-                    "peak.vector": {"float32": 30 * n},
-                    "peak.matrix": {"tfloat32": 60 * n},
-                    "memory": {"dram_gbs": 300 * n},
-                },
-            )
-        )
-        for n in (1, 2)
-    )
-    assert fast.bound_seconds == pytest.approx(slow.bound_seconds / 2)
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("level", ["none", "pointwise", "compiler"])
-def test_every_counted_call_is_in_one_group(name, level):
-    groups = report(name).time("l4", fusion=level).groups
-    assert sorted(call.name for group in groups for call in group.calls) == sorted(report(name).layer_report)
-
-
 def test_products_take_as_long_as_another_counter_says(tmp_path):
     """Without padding and masks nothing can be skipped: FLOPs of FlopCounterMode at 1e12 per second."""
     net, tokens = models.without_data(models.Bert).eval(), torch.ones(2, 64, dtype=torch.int64, device="meta")

@@ -145,17 +145,6 @@ def test_shared_links_and_parameters_are_counted_once():
     assert (total["n_params"], total["n_params_model"]) == (12, 12)
 
 
-def test_configuration_of_the_caller_is_used():
-    norm = links.BatchNormalization(3)
-
-    with chainer.using_config("train", False):
-        inference = estimate(norm, (2, 3))
-    training = estimate(norm, (2, 3))
-
-    assert list(inference.summary_report) == ["FixedBatchNormalization", "total"]
-    assert list(training.summary_report) == ["BatchNormalization", "total"]
-
-
 def test_link_that_cannot_be_copied():
     net = Several()
     net.lock = threading.Lock()

@@ -11,7 +11,7 @@ import numpy
 import pytest
 from chainer import links
 
-from costcore import ComputationalCostHook, estimate
+from costcore import ComputationalCostHook
 from tests.frontends.chainer.zero_weights import with_zero_weights
 
 PREDECESSOR = json.loads((Path(__file__).parents[2] / "data" / "vgg16_ancestor.json").read_text())
@@ -78,39 +78,3 @@ def test_every_layer(report, batch, fma_1flop):
         assert entry["mread"] == 4 * (batch * features + units * features + units), entry["name"]
         assert entry["mwrite"] == 4 * batch * units, entry["name"]
     assert counted == Counter(name.rpartition("-")[0] for name in expected)
-
-
-def test_summary_by_type(vgg):
-    with chainer.using_config("train", False):
-        summary = estimate(vgg, (1, 3, 224, 224)).summary_report
-
-    entries = {kind: (entry["n_layers"], entry["flops"]) for kind, entry in summary.items()}
-    assert entries == {
-        "Convolution2DFunction": (13, 15_346_630_656),
-        "ReLU": (15, 13_555_712),
-        "MaxPoolingND": (5, 4_591_104),
-        "Reshape": (1, 0),
-        "LinearFunction": (3, 123_633_664),
-        "Softmax": (1, 2_999),
-        "total": (38, 15_488_414_135),
-    }
-
-
-def test_attributes_and_modules_in_the_report(vgg):
-    with chainer.using_config("train", False):
-        report = estimate(vgg, (1, 3, 224, 224))
-
-    entries = report.layer_report
-    first = entries["Convolution2DFunction-1"]
-    assert first["module"] == "conv1_1"
-    assert first["params"] == {
-        "kernel": (3, 3),
-        "stride": (1, 1),
-        "padding": (1, 1),
-        "dilation": (1, 1),
-        "groups": 1,
-    }
-    assert first["input_shapes"] == [(1, 3, 224, 224), (64, 3, 3, 3), (64,)]
-    assert first["output_shapes"] == [(1, 64, 224, 224)]
-    assert entries["LinearFunction-3"]["module"] == "fc8"
-    assert report.total_report["n_params_model"] == 138_357_544

@@ -18,10 +18,10 @@ from pytest import MonkeyPatch
 
 from costcore.errors import CostError
 from costcore.frontends.onnx.estimate import estimate
-from costcore.frontends.onnx.values import Container, Value
+from costcore.frontends.onnx.operator_table import all_rules
+from costcore.frontends.onnx.values import DTYPES, Container, Value
 from costcore.frontends.onnx.walk.walker import Walker
 from costcore.ir import Operations
-from costcore.trace.call import Call
 from costcore.trace.run import Recorder
 from tests.prices import price
 
@@ -49,7 +49,7 @@ class Reading(NamedTuple):
     name: str
     model: ModelProto
     ops: tuple[str, ...]
-    calls: list[Call]
+    calls: list[Any]
     operations: Operations
     macs: Any
     unpriced: list[str]
@@ -93,8 +93,8 @@ def stripped(model: ModelProto) -> ModelProto:
     return model
 
 
-def read_case(name: str, model: ModelProto, inputs: Any, expected: list[Any]) -> Reading:
-    """Read one model and price its calls."""
+def _read(model: ModelProto, inputs: Any) -> tuple[Recorder, list[list[Value]], str]:
+    """The record of a model, what is known of its outputs, and why it cannot be read."""
     found: list[list[Value]] = []
     run = Walker.run
 
@@ -109,6 +109,35 @@ def read_case(name: str, model: ModelProto, inputs: Any, expected: list[Any]) ->
             estimate(recorder, model, inputs)
         except CostError as problem:
             error = str(problem)
+    return recorder, found, error
+
+
+def outputs_of(model: ModelProto) -> list[Any]:
+    """What is known of the outputs of a model before it runs."""
+    _, found, error = _read(model, None)
+    assert not error
+    return found[0]
+
+
+def is_list(value: Any) -> bool:
+    """Whether a value is a sequence or an optional."""
+    return isinstance(value, Container)
+
+
+def dtype_of(truth: Any) -> str:
+    """The name of the element type of a true output."""
+    dtype = DTYPES[truth.data_type] if isinstance(truth, TensorProto) else np.asarray(truth).dtype.name
+    return "string" if dtype == "object" or dtype.startswith("str") else dtype
+
+
+def shape_rules() -> dict[str, Any]:
+    """The shape rules, by the full names of operators."""
+    return {**all_rules()}
+
+
+def read_case(name: str, model: ModelProto, inputs: Any, expected: list[Any]) -> Reading:
+    """Read one model and price its calls."""
+    recorder, found, error = _read(model, inputs)
     operations, macs, unpriced = Operations(), 0, []
     for call in recorder.calls:
         answer = price(call)

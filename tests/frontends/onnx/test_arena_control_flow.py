@@ -11,7 +11,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from costcore import Report, estimate
 from costcore.errors import ArenaError
 from tests.frontends.onnx.small_models import model, node
-from tests.frontends.onnx.walk.test_loops import body_of, doubling, looped
+from tests.frontends.onnx.walk.test_loops import body_of, looped
 
 F, B, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
 
@@ -125,32 +125,6 @@ def test_a_loop_holds_carried_values_twice_and_joined_outputs_whole():
     assert arena.lower_bound == arena.peak
 
 
-def test_the_first_carried_value_is_copied_if_it_is_needed_later_or_belongs_to_the_caller():
-    body = constant_body(node("Sigmoid", ["v"], ["w"]), carried=("v",), outputs=("w",))
-    after = node("Add", ["last", "x"], ["y"])
-    live = dict(estimate(looped(body, 7, ["x"], ["last"], after, x=(1, 4))).arena().timeline)
-    assert live["Sigmoid-1"] == 3 * 16, "x, which stays, a copy of it as v, and w"
-    assert live["Add-1"] == 3 * 16, "last (the memory of w), x and y"
-
-
-def test_a_value_that_only_the_body_reads_stays_until_the_loop_ends():
-    body = constant_body(node("Add", ["v", "k"], ["r"]), node("Sigmoid", ["r"], ["w"]), carried=("v",), outputs=("w",))
-    made = looped(body, 7, ["x"], ["y"], x=(1, 4))
-    made.graph.node.insert(0, node("Relu", ["x"], ["k"]))
-    live = dict(estimate(made).arena().timeline)
-    assert live["Sigmoid-1"] == 5 * 16, "x, k, v, r, w"
-    assert live["again.body: end"] == 4 * 16
-
-
-def test_iterations_of_growing_values_are_walked_one_after_another():
-    # every iteration doubles v: 16, 32, 64 and 128 bytes; the condition has 1
-    live = dict(estimate(doubling(3)).arena().timeline)
-    assert live["Concat-1"] == 1 + 16 + 32
-    assert live["Concat-2"] == 1 + 16 + 32 + 64, "the input of the loop stays to its end"
-    assert live["Concat-3"] == 1 + 16 + 64 + 128
-    assert live["Relu-1"] == 128 + 128
-
-
 def test_a_scan_reads_slices_where_they_are_and_joins_its_outputs():
     body = helper.make_graph(
         [node("Add", ["s", "part"], ["next"]), node("Relu", ["next"], ["out"])],
@@ -185,35 +159,6 @@ def test_a_choice_inside_a_loop_and_a_loop_inside_a_choice():
     arena = estimate(chosen(LONG, other, opset=17)).arena()
     assert arena.lower_bound <= arena.peak <= arena.size
     assert arena.peak == 16 + 1 + 16 + 16 + 64 + 16, "x, c, a outside, a inside, w and e"
-
-
-def test_functions_are_part_of_the_graph():
-    function = helper.make_function(
-        "local", "Twice", ["u"], ["v"],
-        [node("Relu", ["u"], ["t"]), node("Concat", ["t", "t"], ["v"], axis=1)],
-        [helper.make_opsetid("", 17)],
-    )  # fmt: skip
-    made = model(node("Twice", ["x"], ["a"], domain="local"), node("Twice", ["a"], ["y"], domain="local"), opset=17)
-    made.functions.append(function)
-    made.opset_import.append(helper.make_opsetid("local", 1))
-    arena = estimate(made).arena()
-    assert [live for _, live in arena.timeline] == [16 + 16, 16 + 32, 32 + 32, 32 + 64]
-
-
-def test_a_sequence_holds_its_items():
-    made = model(
-        node("Relu", ["x"], ["a"]),
-        node("Neg", ["x"], ["b"]),
-        node("SequenceConstruct", ["a", "b"], ["s"]),
-        node("Sigmoid", ["x"], ["c"]),
-        node("ConcatFromSequence", ["s"], ["d"], axis=0),
-        node("Add", ["d", "c"], ["y"]),
-        opset=17,
-    )
-    live = estimate(made).arena().by_call
-    assert live["Sigmoid-1"] == 4 * 16, "x, a and b, which the sequence holds, and c"
-    assert live["ConcatFromSequence-1"] == 16 + 16 + 16 + 32
-    assert live["Add-1"] == 32 + 16 + 32
 
 
 def test_what_is_not_followed_is_named():

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto
 
-from costcore.frontends.onnx.values import DTYPES, Container, Value
 from costcore.ir import Operations
-from tests.frontends.onnx.corpus import Reading, difference, files, read_nodes
+from tests.frontends.onnx.corpus import Reading, difference, dtype_of, files, is_list, read_nodes
 from tests.frontends.onnx.read_model import read, total
 from tests.frontends.onnx.twins import TWINS, expected
 
@@ -48,12 +48,12 @@ def twins(corpus: dict[str, Reading]) -> list[tuple[Reading, Reading]]:
     return [(corpus[base], corpus[name]) for name, base in named if base in corpus]
 
 
-def open_axes(value: Value) -> tuple[int, ...]:
+def open_axes(value: Any) -> tuple[int, ...]:
     """The axes of an output whose length is no number."""
     return tuple(axis for axis, d in enumerate(value.known_shape) if not isinstance(d, int))
 
 
-def stated(name: str, output: str, value: Value) -> list[tuple[str, str, tuple[int, ...], str]]:
+def stated(name: str, output: str, value: Any) -> list[tuple[str, str, tuple[int, ...], str]]:
     """The lines of the list that speak of these axes of an output."""
     return [
         line
@@ -100,12 +100,10 @@ def test_every_output_has_its_true_element_type(corpus):
     wrong = {}
     for name, case in corpus.items():
         for output, value, truth in case.outputs:
-            if truth is None or isinstance(value, Container) or isinstance(truth, (list, tuple)):
+            if truth is None or is_list(value) or isinstance(truth, (list, tuple)):
                 continue
-            dtype = DTYPES[truth.data_type] if isinstance(truth, TensorProto) else np.asarray(truth).dtype.name
-            dtype = "string" if dtype == "object" or dtype.startswith("str") else dtype
-            if value.dtype != dtype:
-                wrong[name, output] = (value.dtype, dtype)
+            if value.dtype != dtype_of(truth):
+                wrong[name, output] = (value.dtype, dtype_of(truth))
     assert wrong == {}
 
 

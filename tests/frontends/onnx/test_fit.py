@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
 
 from costcore import check, estimate, fit
 from tests.command_line import main
@@ -46,23 +44,6 @@ def remedies_of(make, target):
     return {each.name: each for each in fit(make(), None, target).remedies}
 
 
-def test_in_place():
-    """The Relu writes over its operand: MatMul alone holds 4 * 256 * 4 + 4 * 64 * 4 bytes."""
-    found = remedies_of(chain, "sram=8KB")["inplace"]
-    assert (found.fits, found.needs) == (True, {"sram": 5_120})
-
-
-def test_another_order():
-    """Depth first, as ONNX Runtime runs it: one tensor of 64 KiB and two of 8 KiB at a time."""
-    found = remedies_of(wide, "sram=100KB")["order"]
-    assert (found.fits, found.needs) == (True, {"sram": 81_920})
-    arena = estimate(wide()).arena()
-    again = arena.in_best_order()
-    assert (again.peak, again.size, arena.size) == (81_920, 81_920, 139_264)
-    assert [name for name, _ in again.timeline] == arena.order
-    assert again.in_best_order().size == again.size
-
-
 def test_eight_bits():
     """A quarter of every float32 value and weight, by the layout for these sizes; biases keep 4 bytes."""
     found = remedies_of(chain, "sram=4KB,flash=100KB")["int8"]
@@ -83,20 +64,6 @@ def test_a_quantized_file_is_not_quantized_again():
     assert all("int8" not in each.what for each in found.values())
 
 
-def test_what_saves_nothing_is_no_help():
-    """A quantized product with scales of 4 B each: weights are 4,096 B of int8 already, and 12 B of scales no help."""
-    scales = [numpy_helper.from_array(np.float32(0.1), name) for name in ("xs", "ws", "ys")]
-    points = [numpy_helper.from_array(np.uint8(0), "z"), numpy_helper.from_array(np.int8(0), "wz")]
-    weight = numpy_helper.from_array(np.zeros((64, 64), np.int8), "w")
-    made = model(node("QLinearMatMul", ["x", "xs", "z", "w", "ws", "wz", "ys", "z"], ["y"]), x=(1, 64))
-    made.graph.initializer.extend([*scales, *points, weight])
-    for value in (*made.graph.input, *made.graph.output):
-        value.type.tensor_type.elem_type = onnx.TensorProto.UINT8
-    verdict = fit(made, None, "1 KB sram, 4 KB flash")
-    assert not verdict.fits and verdict.remedies == ()
-    assert "What would make it fit" not in str(verdict)
-
-
 def test_powers_of_two_are_named_where_they_decide():
     """Two tensors of 4 KiB are 8,192 B: 8 KB are 8,000 B here, and 8,192 B on the box of a board."""
     note = "it fits if KB are 1,024 B, as vendors of boards mean them"
@@ -114,15 +81,6 @@ def test_a_smaller_batch():
     assert (verdict.needs, smaller.options, smaller.needs) == ({"sram": 3_840}, {"batch": 5}, {"sram": 1_920})
     assert fit(net, {"x": (5, 64)}, "sram=2000B", align=1).fits
     assert not fit(net, {"x": (6, 64)}, "sram=2000B", align=1).fits
-
-
-def test_a_smaller_batch_of_sizes_that_grow_in_steps():
-    """Two values of 32 bytes a sample, each at a multiple of 64: 2 * 128 bytes for 3 samples and for 4."""
-    net = model(node("MatMul", ["x", "w"], ["y"]), x=("batch", 8))
-    net.graph.initializer.extend([zeros("w", 8, 8)])
-    (smaller,) = (each for each in fit(net, (9, 8), "sram=300B").remedies if each.name == "batch")
-    assert (smaller.options, smaller.needs, smaller.fits) == ({"batch": 4}, {"sram": 256}, True)
-    assert not fit(net, (5, 8), "sram=300B", remedies=False).fits
 
 
 def test_sizes_must_be_numbers():

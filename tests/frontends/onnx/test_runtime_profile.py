@@ -7,14 +7,12 @@ optimization, of :func:`.runtime_model.runtime_model`; of the arguments of event
 from __future__ import annotations
 
 import gzip
-import io
 import json
 from pathlib import Path
 
 import pytest
 
 from costcore import CostError, estimate
-from costcore.analyses.measured.join import read_runtime_profile
 from tests.command_line import main
 from tests.frontends.onnx.runtime_model import runtime_model
 
@@ -155,17 +153,6 @@ def test_a_file_may_be_compressed(report, tmp_path):
         report.measured(tmp_path / "profile.json.gz")
 
 
-def test_kernels_inside_of_others_count_once(tmp_path):
-    events = [
-        {"ts": 0, "dur": 50, "name": "model_run"},
-        {"ts": 5, "dur": 40, "name": "loop_kernel_time", "args": {"op_name": "Loop"}},
-        {"ts": 10, "dur": 20, "name": "inner_kernel_time", "args": {"op_name": "Relu"}},
-    ]
-    (tmp_path / "file.json").write_text(json.dumps(events))
-    kernels = read_runtime_profile(tmp_path / "file.json").kernels
-    assert [(each.op, each.start, each.end) for each in kernels] == [("Loop", 5000, 45000), ("Relu", 10000, 30000)]
-
-
 def test_command_line(tmp_path, capsys):
     import onnx
 
@@ -176,9 +163,3 @@ def test_command_line(tmp_path, capsys):
     assert lines[1].startswith("layer_norm,1,33.0,33.0,24.4%,")
     assert main(["profile", str(of_level("all"))]) == 1
     assert "needs --model model.onnx" in capsys.readouterr().err
-
-
-def test_the_page_of_a_view_is_written(report):
-    out = io.StringIO()
-    report.measured(of_level("all")).show(out, "html")
-    assert "changes of layout" in out.getvalue()

@@ -88,13 +88,3 @@ def test_a_chainer_network_has_the_macs_of_its_graph(counted):
     assert found.by == "order"
     assert found.equal
     assert all(delta.equal for delta in found.totals.values())
-
-
-@pytest.mark.frontend("pytorch", "chainer")
-def test_networks_of_two_frameworks_can_be_compared(counted):
-    found = compare(counted("vgg16").report, counted("resnet50").report)
-    assert found.totals["macs"].old == counted("vgg16").subject.macs
-    assert found.totals["macs"].new == counted("resnet50").subject.macs
-    assert sum(d.costs["macs"].difference for d in found.differences if "macs" in d.costs) == (
-        found.totals["macs"].difference
-    )

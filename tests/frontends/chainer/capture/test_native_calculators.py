@@ -29,17 +29,6 @@ def test_calculator_in_elements():
     assert entry["params"] == {"one": False}
 
 
-def test_calculator_in_elements_may_omit_attributes():
-    hook = counting()
-    hook.add_custom_cost_calculator(Twice, lambda function, in_data, **kwargs: (0, 0, 0))
-
-    with hook:
-        Twice()(x(2))
-
-    entry = hook.layer_report["Twice-1"]
-    assert (entry["flops"], entry["mread"], entry["mwrite"], entry["params"]) == (0, 0, 0, {})
-
-
 def test_calculator_in_elements_is_for_chainer_functions_only():
     with pytest.raises(TypeError, match=r"takes \(function, inputs\).* some frontends \(chainer\), but 'relu' is not"):
         counting().add_custom_cost_calculator("relu", lambda function, in_data, **kwargs: (0, 0, 0))

@@ -76,14 +76,6 @@ def test_cost(name):
         assert costs == [(row[0], row[flops], row[3], row[4]) for row in expected]
 
 
-def test_percentages_of_a_run_without_operations():
-    with ComputationalCostHook(frontends=["chainer"]) as hook:
-        functions.concat([x(2, 3), x(2, 3)])
-
-    entry = hook.layer_report["Concat-1"]
-    assert (entry["flops"], entry["flops%"], entry["mread"], entry["mread%"]) == (0, 0, 48, 100)
-
-
 ATTRIBUTES = [
     (lambda: functions.transpose(x(2, 3, 4), (2, 0, 1)), {"axes": (2, 0, 1)}),
     (lambda: functions.transpose(x(2, 3, 4)), {"axes": (2, 1, 0)}),

@@ -26,12 +26,6 @@ def test_attention_with_a_past_meets_all_keys():
     assert cost.macs == 2 * 1 * 32 * 96 + 2 * (2 * 4 * 1 * 8 * 8)
 
 
-def test_attention_with_sizes_of_its_own():
-    layer, cost, _ = priced("Attention", (1, 3, 8), {(8, 20)}, num_heads=2, qkv_hidden_sizes=[8, 8, 4])
-    assert shapes(layer) == [(1, 3, 4)]
-    assert cost.macs == 3 * 8 * 20 + 2 * 3 * 3 * (4 + 2)
-
-
 @pytest.mark.parametrize(
     "inputs",
     [
@@ -124,21 +118,6 @@ def test_grouped_attention_turns_queries_and_keys():
     assert recorder.assumptions == []
 
 
-def test_grouped_attention_turned_without_a_cache():
-    _, cost, _ = priced(
-        "GroupQueryAttention",
-        *[(1, 3, 32), (1, 3, 8), (1, 3, 8), None, None, [2], [3], {(64, 2)}, {(64, 2)}],
-        num_heads=8,
-        kv_num_heads=2,
-        do_rotary=1,
-    )
-    plain = as_it_lies()
-    assert isinstance(cost.flops, Operations) and isinstance(plain.flops, Operations)
-    assert cost.flops == plain.flops + (96 + 24) * Operations(mul=2, add=1)
-    assert cost.mread == plain.mread + 2 * 3 * 2 * 4, "one row of each table a position"
-    assert cost.macs == 2 * 8 * 3 * 3 * 4
-
-
 def test_a_quantised_cache_is_read_at_its_width_and_made_real():
     cache = (INT8, CACHE)
     inputs = [(FLOAT16, (1, 1, 32)), (FLOAT16, (1, 1, 8)), (FLOAT16, (1, 1, 8)), cache, cache, [5], [6]]
@@ -179,18 +158,6 @@ def test_paged_attention_takes_the_longest_its_pages_allow():
     assert cost.mread == 4 * (6 * 48 + 2 * 122 * 8)
     assert cost.mwrite == 4 * (6 * 32 + 2 * 6 * 8)
     assert len(recorder.assumptions) == 1
-
-
-def test_paged_attention_of_prompts_reads_no_past():
-    pages = (FLOAT, (20, 16, 2, 4))
-    _, cost, _ = priced(
-        "PagedAttention",
-        *[(200, 32), (200, 8), (200, 8), pages, pages, (INT32, (3,)), (INT32, (2,)), (INT32, (2, 4))],
-        outputs=3,
-        num_heads=8,
-        kv_num_heads=2,
-    )
-    assert (cost.mread, cost.mwrite) == (4 * 200 * 48, 4 * 200 * 48)
 
 
 def test_packed_attention_pads_no_queries():

@@ -72,14 +72,6 @@ def test_convolution_with_channels_last_and_an_activation():
     assert cost.flops == 168 * O(fma=27, cmp=1)
 
 
-def test_resize_with_channels_last():
-    layer, cost, _ = priced(
-        "Resize", (1, 4, 4, 3), None, [1.0, 2.0, 2.0, 1.0], domain="com.ms.internal.nhwc", mode="linear"
-    )
-    assert shapes(layer) == [(1, 8, 8, 3)]
-    assert cost.flops == 192 * O(mul=3, add=6)
-
-
 def test_quantised_layers_with_channels_last():
     x, w = (UINT8, (1, 4, 4, 2)), {(UINT8, (2, 3, 2, 2))}
     layer, cost, _ = priced("QLinearConvTranspose", x, S, Z, w, S, Z, S, Z, domain="com.ms.internal.nhwc")
@@ -97,22 +89,6 @@ def test_quantised_layers_with_channels_last():
 
 BLOCKED = "com.microsoft.nchwc"
 """Channels lie in blocks: a layout of its own, of which shapes say nothing."""
-
-
-@pytest.mark.parametrize(
-    ("op", "attrs"),
-    [
-        ("MaxPool", {"kernel_shape": [2, 2], "strides": [2, 2]}),
-        ("AveragePool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
-        ("GlobalAveragePool", {}),
-        ("GlobalMaxPool", {}),
-    ],
-)
-def test_pools_of_blocked_channels_are_those_of_the_standard(op, attrs):
-    layer, cost, _ = priced(op, X, domain=BLOCKED, **attrs)
-    expected, of_standard, _ = priced(op, X, domain="", **attrs)
-    assert (layer.op, shapes(layer)) == (expected.op, shapes(expected))
-    assert (cost.flops, cost.mread, cost.mwrite) == (of_standard.flops, of_standard.mread, of_standard.mwrite)
 
 
 @pytest.mark.parametrize(

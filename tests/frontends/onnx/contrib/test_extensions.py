@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from onnx import TensorProto
 
-from costcore import estimate
 from costcore.ir import Operations
-from tests.frontends.onnx.contrib.single_node import INT64, UINT8, model_of, priced
+from tests.frontends.onnx.contrib.single_node import INT64, UINT8, priced
 
 S, BOOL = TensorProto.STRING, TensorProto.BOOL
 ONE = (S, (1,))
@@ -76,20 +75,3 @@ def test_the_spectrogram_of_whisper(domain):
     points, stages = 6 * 400, 9  # ceil(log2(400))
     assert cost.flops == Operations(mul=points + 2 * points * stages + 201 * 6, add=3 * points * stages, fma=201 * 6)
     assert (cost.mread, cost.mwrite) == (4 * (800 + 400), 4 * 201 * 6)
-
-
-def test_inverse():
-    layer, _, _ = priced("Inverse", (3, 3), domain="ai.onnx.contrib")
-    assert (layer.op, layer.out.shape) == ("inverse", (3, 3))
-
-
-def test_a_model_with_a_tokenizer_is_complete():
-    report = estimate(model_of("GPT2Tokenizer", (S, ("batch",)), domain="ai.onnx.contrib", outputs=2, vocab="{}"))
-    assert report.ignored_layers == {}
-    assert report.total_report["flops"] == 0
-
-
-def test_the_length_of_a_text_can_be_given():
-    model = model_of("GPT2Tokenizer", (S, (2,)), domain="ai.onnx.contrib")
-    (call,) = estimate(model, dims={"y0_1": 7}).calls
-    assert (call.layer.out.shape, call.layer.out.dtype) == ((2, 7), "int64")

@@ -149,30 +149,3 @@ def test_wrong_operands_are_priced_or_refused_in_words(line: Line):
 def test_what_is_wrong_is_said(op, inputs, attrs, message):
     with pytest.raises(ValueError, match=message):
         priced(op, *inputs, **attrs)
-
-
-@pytest.mark.parametrize(
-    ("place", "said"),
-    [
-        (0, "needs query of 2 dimensions"),
-        (3, "needs key_norm_weight of 1 dimensions"),
-        (12, "needs past_key_state of 3 dimensions"),
-        (13, "needs past_kv_buffer of 3 dimensions"),
-    ],
-)
-def test_operands_of_another_rank_are_named(place, said):
-    (line,) = (
-        line for line in test_selected_attention_and_streams.LINES if line.native == "PackedSparseAttentionIndexer"
-    )
-    inputs = list(line.inputs)
-    stored = isinstance(inputs[place], set)
-    (shape,) = inputs[place] if stored else (inputs[place],)
-    inputs[place] = {(*shape, 1)} if stored else (*shape, 1)
-    with pytest.raises(ValueError, match=said):
-        priced(line.native, *inputs, outputs=len(line.shapes), **line.attrs)
-
-
-@pytest.mark.parametrize("op", ["EPContext", "Snpe"])
-def test_what_is_opaque_is_named(op):
-    with pytest.raises(AssertionError, match=f"no calculator for 'com.microsoft::{op}'"):
-        priced(op, (1, 4))

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from onnx import ModelProto, helper
 
-from costcore import estimate
 from costcore.ir import Operations
-from tests.frontends.onnx.contrib.single_node import FLOAT, priced
-from tests.whole_networks.onnx_models import Graph
+from tests.frontends.onnx.contrib.single_node import priced
 
 QONNX = "qonnx.custom_op.general"
 FAKE = Operations(mul=1, add=2, div=1, cmp=3)
@@ -42,19 +37,6 @@ def test_quantization(op, inputs, attrs, name, each):
     assert (layer.op, layer.out.shape, cost.flops) == (name, (2, 6), 12 * each)
     assert (cost.mread, cost.mwrite) == (12 * 4, 12 * 4), "a scalar is a part of the instruction"
     assert recorder.n_params_model == 0
-
-
-@pytest.mark.parametrize("domain", [QONNX, "onnx.brevitas", "finn.custom_op.general", "finn"])
-def test_older_domains(domain):
-    layer, _, recorder = priced("Quant", (2, 6), [0.5], [0.0], [4.0], domain=domain, signed=1)
-    assert (layer.op, layer.attrs["bits"], recorder.notes) == ("fake_quantize", 4, [])
-
-
-def test_a_scale_for_each_channel_is_read_and_not_learned():
-    layer, cost, recorder = priced("Quant", (2, 6), [0.5] * 6, [0.0] * 6, [4.0], domain=QONNX)
-    assert cost.mread == 4 * (12 + 6 + 6)
-    assert layer["scale"].role == layer["zero_point"].role == "const"
-    assert recorder.n_params_model == sum(recorder.parameters.values()) == 0
 
 
 @pytest.mark.parametrize(("attrs", "fma"), [({}, 0), ({"out_scale": 0.5}, 12), ({"out_bias": -1.0}, 12)])
@@ -102,27 +84,3 @@ def test_a_product_of_binary_matrices():
     assert (layer.op, layer.out.shape, cost.macs) == ("matmul", (3, 5), 60)
     assert cost.flops == Operations(mul=15, fma=45)
     assert (cost.mread, cost.mwrite) == (4 * (12 + 20), 4 * 15)
-
-
-def network() -> ModelProto:
-    """A linear layer of 4 by 5 whose weight and input are quantized, as Brevitas exports it."""
-    g = Graph()
-
-    def quantized(x: str, *scales: float) -> Any:
-        operands = [g.number(*scales, dtype=FLOAT, scalar=len(scales) == 1)]
-        operands += [g.number(n, dtype=FLOAT, scalar=True) for n in (0.0, 4.0)]
-        return g("Quant", x, *operands, domain=QONNX, signed=1, narrow=0, rounding_mode="ROUND")
-
-    y = g("MatMul", quantized("x", 0.5), quantized(g.weight(4, 5), 0.1, 0.2, 0.3, 0.4, 0.5))
-    model = g.model({"x": (3, 4)}, y)
-    model.opset_import.append(helper.make_opsetid(QONNX, 1))
-    return model
-
-
-def test_a_network():
-    report = estimate(network())
-    total = report.total_report
-    assert report.status == "complete"
-    assert (total["macs"], total["n_params"], total["n_params_model"]) == (3 * 4 * 5, 20, 20)
-    # 7 operations of each of 12 inputs and 20 weights, and the product: 15 times 1 mul and 3 fma
-    assert total["flops"] == 7 * (12 + 20) + 15 * 4

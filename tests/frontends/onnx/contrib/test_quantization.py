@@ -58,16 +58,6 @@ def test_rows_of_a_packed_table():
     assert recorder.n_params_model == 100 * 32
 
 
-def test_quantised_convolution_with_channels_last():
-    scale, zero = [0.5], (UINT8, (1,))
-    inputs = [(UINT8, (1, 8, 8, 3)), scale, zero, {(UINT8, (4, 3, 3, 3))}, scale, zero, scale, zero, {(INT32, (4,))}]
-    layer, cost, _ = priced("QLinearConv", *inputs, channels_last=1)
-    assert layer.outputs == (Tensor((1, 6, 6, 4), "uint8"),)
-    assert cost.macs == 144 * 27
-    # the products onto the bias; both zero points; then scale, round, limit twice, zero point
-    assert cost.flops == Operations(fma=144 * 27, add=192 + 108 + 144, mul=144, cmp=3 * 144)
-
-
 def test_quantised_operators_are_made_real_and_quantised():
     scale, zero = [0.5], (UINT8, (1,))
     x = (UINT8, (2, 3))
@@ -89,18 +79,6 @@ def test_quantised_operators_are_made_real_and_quantised():
     layer, cost, _ = priced("QLinearGlobalAveragePool", (UINT8, (1, 2, 3, 3)), scale, zero, scale, zero)
     assert shapes(layer) == [(1, 2, 1, 1)]
     assert cost.flops == Operations(mul=18, add=18) + Operations(add=16, div=2) + 2 * Operations(div=1, cmp=3, add=1)
-
-
-def test_quantised_products_to_floats():
-    zero = (UINT8, (1,))
-    layer, cost, _ = priced("QGemm", (UINT8, (3, 4)), [0.5], zero, {(UINT8, (5, 4))}, [0.5], zero, transB=1)
-    assert layer.outputs == (Tensor((3, 5), "float32"),)
-    assert cost.flops == Operations(mul=15, fma=45) + Operations(add=12 + 20, mul=15)
-    layer, cost, _ = priced("MatMulIntegerToFloat", (UINT8, (3, 4)), {(UINT8, (4, 5))}, [0.5], [0.5])
-    assert cost.flops == Operations(mul=15 + 15, fma=45)
-    layer, cost, _ = priced("DynamicQuantizeMatMul", (3, 4), {(UINT8, (4, 5))}, [0.5])
-    # the range of 12 elements, their quantisation, their zero point, the product, its scale
-    assert cost.flops == Operations(add=14, div=14, cmp=63) + Operations(add=12) + Operations(mul=30, fma=45)
 
 
 # 6 tokens of 8 features, 4 experts of 16 hidden units, two a token
@@ -133,15 +111,3 @@ def test_weights_are_learned_however_they_are_stored_and_scales_are_not(op, inpu
         attrs = {"hidden_size": 4}
     _, _, recorder = priced(op, *inputs, **attrs)
     assert recorder.n_params_model == sum(recorder.parameters.values()) == n_params
-
-
-@pytest.mark.parametrize(
-    ("kind", "shape", "n_params"),
-    [(INT8, (100, 8), 800), (UINT8, (100, 8), 800), (INT64, (100, 8), 0), (INT8, (100,), 0)],
-)
-def test_a_table_of_bytes_is_learned_and_one_of_places_is_not(kind, shape, n_params):
-    layer, cost, recorder = priced("Gather", {(kind, shape)}, (INT64, (2, 3)), domain="")
-    assert layer.op == ("embedding" if n_params else "gather")
-    width = 8 if kind == INT64 else 1
-    assert cost.mread == 8 * 6 + width * 6 * (8 if len(shape) == 2 else 1)
-    assert recorder.n_params_model == n_params

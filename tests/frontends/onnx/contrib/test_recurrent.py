@@ -6,7 +6,7 @@ import pytest
 
 from costcore.ir import Operations
 from tests.frontends.onnx.contrib.lines import O
-from tests.frontends.onnx.contrib.single_node import INT32, INT64, priced, shapes
+from tests.frontends.onnx.contrib.single_node import INT32, priced, shapes
 from tests.frontends.onnx.contrib.test_selected_attention_and_streams import RECURRENCE
 
 
@@ -40,30 +40,7 @@ def test_a_state_for_every_sequence(lead, cuts, state, count):
     assert shapes(layer) == [values, (count, 4, 2, 4)]
 
 
-@pytest.mark.parametrize(("attrs", "room"), [({}, 0), ({"state_update_capacity": 4}, 4)])
-def test_there_is_no_room_for_states_on_the_way_unless_it_is_asked_for(attrs, room):
-    inputs = [(6, 3), {(3, 1, 4)}, (INT32, (3,)), {(3,)}, (2, 3, 3)]
-    layer, _, _ = priced("VarlenCausalConvWithState", *inputs, outputs=3, **attrs)
-    assert shapes(layer) == [(6, 3), (2, 3, 3), (2, room, 3)]
-    ids, multipliers, sizes = (INT64, (2, 5)), (INT64, (3,)), (INT64, (4,))
-    layer, _, _ = priced(
-        "NGramHashMapping", ids, multipliers, sizes, outputs=4, max_ngram_size=3, n_head_per_ngram=2, **attrs
-    )
-    # n-grams of 2 and of 3 tokens by 2 heads; the last 2 tokens
-    assert shapes(layer) == [(2, 5, 4), (2, 2), (2, 2), (2, room, 2)]
-    layer, _, _ = priced("NGramHashMapping", ids, multipliers, sizes, max_ngram_size=2, n_head_per_ngram=2)
-    assert shapes(layer) == [(2, 5, 2)]
-
-
 DELTA = [None, (3, 4), (3, 4), (1, 4, 2, 4)]  # no cuts, decay, beta, state; 3 tokens, 2 and 4 heads of 4 and 2 features
-
-
-@pytest.mark.parametrize("inputs", [[(3, 2, 4), (3, 2, 4), (3, 4, 2)], [(3, 24), None, None]], ids=["apart", "packed"])
-def test_gated_delta_net_apart_and_packed(inputs):
-    layer, cost, _ = priced("GatedDeltaNet", *inputs, *DELTA, outputs=2)
-    assert (layer.op, shapes(layer)) == ("gated_delta_net", [(3, 4, 2), (1, 4, 2, 4)])
-    assert (cost.flops, cost.macs) == (RECURRENCE, 3 * 96)
-    assert (cost.mread, cost.mwrite) == (4 * (72 + 12 + 12 + 32), 4 * (24 + 32))
 
 
 def test_gated_delta_net_of_raw_projections():

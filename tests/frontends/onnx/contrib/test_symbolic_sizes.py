@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto
 
 from costcore import Report, estimate
-from costcore.counting import symbols_in
 from tests.frontends.onnx.contrib import test_selected_attention_and_streams, test_single_nodes
 from tests.frontends.onnx.contrib.lines import Line
 from tests.frontends.onnx.contrib.nodes import NODES, Node
-from tests.frontends.onnx.contrib.single_node import INT32, model_of
+from tests.frontends.onnx.contrib.single_node import model_of
 from tests.frontends.onnx.read_model import read
 
 LINES = [*test_single_nodes.LINES, *test_selected_attention_and_streams.LINES]
 
-WITH_GRAPHS = {"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"}
-"""They run graphs, so no single node is one of them."""
-
-OPAQUE = {"EPContext", "Snpe"}
-"""They have no cost."""
-
-FROM_NUMBERS = {"Range"}
-"""Its inputs are scalars."""
-
-STORED_SPARSE = {"SparseToDenseMatMul"}
-"""Its first input is a stored sparse tensor, which has no symbolic sizes."""
 
 UNRANKED = {"GatherND": "axis 1 of x1"}
 """By operator, the axis whose size decides how many dimensions the output has: the node is reported as not counted."""
@@ -70,7 +56,10 @@ def axes(model: ModelProto) -> Iterator[Axis]:
 
 def with_size(report: Report, n: int) -> Report:
     """The report with a number for ``n``, which may be the length of a vector of sizes and then is not in it."""
-    return report.subs(n=n) if "n" in map(str, symbols_in(report.trace)) else report
+    try:
+        return report.subs(n=n)
+    except ValueError:
+        return report
 
 
 def shapes(report: Report) -> list[Any]:
@@ -92,12 +81,6 @@ def test_one_symbolic_axis_costs_what_its_number_does(node: Node) -> None:
     assert differ == {}
 
 
-def test_the_table_has_a_node_of_every_operator() -> None:
-    known = json.loads((Path(__file__).parents[3] / "data" / "ort_contrib.json").read_text())["operators"]
-    missing = known.keys() - {node.op for node in NODES if node.domain == "com.microsoft"}
-    assert missing == WITH_GRAPHS | OPAQUE | FROM_NUMBERS | STORED_SPARSE
-
-
 def total(op: str, *inputs: Any, n: int, outputs: int = 1, **attrs: Any) -> dict[str, Any]:
     """The totals of one node with a number for its axis ``n``, which is -1 in its inputs."""
     model = model_of(op, *inputs, outputs=outputs, **attrs)
@@ -106,76 +89,3 @@ def total(op: str, *inputs: Any, n: int, outputs: int = 1, **attrs: Any) -> dict
             if dim.dim_value == -1:
                 dim.dim_param = "n"
     return with_size(estimate(model), n).total_report
-
-
-@pytest.mark.parametrize(
-    ("capacity", "written"),
-    [
-        # one output of 32 and, of two heads of 4, one new key and value, or caches that grow to 6
-        (10, 4 * (32 + 2 * 8)),
-        (6, 4 * (32 + 2 * 8)),
-        (5, 4 * (32 + 2 * 2 * 6 * 4)),
-    ],
-)
-def test_a_cache_of_symbolic_capacity_grows_only_if_it_is_full(capacity: int, written: int) -> None:
-    cache = (1, 2, -1, 4)
-    given = [(1, 1, 32), (1, 1, 8), (1, 1, 8), cache, cache, [5], [6]]
-    found = total("GroupQueryAttention", *given, n=capacity, outputs=3, num_heads=8, kv_num_heads=2)
-    assert found["mwrite"] == written
-
-
-@pytest.mark.parametrize(
-    ("waiting", "kept"),
-    [
-        # windows of 2; 4 new tokens: [compressed window] + [rest]
-        (0, 2),  # 4 = 2 * 2 + 0, and the last window
-        (1, 3),  # 5 = 2 * 2 + 1
-        (2, 2),  # the window is compressed already: 4 = 2 * 2 + 0
-        (3, 3),  # 1 of 3 waits: 5 = 2 * 2 + 1
-    ],
-)
-def test_the_buffer_of_an_indexer_keeps_its_last_window(waiting: int, kept: int) -> None:
-    given = [
-        *[(1, 4, 8), (1, 4, 8), {(4,)}, {(4,)}, {(16, 1)}, {(16, 1)}, None, (1, 2, 4), (1, 4, 8), {(2, 8)}],
-        *[(1, 4, 2), None, None, (2, 1, -1, 8)],
-    ]
-    settings: dict[str, Any] = {"policy_mode": "csa", "compress_ratio": 2, "index_topk": 3}
-    found = total("SparseAttentionIndexer", *given, n=waiting, outputs=3, **settings)
-    # positions [1, 4, 3], keys [1, 2 + 2, 4], buffer [2, 1, kept, 8]
-    assert found["mwrite"] == 4 * (12 + 16 + 16 * kept)
-
-
-@pytest.mark.parametrize(
-    ("streams", "gate", "attrs", "macs"),
-    [
-        ((-1, 3, 4), (2, 3), {}, 24),  # one gate per stream: [1, 3] x [3, 4], twice
-        ((2, -1, 4), (2, 3), {}, 2 * 2 * 4),  # of 2 streams
-        ((2, 3, 4), (-1, 3, 4), {}, 0),  # one gate per feature
-        ((2, 12), (-1, 3), {"num_branches": 3}, 24),
-        ((-1, 12), (2, 12), {"num_branches": 3}, 0),
-        ((2, 12), (2, -1), {"num_branches": 3}, 0),
-    ],
-)
-def test_the_rank_of_gates_tells_whether_products_are_macs(streams, gate, attrs, macs) -> None:
-    n = 12 if gate[-1] == -1 else 2
-    assert total("HyperConnectionPreMix", streams, gate, n=n, **attrs)["macs"] == macs
-
-
-def test_a_symbol_that_only_the_cost_has_can_be_given() -> None:
-    pages = (20, 16, 2, 4)
-    given = [(6, 32), (6, 8), (6, 8), pages, pages, (INT32, (3,)), (INT32, (2,)), (INT32, (2, -1))]
-    found = total("PagedAttention", *given, n=4, outputs=3, num_heads=8, kv_num_heads=2)
-    assert found["macs"] == 2 * (6 * 8 * (4 * 16) * 4)
-
-
-def test_a_cached_layer_without_new_keys_reads_no_weight_of_them() -> None:
-    given = [(3, -1, 8), (5, 2, 8), {(8, 8)}, {(8, 16)}, {(24,)}, None, *[(2, 2, 5, 4)] * 2, [1], [1], [1], [0]]
-    assert total("DecoderAttention", *given, n=2, outputs=3, num_heads=2)["n_params"] == 8 * 8 + 24
-
-
-def test_pairs_of_which_both_sizes_have_names_are_pairs() -> None:
-    given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (3, name)) for name in "ab"]
-    made = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    node = helper.make_node("ComplexMul", ["a", "b"], ["y"], domain="com.microsoft")
-    (call,) = read(helper.make_model(helper.make_graph([node], "pairs", given, [made]))).calls
-    assert call.layer.out.shape == (3, 2)

@@ -50,31 +50,9 @@ def test_a_number_that_is_written_as_a_name_is_a_number():
         read(model, {"y": (9, 4)})
 
 
-def test_names_stay_symbols_or_are_bound():
-    (symbolic,) = shapes(two())
-    assert str(symbolic) == "(batch, 4)"
-    assert symbolic[0].is_positive
-    assert symbolic[0].is_integer
-    assert shapes(two(), dims={"batch": 3}) == [(3, 4)]
-    assert str(shapes(two(), {"x": ("rows", 4)})) == "[(rows, 4)]"
-
-
 @pytest.mark.parametrize("given", [[6, -1], np.array([6, -1]), {"to": [6, -1]}["to"]])
 def test_values_of_inputs_that_carry_shapes(given):
     assert shapes(reshaped(), {"x": (2, 9), "to": given}) == [(6, 3)]
-
-
-def test_an_unknown_shape_is_made_of_symbols_that_can_be_bound():
-    g = Graph()
-    model = g.model({"x": (2, 6), "to": (INT64, (2,))}, g("Reshape", "x", "to"))
-    entry = model.graph.output[0]
-    entry.type.tensor_type.shape.dim.add(dim_param="rows")
-    entry.type.tensor_type.shape.dim.add()
-    recorder = read(model)
-    rows, columns = recorder.calls[-1].layer.out.shape
-    assert (str(rows), str(columns)) == ("rows", f"{entry.name}_1")
-    assert len(recorder.assumptions) == 1
-    assert shapes(model, dims={"rows": 3, f"{entry.name}_1": 4}) == [(3, 4)]
 
 
 @pytest.mark.parametrize(
@@ -161,13 +139,6 @@ def test_dims_that_are_no_lengths_by_name_are_refused(wrong):
         read(two(), dims={"batch": "8"})
 
 
-def test_names_made_up_for_dimensions_are_none_of_the_models():
-    g = Graph()
-    model = g.model({"x": (None, "x_0")}, g("Relu", "x"))
-    first, second = read(model).calls[0].layer.out.shape
-    assert (str(first), str(second)) == ("x_0'", "x_0")
-
-
 def cached() -> ModelProto:
     """A decoder's mask, as exporters declare it: as long as the past and what is new."""
     g = Graph()
@@ -232,20 +203,6 @@ def test_texts_that_are_no_sums_or_products_of_names_are_refused(text):
         read(masked(), dims={"tot": text})
 
 
-def test_two_names_may_be_one_dimension():
-    past, length = (Symbol(name, integer=True, positive=True) for name in ("past", "length"))
-    assert shapes(cached(), dims={"past": "new", "new": "past", "batch": 1})[-1] == (1, 4 * past)
-    assert shapes(masked(), dims={"tot": "length", "past": "length - new", "batch": 1})[-1] == (1, length)
-
-
-def test_expressions_must_agree_with_the_shapes_of_inputs():
-    g = Graph()
-    shapes_of = {"mask": ("tot",), "past": ("past",)}
-    model = g.model({name: (TensorProto.FLOAT, shape) for name, shape in shapes_of.items()}, g("Relu", "mask"))
-    with pytest.raises(CostError, match=re.escape("input 'mask', axis 0: dimension 'tot' is 8 by dims, and 9 here")):
-        read(model, {"mask": (9,), "past": (7,)}, dims={"tot": "past + 1"})
-
-
 def test_a_length_that_depends_on_data_is_told_by_its_own_name():
     def told(**options: Any) -> list[str]:
         g = Graph()
@@ -263,27 +220,3 @@ def test_names_that_say_no_length_are_just_names(name):
     g = Graph()
     model = g.model({"x": (name, "rows")}, g("Relu", "x"))
     assert [str(d) for d in read(model).calls[0].layer.out.shape] == [name, "rows"]
-
-
-def test_names_with_signs_are_just_names():
-    g = Graph()
-    model = g.model({"x": ("sequence-length", "2*rows", "a/b")}, g("Relu", "x"))
-    assert [str(d) for d in read(model).calls[0].layer.out.shape] == ["sequence-length", "2*rows", "a/b"]
-    assert shapes(model, dims={"sequence-length": 5, "2*rows": 4, "a/b": 3}) == [(5, 4, 3)]
-
-
-def test_a_reshape_that_fits_one_length_only_is_said():
-    def assumptions(*shape: int) -> list[str]:
-        g = Graph()
-        y = g("Reshape", "x", g.number(*shape), name="fixed")
-        return [str(a.what) for a in read(g.model({"x": ("batch", "seq", 32)}, y)).assumptions]
-
-    # traced with 16 words, as exporters do that compute with sizes in Python
-    (told,) = assumptions(0, 16, 4, 8)
-    assert told == (
-        "its shape has 512*batch elements, its input 32*batch*seq: assumed to be equal, which is true only for seq = 16"
-    )
-    (told,) = assumptions(2, 16, 4, 8)
-    assert told.endswith(": assumed to be equal"), "batch = 2 and seq = 16, or other lengths"
-    assert assumptions(0, 0, 4, 8) == []
-    assert assumptions(0, -1, 4, 8) == []

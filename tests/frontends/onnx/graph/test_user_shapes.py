@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 from onnx import ModelProto, TensorProto, helper
 
 from costcore import Cost, CostError, CostWarning, Operations, Tensor, estimate
 from tests.command_line import main
-from tests.frontends.onnx.read_model import read, shapes
+from tests.frontends.onnx.read_model import read
 from tests.whole_networks.onnx_models import Graph
 
 F, B, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
@@ -54,28 +53,6 @@ def test_two_values_of_unknown_shape_have_a_symbol_each_and_are_assumed():
     )
 
 
-@pytest.mark.filterwarnings("ignore:no :costcore.CostWarning")
-def test_nothing_is_assumed_of_what_is_not_counted():
-    report = estimate(unknown(*WAVES))
-    assert (report.status, report.assumptions) == ("partial", [])
-    assert report.notes[0] == (
-        "operators downstream of the Wave node that produces 'h0' are not counted, because the rank of its output is "
-        "unknown (the operator is not supported). Give its shape: shapes={'h0': ('N', 8)}"
-    )
-
-
-def test_a_shape_that_nothing_tells_can_be_given():
-    given: dict[str, Any] = {"h0": ("N", 4), "h1": Tensor((2, "M"), "float16")}
-    report = estimate(unknown(*WAVES), calculators=PRICED, shapes=given)
-    assert (report.status, report.assumptions, report.notes) == ("complete", [], [])
-    assert str(report.total_report["flops"]) == "2*M + 8*N"  # 4*N and 2*M of the waves, 4*N of the ReLU
-    assert [tensor.dtype for tensor in report.calls[1].layer.outputs] == ["float16"]
-    assert (
-        estimate(unknown(*WAVES), calculators=PRICED, shapes=given, dims={"N": 3, "M": 5}).total_report["flops"] == 34
-    )
-    assert shapes(unknown("Wave"), {"x0": (6, 8)}, shapes={"h0": ("N", 4)}) == [(6, 4)], "the N of the input"
-
-
 def test_shapes_of_values_inside_functions_and_loops_go_by_their_full_name():
     nodes = [helper.make_node("Wave", ["a"], ["m"], domain="other"), helper.make_node("Relu", ["m"], ["b"])]
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("other", 1)]
@@ -95,16 +72,6 @@ def test_shapes_of_values_inside_functions_and_loops_go_by_their_full_name():
     assert report.total_report["flops"] == 5 * 3
 
 
-def test_open_lengths_can_be_given_too():
-    g = Graph()
-    model = g.model({"x": (4, 6)}, g("Relu", g("NonZero", "x")))
-    (name,) = (node.output[0] for node in model.graph.node if node.op_type == "NonZero")
-    assert shapes(model, shapes={name: (2, 10)}) == [(2, 10)]
-    assert not read(model, shapes={name: (2, 10)}).assumptions
-    with pytest.raises(CostError, match=re.escape(f"produces {name!r} of shape (2, ?) (got (3, 10) in shapes)")):
-        read(model, shapes={name: (3, 10)})
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -122,20 +89,6 @@ def test_open_lengths_can_be_given_too():
 def test_shapes_that_do_not_fit_are_refused(given, message):
     with pytest.raises(CostError, match=re.escape(message.removeprefix("the "))):
         read(unknown("Wave"), shapes={"h0": ("N", 4), **given})
-
-
-def test_of_values_without_a_shape_those_are_named():
-    with pytest.raises(CostError, match=re.escape("values without a shape: 'h0', 'y'")):
-        read(unknown("Wave"), shapes={"z": (1,)})
-
-
-def test_a_shape_is_held_against_each_of_several_nodes_that_are_alike():
-    g = Graph()
-    first, second = g("Relu", "x"), g("Relu", "x")
-    model = g.model({"x": (2, 3)}, [first, second])
-    assert shapes(model, shapes={first: (2, 3), second: (2, 3)}) == [(2, 3)]
-    with pytest.raises(CostError, match=re.escape(f"produces {second!r} of shape (2, 3) (got (3, 2) in shapes)")):
-        read(model, shapes={second: (3, 2)})
 
 
 def test_a_node_that_cannot_be_read_without_a_shape_asks_for_it():
@@ -185,13 +138,6 @@ def looped(count: str = "n") -> ModelProto:
     return g.model({"n": (INT64, ()), "x": (3,)}, g("Loop", trips, "", "x", body=body, name="loop"))
 
 
-@pytest.mark.parametrize(("count", "flops"), [("n", 9 * 3), ("2*n", 18 * 3 + 1)])
-def test_an_input_that_says_how_often_is_asked_for(count, flops):
-    (told,) = read(looped(count)).assumptions
-    assert told.what == "the trip count depends on data: assumed the symbol loop_trips; give inputs={'n': 9}"
-    assert estimate(looped(count), {"n": 9, "x": (3,)}).total_report["flops"] == flops
-
-
 def test_an_input_that_decides_is_asked_for():
     g = Graph()
     parts = {
@@ -206,49 +152,9 @@ def test_an_input_that_decides_is_asked_for():
     assert estimate(made, {"c": True}).total_report["flops"] == 3
 
 
-def test_an_input_that_carries_a_shape_is_asked_for():
-    g = Graph()
-    y = g("Reshape", "x", g("Concat", g("Unsqueeze", "n", g.number(0)), "m", axis=0))
-    made = g.model({"x": (4, 6), "n": (INT64, ()), "m": (INT64, (2,))}, y)
-    assert [a.what for a in read(made).assumptions] == [
-        f"the size of axis {i} of {y!r} depends on data: it is the symbol {y}_{i}; give inputs={{'n': 9, 'm': [9, 9]}}"
-        for i in range(3)
-    ]
-    assert shapes(made, {"n": 2, "m": [3, 4]}) == [(2, 3, 4)]
-
-
-@pytest.mark.filterwarnings("ignore:no shapes for:costcore.CostWarning")
-def test_a_shape_of_unknown_length_is_asked_for():
-    g = Graph()
-    y = g("Reshape", "x", "to")
-    made = g.model({"x": (4, 6), "to": (INT64, ("rank",))}, y)
-    (told,) = estimate(made).notes
-    assert told.endswith(
-        f"(it depends on data). Give its shape: shapes={{{y!r}: ('N', 8)}}, or inputs={{'to': [9, 9]}}"
-    )
-    assert shapes(made, shapes={y: (3, 8)}) == [(3, 8)]
-
-
-def test_data_that_say_no_shape_are_not_asked_for():
-    g = Graph()
-    (told,) = read(g.model({"ids": (INT64, (4,))}, g("NonZero", "ids"))).assumptions
-    assert "inputs" not in told.what
-
-
 def test_one_number_is_no_list():
     with pytest.raises(CostError, match=re.escape("input 'n' is a scalar (got the list [9]). Give 9")):
         read(looped(), {"n": [9], "x": (3,)})
-
-
-def test_lengths_without_a_name_are_told_once():
-    g = Graph()
-    made = g.model({"x": (None, 3, None), "ids": (INT64, ("N", None))}, [g("Relu", "x"), g("Abs", "ids")])
-    assert read(made).notes == [
-        "input 'x' has unnamed dimensions: x_0 along axis 0, x_2 along axis 2",
-        "input 'ids' has unnamed dimensions: ids_1 along axis 1",
-    ]
-    assert read(made, dims={"x_0": 2, "x_2": 5, "ids_1": 7}).notes == []
-    assert read(made, {"x": (2, 3, 5), "ids": (2, 7)}).notes == []
 
 
 def test_the_command_line_gives_shapes_of_values(tmp_path, capsys):

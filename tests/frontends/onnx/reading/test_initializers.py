@@ -65,16 +65,6 @@ def held(g: Graph, *numbers: float) -> str:
     return made
 
 
-@pytest.mark.parametrize(("producer", "learned"), [("pytorch", 4), ("", 8)])
-def test_numbers_in_nodes_are_no_bias_of_pytorch_either(producer, learned):
-    g = Graph()
-    model = g.model({"x": (3, 4)}, g("LayerNormalization", "x", g.weight(4), held(g, 0, 0, 0, 0)))
-    model.producer_name = producer
-    total = estimate(model).total_report
-    assert total["n_params"] == total["n_params_model"] == learned
-    assert total["mread"] == 4 * (12 + 4 + 4)
-
-
 def test_what_is_joined_of_numbers_in_nodes_is_a_constant():
     g = Graph()
     scales = g("Concat", held(g, 1, 1), held(g, 2, 2), axis=0)
@@ -96,14 +86,6 @@ def without_marks(name: str, *, node_name: str = "", dims: tuple[int, ...] = ())
     x, y = (helper.make_tensor_value_info(name, FLOAT, (2, 3)) for name in "xy")
     graph = helper.make_graph(nodes, "scaled", [x], [y], [t])
     return helper.make_model(graph, producer_name="pytorch", opset_imports=[helper.make_opsetid("", 20)])
-
-
-@pytest.mark.parametrize("dims", [(), (1,), (1, 1)])
-@pytest.mark.parametrize("name", ["val_67", "scalar_tensor_default_1", "temperature"])
-def test_a_number_of_the_newer_exporter_is_a_constant_where_a_tool_dropped_the_marks(name, dims):
-    total = estimate(without_marks(name, dims=dims)).total_report
-    assert total["n_params"] == total["n_params_model"] == 0
-    assert total["mread"] == 4 * (2 * 3) * 2
 
 
 SCALAR = "scalar_tensor_default"
@@ -136,16 +118,6 @@ def test_a_stored_scalar_is_a_number_in_every_role(op, names, learned, elements)
     assert (total["n_params"], total["n_params_model"], total["mread"]) == (learned, learned, 4 * elements)
 
 
-def test_a_scalar_that_the_exporter_marks_is_learned():
-    for op, names, learned in (("PRelu", ("x", SCALAR), 1), ("Gemm", ("x", "w", SCALAR), 21)):
-        total = estimate(with_scalar(op, *names, kind="PARAMETER")).total_report
-        assert (total["n_params"], total["n_params_model"]) == (learned, learned)
-
-
-def test_a_number_of_a_module_is_learned_where_a_tool_dropped_the_marks():
-    assert estimate(without_marks("head.0.temperature")).total_report["n_params"] == 1
-
-
 @pytest.mark.parametrize(("node_name", "learned"), [("/Relu", 1), ("/clip/Relu", 1), ("_inlfunc_relu|folded_0", 0)])
 def test_a_number_of_the_root_module_is_learned_in_a_file_of_the_older_exporter(node_name, learned):
     assert estimate(without_marks("logit_scale", node_name=node_name)).total_report["n_params"] == learned
@@ -164,13 +136,6 @@ def unmarked(producer: str = "pytorch", kind: str = "") -> ModelProto:
     for node in model.graph.node:
         node.input[:] = [names.get(name, name) for name in node.input]
     return model
-
-
-def test_a_tensor_that_may_be_a_buffer_is_noted():
-    report = estimate(unmarked())
-    assert report.total_report["n_params"] == 4 * 5 + 5 + 5
-    (note,) = report.notes
-    assert "'final_logits_bias' (5 elements) counts as a parameter, but may be a buffer" in note
 
 
 @pytest.mark.parametrize("producer", ["onnx.quantize", "onnxruntime.transformers"])
@@ -197,11 +162,6 @@ def test_marks_hold_for_tensors_that_a_quantizer_renamed():
     report = estimate(model)
     assert report.total_report["n_params"] == 20  # w; the mask was computed
     assert not any("does not mark" in note for note in report.notes)
-
-
-@pytest.mark.parametrize("options", [{"producer": "tf2onnx"}, {"kind": "PARAMETER"}])
-def test_only_files_of_the_exporter_that_marks_nothing_get_the_note(options):
-    assert estimate(unmarked(**options)).notes == []
 
 
 def folded(
@@ -232,12 +192,6 @@ def test_a_folded_constant_is_learned_if_a_parameter_is_in_it(sources, elements,
     assert report.total_report["n_params"] == report.total_report["n_params_model"] == elements
     assert len(report.notes) == notes
     assert all("(20 elements, from 'w') counts as a parameter" in note for note in report.notes)
-
-
-def test_folded_constants_of_a_file_that_lists_no_parameters_count_by_their_use():
-    report = estimate(folded("['arange', 'val_1']", signature=""))
-    assert report.total_report["n_params"] == 20
-    assert not any("folded" in note for note in report.notes)
 
 
 def test_the_list_of_parameters_marks_them_where_a_tool_dropped_the_marks():

@@ -8,7 +8,6 @@ import os
 import random
 import subprocess
 import sys
-import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -42,14 +41,6 @@ def test_what_is_no_model_is_named(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(CostError, match=r"net\.onnx is not an ONNX model: "):
         estimate(path)
-
-
-def test_a_missing_file_and_a_folder_are_named(tmp_path):
-    with pytest.raises(CostError, match=r"nowhere\.onnx cannot be read: No such file"):
-        estimate(str(tmp_path / "nowhere.onnx"))
-    (tmp_path / "folder.onnx").mkdir()
-    with pytest.raises(CostError, match=r"folder\.onnx cannot be read: Is a directory"):
-        estimate(tmp_path / "folder.onnx")
 
 
 @pytest.mark.parametrize("sixteenths", range(16))
@@ -108,18 +99,6 @@ def test_weights_are_left_out_while_a_file_is_read(tmp_path):
     assert estimate(path).total_report["macs"] == 1_000_000
 
 
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_weights_are_left_out_of_bytes_without_copying_them(kind):
-    content = kind(heavy(4_000_000).SerializeToString())  # 16 MB of weights
-    estimate(content)
-    tracemalloc.start()
-    try:
-        assert estimate(content).total_report["macs"] == 4_000_000
-        assert tracemalloc.get_traced_memory()[1] < 4_000_000
-    finally:
-        tracemalloc.stop()
-
-
 @pytest.mark.parametrize("kind", ["bytes", "bytearray", "memoryview"])
 def test_bytes_are_taken_before_onnx_is_imported(tmp_path, kind):
     path = tmp_path / "net.onnx"
@@ -141,11 +120,6 @@ def test_paths_of_every_kind(tmp_path):
     assert estimate(entry).total_report["macs"] == 10
 
 
-def test_what_can_be_no_path_is_named():
-    with pytest.raises(CostError, match=r"^'a\\x00\.onnx' cannot be read: embedded null byte"):
-        estimate("a\0.onnx")
-
-
 def test_a_large_file_of_nothing_is_refused_at_once(tmp_path):
     path = tmp_path / "net.onnx"
     with path.open("wb") as file:
@@ -153,11 +127,6 @@ def test_a_large_file_of_nothing_is_refused_at_once(tmp_path):
     refused = pytest.raises(CostError, match=r"net\.onnx is not an ONNX model: no protobuf field starts at byte 0")
     with at_most(10_000), refused:
         estimate(path)
-
-
-def test_a_pointer_to_a_model_is_called_one():
-    with pytest.raises(CostError, match="it is a Git LFS pointer; git lfs pull fetches the model"):
-        estimate(b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
 
 
 def test_a_file_larger_than_protobuf_allows(tmp_path):
@@ -203,28 +172,12 @@ def test_doubling_by_concat_is_exact_and_little_work(length):
     assert [(str(d),) for (d,) in found] == [(str(2**201 if length == 2 else f"{2**200}*n"),)]
 
 
-def test_doubling_of_constants_folds_no_more_than_a_little():
-    g = Graph()
-    x = g.number(1, 2)
-    for _ in range(200):
-        x = g("Concat", x, x, axis=0)
-    assert shapes(g.model({}, x)) == [(2**201,)]
-
-
 def test_a_chain_of_doublings_without_end_is_refused():
     g, x = Graph(), "x"
     for _ in range(5000):
         x = g("Concat", x, x, axis=0)
     with pytest.raises(CostError, match=r"Concat node that produces .* has an output dimension of"):
         read(g.model({"x": (2,)}, x))
-
-
-def test_products_of_shapes_without_end_stay_small():
-    g = Graph()
-    x = g("Shape", "x")
-    for _ in range(200):
-        x = g("Mul", g("Add", x, g.number(1)), g("Mul", x, x))
-    assert len(read(g.model({"x": (3, "n")}, g("Expand", "x", x))).calls) > 600
 
 
 HUGE = 1 << 40

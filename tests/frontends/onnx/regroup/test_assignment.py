@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from onnx import ModelProto, helper
+from onnx import ModelProto
 
 from costcore import estimate
-from costcore.frontends.onnx.regroup.matcher import Program, operation
 from tests.frontends.onnx.regroup.decompositions import FLOAT, Spelled, from_operation, is_as_before, priced
 
 X = {"x": (6, 8), "v": (FLOAT, ())}
@@ -90,10 +89,6 @@ def test_a_copy_that_has_no_node_is_known_by_its_name(copied):
     )
 
 
-def test_unasked_it_is_scattered():
-    assert "assign" not in [entry["op"] for entry in estimate(assigned()).layer_report.values()]
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -114,14 +109,6 @@ def test_unasked_it_is_scattered():
 )
 def test_other_programs_ask_for_a_scatter(options):
     assert is_as_before(assigned(**options), "assign")
-
-
-def test_a_name_that_is_given_twice_says_nothing():
-    made = assigned()
-    again = made.graph.node.add()
-    again.CopyFrom(helper.make_node("Neg", ["v"], ["again"]))
-    again.metadata_props.add(key="pkg.torch.onnx.fx_node", value=note("fill", "fill.Tensor", "%w", "%v"))
-    assert is_as_before(made, "assign")
 
 
 def nested(rows_again: str = ROWS) -> ModelProto:
@@ -166,18 +153,6 @@ def test_one_place_is_assigned_to():
     assert is_as_before(made("0, 2"), "assign")
 
 
-def test_notes_that_lead_in_a_circle_say_nothing():
-    notes = (
-        note("slice_1", "slice.Tensor", "%slice_1", ROWS),
-        note("fill", "fill.Tensor", "%slice_1", "%v"),
-        note("one", "slice_scatter.default", "%slice_1", "%one", ROWS),
-        note("two", "slice_scatter.default", "%slice_1", "%fill", ROWS),
-    )
-    program = Program(notes)
-    assert not any(program.is_assigned(name) for name in ("%slice_1", "%one", "%two", "%fill", "%nothing"))
-    assert operation("call_function") is None
-
-
 def zeros(line: str = "", name: str = "zeros.default", is_written: bool = False, shape: str = "") -> ModelProto:
     """A tensor of zeros, of which a part may be assigned to."""
     g = Noted()
@@ -201,29 +176,6 @@ ADDED = ("add", 48, 2 * 4 * 48, 4 * 48)
 def test_zeros_that_the_program_makes_are_written(line):
     assert priced(estimate(zeros(), regroup=True))[-1] == ADDED
     assert priced(estimate(zeros(line), regroup=True)) == [("full", 0, 0, 4 * 48), ADDED]
-
-
-@pytest.mark.parametrize(
-    ("line", "name"),
-    [
-        ("x + self.window()", "zeros.default"),
-        ("F.interpolate(x)", "zeros.default"),
-        ("x + nonzeros(6)", "zeros.default"),
-        ("torch.ones(6, 8)", "zeros.default"),
-        ("torch.zeros(6, 8)", "index.Tensor"),
-    ],
-)
-def test_zeros_that_nobody_asked_for_are_constants(line, name):
-    assert is_as_before(zeros(line, name), "full")
-
-
-def test_zeros_that_are_assigned_to_were_made_for_it():
-    report = estimate(zeros(is_written=True), regroup=True)
-    assert [row for row in priced(report) if row[0] in ("full", "assign")] == [
-        ("full", 0, 0, 4 * 48),
-        ("full", 0, 0, 4 * 3 * 8),
-        ("assign", 0, 4 * 3 * 8, 4 * 3 * 8),
-    ]
 
 
 @pytest.mark.parametrize(("line", "rows"), [("x[torch.arange(6)]", ["arange"]), ("F.grid_sample(x, y)", [])])

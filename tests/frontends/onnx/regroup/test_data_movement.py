@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from onnx import ModelProto, TensorProto, helper, shape_inference
 
-from costcore import Report, estimate
+from costcore import estimate
 from tests.frontends.onnx.regroup.decompositions import (
     BY_NAME,
     Spelled,
@@ -21,17 +21,6 @@ from tests.frontends.onnx.regroup.decompositions import (
 INT64 = TensorProto.INT64
 TO_THE_END = 1 << 62
 STRIDED = BY_NAME["as_strided"].origin
-LINEAR = "call_function[target=torch.ops.aten.linear.default]"
-
-
-def kinds(report: Report) -> list[str]:
-    return [row[0] for row in priced(report)]
-
-
-def signed(made: ModelProto) -> ModelProto:
-    """The model as PyTorch's exporters sign it."""
-    made.producer_name = "pytorch"
-    return made
 
 
 @pytest.mark.parametrize(
@@ -65,42 +54,9 @@ def test_other_slices_are_joined(options):
     assert is_as_before(model(BY_NAME["roll"], **options), "roll")
 
 
-def test_parts_of_two_tensors_or_three_parts_are_joined():
-    def made(second: str, *more: str) -> ModelProto:
-        g = Spelled()
-        late = g("Slice", "x", g.number(2), g.number(TO_THE_END), g.number(1))
-        early = g("Slice", second, g.number(0), g.number(2), g.number(1))
-        return g.model({**X, "other": (2, 6, 8)}, g("Concat", late, early, *more, axis=1))
-
-    assert kinds(estimate(made("x"), regroup=True)) == ["roll"]
-    assert is_as_before(made("other"), "roll")
-    assert is_as_before(made("x", "other"), "roll")
-    assert is_as_before(from_operation(made("x"), "slice_1", "slice_2", "cat"), "roll")
-
-
-@pytest.mark.parametrize(("late", "early"), [((2, TO_THE_END, 1, 1), (0, 2, 1, 1)), ((2, 6, 1), (0, 2, 1))])
-def test_the_older_exporter_slices_by_other_words_for_the_user_than_to_roll(late, early):
-    made = signed(model(BY_NAME["roll"], late=late, early=early))
-    assert is_as_before(made, "roll")
-    assert kinds(estimate(made, regroup=("roll",))) == ["roll"]
-    assert kinds(estimate(signed(model(BY_NAME["roll"])), regroup=True)) == ["roll"]
-
-
 @pytest.mark.parametrize("options", [{"before": (2, 1, 0)}, {"before": (0, 1, 2)}, {"after": (0, 1, 2)}])
 def test_other_axes_are_moved_and_picked(options):
     assert is_as_before(model(BY_NAME["gather"], **options), "gather")
-
-
-def test_the_axis_that_is_picked_along_is_told():
-    g = Spelled()
-    spread = g("Expand", "indices", g("Shape", g("Max", "indices")))
-    column = g("Concat", g("Unsqueeze", spread, g.number(-1)), axis=-1)
-    y = g("Transpose", g("GatherND", g("Transpose", "x", perm=[2, 0, 1]), column), perm=[2, 3, 0, 1])
-    report = estimate(g.model({**X, "indices": (INT64, (3, 5))}, y), regroup=True)
-    # picked are 3 x 5 of the last axis, from each of 2 x 6
-    assert priced(report) == [("gather", 0, 4 * 180 + 8 * 15, 4 * 180)]
-    assert report.calls[-1].layer.attrs == {"axis": 2}
-    assert report.calls[-1].layer.out.shape == (2, 6, 3, 5)
 
 
 def test_indices_that_broadcast_pick_more():
@@ -129,33 +85,6 @@ def test_places_that_are_counted_up_belong_to_the_picking():
     assert priced(report) == [("as_strided", 0, 4 * 10, 4 * 10)]
     assert is_as_before(strided("call_function[target=torch.ops.aten.index.Tensor]"), "as_strided")
     assert is_as_before(strided(STRIDED, known=False), "as_strided")
-
-
-def test_places_in_memory_are_none_where_nobody_says_so():
-    made = model(BY_NAME["as_strided"])
-    for node in made.graph.node:
-        del node.metadata_props[:]
-    assert is_as_before(made, "as_strided")
-
-
-def test_one_tensor_that_is_joined_is_copied():
-    g = Spelled()
-    made = g.model(X, g("Concat", "x", axis=1))
-    assert priced(estimate(made)) == [("copy", 0, 4 * 96, 4 * 96)]
-    assert estimate(made, layout="free").total_report["mrw"] == 0
-
-
-def test_a_bias_that_is_computed_belongs_to_a_layer_where_the_exporter_says_so():
-    def made(origin: str) -> ModelProto:
-        g = Spelled()
-        y = g("Add", g("MatMul", "x", g("Transpose", g.weight(5, 8), perm=[1, 0])), "b")
-        result = g.model({**X, "b": (5,)}, y)
-        return from_operation(result, *[origin] * 3) if origin else result
-
-    report = estimate(made(LINEAR), regroup=True)
-    assert priced(report) == [("linear", 12 * 5 * 8, 4 * (96 + 40 + 5), 4 * 60)]
-    assert report.total_report["n_params"] == 40
-    assert kinds(estimate(made(""), regroup=True)) == ["linear", "add"]
 
 
 @pytest.mark.filterwarnings("ignore:no shapes")

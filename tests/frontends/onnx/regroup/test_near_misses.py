@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto
 from onnx.reference import ReferenceEvaluator
 
 from costcore import estimate
@@ -12,20 +12,16 @@ from tests.frontends.onnx.regroup.decompositions import (
     BOOL,
     BY_NAME,
     EVEN,
-    FLOAT,
     QKV,
     ROWS,
     UNEVEN,
     Spelled,
     X,
-    from_operation,
     is_as_before,
     model,
     scores,
 )
 from tests.frontends.onnx.regroup.test_data_movement import TO_THE_END
-
-HALF = TensorProto.FLOAT16
 
 
 def attention(g: Spelled, mask: str = "") -> str:
@@ -47,41 +43,12 @@ def test_scores_or_sums_that_are_broadcast_beyond_the_queries_are_no_attention(i
     assert is_as_before(g.model(inputs, attention(g, "mask" if "mask" in inputs else "")), "attention")
 
 
-def test_attention_that_goes_on_in_another_precision_is_no_attention():
-    g = Spelled()
-    scale = g.number(0.6, dtype=HALF, scalar=True)
-    y = g("MatMul", g("Mul", "q", scale), g("Mul", g("Transpose", "k", perm=[0, 1, 3, 2]), scale))
-    weights = g("Softmax", g("Add", g("Cast", y, to=FLOAT), "mask"))
-    inputs = {**{name: (HALF, QKV[name]) for name in "qkv"}, "mask": (4, 4)}
-    assert is_as_before(g.model(inputs, g("MatMul", weights, g("Cast", "v", to=FLOAT))), "attention")
-
-
-@pytest.mark.parametrize("mask", [(4, 6), (2, 1, 1, 6), (2, 1, 4, 1)])
-def test_a_mask_and_keys_may_be_shared_by_heads(mask):
-    g = Spelled()
-    inputs = {"q": (2, 3, 4, 8), "k": (1, 1, 6, 8), "v": (1, 1, 6, 8), "mask": mask}
-    (call,) = (c for c in estimate(g.model(inputs, attention(g, "mask")), regroup=True).calls if c.type == "Attention")
-    assert call.layer["mask"].shape == mask
-
-
 @pytest.mark.parametrize("trains", [False, True])
 def test_weights_that_are_dropped_are_no_attention(trains):
     g = Spelled()
     dropped = g("Dropout", scores(g), g.scalar(0.5), g.number(trains, dtype=BOOL, scalar=True))
     made = g.model(QKV, g("MatMul", dropped, "v"))
     assert is_as_before(made, "attention") is trains
-
-
-def normalized(axes: tuple[int, ...], keepdims: int, length: tuple[int, ...]) -> ModelProto:
-    g = Spelled()
-    parts = g("Div", g.weight(*length), g("ReduceL2", "x", g.number(*axes), keepdims=keepdims))
-    return g.model({"x": (4, 4)}, g("Mul", "x", parts))
-
-
-def test_lengths_along_another_axis_are_no_weight_norm():
-    # without the axis that is reduced the quotients of the rows go to the columns
-    assert is_as_before(normalized((1,), 0, (4,)), "weight_norm")
-    assert not is_as_before(normalized((1,), 1, (4, 1)), "weight_norm")
 
 
 def parted(groups: int) -> ModelProto:
@@ -95,14 +62,6 @@ def parted(groups: int) -> ModelProto:
 @pytest.mark.parametrize(("groups", "is_one"), [(1, True), (2, True), (6, True), (4, False), (12, False), (16, False)])
 def test_parts_of_channels_are_no_groups(groups, is_one):
     assert is_as_before(parted(groups), "group_norm") is not is_one
-
-
-def test_differences_that_are_rounded_are_no_norm():
-    g = Spelled()
-    centred = g("Cast", g("Sub", "x", g("ReduceMean", "x", g.number(-1))), to=6)
-    variance = g("ReduceMean", g("Mul", centred, centred), g.number(-1))
-    root = g("Sqrt", g("Add", variance, g.number(1, dtype=6, scalar=True)))
-    assert is_as_before(g.model(X, g("Cast", g("Div", centred, root), to=1)), "layer_norm")
 
 
 @pytest.mark.parametrize("begin", [-9, -6, -5, -1, 0, 1, 5, 6, 9])
@@ -134,21 +93,6 @@ def test_averages_of_other_places_are_no_adaptive_pooling(name, options):
     assert is_as_before(model(BY_NAME[name], **options), "adaptive_avg_pool")
 
 
-def test_averages_of_known_places_are_the_adaptive_pooling_that_they_are():
-    for name in ("adaptive_avg_pool", "adaptive_avg_pool_uneven"):
-        made = model(BY_NAME[name])
-        (call,) = (c for c in estimate(made, regroup=True).calls if c.layer.op == "adaptive_avg_pool")
-        x = np.arange(96, dtype=np.float32).reshape(X["x"])
-        (y,) = ReferenceEvaluator(made).run(None, {"x": x})
-        assert y.shape == call.layer.out.shape
-        bounds = [
-            [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
-            for size, count in zip(x.shape[1:], y.shape[1:], strict=True)
-        ]
-        means = [[x[:, a:b, c:d].mean((1, 2)) for c, d in bounds[1]] for a, b in bounds[0]]
-        assert np.allclose(y, np.moveaxis(means, -1, 0))
-
-
 @pytest.mark.parametrize("element", [None, 0, 1, 95, 190, 191])
 def test_places_that_are_stored_are_windows_only_as_a_whole(element):
     places = np.stack(np.broadcast_arrays(np.reshape(ROWS, (4, 2, 1, 1)), np.array(EVEN)), -1).ravel()  # 4*2*6*2 pairs
@@ -167,13 +111,3 @@ def test_quotients_of_picks_of_fewer_axes_are_quotients(shape):
     zero = g.number(0, scalar=True)
     picked = g("Gather", g("Gather", "x", zero, axis=-3 if len(shape) > 2 else -1), zero, axis=-1)
     assert is_as_before(g.model({"x": shape}, g("Div", picked, g.scalar(2.0))), "adaptive_avg_pool")
-
-
-CALL = "return F.adaptive_avg_pool2d(x, size)"
-
-
-@pytest.mark.parametrize(("line", "is_one"), [(CALL, True), ("return x.mean()", False)])
-def test_pooling_that_pytorch_takes_apart_is_known_by_its_call(line, is_one):
-    made = model(BY_NAME["adaptive_avg_pool_uneven"])
-    from_operation(made, *(f"operation {i}" for i in range(len(made.graph.node))), line=line)
-    assert is_as_before(made, "adaptive_avg_pool") is not is_one

@@ -39,21 +39,6 @@ def test_reductions_take_axes_as_attribute_then_input(op):
     assert layer(op, opset=18, noop_with_empty_axes=1).out.shape == (2, 3, 4)
 
 
-def test_softmax_joined_all_later_axes_before_opset_13():
-    assert layer("Softmax", opset=11).attrs["axis"] == (1, 2)
-    assert layer("Softmax", opset=11, x=(2, 3)).attrs["axis"] == 1
-    assert layer("Softmax", opset=13).attrs["axis"] == 2
-
-
-def test_dropout_trains_by_attribute_then_by_input():
-    assert layer("Dropout", opset=6, ratio=0.25).attrs["training"] is True
-    assert dict(layer("Dropout", opset=7, ratio=0.25).attrs) == {"rate": 0.25, "training": False}
-    assert dict(layer("Dropout", 0.25, opset=12).attrs) == {"rate": 0.25, "training": False}
-    trained = layer("Dropout", 0.25, True, opset=12, outputs=2)
-    assert trained.attrs["training"] is True
-    assert [y.dtype for y in trained.outputs] == ["float32", "bool"]
-
-
 def test_slice_squeeze_unsqueeze_and_pad_take_attributes_then_inputs():
     old = layer("Slice", opset=9, starts=[1], ends=[2**31], axes=[1])
     assert old == layer("Slice", (1,), (2**62,), (1,), opset=13)
@@ -117,24 +102,3 @@ def test_auto_pad_is_resolved(mode, out, padding):
     assert found.out.shape == (1, 4, out, out)
     assert found.attrs["padding"] == (padding if mode != "VALID" else (0, 0))
     assert found.attrs["kernel"] == (3, 3)
-
-
-def test_gemm_is_linear_only_as_a_layer():
-    def gemm(*shapes_, **attrs):
-        g = Graph()
-        return read(g.model({"x": (4, 5)}, g("Gemm", "x", *(g.weight(*s) for s in shapes_), **attrs))).calls[-1].layer
-
-    plain = gemm((5, 3), (3,))
-    assert plain.op == "linear"
-    assert plain == gemm((3, 5), (3,), transB=1), "the weight is [Fout, Fin] whichever way it is stored"
-    assert plain["w"].shape == (3, 5)
-    assert gemm((5, 3), (1, 3)) == plain
-    assert dict(gemm((5, 3), (3,), alpha=0.5, beta=2.0).attrs) == {"alpha": 0.5, "beta": 2.0}
-    assert gemm((5, 3), (4, 3)).op == "matmul"
-
-
-@pytest.mark.parametrize("op", ["Add", "Mul", "Pow"])
-def test_the_second_operand_was_laid_onto_the_first_along_an_axis(op):
-    g = Graph(6)
-    model = g.model({"x": (2, 3, 4), "y": (2, 3)}, g(op, "x", "y", broadcast=1, axis=0))
-    assert shapes(model) == [(2, 3, 4)]

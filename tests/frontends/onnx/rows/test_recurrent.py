@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from onnx import defs
 
-from costcore import CostWarning, estimate
 from costcore.ir import Layer, Operations
 from tests.frontends.onnx.read_model import read
 from tests.frontends.onnx.rows.single_node import INT64, priced
@@ -29,19 +28,6 @@ def test_layers_with_a_state():
     assert [y.shape for y in layer.outputs] == [(2, 3, 7), (2, 3, 3)]
     assert cost.macs == 42 * 4
     assert cost.flops == Operations(fma=168) + 42 * Operations(mul=1, add=2, div=1, special=1)
-
-
-@pytest.mark.skipif(defs.has("LinearAttention"), reason="the installed onnx has this operator")
-@pytest.mark.filterwarnings("ignore:no calculator", "ignore:no shapes")
-def test_an_operator_that_is_newer_than_onnx_is_named_with_a_remedy():
-    g = Graph(27)
-    y = g("LinearAttention", "q", "k", "v", outputs=2, q_num_heads=4, kv_num_heads=2, update_rule="linear")[0]
-    report = estimate(g.model({"q": (2, 5, 8), "k": (2, 5, 4), "v": (2, 5, 6)}, g("Relu", y)))
-    assert list(report.ignored_layers) == ["LinearAttention-1", "Relu-1"]
-    assert any(
-        note.endswith("is older than ai.onnx::LinearAttention; install a newer one to count it")
-        for note in report.notes
-    )
 
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -92,20 +78,6 @@ def test_operands_of_a_recurrent_layer_that_contradict_each_other_are_noted(op, 
     assert f"has the inputs {expected}; it is counted with the sizes of R and hidden_size" in note
 
 
-def test_the_export_of_an_lstm_with_a_projection_is_noted():
-    (note,) = notes("LSTM", initial_c=(1, BATCH, 2 * HIDDEN))
-    assert "initial_c of shape (1, 2, 12) (expected (1, 2, 6))" in note
-    assert "The exporter of PyTorch writes an LSTM with proj_size so" in note
-
-
-def test_each_of_two_equal_layers_gets_the_note():
-    g, rows = Graph(), 4 * HIDDEN
-    names = {"W": (1, rows, WIDTH), "R": (1, rows, HIDDEN), "c": (1, BATCH, 3)}
-    inputs = {"x": (STEPS, BATCH, WIDTH), "z": (STEPS, BATCH, WIDTH), **names}
-    made = [g("LSTM", x, "W", "R", "", "", "", "c", hidden_size=HIDDEN) for x in "xz"]
-    assert len(read(g.model(inputs, made)).notes) == 2
-
-
 def layer(op: str, directions: int = 1, peephole: bool = False, **attributes: object) -> Layer:
     """The layer of a node of 6 units."""
     g, rows = Graph(22), GATES[op] * HIDDEN
@@ -147,14 +119,3 @@ def test_limits_tied_gates_and_peepholes_of_recurrent_layers():
     assert unusual("LSTM", clip=3.0, input_forget=1) == {"clip": True, "tied_gates": True}
     assert unusual("LSTM", peephole=True, input_forget=1) == {"tied_gates": True}
     assert unusual("GRU", clip=1.0) == {"clip": True}
-
-
-def test_an_unknown_activation_function_is_named():
-    with pytest.warns(CostWarning, match="no calculator for 'ai.onnx::RNN'"):
-        assert estimate(one_rnn("Wave")).status == "partial"
-
-
-def one_rnn(activation: str):
-    g = Graph(22)
-    y = g("RNN", "x", g.weight(1, HIDDEN, WIDTH), g.weight(1, HIDDEN, HIDDEN), hidden_size=6, activations=[activation])
-    return g.model({"x": (STEPS, BATCH, WIDTH)}, y)

@@ -75,7 +75,3 @@ def test_unknown_options_are_refused():
     expected = r"\(expected dims, shapes, regroup, explain_regroup, check_shapes, max_nodes, keep_qdq\)"
     with pytest.raises(TypeError, match=f"unknown option 'backward' for the onnx frontend {expected}"):
         estimate(model(node("Relu", ["x"], ["y"])), backward=True)
-
-
-def test_the_version_of_onnx_stands_in_the_report():
-    assert estimate(model(node("Relu", ["x"], ["y"]))).versions["onnx"] == onnx.__version__

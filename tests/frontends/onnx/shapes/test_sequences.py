@@ -38,17 +38,6 @@ def test_a_sequence_knows_its_items():
     assert (total(calls[:4], "mread"), total(calls[:4], "mwrite")) == (0, 0)
 
 
-def test_erasing_and_joining():
-    g = Graph()
-    held = g("SequenceErase", g("SequenceConstruct", "a", "b", "c"), g.number(0, scalar=True))
-    joined = g("ConcatFromSequence", held, axis=1)
-    calls = read(g.model({"a": (2, 9), "b": (2, 4), "c": (2, 3)}, joined)).calls
-    assert calls[-1].layer.op == "concat"
-    assert [x.shape for x in calls[-1].layer.inputs.values()] == [(2, 4), (2, 3)]
-    assert calls[-1].layer.out.shape == (2, 7)
-    assert total(calls, "mread") == total(calls, "mwrite") == 4 * 14
-
-
 @pytest.mark.parametrize(
     ("split", "keep", "parts"),
     [
@@ -100,15 +89,6 @@ def mapped(first: Any, *others: Any, op: str = "Relu", **options: Any) -> Any:
     model.graph.output[0].CopyFrom(helper.make_value_info(y, sequence_of(None)))
     model.graph.input.insert(0, helper.make_value_info("s", sequence_of((None,))))
     return read(model, {"s": first} if first is not None else None, **options)
-
-
-def test_a_map_runs_its_body_for_every_item():
-    recorder = mapped([(3,), (5,), (3,)])
-    assert [(call.layer.out.shape, call.times) for call in recorder.calls] == [((3,), 2), ((5,), 1)]
-    assert total(recorder.calls, "flops") == 3 + 5 + 3
-    assert all(call.region.endswith(".body") for call in recorder.calls)
-    recorder = mapped([(4,), (1,)], (4,), op="Add")
-    assert [call.layer.out.shape for call in recorder.calls] == [(4,), (4,)]
 
 
 def test_a_map_over_a_sequence_of_unknown_length_is_a_formula():
@@ -172,18 +152,6 @@ def test_what_is_wrong_is_said(build, message):
     y = build(g)
     with pytest.raises(CostError, match=message):
         read(g.model({"x": (3, 4)}, y))
-
-
-def test_sequences_in_branches_and_loops():
-    step = Graph()
-    kept = step("Identity", "go")
-    grown = step("SequenceInsert", "held", "x")
-    inner = step.graph({"i": (INT64, ()), "go": (TensorProto.BOOL, ()), "held": (3, 4)}, [kept, grown])
-    g = Graph()
-    held = g("Loop", g.number(5, scalar=True), "", g("SequenceEmpty"), body=inner)
-    y = g("ConcatFromSequence", held, axis=0)
-    recorder = read(g.model({"x": (3, 4)}, y))
-    assert recorder.calls[-1].layer.out.shape == (15, 4)
 
 
 def test_a_map_and_its_row():

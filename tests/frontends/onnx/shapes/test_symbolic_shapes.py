@@ -104,27 +104,6 @@ def test_a_number_of_elements_that_is_reshaped_to_named_sizes_is_taken_to_be_the
     assert told.startswith("its shape has 6*n elements, its input 12: assumed to be equal")
 
 
-@pytest.mark.parametrize(("other", "expected"), [(("k",), "(n, Max(k, m))"), ((5,), "(n, 5)"), (("m",), "(n, m)")])
-def test_sizes_of_different_names_broadcast_to_the_larger(other: tuple[Any, ...], expected: str):
-    g = Graph()
-    assert str(shapes(g.model({"x": ("n", "m"), "y": other}, g("Mul", "x", "y")))[0]) == expected
-
-
-def test_a_named_axis_is_not_squeezed_unless_it_is_named_to_be():
-    g = Graph()
-    assert str(shapes(g.model({"x": (1, "n", 1)}, g("Squeeze", "x")))[0]) == "(n,)"
-    g = Graph()
-    assert str(shapes(g.model({"x": (1, "n", 1)}, g("Squeeze", "x", g.number(1))))[0]) == "(1, 1)"
-
-
-def test_equal_parts_of_a_named_length():
-    g = Graph()
-    parts = shapes(g.model({"x": ("n", 2)}, g("Split", "x", axis=0, num_outputs=3, outputs=3)))
-    for n in (6, 7, 9):
-        lengths = [int(shape[0].subs(dict.fromkeys(shape[0].free_symbols, n))) for shape in parts]
-        assert lengths == {6: [2, 2, 2], 7: [3, 3, 1], 9: [3, 3, 3]}[n]
-
-
 @pytest.mark.parametrize(
     ("start", "end", "step", "expected"),
     [
@@ -142,18 +121,6 @@ def test_equal_parts_of_a_named_length():
 def test_slices_of_a_named_length_are_short_formulas(start: int, end: int, step: int, expected: str):
     made = model("Slice", [[start], [end], [0], [step]], {}, {})
     assert str(shapes(made)[0][0]) == expected
-
-
-@pytest.mark.parametrize(
-    ("start", "told"), [(-3, ["the slice from -3 to 9 is assumed to lie inside its axis of size n"]), (-1, [])]
-)
-def test_a_slice_from_the_end_of_a_named_length_is_taken_to_have_its_elements(start, told):
-    """Of an axis of 2 elements the last 3 are 2; the last one is always there."""
-    g = Graph()
-    y = g("Slice", "x", g.number(start), g.number(FAR), g.number(0))
-    recorder = read(g.model({"x": ("n",)}, y))
-    assert recorder.calls[-1].layer.out.shape == (-start,)
-    assert [a.what.replace(str(FAR), "9") for a in recorder.assumptions] == told
 
 
 @pytest.mark.parametrize(
@@ -184,20 +151,6 @@ def test_a_size_rounded_up_has_a_cost(op: str, more: list[Any], attrs: dict[str,
     for n, (macs, written) in cost.items():
         total = report.subs(n=n).total_report
         assert (total["macs"], total["mwrite"]) == (macs, written), n
-
-
-def test_named_samples_and_channels_are_not_resized_to_a_number():
-    """A file of sizes 1, 3, 8, 8 was exported for one sample: the samples are not interpolated."""
-    g = Graph()
-    sizes = g.number(1, 3, 8, 8)
-    model = g.model({"x": ("n", "c", 4, "w")}, g("Resize", "x", "", "", sizes, mode="linear"))
-    report = estimate(model)
-    assert [a.what for a in report.assumptions] == [
-        "axis 0 of size n is resized to 1: assumed to be equal",
-        "axis 1 of size c is resized to 3: assumed to be equal",
-    ]
-    assert report.subs(n=1, c=3, w=4).total_report == estimate(model, dims={"n": 1, "c": 3, "w": 4}).total_report
-    assert report.total_report["flops"] == 9 * 3 * 8 * 8
 
 
 @pytest.mark.parametrize(("op", "more"), [("DFT", []), ("STFT", [[2]])])

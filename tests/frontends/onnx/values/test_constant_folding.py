@@ -9,34 +9,11 @@ import pytest
 from onnx import ModelProto, TensorProto
 from onnx.reference import ReferenceEvaluator
 
-from costcore.frontends.onnx.estimate import estimate
-from costcore.frontends.onnx.values import Value
-from costcore.frontends.onnx.walk.walker import Walker
-from costcore.trace.run import Recorder
+from tests.frontends.onnx.corpus import outputs_of
 from tests.whole_networks.onnx_models import Graph
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 KINDS = {int: INT64, float: FLOAT, bool: BOOL}
-
-
-@pytest.fixture
-def outputs(monkeypatch):
-    """What was found of the outputs of the last model that was read."""
-    found: list[list[Value]] = []
-    run = Walker.run
-
-    def kept(walker: Walker, walk: Any) -> list[Value]:
-        found.append(run(walker, walk))
-        return found[-1]
-
-    monkeypatch.setattr(Walker, "run", kept)
-
-    def of(model: ModelProto) -> list[Value]:
-        found.clear()
-        estimate(Recorder(), model, None)
-        return found[0]
-
-    return of
 
 
 def true_elements(model: ModelProto, inputs: dict[str, Any]) -> Any:
@@ -88,12 +65,12 @@ ORDER = ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual")
         ("Slice", (A, [1], [-1], [0], [2]), {}),
     ],
 )
-def test_elements_are_those_of_the_reference(outputs, op: str, arrays: tuple[list[Any], ...], attrs: dict[str, Any]):
+def test_elements_are_those_of_the_reference(op: str, arrays: tuple[list[Any], ...], attrs: dict[str, Any]):
     g = Graph()
     scalars = op == "Range"
     names = [g.number(*array, dtype=KINDS[type(array[0])], scalar=scalars) for array in arrays]
     model = g.model({}, g(op, *names, **attrs))
-    (value,) = outputs(model)
+    (value,) = outputs_of(model)
     truth = true_elements(model, {})
     assert value.data is not None
     assert value.data.ravel().tolist() == pytest.approx(np.ravel(truth).tolist())
@@ -130,8 +107,8 @@ def mixed(op: str, *numbers: float, swapped: bool = False, dtype: int = INT64, *
     ids=lambda model: model.graph.node[-1].op_type,
 )
 @pytest.mark.parametrize("shape", [(7, 3), (9, 9), (1, 2)])
-def test_formulas_become_the_elements_of_the_reference(outputs, model: ModelProto, shape: tuple[int, int]):
-    (value,) = outputs(model)
+def test_formulas_become_the_elements_of_the_reference(model: ModelProto, shape: tuple[int, int]):
+    (value,) = outputs_of(model)
     assert value.data is not None
     (formula,) = value.data.tolist()
     numbers = {symbol: shape["nm".index(str(symbol))] for symbol in formula.free_symbols}
@@ -139,17 +116,13 @@ def test_formulas_become_the_elements_of_the_reference(outputs, model: ModelProt
     assert [float(formula.subs(numbers))] == truth
 
 
-def test_powers_of_sizes_have_no_bound_and_are_not_known(outputs):
-    assert outputs(mixed("Pow", 2, swapped=True))[0].data is None
-
-
 @pytest.mark.parametrize("op", ["Floor", "Ceil"])
 @pytest.mark.parametrize("n", [6, 7, 8])
-def test_formulas_of_half_a_size_are_rounded(outputs, op: str, n: int):
+def test_formulas_of_half_a_size_are_rounded(op: str, n: int):
     g = Graph()
     half = g("Mul", g("Cast", sizes(g)[0], to=FLOAT), g.number(0.5, dtype=FLOAT))
     model = g.model({"x": ("n", "m")}, g("Cast", g(op, half), to=INT64))
-    (formula,) = outputs(model)[0].data.tolist()
+    (formula,) = outputs_of(model)[0].data.tolist()
     (symbol,) = formula.free_symbols
     assert [int(formula.subs(symbol, n))] == true_elements(model, {"x": np.zeros((n, 1), "float32")})
 
@@ -169,8 +142,8 @@ def test_formulas_of_half_a_size_are_rounded(outputs, op: str, n: int):
         ("GreaterOrEqual", 5, None),
     ],
 )
-def test_comparisons_of_sizes_are_known_where_every_size_agrees(outputs, op: str, number: int, known: bool | None):
-    (value,) = outputs(mixed(op, number))
+def test_comparisons_of_sizes_are_known_where_every_size_agrees(op: str, number: int, known: bool | None):
+    (value,) = outputs_of(mixed(op, number))
     assert (None if value.data is None else value.data.tolist()) == (None if known is None else [known])
 
 
@@ -189,42 +162,8 @@ def test_comparisons_of_sizes_are_known_where_every_size_agrees(outputs, op: str
         ("Mul", ([1 << 62], [4])),
     ],
 )
-def test_elements_that_no_type_holds_are_not_known(outputs, op: str, arrays: tuple[list[Any], ...]):
+def test_elements_that_no_type_holds_are_not_known(op: str, arrays: tuple[list[Any], ...]):
     g = Graph()
-    (value,) = outputs(g.model({}, g(op, *(g.number(*array, dtype=KINDS[type(array[0])]) for array in arrays))))
+    (value,) = outputs_of(g.model({}, g(op, *(g.number(*array, dtype=KINDS[type(array[0])]) for array in arrays))))
     assert value.data is None
     assert value.shape == np.shape(arrays[-1])
-
-
-def test_a_size_that_is_halved_and_doubled_is_itself(outputs):
-    g = Graph()
-    n = g("Cast", sizes(g)[0], to=FLOAT)
-    back = g("Mul", g("Mul", n, g.number(0.5, dtype=FLOAT)), g.number(2.0, dtype=FLOAT))
-    (same,) = outputs(g.model({"x": ("n", "m")}, g("Cast", back, to=INT64)))[0].data.tolist()
-    assert same.is_Symbol
-    quotient = g("Div", g.number(1.0, dtype=FLOAT), g("Reciprocal", n))
-    (same,) = outputs(g.model({"x": ("n", "m")}, quotient))[0].data.tolist()
-    assert str(same) == "n"
-
-
-def test_roots_and_signs_of_sizes(outputs):
-    g = Graph()
-    n = g("Cast", sizes(g)[0], to=FLOAT)
-    made = g("Sqrt", g("Mul", n, n)), g("Sign", n), g("Relu", g("Sub", n, g.number(3.0, dtype=FLOAT))), g("Abs", n)
-    found = [str(value.data.tolist()[0]) for value in outputs(g.model({"x": ("n", "m")}, made))]
-    assert found == ["n", "1", "Max(0, n - 3)", "n"]
-
-
-@pytest.mark.parametrize(("elements", "is_known"), [(1024, True), (1025, False)])
-def test_elements_of_small_tensors_are_known(outputs, elements: int, is_known: bool):
-    g = Graph()
-    stored = g.number(*range(elements))
-    same, negative = outputs(g.model({}, (g("Identity", stored), g("Neg", stored))))
-    assert (same.data is not None, negative.data is not None) == (is_known, is_known)
-
-
-@pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE])
-def test_elements_of_other_floats_are_known(outputs, kind: int):
-    g = Graph()
-    (value,) = outputs(g.model({}, g("Neg", g.number(1.5, -2.0, dtype=kind))))
-    assert value.data.tolist() == [-1.5, 2.0]

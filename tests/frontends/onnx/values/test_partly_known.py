@@ -116,14 +116,6 @@ def test_given_values_give_the_sizes_that_are_known_without_them(name):
     assert all(b is None or a == b for a, b in zip(found, expected, strict=True))
 
 
-def test_a_place_that_is_unknown_makes_its_elements_unknown():
-    g = Graph()
-    picked = g("Gather", g.number(4, 5, 6), g("Concat", g.number(1), "n", axis=0))
-    (found,) = shapes(g.model(INPUTS, g("Exp", g("ConstantOfShape", picked))))
-    assert len(found) == 2
-    assert not any(isinstance(d, int) for d in found)
-
-
 def test_the_note_of_an_unknown_size_names_the_input_that_decides_it():
     g = Graph()
     report = estimate(g.model(INPUTS, g("Exp", scaled(g))))

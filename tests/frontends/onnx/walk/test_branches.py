@@ -7,7 +7,7 @@ from onnx import TensorProto, helper
 
 from costcore import estimate
 from tests.frontends.onnx.read_model import read, total
-from tests.frontends.onnx.small_models import INT64, B, F, branches, node
+from tests.frontends.onnx.small_models import branches, node
 
 
 def test_a_constant_condition_chooses_its_branch():
@@ -22,31 +22,6 @@ def test_an_open_condition_counts_the_more_expensive_branch(then, other, region)
     assert total(recorder.calls, "flops") == 3 * 4
     assert {call.region for call in recorder.calls if call.type == "Relu"} == {region}
     assert [assumption.where for assumption in recorder.assumptions] == ["node 'choose' (If)"]
-
-
-def test_a_condition_given_as_a_value_chooses():
-    assert total(read(branches(1, 3, "c"), {"c": True}).calls, "flops") == 4
-
-
-def test_the_trips_of_a_loop_inside_a_branch_make_it_the_more_expensive_one():
-    """5 trips of 4 elements are 20 FLOPs, more than 3 activations of 4; the body alone has 4."""
-    body = helper.make_graph(
-        [node("Relu", ["v"], ["w"]), node("Identity", ["go"], ["go_on"])],
-        "body",
-        [
-            helper.make_tensor_value_info("i", INT64, ()),
-            helper.make_tensor_value_info("go", B, ()),
-            helper.make_tensor_value_info("v", F, (1, 4)),
-        ],
-        [helper.make_tensor_value_info(name, F, None) for name in ("go_on", "w")],
-    )
-    inner = [node("Constant", [], ["five"], value_int=5), node("Loop", ["five", "", "x"], ["last"], "again", body=body)]
-    made = branches(1, 3, "c")
-    (then,) = (attribute for attribute in made.graph.node[-1].attribute if attribute.name == "then_branch")
-    then.g.CopyFrom(helper.make_graph(inner, "then", [], [helper.make_tensor_value_info("last", F, (1, 4))]))
-    recorder = read(made)
-    assert total(recorder.calls, "flops") == 5 * 4
-    assert "'then' (20 FLOPs), is counted; 'else' has 12" in recorder.assumptions[0].what
 
 
 def by_length(then: int, other: int):

@@ -23,17 +23,6 @@ def waves(**settings):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("my.ops", 1)])
 
 
-def test_an_unknown_operator_is_told_with_its_bytes():
-    with pytest.warns(CostWarning, match="no calculator for 'my.ops::Wave': 1 call of 'Wave' not counted"):
-        report = estimate(waves(), dims={"batch": 2})
-    told = report.ignored_layers["Wave-1"]
-    assert (told["native"], told["traceback"]) == ("my.ops::Wave", "node 'wave' (Wave)")
-    assert (told["mread"], told["mwrite"]) == (4 * (2 * 16 + 16), 4 * 2 * 16)
-    assert (told["input_shapes"], told["output_shapes"]) == ([(2, 16), (16,)], [(2, 16)])
-    assert report.total_report["mrw"] == 0
-    assert report.status == "partial"
-
-
 def test_a_calculator_sees_shapes_and_settings():
     def calc_wave(layer):
         assert layer.attrs == {"bands": 3, "mode": "sine", "range": (0.5, 2.0)}

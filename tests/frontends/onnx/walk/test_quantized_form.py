@@ -90,16 +90,6 @@ def test_a_note_states_what_was_folded_and_an_option_keeps_the_nodes() -> None:
     assert report.arena().weights == estimate(made).arena().weights
 
 
-def test_a_folded_call_names_its_nodes_and_its_value() -> None:
-    g = Quantized()
-    x = g("DequantizeLinear", g.q("x"), *g.params, name="before")
-    relu = g("Sigmoid", x, name="middle")
-    y = g("QuantizeLinear", relu, *g.params, name="after")
-    report = estimate(g.model({"x": (2, 4)}, g.dq(y)))
-    entry = report.layer_report["Sigmoid-1"]
-    assert (entry["nodes"], entry["outputs"]) == (["middle", "after"], [y])
-
-
 @pytest.mark.parametrize("kept", [False, True])
 def test_dequantized_weights_are_never_values_of_the_run(kept: bool) -> None:
     """A convolution of real values with quantized weights has no quantized form: its weights stay where they are."""
@@ -152,16 +142,6 @@ def test_values_that_others_read_too_stay_real() -> None:
     report = estimate(g.model({"x": (2, 4)}, real))
     assert [call.layer.op for call in report.calls] == ["quantize", "quantized_add", "quantize"]
     assert report.calls[1].layer.out.dtype == "float32"
-
-
-def test_moves_to_another_scale_are_not_folded() -> None:
-    g = Quantized()
-    other = g.number(0.2, dtype=FLOAT, scalar=True)
-    equal = g.number(0.1, dtype=FLOAT, scalar=True)
-    for scale, calls in ((other, 5), (equal, 3)):
-        g.nodes = []
-        y = g.dq(g.q(g("Transpose", g.dq(g.q("x"))), scale))
-        assert len(estimate(g.model({"x": (2, 4)}, y)).calls) == calls, scale
 
 
 def test_shapes_are_read_from_quantized_values() -> None:
@@ -268,13 +248,3 @@ def test_constants_are_not_listed_where_values_are_quantized() -> None:
     assert [call.layer.op for call in calls] == ["quantize", "pad", "dequantize"]
     kept = read(g.model({"x": (2, 4)}, g.dq(y)), keep_qdq=True).calls
     assert [call.layer.op for call in kept].count("constant") == 2
-
-
-def test_views_of_stored_values_end_nowhere() -> None:
-    """A reshaped weight is the weight: its view has no producer to look behind."""
-    g = Quantized()
-    w = g("Reshape", g("Transpose", g.weight(4, 2), perm=[1, 0]), g.number(2, 4))
-    y = g("Add", g.dq(g.q("x")), w)
-    calls = read(g.model({"x": (2, 4)}, g.dq(g.q(y)))).calls
-    assert [call.layer.op for call in calls][-2:] == ["quantized_add", "dequantize"]
-    assert calls[-2].layer["x1"].dtype == "float32"

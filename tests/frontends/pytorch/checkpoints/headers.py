@@ -8,11 +8,28 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from costcore.frontends.pytorch import checkpoints
+from costcore.frontends.pytorch.checkpoints import files
 from costcore.frontends.pytorch.checkpoints.files import FORMATS, Gguf
 
 DATA = Path(__file__).parents[3] / "data/gguf"
 
 NUMBERS = {each.name: number for number, each in FORMATS.items()}
+
+
+def load(path: Any) -> Any:
+    """Return the model of a file or a folder of weights."""
+    return checkpoints.load(path)
+
+
+def read_gguf(path: str) -> Gguf:
+    """Return what the header of a file says."""
+    return files.read_gguf(path)
+
+
+def read_safetensors(path: str) -> Any:
+    """Return the tensors that the header of a file lists."""
+    return files.read_safetensors(path)
 
 
 def unpacked(name: str, folder: Path) -> str:

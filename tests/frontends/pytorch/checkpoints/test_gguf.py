@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,9 @@ import torch
 
 import costcore
 from costcore import CostError, ServingReport
-from costcore.frontends.pytorch.checkpoints import load
-from costcore.frontends.pytorch.checkpoints.files import read_gguf
 from tests.command_line import main
 
-from .headers import DATA, header, shortened, unpacked
+from .headers import DATA, header, load, read_gguf, shortened, unpacked
 
 pytest.importorskip("transformers")
 
@@ -56,144 +55,8 @@ def test_the_table_of_tensors_has_the_bytes_that_gguf_reads(name, tmp_path):
     assert found == TABLE[name]
 
 
-LLAMA = {"num_attention_heads": 32, "num_key_value_heads": 8, "hidden_size": 4096, "intermediate_size": 14336}
-GEMMA = {"head_dim": 256, "tie_word_embeddings": True}
-
-# The types and sizes in the config.json of the repositories that make_headers.py names.
-CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
-    "llama-3.1-8b": ("llama", {**LLAMA, "vocab_size": 128256}),
-    "llama-3.2-1b": (
-        "llama",
-        {**LLAMA, "hidden_size": 2048, "intermediate_size": 8192, "vocab_size": 128256, "tie_word_embeddings": True},
-    ),
-    "mistral-7b": ("mistral", {**LLAMA, "vocab_size": 32768, "sliding_window": None}),
-    "mixtral-8x7b": ("mixtral", {**LLAMA, "vocab_size": 32000, "num_local_experts": 8, "num_experts_per_tok": 2}),
-    "qwen2.5-7b": (
-        "qwen2",
-        {
-            "hidden_size": 3584,
-            "intermediate_size": 18944,
-            "num_attention_heads": 28,
-            "num_key_value_heads": 4,
-            "vocab_size": 152064,
-        },
-    ),
-    "qwen1.5-moe-a2.7b": (
-        "qwen2_moe",
-        {
-            "hidden_size": 2048,
-            "num_attention_heads": 16,
-            "num_key_value_heads": 16,
-            "vocab_size": 151936,
-            "moe_intermediate_size": 1408,
-            "shared_expert_intermediate_size": 5632,
-            "num_experts": 60,
-            "num_experts_per_tok": 4,
-        },
-    ),
-    "qwen3-8b": ("qwen3", {**LLAMA, "intermediate_size": 12288, "head_dim": 128, "vocab_size": 151936}),
-    "qwen3-30b-a3b": (
-        "qwen3_moe",
-        {
-            "hidden_size": 2048,
-            "num_attention_heads": 32,
-            "num_key_value_heads": 4,
-            "head_dim": 128,
-            "moe_intermediate_size": 768,
-            "num_experts": 128,
-            "num_experts_per_tok": 8,
-            "vocab_size": 151936,
-        },
-    ),
-    "gemma-2b": (
-        "gemma",
-        {
-            **GEMMA,
-            "hidden_size": 2048,
-            "intermediate_size": 16384,
-            "num_attention_heads": 8,
-            "num_key_value_heads": 1,
-            "vocab_size": 256000,
-        },
-    ),
-    "gemma-2-9b": (
-        "gemma2",
-        {
-            **GEMMA,
-            "hidden_size": 3584,
-            "intermediate_size": 14336,
-            "num_attention_heads": 16,
-            "num_key_value_heads": 8,
-            "vocab_size": 256000,
-            "sliding_window": 4096,
-        },
-    ),
-    "gemma-3-4b": (
-        "gemma3_text",
-        {
-            **GEMMA,
-            "hidden_size": 2560,
-            "intermediate_size": 10240,
-            "num_attention_heads": 8,
-            "num_key_value_heads": 4,
-            "vocab_size": 262208,
-            "sliding_window": 1024,
-        },
-    ),
-    "phi-3-mini-4k": (
-        "phi3",
-        {
-            "hidden_size": 3072,
-            "intermediate_size": 8192,
-            "num_attention_heads": 32,
-            "num_key_value_heads": 32,
-            "vocab_size": 32064,
-            "sliding_window": 2047,
-        },
-    ),
-    "phi-2": (
-        "phi",
-        {
-            "hidden_size": 2560,
-            "intermediate_size": 10240,
-            "num_attention_heads": 32,
-            "vocab_size": 51200,
-            "partial_rotary_factor": 0.4,
-        },
-    ),
-    "gpt2": ("gpt2", {}),
-    "starcoder2-3b": (
-        "starcoder2",
-        {
-            "hidden_size": 3072,
-            "intermediate_size": 12288,
-            "num_attention_heads": 24,
-            "num_key_value_heads": 2,
-            "vocab_size": 49152,
-        },
-    ),
-    "olmo-2-7b": (
-        "olmo2",
-        {"hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32, "vocab_size": 100352},
-    ),
-    "stablelm-2-1.6b": (
-        "stablelm",
-        {
-            "hidden_size": 2048,
-            "intermediate_size": 5632,
-            "num_attention_heads": 32,
-            "num_key_value_heads": 32,
-            "vocab_size": 100352,
-            "use_qkv_bias": True,
-            "partial_rotary_factor": 0.25,
-        },
-    ),
-    "mamba-2.8b": (
-        "mamba",
-        {"hidden_size": 2560, "vocab_size": 50280, "state_size": 16, "time_step_rank": 160, "expand": 2},
-    ),
-}
-
+CONFIGS = json.loads((DATA / "configs.json").read_text(encoding="utf-8"))
+"""The types and sizes in the config.json of the repositories that make_headers.py names."""
 
 NEED_TRANSFORMERS_5 = ("mamba-2.8b", "mixtral-8x7b", "qwen1.5-moe-a2.7b", "qwen3-30b-a3b")
 

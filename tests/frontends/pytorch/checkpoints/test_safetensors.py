@@ -12,11 +12,10 @@ import pytest
 
 import costcore
 from costcore import CostError, ServingReport
-from costcore.frontends.pytorch.checkpoints import load
-from costcore.frontends.pytorch.checkpoints.files import read_safetensors
 
 pytest.importorskip("transformers")
 
+from tests.frontends.pytorch.checkpoints.headers import load, read_safetensors
 from tests.frontends.pytorch.transformers_differences import ANGLES_ARE_PRODUCTS, HAS_JOINED_EXPERTS
 
 BITS = {"F32": 32, "BF16": 16, "F16": 16, "I32": 32, "F8_E4M3": 8, "U8": 8}
