@@ -58,7 +58,6 @@ from .autocast import CAPTURED, Casts, LazyValues, replace
 
 if TYPE_CHECKING:
     from ..recording.modules import ApiCallTracker
-    from .whole_calls import WholeCalls
 
 
 ONE_DEVICE = "memory: .to() from the meta device is treated as a no-op"
@@ -85,6 +84,16 @@ class CapturingThread(Protocol):
 
     def note_unseen(self, module: Module) -> None:
         """Note that a thread without a capture runs a module."""
+
+
+class OneCallTable(Protocol):
+    """Modules and functions that are recorded as one call."""
+
+    def of(self, kind: type) -> Any:
+        """Return how a class of modules is recorded; None if its inside is."""
+
+    def run(self, *args: Any) -> Any:
+        """Return the result of a call, recorded as one."""
 
 
 class CaptureMode(TorchDispatchMode):
@@ -132,7 +141,7 @@ class CaptureMode(TorchDispatchMode):
         self.spellings: ApiCallTracker | None = None
         self.session: CapturingThread | None = None
         self.branches: Branches | None = None
-        self.whole_calls: WholeCalls | None = None
+        self.whole_calls: OneCallTable | None = None
         self.thread_settings: Callable[[ExitStack], None] = _keep_settings
         self.without_capture = torch._C._ExcludeDispatchKeyGuard(CAPTURED)
         self.cache = CallCache(self.has_replay, checks_operands=is_estimate)

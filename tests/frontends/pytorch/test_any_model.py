@@ -322,7 +322,7 @@ def test_generation_equals_a_run():
 # Programs in files
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated", "ignore:`isinstance.treespec, LeafSpec")
 def test_programs_in_files_are_models(tmp_path: Path):
     program = torch.export.export(Line(), (X,))
     torch.export.save(program, tmp_path / "line.pt2")
