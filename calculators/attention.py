@@ -29,9 +29,11 @@ def calc_attention(layer: Layer) -> Cost:
 
     For each output element: one dot product of length T_k.
 
-    All T_q * T_k pairs are counted, so ``causal`` and window attributes change nothing. With grouped-query attention,
-    keys and values are read once per group. Scores are not materialized: they are neither read nor written. With a
-    gradient (attribute ``saved``) the logarithm of the sum of every softmax is written.
+    All T_q * T_k pairs are counted, so ``causal`` and window attributes change nothing. The attribute ``pairs``, which
+    ``attention="computed"`` adds, replaces them: the pairs over all heads that masks allow.
+
+    With grouped-query attention, keys and values are read once per group. Scores are not materialized: they are neither
+    read nor written. With a gradient (attribute ``saved``) the logarithm of the sum of every softmax is written.
 
     Queries, keys and values are broadcast over batch and heads as in matmul, and the pairs are those of the output. A
     head width D of 0 leaves out the first dot product only: all scores are equal, and the values are averaged.
@@ -47,6 +49,8 @@ def calc_attention(layer: Layer) -> Cost:
     rows = query_rows(layer, layer.out)
     keys, width = layer["k"].shape[-2:]
     operations, macs = attention_operations(layer, rows, keys, rows * width, rows * layer["v"].shape[-1])
+    if "pairs" in layer.attrs:
+        operations, macs = attention_of_pairs(layer, rows, width, layer["v"].shape[-1], layer.attrs["pairs"])
     return Cost(operations, layer.read, layer.written + saved_bytes(layer, rows), layer.attrs, macs)
 
 
@@ -70,14 +74,33 @@ def attention_operations(layer: Layer, rows: Dim, keys: Dim, queries: Dim, outpu
     """
     scores = rows * keys
     operations = dot_products(0 if queries == 0 else scores, queries * keys) + dot_products(outputs, outputs * keys)
-    operations += Operations(mul=scores) + softmax_operations(scores, rows)
+    return operations + score_operations(layer, rows, scores), (queries + outputs) * keys
+
+
+def attention_of_pairs(layer: Layer, rows: Dim, width: Dim, outputs: Dim, pairs: Dim) -> tuple[Operations, Dim]:
+    """Return the operations and MACs of attention between some of the pairs of queries and keys.
+
+    Args:
+        layer: the layer.
+        rows: queries over all heads and samples.
+        width: elements of a query.
+        outputs: elements of the output of a query.
+        pairs: pairs over all heads and samples; every query has one at least.
+    """
+    operations = dot_products(pairs, pairs * width) + dot_products(rows * outputs, pairs * outputs)
+    return operations + score_operations(layer, minimum(rows, pairs), pairs), pairs * (width + outputs)
+
+
+def score_operations(layer: Layer, rows: Dim, scores: Dim) -> Operations:
+    """Return the operations per score: scale, mask, softcap, softmax and dropout."""
+    operations = Operations(mul=scores) + softmax_operations(scores, rows)
     if "mask" in layer:
         operations += Operations(cmp=scores) if layer["mask"].dtype == "bool" else Operations(add=scores)
     if layer.attrs.get("softcap"):
         operations += Operations(mul=scores, div=scores, special=scores)
     if layer.attrs.get("dropout"):
         operations += Operations(mul=scores, cmp=scores)
-    return operations, (queries + outputs) * keys
+    return operations
 
 
 @pattern("product")
@@ -568,18 +591,18 @@ def calc_attention_backward(layer: Layer) -> Cost:
     float mask is ds itself.
 
     Scores that a kernel recomputes are not counted here; they are in the phase ``recompute`` if they are visible. All
-    given operands are read; scores are not materialized.
+    given operands are read; scores are not materialized. The attribute ``pairs`` is as for attention.
 
     Shapes: dy[N, H, T_q, D_v], q[N, H, T_q, D], k[N, H_kv, T_k, D], v[N, H_kv, T_k, D_v]
         -> dq[N, H, T_q, D], dk[N, H_kv, T_k, D], dv[N, H_kv, T_k, D_v]
     """
     q, k, v = layer["q"], layer["k"], layer["v"]
     rows = query_rows(layer, layer["dy"])
-    scores = rows * k.shape[-2]
+    scores = layer.attrs.get("pairs", rows * k.shape[-2])
     inner, outer = scores * q.shape[-1], scores * v.shape[-1]
     operations = dot_products(v.size, outer) + dot_products(scores, outer)
     operations += dot_products(q.size, inner) + dot_products(k.size, inner)
-    operations += dot_products(rows, scores) + Operations(add=scores, mul=2 * scores)
+    operations += dot_products(minimum(rows, scores), scores) + Operations(add=scores, mul=2 * scores)
     if layer.attrs.get("dropout"):
         operations += Operations(mul=2 * scores, cmp=2 * scores)
     if layer.attrs.get("softcap"):

@@ -99,6 +99,7 @@ def estimate(
     progress: Progress | None = None,
     strict: bool = False,
     ranges: Mapping[str, tuple[int, int]] | None = None,
+    attention: Literal["all", "computed"] = "all",
     **options: Any,
 ) -> Report:
     """Return a report of the cost of one pass of ``model``.
@@ -130,6 +131,8 @@ def estimate(
         strict: raise an error if the status of the report is not ``complete``.
         ranges: the smallest and the largest value of names among the sizes, ``{"seq": (2, 8192)}``. Formulas are
             checked at both.
+        attention: ``"all"`` counts all pairs of queries and keys; ``"computed"`` those that known masks allow: causal
+            ones, block masks, and boolean masks of which the values are known. A note says what share that is.
         options: framework-specific options:
 
             * ``backward`` (bool, default False; PyTorch, Chainer): count the backward pass too.
@@ -183,6 +186,8 @@ def estimate(
             :class:`costcore.errors.UnknownOptionError`.
     """
     check_arguments(fma_1flop, layout, tracebacks=tracebacks, spelled=spelled, strict=strict)
+    if attention not in ("all", "computed"):
+        raise ValueError(f"attention must be 'all' or 'computed' (got {attention!r})")
     if progress is not None and not callable(progress):
         raise TypeError(f"progress must be a function progress(items, description) (got {progress!r})")
     if isinstance(model, str):
@@ -204,6 +209,7 @@ def estimate(
             calculators=custom.by_layer,
             spelled=spelled,
             costs_of=custom.costs_of,
+            counts_pairs=attention == "computed",
         )
         load(spec.name).estimate(recorder, model, inputs, **options)
         return make_report(recorder, custom, fma_1flop, layout)

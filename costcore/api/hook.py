@@ -36,7 +36,7 @@ from costcore.registry import CustomCalculators, load, loaded, specs
 from costcore.reports.report import Report
 from costcore.tables.answer import Content
 from costcore.tables.result import OfReport
-from costcore.trace.call import Assumption, Call, Uncounted, with_names
+from costcore.trace.call import Assumption, Call, Uncounted, with_names, with_pairs
 from costcore.trace.interrupts import HeldInterrupts, collector_off
 from costcore.trace.run import CPU_TIME, Recorder, Run
 from costcore.trace.trace import CallCost, Trace, Value
@@ -317,7 +317,8 @@ def check_clock(measure_time: object) -> None:
 def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, layout: str) -> Report:
     """Return the report of the calls that were recorded so far."""
     recorder.flush()
-    memory, calls = None, recorder.calls
+    memory = None
+    calls: Sequence[Call] = recorder.calls
     if recorder.memory_ledger is not None:
         from costcore.analyses.memory.live_memory import with_saved
         from costcore.trace.run import decide_kinds
@@ -326,6 +327,9 @@ def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, 
         memory = decide_kinds(raw, [call.phase for call in calls])
         calls = with_saved(calls, raw, memory)
     notes = [*recorder.notes, *custom.unused(calls)]
+    if recorder.counts_pairs:
+        calls, note = with_pairs(calls, recorder.attention_pairs)
+        notes += [note] if note else []
     if recorder.measure_time and recorder.calls and not recorder.seconds:
         notes.append("no time was measured: the frontends of this run do not measure single calls")
     elif recorder.measure_time == CPU_TIME and recorder.seconds:

@@ -83,6 +83,8 @@ def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
         options["optimizer"] = args.optimizer
     if getattr(args, "memory", False):
         options["memory"] = True
+    if getattr(args, "attention", "all") != "all":
+        options["attention"] = args.attention
     if getattr(args, "cuda", False):
         options["device"] = "cuda"
     if targets := getattr(args, "calculator", ()):
@@ -190,7 +192,7 @@ def _check_options_of_report(target: str, args: argparse.Namespace) -> None:
         "--layout": args.layout != "framework",
     }
     flags |= {"--checkpoint": args.checkpoint, "--precision": args.precision, "--mesh": args.mesh, "--plan": args.plan}
-    flags |= {"--calculator": args.calculator, "--cuda": args.cuda}
+    flags |= {"--calculator": args.calculator, "--cuda": args.cuda, "--attention": args.attention != "all"}
     flags |= {flag_of(name): True for name, _ in args.frontend_options}
     if given := [flag for flag, value in flags.items() if value]:
         raise ValueError(f"{target}: {', '.join(given)} cannot be used with a saved report")

@@ -243,6 +243,7 @@ class Recorder:
         memory: whether a frontend that runs the model records the memory of the run.
         costs_of: by native name, the shape rule and the backward formula (:class:`costcore.registry.Costs`) of
             calculators of this run.
+        counts_pairs: whether the pairs that masks of attention allow are recorded, in :attr:`attention_pairs`.
     """
 
     def __init__(
@@ -255,6 +256,7 @@ class Recorder:
         spelled: bool = False,
         memory: bool = False,
         costs_of: Mapping[str, Any] | None = None,
+        counts_pairs: bool = False,
     ) -> None:
         self.tracebacks = tracebacks
         self.native_calculators = {} if native_calculators is None else native_calculators
@@ -264,6 +266,9 @@ class Recorder:
         self.spelled = spelled
         self.memory = memory
         self.costs_of = {} if costs_of is None else costs_of
+        self.counts_pairs = counts_pairs
+        self.attention_pairs: dict[int, int] = {}
+        """Pairs of queries and keys that the masks of a call of attention allow, by position in ``calls``."""
         self.memory_ledger: Callable[[], RawLedger] | None = None
         """Returns the memory of the run so far; None if no frontend records it."""
         self.watch_memory: Callable[[Iterable[Any]], None] | None = None
@@ -329,6 +334,7 @@ class Recorder:
             self.spelled,
             self.memory,
             self.costs_of,
+            self.counts_pairs,
         )
 
     def adopt(self, other: Recorder) -> None:

@@ -94,7 +94,9 @@ def is_callable_model(model: Any) -> bool:
     function = _innermost(model)
     if isinstance(function, (BuiltinFunctionType, BuiltinMethodType)):
         return str(function.__module__ or type(function.__self__).__module__).startswith("torch")
-    return isinstance(function, FunctionType) and any(map(_is_of_torch, (function, *_globals_of(function).values())))
+    if not isinstance(function, FunctionType):
+        return False
+    return any(map(_is_of_torch, (function, *_globals_of(function).values(), *_nonlocals_of(function).values())))
 
 
 def _call_once(module: Module, function: Callable[..., Any]) -> None:
@@ -164,7 +166,7 @@ def _held(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from (("", value.__self__), ("", value.__func__))
     elif isinstance(value, FunctionType):
         yield from _globals_of(value).items()
-        yield from inspect.getclosurevars(value).nonlocals.items()
+        yield from _nonlocals_of(value).items()
         code, defaults = value.__code__, value.__defaults__ or ()
         yield from zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=False)
     elif isinstance(value, Mapping):
@@ -183,6 +185,10 @@ def _globals_of(function: FunctionType) -> Mapping[str, Any]:
     for code in codes:
         codes += (constant for constant in code.co_consts if isinstance(constant, type(code)))
     return {name: names[name] for code in codes for name in code.co_names if name in names}
+
+
+def _nonlocals_of(function: FunctionType) -> Mapping[str, Any]:
+    return inspect.getclosurevars(function).nonlocals
 
 
 def _is_of_torch(value: Any) -> bool:

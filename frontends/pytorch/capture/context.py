@@ -37,6 +37,7 @@ from costcore.registry import costs_of_plugins
 from costcore.trace.call import Call, Uncounted
 from costcore.trace.run import Recorder
 
+from ..meta.propagate_values import pairs_in_blocks
 from ..meta.values import without_capture
 from ..operators.plan import CONTROL_FLOW, FLEX, FLEX_ASSUMPTION, flex_on_meta, operator_plans
 from ..recording.ledger import ModuleCalls, shapes_of
@@ -555,6 +556,8 @@ def _run(mode: CaptureMode, operator: Any, args: Any, kwargs: Any) -> Any:
         return CONTROL_FLOW[operator.name()](mode, *args, **kwargs)
     mode.assume(FLEX_ASSUMPTION)
     is_meta = args[0].is_meta
+    if mode.recording.counts_pairs and isinstance(args[4], tuple):
+        mode.recording.pairs = pairs_in_blocks(mode.values, args[4], args[0].shape[:-1].numel())
     run = partial(flex_on_meta, operator, *args[:6]) if is_meta else partial(_run_as_usual, operator, args, kwargs)
     with mode.ledgers.whole():
         return mode.run_as_one_call(operator, args[:3], {}, run)

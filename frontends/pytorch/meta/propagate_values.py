@@ -496,3 +496,51 @@ CHOICES: Mapping[str, ShapeRule] = {
     "aten::ne.Scalar": _not_infinite,
 }
 """Results that are assumed if the operands are unknown, by operator, or by overload where the others differ."""
+
+
+# Pairs of queries and keys that a mask of attention allows
+
+
+def allowed_pairs(values: Values, args: Mapping[str, Any]) -> int | None:
+    """Return the pairs over all heads and samples; None if they are unknown.
+
+    Args:
+        values: what is known of the values of meta tensors.
+        args: the arguments of an operator of attention, by name.
+    """
+    query, key = args.get("query"), args.get("key")
+    mask = args.get("attn_mask", args.get("attn_bias"))
+    if not isinstance(query, Tensor) or not isinstance(key, Tensor) or query.is_nested:
+        return None
+    rows: int = query.shape[:-1].numel()
+    queries, keys = int(query.shape[-2]), int(key.shape[-2])
+    if args.get("is_causal"):  # the first query is at the position of the first key
+        square = min(queries, keys)
+        per_head = square * (square + 1) // 2 + (queries - square) * keys
+        return int(rows // max(queries, 1)) * per_head
+    if mask is None or mask.dtype is not torch.bool:
+        return None
+    known = values.of(mask)
+    if known is None:
+        return None
+    with without_capture():
+        return int(known.sum()) * rows * keys // max(known.numel(), 1)
+
+
+def pairs_in_blocks(values: Values, mask: Sequence[Any], rows: int) -> int | None:
+    """Return the pairs in the blocks that a block mask of ``flex_attention`` computes; None if they are unknown.
+
+    Args:
+        values: what is known of the values of meta tensors.
+        mask: the mask as the operator takes it: lengths, numbers and indices of blocks, and their sizes.
+        rows: the queries over all heads and samples.
+    """
+    counts = [x for x in mask[2:6:2] if isinstance(x, Tensor)]
+    sizes = [x for x in mask[6:] if isinstance(x, int)][-2:]
+    known = [values.of(x) for x in counts]
+    if len(sizes) < 2 or not known or any(x is None for x in known):
+        return None
+    with without_capture():
+        blocks = sum(int(x.sum()) for x in known if x is not None)
+    heads_of_mask = int(counts[0].shape[:-1].numel())
+    return blocks * sizes[0] * sizes[1] * rows // max(heads_of_mask * int(mask[0]), 1)

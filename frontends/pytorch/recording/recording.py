@@ -33,7 +33,7 @@ from costcore.translate import Native, Translator
 
 from ..meta.branches import CONDITION_IS_FALSE, CONDITION_IS_TRUE, OTHER_SIDE_FAILS, EndlessLoopError
 from ..meta.model_copy import keep_storages
-from ..meta.propagate_values import follow
+from ..meta.propagate_values import allowed_pairs, follow
 from ..meta.values import Values, all_tensors
 from ..naming import Flag
 from ..operators.call_cache import CachedCall, CallTemplate
@@ -56,6 +56,19 @@ _sequence_number = torch.autograd._get_sequence_nr
 _FILL = torch.ops.aten.fill_.Scalar
 
 
+ATTENTION = frozenset(
+    (
+        "aten::scaled_dot_product_attention",
+        "higher_order::flex_attention",
+        *(f"aten::_scaled_dot_product_{name}" for name in ("attention_math", "flash_attention", "efficient_attention")),
+        *(f"aten::_scaled_dot_product_{name}" for name in ("cudnn_attention", "flash_attention_for_cpu")),
+        *(f"aten::_scaled_dot_product_{name}_backward" for name in ("flash_attention", "flash_attention_for_cpu")),
+        *(f"aten::_scaled_dot_product_{name}_backward" for name in ("efficient_attention", "cudnn_attention")),
+    )
+)
+"""The operators of attention, by native name."""
+
+
 class Recording:
     """The recording of one thread.
 
@@ -74,6 +87,8 @@ class Recording:
         modules: the modules that are running.
         assumptions: what is assumed about data.
         measures_time: whether any log wants the duration of calls.
+        counts_pairs: whether any log wants the pairs that masks of attention allow.
+        pairs: those of the call that is recorded next, if they are not in its arguments.
         reading: the duration of the call that is recorded next; None if it was not measured.
         refused: the operator call that raised an error.
         whole_paths: paths of modules with a backward pass that is recorded as one call.
@@ -90,6 +105,8 @@ class Recording:
         self.modules = self.locator.modules
         self.assumptions = Assumptions(self.logs, self.modules)
         self.measures_time = False
+        self.counts_pairs = False
+        self.pairs: int | None = None
         self.has_module_calls = False
         self.reading: Reading | None = None
         self.refused = RefusedCalls()
@@ -162,6 +179,7 @@ class Recording:
         made.append_to(())
 
     def _logs_changed(self) -> None:
+        self.counts_pairs = any(log.recorder.counts_pairs for log in self.logs)
         self.measures_time = any(log.recorder.measure_time is not False for log in self.logs)
         self.has_module_calls = any(log.module_calls is not None for log in self.logs)
         ledgers = [self.ledgers.observe] if self.ledgers else []
@@ -226,9 +244,19 @@ class Recording:
         if plan.is_clone or self._last_clone is not None:
             self._forget_clone(plan, tensors, number, logs)
         results = (result,) if isinstance(result, Tensor) else _results(plan, args, kwargs or {}, result)
+        if self.counts_pairs and plan.native in ATTENTION:
+            self._note_pairs(plan, args, kwargs, logs)
         for log in logs:
             log.append(call, tensors, args, kwargs, results, module, phase, self.reading)
         self.reading = None
+
+    def _note_pairs(self, plan: OperatorPlan, args: Any, kwargs: Any, logs: Sequence[CallLog]) -> None:
+        of_blocks, self.pairs = self.pairs, None
+        pairs = allowed_pairs(self._values, plan.bind(args, kwargs or {})) if of_blocks is None else of_blocks
+        if pairs is None:
+            return
+        for log in logs:
+            log.recorder.attention_pairs[log.n_calls()] = pairs
 
     def _is_in_whole(self, module: str, plan: OperatorPlan) -> bool:
         is_inside = any(module == path or module.startswith(f"{path}.") or not path for path in self.whole_paths)
