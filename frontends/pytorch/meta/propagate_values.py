@@ -524,7 +524,8 @@ def allowed_pairs(values: Values, args: Mapping[str, Any]) -> int | None:
     if known is None:
         return None
     with without_capture():
-        return int(known.sum()) * rows * keys // max(known.numel(), 1)
+        allowed = int(known.sum())
+    return int(allowed * rows * keys // max(known.numel(), 1))
 
 
 def pairs_in_blocks(values: Values, mask: Sequence[Any], rows: int) -> int | None:
