@@ -83,6 +83,7 @@ FAMILIES: Mapping[str, Family] = {
     "signal": Family("Signal processing", "Fourier transforms, windows, mel filters"),
     "text": Family("Text and tokens", "strings, n-grams, choice of tokens, containers of values"),
     "classical_ml": Family("Classical machine learning", "linear models, support vector machines, tree ensembles"),
+    "kernels": Family("Kernels of other packages", "FlashAttention, Mamba, NATTEN, deformable attention, CARAFE"),
     "collective": Family(
         "Collective communication", "all-reduce, all-gather, send and the like: bytes sent to other processes"
     ),

@@ -421,8 +421,8 @@ def calc_packed_linear(layer: Layer) -> Cost:
     Shapes: x[N, F_in], w[F_out, F_in], b[F_out]? -> y[N, F_out]
     """
     inputs = {name: layer[name] for name in ("x", "w", "b") if name in layer}
-    w = layer["w"]
-    real = Operations(mul=w.size, add=w.size if "w_zero_point" in layer or "zero_point" in layer.attrs else 0)
+    weights = layer["x"].shape[-1] * layer.out.shape[-1]  # w may be stored in any shape
+    real = Operations(mul=weights, add=weights if "w_zero_point" in layer or "zero_point" in layer.attrs else 0)
     return with_extra_operations(layer, calc_linear(Layer("linear", inputs, layer.outputs, layer.attrs)), real)
 
 

@@ -182,6 +182,7 @@ class ComputationalCostHook(OfReport):
             self._tracebacks,
             self._custom.by_native,
             measure_time=self._measure_time,
+            calculators=self._custom.by_layer,
             spelled=self._spelled,
             memory=self._memory,
             costs_of=self._custom.costs_of,

@@ -252,7 +252,7 @@ class Recorder:
         native_calculators: Mapping[str, partial[Any]] | None = None,
         progress: Callable[[Iterable[Any], str], Iterable[Any]] | None = None,
         measure_time: bool | str = False,
-        calculators: Mapping[str, Calculator] | None = None,
+        calculators: dict[str, Calculator] | None = None,
         spelled: bool = False,
         memory: bool = False,
         costs_of: Mapping[str, Any] | None = None,

@@ -37,6 +37,7 @@ from costcore.registry import costs_of_plugins
 from costcore.trace.call import Call, Uncounted
 from costcore.trace.run import Recorder
 
+from ..kernels import loaded_kernels
 from ..meta.propagate_values import pairs_in_blocks
 from ..meta.values import without_capture
 from ..operators.plan import CONTROL_FLOW, FLEX, FLEX_ASSUMPTION, flex_on_meta, operator_plans
@@ -116,7 +117,7 @@ def capture(
 
 
 def _follow_whole_calls(stack: ExitStack, mode: CaptureMode, recorder: Recorder) -> None:
-    if not recorder.costs_of and not costs_of_plugins():
+    if not recorder.costs_of and not costs_of_plugins() and not loaded_kernels():
         return
     from .whole_calls import WholeCalls, patch_functions  # few runs have costs of modules
 

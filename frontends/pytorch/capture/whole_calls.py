@@ -1,8 +1,8 @@
 """Modules, functions and ``autograd.Function`` with a cost of their own: one call each, whatever is inside.
 
-A calculator names them. In an estimate the inside is not recorded, and with a shape rule it does not even run, as a
-CUDA kernel cannot on the meta device. The backward pass is one call, too: autograd reaches it through :class:`_Whole`
-in an estimate, and by a hook on the outputs in a real run.
+A calculator names them, or :data:`..kernels.KERNELS`. In an estimate the inside is not recorded, and with a shape rule
+it does not even run, as a CUDA kernel cannot on the meta device. The backward pass is one call, too: autograd reaches
+it through :class:`_Whole` in an estimate, and by a hook on the outputs in a real run.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from costcore.registry import GRADIENT, Costs, costs_of_plugins
+from costcore.registry import BACKWARD, GRADIENT, Costs, backward_calculator, calculators, costs_of_plugins
 from costcore.trace.run import Recorder
 from costcore.translate import Row
 
+from ..kernels import Kernel, loaded_kernels
 from ..meta.shape_rules import new_outputs
 from ..meta.values import tensors_in
 from ..naming import arguments_of
@@ -44,11 +45,13 @@ class Whole(NamedTuple):
     Attributes:
         native: its name, ``mamba_ssm.modules.mamba_simple::Mamba``.
         costs: its shape rule and backward formula.
+        kernel: what it is, if it is a known kernel of another package.
         is_node: whether it is an ``autograd.Function``.
     """
 
     native: str
     costs: Costs
+    kernel: Kernel | None = None
     is_node: bool = False
 
 
@@ -65,7 +68,8 @@ class WholeCalls:
 
     def __init__(self, recorder: Recorder) -> None:
         named = {**costs_of_plugins(), **recorder.costs_of}
-        self._wholes = {name: Whole(name, costs) for name, costs in named.items() if not arguments_of(name)}
+        self._wholes = {name: Whole(name, Costs(kernel.shapes), kernel) for name, kernel in loaded_kernels().items()}
+        self._wholes |= {name: Whole(name, costs) for name, costs in named.items() if not arguments_of(name)}
         self._by_kind: dict[type, Whole | None] = {}
         self._operands: dict[str, dict[str, Any]] = {}
 
@@ -127,6 +131,8 @@ class WholeCalls:
         if module is not None:
             named |= {name: value for name, value in vars(module).items() if _is_setting(name, value)}
             named |= dict((*module.named_parameters(), *module.named_buffers()))
+        if whole.kernel is not None and whole.kernel.facts is not None:
+            named |= whole.kernel.facts(mode.values.of, named)
         operator = self._operator(mode, whole, named)
         if whole.costs.inside:
             result = original()
@@ -163,9 +169,7 @@ class WholeCalls:
         known = self._operands.setdefault(name, {})
         if not named.keys() <= known.keys():
             known |= named
-            settings = {key: key for key, value in known.items() if isinstance(value, _SCALARS)}
-            operands = {key: key for key in known if key not in settings}
-            mode.cache.plans.add_row(Row(name, name, operands, settings))
+            mode.cache.plans.add_row(_row(name, whole.kernel, known, is_backward))
         plan = mode.cache.plans.of(operator)
         plan.arguments = tuple(dict.fromkeys(known).items())
         plan.type = operator.__name__.rpartition("<locals>.")[2]
@@ -185,6 +189,10 @@ class WholeCalls:
         """
         if whole.costs.backward is None:
             mode.assume(BACKWARD_ASSUMED.format(whole.native.rpartition("::")[2]))
+        if whole.kernel is not None:
+            made = backward_calculator(whole.kernel.op, calculators()[whole.kernel.op], None)
+            for log in mode.recording.logs:
+                log.recorder.calculators.setdefault(whole.native + BACKWARD, made)
         given = {**{f"{GRADIENT}{i}": x for i, x in enumerate(gradients) if x is not None}, **named}
         operator = self._operator(mode, whole, given, is_backward=True)
         plan = mode.cache.plans.of(operator)
@@ -263,11 +271,32 @@ def patch_functions(stack: ExitStack, calls: WholeCalls) -> None:
             node: Any = target
             replace(stack, target, "apply", staticmethod(_recorded(calls, whole, node.apply, node.forward)))
             continue
+        if target.__closure__ is None:
+            _patch_code(stack, calls, whole, target)
+            continue
         recorded = _recorded(calls, whole, target, target)
         for module in [*sys.modules.values()]:  # also where it was imported by name
             names = vars(module) if hasattr(module, "__dict__") else {}
             for name in [name for name, value in names.items() if value is target]:
                 replace(stack, module, name, recorded)
+
+
+def _pass_on(*args: Any, _costcore: Any, **kwargs: Any) -> Any:
+    return _costcore(*args, **kwargs)
+
+
+def _patch_code(stack: ExitStack, calls: WholeCalls, whole: Whole, target: FunctionType) -> None:
+    # The function itself gets another code, so that it does not matter by which name it is called.
+    code, defaults = target.__code__, target.__kwdefaults__
+    original = FunctionType(code, target.__globals__, target.__name__, target.__defaults__)
+    original.__kwdefaults__ = defaults
+
+    def restore() -> None:
+        target.__code__, target.__kwdefaults__ = code, defaults
+
+    stack.callback(restore)
+    target.__kwdefaults__ = {"_costcore": _recorded(calls, whole, original, original)}
+    target.__code__ = _pass_on.__code__
 
 
 def _recorded(calls: WholeCalls, whole: Whole, original: Any, described: Any) -> Any:
@@ -284,6 +313,15 @@ def _recorded(calls: WholeCalls, whole: Whole, original: Any, described: Any) ->
         return calls.run(mode, whole, None, signature, args, kwargs, lambda: original(*args, **kwargs))
 
     return call
+
+
+def _row(name: str, kernel: Kernel | None, known: Mapping[str, Any], is_backward: bool) -> Row:
+    if kernel is None:
+        settings = {key: key for key, value in known.items() if isinstance(value, _SCALARS)}
+        return Row(name, name, {key: key for key in known if key not in settings}, settings)
+    row = kernel.row(name)
+    gradients = {key: key for key in known if key.startswith(GRADIENT)}
+    return Row(name, name, {**gradients, **row.inputs}, row.attrs) if is_backward else row
 
 
 def _flat(arguments: Mapping[str, Any], signature: inspect.Signature) -> dict[str, Any]:

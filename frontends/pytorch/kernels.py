@@ -1,0 +1,374 @@
+"""Kernels of other packages, by dotted name: which operator they are, and the shapes of their outputs.
+
+A kernel that is only there for CUDA cannot run on the meta device; its shape rule makes the outputs. The rows are used
+when the package is imported. A name that begins with ``*.`` is that of a module in any package, as copies of the
+repository of Deformable DETR have.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from torch import Tensor
+from torch.nn import Module
+
+from costcore.translate import Arguments, Row, Source
+
+ValuesOf = Callable[[Tensor], "Tensor | None"]
+"""Returns the values of a tensor, if they are known."""
+
+
+class Kernel(NamedTuple):
+    """A function, an ``autograd.Function`` or a class of modules of another package.
+
+    Attributes:
+        op: the canonical operator.
+        inputs: the source of every operand: the name of an argument or parameter.
+        attrs: the source of every attribute.
+        shapes: returns the outputs, ``shapes(*args)``, of a module ``shapes(module, *args)``.
+        facts: returns further attributes that values of arguments decide.
+    """
+
+    op: str
+    inputs: Mapping[str, Source]
+    attrs: Mapping[str, Source]
+    shapes: Callable[..., Any]
+    facts: Callable[[ValuesOf, Arguments], Mapping[str, Any]] | None = None
+
+    def row(self, native: str) -> Row:
+        """Return the mapping rule of calls."""
+        more: Mapping[str, Source] = {} if self.facts is None else {"pairs": "pairs"}
+        return Row(native, self.op, self.inputs, {**self.attrs, **more})
+
+
+# Attention with the tokens before the heads
+
+
+_CAUSAL: Mapping[str, Source] = {"causal": lambda args: args.get("causal") or None}
+
+
+def _with_probabilities(out: tuple[int, ...], kwargs: Mapping[str, Any]) -> Any:
+    # With ``return_attn_probs`` the log-sums of the softmax come with it; the probabilities are for tests only.
+    if not kwargs.get("return_attn_probs"):
+        return out
+    return out, (out[0], *out[-2:-1], *out[1:-2]), None
+
+
+def _flash(q: Tensor, k: Tensor, v: Tensor, *_: Any, **kwargs: Any) -> Any:
+    return _with_probabilities((*q.shape[:-1], v.shape[-1]), kwargs)
+
+
+def _flash_qkv(qkv: Tensor, *_: Any, **kwargs: Any) -> Any:
+    return _with_probabilities((*qkv.shape[:-3], *qkv.shape[-2:]), kwargs)
+
+
+def _flash_kv(q: Tensor, kv: Tensor, *_: Any, **kwargs: Any) -> Any:
+    return _with_probabilities(tuple(q.shape), kwargs)
+
+
+def _lengths(values: ValuesOf, cumulative: Any) -> list[int] | None:
+    known = values(cumulative) if isinstance(cumulative, Tensor) else None
+    return None if known is None else known.diff().tolist()
+
+
+def _pairs_of_sequences(values: ValuesOf, args: Arguments) -> Mapping[str, Any]:
+    # Without their lengths, as many sequences of the greatest length as there are.
+    heads = args["q"].shape[-2]
+    queries, keys = _lengths(values, args["cu_seqlens_q"]), _lengths(values, args["cu_seqlens_k"])
+    if queries is None or keys is None:
+        return {"pairs": heads * args["q"].shape[0] * int(args["max_seqlen_k"])}
+    return {"pairs": heads * sum(q * k for q, k in zip(queries, keys, strict=True))}
+
+
+def _pairs_with_cache(values: ValuesOf, args: Arguments) -> Mapping[str, Any]:
+    batch, steps, heads, _ = args["q"].shape
+    new = 0 if args.get("k") is None else args["k"].shape[1]
+    stored = args.get("cache_seqlens")
+    known = values(stored) if isinstance(stored, Tensor) else None
+    if known is not None:
+        return {"pairs": heads * steps * (int(known.sum()) + batch * new)}
+    length = args["k_cache"].shape[1] if not isinstance(stored, int) else stored + new
+    return {"pairs": batch * heads * steps * length}
+
+
+_QKV: Mapping[str, Source] = {"q": "q", "k": "k", "v": "v"}
+
+_FLASH = Kernel("token_major_attention", _QKV, _CAUSAL, _flash)
+
+_FLASH_VARLEN = _FLASH._replace(facts=_pairs_of_sequences)
+
+_FLASH_CACHE = Kernel(
+    "token_major_attention",
+    {"q": "q", "k": "k_cache", "v": "v_cache", "new_k": "k", "new_v": "v"},
+    _CAUSAL,
+    lambda q, k_cache, v_cache, *_, **__: (*q.shape[:-1], v_cache.shape[-1]),
+    _pairs_with_cache,
+)
+
+
+def _flash_kernels(package: str) -> dict[str, Kernel]:
+    return {
+        f"{package}::flash_attn_func": _FLASH,
+        f"{package}::flash_attn_varlen_func": _FLASH_VARLEN,
+        f"{package}::flash_attn_with_kvcache": _FLASH_CACHE,
+        f"{package}::flash_attn_qkvpacked_func": Kernel("token_major_attention", {"qkv": "qkv"}, _CAUSAL, _flash_qkv),
+        f"{package}::flash_attn_kvpacked_func": Kernel(
+            "token_major_attention", {"q": "q", "kv": "kv"}, _CAUSAL, _flash_kv
+        ),
+    }
+
+
+_QUERY_KEY_VALUE: Mapping[str, Source] = {"q": "query", "k": "key", "v": "value"}
+
+
+def _like_query(query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> tuple[int, ...]:
+    return (*query.shape[:-1], value.shape[-1])
+
+
+def _window(n: int) -> Mapping[str, Source]:
+    def sizes(args: Arguments) -> tuple[int, ...]:
+        given = args["kernel_size"]
+        return (given,) * n if isinstance(given, int) else tuple(given)
+
+    return {"window": sizes}
+
+
+ATTENTION: Mapping[str, Kernel] = {
+    **_flash_kernels("flash_attn.flash_attn_interface"),
+    **_flash_kernels("flash_attn_interface"),
+    "xformers.ops.fmha::memory_efficient_attention": Kernel("token_major_attention", _QUERY_KEY_VALUE, {}, _like_query),
+    **{
+        f"natten.functional::na{n}d": Kernel("neighborhood_attention", _QUERY_KEY_VALUE, _window(n), _like_query)
+        for n in (1, 2, 3)
+    },
+}
+
+
+# Scans
+
+
+def _scan(u: Tensor, *args: Any, **kwargs: Any) -> Any:
+    if not kwargs.get("return_last_state"):
+        return tuple(u.shape)
+    return tuple(u.shape), (*u.shape[:2], args[1].shape[-1])
+
+
+def _conv(x: Tensor, weight: Tensor, bias: Any = None, seq_idx: Any = None, *_: Any, **kwargs: Any) -> Any:
+    if not kwargs.get("return_final_states"):
+        return tuple(x.shape)
+    return tuple(x.shape), (*x.shape[:2], weight.shape[-1] - 1)
+
+
+def _activation(args: Arguments) -> str | None:
+    return "silu" if args.get("activation") in ("silu", "swish") else None
+
+
+_SCAN: Mapping[str, Source] = {"gate": "z", "skip": "D"}
+
+
+def _linear_attention(rule: str, **more: Source) -> Kernel:
+    def shapes(q: Tensor, k: Tensor, v: Tensor, *_: Any, output_final_state: bool = False, **__: Any) -> Any:
+        out = (*q.shape[:3], v.shape[-1])
+        return out, (q.shape[0], k.shape[2], k.shape[-1], v.shape[-1]) if output_final_state else None
+
+    return Kernel("linear_attention", {**_QKV, **more}, {"rule": lambda _: rule}, shapes)
+
+
+SCANS: Mapping[str, Kernel] = {
+    "mamba_ssm.ops.selective_scan_interface::selective_scan_fn": Kernel(
+        "selective_scan",
+        {"u": "u", "dt": "delta", "a": "A", "b_in": "B", "c_out": "C", "dt_bias": "delta_bias", **_SCAN},
+        {"softplus": lambda args: args.get("delta_softplus") or None},
+        _scan,
+    ),
+    "mamba_ssm.ops.triton.ssd_combined::mamba_chunk_scan_combined": Kernel(
+        "state_space_scan",
+        {"u": "x", "dt": "dt", "a": "A", "b_in": "B", "c_out": "C", "dt_bias": "dt_bias", **_SCAN},
+        {"softplus": lambda args: args.get("dt_softplus") or None},
+        lambda x, *_, **__: tuple(x.shape),
+    ),
+    "causal_conv1d.causal_conv1d_interface::causal_conv1d_fn": Kernel(
+        "causal_conv", {"x": "x", "w": "weight", "b": "bias"}, {"activation": _activation}, _conv
+    ),
+    "causal_conv1d.causal_conv1d_interface::causal_conv1d_update": Kernel(
+        "causal_conv",
+        {"x": "x", "w": "weight", "b": "bias", "state": "conv_state"},
+        {"activation": _activation},
+        lambda x, *_, **__: tuple(x.shape),
+    ),
+    "fla.ops.linear_attn.chunk::chunk_linear_attn": _linear_attention("linear"),
+    "fla.ops.gla.chunk::chunk_gla": _linear_attention("gated", decay="g"),
+    "fla.ops.gla.fused_recurrent::fused_recurrent_gla": _linear_attention("gated", decay="gk"),
+    "fla.ops.delta_rule.chunk::chunk_delta_rule": _linear_attention("delta", beta="beta"),
+    "fla.ops.gated_delta_rule.chunk::chunk_gated_delta_rule": _linear_attention("gated_delta", decay="g", beta="beta"),
+}
+
+
+# Deformable sampling
+
+
+def _sampled(value: Tensor, shapes: Any, starts: Any, locations: Tensor, *_: Any, **__: Any) -> tuple[int, ...]:
+    return (*locations.shape[:2], value.shape[-2] * value.shape[-1])
+
+
+_DEFORMABLE = Kernel(
+    "deformable_attention",
+    {"x": "value", "locations": "sampling_locations", "weights": "attention_weights"},
+    {},
+    _sampled,
+)
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else tuple(value)
+
+
+def _conv_shape(x: Tensor, weight: Tensor, stride: Any, padding: Any, dilation: Any) -> tuple[int, ...]:
+    settings = zip(x.shape[2:], weight.shape[2:], *map(_pair, (stride, padding, dilation)), strict=True)
+    return (x.shape[0], weight.shape[0], *((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in settings))
+
+
+_CONVOLUTION: Mapping[str, Source] = {
+    "kernel": lambda args: tuple(args["weight"].shape[2:]),
+    "groups": lambda args: args.get("groups", 1),
+}
+
+
+def _dcnv3(
+    x: Tensor,
+    offset: Tensor,
+    mask: Tensor,
+    kh: int,
+    kw: int,
+    sh: int,
+    sw: int,
+    ph: int,
+    pw: int,
+    dh: int,
+    dw: int,
+    *_: Any,
+) -> tuple[int, ...]:
+    sizes = zip(x.shape[1:3], (kh, kw), (sh, sw), (ph, pw), (dh, dw), strict=True)
+    return (x.shape[0], *((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in sizes), x.shape[-1])
+
+
+DEFORMABLE: Mapping[str, Kernel] = {
+    "mmcv.ops.multi_scale_deform_attn::MultiScaleDeformableAttnFunction": _DEFORMABLE._replace(
+        inputs={"x": "value", "locations": "sampling_locations", "weights": "attention_weights"}
+    ),
+    "*.ms_deform_attn_func::MSDeformAttnFunction": _DEFORMABLE,
+    "mmcv.ops.modulated_deform_conv::ModulatedDeformConv2dFunction": Kernel(
+        "deform_conv",
+        {"x": "input", "w": "weight", "offset": "offset", "mask": "mask", "b": "bias"},
+        _CONVOLUTION,
+        lambda x, offset, mask, weight, bias=None, stride=1, padding=0, dilation=1, *_, **__: _conv_shape(
+            x, weight, stride, padding, dilation
+        ),
+    ),
+    "mmcv.ops.deform_conv::DeformConv2dFunction": Kernel(
+        "deform_conv",
+        {"x": "input", "w": "weight", "offset": "offset"},
+        _CONVOLUTION,
+        lambda x, offset, weight, stride=1, padding=0, dilation=1, *_, **__: _conv_shape(
+            x, weight, stride, padding, dilation
+        ),
+    ),
+    "*.dcnv3_func::DCNv3Function": Kernel(
+        "deformable_attention",
+        {"x": "input", "locations": "offset", "weights": "mask"},
+        {"channels": "group_channels"},
+        _dcnv3,
+    ),
+    "mmcv.ops.carafe::CARAFEFunction": Kernel(
+        "reassemble",
+        {"x": "features", "masks": "masks"},
+        {"kernel": "kernel_size"},
+        lambda features, masks, kernel_size, *_: (*features.shape[:2], *masks.shape[2:]),
+    ),
+}
+
+
+# Layers: packed weights, norms and losses
+
+
+def _packed(module: Module, x: Tensor, *_: Any, **__: Any) -> tuple[int, ...]:
+    names = ("out_features", "outfeatures")
+    return (*x.shape[:-1], next(getattr(module, name) for name in names if hasattr(module, name)))
+
+
+def _packed_linear(weight: str = "weight", x: str = "x", **more: Source) -> Kernel:
+    return Kernel("packed_linear", {"x": x, "w": weight, "b": "bias", **more}, {}, _packed)
+
+
+def _last_axis(name: str) -> Mapping[str, Source]:
+    return {"axis": lambda args: (args[name].dim() - 1,)}
+
+
+def _norm(op: str, x: str, w: str = "weight", b: str = "bias", is_module: bool = True) -> Kernel:
+    inputs: dict[str, Source] = {"x": x, "w": w, **({"b": b} if op == "layer_norm" else {})}
+    shapes: Any = (lambda module, x, *_, **__: x) if is_module else (lambda x, *_, **__: x)
+    return Kernel(op, inputs, _last_axis(x), shapes)
+
+
+_GPTQ = _packed_linear("qweight", w_scale="scales", w_zero_point="qzeros")
+
+_QUANTIZED_CLASSES: Mapping[str, Sequence[str]] = {
+    "auto_gptq": ("QuantLinear",),
+    "gptqmodel": (
+        *("TorchQuantLinear", "TritonV2QuantLinear", "MarlinQuantLinear", "ExllamaQuantLinear"),
+        *("ExllamaV2QuantLinear", "TorchFusedQuantLinear", "AwqGEMMQuantLinear"),
+    ),
+    "awq": ("WQLinear_GEMM", "WQLinear_GEMV", "WQLinear_GEMVFast", "WQLinear_Marlin", "WQLinear_Exllama"),
+}
+
+LAYERS: Mapping[str, Kernel] = {
+    "bitsandbytes::Linear4bit": _packed_linear(),
+    "bitsandbytes::Linear8bitLt": _packed_linear(),
+    **{f"{package}::{name}": _GPTQ for package, names in _QUANTIZED_CLASSES.items() for name in names},
+    "transformer_engine.pytorch::Linear": Kernel(
+        "linear",
+        {"x": "inp", "w": "weight", "b": "bias"},
+        {},
+        lambda module, inp, *_, **__: (*inp.shape[:-1], module.out_features),
+    ),
+    "transformer_engine.pytorch::LayerNorm": _norm("layer_norm", "input"),
+    "transformer_engine.pytorch::RMSNorm": _norm("rms_norm", "input"),
+    "apex.normalization::FusedLayerNorm": _norm("layer_norm", "input"),
+    "apex.normalization::FusedRMSNorm": _norm("rms_norm", "input"),
+    "liger_kernel.ops.rms_norm::LigerRMSNormFunction": _norm("rms_norm", "X", "W", is_module=False),
+    "liger_kernel.ops.layer_norm::LigerLayerNormFunction": _norm("layer_norm", "X", "W", "B", is_module=False),
+    "liger_kernel.ops.swiglu::LigerSiLUMulFunction": Kernel("swiglu", {"x0": "a", "x1": "b"}, {}, lambda a, b, *_: a),
+}
+
+KERNELS: Mapping[str, Kernel] = {**ATTENTION, **SCANS, **DEFORMABLE, **LAYERS}
+"""The kernels by the name of their function or class, ``package.module::name``; a class in any module of a package."""
+
+
+def _package(name: str) -> str:
+    return name.partition("::")[0].partition(".")[0]
+
+
+PACKAGES = tuple(dict.fromkeys(map(_package, KERNELS)))
+"""The packages that have them; ``*`` for any."""
+
+_ANYWHERE = {name.partition("::")[0].removeprefix("*"): name for name in KERNELS if name.startswith("*.")}
+
+
+def loaded_kernels() -> Mapping[str, Kernel]:
+    """Return the kernels of the packages that are imported, by the name of their function or class."""
+    found = {package for package in PACKAGES if package in sys.modules}
+    kernels = {name: kernel for name, kernel in KERNELS.items() if found and _package(name) in found}
+    for module in _modules_with(len(sys.modules)):
+        ending = next(ending for ending in _ANYWHERE if f".{module}".endswith(ending))
+        name = _ANYWHERE[ending]
+        kernels[f"{module}::{name.partition('::')[2]}"] = KERNELS[name]
+    return kernels
+
+
+@lru_cache(maxsize=1)
+def _modules_with(_: int) -> tuple[str, ...]:
+    # A search of all modules is repeated only after another import.
+    return tuple(name for name in [*sys.modules] if f".{name}".endswith(tuple(_ANYWHERE)))
