@@ -7,20 +7,11 @@ from typing import Any
 
 import pytest
 
-from costcore import CostError, Trace, conventions
-from costcore.analyses.conventions.convention import MODULE_CALLS_NAMES as OF_MODULES
-from costcore.analyses.conventions.convention import Convention, Expression, Pass
-from costcore.analyses.conventions.counting import amounts, count
-from costcore.analyses.conventions.quantities import ARITIES, NAMES
+from costcore import CostError
 from costcore.ir import Cost, Layer, Operations, Tensor
+from tests.core.analyses.conventions.written import convention, one_pass
+from tests.core.analyses.conventions.written import counted as counted_calls
 from tests.core.traces import Call, CallCost, Module, ModuleCall, Run
-
-
-def convention(by: str, rules: dict[str, str], default: str | None = None, **options: Any) -> Convention:
-    names, functions = (OF_MODULES, {}) if by == "module call" else (NAMES, ARITIES)
-    found = {key: Expression(text, frozenset(names), functions) for key, text in rules.items()}
-    rest = None if default is None else Expression(default, NAMES, ARITIES)
-    return Convention("ours", "our tool", "1", "OP", "", (Pass(by, found, rest, **options),))
 
 
 class Row:
@@ -38,9 +29,9 @@ def module(kind: str, *bases: str, **more: Any) -> Module:
     return Module(kind, bases=names, **more)
 
 
-def counted(found: Convention, rows: Sequence[Row], modules: dict[str, Module] | None = None, **run: Any):
+def counted(found: str, rows: Sequence[Row], modules: dict[str, Module] | None = None, **run: Any):
     made = Run(modules=modules or {}, frameworks={"torch": "2.0"}).recording(**run)
-    return count(Trace(tuple(row.record for row in rows), made), found)
+    return counted_calls(found, [row.record for row in rows], made)
 
 
 def lines(*arguments: Any, **run: Any) -> list[tuple[int | None, str, int]]:
@@ -72,11 +63,9 @@ def test_executions_in_loops_multiply():
 
 
 def test_lines_of_one_call_add_up():
-    first, second = (convention("op", {"conv": text}).counts[0] for text in ("macs", "10 * macs"))
-    both = Convention("ours", "tool", "", "OP", "", (first, second))
-    rows = [Row("relu"), Row("conv", macs=3), Row("conv", macs=5)]
-    trace = Trace(tuple(row.record for row in rows), Run())
-    assert amounts(count(trace, both), trace) == [0, 33, 55]
+    both = convention("op", {"conv": "macs"}) + one_pass("op", {"conv": "10 * macs"})
+    found = lines(both, [Row("relu"), Row("conv", macs=3), Row("conv", macs=5)])
+    assert found == [(1, "conv", 3), (2, "conv", 5), (1, "conv", 30), (2, "conv", 50)]
 
 
 MODULES = {
@@ -117,6 +106,14 @@ BY_MODULE = {"nn.Conv2d/conv": "macs", "nn.AvgPool2d/pool": "10 * macs"}
 def test_modules(options, expected):
     found = lines(convention("module", BY_MODULE, **options), ROWS, MODULES)
     assert {position: amount for position, _, amount in found} == expected
+
+
+@pytest.mark.parametrize("same_as", [("a.b", "a"), ("", "a")])
+def test_modules_that_were_first_seen_at_each_other_end(same_as):
+    """As an edited report says: a module holds itself, or two were first seen at each other."""
+    paths = zip(("a", "a.b"), same_as, strict=True)
+    modules = {"": module("Net"), **{path: module("Conv2d", same_as=first) for path, first in paths}}
+    assert lines(convention("module", BY_MODULE, alias=2), [Row("conv", "a.b", 3)], modules)
 
 
 @pytest.mark.parametrize(("alias", "factor"), [(0, 1), (1, 2), (2, 4)])
@@ -298,16 +295,15 @@ def test_calls_of_modules_that_were_not_recorded():
     ],
 )
 def test_notes(frameworks, rules, options, rows, run, expected):
-    trace = Trace(tuple(row.record for row in rows), Run(frameworks=frameworks).recording(**run))
-    found = count(trace, convention("op", rules, **options)).notes
+    made = Run(frameworks=frameworks).recording(**run)
+    found = counted_calls(convention("op", rules, **options), [row.record for row in rows], made).notes
     assert len(found) == len(expected)
     assert all(note.startswith(start) for note, start in zip(found, expected, strict=True))
 
 
 @pytest.mark.parametrize(("kind", "is_shown"), [("LSTM", True), ("Linear", False)])
 def test_a_note_on_modules_that_the_model_has(kind, is_shown):
-    found = convention("op", {"conv": "1"})
-    found = Convention("ours", "tool", "", "OP", "", found.counts, notes=("nn.LSTM counts twice", "it is fast"))
+    found = 'notes = ["nn.LSTM counts twice", "it is fast"]\n' + convention("op", {"conv": "1"})
     notes = counted(found, [Row("conv")], {"": module("Net"), "a": module(kind)}).notes
     assert notes == (("nn.LSTM counts twice",) * is_shown + ("it is fast",))
 
@@ -337,11 +333,10 @@ def test_learned_operands_reach_on():
         Call(layer, "mm", inputs=(5, 4), outputs=(0,), parameters=(21,)),
         Call(layer, "mm", inputs=(0, 4), outputs=(6,), parameters=(21,)),
     ]
-    trace = Trace(
-        tuple(CallCost(each, Cost(Operations(), 0, 0, {})) for each in records),
-        Run(modules={"": Module("Net", parameters=(21, 22), frozen=(21,))}),
-    )
-    found = count(trace, convention("op", {"mm": "10 * (learned(x0) * 1) + learned(x1) * 1"}))
+    rule = "10 * (learned(x0) * 1) + learned(x1) * 1"
+    run = Run(modules={"": Module("Net", parameters=(21, 22), frozen=(21,))})
+    costs = [CallCost(each, Cost(Operations(), 0, 0, {})) for each in records]
+    found = counted_calls(convention("op", {"mm": rule}), costs, run)
     assert [line.amount for line in found.lines] == [0, 1, 10, 0]
 
 
@@ -364,27 +359,7 @@ def test_a_kernel_of_a_module_that_was_given_one_number():
     assert [each[2] for each in lines(convention("op", {"pool": "square_kernel()"}), rows, modules)] == [3, 9, 3]
 
 
-def test_what_a_convention_needs():
-    found = conventions()
-    assert found["onnx-tool"].native_namespaces == {"onnx"}
-    assert found["thop"].needs_modules and not found["fvcore"].needs_modules
-    mixed = [convention("op", {"aten:mm": "1", key: "1"}) for key in ("conv", "onnx:Conv")]
-    assert [each.native_namespaces for each in mixed] == [frozenset(), {"aten", "onnx"}]
-    assert convention("module", {"nn.Conv2d/aten:conv": "1"}).native_namespaces == frozenset()
-    assert [convention(by, {}).needs_functions for by in ("op", "module", "function", "module call")] == [
-        *(False, False, True, True)
-    ]
-    assert convention("op", {}, per_item=True).needs_functions
-    assert [convention(by, {}).needs_modules for by in ("op", "module", "function", "module call")] == [
-        *(False, True, True, True)
-    ]
-    assert convention("op", {"a": "1", "b": "1"}, "1").n_rules == 3
-    assert repr(convention("op", {"a": "1"})) == "<Convention ours: OP, 1 rule>"
-    assert repr(convention("op", {"a": "1"}, "1")) == "<Convention ours: OP, 2 rules>"
-    assert convention("op", {}).label == "our tool 1"
-
-
-def test_a_pass_counts_plainly_by_default():
-    plain = Pass("op", {}, None, ("forward",), False, "exact", False, False, False, (), 0, False, (), {}, False, False)
-    assert Pass("op") == plain
-    assert convention("op", {}).is_printed
+def test_how_a_convention_shows_itself():
+    for more, said in ((None, "1 rule"), ("1", "2 rules")):
+        shown = counted(convention("op", {"a": "1"}, more), [Row("a")]).convention
+        assert (repr(shown), shown.label) == (f"<Convention ours: OP, {said}>", "our tool 1")

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from costcore import Report, Trace
-from costcore.analyses.conventions.convention import ConventionError, find_convention, read_convention
+from costcore import CostError, Report, Trace
 from tests.core.given_costs import dense, net
 
 TEXT = """
@@ -37,7 +36,7 @@ name = "heir"
 tool = "counter"
 version = "1.4"
 unit = "MAC"
-extends = "mine"
+extends = "mine.toml"
 [[count]]
 [count.rules]
 linear = "5 * macs"
@@ -50,7 +49,7 @@ MACS = 16  # of the only layer
 def convention(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text(TEXT, encoding="utf-8")
-    return read_convention(file, find_convention)
+    return file
 
 
 def made_by(version):
@@ -70,32 +69,31 @@ def test_the_release_that_made_the_run_decides(convention, tmp_path, version, fa
 
 
 def test_a_later_release_replaces_the_rules_of_the_first(convention):
-    newest = convention.of_release("2.1")
+    newest = made_by("2.1").under(convention).counts.convention
     rules = {key: rule.text for key, rule in newest.counts[0].rules.items()}
     assert rules == {"linear": "macs", "conv": "x"}
     assert (newest.since, newest.version, newest.name) == ("2", "1.4", "mine")
 
 
-def test_a_convention_inherits_releases(convention, tmp_path):
+def test_a_convention_inherits_releases(convention, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     file = tmp_path / "heir.toml"
     file.write_text(HEIR, encoding="utf-8")
-    heir = read_convention(file, lambda _: convention)
-    assert [each.since for each in heir.releases] == ["1.10", "2"]
-    assert heir.of_release("2").counts[0].rules["conv"].text == "x"
-    assert heir.of_release("1.10").counts[0].rules["linear"].text == "5 * macs"
+    found = {since: made_by(since).under(file).counts.convention.counts[0].rules for since in ("2", "1.10")}
+    assert found["2"]["conv"].text == "x"
+    assert found["1.10"]["linear"].text == "5 * macs"
 
 
 def test_the_user_can_state_the_release():
     found = {
-        version: find_convention(f"torch-cpu=={version}").counts[0].rules["attention"].text
+        version: made_by("").under(f"torch-cpu=={version}").counts.convention.counts[0].rules["attention"].text
         for version in ("2.14", "2.15")
     }
     assert found["2.15"] == "2 * element_macs" != found["2.14"]
-    assert find_convention("torch-cpu==2.13").releases == ()
     with pytest.raises(ValueError, match="unknown convention 'torch-gpu'"):
-        find_convention("torch-gpu==2.13")
+        made_by("").under("torch-gpu==2.13")
     with pytest.raises(ValueError, match=r"a release of torch must be a version, such as 2\.13\.0 .got 'newest'."):
-        find_convention("torch-cpu==newest")
+        made_by("").under("torch-cpu==newest")
 
 
 @pytest.mark.parametrize(
@@ -111,5 +109,5 @@ def test_a_wrong_release_is_refused(tmp_path, table, message):
     file = tmp_path / "mine.toml"
     head, tables = ('name = "mine"\nunit = "MAC"\n', '[[count]]\n[count.rules]\nlinear = "macs"\n')
     file.write_text(head + (f"{table}\n{tables}" if "=" in table[:10] else f"{tables}{table}\n"), encoding="utf-8")
-    with pytest.raises(ConventionError, match=message):
-        read_convention(file, find_convention)
+    with pytest.raises(CostError, match=message):
+        made_by("").under(file)

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from costcore import CostError, Trace
-from costcore.analyses.conventions.convention import WHOLE_NAMES, Transformer
+from costcore import CostError, Report, Trace
 from costcore.ir import Layer, Tensor
+from tests.core.analyses.conventions.written import convention, view
 from tests.core.studies.training.toy_transformer import toy_step
 from tests.core.traces import Call, CallCost, Run
 
+NAMES = (
+    *("n_params", "n_embedding", "n_all", "n_frozen", "n_tables", "n_positions"),
+    *("tokens", "seq", "layers", "heads", "head_dim", "hidden", "vocab"),
+)
 
-def transformer(*calls):
-    return Transformer(Trace(tuple(CallCost(call, None) for call in calls), Run()))
+
+def sizes_of(report, *names):
+    """Return what a convention of closed forms sees of a report."""
+    found = {}
+    for name in names or NAMES:
+        found |= view(convention("whole", {name: name}), report).by_term
+    return found
+
+
+def transformer(*calls, names=("layers",), **run):
+    named = (CallCost(call.named(str(i)), None) for i, call in enumerate(calls))
+    return SimpleNamespace(**sizes_of(Report(Trace(tuple(named), Run().recording(**run))), *names))
 
 
 def call(op, inputs, output, ids, **more):
@@ -30,10 +46,13 @@ def call(op, inputs, output, ids, **more):
     ],
 )
 def test_sizes_are_those_of_queries(shape, expected):
-    fused = transformer(call("attention", dict.fromkeys("qkv", shape), shape, (1, 2, 3, 4)))
+    names = ("tokens", "seq", "heads", "head_dim", "layers")
+    fused = transformer(call("attention", dict.fromkeys("qkv", shape), shape, (1, 2, 3, 4)), names=names)
     scores, turned = (*shape[:-1], shape[-2]), (*shape[:-2], shape[-1], shape[-2])
     spelled = transformer(
-        call("matmul", {"x0": shape, "x1": turned}, scores, (1, 2, 3)), call("softmax", {"x": scores}, scores, (3, 4))
+        call("matmul", {"x0": shape, "x1": turned}, scores, (1, 2, 3)),
+        call("softmax", {"x": scores}, scores, (3, 4)),
+        names=names,
     )
     for found in (fused, spelled):
         assert (found.tokens, found.seq, found.heads, found.head_dim) == expected
@@ -48,15 +67,13 @@ def test_only_the_forward_pass_has_layers():
     ]
     assert transformer(*calls).layers == 1
     with pytest.raises(CostError, match="need a model with attention"):
-        _ = transformer().heads
+        transformer(names=("heads",))
 
 
 @pytest.mark.parametrize(("is_tied", "n_all", "n_embedding"), [(False, 702, 66 + 42 + 66), (True, 636, 66 + 42)])
 def test_sizes_of_a_small_transformer(is_tied, n_all, n_embedding):
     """11 words and 7 positions, which are frozen, of 6 features; see :mod:`toy_transformer` for all parameters."""
-    found = Transformer(toy_step(is_tied).trace)
-    sizes = {name: getattr(found, name) for name in WHOLE_NAMES}
-    assert sizes == {
+    assert sizes_of(toy_step(is_tied)) == {
         "n_params": n_all - n_embedding,
         "n_embedding": n_embedding,
         "n_all": n_all,
@@ -81,14 +98,12 @@ def test_tokens_are_the_ids_that_the_model_is_given():
         call("cast", {"x": (3, 4)}, (3, 4), (1, 2)),
         call("embedding", {"x": (3, 4), **weight}, (3, 4, 2), (2, 31, 10)),
     ]
-    records = tuple(CallCost(each, None) for each in calls)
-    found = Transformer(Trace(records, Run().recording(inputs=(1,))))
+    names = ("tokens", "seq", "vocab")
+    found = transformer(*calls, names=names, inputs=(1,))
     assert (found.tokens, found.seq, found.vocab) == (12, 4, 9)
     other = call("copy", {"x": (3, 4), "y": (3, 4)}, (3, 4), (90, 1, 8))  # a copy of 90, whatever else it is given
-    found = Transformer(Trace(tuple(CallCost(each, None) for each in (other, *calls)), Run().recording(inputs=(1,))))
-    assert found.tokens == 12
-    found = transformer(call("embedding", {"x": (), **weight}, (2,), (1, 30, 9)), *calls[:1])
-    assert found.tokens == 5
+    assert transformer(other, *calls, names=names, inputs=(1,)).tokens == 12
+    assert transformer(call("embedding", {"x": (), **weight}, (2,), (1, 30, 9)), *calls[:1], names=names).tokens == 5
 
 
 @pytest.mark.parametrize("op", ["add", "mul", "div", "masked_fill", "where", "view", "copy", "cast"])
@@ -100,7 +115,7 @@ def test_scores_may_be_changed_before_their_softmax(op):
         call("softmax", {"x": (2, 4, 6, 5)}, (2, 4, 6, 5), (4, 5)),
         call("softmax", {"x": (2, 4, 6, 5)}, (2, 4, 6, 5), (5, 6)),  # of another thing
     ]
-    found = transformer(*calls)
+    found = transformer(*calls, names=("layers", "heads", "head_dim", "vocab", "n_embedding"))
     assert (found.layers, found.heads, found.head_dim, found.vocab, found.n_embedding) == (1, 4, 8, 0, 0)
     assert transformer(calls[0], call("relu", {"x": (2,)}, (2,), (3, 4)), calls[2]).layers == 0
 

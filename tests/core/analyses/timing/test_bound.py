@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.analyses.devices.device import Cache, Memory
 from costcore.analyses.timing.bound import Work, bound_of, needs_of
 from costcore.ir import Cost, Layer, Operations, Tensor
-from tests.core.analyses.timing.toy_device import TOY, device
+from tests.core.analyses.timing.toy_device import TOY, Cache, Memory, device
 from tests.registered import calculators
 
 

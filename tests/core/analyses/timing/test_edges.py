@@ -12,7 +12,6 @@ import pytest
 import sympy
 
 from costcore import CostError, Layer, Operations, Report, Tensor, Trace
-from costcore.analyses.devices.device import Device, Memory
 from costcore.analyses.timing.bound import (
     MOST_TAPS,
     Work,
@@ -71,7 +70,7 @@ from tests.core.analyses.fusion.runs import Calls
 from tests.core.analyses.timing import test_from_traces as traces
 from tests.core.analyses.timing.test_families import call, conv, cost
 from tests.core.analyses.timing.toy_calibration import CONDITIONS, calibrated_device, table
-from tests.core.analyses.timing.toy_device import TOY, device
+from tests.core.analyses.timing.toy_device import TOY, Device, Memory, device
 from tests.core.given_costs import Step, dense, net, relu
 from tests.core.results import quantity
 from tests.core.traces import Call, CallCost, CallTime, Profile, Run

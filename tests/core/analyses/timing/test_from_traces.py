@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from costcore import CostError, Report
-from costcore.analyses.devices.device import find_device
 from costcore.analyses.timing.calibration import FAR
 from costcore.analyses.timing.times import (
     BELOW,
@@ -21,6 +20,7 @@ from costcore.analyses.timing.times import (
 )
 from costcore.ir import Cost, Layer, Operations, Tensor
 from tests.core.analyses.measured.runs import linear, profiled, trace_of
+from tests.core.analyses.timing.toy_device import find_device
 from tests.core.traces import Call, CallTime
 
 L4 = find_device("l4")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.analyses.devices.device import Device, Memory
 from costcore.analyses.timing.calibration import USUAL, Curves, Interpolation, OpSignature, Point, errors_of_runs
+from tests.core.analyses.timing.toy_device import Device, Memory
 
 DEVICE = Device("toy", "gpu", peak={"matrix": {"bfloat16": 100.0}, "vector": {"bfloat16": 10.0}}, memory=Memory(1000))
 """100 TFLOP/s of products, and 10**12 bytes per second."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.analyses.devices.device import Memory
 from costcore.analyses.timing.times import Times
 from costcore.trace.run import LEVELS
 from tests.core.analyses.fusion.runs import Calls
-from tests.core.analyses.timing.toy_device import device
+from tests.core.analyses.timing.toy_device import Memory, device
 
 SLOW = device(peak={}, memory=Memory(4.0, ()))
 """A device without caches or peaks, whose memory moves an element of four bytes per nanosecond."""

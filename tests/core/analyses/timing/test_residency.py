@@ -8,9 +8,8 @@ from random import Random
 import pytest
 
 from costcore import Report, Trace
-from costcore.analyses.devices.device import Cache, Memory
 from costcore.ir import Cost, Layer, Operations, Tensor
-from tests.core.analyses.timing.toy_device import TOY, device
+from tests.core.analyses.timing.toy_device import TOY, Cache, Memory, device
 from tests.core.traces import Call, CallCost, Run
 
 

@@ -12,11 +12,10 @@ from io import StringIO
 import pytest
 
 from costcore import CostError, Report, Trace
-from costcore.analyses.devices.device import Memory
 from costcore.analyses.timing.time_report import TIMES, TIMES_BY_TYPE
 from costcore.analyses.timing.times import retyped
 from costcore.ir import Cost, Layer, Operations, Tensor
-from tests.core.analyses.timing.toy_device import TOY, device
+from tests.core.analyses.timing.toy_device import TOY, Memory, device
 from tests.core.given_costs import Step, dense, net, relu
 from tests.core.traces import Call, CallCost, Run
 from tests.registered import calculators

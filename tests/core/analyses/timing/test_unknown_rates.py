@@ -6,10 +6,9 @@ from io import StringIO
 import pytest
 
 from costcore import CostError
-from costcore.analyses.devices.device import Device, Memory, devices, find_device
 from costcore.analyses.timing.times import retyped
 from tests.core.analyses.timing.toy_calibration import calibrated_device
-from tests.core.analyses.timing.toy_device import device
+from tests.core.analyses.timing.toy_device import Device, Memory, device, devices, find_device
 from tests.core.given_costs import Step, dense, net, relu
 
 NETWORK = net(dense("a", 1000), relu("b", 1000))

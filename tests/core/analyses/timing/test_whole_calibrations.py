@@ -12,7 +12,6 @@ from random import Random
 
 import pytest
 
-from costcore.analyses.devices.device import Device, Memory
 from costcore.analyses.timing.calibration import (
     Calibration,
     Curves,
@@ -24,6 +23,7 @@ from costcore.analyses.timing.calibration import (
 )
 from costcore.analyses.timing.times import KERNEL_CLOCK, from_table, to_table
 from tests.core.analyses.timing.toy_calibration import CONDITIONS
+from tests.core.analyses.timing.toy_device import Device, Memory
 from tests.whole_text import as_json
 
 DEVICE = Device(

@@ -19,14 +19,13 @@ from random import Random
 import pytest
 
 from costcore import Report, Trace
-from costcore.analyses.devices.device import Cache, Memory
 from costcore.analyses.timing.time_report import TIMES, TIMES_BY_TYPE, show_devices, time_section
 from costcore.analyses.timing.times import Times
 from costcore.ir import Layer, Tensor
 from tests.core.analyses.fusion.runs import Calls
 from tests.core.analyses.fusion.test_whole_runs import of_heads, of_rows
 from tests.core.analyses.timing.toy_calibration import calibrated_device
-from tests.core.analyses.timing.toy_device import device
+from tests.core.analyses.timing.toy_device import Cache, Memory, device
 from tests.core.traces import Call, CallCost
 from tests.frameworks import optional
 from tests.whole_text import as_json, drawing

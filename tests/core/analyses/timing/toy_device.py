@@ -1,8 +1,10 @@
-"""A device with round rates, for expected values by hand."""
+"""Devices: those that are installed, and one with round rates, for expected values by hand."""
 
 from __future__ import annotations
 
-from costcore.analyses.devices.device import Cache, Device, Memory
+from costcore.analyses.devices.device import Cache, Device, Memory, Printed, Source, devices, find_device
+
+__all__ = ["TOY", "Cache", "Device", "Memory", "Printed", "Source", "device", "devices", "find_device"]
 
 TOY = Device(
     name="toy",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from costcore.analyses.devices.device import find_device
 from costcore.studies.fit import Target, target_of
+from tests.core.analyses.timing.toy_device import find_device
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from math import isclose
 
 import pytest
 
-from costcore.analyses.devices.device import find_device
 from costcore.studies.serving.passes import Experts, expected_experts, fewest_experts, not_expected, not_needed
 from costcore.studies.serving.phase import PhaseTime, least_time, pairs_before
 from costcore.studies.serving.report import COLUMNS, Row, serving_table
+from tests.core.analyses.timing.toy_device import find_device
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 
 from costcore import ServingReport
-from costcore.analyses.devices.device import Memory, find_device
 from costcore.studies.serving import report as report_module
 from costcore.studies.serving.passes import CachedPart, Kind, PackedWeight, Point, Tallies, Tally
 from costcore.studies.serving.phase import Phase
 from costcore.studies.serving.report import remarks, serving_rows, serving_table
-from tests.core.analyses.timing.toy_device import device
+from tests.core.analyses.timing.toy_device import Memory, device, find_device
 from tests.core.studies.serving.toy_decoder import ToyDecoder
 
 LINEAR = 6 * 12 + 6 * 6 + 6 * 13

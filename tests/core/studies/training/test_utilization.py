@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from costcore import CostError
-from costcore.analyses.devices.device import Printed
 from costcore.studies.training.step import hardware_flops, mfu, model_flops, peak_flops
-from tests.core.analyses.timing.toy_device import device
+from tests.core.analyses.timing.toy_device import Printed, device
 from tests.core.given_costs import Step, dense, net, relu
 
 STEP = net(
