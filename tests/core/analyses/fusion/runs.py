@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from costcore import Trace
-from costcore.counting import Pricer
+from costcore import Report, Trace
 from costcore.ir import Layer, Tensor
+from tests.calculators.layer_costs import CALCULATORS, Pricer
 from tests.core.traces import Call, Run
-from tests.registered import calculators
 
 NAMES = ("x", "w", "b")
+LEVELS = ("none", "pointwise", "compiler")
+
+
+def groups_of(trace: Trace, level: str) -> list[Any]:
+    """Return the groups of a run with their bytes."""
+    return Report(trace).fused(level).groups
 
 
 class Calls:
@@ -42,7 +47,7 @@ class Calls:
 
     def trace(self, *returned: int, **options: Any) -> Trace:
         """The run, which returns these values."""
-        price = Pricer(calculators(), options.get("layout", "framework"))
+        price = Pricer(CALCULATORS, options.get("layout", "framework"))
         return Trace(tuple(map(price, self.calls)), Run(**options).recording(returned=returned))
 
 

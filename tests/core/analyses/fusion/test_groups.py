@@ -7,9 +7,8 @@ from random import Random
 import pytest
 
 from costcore import Trace
-from costcore.analyses.fusion.groups import groups_of
 from tests.core.analyses.fusion.properties import check_groups
-from tests.core.analyses.fusion.runs import Calls, random_run
+from tests.core.analyses.fusion.runs import Calls, groups_of, random_run
 
 
 def grouped(trace, level="pointwise"):
@@ -316,11 +315,6 @@ def test_calls_without_ids_keep_their_bytes():
 def test_random_runs(seed):
     random = Random(seed)
     check_groups(random_run(random, random.randrange(2, 60)))
-
-
-def test_an_unknown_level_is_an_error():
-    with pytest.raises(ValueError, match=r"unknown level of fusion 'all' .*none, pointwise, compiler"):
-        groups_of(Calls().trace(), "all")
 
 
 def dense_block(calls: Calls, width: int, *others: int) -> int:

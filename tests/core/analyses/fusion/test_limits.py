@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import sympy
 
-from costcore.analyses.fusion.groups import groups_of
-from costcore.numbers import symbol_of
-from tests.core.analyses.fusion.runs import Calls
+from tests.core.analyses.fusion.runs import Calls, groups_of
 
 
 def last_of(trace, op):
@@ -183,7 +182,7 @@ def test_loops_of_other_sizes_read_an_interpolated_input_once():
 
 def test_short_rows_whose_result_has_another_size_by_name():
     """As in a saved report that was edited: a norm of four numbers, whose result is n * h * w times as many."""
-    n, h, w = map(symbol_of, "nhw")
+    n, h, w = sympy.symbols("n h w", integer=True, positive=True)
     calls = Calls()
     operands = [calls.given(4) for _ in range(5)]
     names = ("x", "w", "b", "mean", "var")
