@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from costcore import Trace
+from costcore import Report, Trace
 from costcore.ir import Layer, Tensor
-from costcore.trace.trace import overwritable
-from tests.core.traces import Call, CallCost, Dataflow, Run
+from tests.core import html_reports
+from tests.core.traces import Call, CallCost, Dataflow, MemoryLedger, Run
+
+
+def arena_of(graph: Trace, align: int = 64, **options: Any) -> Any:
+    """Return the arena of a run."""
+    return Report(graph).arena(align=align, **options)
+
+
+def memory_of(ledger: MemoryLedger, records: Sequence[CallCost] = ()) -> Any:
+    """Return the memory of a run with this ledger."""
+    return html_reports.report(records, memory=ledger).memory
+
+
+def section(report: Report, name: str) -> str:
+    """Return a section of the page of a report; empty if it has none."""
+    found = re.search(rf"<section id='{name}'.*?</section>", report.to_html(), re.DOTALL)
+    return found[0] if found else ""
 
 
 class Node(NamedTuple):
@@ -82,7 +99,8 @@ def least_memory(graph: Trace, inplace: bool, count_inputs: bool) -> int:
             is_new = memory(made) == made
             dying = [
                 memory(call.inputs[k])
-                for k in overwritable(call.layer)
+                for k, operand in enumerate(call.layer.inputs.values())
+                if call.layer.op in ("relu", "add") and operand.shape == call.layer.out.shape
                 if memory(call.inputs[k]) not in inputs | kept and readers[memory(call.inputs[k])] <= now
             ]
             need = sum(sizes[value] for value in alive if value not in inputs or count_inputs)

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from costcore.analyses.memory.allocator import replay, rounded
-from costcore.analyses.memory.live_memory import Memory
+from tests.core.analyses.memory.graphs import memory_of
 from tests.core.traces import Block, MemoryLedger
 
 KIB, MIB = 2**10, 2**20
@@ -30,7 +29,7 @@ def ledger_of(*steps):
 
 
 def figures(*steps, **settings):
-    made = replay(ledger_of(*steps), "cuda", **settings)
+    made = memory_of(ledger_of(*steps)).allocator("cuda", **settings)
     return made.allocated, made.reserved
 
 
@@ -52,7 +51,7 @@ def figures(*steps, **settings):
     ],
 )
 def test_requests_are_rounded(nbytes, divisions, size):
-    assert rounded(nbytes, divisions) == size
+    assert figures(nbytes, roundup_power2_divisions=divisions)[0] == size
 
 
 @pytest.mark.parametrize(
@@ -93,7 +92,7 @@ def test_what_lives_before_the_run_comes_first():
         Block(2, MIB, "temporary", 1, 2, 0, (), "float32"),
         Block(3, 16 * MIB, "temporary", 2, None, 0, (), "float32"),
     )
-    made = replay(MemoryLedger(blocks, (0, 0)))
+    made = memory_of(MemoryLedger(blocks, (0, 0))).allocator()
     # In one event both blocks live: 4 + 1 + 16. The rest of the first segment, 16 MiB, fits the last block.
     assert (made.requested, made.allocated, made.reserved) == (21 * MIB, 21 * MIB, 22 * MIB)
     assert [(segment.nbytes, segment.is_small, segment.event) for segment in made.segments] == [
@@ -138,11 +137,11 @@ def test_larger_segments():
 )
 def test_mistakes(policy, settings, error, message):
     with pytest.raises(error, match=message):
-        replay(MemoryLedger(), policy, **settings)
+        memory_of(MemoryLedger()).allocator(policy, **settings)
 
 
 def test_figures_of_a_report():
-    memory = Memory(ledger_of(8 * MIB, 3 * KIB, -1), [])
+    memory = memory_of(ledger_of(8 * MIB, 3 * KIB, -1))
     made = memory.allocator("cuda", roundup_power2_divisions=2)
     found = json.loads(json.dumps(made.to_dict()))
     assert found["figures"]["reserved"]["value"] == 22 * MIB
@@ -163,7 +162,7 @@ def test_figures_of_a_report():
         "allocator cuda: 8.003 MiB allocated for 8.003 MiB of tensors, 22 MiB reserved in 2 segments; workspace of "
         "kernels is not included"
     )
-    empty = replay(MemoryLedger())
+    empty = memory_of(MemoryLedger()).allocator()
     assert (empty.requested, empty.allocated, empty.reserved, empty.least_memory, empty.segments) == (0, 0, 0, 0, [])
 
 
@@ -181,5 +180,5 @@ def test_figures_of_a_report():
     ],
 )
 def test_segments_are_given_back_when_the_device_is_full(steps, allocated, reserved, least):
-    made = replay(ledger_of(*(step * MIB if step > 0 else step for step in steps)))
+    made = memory_of(ledger_of(*(step * MIB if step > 0 else step for step in steps))).allocator()
     assert (made.allocated, made.reserved, made.least_memory) == (allocated * MIB, reserved * MIB, least * MIB)

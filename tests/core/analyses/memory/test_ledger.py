@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.analyses.memory.live_memory import Memory, with_saved
-from costcore.ir import Layer
-from costcore.trace.run import RawBlock, RawLedger, decide_kinds
-from tests.core.traces import Block, Call, MemoryLedger
+from costcore import Cost, Layer
+from tests.core.analyses.memory.graphs import memory_of
+from tests.core.traces import Block, Call, MemoryLedger, RawBlock, RawLedger, Recorder, report_of
 
 PHASES = ("forward", "forward", "backward", "optimizer")
 
@@ -42,18 +41,25 @@ def ledger():
     return RawLedger([RawBlock(each, True) for each in blocks], (0, 1, 2, 2, 3, 3), {31: 3, 41: 4}, True)
 
 
-def calls():
-    layer = Layer("relu")
-    return [Call(layer, type="f", name=f"f-{i}", module=f"m.{i}", phase=phase) for i, phase in enumerate(PHASES)]
+def report(raw=None, phases=PHASES, **fields):
+    """The report of calls in these phases, and of what a frontend recorded of their memory."""
+    recorder = Recorder()
+    for i, phase in enumerate(phases):
+        recorder.record(Call(Layer("relu"), "f", module=f"m.{i}", phase=phase, **fields), Cost(0, 0, 0, {}))
+    recorder.memory_ledger = lambda: raw or ledger()
+    return report_of(recorder)
+
+
+def kinds(raw, phases=PHASES):
+    return {each.id: each.kind for each in report(raw, phases).trace.run.memory.blocks}
 
 
 def memory():
-    return Memory(decide_kinds(ledger(), PHASES), calls())
+    return report().memory
 
 
 def test_what_lives_when_the_backward_pass_begins_is_saved():
-    kinds = {each.id: each.kind for each in decide_kinds(ledger(), PHASES).blocks}
-    assert kinds == {1: "parameter", 2: "input", 3: "saved", 4: "saved", 5: "gradient", 6: "temporary"}
+    assert kinds(ledger()) == {1: "parameter", 2: "input", 3: "saved", 4: "saved", 5: "gradient", 6: "temporary"}
 
 
 def test_what_is_freed_between_the_passes_is_not_saved():
@@ -62,26 +68,25 @@ def test_what_is_freed_between_the_passes_is_not_saved():
     blocks = [each.block for each in raw.blocks]
     blocks[2], blocks[4] = blocks[2]._replace(died=3), blocks[4]._replace(born=4)
     raw = raw._replace(blocks=[RawBlock(each, True) for each in blocks])
-    kinds = {each.id: each.kind for each in decide_kinds(raw, PHASES).blocks}
-    assert (kinds[3], kinds[4]) == ("temporary", "saved")
+    found = kinds(raw)
+    assert (found[3], found[4]) == ("temporary", "saved")
 
 
 def test_without_a_backward_pass_what_lives_at_the_end_is_saved_or_output():
     raw = ledger()._replace(blocks=[*ledger().blocks[:4]], calls=(0, 1, 1, 1))
-    assert [each.kind for each in decide_kinds(raw, PHASES[:2]).blocks] == ["parameter", "input", "temporary", "saved"]
-    assert decide_kinds(raw._replace(returns=False), PHASES[:2]).blocks[3].kind == "output"
+    assert [*kinds(raw, PHASES[:2]).values()] == ["parameter", "input", "temporary", "saved"]
+    assert kinds(raw._replace(returns=False), PHASES[:2])[4] == "output"
 
 
 def test_what_an_earlier_pass_made_and_freed_is_not_saved():
     made = block(1, 4, "", 1, 2, 0), block(2, 4, "", 3, 5, 2), block(3, 4, "", 4, None, 3)
     raw = RawLedger([RawBlock(each, True) for each in made], (0, 0, 2, 3, 3), {}, True)
-    kinds = [each.kind for each in decide_kinds(raw, ("forward", "backward", "forward", "backward")).blocks]
-    assert kinds == ["temporary", "saved", "output"]
+    assert [*kinds(raw, ("forward", "backward", "forward", "backward")).values()] == ["temporary", "saved", "output"]
 
 
 def test_the_report_has_the_peak_and_its_parts():
     m = memory()
-    assert (m.base, m.peak, m.at, m.end) == (120, 292, "f-3", 228)
+    assert (m.base, m.peak, m.at, m.end) == (120, 292, "f-4", 228)
     assert m.by_kind == {"parameter": 100, "input": 20, "gradient": 100, "saved": 8, "temporary": 64}
     assert sum(m.by_kind.values()) == m.peak
     assert m.phases == {"forward": 168, "backward": 268, "optimizer": 292}
@@ -99,12 +104,12 @@ def test_the_timeline_has_the_highest_moment_of_every_call():
 def test_blocks_are_listed_with_where_they_come_from():
     first, *_, last = memory().blocks()
     assert (first["nbytes"], first["name"], first["module"], first["call"]) == (100, "linear.weight", "linear", "")
-    assert (last["nbytes"], last["kind"], last["born"], last["dies"]) == (8, "saved", "f-1", "")
+    assert (last["nbytes"], last["kind"], last["born"], last["dies"]) == (8, "saved", "f-2", "")
     assert [each["nbytes"] for each in memory().blocks(top=3)] == [100, 100, 64]
 
 
 def test_live_bytes_by_call():
-    assert memory().live_by_call() == [("f-0", 160, 160), ("f-1", 168, 168), ("f-2", 228, 268), ("f-3", 228, 292)]
+    assert memory().live_by_call() == [("f-1", 160, 160), ("f-2", 168, 168), ("f-3", 228, 268), ("f-4", 228, 292)]
     assert memory().saved_by_call() == [40, 8, 0, 0]
     assert memory().left_behind([0]) == 40
     assert memory().left_behind([0, 1]) == 48
@@ -114,25 +119,21 @@ def test_live_bytes_by_call():
 def test_the_timeline_as_csv():
     lines = memory().to_csv().splitlines()
     assert lines[0] == "call,phase,module,live_peak,parameter,buffer,input,gradient,optimizer,saved,output,temporary"
-    assert lines[4] == "f-3,optimizer,m.3,292,100,0,20,100,0,8,0,64"
+    assert lines[4] == "f-4,optimizer,m.3,292,100,0,20,100,0,8,0,64"
 
 
 def test_saved_operands_of_forward_calls():
-    raw = ledger()
-    kept = [
-        Call(Layer("relu"), type="f", phase=phase, inputs=(7,), outputs=(8,), storages=(31, 99))
-        for phase in ("forward", "backward")
-    ]
-    assert [call.saved for call in with_saved(kept, raw, decide_kinds(raw, PHASES))] == [(7,), ()]
+    found = report(phases=("forward", "backward", "backward", "backward"), inputs=(7,), outputs=(8,), storages=(31, 99))
+    assert [call.saved for call in found.calls] == [(7,), (), (), ()]
 
 
 def test_a_run_without_calls_has_its_base():
-    empty = Memory(MemoryLedger((block(1, 12, "parameter", 0, None, -1),)), [])
+    empty = memory_of(MemoryLedger((block(1, 12, "parameter", 0, None, -1),)))
     assert (empty.peak, empty.base, empty.at, empty.timeline, empty.phases) == (12, 12, "", [], {})
 
 
 def test_memory_is_compared_by_value():
     assert memory() == memory()
-    assert memory() != Memory(MemoryLedger(), [])
+    assert memory() != memory_of(MemoryLedger())
     with pytest.raises(TypeError):
         hash(memory())

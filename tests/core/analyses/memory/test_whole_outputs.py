@@ -12,19 +12,14 @@ from random import Random
 import pytest
 
 from costcore import Report, Trace
-from costcore.analyses.memory.allocator import replay
-from costcore.analyses.memory.arena import Arena
-from costcore.analyses.memory.live_memory import Memory, arena_section, memory_data, memory_section
-from costcore.analyses.memory.liveness import lives_of
-from costcore.analyses.memory.order import best_order
-from costcore.tables.quantity import MemoryColumns
 from tests.core import html_reports
-from tests.core.analyses.memory.graphs import Node, random_trace, trace
+from tests.core.analyses.memory.graphs import Node, arena_of, memory_of, random_trace, section, trace
 from tests.core.traces import Block, Dataflow, MemoryLedger, Step, Value
 from tests.frameworks import optional
 from tests.whole_text import as_json, drawing
 
 MIB = 2**20
+COLUMNS = ["kind", "module", "name", "call", "phase", "born", "dies", "shape", "dtype", "nbytes", "nbytes%"]
 OPS = (*["conv"] * 4, "relu", "add", "mul", "reshape", "softmax", "mish", "tanh")
 SIZES = (0, 1, 2, 3, 5, 8, 8, 16)
 
@@ -85,7 +80,7 @@ def with_loops(random: Random, n: int) -> Trace:
 
 
 def planned(graph: Trace, **options: bool) -> list[object]:
-    arena = Arena(graph, 4, **options)
+    arena = arena_of(graph, 4, **options)
     best = arena.in_best_order()
     return [
         [arena.peak, arena.at, arena.size, arena.strategy, arena.lower_bound, arena.is_exact, arena.order_peak],
@@ -108,17 +103,6 @@ def test_arenas(golden, kind):
         for inplace, count_inputs in ((False, True), (True, False)):
             found[f"{seed} {inplace}"] = planned(graph, inplace=inplace, count_inputs=count_inputs)
     golden(f"memory/arenas_of_{kind}.json", as_json(found))
-
-
-def test_orders_with_less_search(golden):
-    found = {}
-    for seed in range(30):
-        random = Random(seed)
-        lives = lives_of(random_trace(random, 16) if seed % 2 else with_loops(random, 12))
-        for most in (0, 30):
-            bound, is_exact, order, peak = best_order(lives, seed % 3 == 0, seed % 4 > 0, most_states=most)
-            found[f"{seed} {most}"] = [bound, is_exact, peak, *order]
-    golden("memory/orders.json", as_json(found))
 
 
 SETTINGS = (
@@ -160,7 +144,9 @@ def requests(random: Random, n: int) -> MemoryLedger:
 def test_allocators(golden):
     found = {}
     for seed, settings in enumerate(SETTINGS * 3):
-        made = replay(requests(Random(seed), 60), "cuda", **settings)
+        made = memory_of(requests(Random(seed), 60), [html_reports.call("mul", "", 1, 1, 1)] * 60).allocator(
+            "cuda", **settings
+        )
         segments = [[*segment] for segment in made.segments]
         found[f"{seed} {settings}"] = [[made.requested, made.allocated, made.reserved, made.least_memory], segments]
     golden("memory/allocators.json", as_json(found))
@@ -183,7 +169,7 @@ def test_texts_and_pictures_of_an_arena(golden, count_inputs):
         as_json(arena.to_dict()),
         shown(report.show_arena, mode="csv", count_inputs=count_inputs),
         shown(report.show_arena, mode="table", sort="name", top=3, align=16, inplace=True),
-        arena_section(report).replace("><", ">\n<"),
+        section(report, "arena").replace("><", ">\n<"),
     ]
     golden(f"memory/arena_{count_inputs}.txt", "\n".join(parts) + "\n")
 
@@ -230,10 +216,14 @@ def test_texts_and_pictures_of_a_step(golden):
         as_json(memory.to_dict()),
         memory.to_csv(),
         memory.to_csv(table=0),
-        shown(report.show_memory, mode="csv", columns=MemoryColumns.ALL),
+        shown(
+            report.show_memory,
+            mode="csv",
+            columns=COLUMNS,
+        ),
         shown(report.show_memory, mode="table", top=4),
-        memory_section(report).replace("><", ">\n<"),
-        as_json(memory_data(report)),
+        section(report, "memory").replace("><", ">\n<"),
+        as_json(html_reports.page_data(report)["memory"]),
     ]
     golden("memory/step.txt", "\n".join(parts))
 
@@ -255,5 +245,4 @@ def test_a_section_of_many_blocks(golden):
         Block(200 + i, i * 37 % 5000, "temporary", 2 * i + 1, 2 * i + 2, i, (1,), "int8") for i in range(0, 1400, 2)
     ]
     report = html_reports.report(calls, memory=MemoryLedger(tuple(blocks), tuple(i // 2 for i in range(2800))))
-    assert isinstance(report.memory, Memory)
-    golden("memory/many.html", memory_section(report).replace("><", ">\n<") + "\n")
+    golden("memory/many.html", section(report, "memory").replace("><", ">\n<") + "\n")
