@@ -10,11 +10,21 @@ import re
 import pytest
 
 from costcore import CostError, Report, check, hookimpl
-from costcore.analyses.analysis import Analysis, View, analyses, drawn_by
 from costcore.plugins import imported, register, unregister
-from costcore.tables.pictures import Picture
 from tests.command_line import main
-from tests.core.results import Column, Content, Figure, Quantity, Result, Table
+from tests.core.results import (
+    Analysis,
+    Column,
+    Content,
+    Figure,
+    Picture,
+    Quantity,
+    Result,
+    Table,
+    View,
+    analyses,
+    drawn_by,
+)
 from tests.core.toy_networks import nested_report
 
 

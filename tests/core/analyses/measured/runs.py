@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from costcore import Report, Trace
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.trace.call import with_names
 from tests.core.traces import Call, CallCost, CallTime, Elsewhere, Module, Profile, Run, Stream
 
 
@@ -21,8 +20,7 @@ def linear(n: int, module: str, phase: str = "forward") -> tuple[Call, Cost]:
 
 def trace_of(*calls: tuple[Call, Cost], classes: dict[str, str] | None = None) -> Trace:
     """A run of these calls; ``classes`` are those of modules by path."""
-    named = with_names(call for call, _ in calls)
-    records = tuple(CallCost(call, cost) for call, (_, cost) in zip(named, calls, strict=True))
+    records = tuple(CallCost(call.named(f"{call.type}-{n}"), cost) for n, (call, cost) in enumerate(calls, 1))
     return Trace(
         records,
         Run(frameworks={"torch": "2.13"}, modules={path: Module(kind) for path, kind in (classes or {}).items()}),

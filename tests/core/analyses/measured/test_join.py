@@ -7,7 +7,6 @@ import random
 import pytest
 
 from costcore import CostError, Report
-from costcore.analyses.measured.join import ONLY_THERE, module_names, pairs_of, with_profile
 from tests.core.analyses.measured.runs import linear, profiled, trace_of
 
 CLASSES = {"": "Net", "layers": "Sequential", **{f"layers.{i}": "Block" for i in range(6)}}
@@ -28,14 +27,14 @@ def profile(keep=lambda position: True):
     return profiled(trace_of(*(calls[i] for i in kept), classes=NAMED), [100 + i for i in kept]), kept
 
 
-def test_modules_are_named_as_a_profile_names_them():
-    names = module_names(model())
-    assert names["layers.2.down"] == "Sequential_0.Block_2.Linear_5"
+def times(report):
+    """Return the time of every call of the model that has one in the profile; those of the profile differ."""
+    return {i: call[0] for i, call in Report(model()).with_profile(report).trace.run.profile.calls.items()}
 
 
 def test_equal_runs_are_joined_call_by_call():
     report, _ = profile()
-    assert pairs_of(model(), report.trace) == {i: i for i in range(18)}
+    assert times(report) == {i: 100 + i for i in range(18)}
     view = Report(model()).measured(report)
     assert [each.time for each in view.calls] == [100 + i for i in range(18)]
     assert view.n_missed == 0 and sum(view.parts.values()) == report.trace.run.profile.span
@@ -46,21 +45,21 @@ def test_equal_layers_are_told_apart_by_their_modules_if_calls_are_missing():
     for _ in range(50):
         dropped = {rng.randrange(18) for _ in range(3)}
         report, kept = profile(lambda position, dropped=dropped: position not in dropped)
-        pairs = pairs_of(model(), report.trace)
-        assert pairs == {position: at for at, position in enumerate(kept)}
-        assert len(with_profile(model(), report.trace).run.profile.calls) == len(kept)
+        assert times(report) == {position: 100 + position for position in kept}
 
 
 def test_other_calls_of_the_profile_are_reported_and_not_spread():
     calls = [linear(16, "Sequential_0.Block_0.Linear_0"), linear(99, "Sequential_0.Block_0.Linear_1")]
     report = profiled(trace_of(*calls, classes=NAMED), [100, 7])
-    found = with_profile(model(), report.trace).run.profile
-    assert [(each.what, each.name, each.time) for each in found.elsewhere] == [(ONLY_THERE, "aten::linear", 7)]
+    found = Report(model()).with_profile(report).trace.run.profile
+    assert [(each.what, each.name, each.time) for each in found.elsewhere] == [
+        ("in the profile only", "aten::linear", 7)
+    ]
     assert sum(Report(model()).measured(report).parts.values()) == 107
 
 
 def test_a_profile_of_something_else_is_refused():
     with pytest.raises(CostError, match="no call of the profile"):
-        with_profile(model(), profiled(trace_of(linear(99, "")), [5]).trace)
+        Report(model()).with_profile(profiled(trace_of(linear(99, "")), [5]))
     with pytest.raises(CostError, match="has no times"):
-        with_profile(model(), model())
+        Report(model()).with_profile(Report(model()))

@@ -5,15 +5,12 @@ from __future__ import annotations
 import pytest
 
 from costcore import Report, Trace
-from costcore.analyses.topology.communication import DATA, Link, collective_seconds, link_of, links, links_by_group
-from costcore.cli.resources import run_time
-from costcore.counting import cost_of
-from costcore.files import loads
 from costcore.ir import Layer, Tensor
-from tests.calculators.layer_costs import CALCULATORS
+from tests.calculators.layer_costs import cost_of
+from tests.command_line import main
 from tests.core.traces import Call, CallCost, Run
 
-LINK = Link("test", gbs=100, latency_us=5)
+LINK = {"gbs": 100, "latency_us": 5}
 
 
 def record(op, inputs, outputs, n, group=None, times=1):
@@ -21,12 +18,16 @@ def record(op, inputs, outputs, n, group=None, times=1):
     tensors = {f"x{i}": Tensor((size,)) for i, size in enumerate(inputs)}
     layer = Layer(op, tensors, [Tensor((size,)) for size in outputs], attrs)
     call = Call(layer, op, name=f"{op}-{group}", times=times)
-    return CallCost(call, cost_of(layer, CALCULATORS[op]))
+    return CallCost(call, cost_of(layer))
+
+
+def report(*records):
+    named = (each._replace(call=each.call.named(f"{each.call.type}-{i}")) for i, each in enumerate(records))
+    return Report(Trace(tuple(named), Run()))
 
 
 def seconds(op, inputs, outputs, n, link=LINK):
-    call, cost, *_ = record(op, inputs, outputs, n)
-    return collective_seconds(call.layer, cost, link)
+    return report(record(op, inputs, outputs, n)).time("l4", links=link).communication_seconds
 
 
 @pytest.mark.parametrize(
@@ -60,10 +61,6 @@ def test_one_process_sends_and_adds_nothing(op):
     assert (cost.mcomm, cost.flops.flops()) == (0, 0)
 
 
-def report(*records):
-    return Report(Trace(records, Run()))
-
-
 def test_each_group_has_its_link():
     """Two all-reduces of 400 MB among 2, 1 step each way: 2 * (10 us + 4 ms); one all-gather of 80 B among 4."""
     made = report(
@@ -90,10 +87,10 @@ def test_each_group_has_its_link():
 def test_the_command_takes_links(links, expected, tmp_path, capsys):
     path = tmp_path / "report.json"
     report(record("all_gather", [5], [20], 4, "dp")).to_json(path)
-    assert run_time([str(path), "--device", "l4", "--links", links]) == 0
+    assert main(["time", str(path), "--device", "l4", "--links", links]) == 0
     assert expected in capsys.readouterr().out
     with pytest.raises(SystemExit, match="2"):
-        run_time([str(path), "--device", "l4", "--links", "dp=nvlink9"])
+        main(["time", str(path), "--device", "l4", "--links", "dp=nvlink9"])
     assert "unknown link 'nvlink9'" in capsys.readouterr().err
 
 
@@ -115,7 +112,7 @@ def test_only_collectives_with_a_size_and_a_cost_communicate():
     gather = record("all_gather", [5], [20], 4, "dp")
     relu = Layer("relu", {"x": Tensor((4,))}, [Tensor((4,))])
     others = [
-        CallCost(Call(relu, "relu", name="relu-1"), cost_of(relu, CALCULATORS["relu"])),
+        CallCost(Call(relu, "relu", name="relu-1"), cost_of(relu)),
         CallCost(Call(Layer("relu", relu.inputs, relu.outputs, {"group_size": 4}), "relu"), gather.cost),
         CallCost(Call(Layer("all_gather", relu.inputs, relu.outputs), "all_gather"), gather.cost),
         gather._replace(cost=None),
@@ -151,13 +148,17 @@ def test_a_run_of_one_process_does_not_communicate():
     assert not any("communication" in line for line in time.remarks)
 
 
-def test_links_state_their_sources():
+@pytest.mark.parametrize(
+    ("name", "gbs"),
+    [
+        *((f"pcie{n}-x16", 16 * rate * 128 / 130 / 8) for n, rate in ((3, 8), (4, 16), (5, 32))),
+        ("infiniband-ndr", 400 / 8),
+    ],
+)
+def test_rates_of_links(name, gbs):
     """PCI Express: 16 lanes of 8 GT/s with 128 of 130 bits are 16 * 8 * 128/130 / 8 = 15.754 GB/s."""
-    content = loads(DATA.read_text())
-    assert {source["checked"] for source in content["sources"]} <= {"read", "second source", "derived"}
-    for generation, rate in (("pcie3", 8), ("pcie4", 16), ("pcie5", 32)):
-        assert links()[f"{generation}-x16"].gbs == pytest.approx(16 * rate * 128 / 130 / 8, abs=1e-3)
-    assert links()["infiniband-ndr"].gbs == 400 / 8
+    (found,) = report(record("all_gather", [5], [20], 4)).time("l4", links=name).communications
+    assert found.link.gbs == pytest.approx(gbs, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -176,12 +177,4 @@ def test_links_state_their_sources():
 )
 def test_invalid_links(value, error, message):
     with pytest.raises(error, match=message):
-        links_by_group(value)
-
-
-def test_links_are_found():
-    assert link_of(LINK) is LINK
-    assert link_of({"gbs": 1, "latency_us": 0}).seconds(3, 2e9) == 2
-    assert link_of({"gbs": 0.5, "latency_us": 7}) == Link("custom", 0.5, 7.0)
-    assert links_by_group(LINK) == {"": LINK}
-    assert links_by_group({"tp": LINK, "": {"gbs": 1, "latency_us": 0}}) == {"tp": LINK, "": Link("custom", 1.0, 0.0)}
+        report(record("all_gather", [5], [20], 4, "tp")).time("l4", links=value)
