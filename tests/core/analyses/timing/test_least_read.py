@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.analyses.timing.times import Times
-from costcore.trace.run import LEVELS
-from tests.core.analyses.fusion.runs import Calls
+from costcore import Report
+from tests.core.analyses.fusion.runs import LEVELS, Calls
 from tests.core.analyses.timing.toy_device import Memory, device
 
 SLOW = device(peak={}, memory=Memory(4.0, ()))
@@ -15,7 +14,7 @@ SLOW = device(peak={}, memory=Memory(4.0, ()))
 
 def elements(calls, fusion="none"):
     """Elements that the calls move at least."""
-    return Times(calls.trace(), SLOW, fusion, ()).bound_seconds * 1e9
+    return Report(calls.trace()).time(SLOW, fusion=fusion, tf32=()).bound_seconds * 1e9
 
 
 @pytest.mark.parametrize("fusion", LEVELS)

@@ -6,8 +6,7 @@ from io import StringIO
 import pytest
 
 from costcore import CostError
-from costcore.analyses.timing.times import retyped
-from tests.core.analyses.timing.toy_calibration import calibrated_device
+from tests.core.analyses.timing.toy_calibration import calibrated_device, retyped
 from tests.core.analyses.timing.toy_device import Device, Memory, device, devices, find_device
 from tests.core.given_costs import Step, dense, net, relu
 

@@ -13,22 +13,29 @@ the others follow:
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 from random import Random
 
 import pytest
 
 from costcore import Report, Trace
-from costcore.analyses.timing.time_report import TIMES, TIMES_BY_TYPE, show_devices, time_section
-from costcore.analyses.timing.times import Times
 from costcore.ir import Layer, Tensor
+from tests.command_line import main
 from tests.core.analyses.fusion.runs import Calls
 from tests.core.analyses.fusion.test_whole_runs import of_heads, of_rows
 from tests.core.analyses.timing.toy_calibration import calibrated_device
 from tests.core.analyses.timing.toy_device import Cache, Memory, device
+from tests.core.given_costs import dense, net, relu
 from tests.core.traces import Call, CallCost
 from tests.frameworks import optional
 from tests.whole_text import as_json, drawing
+
+OF_GROUPS = ("name", "names", "type", "op", "module", "phase", "dtype", "n_layers")
+SHARED = (
+    *("mread", "mwrite", "mrw", "flops", "bound_seconds", "bound_seconds%", "binds"),
+    *("matrix_seconds", "vector_seconds", "special_seconds", "dram_seconds", "cache_seconds", "seconds", "seconds%"),
+)
 
 MEMORY = Memory(700.0, (Cache(100_000, 90_000.0), Cache(1_000_000, 3000.0)))
 PLAIN = device(memory=MEMORY, notes=("a note of the device",))
@@ -76,26 +83,30 @@ def test_texts_and_tables(golden, name):
     parts = [
         repr(time),
         str(time),
-        shown(time.show_report, mode="csv", columns=[*TIMES], unit=None),
+        shown(time.show_report, mode="csv", columns=[*OF_GROUPS, *SHARED], unit=None),
         shown(time.show_report, mode="table", sort="bound_seconds", top=2),
-        shown(time.show_summary_report, mode="csv", columns=[*TIMES_BY_TYPE], unit=None),
+        shown(time.show_summary_report, mode="csv", columns=["type", "n_groups", "n_layers", *SHARED], unit=None),
         shown(time.show_summary_report, mode="md", sort="type", top=3),
     ]
     golden(f"time/{name}.txt", "\n".join(parts))
 
 
-def test_a_table_of_devices(golden):
-    times = [report().time(each) for each in (device(name="slow", memory=Memory(0.3)), PLAIN, CALIBRATED)]
-    unknown = report().time(device(name="unknown", peak={}, memory=Memory()))
-    tables = [shown(lambda out, **options: show_devices(times, out, **options), mode=mode) for mode in ("csv", "table")]
-    tables.append(shown(lambda out: show_devices([*times[1:], unknown], out)))
-    golden("time/devices.txt", "\n".join(tables))
+def test_a_table_of_devices(golden, tmp_path, capsys):
+    path = tmp_path / "report.json"
+    net(dense("a", 1000), relu("b", 10**6), dense("c", 30), framework="torch").to_json(path)
+    devices = [word for name in ("l4", "h100-sxm5-80gb-traces", "cortex-m4-168") for word in ("--device", name)]
+    for mode in ("csv", "table"):
+        assert main(["time", str(path), *devices, "--format", mode]) == 0
+    golden("time/devices.txt", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("name", ["plain", "calibrated"])
 def test_the_section_of_the_page_and_the_picture(golden, name):
     time = report().time({"plain": PLAIN, "calibrated": CALIBRATED}[name])
-    golden(f"time/{name}.html", time_section(time).replace("><", ">\n<") + "\n")
+    golden(
+        f"time/{name}.html",
+        re.search(r"<section id='time'.*?</section>", time.to_html(), re.DOTALL)[0].replace("><", ">\n<") + "\n",
+    )
     golden(f"time/{name}.svg", time.to_svg().replace("><", ">\n<"))
 
 
@@ -129,6 +140,6 @@ def test_bounds_of_fused_runs(golden):
             ("heads", lambda seed: of_heads(Random(seed), 2)),
         ):
             for fusion in ("none", "pointwise", "compiler"):
-                times = Times(make(seed), device(peak={}, memory=Memory(4.0)), fusion, ())
+                times = Report(make(seed)).time(device(peak={}, memory=Memory(4.0)), fusion=fusion, tf32=())
                 found[f"{kind} {seed} {fusion}"] = [round(1e9 * group.bound_seconds, 3) for group in times.groups]
     golden("time/fused.json", as_json(found))

@@ -1,12 +1,60 @@
-"""A calibration with round figures, for expected values by hand."""
+"""Calibrations: made by hand with round figures, of traces, and as tables of files."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from costcore.analyses.timing.calibration import Calibration, Error, Errors, OpSignature, Point
-from costcore.analyses.timing.times import Conditions, to_table
+from costcore.analyses.timing.calibration import (
+    FAR,
+    Calibration,
+    Curves,
+    Error,
+    Errors,
+    OpSignature,
+    Point,
+    Rates,
+    errors_of_runs,
+    left_out_errors,
+    site_of,
+)
+from costcore.analyses.timing.time_report import toml_text
+from costcore.analyses.timing.times import (
+    BELOW,
+    COPIED,
+    KERNEL_CLOCK,
+    ROUNDED,
+    SENT,
+    WITHOUT_KERNEL,
+    Conditions,
+    calibration_of,
+    from_table,
+    retyped,
+    to_table,
+)
 from tests.core.analyses.timing.toy_device import device
+
+__all__ = [
+    "BELOW",
+    "COPIED",
+    "FAR",
+    "KERNEL_CLOCK",
+    "ROUNDED",
+    "SENT",
+    "WITHOUT_KERNEL",
+    "Calibration",
+    "Curves",
+    "OpSignature",
+    "Point",
+    "Rates",
+    "calibration_of",
+    "errors_of_runs",
+    "from_table",
+    "left_out_errors",
+    "retyped",
+    "site_of",
+    "to_table",
+    "toml_text",
+]
 
 CONDITIONS = Conditions(
     device="Toy 3000",
