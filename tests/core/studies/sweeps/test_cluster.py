@@ -14,8 +14,6 @@ import joblib
 import pytest
 
 from costcore import sweep, table
-from costcore.studies.sweeps.process import Plan, Task, rows_on_cluster
-from costcore.studies.sweeps.rows import ModelRow, NamedModel
 from tests.frameworks import optional
 
 from .conftest import ROOT
@@ -59,20 +57,6 @@ class TestDask:
         with joblib.parallel_config("dask"):
             assert sweep(f"{nets}:make", grid, (2, 3), output=many) == alone
         assert many.read_bytes() == one.read_bytes()
-
-    def test_every_row_that_is_done_makes_way_for_one_more(self, client):
-        """At most four tasks for each of two workers wait or run at a time, and in the end every model has a row."""
-        made, rows = [], []
-
-        def task_of(position, named):
-            made.append(position)
-            return Task(position, named.name, ModelRow(named.name, {}, "complete"), (), Plan(), "run")
-
-        with joblib.parallel_config("dask"):
-            for position, _ in rows_on_cluster(joblib, {i: NamedModel("a", "a.py:a") for i in range(30)}, task_of, 2):
-                rows.append(position)
-                assert len(made) - len(rows) <= 8
-        assert sorted(rows) == made == [*range(30)]
 
     def test_a_model_that_hangs_is_stopped(self, nets, client):
         with joblib.parallel_config("dask"):

@@ -1,24 +1,14 @@
 """Grids as Python mappings and as arguments of a target, and the rows of their variants."""
 
 import io
+import json
 
 import pytest
 
 from costcore import sweep
-from costcore.api.estimate import split_target
-from costcore.studies.sweeps.table import combinations
+from tests.command_line import main
 
 DEPTHS = {"depth": [1, 2], "width": (3, 4)}
-
-
-def test_the_last_argument_varies_fastest():
-    assert combinations({"a": [1, 2], "b": range(2)}) == [
-        {"a": 1, "b": 0},
-        {"a": 1, "b": 1},
-        {"a": 2, "b": 0},
-        {"a": 2, "b": 1},
-    ]
-    assert combinations({}) == [{}]
 
 
 @pytest.mark.parametrize(
@@ -34,23 +24,7 @@ def test_the_last_argument_varies_fastest():
 )
 def test_a_grid_is_a_mapping_of_lists(grid, error, message):
     with pytest.raises(error, match=message):
-        combinations(grid)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("net.onnx", ("net.onnx", None)),
-        ("a.b:make", ("a.b:make", None)),
-        ("a.py:make()", ("a.py:make", {})),
-        ("a.py:make(w=[0.5,1], d=2)", ("a.py:make", {"w": [0.5, 1], "d": [2]})),
-        ("a.py:make(size=(1, 2), flag=True)", ("a.py:make", {"size": [(1, 2)], "flag": [True]})),
-        ("a.py:make(name='x', none=None)", ("a.py:make", {"name": ["x"], "none": [None]})),
-        ("a.py:make(layers=[[1, 2], [3]])", ("a.py:make", {"layers": [[1, 2], [3]]})),
-    ],
-)
-def test_arguments_of_a_target_are_literals(text, expected):
-    assert split_target(text) == expected
+        sweep(lambda: None, grid)
 
 
 @pytest.mark.parametrize(
@@ -69,9 +43,20 @@ def test_arguments_of_a_target_are_literals(text, expected):
         "w=1, w=2",
     ],
 )
-def test_anything_else_is_refused_and_not_run(inside):
-    with pytest.raises(ValueError, match="expected arguments with literals"):
-        split_target(f"a.py:make({inside})")
+def test_anything_else_is_refused_and_not_run(inside, capsys):
+    with pytest.raises(SystemExit):
+        main(["table", f"a.py:make({inside})"])
+    assert "expected arguments with literals" in capsys.readouterr().err
+
+
+def test_arguments_of_a_target_are_literals(nets, tmp_path):
+    """The last argument varies fastest."""
+    nets.write_text(nets.read_text() + "def any(**values):\n    return toy.Model('toy::Double')\n")
+    text = f"{nets}:any(w=[0.5,1], size=(1, 2), flag=True, none=None, layers=[[1, 2], [3]])"
+    assert main(["table", text, "--input", "2x3", "--output", str(tmp_path / "rows.jsonl")]) == 0
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert [(row["w"], row["layers"]) for row in rows] == [(w, layers) for w in (0.5, 1) for layers in ([1, 2], [3])]
+    assert [rows[0][name] for name in ("size", "flag", "none")] == [[1, 2], True, None]
 
 
 def test_one_row_per_combination_with_the_arguments_as_columns(nets):

@@ -5,10 +5,8 @@ import csv
 import pytest
 
 from costcore import estimate, sweep, table
-from costcore.tables.pictures import in_units
 from tests.command_line import main
 from tests.core import toy_framework
-from tests.core.results import Column
 
 DEVICE = """
 name = "mine"
@@ -78,12 +76,6 @@ def test_symbolic_sizes_have_no_time(toy):
 def test_wrong_columns(toy, column, message):
     with pytest.raises(ValueError, match=message):
         table([], columns=[column])
-
-
-def test_an_axis_has_the_unit_of_time():
-    column = Column(COLUMN, "Bound (mine.toml)", "duration")
-    values, title = in_units(column, [2e-9, 6e-9])
-    assert values == pytest.approx([2, 6]) and title == "Bound (mine.toml) (ns)"
 
 
 def test_a_row_says_what_is_unknown_of_the_device(nets, device):

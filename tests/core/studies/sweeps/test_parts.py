@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import itertools
+import linecache
+import os
 import sys
+import time
 from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 from textwrap import TextWrapper, dedent, indent
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from costcore import CostError, sweep, table
-from costcore.studies.sweeps import child, process
+from costcore import CostError
+from costcore.studies.sweeps import process, rows
+from costcore.studies.sweeps import process as cluster
 from costcore.studies.sweeps import rows as formats
-from costcore.studies.sweeps import rows as row_module
-from costcore.studies.sweeps import table as grid
 from costcore.studies.sweeps import table as identity
 from costcore.studies.sweeps import table as progress
-from costcore.studies.sweeps.process import Plan, Task, TaskMaker, compute, memory_of
+from costcore.studies.sweeps.process import ModelProcess, Plan, Sources, Task, TaskMaker, compute
 from costcore.studies.sweeps.rows import (
     CSV,
     JSON_LINES,
@@ -30,15 +33,12 @@ from costcore.studies.sweeps.rows import (
     RowFile,
     Settings,
     amount,
-    check_columns,
     failure,
-    figure,
     read_frame,
     read_lines,
     write_frame,
 )
-from costcore.studies.sweeps.table import ModelTable, TableInterrupted, _named, _seconds
-from tests.core.given_costs import dense, net
+from costcore.studies.sweeps.table import Identity, ModelTable, TableInterrupted
 
 
 @pytest.mark.parametrize("content", [b"", b"a", b"ab" * 150, bytes(70_000)])
@@ -52,20 +52,6 @@ def test_messages_are_read_back(content):
     assert read_frame(io.BytesIO(whole[:7])) is None
     if content:
         assert read_frame(io.BytesIO(whole[: 8 + len(content) - 1])) is None
-
-
-def test_a_grid_may_have_so_many_combinations(monkeypatch):
-    assert grid.MOST_VARIANTS == 1_000_000
-    monkeypatch.setattr(grid, "MOST_VARIANTS", 6)
-    assert len(grid.combinations({"a": [1, 2], "b": (each for each in "xyz")})) == 6
-    with pytest.raises(ValueError, match=r"the grid has 7 combinations \(expected at most 6\)"):
-        grid.combinations({"a": range(7)})
-    for wrong in ("a b", "1a", ""):
-        with pytest.raises(TypeError, match="an argument of a grid must be a name"):
-            grid.combinations({wrong: [1]})
-    for wrong in (b"ab", {"x": 1}, 3):
-        with pytest.raises(TypeError, match="a must be a list of values"):
-            grid.combinations({"a": wrong})
 
 
 @pytest.mark.frontend("onnx")  # brings sympy
@@ -156,63 +142,6 @@ def test_what_a_failed_row_says(error, text):
     assert failure(error, "net") == text
 
 
-def test_an_error_while_another_was_handled():
-    error = ValueError("x")
-    error.__context__ = MemoryError()
-    assert failure(error) == "out of memory: ValueError: x"
-
-
-def test_labels_of_rows():
-    assert ModelRow("net", {}, "").label == "net"
-    assert ModelRow("net", {}, "", arguments={}).label == "net()"
-    assert ModelRow("net", {}, "", arguments={"kind": int, "w": 0.5}).label == "net(kind='int', w=0.5)"
-    assert ModelRow("net", {}, "").plain_arguments == {}
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        *(({"jobs": jobs}, ValueError, "jobs must be a number of processes") for jobs in (0, True, 1.5, "2")),
-        *(({"timeout": each}, ValueError, "timeout must be a positive") for each in (0, -1, True, "1", float("inf"))),
-        ({"resume": True}, ValueError, "resume needs the .jsonl, .csv or .parquet file"),
-        ({"mode": "fast"}, ValueError, "unknown mode 'fast'"),
-        ({"columns": "macs"}, TypeError, "columns must be a list of names"),
-        ({"columns": ["macs", 3]}, TypeError, "columns must be a list of names"),
-        ({"columns": []}, ValueError, "columns is empty"),
-        ({"columns": ["macs", "flops", "macs"]}, ValueError, "column 'macs' is given twice"),
-        ({"columns": ["mac"]}, ValueError, "unknown column 'mac'"),
-        ({"memory_limit": "much"}, ValueError, "memory_limit"),
-    ],
-)
-def test_wrong_options(options, error, message):
-    with pytest.raises(error, match=message):
-        table([], **options)
-
-
-@pytest.mark.parametrize("models", ["net.onnx", b"net", 3, [("a",)], [("a", 1, 2, 3)], [(1, 2)]])
-def test_wrong_models(models):
-    with pytest.raises(TypeError, match="model"):
-        table(models)
-
-
-def test_models_with_names_and_inputs():
-    model = object()
-    assert _named(("a", model), (1,)) == NamedModel("a", model, (1,))
-    assert _named(("a", model, (2,)), (1,)) == NamedModel("a", model, (2,))
-    assert _named("net.onnx", (1,)) == NamedModel("net.onnx", "net.onnx", (1,))
-    assert _named(model, (1,)) == NamedModel("object", model, (1,))
-    made = NamedModel("a", model)
-    assert _named(made, (1,)) is made
-    assert [_seconds(each) for each in (None, 3, 0.25)] == [None, 3.0, 0.25]
-    assert [memory_of(each) for each in (None, 12, "2 GiB")] == [None, 12, 2 << 30]
-
-
-def test_columns_by_default():
-    assert check_columns(None) == ("n_params", "flops", "macs", "mread", "mwrite", "activations")
-    assert check_columns(["fvcore", "macs"]) == ("fvcore", "macs")
-    assert (figure("n_params").title, figure("macs").title, figure("fvcore").name) == ("Params", "MACs", "fvcore")
-
-
 TABLE = ModelTable(
     (
         ModelRow("a", {"flops": 3_000_000, "macs": 5}, "complete", arguments={"width": 0.5, "kind": int}),
@@ -269,15 +198,6 @@ def test_rows_of_an_earlier_run(tmp_path):
         RowFile(path, ["key"], ["macs"])
 
 
-def test_rows_that_cannot_be_pickled():
-    model = NamedModel("net", (each for each in "ab"), None, {"a": 1})
-    task = TaskMaker(Settings(("macs",)), Plan())(3, model)
-    position, row = compute(task)
-    assert (position, row.name, row.failed, row.arguments) == (3, "net", True, {"a": 1})
-    assert row.status.startswith("the model cannot be pickled: TypeError: ")
-    assert Plan() == Plan(jobs=None, timeout=None, memory_limit=None)
-
-
 class Process:
     """A process that computes nothing."""
 
@@ -331,30 +251,6 @@ def test_a_worker_keeps_two_pools(monkeypatch):
         assert {*process._POOLS} == {"a", "c"} and idle.is_closed and not busy.is_closed
     process.pool_of("d", 3)
     assert {*process._POOLS} == {"c", "d"} and process.pool_of("c", 3) is third
-
-
-@pytest.mark.parametrize(
-    ("change", "is_changed"),
-    [
-        (lambda patch, folder: None, False),
-        (lambda patch, folder: patch.chdir(folder), True),
-        (lambda patch, folder: patch.setenv("COSTCORE_OF_A_TEST", "2"), True),
-        (lambda patch, folder: patch.delenv("COSTCORE_OF_A_TEST"), True),
-        (lambda patch, folder: patch.setenv("COSTCORE_NEW", "2"), False),
-        (lambda patch, folder: patch.setattr(sys, "path", [str(folder), *sys.path]), False),
-        (lambda patch, folder: patch.setattr(sys, "path", sys.path[1:]), True),
-        (lambda patch, folder: patch.setattr(child, "_settings_of", lambda name: "other"), True),
-    ],
-)
-def test_what_a_model_changes_for_others(monkeypatch, tmp_path, change, is_changed):
-    monkeypatch.setenv("COSTCORE_OF_A_TEST", "1")
-    monkeypatch.setattr(child, "loaded", lambda: ["toy"])
-    monkeypatch.setattr(child, "_settings_of", lambda name: f"settings of {name}")
-    monkeypatch.setattr(sys, "path", ["/only/here", *sys.path])
-    state = child.ProcessState.now()
-    assert (state.folder, state.settings) == (str(Path.cwd()), {"toy": "settings of toy"})
-    change(monkeypatch, tmp_path)
-    assert state.is_changed() is is_changed
 
 
 class LostError(Exception):
@@ -424,37 +320,11 @@ def test_models_around_one_that_ends_its_worker_have_rows(returns):
     ]
 
 
-def test_an_error_of_another_kind_is_raised():
-    with pytest.raises(ValueError, match="wrong"):
-        [*process.rows_on_cluster(Joblib(), models("a", "wrong"), task_of, None)]
-    with pytest.raises(ValueError, match="wrong"):
-        process._alone(Joblib(), task_of(0, NamedModel("wrong", None)), 2)
-
-
-@pytest.mark.parametrize(("jobs", "configured", "used"), [(None, None, -1), (None, 3, 3), (2, 3, 2)])
-def test_how_many_jobs_are_asked_for(jobs, configured, used):
-    joblib = Joblib(configured)
-    assert len([*process.rows_on_cluster(joblib, models("a", "b"), task_of, jobs)]) == 2
-    assert joblib.asked == [used, (used, ["a", "b"])]
-
-
 def test_tasks_are_sent_ahead_in_batches():
     """Four for each of two workers."""
     joblib = Joblib(returns=False)
     assert len([*process.rows_on_cluster(joblib, models(*"abcdefghij"), task_of, 2)]) == 10
     assert [batch for _, batch in joblib.asked[1:]] == [[*"abcdefgh"], [*"ij"]]
-
-
-@pytest.mark.parametrize(
-    ("kind", "n_jobs", "is_used"),
-    [("LokyBackend", None, False), ("LokyBackend", 2, True), ("DaskDistributedBackend", None, True)],
-)
-def test_joblib_is_used_if_it_is_configured(monkeypatch, kind, n_jobs, is_used):
-    joblib = SimpleNamespace(parallel=SimpleNamespace(get_active_backend=lambda: (type(kind, (), {})(), n_jobs)))
-    monkeypatch.setitem(sys.modules, "joblib", joblib)
-    assert process.configured_joblib() == (joblib if is_used else None)
-    monkeypatch.delitem(sys.modules, "joblib")
-    assert process.configured_joblib() is None
 
 
 def key(model: Any, inputs: Any = None, arguments: Any = None, **settings: Any) -> str:
@@ -568,33 +438,241 @@ def test_packages_that_an_installed_one_requires(monkeypatch):
     assert process._installed("pytest.x") == f"pytest {pytest.__version__}"
 
 
-def test_variants_of_what_is_no_function():
-    for wrong, error in ((3, TypeError), ("net.onnx", ValueError), ("net", ValueError)):
-        with pytest.raises(error):
-            sweep(wrong, {"a": [1]})
+class WorkerCrashedError(Exception):
+    """As Ray raises it."""
+
+
+class Ray(ModuleType):
+    """Ray with a queue in place of a cluster, which finishes the latest task first and loses those named ``dies``."""
+
+    exceptions = SimpleNamespace(RayError=WorkerCrashedError)
+
+    def __init__(self) -> None:
+        super().__init__("ray")
+        self.most, self.cancelled = 0, []
+
+    def remote(self, function: Any) -> Any:
+        assert function is cluster.compute
+        return SimpleNamespace(remote=lambda task: (task.position, task.name))
+
+    def wait(self, running: list[Any], num_returns: int) -> Any:
+        assert num_returns == 1
+        self.most = max(self.most, len(running))
+        return running[-1:], running[:-1]
+
+    def get(self, done: Any) -> Any:
+        if done[1] == "dies":
+            raise WorkerCrashedError("it was killed\nat night")
+        return done[0], ModelRow(done[1], {}, "complete")
+
+    def cancel(self, reference: Any) -> None:
+        self.cancelled.append(reference)
+
+
+@pytest.fixture
+def ray(monkeypatch):
+    ray = Ray()
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    return ray
+
+
+def on_ray(names: str, workers: int) -> Any:
+    joblib = Joblib(workers)
+    joblib.parallel = SimpleNamespace(get_active_backend=lambda: (type("RayBackend", (), {})(), workers))
+    return cluster.rows_on_cluster(joblib, models(*names), task_of, None)
+
+
+def test_ray_gets_four_tasks_per_worker_and_one_for_every_row(ray):
+    """Of twelve models the first eight are sent at once; the latest is finished first."""
+    found = [*on_ray("abcdefghijkl", 2)]
+    assert "".join(row.name for _, row in found) == "hijklgfedcba"
+    assert all("abcdefghijkl"[position] == row.name for position, row in found)
+    assert (ray.most, ray.cancelled) == (8, [])
+
+
+def test_a_model_that_ends_its_worker_of_ray_has_a_row(ray):
+    found = dict(on_ray(["a", "dies", "b"], 2))
+    assert [found[i].name for i in range(3)] == ["a", "dies", "b"]
+    assert [found[i].status for i in (0, 2)] == ["complete"] * 2
+    assert found[1].status == "the worker of this model ended: WorkerCrashedError: it was killed"
+
+
+def test_tasks_of_ray_that_nobody_waits_for_are_cancelled(ray):
+    rows = on_ray("abc", 1)
+    assert next(rows)[1].name == "c"
+    rows.close()
+    assert ray.cancelled == [(0, "a"), (1, "b")]
+
+
+def test_a_cluster_without_workers_gets_four_tasks():
+    """As one whose workers have still to start."""
+    joblib = Joblib(returns=False)
+    joblib.effective_n_jobs = lambda jobs: 0
+    assert len([*cluster.rows_on_cluster(joblib, models(*"abcdef"), task_of, 2)]) == 6
+    assert [batch for _, batch in joblib.asked] == [[*"abcd"], [*"ef"]]
+
+
+def test_a_process_that_starts_while_it_is_interrupted_is_ended(monkeypatch):
+    one, ended = ModelProcess(), []
+
+    class Child:
+        process = "a process"
+        how_it_ended = staticmethod(lambda: "the process of this model ended: SIGKILL")
+        end = staticmethod(lambda: None)
+
+        def send(self, task):
+            raise BrokenPipeError
+
+        @classmethod
+        def start(cls, limit):
+            one.interrupt()
+            return cls()
+
+    monkeypatch.setattr(process, "_Child", Child)
+    monkeypatch.setattr(process, "_kill", ended.append)
+    ((position, row),) = one.rows(iter((Task(4, "net", b"", (), Plan(), "run"),)))
+    assert (position, row.name, row.failed) == (4, "net", True)
+    assert row.status == "no process could be started, the last one ended: SIGKILL"
+    assert ended and {*ended} == {"a process"}
 
 
 @pytest.mark.parametrize(
-    ("options", "is_step"),
-    [({}, False), ({"backward": True}, True), ({"optimizer": "sgd"}, True), ({"optimizer": None}, False)],
+    ("code", "frontends"),
+    [("import torch\nimport os", {"pytorch"}), ("import torch, chainer", {"pytorch", "chainer"}), ("import os", set())],
 )
+def test_a_process_prepares_the_frontends_of_what_the_code_of_a_model_imports(tmp_path, code, frontends):
+    path, made = tmp_path / "nets.py", TaskMaker(Settings(("macs",)), Plan())
+    path.write_text(code)
+    for model, expected in ((f"{path}:make", frontends), (str(tmp_path / "net.onnx"), {"onnx"})):
+        assert {"pytorch", "chainer", "onnx"}.intersection(made(0, NamedModel("a", model)).frontends) == expected
+
+
+def named(target, **arguments):
+    return NamedModel("net", str(target), (1, 3), arguments)
+
+
+def test_a_sparse_file_of_ten_terabytes_is_not_read(tmp_path):
+    path = tmp_path / "net.onnx"
+    path.touch()
+    try:
+        os.truncate(path, 10**13)
+    except OSError as error:
+        pytest.skip(f"no file of 10 TB here: {error}")
+    start = time.process_time()
+    with pytest.raises(CostError, match=r"net\.onnx cannot be recognized: it has more than 4,294,967,296 bytes"):
+        Sources([]).of_file(path)
+    assert Identity(Settings(("macs",))).key(named(path)) == ""
+    assert time.process_time() - start < 5  # at 2 GB per second, the 10 TB would take 5,000 s
+
+
+def test_a_file_without_a_size_is_read_up_to_the_bound(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "MOST_HASHED", 3 << 20)
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    ends = os.open(path, os.O_RDWR), os.open(path, os.O_WRONLY)
+    monkeypatch.setattr(process, "open_file", lambda _: Endless(path))
+    with pytest.raises(CostError, match="more than 3,145,728 bytes"):
+        Sources([]).of_file(path)
+    for end in ends:
+        os.close(end)
+
+
+class Endless:
+    """A pipe that always has more, as ``yes`` writes it."""
+
+    def __init__(self, path):
+        self._pipe = os.open(path, os.O_RDONLY)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        os.close(self._pipe)
+
+    def fileno(self):
+        return self._pipe
+
+    def read(self, n):
+        return b"y" * n
+
+
+def test_the_code_of_a_model_is_read_once_for_all_its_variants(tmp_path, monkeypatch):
+    looked_up = []
+    monkeypatch.setattr(process, "version", lambda package: looked_up.append(package) or "1.0")
+    net = tmp_path / "net.py"
+    net.write_text("import acme_layers\ndef make(width): ...\n")
+    identity = Identity(Settings(("macs",)))
+    keys = {identity.key(named(f"{net}:make", width=width)) for width in range(50)}
+    assert len(keys) == 50 and "" not in keys
+    assert looked_up == ["acme_layers"]
+
+
+def made(width):
+    def model():
+        return width
+
+    return model
+
+
+def test_the_key_of_a_function_has_the_values_it_was_made_with():
+    identity = Identity(Settings(("macs",)))
+    keys = [identity.key(NamedModel("net", made(width), (1, 3), {})) for width in (1, 2, 1)]
+    assert keys[0] == keys[2] != keys[1] and "" not in keys
+
+
+@pytest.mark.parametrize("column", ["bound_seconds@{}", "bound_seconds@{}:float16", "{}"])
+def test_the_key_changes_with_the_file_of_a_column(tmp_path, column):
+    """A device, with a dtype or without, or a convention."""
+    file, net = tmp_path / "mine.toml", tmp_path / "net.py"
+    net.write_text("def make(): ...\n")
+    keys = []
+    for content in ("a = 1\n", "a = 2\n", "a = 1\n"):
+        file.write_text(content)
+        keys.append(Identity(Settings(("macs", column.format(file)))).key(named(f"{net}:make")))
+    assert keys[0] == keys[2] != keys[1] and "" not in keys
+
+
+def test_a_function_of_a_notebook_has_no_key(tmp_path, monkeypatch):
+    """Its source is known while the notebook runs, but it is in no file."""
+    code = "def make(width): ...\n"
+    monkeypatch.setitem(linecache.cache, "<cell 3>", (len(code), None, [code], "<cell 3>"))
+    scope = {}
+    exec(compile(code, "<cell 3>", "exec"), scope)
+    assert inspect.getsource(scope["make"]) == code
+    net = tmp_path / "net.py"
+    net.write_text("def make(): ...\n")
+    assert Identity(Settings(("macs",))).key(NamedModel("net", scope["make"], None, {"width": 3})) == ""
+    assert Identity(Settings(("macs",))).key(named(f"{net}:make", width=scope["make"])) == ""
+    assert Identity(Settings(("macs",), options={"made_by": scope["make"]})).key(named(f"{net}:make")) == ""
+
+
+NEEDS = {"peak": {"memory": True}, "seen": {"spelled": True}, "depth": {"layers": 3}}
+
+
 @pytest.mark.parametrize(
-    ("model", "arguments", "is_made"), [(object(), None, False), (lambda a: f"made {a}", {"a": 3}, True)]
+    ("columns", "given", "inputs", "options", "expected"),
+    [
+        ("peak seen", {}, (1, 3), (("memory",), ()), {"memory": True, "spelled": True}),
+        ("peak seen", {"memory": False}, (1, 3), (("memory",), ()), {"spelled": True}),  # it is given
+        ("peak seen", {}, ("n", 3), (("memory",), ()), {"spelled": True}),  # memory has no formula
+        ("peak depth", {}, (1, 3), (("layers",), ()), {"layers": 3}),  # the frontend has no memory
+        ("peak depth", {}, (1, 3), ((), ("memory", "layers")), {"memory": True, "layers": 3}),
+        ("seen", {}, None, ((), ()), {"spelled": True}),
+    ],
 )
-def test_models_that_are_made_are_put_into_a_mode(monkeypatch, options, is_step, model, arguments, is_made):
-    """An object stays as it is."""
-    asked: list[Any] = []
-    found = net(dense("a"))
-    monkeypatch.setattr(row_module, "estimate", lambda model, inputs, **given: asked.append((model, given)) or found)
-    monkeypatch.setattr(row_module, "in_mode", lambda *given: asked.append(given))
-    monkeypatch.setattr(row_module, "check_report", lambda *given: asked.append(given))
-    row = row_module.row_of(
-        NamedModel("net", model, (1,), arguments), Settings(("macs",), options=options, mode="train")
-    )
-    assert (row.costs, row.status, row.arguments) == ({"macs": 16}, "complete", arguments)
-    made = "made 3" if is_made else model
-    assert asked == [
-        *([("made 3", "net", "train", is_step)] if is_made else []),
-        (made, options),
-        (found, "made 3" if is_made else None, "net", "train", is_step),
-    ]
+def test_what_columns_need_and_the_model_accepts(monkeypatch, columns, given, inputs, options, expected):
+    monkeypatch.setattr(rows, "figure", lambda name: SimpleNamespace(needs=NEEDS[name]))
+    spec = SimpleNamespace(options=options[0], model_options=options[1])
+    monkeypatch.setattr(rows, "frontend_of", lambda model: spec)
+    assert rows._needed("net", inputs, Settings(columns.split(), options=given)) == expected
+
+
+def test_the_frontend_of_a_model_is_not_asked_for_in_vain():
+    """That of an object would be an error."""
+    assert rows._needed(object(), (1, 3), Settings(("flops",))) == {}
+
+
+def test_errors_that_cause_each_other_are_none_of_memory():
+    first, second = ValueError("first"), ValueError("second")
+    first.__cause__, second.__cause__ = second, first
+    assert failure(first) == "ValueError: first"

@@ -1,6 +1,5 @@
 """Models that end, occupy or fill their process: one row says so, and all others are there."""
 
-import io
 import subprocess
 import sys
 import time
@@ -10,12 +9,8 @@ import joblib
 import pytest
 
 from costcore import sweep, table
-from costcore.studies.sweeps import child, process
-from costcore.studies.sweeps import process as tasks
-from costcore.studies.sweeps.process import ModelProcess, Plan, number_of_processes
-from costcore.studies.sweeps.rows import ModelRow
-from costcore.studies.sweeps.table import with_lines
 
+PROCESS = "costcore.studies.sweeps.process"
 HARM = ["small", "dies", "crashes", "leaves", "fills", "small"]
 STATUSES = [
     "complete",
@@ -97,7 +92,7 @@ def test_a_model_that_cannot_be_pickled_has_a_row(toy):
 
 
 def test_a_model_that_cannot_be_unpickled_has_a_row(monkeypatch):
-    monkeypatch.setattr(tasks, "_pickled", lambda value: b"nonsense")
+    monkeypatch.setattr(f"{PROCESS}._pickled", lambda value: b"nonsense")
     (row,) = table([("a", object())], jobs=1).rows
     assert (row.name, row.failed) == ("a", True)
     assert row.status.startswith("the model cannot be unpickled: UnpicklingError")
@@ -109,20 +104,10 @@ def test_a_process_that_cannot_start_is_the_status_of_the_row(nets):
     assert row.status.endswith("(memory_limit=1 bytes)")
 
 
-def test_a_process_that_waited_for_too_long_is_replaced(nets, monkeypatch):
-    one = ModelProcess()
-    task = tasks.TaskMaker(tasks.Settings(("flops",)), Plan())(0, tasks.NamedModel("a", f"{nets}:small", (2, 3)))
-    assert next(one.rows(iter((task,))))[1].costs == {"flops": 6}
-    one._child.process.kill()
-    one._child.process.wait()
-    assert next(one.rows(iter((task,))))[1].costs == {"flops": 6}
-    one.close()
-
-
 @pytest.mark.parametrize("harm", ["dies", "crashes", "fills", "leaves", "moves"])
 def test_a_model_that_was_sent_ahead_is_computed_once(nets, calls, monkeypatch, harm):
     """Every model is sent while the one before it is computed; the one after a harmful model by another process."""
-    monkeypatch.setattr(process, "QUICK", 1000)
+    monkeypatch.setattr(f"{PROCESS}.QUICK", 1000)
     nets.write_text(nets.read_text() + "def moves():\n    os.chdir('/')\n    return toy.Model('toy::Double')\n")
     models = [(str(i), f"{nets}:make") for i in range(4)]
     models.insert(2, ("harm", f"{nets}:{harm}"))
@@ -132,18 +117,6 @@ def test_a_model_that_was_sent_ahead_is_computed_once(nets, calls, monkeypatch, 
     assert [(row.costs.get("flops"), row.status) for row in good] == [(6, "complete")] * 4
     assert rows[2].failed == (harm != "moves")
     assert calls() == ["1,1"] * 4
-
-
-@pytest.mark.parametrize(("quick", "size", "n"), [(1000, 1 << 15, 2), (1000, 10, 0), (0, 1 << 15, 0)])
-def test_small_tasks_are_sent_ahead_while_rows_are_quick(nets, monkeypatch, quick, size, n):
-    """The third and the fourth of four: the row of the first tells that rows are quick, so far."""
-    sent, send = [], process._Child.takes_ahead
-    monkeypatch.setattr(process._Child, "takes_ahead", lambda *args: sent.append(send(*args)) or sent[-1])
-    monkeypatch.setattr(process, "QUICK", quick)
-    monkeypatch.setattr(process, "SMALL", size)
-    rows = table([(str(i), f"{nets}:small") for i in range(4)], (2, 3), jobs=1).rows
-    assert [row.status for row in rows] == ["complete"] * 4
-    assert sum(sent) == n
 
 
 def test_processes_end_with_the_table(nets):
@@ -163,47 +136,3 @@ def test_two_processes_share_the_models(nets, calls):
     result = sweep(f"{nets}:make", {"depth": [1, 2, 3, 4]}, (2, 3), jobs=2)
     assert [row.costs["flops"] for row in result.rows] == [6, 12, 18, 24]
     assert len(set(calls())) == 2
-
-
-@pytest.mark.parametrize(("jobs", "n"), [(None, 1), (1, 1), (3, 3), (-100, 1)])
-def test_number_of_processes(jobs, n):
-    assert number_of_processes(jobs) == n
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"timeout": 0}, "timeout must be a positive number of seconds"),
-        ({"timeout": "3"}, "timeout must be a positive number of seconds"),
-        ({"timeout": float("nan")}, "timeout must be a positive number of seconds"),
-        ({"memory_limit": "2 apples"}, "memory_limit must be an integer or a string such as"),
-        ({"resume": True}, "resume needs the .jsonl, .csv or .parquet file"),
-    ],
-)
-def test_wrong_limits(options, message):
-    with pytest.raises(ValueError, match=message):
-        table([], **options)
-
-
-def test_a_log_has_a_line_now_and_then():
-    """Rows at 20, 40 and 60 s: a line at 40 s, and one at the end."""
-    rows = [(i, ModelRow("a", {}, "", failed=i == 0)) for i in range(3)]
-    out, seconds = io.StringIO(), iter([0, 20, 40, 60])
-    assert [*with_lines(rows, 3, out, lambda: next(seconds))] == rows
-    assert out.getvalue().splitlines() == [
-        "models: 2 of 3, 1 failed, 0.05 per second, 0:00:20 left",
-        "models: 3 of 3, 1 failed, 0.05 per second, in 0:01:00",
-    ]
-
-
-def test_a_short_table_has_no_lines():
-    out, seconds = io.StringIO(), iter([0, 1])
-    assert len([*with_lines([(0, ModelRow("a", {}, ""))], 1, out, lambda: next(seconds))]) == 1
-    assert out.getvalue() == ""
-
-
-def test_the_kernel_is_asked_to_end_the_process_of_a_model_first():
-    name = child._end_this_process_first.__name__
-    code = f"import {child.__name__} as c; c.{name}(); print(open('/proc/self/oom_score_adj').read())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(done.stdout) == 1000
