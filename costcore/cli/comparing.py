@@ -28,12 +28,14 @@ from costcore.cli.options import (
     names_in,
 )
 from costcore.cli.running import command, write_output, write_result, write_text
+from costcore.counting import with_free_layout
 from costcore.ledger.ledger import not_counted
 from costcore.registry import frontend_for_file, is_saved_report, specs
+from costcore.reports.data import ReportData
 from costcore.reports.report import Report
 from costcore.studies.budgets import BudgetError, Violations, check, read_budget
 from costcore.studies.comparisons.comparison import MATCHINGS, MODES, compare
-from costcore.studies.comparisons.matching import suggestion
+from costcore.studies.comparisons.matching import Delta
 from costcore.studies.explanations.explain import explain, read_number
 from costcore.studies.explanations.reconcile import other_sizes, reconcile
 from costcore.tables.quantity import needed_options, numeric
@@ -48,6 +50,7 @@ DIFF_EXAMPLES = """examples:
   costcore diff before.py:make after.py:make --input 8x3x224x224 --memory --optimizer adamw
 
 exit codes: 0 success, 1 model error (with --exit-code also a difference), 2 usage error"""
+
 
 DIFF_FILES = (".html", ".json", ".md")
 """Suffixes of the file of ``--output``."""
@@ -386,6 +389,7 @@ costcore conventions lists the conventions.
 
 exit codes: 0 success, 1 model error, 2 usage error"""
 
+
 RECONCILE_FILES = (".html", ".json", ".md", ".csv")
 """Suffixes of the file of ``--output``."""
 
@@ -430,3 +434,48 @@ def run_reconcile(args: argparse.Namespace) -> int:
     for note in result.notes:
         sys.stderr.write(f"note: {note}\n")
     return SUCCESS
+
+
+# Options of ``costcore diff`` that make two reports equal.
+
+
+METRICS = ("macs", "flops", "mread", "mwrite")
+"""The totals that must be equal. Parameters are not among them: an exporter may fold them or store them twice."""
+
+Reports = tuple[ReportData, ReportData]
+
+
+def suggestion(reports: Reports, regrouped: Callable[[], Reports] | None) -> str:
+    """Return which of ``--layout free`` and ``--regroup`` make the totals of two reports equal; ``""`` if none does.
+
+    Args:
+        reports: the old and the new report.
+        regrouped: returns both with the operators regrouped that an exporter decomposed; None if that is not possible.
+            It is called once, if it is needed.
+    """
+    if are_equal(reports):
+        return ""
+    has_layout = any(report.trace.run.layout != "free" for report in reports)
+    if has_layout and are_equal(_free(reports)):
+        return _sentence("--layout free")
+    if regrouped is None:
+        return ""
+    others = regrouped()
+    if are_equal(others):
+        return _sentence("--regroup")
+    return _sentence("--regroup --layout free") if has_layout and are_equal(_free(others)) else ""
+
+
+def are_equal(reports: Reports) -> bool:
+    """Return whether MACs, FLOPs and bytes of two reports are equal."""
+    old, new = (report.total_report for report in reports)
+    return all(Delta(old[key], new[key]).equal for key in METRICS)
+
+
+def _sentence(options: str) -> str:
+    return f"counted with {options}, MACs, FLOPs and bytes are equal"
+
+
+def _free(reports: Reports) -> Reports:
+    old, new = reports
+    return ReportData(with_free_layout(old.trace)), ReportData(with_free_layout(new.trace))

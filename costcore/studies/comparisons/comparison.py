@@ -6,29 +6,33 @@ The HTML page has no script; its map draws an area per module, colored by the ch
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
 from costcore.errors import CostError, unknown
+from costcore.ledger.ledger import footer
 from costcore.ledger.modules import deepest_that_fit
 from costcore.numbers import is_symbolic, magnitude
 from costcore.reports.report import Report
-from costcore.studies.comparisons.matching import COMPARED, Delta, Pair, by_module, by_order
-from costcore.studies.comparisons.render import (
+from costcore.studies.comparisons.data import (
+    DELTA,
     ComparisonData,
-    difference_sections,
-    sections_of,
-    to_comment,
-    to_dict,
-    to_text,
+    MemoryComparison,
+    cells,
+    counts_of,
+    memory_sections,
+    rows_of,
+    texts,
 )
+from costcore.studies.comparisons.matching import COMPARED, Delta, Difference, Pair, by_module, by_order
+from costcore.studies.comparisons.rewrites import ConversionChange, Kind
 from costcore.tables.answer import MOST_ROWS, Content, Figure
 from costcore.tables.html import page, text
 from costcore.tables.quantity import numeric, quantity
-from costcore.tables.renderers import terminal_width
-from costcore.tables.result import Result
-from costcore.text.amounts import Formatted, exact, readable
-from costcore.text.screen import Target, encodable, save, writable
+from costcore.tables.renderers import in_terminal, rendered, terminal_width
+from costcore.tables.result import Result, Table
+from costcore.text.amounts import Formatted, attribute_text, exact, jsonable, readable
+from costcore.text.screen import Column, Target, encodable, escaped, printable, save, writable
 
 MATCHINGS = ("module", "order")
 """The values of ``by`` in :func:`compare`."""
@@ -168,6 +172,308 @@ def _entries(report: Report, columns: Sequence[str]) -> list[dict[str, Any]]:
     return entries
 
 
+# Tables, as text and as Markdown.
+
+
+DROPPED_FIRST = ("ratio", "old", "operator", "blocks", "call", "module", "settings")
+"""The columns that a narrow terminal drops, in this order."""
+
+
+def to_text(comparison: ComparisonData, mode: str, limit: int | None, width: int | None = None) -> str:
+    """Return summary, totals, operators and calls as tables (``table``) or as Markdown with details (``md``).
+
+    Args:
+        comparison: the comparison.
+        mode: ``table`` or ``md``.
+        limit: the maximum number of rows per table; None for all.
+        width: the width of the terminal that shows it (characters); None if there is none.
+    """
+    old, new = comparison.names
+    is_markdown = mode == "md"
+    blocks = [f"**{code(old)} → {code(new)}**" if is_markdown else f"{old} → {new}"]
+    lines = [escaped(line) if is_markdown else printable(line) for line in (*comparison.sentences, *comparison.notes)]
+    blocks.append("".join(f"- {line}\n" for line in lines))
+    if comparison.equal:
+        moved = f" {len(comparison.moved)} modules were renamed or moved." if comparison.moved else ""
+        blocks.append(f"No call was added, removed or changed.{moved}\n")
+    blocks += [_section(section, mode, limit, width) for section in sections_of(comparison)]
+    return "\n\n".join(block.rstrip("\n") for block in blocks) + "\n"
+
+
+def sections_of(comparison: ComparisonData) -> list[Table]:
+    """Return the tables of a comparison: totals and differences, or the memory table if no call differs."""
+    if comparison.equal:
+        return _memory_tables(comparison)
+    titles = comparison.titles
+    rows = [{"total": titles[key], **cells(delta, quantity(key).kind)} for key, delta in comparison.totals.items()]
+    return [Table("Totals", [*texts("total"), *DELTA], rows), *difference_sections(comparison)]
+
+
+def difference_sections(comparison: ComparisonData) -> list[Table]:
+    """Return the non-empty tables of differences by operator, conversion, call and module, the largest change first."""
+    changed_ops = {op: sums for op, sums in comparison.operators.items() if any(not d.equal for d in sums.values())}
+    operators = sorted(changed_ops.items(), key=lambda item: weight(item[1]), reverse=True)
+    differences = sorted(
+        comparison.differences, key=lambda each: (weight(each.costs), each.change == "changed"), reverse=True
+    )
+    titles = comparison.titles
+    by_operator = [row for op, sums in operators for row in _operator(op, sums, titles)]
+    calls = [row for difference in differences for row in _call(difference, titles)]
+    heading = "Calls: " + counts_of([each.change for each in differences])
+    moved = [{"old": old, "new": new} for old, new in comparison.moved]
+    candidates = (
+        *_memory_tables(comparison),
+        _kinds(comparison.kinds),
+        Table("By operator", [*texts("operator", "what"), *DELTA], by_operator, is_open=False),
+        _conversion(comparison.conversion, titles["flops"]),
+        Table(
+            heading,
+            [*texts("change", "module", "operator", "call", "what"), *DELTA, *texts("settings")],
+            calls,
+            is_open=False,
+        ),
+        Table("Renamed modules", texts("old", "new"), moved, is_open=False),
+    )
+    return [table for table in candidates if table.rows]
+
+
+def _memory_tables(comparison: ComparisonData) -> list[Table]:
+    memory = comparison.memory
+    return [] if memory is None else memory_sections(memory.figures, memory.by_kind, memory.blocks)
+
+
+def weight(costs: Mapping[str, Delta]) -> tuple[int, ...]:
+    """Return the size of a change for sorting: in FLOPs, then in bytes, then in parameters."""
+
+    def change(*keys: str) -> int:
+        return sum(abs(magnitude(costs[key].difference)) for key in keys if key in costs)
+
+    return change("flops"), change("mread", "mwrite", "mcomm"), change("n_params")
+
+
+def _section(section: Table, mode: str, limit: int | None, width: int | None) -> str:
+    title, omitted = section.title, 0 if limit is None else max(len(section) - limit, 0)
+    text = section.part(section.rows[:limit]).text()
+    shown, remarks = in_terminal(text, section.columns, mode, width, DROPPED_FIRST)
+    written = rendered(shown, mode) + footer(remarks, mode)
+    if omitted:
+        written += f"\n… and {omitted} more rows; JSON has all of them\n"
+    if mode != "md":
+        return f"{title}\n{written}"
+    if not section.is_open:
+        return f"<details><summary>{title}</summary>\n\n{written}\n</details>"
+    return f"{title}\n\n{written}"
+
+
+def _operator(op: str, sums: Mapping[str, Delta], names: Mapping[str, str]) -> Iterable[dict[str, Any]]:
+    calls = sums["n_layers"]
+    name = op if calls.equal else f"{op} ({calls.old} → {calls.new} calls)"
+    differ = {key: delta for key, delta in sums.items() if key != "n_layers" and not delta.equal}
+    return rows_of({"operator": name}, differ, names)
+
+
+def _call(difference: Difference, names: Mapping[str, str]) -> Iterable[dict[str, Any]]:
+    entry = difference.entry
+    changed = difference.settings.items()
+    settings = ", ".join(f"{name}: {_value_text(old)} → {_value_text(new)}" for name, (old, new) in changed)
+    head = {"change": difference.change, "module": entry["module"], "operator": entry["op"], "call": entry["name"]}
+    return rows_of({**head, "settings": settings}, difference.costs, names)
+
+
+def _kinds(kinds: Iterable[Kind]) -> Table:
+    def change(delta: Delta, kind: str) -> str:
+        return f"{readable(delta.old, kind)} → {readable(delta.new, kind)}"
+
+    rows = [
+        {
+            "operators": kind.what,
+            "calls": f"{kind.calls.old} → {kind.calls.new}",
+            "MACs": change(kind.macs, "count"),
+            "bytes": change(kind.mrw, "bytes"),
+        }
+        for kind in kinds
+        if kind.what
+    ]
+    return Table("Kinds of change", texts("operators", "calls", "MACs", "bytes"), rows)
+
+
+def _conversion(changes: Iterable[ConversionChange], unit: str) -> Table:
+    rows = [
+        {
+            "what": change.what,
+            "before": ", ".join(change.old),
+            "after": ", ".join(change.new),
+            "times": change.times,
+            "flops": Formatted(change.flops.difference, readable(change.flops.difference, "flops", signed=True)),
+            "bytes": Formatted(change.mrw.difference, readable(change.mrw.difference, "bytes", signed=True)),
+        }
+        for change in changes
+    ]
+    columns = [*texts("what", "before", "after"), Column("times", "times", "count"), Column("flops", unit, "count")]
+    return Table("Conversion", [*columns, Column("bytes", "bytes", "count")], rows)
+
+
+def _value_text(value: Any) -> str:
+    return "none" if value is None else attribute_text(value)
+
+
+def code(name: str) -> str:
+    """Return a name as Markdown code, in which no character has a special meaning."""
+    return "`" + name.replace("`", "'").replace("\n", " ") + "`"
+
+
+# Comment on a pull request: totals and sums by module that fit one screen.
+
+
+MARKER = "<!-- costcore diff -->"
+"""The first line, by which a script finds the comment that it updates."""
+
+MOST_MODULES = 8
+"""The maximum number of rows of the table by module."""
+
+MOST_NOTES = 6
+"""The maximum number of remarks."""
+
+IN_TITLE = ("flops", "n_params", "peak_memory")
+"""The totals in the title; if none of them changed, it has all changed ones."""
+
+OF_MODULES = ("flops", "mrw", "n_params")
+"""The costs in the table by module."""
+
+
+def to_comment(comparison: ComparisonData) -> str:
+    """Return the comment as Markdown of at most 40 lines."""
+    old, new = comparison.names
+    totals, titles = dict(comparison.totals), {**comparison.titles, "peak_memory": quantity("peak_memory").in_words}
+    if comparison.memory is not None:
+        totals["peak_memory"] = comparison.memory.figures["peak"]
+    changed = {key: delta for key, delta in totals.items() if not delta.equal}
+    shown = [key for key in IN_TITLE if key in changed] or changed
+    title = ", ".join(f"{titles[key]}{_ratio(changed[key]) or ' new'}" for key in shown)
+    title = title or ("the same costs, other calls" if comparison.differences else "no change")
+    lines = [MARKER, f"**{code(old)} → {code(new)}: {title}**", ""]
+    lines += ["| total | old | new | change |", "|:---|---:|---:|---:|"]
+    for key, delta in totals.items():
+        cells = [readable(value, quantity(key).kind) for value in delta]
+        change = "" if delta.equal else readable(delta.difference, quantity(key).kind, signed=True)
+        lines.append(f"| {titles[key]} | {' | '.join(cells)} | {change}{_ratio(delta) if change else ''} |")
+    if comparison.by == "module":
+        lines += _modules(comparison)
+    notes = [*comparison.missing, *comparison.notes]
+    lines += ["", *(f"- {escaped(note)}" for note in notes[:MOST_NOTES])] if notes else []
+    if len(notes) > MOST_NOTES:
+        lines.append(f"- … and {len(notes) - MOST_NOTES} more remarks")
+    return "\n".join(lines) + "\n"
+
+
+def _modules(comparison: ComparisonData) -> list[str]:
+    changed = {
+        path: sums for path, sums in comparison.modules.items() if any(not sums[key].equal for key in OF_MODULES)
+    }
+    shown = sorted(deepest_that_fit(changed, MOST_MODULES), key=lambda path: weight(changed[path]), reverse=True)
+    if not shown:
+        return []
+    titles = [comparison.titles[key] if key != "mrw" else "bytes read and written" for key in OF_MODULES]
+    lines = ["", f"| module | {' | '.join(titles)} |", "|:---|---:|---:|---:|"]
+    for path in shown[:MOST_MODULES]:
+        cells = (_change(changed[path][key], quantity(key).kind) for key in OF_MODULES)
+        lines.append(f"| {code(path)} | {' | '.join(cells)} |")
+    if len(shown) > MOST_MODULES:
+        lines += ["", f"… and {len(shown) - MOST_MODULES} more modules"]
+    return lines
+
+
+def _change(delta: Delta, kind: str) -> str:
+    if delta.equal:
+        return "="
+    return f"{readable(delta.old, kind)} → {readable(delta.new, kind)}{_ratio(delta, ' ({})')}"
+
+
+def _ratio(delta: Delta, form: str = " {}") -> str:
+    return "" if delta.ratio is None else form.format(f"×{delta.ratio:.4f}")
+
+
+# JSON.
+
+
+SCHEMA = "costcore-comparison-1"
+"""Name and version of the format."""
+
+
+def to_dict(comparison: ComparisonData) -> dict[str, Any]:
+    """Return the comparison in plain JSON types."""
+    operators = {op: _deltas(sums) for op, sums in comparison.operators.items()}
+    return {
+        "schema": SCHEMA,
+        "old": comparison.names[0],
+        "new": comparison.names[1],
+        "status": {"old": comparison.old.status, "new": comparison.new.status},
+        "versions": {"old": comparison.old.versions, "new": comparison.new.versions},
+        "matched_by": comparison.by,
+        "equal": comparison.equal,
+        "verdict": comparison.sentences,
+        "notes": comparison.notes,
+        "totals": _deltas(comparison.totals),
+        "data_movement": _delta(comparison.data_movement),
+        "operators": operators,
+        "differences": [_difference(difference) for difference in comparison.differences],
+        "moved": [{"old": old, "new": new} for old, new in comparison.moved],
+        "conversion": [_conversion_change(change) for change in comparison.conversion],
+        "memory": None if comparison.memory is None else _memory_deltas(comparison.memory),
+    }
+
+
+def _memory_deltas(memory: MemoryComparison) -> dict[str, Any]:
+    blocks = [
+        {
+            **{key: getattr(each, key) for key in ("change", "kind", "module", "what")},
+            **{key: _delta(getattr(each, key)) for key in ("n_blocks", "nbytes")},
+        }
+        for each in memory.blocks
+    ]
+    old, new = memory.where
+    return {
+        **_deltas(memory.figures),
+        "where": {"old": old, "new": new},
+        "by_kind": _deltas(memory.by_kind),
+        "blocks": blocks,
+    }
+
+
+def _deltas(deltas: Mapping[str, Delta]) -> dict[str, Any]:
+    return {key: _delta(delta) for key, delta in deltas.items()}
+
+
+def _delta(delta: Delta) -> dict[str, Any]:
+    return {
+        "old": jsonable(delta.old),
+        "new": jsonable(delta.new),
+        "difference": jsonable(delta.difference),
+        "ratio": delta.ratio,
+    }
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    sides = {}
+    for side in ("old", "new"):
+        entry = getattr(difference, side)
+        keys = ("name", "type", "op", "module", "phase")
+        sides[side] = None if entry is None else {key: entry[key] for key in keys}
+    settings = {name: {"old": jsonable(a), "new": jsonable(b)} for name, (a, b) in difference.settings.items()}
+    return {"change": difference.change, **sides, "costs": _deltas(difference.costs), "settings": settings}
+
+
+def _conversion_change(change: ConversionChange) -> dict[str, Any]:
+    return {
+        "what": change.what,
+        "old": list(change.old),
+        "new": list(change.new),
+        "times": change.times,
+        "flops": _delta(change.flops),
+        "mrw": _delta(change.mrw),
+    }
+
+
 # One self-contained HTML page, details in collapsible sections.
 
 
@@ -226,6 +532,7 @@ def _card(title: str, kind: str, delta: Delta) -> Figure:
 
 
 WIDTH, HEIGHT = 1000, 260
+
 
 MOST_AREAS = 40
 """The maximum number of areas: modules are shown as deep in the model as this many fit."""

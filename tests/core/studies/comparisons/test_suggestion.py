@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.studies.comparisons.matching import suggestion
+from costcore.cli.comparing import suggestion
 from tests.core.given_costs import Step, dense, net, relu
 
 TRANSPOSE = Step("transpose", mread=16, mwrite=16)
