@@ -34,8 +34,8 @@ from benchmarks.more_networks import MORE_NETWORKS, OTHER_AXES
 from benchmarks.networks import NETWORKS, Network, available
 from costcore import ComputationalCostHook, Report, estimate
 from costcore.analyses.devices.device import Cache, Device, Memory, find_device
+from costcore.analyses.timing.calibrated import to_table
 from costcore.analyses.timing.roofline import TimeComparison
-from costcore.analyses.timing.times import to_table
 from costcore.frontends.pytorch.calibration.measure import calibrate
 
 TRUTH = Path(__file__).parent / "data" / "fusion_inductor.csv"

@@ -33,15 +33,10 @@ from costcore import CostError, Report, estimate  # noqa: E402
 from costcore.analyses.conventions.convention import DATA as CONVENTIONS  # noqa: E402
 from costcore.analyses.conventions.convention import find_convention  # noqa: E402
 from costcore.analyses.devices.device import DATA as DEVICES  # noqa: E402
-from costcore.analyses.timing.calibration import (  # noqa: E402
-    Calibration,
-    Error,
-    Errors,
-    OpSignature,
-    Point,
-)
+from costcore.analyses.timing.calibrated import Conditions, to_table  # noqa: E402
+from costcore.analyses.timing.calibration import Calibration, Error, Errors, Point  # noqa: E402
+from costcore.analyses.timing.families import OpSignature  # noqa: E402
 from costcore.analyses.timing.time_report import toml_text  # noqa: E402
-from costcore.analyses.timing.times import Conditions, to_table  # noqa: E402
 from costcore.api.estimate import load_model  # noqa: E402
 from costcore.files import loads  # noqa: E402
 from costcore.ledger.ledger import Ledger  # noqa: E402

@@ -23,7 +23,7 @@ from costcore.analyses.timing.bound import (
     may_round,
     product_dtype,
 )
-from costcore.analyses.timing.calibration import site_of
+from costcore.analyses.timing.families import site_of
 from costcore.analyses.timing.times import Times, times_of
 from costcore.errors import CostError
 from costcore.ledger.ledger import MULTIPLY_ADD, flops_of, peak_flops

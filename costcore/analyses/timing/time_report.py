@@ -16,6 +16,7 @@ from typing import IO, Any
 from costcore.analyses.analysis import ReportLike
 from costcore.analyses.devices.device import Device
 from costcore.analyses.timing.bound import MARGIN, MEMORY, OBSERVED, GroupTime
+from costcore.analyses.timing.calibrated import plus_minus
 from costcore.analyses.timing.roofline import (
     MOST_DRAWN,
     TimeComparison,
@@ -27,7 +28,7 @@ from costcore.analyses.timing.roofline import (
     roofs_of,
     shapes,
 )
-from costcore.analyses.timing.times import Times, plus_minus, times_of
+from costcore.analyses.timing.times import Times, times_of
 from costcore.errors import CostError
 from costcore.ledger.ledger import flops_of, remarks
 from costcore.tables.answer import Content, Figure

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from costcore.analyses.timing.calibrated import from_table
 from costcore.analyses.timing.time_report import toml_text
-from costcore.analyses.timing.times import from_table
 from tests.core.analyses.timing.toy_calibration import CONDITIONS, POINTS, table
 
 if sys.version_info >= (3, 11):
