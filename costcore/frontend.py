@@ -115,7 +115,7 @@ class CachedModelOf(Protocol):
     """The ability ``cached_model``: run a language model after cached tokens, for ``ServingReport``."""
 
     def __call__(self, model: Any, cache: str, dtype: str | None) -> Any:
-        """Return a :class:`costcore.studies.serving.passes.CachedModel`.
+        """Return a :class:`costcore.studies.serving.cached_model.CachedModel`.
 
         Args:
             model: the model.
@@ -159,7 +159,7 @@ class ScheduleOf(Protocol):
     """The ability ``schedule``: the kernels of a compiled model, for ``report.kernels``."""
 
     def __call__(self, model: Any, inputs: Any) -> Any:
-        """Return the :class:`costcore.analyses.kernels.kernels.Schedule` of a forward pass on these inputs."""
+        """Return the :class:`costcore.analyses.fusion.kernels.Schedule` of a forward pass on these inputs."""
 
 
 class ProcessSettings(Protocol):

@@ -254,7 +254,7 @@ ABILITIES = {
     "pytorch.callbacks": {"analyses.devices", "studies.meter"},
     "pytorch.checkpoints": {"studies.serving"},
     "pytorch.training": {"studies.meter"},
-    "pytorch.schedule": {"analyses.kernels"},
+    "pytorch.schedule": {"analyses.fusion"},
     "pytorch.serving": {"studies.serving"},
 }
 """What else parts of a frontend may import: an optional ability returns what the study that asks for it defines."""

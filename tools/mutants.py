@@ -112,14 +112,19 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "collectives": (
         (
-            "costcore/analyses/topology",
+            "costcore/analyses/devices/communication.py",
             "calculators/collective.py",
             f"{PYTORCH}/parallel/meta_collectives.py",
             f"{PYTORCH}/parallel/differentiable.py",
             f"{PYTORCH}/operators/process_groups.py",
             f"{PYTORCH}/rows/collective.py",
         ),
-        (f"{ANALYSES}/topology", "calculators/test_collective.py", f"{PYTORCH}/parallel", f"{PYTORCH}/plans"),
+        (
+            f"{ANALYSES}/devices/test_communication.py",
+            "calculators/test_collective.py",
+            f"{PYTORCH}/parallel",
+            f"{PYTORCH}/plans",
+        ),
     ),
     "sweeps": (("costcore/studies/sweeps",), (f"{STUDIES}/sweeps",)),
 }

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from costcore.analyses.conventions.counting import View
     from costcore.analyses.devices.device import Device
     from costcore.analyses.fusion.groups import FusedView
-    from costcore.analyses.kernels.kernels import Kernels
+    from costcore.analyses.fusion.kernels import Kernels
     from costcore.analyses.measured.measured import Measured
     from costcore.analyses.timing.time_report import TimeReport
     from costcore.tables.pictures import Picture
@@ -346,7 +346,7 @@ class Report(ReportFiles, Result):
             tf32: operators whose float32 products may be rounded to TF32, of ``conv`` and ``matmul`` (all other
                 products). Default: what frameworks do, ``{"conv"}`` in PyTorch and both in others.
             links: the links between processes, for :attr:`TimeReport.communication_seconds`: a name of
-                ``costcore/analyses/topology/data/links.toml``, such as ``"nvlink4"``, or
+                ``costcore/analyses/devices/links.toml``, such as ``"nvlink4"``, or
                 ``{"gbs": 25, "latency_us": 5}``; for a mesh, a dict of these by dimension,
                 ``{"tp": "nvlink4", "dp": "infiniband-ndr"}``.
             bound: ``least``, which nothing can undercut, or ``observed``, the larger one that no kernel undercut which

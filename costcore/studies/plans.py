@@ -14,8 +14,8 @@ from math import ceil, fsum
 from os import PathLike
 from typing import Any, NamedTuple
 
+from costcore.analyses.devices.communication import Link, link_of
 from costcore.analyses.devices.device import Device, find_device
-from costcore.analyses.topology.communication import Link, link_of
 from costcore.api.estimate import estimate, model_and_inputs
 from costcore.errors import CostError, short_repr, unknown
 from costcore.ir import Tensor

@@ -20,7 +20,7 @@ from torch.fx import GraphModule, Node
 from torch.nn import Module, Parameter
 from torch.utils._pytree import tree_map_only
 
-from costcore.analyses.kernels.kernels import Origin, Schedule, ScheduledKernel
+from costcore.analyses.fusion.kernels import Origin, Schedule, ScheduledKernel
 from costcore.errors import CostError
 
 from .capture.autocast import replace

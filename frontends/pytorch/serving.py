@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from costcore.errors import CostError, unknown
 from costcore.plugins import cached, functions_from_plugins, with_plugin_hint
-from costcore.studies.serving.passes import CachedPart, CacheStorages, Latent, PackedWeight, Parameter, StoredFile
+from costcore.studies.serving.cached_model import CachedPart, CacheStorages, Latent, PackedWeight, Parameter, StoredFile
 from costcore.trace.interrupts import collector_off
 from costcore.trace.run import Recorder
 
@@ -43,7 +43,7 @@ LATENT = ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim", 
 
 
 class MetaCachedModel:
-    """A :class:`costcore.studies.serving.passes.CachedModel` of a PyTorch module. The module stays as it is.
+    """A :class:`costcore.studies.serving.cached_model.CachedModel` of a PyTorch module. The module stays as it is.
 
     Args:
         model: a language model that takes ``input_ids`` and a cache, such as those of transformers.

@@ -1,4 +1,4 @@
-"""Fusion: the bytes that are left after a compiler fused the calls."""
+"""Fusion: the bytes left after a compiler fused the calls, and the kernels of a compiler's own schedule."""
 
 from costcore.analyses.analysis import Analysis
 
@@ -8,5 +8,10 @@ ANALYSES = (
         "the bytes that are left after a compiler fused the calls",
         f"{__name__}.groups:FusedView",
         quantities=f"{__name__}.quantities:QUANTITIES",
+    ),
+    Analysis(
+        "kernels",
+        "the kernels that a compiler makes of a model, with their calls and bytes",
+        f"{__name__}.kernels:kernels_of",
     ),
 )

@@ -14,6 +14,7 @@ from math import fsum
 from os import PathLike
 from typing import TypeVar
 
+from costcore.analyses.devices.communication import Link, communications, links_by_group
 from costcore.analyses.devices.device import Device, devices, find_device
 from costcore.analyses.timing.bound import (
     BOUNDS,
@@ -29,7 +30,6 @@ from costcore.analyses.timing.bound import (
     values_of,
 )
 from costcore.analyses.timing.calibrated import Calibrated, estimate_groups, plus_minus
-from costcore.analyses.topology.communication import Link, communications, links_by_group
 from costcore.counting import Pricer, symbols_in
 from costcore.errors import CostError, subs_call, unknown
 from costcore.ir import BITS, Cost, Layer, Tensor, frozen
@@ -52,7 +52,7 @@ class Times:
         dtype: the dtype of weights and activations; None for those of the run.
         bound: ``least`` or ``observed``; see :mod:`costcore.analyses.timing.bound`.
         links: the links between processes, by group, as
-            :func:`costcore.analyses.topology.communication.links_by_group` returns them.
+            :func:`costcore.analyses.devices.communication.links_by_group` returns them.
 
     Attributes:
         trace: the run that is timed, at ``dtype``.

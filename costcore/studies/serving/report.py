@@ -19,20 +19,10 @@ from costcore.errors import CostError, unknown
 from costcore.ir import BITS, Tensor
 from costcore.numbers import Dim, Evaluation, symbol_of
 from costcore.registry import needed_ability
-from costcore.studies.serving.passes import (
-    SHAPES,
-    WAYS,
-    CachedModel,
-    CachedPart,
-    Latent,
-    Parameter,
-    Point,
-    Runs,
-    StoredWeight,
-    Tallies,
-    Widths,
-)
+from costcore.studies.serving.cached_model import CachedModel, CachedPart, Latent, Parameter
+from costcore.studies.serving.passes import SHAPES, WAYS, Point, Runs
 from costcore.studies.serving.phase import CACHES, Phase, Speculation
+from costcore.studies.serving.tallies import StoredWeight, Tallies, Widths
 from costcore.tables.answer import Content, Figure
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, parse_bytes

@@ -22,7 +22,7 @@ from torch.nn import Module, Parameter
 from costcore.errors import CostError, import_problem
 from costcore.files import is_folder
 from costcore.graphs.graph import ROWS, accepts, capture, native_names
-from costcore.studies.serving.passes import ALL, StoredFile, StoredPart
+from costcore.studies.serving.cached_model import ALL, StoredFile, StoredPart
 from costcore.trace.trace import Value
 
 from ..libraries import bounded, library_model, without_weights
@@ -30,7 +30,7 @@ from ..serving import MetaCachedModel
 from .files import StoredTensor, architecture_of, parameters_of, read_folder, read_gguf, settings_of
 
 if TYPE_CHECKING:
-    from costcore.studies.serving.passes import StoredFile
+    from costcore.studies.serving.cached_model import StoredFile
     from costcore.trace.run import RawBlock, RawLedger, Recorder
 
 __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]

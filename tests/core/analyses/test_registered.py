@@ -156,7 +156,9 @@ def test_an_unknown_analysis_is_named_with_those_of_every_package(toy, registere
     registered(ANALYSIS)
     with pytest.raises(CostError, match="unknown analysis 'double'") as error:
         nested_report(toy).analysis("double")
-    assert "of costcore: conventions, fusion, " in str(error.value) and "Did you mean 'doubled'?" in str(error.value)
+    assert "of costcore: conventions, communication, fusion, " in str(error.value) and "Did you mean 'doubled'?" in str(
+        error.value
+    )
     assert f"of {__name__.partition('.')[0]}: doubled" in str(error.value)
 
 

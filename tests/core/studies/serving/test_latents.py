@@ -6,7 +6,9 @@ from fractions import Fraction
 
 import pytest
 
-from costcore.studies.serving.passes import Kind, Latent, Point, Tally, attended
+from costcore.studies.serving.cached_model import Latent
+from costcore.studies.serving.passes import Point, attended
+from costcore.studies.serving.tallies import Kind, Tally
 
 LATENT = Latent("attention", heads=2, rank=4, rope=1, key=3, value=2)
 """Keys and values of a token are 2 * (3 + 2) = 10 numbers, its latent vector 4 + 1 = 5.

@@ -7,7 +7,8 @@ from fractions import Fraction
 import pytest
 
 from costcore.ir import BITS
-from costcore.studies.serving.passes import LONGEST, LONGEST_LOOP, MOST_CAPTURED, Point, Runs, StoredWeight, Widths
+from costcore.studies.serving.passes import LONGEST, LONGEST_LOOP, MOST_CAPTURED, Point, Runs
+from costcore.studies.serving.tallies import StoredWeight, Widths
 from tests.core.studies.serving.toy_decoder import ToyDecoder
 
 pytestmark = pytest.mark.frontend("onnx")  # brings sympy

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costcore.studies.serving.passes import ALL, PackedWeight, Parameter, StoredFile, StoredPart
+from costcore.studies.serving.cached_model import ALL, PackedWeight, Parameter, StoredFile, StoredPart
 from costcore.studies.serving.report import StoredWeights, format_of
 
 

@@ -17,7 +17,7 @@ DTYPE = "float16"
 
 
 class ToyDecoder:
-    """See :class:`costcore.studies.serving.passes.CachedModel`.
+    """See :class:`costcore.studies.serving.cached_model.CachedModel`.
 
     Args:
         window: the most tokens that a layer keeps.

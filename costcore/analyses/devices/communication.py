@@ -99,7 +99,7 @@ def collective_seconds(layer: Layer, cost: Cost, link: Link) -> float:
 # Links between processes: rate and latency.
 
 
-DATA = Path(__file__).parent / "data" / "links.toml"
+DATA = Path(__file__).parent / "links.toml"
 
 
 class Link(NamedTuple):
