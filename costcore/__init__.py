@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from costcore.studies.sweeps.table import sweep as sweep
     from costcore.studies.sweeps.table import table as table
     from costcore.studies.training.ledger import TrainingLedger as TrainingLedger
-    from costcore.tables.quantity import GroupColumns as GroupColumns
-    from costcore.tables.quantity import LayerColumns as LayerColumns
-    from costcore.tables.quantity import ReceptiveFieldColumns as ReceptiveFieldColumns
-    from costcore.tables.quantity import ReportColumns as ReportColumns
-    from costcore.tables.quantity import SummaryColumns as SummaryColumns
-    from costcore.tables.quantity import TreeColumns as TreeColumns
+    from costcore.tables.columns import GroupColumns as GroupColumns
+    from costcore.tables.columns import LayerColumns as LayerColumns
+    from costcore.tables.columns import ReceptiveFieldColumns as ReceptiveFieldColumns
+    from costcore.tables.columns import ReportColumns as ReportColumns
+    from costcore.tables.columns import SummaryColumns as SummaryColumns
+    from costcore.tables.columns import TreeColumns as TreeColumns
     from costcore.tables.result import quantities as quantities
     from costcore.trace.trace import Dim as Dim
     from costcore.trace.trace import Trace as Trace
@@ -57,20 +57,20 @@ _MODULES = {
     "CostError": "errors",
     "CostWarning": "errors",
     "Dim": "trace.trace",
-    "GroupColumns": "tables.quantity",
+    "GroupColumns": "tables.columns",
     "Layer": "ir",
-    "LayerColumns": "tables.quantity",
+    "LayerColumns": "tables.columns",
     "MFUMeter": "studies.meter",
     "Operations": "ir",
-    "ReceptiveFieldColumns": "tables.quantity",
+    "ReceptiveFieldColumns": "tables.columns",
     "Report": "reports.report",
-    "ReportColumns": "tables.quantity",
+    "ReportColumns": "tables.columns",
     "ServingReport": "studies.serving.report",
-    "SummaryColumns": "tables.quantity",
+    "SummaryColumns": "tables.columns",
     "Tensor": "ir",
     "Trace": "trace.trace",
     "TrainingLedger": "studies.training.ledger",
-    "TreeColumns": "tables.quantity",
+    "TreeColumns": "tables.columns",
     "Value": "trace.trace",
     "accumulation": "studies.batch_size.fit",
     "check": "studies.budgets",

@@ -40,7 +40,8 @@ from costcore.studies.explanations.explain import explain, read_number
 from costcore.studies.explanations.reconcile import other_sizes, reconcile
 from costcore.tables.quantity import needed_options, numeric
 from costcore.tables.renderers import to_markdown
-from costcore.text.screen import Screen, json_text, printable
+from costcore.text.output import json_text, printable
+from costcore.text.screen import Screen
 
 DIFF_EXAMPLES = """examples:
   costcore diff yesterday.json net.py:make --input 1x3x224x224 --format comment

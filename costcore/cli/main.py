@@ -12,7 +12,7 @@ from typing import Any
 from costcore.cli import FAILURE, INTERRUPTED
 from costcore.cli.commands import path_of
 from costcore.errors import CostError, CostWarning
-from costcore.text.screen import never_fail
+from costcore.text.output import never_fail
 
 REPORT = "costcore.cli.views:main"
 """Runs ``costcore MODEL``."""

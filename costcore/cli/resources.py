@@ -56,7 +56,7 @@ from costcore.studies.batch_size.fit import fit as fit_batch
 from costcore.studies.batch_size.inputs import ALLOCATORS, CONTEXT, Limit, make_limit
 from costcore.studies.fit import FORMS, FitResult, fit, target_of
 from costcore.studies.plans import FIGURES, Plans, check_figures, plan
-from costcore.tables.quantity import choose
+from costcore.tables.columns import choose
 from costcore.tables.renderers import renderers
 from costcore.text.amounts import check_digits, parse_bytes
 from costcore.trace.run import LEVELS

@@ -14,7 +14,8 @@ from costcore.cli import FAILURE, SUCCESS
 from costcore.cli.options import RESULT_FILES, format_of, parse_arguments
 from costcore.errors import CostError
 from costcore.tables.result import Result
-from costcore.text.screen import HEIGHT, Screen, printable, save, save_output
+from costcore.text.output import printable, save, save_output
+from costcore.text.screen import HEIGHT, Screen
 
 MAX_MESSAGE_LENGTH = 10_000
 """The maximum number of characters of a message: names in a model can have any length."""

@@ -53,7 +53,7 @@ from costcore.studies.training.step import PAIRS
 from costcore.tables.renderers import renderers
 from costcore.tables.result import Result
 from costcore.text.amounts import check_digits, parse_amount, parse_bytes, parse_rate
-from costcore.text.screen import json_text, save
+from costcore.text.output import json_text, save
 from costcore.trace.trace import has_names, with_tensors
 
 TRAIN_EXAMPLES = """examples:

@@ -43,7 +43,7 @@ from costcore.plugins import imported, with_plugin_hint
 from costcore.reports.data import PARTS, check_parts
 from costcore.reports.exports import by_suffix
 from costcore.reports.report import Report
-from costcore.tables.quantity import (
+from costcore.tables.columns import (
     GROUPS,
     LAYERS,
     REPORT,
@@ -55,15 +55,14 @@ from costcore.tables.quantity import (
     SummaryColumns,
     TreeColumns,
     choose,
-    is_quantity,
-    needed_options,
-    quantity,
     with_quantities,
 )
+from costcore.tables.quantity import is_quantity, needed_options, quantity
 from costcore.tables.renderers import renderers
-from costcore.tables.result import Result, builder
+from costcore.tables.result import Result, with_rows_and_columns
 from costcore.text.amounts import check_digits
-from costcore.text.screen import Column, Screen, save_output
+from costcore.text.output import save_output
+from costcore.text.screen import Column, Screen
 
 if TYPE_CHECKING:
     from costcore.analyses.fusion.groups import FusedView
@@ -130,7 +129,7 @@ def shown_by(name: str) -> Formatted:
 
     def show_result(report: Report, ost: IO[str], mode: str, unit: Any, n_digits: Any, **options: Any) -> None:
         of_table = {key: options.pop(key, None) for key in ("columns", "sort", "top")}
-        builder(report.analysis(name, **options), **of_table).show(ost, mode, unit, n_digits)
+        with_rows_and_columns(report.analysis(name, **options), **of_table).show(ost, mode, unit, n_digits)
 
     columns, column_sets = (imported(path) if path else None for path in (view.columns, view.column_sets))
     return Formatted(show_table if view.table else show_result, columns or {}, column_sets)

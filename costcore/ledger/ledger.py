@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from costcore.errors import unknown
 from costcore.ir import OPERATION_CLASSES, Cost, Operations
 from costcore.numbers import Dim, as_text, expanded_sum, is_symbolic, share
-from costcore.text.screen import escaped, printable
+from costcore.text.output import escaped, printable
 from costcore.trace.call import PHASES, Call, Uncounted
 from costcore.trace.interrupts import collector_off
 from costcore.trace.run import FLOPS, KINDS, Block, MemoryLedger

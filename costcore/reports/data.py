@@ -16,21 +16,20 @@ from costcore.ledger import ledger as caveats
 from costcore.ledger.ledger import KEYS, Ledger, check_depth, ignored, mode_of, nodes_by_call
 from costcore.numbers import as_text, is_symbolic, magnitude, with_ceilings
 from costcore.tables.answer import Content, Figure
-from costcore.tables.quantity import (
+from costcore.tables.builder import TableBuilder, TableRow, arrange
+from costcore.tables.columns import (
     GROUPS,
     REPORT,
     SUMMARY,
     TREE,
     GroupColumns,
-    Quantity,
     ReportColumns,
     TreeColumns,
     choose,
     in_unit,
-    numeric,
     with_sent,
 )
-from costcore.tables.renderers import TableBuilder, TableRow, arrange
+from costcore.tables.quantity import Quantity, numeric
 from costcore.tables.result import Table
 from costcore.text.amounts import Formatted
 from costcore.text.screen import Column

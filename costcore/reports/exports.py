@@ -27,7 +27,7 @@ from costcore.reports.serialization.json import to_dict, to_json
 from costcore.tables.html import file_text
 from costcore.tables.quantity import AMOUNTS, Quantity, numeric, registered
 from costcore.text.amounts import attribute_text, exact, jsonable, readable
-from costcore.text.screen import printable
+from costcore.text.output import printable
 from costcore.trace.call import Call
 from costcore.trace.run import FLOPS, KINDS
 from costcore.trace.trace import CallCost

@@ -11,6 +11,7 @@ from costcore.ledger.ledger import multiply_add, peak_flops
 from costcore.numbers import magnitude
 from costcore.plugins import imported, with_plugin_hint
 from costcore.reports.data import ReportData
+from costcore.tables.builder import Cells
 from costcore.tables.pictures import (
     Picture,
     Theme,
@@ -23,7 +24,6 @@ from costcore.tables.pictures import (
     theme_of,
 )
 from costcore.tables.quantity import is_quantity, numeric, quantity, registered
-from costcore.tables.renderers import Cells
 from costcore.text.amounts import per_byte
 
 # Kinds of plots, and their arguments.

@@ -10,7 +10,8 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 from costcore.errors import CostError
 from costcore.reports.data import ReportData, answer_of, check_parts, rows_by, table_of
 from costcore.tables.answer import Content
-from costcore.tables.quantity import (
+from costcore.tables.builder import TableBuilder, TableRow
+from costcore.tables.columns import (
     GROUPS,
     LAYERS,
     REPORT,
@@ -20,7 +21,6 @@ from costcore.tables.quantity import (
     GroupColumns,
     LayerColumns,
     MemoryColumns,
-    Quantity,
     ReceptiveFieldColumns,
     ReportColumns,
     SummaryColumns,
@@ -28,9 +28,10 @@ from costcore.tables.quantity import (
     in_unit,
     with_sent,
 )
-from costcore.tables.renderers import TableBuilder, TableRow, dropped_first
+from costcore.tables.quantity import Quantity
+from costcore.tables.renderers import dropped_first
 from costcore.tables.result import Result, Table, writes_table
-from costcore.text.screen import Target, save, save_output
+from costcore.text.output import Target, save, save_output
 from costcore.trace.run import FLOPS
 
 if TYPE_CHECKING:

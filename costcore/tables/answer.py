@@ -9,20 +9,14 @@ from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
 from costcore.errors import CostError, import_problem
 from costcore.numbers import is_symbolic
-from costcore.tables.quantity import NUMERIC, choose
-from costcore.tables.renderers import (
-    DROPPED_FIRST,
-    always_shown,
-    fitted,
-    in_order,
-    limited,
-    order_of,
-    remark_on,
-    terminal_width,
-)
+from costcore.tables.builder import in_order, limited
+from costcore.tables.columns import choose
+from costcore.tables.quantity import NUMERIC
+from costcore.tables.renderers import DROPPED_FIRST, always_shown, fitted, order_of, remark_on, terminal_width
 from costcore.tables.renderers import to_csv as text_to_csv
 from costcore.text.amounts import Formatted, jsonable
-from costcore.text.screen import Column, RenderedTable, Screen, encodable, encodable_table, wrapped, writable
+from costcore.text.output import encodable, writable
+from costcore.text.screen import Column, RenderedTable, Screen, wrapped
 from costcore.trace.run import FLOPS
 
 
@@ -306,7 +300,7 @@ class ReportTable:
 
     def text(self, unit: str | None = "auto", n_digits: int | None = None, *, fixed: bool = True) -> RenderedTable:
         """Return the cells as text, for a renderer; ``fixed`` keeps trailing zeros."""
-        from costcore.tables.quantity import tabulate
+        from costcore.tables.columns import tabulate
 
         digits = self.n_digits if n_digits is None else n_digits
         total = 0 if self.is_tree else None if self.total is None else -1
@@ -358,8 +352,8 @@ class ReportTable:
         if self.dropped_first is not None:
             width = terminal_width(stream)
             table, left_out = in_terminal(table, self.columns, mode, width, self.dropped_first, self.labels)
-        if mode == "md":
-            table = encodable_table(table, stream)
+        if mode == "md":  # before cells are escaped: the branches of an ASCII tree contain ``|``, which ends a cell
+            table = table._replace(rows=[[encodable(cell, stream) for cell in row] for row in table.rows])
         stream.write(encodable(rendered(table, mode) + footer([*left_out, *self.remarks], mode), stream))
 
     def in_lines(self: AnyTable, n: int) -> AnyTable:

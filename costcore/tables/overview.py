@@ -10,10 +10,12 @@ from costcore.ledger.ledger import footer
 from costcore.ledger.modules import walk
 from costcore.numbers import as_text, is_symbolic
 from costcore.tables.answer import Content, Figure, ReportTable
-from costcore.tables.renderers import looks_of, rendered, tree_rows
+from costcore.tables.builder import tree_rows
+from costcore.tables.renderers import looks_of, rendered
 from costcore.tables.renderers import to_markdown as table_to_markdown
 from costcore.text.amounts import Formatted, duration, exact, readable
-from costcore.text.screen import RenderedTable, escaped, printable
+from costcore.text.output import escaped, printable
+from costcore.text.screen import RenderedTable
 
 # Plain text, for ``print``.
 

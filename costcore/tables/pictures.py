@@ -13,7 +13,8 @@ from costcore.errors import CostError, error_text, import_problem, unknown
 from costcore.numbers import is_symbolic
 from costcore.tables.quantity import quantity
 from costcore.text.amounts import BASES, PREFIXES, prefix_for, unit_of_time
-from costcore.text.screen import Column, printable
+from costcore.text.output import printable
+from costcore.text.screen import Column
 
 # The result of :meth:`costcore.Report.plot`: rows and their picture.
 

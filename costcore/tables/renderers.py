@@ -1,7 +1,4 @@
-"""Tables as text: renderers (CSV, Markdown, boxes, color, HTML) and what decides the rows and columns that they get.
-
-Columns that do not fit a terminal are left out; rows are sorted, limited or a tree of modules. Plug-ins add renderers.
-"""
+"""Tables as text: renderers (CSV, Markdown, boxes, color, HTML), and the columns that fit a terminal."""
 
 from __future__ import annotations
 
@@ -11,19 +8,15 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from html import escape
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from costcore.errors import CostError, qualified_name, short_repr, unknown
-from costcore.ledger.ledger import Ledger, check_depth, check_top, shares
-from costcore.ledger.modules import ADDITIVE
-from costcore.numbers import magnitude
 from costcore.plugins import cached, functions_from_plugins, hookimpl, with_plugin_hint
-from costcore.tables.quantity import NUMERIC, Quantity, chosen, is_default, matches, with_quantities
-from costcore.text.screen import Column, RenderedTable, Renderer, Screen, escaped, printable, shortened
-from costcore.trace.call import Call
+from costcore.tables.columns import is_default, matches
+from costcore.text.output import escaped, printable, shortened
+from costcore.text.screen import Column, RenderedTable, Renderer, Screen
 
 
 @hookimpl
@@ -161,14 +154,17 @@ DROPPED_FIRST = (
 )
 """The columns in the order in which a narrow terminal drops them. All other columns are always shown."""
 
+
 BETWEEN_CELLS = 3
 """The line between two cells, and a space on each side of it (characters)."""
 
 NOTEBOOK_WIDTH = 100
 """The width of the output of a cell, which wraps longer lines; notebooks do not report theirs (characters)."""
 
+
 SHORTEST, TIGHTEST = 24, 10
 """The minimum length of shortened text (characters); the second one if the columns to show always do not fit."""
+
 
 MOST_WRAPPED = 8
 """The maximum number of rows of a table that wraps sentences in its first column."""
@@ -235,7 +231,7 @@ def dropped_first(
 
     Args:
         columns: the columns.
-        sets: the default columns of the table, besides those of :mod:`costcore.tables.quantity`.
+        sets: the default columns of the table, besides those of :mod:`costcore.tables.columns`.
         labels: how many columns at the beginning say what a row is, and are always shown.
     """
     always = {column.key for column in columns[:labels]}
@@ -328,314 +324,6 @@ def _line(widths: Iterable[int]) -> int:
 def _widths(table: RenderedTable) -> list[int]:
     titles = [max(map(len, title)) for title in table.titles]
     return [max(cells) for cells in zip(titles, *([*map(len, row)] for row in table.rows), strict=True)]
-
-
-# Tables of a run, with any quantity.
-
-
-class TableBuilder:
-    """The columns and rows of a table of a run, with the quantities that are asked for.
-
-    Args:
-        ledger: the ledger of the report.
-        preset: the columns that the table has by itself, by name.
-        columns: names of the columns to show, or quantities.
-        sort: the column to sort by; None keeps the order.
-        more: quantities that only this table has.
-
-    Raises:
-        TypeError, ValueError: if a name or a parameter is unknown.
-        CostError, OSError: if a file that a name has as parameter cannot be read.
-    """
-
-    def __init__(
-        self,
-        ledger: Ledger,
-        preset: Mapping[str, Column],
-        columns: Sequence[str | Quantity],
-        sort: str | None,
-        more: Sequence[Quantity] = (),
-    ) -> None:
-        self._preset = preset
-        self.columns = with_quantities(preset, columns)
-        self._order = None if sort is None else with_quantities(preset, [sort])[0]
-        by_name: dict[Any, Quantity] = {each.name: each for each in more}
-        asked = (*columns, *([] if sort is None else [sort]))
-        self._names = [name if isinstance(name, Quantity) else by_name.get(name, name) for name in asked]
-        self._ledger = ledger
-        self._cells: Cells | None = None
-
-    @property
-    def remarks(self) -> list[str]:
-        """Explanations of the quantities in the rows."""
-        return [] if self._cells is None else self._cells.remarks
-
-    def rows(self, rows: Sequence[TableRow], top: int | None, label: str = "name") -> list[Mapping[str, Any]]:
-        """Return the entries of the rows, sorted and limited, and that of the total as the last one."""
-        total = self._ledger.total
-        known = {*(rows[0].entry if rows else self._preset), *(key for key in ("seconds", "seconds%") if key in total)}
-        cells = self._cells = Cells(self._names, known, self._ledger)
-        entries = arrange(cells.of_rows(rows), self._order, top, self._ledger, label, cells)
-        return [*entries, {**total, **cells.total(), label: "total"}]
-
-    def tree(self, tree: dict[str, Any], depth: int | None, top: int | None, mode: str) -> list[Mapping[str, Any]]:
-        """Return the rows of the module tree, the whole model first; see :func:`tree_rows`."""
-        cells = self._cells = Cells(self._names, {*tree, "module", "depth"}, self._ledger)
-        cells.add_to_tree(tree)
-        return tree_rows(tree, depth, self._order, top, mode, cells)
-
-
-# Sorted and limited rows.
-
-
-def in_order(items: Iterable[Any], column: Column, entry_of: Callable[[Any], Mapping[str, Any]]) -> list[Any]:
-    """Return the items sorted by a column: numbers from the largest, text alphabetically.
-
-    The order is stable. Symbolic expressions are ranked by :func:`costcore.numbers.magnitude`, percentages by
-    the amounts they are percentages of; missing values come last.
-
-    Args:
-        items: the items to sort.
-        column: the column to sort by.
-        entry_of: returns the entry of an item.
-    """
-    key = column.key.removesuffix("%")
-
-    def rank(item: Any) -> tuple[int, Any]:
-        value = entry_of(item).get(key, "")
-        if column.kind not in NUMERIC:
-            return 0, str(value)
-        return (1, 0) if value is None or isinstance(value, str) else (0, -magnitude(value))
-
-    return sorted(items, key=rank)
-
-
-def limited(rows: Sequence[Any], top: int | None, others: Callable[[Sequence[Any]], Any]) -> Sequence[Any]:
-    """Return the first rows, and one that stands for all others if there are more.
-
-    Args:
-        rows: the rows in order.
-        top: the maximum number of rows; None for all.
-        others: returns the row that stands for several.
-
-    Raises:
-        TypeError, ValueError: if ``top`` is not a positive integer.
-    """
-    check_top(top)
-    return rows if top is None or len(rows) <= top else [*rows[:top], others(rows[top:])]
-
-
-def arrange(
-    rows: Sequence[TableRow],
-    sort: Column | None,
-    top: int | None,
-    ledger: Ledger,
-    label: str = "name",
-    cells: Cells | None = None,
-) -> list[Mapping[str, Any]]:
-    """Return the entries of the rows, sorted and limited; a last entry ``others`` sums the rows beyond the limit.
-
-    Args:
-        rows: the rows in their original order.
-        sort: the column to sort by; None keeps the order.
-        top: the maximum number of rows; None for all.
-        ledger: the ledger of the report, which sums the calls of the other rows.
-        label: the column that contains the text ``others``.
-        cells: the quantities in the rows beside those that the ledger sums.
-    """
-
-    def others(hidden: Sequence[TableRow]) -> TableRow:
-        calls = [call for row in hidden for call in row.calls]
-        sums = {k: v for k, v in (cells.of(calls) if cells else {}).items() if not isinstance(v, (str, list, tuple))}
-        entry = {**ledger.sum(calls), **sums, "name": "others", "type": "others", label: "others"}
-        if all("n_shared" in row.entry for row in hidden):
-            not_shared = sum(row.entry["n_params"] - row.entry["n_shared"] for row in hidden)
-            entry["n_shared"] = entry["n_params"] - not_shared
-        return TableRow(entry, calls)
-
-    if sort is not None:
-        rows = in_order(rows, sort, lambda row: row.entry)
-    return [row.entry for row in limited(rows, top, others)]
-
-
-# Cells: values of quantities for calls, groups and modules.
-
-
-class TableRow(NamedTuple):
-    """An entry of a report, with the summed calls."""
-
-    entry: Mapping[str, Any]
-    calls: Sequence[Call]
-
-
-class Cells:
-    """The quantities of a table beside the values in its entries.
-
-    Args:
-        names: the names of all columns, and of that by which rows are sorted; or quantities.
-        known: the names that the entries have.
-        ledger: the ledger of the report.
-
-    Raises:
-        ValueError, CostError, OSError: if there is no quantity of a name.
-    """
-
-    def __init__(self, names: Iterable[str | Quantity], known: Container[str], ledger: Ledger) -> None:
-        added = [name for name in names if isinstance(name, Quantity) or name not in known]
-        self.quantities = chosen(added)
-        self._shares = {name for name in added if isinstance(name, str) and name.endswith("%")}
-        self._ledger = ledger
-
-    @property
-    def remarks(self) -> list[str]:
-        """Explanations of the values, each line once."""
-        of = [(*each.remarks(self._ledger), *each.missing(self._ledger)) for each in self.quantities]
-        return [*dict.fromkeys(line for lines in of for line in lines)]
-
-    def of(self, calls: Sequence[Call]) -> dict[str, Any]:
-        """Return the values of a group of calls; empty texts for quantities of the whole run."""
-        return self._values(lambda each: each.of(self._ledger, calls))
-
-    def total(self, with_texts: bool = False) -> dict[str, Any]:
-        """Return the values of the whole run; empty for quantities of single calls, unless asked for."""
-        shown = [each for each in self.quantities if with_texts or each.is_number or callable(each.combine)]
-        return self._with_shares({each.name: each.total(self._ledger) for each in shown})
-
-    def of_rows(self, rows: Iterable[TableRow]) -> list[TableRow]:
-        """Return the rows with their values."""
-        return [TableRow({**entry, **self.of(calls)}, calls) for entry, calls in rows] if self.quantities else [*rows]
-
-    def of_groups(self, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return the combined values of several groups."""
-        return self._values(lambda each: each.of_values([entry[each.name] for entry in entries]))
-
-    def add_to_tree(self, tree: dict[str, Any]) -> None:
-        """Add the values to every node of :meth:`Report.tree`."""
-        if not self.quantities:
-            return
-        from costcore.ledger.modules import walk
-
-        nodes = [node for _, node in walk(tree)]
-        by_path = {node["path"]: node for node in reversed(nodes)} | {n["path"]: n for n in nodes if n["is_own"]}
-        below: dict[int, list[Call]] = {id(node): [] for node in nodes}
-        for call in self._ledger.calls:
-            below[id(by_path[call.module])].append(call)
-        for node in reversed(nodes):
-            calls = below[id(node)]
-            for child in node["children"]:
-                calls += below.pop(id(child))
-            calls.sort(key=lambda call: self._ledger.position[call.name])
-            node.update(self.total(with_texts=True) if node is tree else self.of(calls))
-
-    def _values(self, value: Callable[[Quantity], Any]) -> dict[str, Any]:
-        values = {each.name: "" if each.is_of_run_only else value(each) for each in self.quantities}
-        return self._with_shares(values)
-
-    def _with_shares(self, values: dict[str, Any]) -> dict[str, Any]:
-        shares = {
-            f"{each.name}%": each.share(values[each.name], self._ledger)
-            for each in self.quantities
-            if f"{each.name}%" in self._shares and each.name in values
-        }
-        return {**values, **shares}
-
-
-# Rows of ``show_tree``: one per module, indented or with paths.
-
-
-MAX_INDENT = 24
-"""The maximum number of levels drawn as indentation; at deeper levels the number of the level is printed instead."""
-
-
-class TreeLines(NamedTuple):
-    """The text from which indentation is built.
-
-    Attributes:
-        open: below a module that has further siblings.
-        closed: below a module that is the last child.
-        branch: before a child that has further siblings.
-        last: before the last child.
-    """
-
-    open: str
-    closed: str
-    branch: str
-    last: str
-
-
-PLAIN_LINES = TreeLines("│  ", "   ", "├─ ", "└─ ")
-
-MARKDOWN_LINES = TreeLines("│ ", "· ", "├ ", "└ ")
-"""Without repeated spaces, which Markdown collapses."""
-
-
-def tree_rows(
-    tree: dict[str, Any],
-    depth: int | None,
-    sort: Column | None,
-    top: int | None,
-    mode: str,
-    cells: Cells | None = None,
-) -> list[Mapping[str, Any]]:
-    """Return the rows of the module tree, parents before children; the first row is the whole model.
-
-    Args:
-        tree: the result of :meth:`Report.tree`.
-        depth: levels to show below the model; deeper modules are part of the sums of their parents. None for all.
-        sort: the column by which the children of each module are sorted; None keeps the order of the model.
-        top: the maximum number of children to show per module; a row ``others`` sums the remaining ones.
-        mode: name of the renderer: CSV contains paths, every other mode an indented tree.
-        cells: the quantities in the nodes beside those that :meth:`Report.tree` has.
-    """
-    check_depth(depth)
-    lines = {"csv": None, "md": MARKDOWN_LINES}.get(mode, PLAIN_LINES)
-    rows: list[Mapping[str, Any]] = []
-    stack = [(tree, 0, "", "")]
-    while stack:
-        node, level, before_name, before_children = stack.pop()
-        cell = (before_name + _title(node)) if lines else _path(node)
-        rows.append({**node, "module": cell, "depth": level})
-        children = node["children"] if depth is None or level < depth else []
-        if sort is not None:
-            children = in_order(children, sort, lambda child: child)
-        children = limited(children, top, partial(_summed_node, node, tree, cells))
-        below = []
-        for child in children:
-            is_last = child is children[-1]
-            below.append((child, level + 1, *_indentation(lines or PLAIN_LINES, before_children, is_last, level)))
-        stack += reversed(below)
-    return rows
-
-
-def _indentation(lines: TreeLines, inherited: str, is_last: bool, level: int) -> tuple[str, str]:
-    if level >= MAX_INDENT:
-        return f"… {level + 1} levels … ", inherited
-    return inherited + (lines.last if is_last else lines.branch), inherited + (lines.closed if is_last else lines.open)
-
-
-def _title(node: Mapping[str, Any]) -> str:
-    name = node["name"] or "total"
-    return f"{name} (same as {node['same_as']})" if node["same_as"] else name
-
-
-def _path(node: Mapping[str, Any]) -> str:
-    if node["is_own"]:
-        return " ".join(filter(None, (node["path"], node["name"])))
-    return node["path"] or "total"
-
-
-def _summed_node(
-    parent: Mapping[str, Any], tree: Mapping[str, Any], cells: Cells | None, children: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    # ``n_shared`` counts a parameter twice if two of the children share it.
-    sums: dict[str, Any] = {}
-    for key in (*ADDITIVE, "n_params", "n_shared", "seconds"):
-        amounts = [child[key] for child in children if key in child]
-        if amounts:
-            sums[key] = None if None in amounts else sum(amounts)
-    blank = {"type": "", "same_as": "", "output_shape": "", "children": []}
-    more = cells.of_groups(children) if cells else {}
-    return {"name": "others", "path": parent["path"], "is_own": True, **blank, **sums, **shares(sums, tree), **more}
 
 
 # Streams: terminals and color.

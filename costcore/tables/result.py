@@ -13,10 +13,12 @@ from typing import IO, Any, Protocol, cast, overload
 from costcore.errors import unknown
 from costcore.ledger.ledger import footer
 from costcore.tables.answer import Content, ReportTable
+from costcore.tables.columns import choose
 from costcore.tables.overview import figures_text
-from costcore.tables.quantity import Quantity, choose, registered
+from costcore.tables.quantity import Quantity, registered
 from costcore.tables.renderers import one_stream, rendered
-from costcore.text.screen import Column, Screen, Target, encodable, json_text, printable, save, wrapped, writable
+from costcore.text.output import Target, encodable, json_text, printable, save, writable
+from costcore.text.screen import Column, Screen, wrapped
 
 
 class Result(ABC):
@@ -192,7 +194,7 @@ class StaticResult(Result):
         return self._stated
 
 
-def builder(result: Result, columns: Sequence[str] | None, sort: str | None, top: int | None) -> Result:
+def with_rows_and_columns(result: Result, columns: Sequence[str] | None, sort: str | None, top: int | None) -> Result:
     """Return a result with chosen columns, and sorted and limited rows, in its tables.
 
     Args:

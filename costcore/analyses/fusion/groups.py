@@ -20,10 +20,13 @@ from costcore.errors import CostError, unknown
 from costcore.ir import Pattern
 from costcore.numbers import Dim, as_text, expanded_sum, is_negative, magnitude
 from costcore.tables.answer import Content
-from costcore.tables.quantity import SHARES, Quantity, by_key, in_unit, preset
-from costcore.tables.renderers import TableBuilder, TableRow, dropped_first
+from costcore.tables.builder import TableBuilder, TableRow
+from costcore.tables.columns import SHARES, by_key, in_unit, preset
+from costcore.tables.quantity import Quantity
+from costcore.tables.renderers import dropped_first
 from costcore.tables.result import OfReport, Table, writes_table
-from costcore.text.screen import Column, Target
+from costcore.text.output import Target
+from costcore.text.screen import Column
 from costcore.trace.call import Call
 from costcore.trace.interrupts import collector_off
 from costcore.trace.run import LEVELS, Fusion

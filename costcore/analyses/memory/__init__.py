@@ -16,8 +16,8 @@ MEMORY = Analysis(
     view=View(
         "peak of memory, and the blocks alive at it (PyTorch); --train: of a step",
         f"{__name__}.live_memory:alive_at_peak",
-        "costcore.tables.quantity:BLOCKS",
-        "costcore.tables.quantity:MemoryColumns",
+        "costcore.tables.columns:BLOCKS",
+        "costcore.tables.columns:MemoryColumns",
         beside=("live_peak", "live", "saved"),
         order="whose largest blocks come first",
         top=15,

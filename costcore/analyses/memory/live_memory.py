@@ -18,13 +18,15 @@ from costcore.errors import ArenaError, CostError, unknown
 from costcore.ir import Operations
 from costcore.ledger.ledger import MemoryData, remarks
 from costcore.tables.answer import Content, Figure
+from costcore.tables.builder import limited
+from costcore.tables.columns import BLOCKS, MemoryColumns, choose, tabulate
 from costcore.tables.html import bytes_card, text
 from costcore.tables.pictures import Picture, Theme, add_legend, axes_of, in_units, label
-from costcore.tables.quantity import BLOCKS, MemoryColumns, choose, tabulate
-from costcore.tables.renderers import dropped_first, limited, table_of
+from costcore.tables.renderers import dropped_first, table_of
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import exact, readable
-from costcore.text.screen import Column, Target, save
+from costcore.text.output import Target, save
+from costcore.text.screen import Column
 from costcore.trace.call import Call
 from costcore.trace.run import KINDS, MemoryLedger, RawLedger
 from costcore.trace.trace import Trace

@@ -16,8 +16,8 @@ ANALYSES = (
         view=View(
             "which input positions each output position sees, per call",
             f"{__name__}.fields:table_of",
-            "costcore.tables.quantity:RECEPTIVE_FIELDS",
-            "costcore.tables.quantity:ReceptiveFieldColumns",
+            "costcore.tables.columns:RECEPTIVE_FIELDS",
+            "costcore.tables.columns:ReceptiveFieldColumns",
             beside=("output_shape", "receptive_field"),
             without_flops=True,
             is_of_original=True,

@@ -20,8 +20,9 @@ from costcore.analyses.receptive_field.propagate import (
 from costcore.ledger.ledger import check_top, remarks
 from costcore.numbers import Dim, as_text, is_symbolic
 from costcore.tables.answer import Content, Figure
-from costcore.tables.quantity import RECEPTIVE_FIELDS, ReceptiveFieldColumns, choose
-from costcore.tables.renderers import dropped_first, in_order
+from costcore.tables.builder import in_order
+from costcore.tables.columns import RECEPTIVE_FIELDS, ReceptiveFieldColumns, choose
+from costcore.tables.renderers import dropped_first
 from costcore.tables.result import Result, Table
 from costcore.trace.trace import Trace
 

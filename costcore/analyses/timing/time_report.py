@@ -32,12 +32,14 @@ from costcore.analyses.timing.times import Times, times_of
 from costcore.errors import CostError
 from costcore.ledger.ledger import flops_of, remarks
 from costcore.tables.answer import Content, Figure
+from costcore.tables.builder import in_order, limited
+from costcore.tables.columns import by_key, choose, preset
 from costcore.tables.html import card, text
-from costcore.tables.quantity import by_key, choose, preset
-from costcore.tables.renderers import dropped_first, in_order, limited
+from costcore.tables.renderers import dropped_first
 from costcore.tables.result import Result, Table, writes_table
 from costcore.text.amounts import duration, exact
-from costcore.text.screen import Column, Target, save
+from costcore.text.output import Target, save
+from costcore.text.screen import Column
 from costcore.trace.trace import Trace
 
 MOST_TYPES = 5
@@ -100,7 +102,7 @@ class TimeReport(Result, Times):
             TypeError, ValueError: if an argument is invalid.
         """
         order = None if sort is None else choose(TIMES, [sort])[0]
-        rows = builder(entries(self), order, top)
+        rows = sorted_and_limited(entries(self), order, top)
         chosen = choose(TIMES, columns or TimeColumns.of(self))
         return self._table(chosen, rows, TimeColumns.SETS)
 
@@ -110,7 +112,7 @@ class TimeReport(Result, Times):
     ) -> Table:
         """Write a table with one row per type of the main call of a group; arguments as for :meth:`show_report`."""
         order = None if sort is None else choose(TIMES_BY_TYPE, [sort])[0]
-        rows = builder(summary(self), order, top)
+        rows = sorted_and_limited(summary(self), order, top)
         chosen = choose(TIMES_BY_TYPE, columns or TimeSummaryColumns.of(self))
         return self._table(chosen, rows, TimeSummaryColumns.SETS)
 
@@ -304,7 +306,9 @@ def _whole_run_entry(report: Times) -> list[dict[str, Any]]:
     return [{"name": WHOLE_RUN, "names": WHOLE_RUN, "type": WHOLE_RUN, **nothing}]
 
 
-def builder(rows: Sequence[Mapping[str, Any]], sort: Column | None, top: int | None) -> list[Mapping[str, Any]]:
+def sorted_and_limited(
+    rows: Sequence[Mapping[str, Any]], sort: Column | None, top: int | None
+) -> list[Mapping[str, Any]]:
     """Return the rows, sorted and limited; a last row ``others`` has the amounts of the rows beyond the limit."""
     return [*limited(rows if sort is None else in_order(rows, sort, lambda row: row), top, others_of)]
 

@@ -34,11 +34,12 @@ from costcore.ledger.ledger import (
 from costcore.ledger.modules import walk
 from costcore.numbers import RANKING_SIZE, Dim, as_text, is_symbolic, magnitude
 from costcore.tables import html
+from costcore.tables.builder import Cells
+from costcore.tables.columns import cell_text
 from costcore.tables.html import bytes_card, card, heading, policy, text
-from costcore.tables.quantity import Quantity, cell_text
-from costcore.tables.renderers import Cells
+from costcore.tables.quantity import Quantity
 from costcore.text.amounts import attribute_text, exact, per_byte, readable, rounded, short_per_byte
-from costcore.text.screen import printable
+from costcore.text.output import printable
 from costcore.trace.call import Call, Uncounted
 from costcore.trace.run import FLOPS
 from costcore.trace.trace import CallCost, Trace

@@ -28,7 +28,7 @@ from costcore.studies.batch_size.inputs import (
     make_limit,
 )
 from costcore.tables.answer import Content, Figure
-from costcore.tables.quantity import BLOCKS
+from costcore.tables.columns import BLOCKS
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, readable
 from costcore.text.screen import Column

@@ -25,14 +25,15 @@ from costcore.studies.comparisons.data import (
     texts,
 )
 from costcore.studies.comparisons.matching import COMPARED, Delta, Difference, Pair, by_module, by_order
-from costcore.studies.comparisons.rewrites import ConversionChange, Kind
+from costcore.studies.comparisons.rewrites import ConversionChange, Kind, conversion_changes
 from costcore.tables.answer import MOST_ROWS, Content, Figure
 from costcore.tables.html import page, text
 from costcore.tables.quantity import numeric, quantity
 from costcore.tables.renderers import in_terminal, rendered, terminal_width
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, attribute_text, exact, jsonable, readable
-from costcore.text.screen import Column, Target, encodable, escaped, printable, save, writable
+from costcore.text.output import Target, encodable, escaped, printable, save, writable
+from costcore.text.screen import Column
 
 MATCHINGS = ("module", "order")
 """The values of ``by`` in :func:`compare`."""
@@ -225,7 +226,7 @@ def difference_sections(comparison: ComparisonData) -> list[Table]:
         *_memory_tables(comparison),
         _kinds(comparison.kinds),
         Table("By operator", [*texts("operator", "what"), *DELTA], by_operator, is_open=False),
-        _conversion(comparison.conversion, titles["flops"]),
+        _conversion(_changes_of_conversion(comparison), titles["flops"]),
         Table(
             heading,
             [*texts("change", "module", "operator", "call", "what"), *DELTA, *texts("settings")],
@@ -295,6 +296,10 @@ def _kinds(kinds: Iterable[Kind]) -> Table:
         if kind.what
     ]
     return Table("Kinds of change", texts("operators", "calls", "MACs", "bytes"), rows)
+
+
+def _changes_of_conversion(comparison: ComparisonData) -> list[ConversionChange]:
+    return conversion_changes(comparison.pairs) if comparison.by == "order" else []
 
 
 def _conversion(changes: Iterable[ConversionChange], unit: str) -> Table:
@@ -418,7 +423,7 @@ def to_dict(comparison: ComparisonData) -> dict[str, Any]:
         "operators": operators,
         "differences": [_difference(difference) for difference in comparison.differences],
         "moved": [{"old": old, "new": new} for old, new in comparison.moved],
-        "conversion": [_conversion_change(change) for change in comparison.conversion],
+        "conversion": [_conversion_change(change) for change in _changes_of_conversion(comparison)],
         "memory": None if comparison.memory is None else _memory_deltas(comparison.memory),
     }
 

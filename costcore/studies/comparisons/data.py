@@ -20,9 +20,7 @@ from costcore.reports.data import ReportData
 from costcore.studies.comparisons.matching import COMPARED, Delta, Difference, is_free
 from costcore.studies.comparisons.rewrites import (
     Calls,
-    ConversionChange,
     Kind,
-    conversion_changes,
     in_words,
     kinds_of_change,
 )
@@ -30,7 +28,8 @@ from costcore.tables.answer import Content
 from costcore.tables.quantity import AMOUNTS, Quantity, quantity
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, exact, readable
-from costcore.text.screen import Column, encodable
+from costcore.text.output import encodable
+from costcore.text.screen import Column
 from costcore.trace.call import Call
 from costcore.trace.run import KINDS
 
@@ -156,11 +155,6 @@ class ComparisonData:
     def kinds(self) -> list[Kind]:
         """The kinds of change between two graphs: operators in other forms, and in place of others."""
         return kinds_of_change(self.old, self.new)
-
-    @cached_property
-    def conversion(self) -> list[ConversionChange]:
-        """The changes of a conversion to another framework; empty if calls were matched by module."""
-        return conversion_changes(self.pairs) if self.by == "order" else []
 
     @property
     def equal(self) -> bool:

@@ -33,7 +33,7 @@ from costcore.reports.exports import status
 from costcore.reports.report import Report
 from costcore.tables.quantity import Quantity, is_quantity, numbers, numeric, quantity
 from costcore.text.amounts import jsonable
-from costcore.text.screen import printable, save
+from costcore.text.output import printable, save
 from costcore.trace.trace import has_names
 
 

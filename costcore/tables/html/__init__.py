@@ -15,7 +15,7 @@ from costcore.tables.answer import Content, ReportTable
 from costcore.tables.overview import figures_of
 from costcore.tables.renderers import table_of
 from costcore.text.amounts import exact, readable
-from costcore.text.screen import printable
+from costcore.text.output import printable
 
 STYLES = ("page.css", "tables.css", "result.css")
 """The files of the style sheet of the page."""
