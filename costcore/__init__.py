@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from costcore.plugins import hookimpl as hookimpl
     from costcore.registry import costs as costs
     from costcore.reports.report import Report as Report
-    from costcore.studies.batch_size.fit import accumulation as accumulation
-    from costcore.studies.batch_size.fit import max_batch as max_batch
+    from costcore.studies.batch_size import accumulation as accumulation
+    from costcore.studies.batch_size import max_batch as max_batch
     from costcore.studies.budgets import check as check
     from costcore.studies.comparisons.comparison import compare as compare
-    from costcore.studies.explanations.explain import explain as explain
-    from costcore.studies.explanations.reconcile import reconcile as reconcile
+    from costcore.studies.explain import explain as explain
     from costcore.studies.fit import fit as fit
     from costcore.studies.meter import MFUMeter as MFUMeter
     from costcore.studies.plans import plan as plan
+    from costcore.studies.reconcile import reconcile as reconcile
     from costcore.studies.serving.report import ServingReport as ServingReport
     from costcore.studies.sweeps.table import sweep as sweep
     from costcore.studies.sweeps.table import table as table
@@ -72,20 +72,20 @@ _MODULES = {
     "TrainingLedger": "studies.training.ledger",
     "TreeColumns": "tables.columns",
     "Value": "trace.trace",
-    "accumulation": "studies.batch_size.fit",
+    "accumulation": "studies.batch_size",
     "check": "studies.budgets",
     "compare": "studies.comparisons.comparison",
     "costs": "registry",
     "conventions": "analyses.conventions.convention",
     "estimate": "api.estimate",
     "estimate_ranks": "api.estimate",
-    "explain": "studies.explanations.explain",
+    "explain": "studies.explain",
     "fit": "studies.fit",
     "hookimpl": "plugins",
-    "max_batch": "studies.batch_size.fit",
+    "max_batch": "studies.batch_size",
     "plan": "studies.plans",
     "quantities": "tables.result",
-    "reconcile": "studies.explanations.reconcile",
+    "reconcile": "studies.reconcile",
     "sweep": "studies.sweeps.table",
     "table": "studies.sweeps.table",
 }

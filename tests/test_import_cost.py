@@ -97,7 +97,7 @@ FEW_RUNS = {
     "costcore.analyses.memory",
     "costcore.calculators.loss",
     "costcore.frontends.pytorch.parallel.plan",
-    "costcore.reports.serialization.json",
+    "costcore.reports.json",
     "costcore.studies",
 }
 """Modules of costcore that a plain estimate does not need."""

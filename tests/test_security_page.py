@@ -65,7 +65,7 @@ LIMITS = [
     ),
     ("profiles of runtimes", "costcore/files.py", "MOST_VALUES", 5_000_000, "5,000,000 values"),
     ("saved reports", "costcore/files.py", "MOST_BYTES", 2**30, "1 GiB"),
-    ("saved reports", "costcore/reports/serialization/json.py", "MOST_VALUES", 10**7, "10,000,000 values"),
+    ("saved reports", "costcore/reports/json.py", "MOST_VALUES", 10**7, "10,000,000 values"),
     ("budgets", "costcore/files.py", "MOST_TOML_BYTES", 2**22, "4 MiB"),
     (TOML, "costcore/files.py", "MOST_PARTS", 100, "100 parts"),
     (TOML, "costcore/analyses/conventions/convention.py", "MAX_LENGTH", 500, "500 characters"),

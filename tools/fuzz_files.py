@@ -40,8 +40,8 @@ from costcore.analyses.timing.time_report import toml_text  # noqa: E402
 from costcore.api.estimate import load_model  # noqa: E402
 from costcore.files import loads  # noqa: E402
 from costcore.ledger.ledger import Ledger  # noqa: E402
-from costcore.reports.serialization.codec import Encoder  # noqa: E402
-from costcore.reports.serialization.json import (  # noqa: E402
+from costcore.reports.codec import Encoder  # noqa: E402
+from costcore.reports.json import (  # noqa: E402
     read,
     total_entry,
 )

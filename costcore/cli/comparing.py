@@ -36,8 +36,8 @@ from costcore.reports.report import Report
 from costcore.studies.budgets import BudgetError, Violations, check, read_budget
 from costcore.studies.comparisons.comparison import MATCHINGS, MODES, compare
 from costcore.studies.comparisons.matching import Delta
-from costcore.studies.explanations.explain import explain, read_number
-from costcore.studies.explanations.reconcile import other_sizes, reconcile
+from costcore.studies.explain import explain, read_number
+from costcore.studies.reconcile import other_sizes, reconcile
 from costcore.tables.quantity import needed_options, numeric
 from costcore.tables.renderers import to_markdown
 from costcore.text.output import json_text, printable

@@ -51,9 +51,9 @@ from costcore.errors import CostError, MissingInputsError, UnknownOptionError
 from costcore.ledger.ledger import check_top
 from costcore.registry import frontend_for_file, is_saved_report
 from costcore.reports.report import Report
-from costcore.studies.batch_size.fit import Fit, check_global_batch
-from costcore.studies.batch_size.fit import fit as fit_batch
-from costcore.studies.batch_size.inputs import ALLOCATORS, CONTEXT, Limit, make_limit
+from costcore.studies.batch_inputs import ALLOCATORS, CONTEXT, Limit, make_limit
+from costcore.studies.batch_size import Fit, check_global_batch
+from costcore.studies.batch_size import fit as fit_batch
 from costcore.studies.fit import FORMS, FitResult, fit, target_of
 from costcore.studies.plans import FIGURES, Plans, check_figures, plan
 from costcore.tables.columns import choose

@@ -14,8 +14,8 @@ from costcore.analyses.measured.measured import TITLES, Measured
 from costcore.analyses.timing.bound import BOUNDS, LEAST
 from costcore.analyses.timing.calibrated import Conditions, plus_minus, to_table
 from costcore.analyses.timing.calibration import Calibration
-from costcore.analyses.timing.from_traces import calibration_of
 from costcore.analyses.timing.time_report import toml_text
+from costcore.analyses.timing.times import calibration_of
 from costcore.api.estimate import estimate, load_model, module_search_path
 from costcore.api.hook import parse_inputs
 from costcore.cli import FAILURE, SUCCESS

@@ -23,7 +23,7 @@ from costcore.ledger.modules import names_along
 from costcore.numbers import as_text, is_symbolic
 from costcore.plugins import cached, imported, objects_from_plugins, with_plugin_hint
 from costcore.reports.data import ReportData
-from costcore.reports.serialization.json import to_dict, to_json
+from costcore.reports.json import to_dict, to_json
 from costcore.tables.html import file_text
 from costcore.tables.quantity import AMOUNTS, Quantity, numeric, registered
 from costcore.text.amounts import attribute_text, exact, jsonable, readable

@@ -84,7 +84,7 @@ class ReportFiles(ReportData):
         Raises:
             CostError: if the file cannot be read or is not a report; the message contains the path and location.
         """
-        from costcore.reports.serialization.json import read
+        from costcore.reports.json import read
 
         contents = read(source)
         report = cls(contents.trace)

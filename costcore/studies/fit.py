@@ -26,8 +26,8 @@ from costcore.ir import Layer, Tensor
 from costcore.numbers import Dim
 from costcore.registry import frontend_of
 from costcore.reports.report import Report
-from costcore.studies.batch_size.fit import MAX_CLASSES, WORDS, Captures, find_largest, repeated_classes, step_options
-from costcore.studies.batch_size.inputs import CONTEXT, Limit, batch_of, inputs_of_batch, make_limit
+from costcore.studies.batch_inputs import CONTEXT, Limit, batch_of, inputs_of_batch, make_limit
+from costcore.studies.batch_size import MAX_CLASSES, WORDS, Captures, find_largest, repeated_classes, step_options
 from costcore.tables.answer import Content, Figure
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, parse_bytes, readable

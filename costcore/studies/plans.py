@@ -21,7 +21,7 @@ from costcore.errors import CostError, short_repr, unknown
 from costcore.ir import Tensor
 from costcore.registry import needed_ability
 from costcore.reports.report import Report
-from costcore.studies.batch_size.inputs import CONTEXT, Limit, inputs_of_batch, make_limit
+from costcore.studies.batch_inputs import CONTEXT, Limit, inputs_of_batch, make_limit
 from costcore.studies.serving.report import memory_of
 from costcore.studies.sweeps.table import LARGE, front
 from costcore.tables.answer import Content, Figure

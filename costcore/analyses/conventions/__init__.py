@@ -7,6 +7,6 @@ ANALYSES = (
         "conventions",
         "the costs as another tool counts them",
         f"{__name__}.counting:under",
-        quantities=f"{__name__}.convention_quantities:QUANTITIES",
+        quantities=f"{__name__}.counting:QUANTITIES",
     ),
 )

@@ -28,12 +28,15 @@ from costcore.analyses.conventions.quantities import ModuleIndex, Quantities
 from costcore.counting import substitute_values
 from costcore.errors import CostError
 from costcore.ir import Cost, Layer, prod
+from costcore.ledger.ledger import Ledger
 from costcore.numbers import Dim, as_text, expanded_sum, floor_div, magnitude
 from costcore.tables.answer import Content, Figure
+from costcore.tables.quantity import Quantity
 from costcore.tables.result import OfReport, Table
 from costcore.text.amounts import check_digits, check_unit, prefix_for, scaled
 from costcore.text.screen import Column
 from costcore.trace.call import Call
+from costcore.trace.run import FLOPS
 from costcore.trace.trace import CallCost, Trace
 
 # Fused self-attention: PyTorch's fast path without gradients.
@@ -210,6 +213,7 @@ _USUAL_FUNCTIONS: Mapping[str, str] = {
     "mul": "operator.mul",
 }
 """The usual spelling of operators, by the name of the native operator."""
+
 
 _ONLY_IN_MODULES = frozenset((f"{_FUNCTIONAL}relu", f"{_FUNCTIONAL}sigmoid"))
 """Functions usually called as a method or as ``torch.relu``."""
@@ -741,3 +745,52 @@ def _counted(record: CallCost, amount: Dim) -> CallCost:
         return record._replace(cost=cost._replace(flops=amount))
     whole = Cost(amount, cost.mread * times, cost.mwrite * times, cost.params, cost.macs * times, cost.mcomm * times)
     return record._replace(call=call._replace(times=1), cost=whole)
+
+
+# The quantity ``flops@CONVENTION``.
+
+
+def _at(name: str) -> Quantity:
+    convention = find_convention(name)
+
+    def counts(ledger: Ledger) -> Counts:
+        if ledger.trace.run.unit != FLOPS:
+            raise CostError(
+                f"this report shows {ledger.trace.run.unit}. Ask for {name} in the report it was made from."
+            )
+        return ledger.cached(("counts", name), lambda: count(ledger.trace, find_convention(name)))  # type: ignore[no-any-return]
+
+    def is_counted(ledger: Ledger) -> bool:
+        return ledger.trace.run.convention == convention.name
+
+    def of_calls(ledger: Ledger) -> Sequence[Any]:
+        if is_counted(ledger):
+            return [entry["flops"] for entry in ledger.entries.values()]
+        by_position = zip(amounts(counts(ledger), ledger.trace), ledger.trace, strict=True)
+        return [amount for amount, record in by_position if record.cost is not None]
+
+    def of_run(ledger: Ledger) -> Any:
+        if is_counted(ledger):
+            return ledger.total["flops"]
+        return expanded_sum(line.amount for line in counts(ledger).lines)
+
+    is_closed_form = any(each.by == "whole" for each in convention.counts)
+    words = f"{UNIT_NAMES[convention.unit]} ({name})"
+    return Quantity(
+        *(f"flops@{name}", words, "flops", f"{UNIT_NAMES[convention.unit]} as {convention.label} counts them"),
+        of_calls=None if is_closed_form else of_calls,
+        of_run=of_run,
+        needs={"spelled": True} if convention.needs_functions else {},
+        remarks=lambda ledger: [] if is_counted(ledger) else [*counts(ledger).notes],
+    )
+
+
+QUANTITIES = (
+    Quantity(
+        "flops@CONVENTION",
+        "FLOPs",
+        "flops",
+        "what another tool counts: a name of costcore.conventions(), or a path",
+        at=_at,
+    ),
+)

@@ -12,7 +12,7 @@ ANALYSES = (
         "receptive_field",
         "which positions of the input can change one position of an output",
         f"{__name__}.fields:fields_of",
-        quantities=f"{__name__}.quantities:QUANTITIES",
+        quantities=f"{__name__}.fields:QUANTITIES",
         view=View(
             "which input positions each output position sees, per call",
             f"{__name__}.fields:table_of",

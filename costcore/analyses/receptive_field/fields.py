@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -17,11 +17,12 @@ from costcore.analyses.receptive_field.propagate import (
     reported_axes,
     sources,
 )
-from costcore.ledger.ledger import check_top, remarks
+from costcore.ledger.ledger import Ledger, check_top, remarks
 from costcore.numbers import Dim, as_text, is_symbolic
 from costcore.tables.answer import Content, Figure
 from costcore.tables.builder import in_order
 from costcore.tables.columns import RECEPTIVE_FIELDS, ReceptiveFieldColumns, choose
+from costcore.tables.quantity import Quantity
 from costcore.tables.renderers import dropped_first
 from costcore.tables.result import Result, Table
 from costcore.trace.trace import Trace
@@ -379,3 +380,23 @@ def table_of(
     check_top(top)
     lines, dropped = remarks(report.trace), dropped_first(chosen)
     return Table("Receptive fields", chosen, rows[:top], remarks=lines, dropped_first=dropped)
+
+
+# The quantity: which positions of the first input can change one output position.
+
+
+def _of_fields(text: Callable[[ReceptiveField], str]) -> Callable[[Ledger], Sequence[Any]]:
+    def of_calls(ledger: Ledger) -> Sequence[Any]:
+        fields = ledger.cached("receptive_fields", lambda: receptive_fields(ledger.trace))
+        return [text(fields[call.name]) if call.name in fields else "" for call in ledger.calls]
+
+    return of_calls
+
+
+QUANTITIES = (
+    Quantity(
+        *("receptive_field", "Receptive field", "text", "input positions that one output position sees"),
+        _of_fields(str),
+        "last",
+    ),
+)

@@ -24,7 +24,7 @@ from costcore.analyses.devices.device import Device, find_device
 from costcore.errors import CostError, unknown
 from costcore.files import read_toml
 from costcore.reports.exports import report_hash
-from costcore.studies.batch_size.fit import LargestBatch
+from costcore.studies.batch_size import LargestBatch
 from costcore.studies.training.step import ATTENTION, KINDS, PAIRS, Step, check_positive, mfu, peak_flops
 from costcore.text.amounts import jsonable
 

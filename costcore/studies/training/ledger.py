@@ -15,8 +15,8 @@ from costcore.api.estimate import estimate, model_and_inputs
 from costcore.errors import CostError, unknown
 from costcore.reports.data import ReportData
 from costcore.reports.report import Report
-from costcore.studies.batch_size.fit import Captures, LargestBatch, check_model, find_largest, step_options
-from costcore.studies.batch_size.inputs import CONTEXT, inputs_of_batch, make_limit
+from costcore.studies.batch_inputs import CONTEXT, inputs_of_batch, make_limit
+from costcore.studies.batch_size import Captures, LargestBatch, check_model, find_largest, step_options
 from costcore.studies.serving.report import memory_of
 from costcore.studies.training.figures import (
     ALL,
@@ -203,7 +203,7 @@ class TrainingLedger(Result, LedgerData):
 
     def to_json(self, target: Target = None, indent: int | None = None, **arguments: Any) -> str:
         """Return :meth:`to_dict` as JSON text, and write it to ``target`` if given."""
-        from costcore.reports.serialization.json import to_json
+        from costcore.reports.json import to_json
 
         return to_json(self.to_dict(**arguments), target, indent)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from costcore import Tensor
-from costcore.studies.batch_size.inputs import MAX_VALUES, inputs_of_batch
+from costcore.studies.batch_inputs import MAX_VALUES, inputs_of_batch
 
 
 class Pair(NamedTuple):

@@ -8,7 +8,7 @@ import pytest
 
 from costcore import CostError
 from costcore.analyses.memory.allocator import Envelope
-from costcore.studies.batch_size.inputs import largest_batch, make_limit
+from costcore.studies.batch_inputs import largest_batch, make_limit
 
 
 class Peaks:

@@ -3,7 +3,7 @@ from fractions import Fraction
 import pytest
 
 import costcore
-from costcore.studies.explanations.explain import read_number
+from costcore.studies.explain import read_number
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from costcore import CostError, Report, TrainingLedger
-from costcore.studies.batch_size.inputs import CONTEXT
+from costcore.studies.batch_inputs import CONTEXT
 from costcore.studies.training import ledger as ledger_module
 from costcore.studies.training.figures import check_share, whole
 from costcore.studies.training.ledger import Rates

@@ -10,8 +10,8 @@ from costcore import CostError, Layer, Operations, Tensor
 from costcore.api.hook import make_report
 from costcore.ir import Cost, prod
 from costcore.registry import CustomCalculators
-from costcore.studies.batch_size.fit import LargestBatch
-from costcore.studies.batch_size.inputs import Limit
+from costcore.studies.batch_inputs import Limit
+from costcore.studies.batch_size import LargestBatch
 from costcore.studies.training import ledger
 from costcore.studies.training.step import Packing, Products, Step
 from tests.core.traces import Call, Recorder

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from costcore import TrainingLedger, __version__
-from costcore.studies.batch_size.fit import LargestBatch
-from costcore.studies.batch_size.inputs import Limit
+from costcore.studies.batch_inputs import Limit
+from costcore.studies.batch_size import LargestBatch
 from tests.core.analyses.timing.toy_device import device
 from tests.core.studies.training.toy_transformer import BACKWARD, FORWARD, RECOMPUTED, toy_step
 

@@ -13,7 +13,7 @@ from torch.optim import AdamW
 
 from costcore import CostError, Tensor, estimate, fit
 from costcore.frontends.pytorch.training import MasterWeights
-from costcore.studies.batch_size.inputs import inputs_of_batch
+from costcore.studies.batch_inputs import inputs_of_batch
 from costcore.text.amounts import parse_bytes
 from tests.command_line import main
 from tests.frontends.pytorch.differences import NEEDS_MESH, NEEDS_WORKSPACE

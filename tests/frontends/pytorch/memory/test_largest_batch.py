@@ -9,8 +9,8 @@ from torch.nn import functional
 
 from costcore import CostError, accumulation, estimate, max_batch
 from costcore.analyses.memory.allocator import Allocator, Settings
-from costcore.studies.batch_size.fit import fit, largest_line
-from costcore.studies.batch_size.inputs import inputs_of_batch, make_limit
+from costcore.studies.batch_inputs import inputs_of_batch, make_limit
+from costcore.studies.batch_size import fit, largest_line
 from costcore.text.amounts import parse_bytes
 
 from .batch_networks import IMAGE, NETWORKS, Contrastive, encoder, mlp, resnet18

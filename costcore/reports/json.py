@@ -19,7 +19,7 @@ from costcore.files import check_values, read_file
 from costcore.ir import BITS, OPERATION_CLASSES, Cost, Layer, Operations, Pattern, Tensor
 from costcore.ledger.ledger import Ledger, flops_of, multiplied
 from costcore.numbers import Dim, expanded_sum
-from costcore.reports.serialization.codec import MOST_BITS, Decoder, Encoder, UniqueEntries, malformed
+from costcore.reports.codec import MOST_BITS, Decoder, Encoder, UniqueEntries, malformed
 from costcore.text.output import Target, save
 from costcore.trace.call import DECLARED, PHASES, Assumption, Call, Module, ModuleCall, Uncounted
 from costcore.trace.interrupts import collector_off

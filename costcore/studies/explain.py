@@ -22,7 +22,7 @@ from costcore.errors import CostError, short_repr, unknown
 from costcore.files import read_toml
 from costcore.numbers import is_symbolic
 from costcore.reports.report import Report
-from costcore.studies.explanations.reconcile import rule_in_words
+from costcore.studies.reconcile import rule_in_words
 from costcore.tables import answer as results
 from costcore.tables.result import Result, Table
 from costcore.text.screen import Column
@@ -50,7 +50,7 @@ class Content:
 
     Attributes:
         value: the value before rounding.
-        price: how unlikely it is; see :data:`costcore.studies.explanations.explain.PRICES`.
+        price: how unlikely it is; see :data:`costcore.studies.explain.PRICES`.
         readings: the readings, the most common first.
     """
 

@@ -18,7 +18,7 @@ from costcore.errors import CostError, CostWarning, short_repr
 from costcore.ledger.ledger import remarks_on_mode
 from costcore.registry import frontend_of
 from costcore.reports.report import Report
-from costcore.studies.batch_size.inputs import (
+from costcore.studies.batch_inputs import (
     CONTEXT,
     InputsOfBatch,
     Limit,
@@ -222,7 +222,7 @@ def step_options(train: bool, optimizer: Any, loss: Any, options: Mapping[str, A
         optimizer: the optimizer.
         loss: the loss.
         options: further options.
-        allocator: one of :data:`costcore.studies.batch_size.inputs.ALLOCATORS`; on CUDA, optimizers work on lists.
+        allocator: one of :data:`costcore.studies.batch_inputs.ALLOCATORS`; on CUDA, optimizers work on lists.
 
     Raises:
         TypeError: if ``train`` is not a bool.

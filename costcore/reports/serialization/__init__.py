@@ -1,1 +1,0 @@
-"""Reports as JSON files: written, read back, and validated."""
