@@ -22,7 +22,7 @@ from costcore.analyses.receptive_field.dependence import (
     plain_digit,
     reshaped,
 )
-from costcore.analyses.receptive_field.rules.windows import scale_of
+from costcore.analyses.receptive_field.rules.mixing import scale_of
 from costcore.ir import prod
 from costcore.numbers import Dim, is_symbolic
 
