@@ -105,8 +105,8 @@ def plan(
     if not distribution.kinds:
         raise CostError("a plan needs a model that repeats blocks, such as the layers of a transformer")
     sized = inputs_of_batch(inputs)
-    ranks = Ranks(model, sized, distribution, chosen, dtype, optimizer, options)
-    search = _Search(ranks, distribution.kinds, limit, None if link is None else link_of(link))
+    captures = RankCaptures(model, sized, distribution, chosen, dtype, optimizer, options)
+    search = _Search(captures, distribution.kinds, limit, None if link is None else link_of(link))
     blocks, tokens = len(distribution.kinds), tokens_of(sized(1))
     divisible = Divisible(blocks, distribution.width, distribution.experts, tokens)
     tried = [
@@ -143,8 +143,8 @@ def _meshes(given: Iterable[Mapping[str, int]] | None, devices: int, per_node: i
 
 
 class _Search:
-    def __init__(self, ranks: Ranks, kinds: Sequence[int], limit: Limit, link: Link | None) -> None:
-        self._ranks = ranks
+    def __init__(self, captures: RankCaptures, kinds: Sequence[int], limit: Limit, link: Link | None) -> None:
+        self._captures = captures
         self._kinds = kinds
         self._limit = limit
         self._link = link
@@ -189,7 +189,7 @@ class _Search:
             )
             if on_lines is not None:
                 memory, rank, stage = self._stage(setup, *stage, exactly=True)
-            whole = self._ranks.of(setup, self._kinds)
+            whole = self._captures.of(setup, self._kinds)
         except (CostError, TypeError, ValueError) as error:
             return Plan(setup, None, why=str(error))
         stages = setup.mesh.pp
@@ -218,13 +218,13 @@ class _Search:
 
     def _stage(
         self, setup: Setup, kinds: tuple[int, ...], waiting: int, exactly: bool = False
-    ) -> tuple[int, Rank, tuple[tuple[int, ...], int]]:
-        rank = self._ranks.of(setup, kinds, exactly)
+    ) -> tuple[int, RankCosts, tuple[tuple[int, ...], int]]:
+        rank = self._captures.of(setup, kinds, exactly)
         # A stage keeps what autograd saved for the passes that wait.
-        saved = self._ranks.saved(setup, kinds) if waiting else 0.0
+        saved = self._captures.saved(setup, kinds) if waiting else 0.0
         return self._limit.needed(peak_of(rank, saved, waiting)), rank, (kinds, waiting)
 
-    def _reduced(self, mesh: Mesh, rank: Rank) -> float:
+    def _reduced(self, mesh: Mesh, rank: RankCosts) -> float:
         # A ring all-reduce among n copies sends 2 (n - 1) / n of the gradients. Experts have fewer copies if devices
         # share them. What shards send is part of the capture.
         if mesh.fsdp > 1:
@@ -423,8 +423,8 @@ class Plan:
             schedules wait less.
         binds: the bottleneck: an engine or memory of the device (``matrix``, ``vector``, ``dram``), or
             ``communication``.
-        on_lines: the memory extrapolated from captures of few blocks, if :attr:`memory` is from a capture of all
-            blocks of the rank; None if :attr:`memory` is extrapolated itself.
+        on_lines: the memory extrapolated from captures of few blocks, if :attr:`memory` is from a capture of
+            all blocks of the rank; None if :attr:`memory` is extrapolated itself.
         why: why it is left out; empty if it fits.
     """
 
@@ -601,11 +601,11 @@ With three, one block has neighbors on both sides: sharded copies prefetch the p
 """
 
 
-class Rank(NamedTuple):
+class RankCosts(NamedTuple):
     """The figures of one pass of one rank, or of a pass and a step of the optimizer.
 
     Attributes:
-        peaks: the maximum bytes alive in each phase, and in each phase in each place of :func:`places_of`.
+        peaks: the maximum bytes alive in each phase, and in each phase in each scope of :func:`scopes_of`.
         base: bytes alive before the pass.
         end: bytes alive after it.
         saved: bytes that autograd keeps for the backward pass.
@@ -630,7 +630,7 @@ class Rank(NamedTuple):
     expert_parameters: float
     state: float
 
-    def with_step(self, step: Rank) -> Rank:
+    def with_step(self, step: RankCosts) -> RankCosts:
         """Return the figures of this pass with a step of the optimizer, captured with another micro-batch.
 
         Optimizer state is alive throughout. The additional memory of the step does not depend on the pass.
@@ -639,7 +639,7 @@ class Rank(NamedTuple):
             step: any pass with a step of the optimizer.
         """
         state, needed = step.state, step.peaks["optimizer", ""] - step.end
-        peaks = {place: peak + state for place, peak in self.peaks.items()}
+        peaks = {scope: peak + state for scope, peak in self.peaks.items()}
         return self._replace(
             peaks={**peaks, ("optimizer", ""): self.end + state + needed},
             base=self.base + state,
@@ -649,7 +649,7 @@ class Rank(NamedTuple):
         )
 
     @staticmethod
-    def sum_of(ranks: Sequence[tuple[float, Rank]]) -> Rank:
+    def sum_of(ranks: Sequence[tuple[float, RankCosts]]) -> RankCosts:
         """Return the sum of figures, each times a factor."""
 
         def added(values: Sequence[Any]) -> Any:
@@ -658,10 +658,10 @@ class Rank(NamedTuple):
                 return {key: added([value.get(key, 0.0) for value in values]) for key in keys}
             return fsum(factor * value for (factor, _), value in zip(ranks, values, strict=True))
 
-        return Rank(*map(added, zip(*(rank for _, rank in ranks), strict=True)))
+        return RankCosts(*map(added, zip(*(rank for _, rank in ranks), strict=True)))
 
 
-class Ranks:
+class RankCaptures:
     """Captures of one rank by setup, each made once.
 
     Args:
@@ -691,9 +691,9 @@ class Ranks:
         self._dtype = dtype
         self._optimizer = optimizer
         self._options = options
-        self._captured: dict[Any, Rank] = {}
+        self._captured: dict[Any, RankCosts] = {}
 
-    def of(self, setup: Setup, kinds: Sequence[int], exactly: bool = False) -> Rank:
+    def of(self, setup: Setup, kinds: Sequence[int], exactly: bool = False) -> RankCosts:
         """Return the figures of a rank that has blocks of these kinds.
 
         Without ``exactly`` they are extrapolated: captures of :data:`DEPTHS` blocks give the increment per kind.
@@ -714,7 +714,7 @@ class Ranks:
         for kind, number in counts.items():
             share = (number - (few if kind == most else 0)) / (more - few)
             terms += [(share, self._capture(setup, (kind,) * more)), (-share, self._capture(setup, (kind,) * few))]
-        lines = Rank.sum_of(terms)
+        lines = RankCosts.sum_of(terms)
         if not exactly:
             return lines
         whole = self._run(setup, tuple(kinds), with_step=True, with_times=False)
@@ -726,12 +726,12 @@ class Ranks:
         depths = [(self._capture(setup, (kind,) * few), self._capture(setup, (kind,) * more)) for kind in kinds]
         return fsum((deeper.saved - fewer.saved) / (more - few) for fewer, deeper in depths)
 
-    def _capture(self, setup: Setup, kinds: tuple[int, ...]) -> Rank:
+    def _capture(self, setup: Setup, kinds: tuple[int, ...]) -> RankCosts:
         # The optimizer does not depend on the pass: it is captured once, with the cheapest pass.
         step = self._run(setup._replace(micro_batch=1, passes=1, checkpoints=False), kinds, with_step=True)
         return self._run(setup, kinds, with_step=False).with_step(step)
 
-    def _run(self, setup: Setup, kinds: tuple[int, ...], with_step: bool, with_times: bool = True) -> Rank:
+    def _run(self, setup: Setup, kinds: tuple[int, ...], with_step: bool, with_times: bool = True) -> RankCosts:
         mesh = setup.mesh
         sizes = {name: getattr(mesh, name) for name in ("fsdp", "tp", "cp", "ep")}
         accumulates = setup.passes > 1
@@ -756,7 +756,7 @@ class Ranks:
             self._captured[key] = self._figures(report, layout, with_times)
         return self._captured[key]
 
-    def _figures(self, report: Report, layout: Any, with_times: bool) -> Rank:
+    def _figures(self, report: Report, layout: Any, with_times: bool) -> RankCosts:
         memory, rank = report.memory, report.trace.run.rank
         assert memory is not None and rank is not None
         groups = report.time(self._device, dtype=self._dtype, fusion="compiler").groups if with_times else ()
@@ -765,7 +765,7 @@ class Ranks:
         binds: dict[str, float] = {}
         for group in passes:
             binds[group.bound.binds] = binds.get(group.bound.binds, 0.0) + group.bound_seconds
-        return Rank(
+        return RankCosts(
             peaks=_peaks(report, layout.blocks),
             base=memory.base,
             end=memory.end,
@@ -780,16 +780,16 @@ class Ranks:
         )
 
 
-def places_of(module: str, blocks: Sequence[str]) -> list[str]:
-    """Return the places of a module: anywhere (``""``), and outside of the blocks, or in the first or the last one.
+def scopes_of(module: str, blocks: Sequence[str]) -> list[str]:
+    """Return the scopes of a module: anywhere (``""``), and outside of the blocks, or in the first or the last one.
 
-    The bytes alive in one place grow linearly with the number of blocks; the place of the overall peak can change.
+    The bytes alive in one scope grow linearly with the number of blocks; the scope of the overall peak can change.
 
     Args:
         module: its path.
         blocks: the paths of the blocks.
 
-    >>> places_of("layers.2.mlp", ["layers.0", "layers.1", "layers.2"])
+    >>> scopes_of("layers.2.mlp", ["layers.0", "layers.1", "layers.2"])
     ['', 'last']
     """
     inside = next((i for i, block in enumerate(blocks) if f"{module}.".startswith(f"{block}.")), None)
@@ -800,17 +800,17 @@ def places_of(module: str, blocks: Sequence[str]) -> list[str]:
 
 def _peaks(report: Report, blocks: Sequence[str]) -> dict[tuple[str, str], float]:
     assert report.memory is not None
-    places: dict[str, list[str]] = {}
+    scopes: dict[str, list[str]] = {}
     found: dict[tuple[str, str], float] = {}
     for call, (_, _, most) in zip(report.trace.calls, report.memory.live_by_call(), strict=True):
-        if call.module not in places:
-            places[call.module] = places_of(call.module, blocks)
-        for place in places[call.module]:
-            found[call.phase, place] = max(found.get((call.phase, place), 0.0), most)
+        if call.module not in scopes:
+            scopes[call.module] = scopes_of(call.module, blocks)
+        for scope in scopes[call.module]:
+            found[call.phase, scope] = max(found.get((call.phase, scope), 0.0), most)
     return found
 
 
-def peak_of(rank: Rank, block: float, waiting: int) -> int:
+def peak_of(rank: RankCosts, block: float, waiting: int) -> int:
     """Return the peak memory of a rank.
 
     Args:

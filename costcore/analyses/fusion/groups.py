@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from costcore.analyses.analysis import ReportLike
-from costcore.analyses.fusion.traffic import MOST_LOADS, NOTHING, Graph, Node, Operand, Share, sum_of, traffic
+from costcore.analyses.fusion.traffic import MOST_LOADS, NOTHING, CallTraffic, Graph, Node, Operand, sum_of, traffic
 from costcore.errors import CostError, unknown
 from costcore.ir import Pattern
 from costcore.numbers import Dim, as_text, expanded_sum, is_negative, magnitude
@@ -42,7 +42,7 @@ class Group(NamedTuple):
         written: bytes that one execution writes.
         times: how often the group runs, as :attr:`costcore.trace.call.Call.times`.
         read_again, copied: the parts of the bytes read and written that a better kernel would not move, see
-            :class:`costcore.analyses.fusion.traffic.Share`.
+            :class:`costcore.analyses.fusion.traffic.CallTraffic`.
     """
 
     calls: tuple[int, ...]
@@ -89,7 +89,7 @@ def traffic_of_calls(trace: Trace, level: str) -> tuple[list[tuple[int, ...]], l
     return groups, amounts
 
 
-def _groups(trace: Trace, level: str) -> list[tuple[tuple[int, ...], list[Share]]]:
+def _groups(trace: Trace, level: str) -> list[tuple[tuple[int, ...], list[CallTraffic]]]:
     if level not in LEVELS:
         raise ValueError(unknown("level of fusion", level, LEVELS))
     if level == "none":
@@ -98,10 +98,10 @@ def _groups(trace: Trace, level: str) -> list[tuple[tuple[int, ...], list[Share]
         graph = Graph(trace)
         if level == "pointwise":
             graph.add_biases()
-        places = [place_of(record) for record in trace]
-        inline(graph, places)
+        keys = [fusion_key(record) for record in trace]
+        inline(graph, keys)
         partition = pointwise(trace, graph)
-        if compute_late(graph, partition, places):
+        if compute_later(graph, partition, keys):
             partition = pointwise(trace, graph)
         if level == "compiler":
             with_products(partition, graph)
@@ -112,9 +112,9 @@ def _groups(trace: Trace, level: str) -> list[tuple[tuple[int, ...], list[Share]
         return [(tuple(calls), traffic(graph, calls)) for calls in members.values()]
 
 
-def _alone(trace: Trace, position: int) -> Share:
+def _alone(trace: Trace, position: int) -> CallTraffic:
     cost = trace.records[position].cost
-    return Share(0, 0) if cost is None else Share(cost.mread, cost.mwrite)
+    return CallTraffic(0, 0) if cost is None else CallTraffic(cost.mread, cost.mwrite)
 
 
 # Merging rules, by the patterns of calls and the number of elements.
@@ -141,14 +141,14 @@ def pointwise(trace: Trace, graph: Graph) -> Partition:
         pattern: Pattern = "opaque" if is_alone else work.pattern
         rows = None if work.reads_twice or work.is_short else work.rows
         waits = frozenset(each for each in node.follows if _must_finish_first(graph, each, node))
-        cluster = Cluster(place_of(record), work.elements, rows, {pattern}, [position], waits)
+        cluster = Cluster(fusion_key(record), work.elements, rows, {pattern}, [position], waits)
         partition.add(position, cluster, node.follows)
         if pattern in ALONE:
             continue
-        for early in _producers(graph, [position]):
-            if early >= position:  # an id that a later call writes again
+        for earlier in _producers(graph, [position]):
+            if earlier >= position:  # an id that a later call writes again
                 continue
-            cluster = _join(partition, graph, cluster, partition.of[early])
+            cluster = _join(partition, graph, cluster, partition.of[earlier])
         if work.pattern in ("map", "reduce"):
             for sibling in _siblings(partition, node, graph, position):
                 cluster = _join_sibling(partition, cluster, sibling)
@@ -172,16 +172,16 @@ def with_products(partition: Partition, graph: Graph) -> Partition:
     return partition
 
 
-def _must_finish_first(graph: Graph, early: int, node: Node) -> bool:
+def _must_finish_first(graph: Graph, earlier: int, node: Node) -> bool:
     work = node.work
     # A window, and a row that is written out, read neighbors; parts of rows are combined by other kernels.
-    if (work.pattern == "window" or work.is_short) and graph.nodes[early].work.pattern != "make":
+    if (work.pattern == "window" or work.is_short) and graph.nodes[earlier].work.pattern != "make":
         return True
-    return graph.nodes[early].work.ends_loop or work.reads_twice or (work.is_split and not work.is_even)
+    return graph.nodes[earlier].work.ends_loop or work.reads_twice or (work.is_split and not work.is_even)
 
 
-def place_of(record: CallCost) -> tuple[object, ...]:
-    """Return the place that calls must share to run as one kernel.
+def fusion_key(record: CallCost) -> tuple[object, ...]:
+    """Return the key that calls must share to run as one kernel.
 
     A compiler sees the forward pass, the gradients (with what is computed again for them) and the optimizer as three
     programs, and the body of a loop as one of its own.
@@ -203,19 +203,19 @@ def _siblings(partition: Partition, node: Node, graph: Graph, position: int) -> 
             yield partition.of[reader]
 
 
-def _join(partition: Partition, graph: Graph, cluster: Cluster, early: Cluster) -> Cluster:
-    if early is cluster or early.place != cluster.place or not early.patterns.isdisjoint(ALONE):
+def _join(partition: Partition, graph: Graph, cluster: Cluster, earlier: Cluster) -> Cluster:
+    if earlier is cluster or earlier.key != cluster.key or not earlier.patterns.isdisjoint(ALONE):
         return cluster
-    if any(partition.of[each] is early for each in cluster.waits):
+    if any(partition.of[each] is earlier for each in cluster.waits):
         return cluster
-    extent = _common_extent(cluster, early) or _absorbed_extent(cluster, early, graph)
-    if extent is None or partition.has_detour(early, cluster):
+    extent = _common_extent(cluster, earlier) or _absorbed_extent(cluster, earlier, graph)
+    if extent is None or partition.has_detour(earlier, cluster):
         return cluster
-    return partition.merge(early, cluster, *extent)
+    return partition.merge(earlier, cluster, *extent)
 
 
 def _join_sibling(partition: Partition, cluster: Cluster, other: Cluster) -> Cluster:
-    if other is cluster or other.place != cluster.place or not other.patterns.isdisjoint(ALONE):
+    if other is cluster or other.key != cluster.key or not other.patterns.isdisjoint(ALONE):
         return cluster
     extent = _common_extent(cluster, other) if cluster.elements == other.elements else None
     if extent is None or partition.depends(cluster, other) or partition.depends(other, cluster):
@@ -235,12 +235,12 @@ def _common_extent(a: Cluster, b: Cluster) -> tuple[Dim, Dim | None] | None:
     return None
 
 
-def _absorbed_extent(cluster: Cluster, early: Cluster, graph: Graph) -> tuple[Dim, Dim | None] | None:
+def _absorbed_extent(cluster: Cluster, earlier: Cluster, graph: Graph) -> tuple[Dim, Dim | None] | None:
     # A smaller group, computed for this one alone, becomes part of its loop.
-    if not early.patterns <= SIMPLE or not is_negative(early.elements - cluster.elements):
+    if not earlier.patterns <= SIMPLE or not is_negative(earlier.elements - cluster.elements):
         return None
-    inside = {*cluster.calls, *early.calls}
-    results = (result for position in early.calls for result in graph.nodes[position].results if result)
+    inside = {*cluster.calls, *earlier.calls}
+    results = (result for position in earlier.calls for result in graph.nodes[position].results if result)
     is_private = all(
         result not in graph.kept and inside.issuperset(graph.readers.get(result, ())) for result in results
     )
@@ -251,7 +251,7 @@ def _products(partition: Partition, graph: Graph, cluster: Cluster) -> Iterable[
     # Only a product with as many outputs as the group has elements can end in it.
     for position in _producers(graph, cluster.calls):
         product, work = partition.of[position], graph.nodes[position].work
-        if work.pattern == "product" and work.elements == cluster.elements and product.place == cluster.place:
+        if work.pattern == "product" and work.elements == cluster.elements and product.key == cluster.key:
             yield product
 
 
@@ -267,7 +267,7 @@ class Cluster:
     """A group that may still grow.
 
     Attributes:
-        place: what all its calls have in common: phase, loop body, number of executions.
+        key: what all its calls have in common: phase, loop body, number of executions.
         elements: the number of elements that it runs over.
         rows: the number of rows that its reductions have; None without a reduction.
         patterns: the patterns of its calls.
@@ -277,7 +277,7 @@ class Cluster:
         before, after: the groups that it depends on, and that depend on it.
     """
 
-    place: Any
+    key: Any
     elements: Dim
     rows: Dim | None
     patterns: set[Pattern]
@@ -306,20 +306,20 @@ class Partition:
             each.after.add(cluster)
             cluster.rank = max(cluster.rank, each.rank + 1)
 
-    def depends(self, late: Cluster, early: Cluster) -> bool:
+    def depends(self, later: Cluster, earlier: Cluster) -> bool:
         """Return whether a group depends on another one, directly or through others."""
-        return early in late.before or self.has_detour(early, late)
+        return earlier in later.before or self.has_detour(earlier, later)
 
-    def has_detour(self, early: Cluster, late: Cluster) -> bool:
+    def has_detour(self, earlier: Cluster, later: Cluster) -> bool:
         """Return whether there is a path from one group to another through a third; merging them makes it a cycle."""
-        stack, seen = _successors(early, late), {early, late}
+        stack, seen = _successors(earlier, later), {earlier, later}
         while stack:
             cluster = stack.pop()
-            if late in cluster.after:
+            if later in cluster.after:
                 return True
             if cluster not in seen:
                 seen.add(cluster)
-                stack += _successors(cluster, late)
+                stack += _successors(cluster, later)
                 if len(seen) > SEARCH_LIMIT:
                     return True
         return False
@@ -347,20 +347,20 @@ class Partition:
         return into
 
 
-def _successors(cluster: Cluster, late: Cluster) -> list[Cluster]:
-    # A path ascends in rank, so groups at or above the rank of ``late`` cannot lead to it.
-    found = [each for each in cluster.after if each.rank < late.rank and each is not late]
+def _successors(cluster: Cluster, later: Cluster) -> list[Cluster]:
+    # A path ascends in rank, so groups at or above the rank of ``later`` cannot lead to it.
+    found = [each for each in cluster.after if each.rank < later.rank and each is not later]
     return sorted(found, key=lambda each: each.rank) if len(found) > 1 else found
 
 
 def _raise_ranks(cluster: Cluster) -> None:
     stack = [cluster]
     while stack:
-        early = stack.pop()
-        for late in early.after:
-            if late.rank <= early.rank:
-                late.rank = early.rank + 1
-                stack.append(late)
+        earlier = stack.pop()
+        for later in earlier.after:
+            if later.rank <= earlier.rank:
+                later.rank = earlier.rank + 1
+                stack.append(later)
 
 
 # Recomputation: element-wise results that loops compute again, so that they never reach memory.
@@ -369,7 +369,7 @@ def _raise_ranks(cluster: Cluster) -> None:
 READERS: frozenset[Pattern] = frozenset(("map", "reduce", "move", "window"))
 
 
-def inline(graph: Graph, places: Sequence[object]) -> None:
+def inline(graph: Graph, keys: Sequence[object]) -> None:
     """Compute element-wise results again in each loop that reads them, if the loops differ in size.
 
     A loop that pads a sum, or that reads half of it, reads the operands of the sum instead. The call then is in the
@@ -377,7 +377,7 @@ def inline(graph: Graph, places: Sequence[object]) -> None:
 
     Args:
         graph: the values, which change.
-        places: what calls must have in common to run as one kernel, by position.
+        keys: what calls must have in common to run as one kernel, by position.
     """
     loads: dict[int, int] = {}
     inlined = []
@@ -394,7 +394,7 @@ def inline(graph: Graph, places: Sequence[object]) -> None:
         is_stored = not graph.placed.isdisjoint(positions)
         if node.work.blends and not is_stored and sum(loads.get(each.value, 1) for each in node.operands) > 1:
             _keep_blends(graph, position, readers)
-        if is_inlined and _is_free_to_move(graph, position, places) and _saves(node, readers):
+        if is_inlined and _is_free_to_move(graph, position, keys) and _saves(node, readers):
             inlined.append(position)
     for position in reversed(inlined):
         _move_into_readers(graph, position)
@@ -402,7 +402,7 @@ def inline(graph: Graph, places: Sequence[object]) -> None:
         graph.home[position] = graph.home.get(home, home)
 
 
-def compute_late(graph: Graph, partition: Partition, places: Sequence[object]) -> bool:
+def compute_later(graph: Graph, partition: Partition, keys: Sequence[object]) -> bool:
     """Compute element-wise results where they are read, if that is one later loop over as many elements.
 
     Such as the batch norm of a shortcut, which is added to what a product computes of the same value. Values that only
@@ -411,7 +411,7 @@ def compute_late(graph: Graph, partition: Partition, places: Sequence[object]) -
     Args:
         graph: the values, which change.
         partition: the groups so far.
-        places: what calls must have in common to run as one kernel, by position.
+        keys: what calls must have in common to run as one kernel, by position.
 
     Returns:
         Whether anything moved, so that the groups have to be formed again.
@@ -420,13 +420,13 @@ def compute_late(graph: Graph, partition: Partition, places: Sequence[object]) -
     homes = {home for position, home in graph.home.items() if graph.nodes[position].work is NOTHING}
     for position in reversed(range(len(graph.nodes))):
         node = graph.nodes[position]
-        if position in homes or not _is_free_to_move(graph, position, places, skips=True):
+        if position in homes or not _is_free_to_move(graph, position, keys, skips=True):
             continue
-        early, (reader, *others) = partition.of[position], _readers(graph, node)
-        if others or partition.of[reader] is early or not _fits(node, graph.nodes[reader]):
+        earlier, (reader, *others) = partition.of[position], _readers(graph, node)
+        if others or partition.of[reader] is earlier or not _fits(node, graph.nodes[reader]):
             continue
         if graph.nodes[reader].work.pattern in ("map", "reduce") and all(
-            _is_in_memory(graph, operand, early, partition) for operand in node.operands
+            _is_in_memory(graph, operand, earlier, partition) for operand in node.operands
         ):
             work = graph.nodes[reader].work
             _move_into_readers(graph, position)
@@ -439,12 +439,12 @@ def compute_late(graph: Graph, partition: Partition, places: Sequence[object]) -
     return moved
 
 
-def _is_in_memory(graph: Graph, operand: Operand, early: Cluster, partition: Partition) -> bool:
+def _is_in_memory(graph: Graph, operand: Operand, earlier: Cluster, partition: Partition) -> bool:
     # False only if the move would make the earlier group write a value that nobody else needs.
     producer = graph.producer.get(operand.value)
-    if producer is None or partition.of[producer] is not early or operand.value in graph.kept:
+    if producer is None or partition.of[producer] is not earlier or operand.value in graph.kept:
         return True
-    return any(partition.of[each] is not early for each in graph.readers[operand.value])
+    return any(partition.of[each] is not earlier for each in graph.readers[operand.value])
 
 
 def _loads(node: Node, loads: dict[int, int]) -> int:
@@ -458,7 +458,7 @@ def _readers(graph: Graph, node: Node) -> list[int]:
     return sorted(set(chain.from_iterable(graph.readers.get(result, ()) for result in node.results)))
 
 
-def _is_free_to_move(graph: Graph, position: int, places: Sequence[object], skips: bool = False) -> bool:
+def _is_free_to_move(graph: Graph, position: int, keys: Sequence[object], skips: bool = False) -> bool:
     node = graph.nodes[position]
     work, positions = node.work, _readers(graph, node)
     if work.pattern != "map" or len(node.results) != 1 or not positions or node.unnamed != 0:
@@ -469,7 +469,7 @@ def _is_free_to_move(graph: Graph, position: int, places: Sequence[object], skip
     return graph.kept.isdisjoint(node.results) and all(
         graph.nodes[each].work.pattern in READERS
         and (skips or graph.nodes[each].work.unread == 0)
-        and places[each] == places[position]
+        and keys[each] == keys[position]
         and each not in graph.placed
         for each in positions
     )

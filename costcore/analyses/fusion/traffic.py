@@ -23,7 +23,7 @@ MOST_LOADS_OF_ROW = 6
 """The maximum number of values to compute the sums of a short row from again, for every element."""
 
 
-class Share(NamedTuple):
+class CallTraffic(NamedTuple):
     """The part of a call in the bytes of its group.
 
     Attributes:
@@ -40,7 +40,7 @@ class Share(NamedTuple):
     copied: Dim = 0
 
 
-def traffic(graph: Graph, calls: Sequence[int]) -> list[Share]:
+def traffic(graph: Graph, calls: Sequence[int]) -> list[CallTraffic]:
     """Return the bytes that each call of a group reads and writes; they add up to the bytes of the group.
 
     A group reads of every value from outside the largest part that one of its calls reads, once; different parts of a
@@ -57,7 +57,7 @@ def traffic(graph: Graph, calls: Sequence[int]) -> list[Share]:
     for each in calls:
         node = graph.nodes[each]
         read, again = (_copied(graph, each), 0) if each in graph.placed else reads.add(node)
-        shares.append(Share(read, _written(graph, each, members), again, node.copied))
+        shares.append(CallTraffic(read, _written(graph, each, members), again, node.copied))
     return shares
 
 

@@ -16,7 +16,7 @@ from costcore.analyses.memory.liveness import (
     Block,
     Lifetimes,
     in_onnx_runtime,
-    lives_of,
+    lifetimes_of,
     merged,
     reused,
     steps_in_order,
@@ -84,7 +84,7 @@ class Arena(Result):
         self.inplace = inplace
         self.count_inputs = count_inputs
         with collector_off():
-            self._lives: Lifetimes = lives_of(trace)
+            self._lifetimes: Lifetimes = lifetimes_of(trace)
         self._trace = trace
         self._orders: tuple[list[int], ...] = ()
 
@@ -118,12 +118,12 @@ class Arena(Result):
         Without the inputs, that is what ONNX Runtime allocates on a CPU for tensors, in the order of its calls, as long
         as it does not change the graph.
         """
-        lives = lives_of(self._trace, returns_copies=True)
+        lifetimes = lifetimes_of(self._trace, returns_copies=True)
         for order in self._orders:
-            lives = steps_in_order(lives, order)
-        lives = in_onnx_runtime(lives)
-        steps = len(lives.moments)
-        return highest(live_bytes(reused(self._among(merged(lives, True)), steps - 1), steps))
+            lifetimes = steps_in_order(lifetimes, order)
+        lifetimes = in_onnx_runtime(lifetimes)
+        steps = len(lifetimes.steps)
+        return highest(live_bytes(reused(self._among(merged(lifetimes, True)), steps - 1), steps))
 
     @property
     def at(self) -> str:
@@ -133,7 +133,7 @@ class Arena(Result):
     @property
     def weights(self) -> Dim:
         """The bytes of the stored tensors that the run reads, constants included, shared ones once: flash."""
-        return self._lives.weights
+        return self._lifetimes.weights
 
     @property
     def timeline(self) -> list[tuple[str, Dim]]:
@@ -141,40 +141,40 @@ class Arena(Result):
 
         A step is a call. Loops and branches that data decides add steps of their own, such as ``loop.body: start``.
         """
-        return [(moment.name, live) for moment, live in zip(self._lives.moments, self._live, strict=True)]
+        return [(step.name, live) for step, live in zip(self._lifetimes.steps, self._live, strict=True)]
 
     @property
     def by_call(self) -> dict[str, Dim]:
         """The bytes that are alive during each call, by its name."""
-        pairs = zip(self._lives.moments, self._live, strict=True)
-        return {moment.name: live for moment, live in pairs if moment.is_call}
+        pairs = zip(self._lifetimes.steps, self._live, strict=True)
+        return {step.name: live for step, live in pairs if step.is_call}
 
     @property
     def size(self) -> int:
         """The bytes of the smallest layout that was found: "peak SRAM" in the words of TinyML."""
-        return self._plan.size
+        return self._layout.size
 
     @property
     def strategy(self) -> str:
         """The order in which the values were placed in that layout: ``size``, ``conflicts``, ``birth`` or ``micro``."""
-        return self._plan.strategy
+        return self._layout.strategy
 
     @property
     def sizes(self) -> dict[str, int]:
         """The bytes of the layout of each strategy that was tried."""
-        return dict(self._plan.sizes)
+        return dict(self._layout.sizes)
 
     @property
     def offsets(self) -> dict[str, int]:
         """The offset of every value in the arena, by name."""
-        return {block.name: offset for block, offset in zip(self._counted, self._plan.offsets, strict=True)}
+        return {block.name: offset for block, offset in zip(self._counted, self._layout.offsets, strict=True)}
 
     @property
     def slots(self) -> list[Slot]:
         """The values with their places in the arena, in order of birth."""
         return [
             Slot(b.name, offset, int(b.nbytes), b.born, b.last_use, b.kind, b.module, b.shape, b.dtype)
-            for b, offset in zip(self._counted, self._plan.offsets, strict=True)
+            for b, offset in zip(self._counted, self._layout.offsets, strict=True)
         ]
 
     @property
@@ -190,8 +190,8 @@ class Arena(Result):
     @property
     def order(self) -> list[str]:
         """The calls in the best order that was found."""
-        moments = self._lives.moments
-        return [moments[step].name for step in self._best.order if moments[step].is_call]
+        steps = self._lifetimes.steps
+        return [steps[step].name for step in self._best.order if steps[step].is_call]
 
     def in_best_order(self) -> Arena:
         """Return the arena of the same calls in the order of :attr:`order`.
@@ -201,7 +201,7 @@ class Arena(Result):
         """
         made = Arena.__new__(Arena)
         made.align, made.inplace, made.count_inputs = self.align, self.inplace, self.count_inputs
-        made._lives, made._trace = steps_in_order(self._lives, self._best.order), self._trace
+        made._lifetimes, made._trace = steps_in_order(self._lifetimes, self._best.order), self._trace
         made._orders = (*self._orders, self._best.order)
         return made
 
@@ -218,7 +218,7 @@ class Arena(Result):
     @property
     def notes(self) -> list[str]:
         """Assumptions behind the figures."""
-        return list(self._lives.notes)
+        return list(self._lifetimes.notes)
 
     @property
     def remarks(self) -> list[str]:
@@ -251,15 +251,15 @@ class Arena(Result):
         ``born`` and ``dies`` name the first and the last step that needs the value; ``at_peak`` is ``yes`` if it is
         alive at the peak.
         """
-        moments, peak = self._lives.moments, first_step_of(self._live, self._peak)
-        offsets: list[Any] = [None] * len(self._counted) if self.symbols else self._plan.offsets
+        steps, peak = self._lifetimes.steps, first_step_of(self._live, self._peak)
+        offsets: list[Any] = [None] * len(self._counted) if self.symbols else self._layout.offsets
         return [
             {
                 "name": block.name,
                 "nbytes": block.nbytes,
                 "offset": offset,
-                "born": "start" if block.kind == "input" else moments[block.born].name,
-                "dies": "end" if block.is_kept else moments[block.last_use].name,
+                "born": "start" if block.kind == "input" else steps[block.born].name,
+                "dies": "end" if block.is_kept else steps[block.last_use].name,
                 "at_peak": "yes" if block.born <= peak <= block.last_use else "no",
                 "kind": block.kind,
                 "module": block.module,
@@ -273,7 +273,7 @@ class Arena(Result):
         """Return one self-contained HTML page, with the layout as a picture, and write it to ``target`` if given."""
         from costcore.tables.html import page
 
-        is_drawn = not self.symbols and self.peak and len(self._lives.moments) <= MOST_CALLS
+        is_drawn = not self.symbols and self.peak and len(self._lifetimes.steps) <= MOST_CALLS
         drawn = arena_picture(self.timeline, self.slots, self.size, set()) if is_drawn else ""
         drawn = f"<section id='arena'><h2>Layout</h2>{drawn}</section>" if drawn else ""
         return save(page(self._content(), title, picture=drawn, styles=("arena.css",)), target)
@@ -300,7 +300,7 @@ class Arena(Result):
 
     @cached_property
     def _merged(self) -> list[Block]:
-        return merged(self._lives, self.inplace)
+        return merged(self._lifetimes, self.inplace)
 
     @cached_property
     def _counted(self) -> list[Block]:
@@ -311,23 +311,25 @@ class Arena(Result):
 
     @cached_property
     def _live(self) -> list[Dim]:
-        return live_bytes(self._counted, len(self._lives.moments))
+        return live_bytes(self._counted, len(self._lifetimes.steps))
 
     @cached_property
     def _peak(self) -> Dim:
         return highest(self._live)
 
     @cached_property
-    def _plan(self) -> Plan:
+    def _layout(self) -> Layout:
         self._check_numbers("a layout")
         with collector_off():
-            return plan([Life(int(block.nbytes), block.born, block.last_use) for block in self._counted], self.align)
+            return smallest_layout(
+                [Lifetime(int(block.nbytes), block.born, block.last_use) for block in self._counted], self.align
+            )
 
     @cached_property
     def _best(self) -> BestOrder:
         self._check_numbers("an order")
         with collector_off():
-            return best_order(self._lives, self.inplace, self.count_inputs)
+            return best_order(self._lifetimes, self.inplace, self.count_inputs)
 
     def _check_numbers(self, what: str) -> None:
         if symbols := self.symbols:
@@ -371,13 +373,13 @@ MOST_CONFLICTS = 2_000_000
 """The maximum number of pairs of blocks alive at the same time; with more, only the strategy ``birth`` is tried."""
 
 
-class Life(NamedTuple):
+class Lifetime(NamedTuple):
     """A block to place.
 
     Attributes:
         nbytes: its size.
         born: index of the first step that needs it.
-        dies: index of the last step that needs it.
+        last_use: index of the last step that needs it.
     """
 
     nbytes: int
@@ -385,7 +387,7 @@ class Life(NamedTuple):
     last_use: int
 
 
-class Plan(NamedTuple):
+class Layout(NamedTuple):
     """A static memory layout.
 
     Attributes:
@@ -401,7 +403,7 @@ class Plan(NamedTuple):
     sizes: dict[str, int]
 
 
-def plan(lives: Sequence[Life], align: int) -> Plan:
+def smallest_layout(lifetimes: Sequence[Lifetime], align: int) -> Layout:
     """Return the smallest layout of several greedy ones.
 
     Each block gets the lowest offset at which it meets no placed block whose life overlaps with its own. Blocks are
@@ -410,37 +412,37 @@ def plan(lives: Sequence[Life], align: int) -> Plan:
     microcontrollers: falling size, and of equal blocks the last one first.
 
     Args:
-        lives: the blocks.
+        lifetimes: the blocks.
         align: offsets and sizes are rounded up to multiples of this.
     """
-    rounded = [-(-life.nbytes // align) * align for life in lives]
-    by_birth = sorted(range(len(lives)), key=lambda i: (lives[i].born, -rounded[i], i))
-    placed = _place_by_birth(lives, rounded, by_birth)
+    rounded = [-(-life.nbytes // align) * align for life in lifetimes]
+    by_birth = sorted(range(len(lifetimes)), key=lambda i: (lifetimes[i].born, -rounded[i], i))
+    placed = _place_by_birth(lifetimes, rounded, by_birth)
     found = {"birth": (_extent(placed, rounded), placed)}
-    if _count_conflicts(lives) <= MOST_CONFLICTS:
-        conflicts = _overlapping(lives, rounded, by_birth)
+    if _count_conflicts(lifetimes) <= MOST_CONFLICTS:
+        conflicts = _overlapping(lifetimes, rounded, by_birth)
         keys: dict[str, Callable[[int], tuple[int, ...]]] = {
-            "size": lambda i: (-rounded[i], lives[i].born, i),
-            "conflicts": lambda i: (-len(conflicts[i]), -rounded[i], lives[i].born, i),
-            "micro": lambda i: (-rounded[i], -lives[i].born, -i),
+            "size": lambda i: (-rounded[i], lifetimes[i].born, i),
+            "conflicts": lambda i: (-len(conflicts[i]), -rounded[i], lifetimes[i].born, i),
+            "micro": lambda i: (-rounded[i], -lifetimes[i].born, -i),
         }
         for name, key in keys.items():
-            placed = _place_lowest(sorted(range(len(lives)), key=key), rounded, conflicts)
+            placed = _place_lowest(sorted(range(len(lifetimes)), key=key), rounded, conflicts)
             found[name] = _extent(placed, rounded), placed
     names = [name for name in ("size", "conflicts", "birth", "micro") if name in found]
     best = min(names, key=lambda name: found[name][0])
-    return Plan(*found[best], best, {name: found[name][0] for name in names})
+    return Layout(*found[best], best, {name: found[name][0] for name in names})
 
 
 def _extent(offsets: Sequence[int], sizes: Sequence[int]) -> int:
     return max((offset + size for offset, size in zip(offsets, sizes, strict=True)), default=0)
 
 
-def _count_conflicts(lives: Sequence[Life]) -> int:
-    n_steps = max((life.last_use for life in lives), default=0) + 2
+def _count_conflicts(lifetimes: Sequence[Lifetime]) -> int:
+    n_steps = max((life.last_use for life in lifetimes), default=0) + 2
     born, died = [0] * n_steps, [0] * n_steps
     # Counted without building the lists, which take memory in proportion to the pairs.
-    for life in lives:
+    for life in lifetimes:
         born[life.born] += 1
         died[life.last_use + 1] += 1
     pairs = alive = 0
@@ -451,13 +453,13 @@ def _count_conflicts(lives: Sequence[Life]) -> int:
     return pairs
 
 
-def _overlapping(lives: Sequence[Life], sizes: Sequence[int], by_birth: Sequence[int]) -> list[list[int]]:
-    found: list[list[int]] = [[] for _ in lives]
+def _overlapping(lifetimes: Sequence[Lifetime], sizes: Sequence[int], by_birth: Sequence[int]) -> list[list[int]]:
+    found: list[list[int]] = [[] for _ in lifetimes]
     alive: list[int] = []
     for i in by_birth:
         if not sizes[i]:
             continue
-        alive = [j for j in alive if lives[j].last_use >= lives[i].born]
+        alive = [j for j in alive if lifetimes[j].last_use >= lifetimes[i].born]
         for j in alive:
             found[j].append(i)
         found[i] += alive
@@ -477,13 +479,13 @@ def _place_lowest(order: Sequence[int], sizes: Sequence[int], conflicts: Sequenc
     return [offsets[i] for i in range(len(sizes))]
 
 
-def _place_by_birth(lives: Sequence[Life], sizes: Sequence[int], by_birth: Sequence[int]) -> list[int]:
+def _place_by_birth(lifetimes: Sequence[Lifetime], sizes: Sequence[int], by_birth: Sequence[int]) -> list[int]:
     # Like an allocator that takes the lowest gap while the model runs.
     offsets = [0] * len(sizes)
     leaving: dict[int, list[int]] = {}
     for i in by_birth:
         if sizes[i]:
-            leaving.setdefault(lives[i].last_use + 1, []).append(i)
+            leaving.setdefault(lifetimes[i].last_use + 1, []).append(i)
     ends = sorted(leaving)
     gone = top = 0
     gaps: list[tuple[int, int]] = []
@@ -491,7 +493,7 @@ def _place_by_birth(lives: Sequence[Life], sizes: Sequence[int], by_birth: Seque
         size = sizes[i]
         if not size:
             continue
-        while gone < len(ends) and ends[gone] <= lives[i].born:
+        while gone < len(ends) and ends[gone] <= lifetimes[i].born:
             gaps = _merged_gaps(gaps, [(offsets[j], offsets[j] + sizes[j]) for j in leaving[ends[gone]]])
             gone += 1
         if gaps and gaps[-1][1] == top:  # free up to the end of what is used
@@ -526,7 +528,7 @@ class Slot(NamedTuple):
         offset: the first byte.
         nbytes: its size, before alignment.
         born: index of the first step that needs it.
-        dies: index of the last step that needs it.
+        last_use: index of the last step that needs it.
         kind: ``input``, ``value`` or ``output``.
         module: path of the module of the call that makes it.
         shape: its shape; None if it is not one tensor.

@@ -140,21 +140,21 @@ def memory(report: ReportLike, theme: Theme) -> Picture:
         CostError: if memory was not recorded.
     """
     found = memory_of(report)
-    moments = columns_of(found, report.trace.calls)
-    kinds = [kind for kind in STACK if any(kind in moment.by_kind for moment in moments)]
-    rows = [(each.call, each.live, *(each.by_kind.get(kind, 0) for kind in kinds)) for each in moments]
-    return Picture(("call", "live", *kinds), rows, lambda: _plot_areas(found, moments, kinds, theme))
+    steps = columns_of(found, report.trace.calls)
+    kinds = [kind for kind in STACK if any(kind in step.by_kind for step in steps)]
+    rows = [(each.call, each.live, *(each.by_kind.get(kind, 0) for kind in kinds)) for each in steps]
+    return Picture(("call", "live", *kinds), rows, lambda: _plot_areas(found, steps, kinds, theme))
 
 
-def _plot_areas(found: Memory, moments: list[MemoryStep], kinds: list[str], theme: Theme) -> Any:
+def _plot_areas(found: Memory, steps: list[MemoryStep], kinds: list[str], theme: Theme) -> Any:
     (top,), title = in_units(Column("live", "Live memory", "bytes"), [found.peak])
     unit = top / max(found.peak, 1)
     axes = axes_of(theme)
-    places = [*range(len(moments) + 1)]
-    stacks = [[moment.by_kind.get(kind, 0) * unit for moment in moments] for kind in kinds]
+    places = [*range(len(steps) + 1)]
+    stacks = [[step.by_kind.get(kind, 0) * unit for step in steps] for kind in kinds]
     colors = [theme.colors[COLORS[kind]] if kind in COLORS else theme.gray for kind in kinds]
     axes.stackplot(places, [[*stack, stack[-1]] for stack in stacks], step="post", colors=colors, labels=kinds)
-    peak = max(range(len(moments)), key=lambda i: moments[i].live)
+    peak = max(range(len(steps)), key=lambda i: steps[i].live)
     axes.axvline(peak + 0.5, color=theme.ink, linewidth=1, linestyle="--", label="peak")
     axes.set(xlabel=f"Calls in order of execution\npeak {label(found.where)}", ylabel=title, xticks=[])
     axes.margins(x=0)
@@ -170,7 +170,7 @@ STACK = ("parameter", "buffer", "input", "optimizer", "gradient", "output", "sav
 """The kinds of blocks from the bottom up: blocks that live throughout a run are below those that come and go."""
 
 MOST_COLUMNS = 600
-"""The maximum number of columns; in longer runs a column stands for several calls, and shows the highest moment."""
+"""The maximum number of columns; in longer runs a column stands for several calls, and shows the highest step."""
 
 HEIGHT = 1000
 """The height of the areas in their own units, and their width is the number of columns."""
@@ -189,7 +189,7 @@ NARROW, NARROWEST = 15, 7
 
 
 class MemoryStep(NamedTuple):
-    """The highest moment of one or several calls.
+    """The highest step of one or several calls.
 
     Attributes:
         call: the index of the call; -1 before the first one, the number of calls after the last one.
@@ -203,7 +203,7 @@ class MemoryStep(NamedTuple):
 
 
 def columns_of(memory: MemoryData, calls: Sequence[Call]) -> list[MemoryStep]:
-    """Return the highest moment of every column, at most about :data:`MOST_COLUMNS`; the peak is one of them.
+    """Return the highest step of every column, at most about :data:`MOST_COLUMNS`; the peak is one of them.
 
     The many small calls of an optimizer take at most a third of the width.
 
@@ -211,33 +211,33 @@ def columns_of(memory: MemoryData, calls: Sequence[Call]) -> list[MemoryStep]:
         memory: the memory of the run.
         calls: the calls of the run.
     """
-    moments = _moments_with_peak(memory)
-    phases = ["optimizer" if _phase(moment, calls) == "optimizer" else "model" for moment in moments]
+    steps = _steps_with_peak(memory)
+    phases = ["optimizer" if _phase(step, calls) == "optimizer" else "model" for step in steps]
     n_optimizer = phases.count("optimizer")
-    n_model = len(moments) - n_optimizer
+    n_model = len(steps) - n_optimizer
     per_step = max(1, -(-2 * n_optimizer // n_model)) if n_model else 1
     size = max(1, -(-(n_model + n_optimizer // per_step) // MOST_COLUMNS))
     columns = []
-    for phase, group in groupby(zip(phases, moments, strict=True), key=lambda pair: pair[0]):
-        run = [moment for _, moment in group]
+    for phase, group in groupby(zip(phases, steps, strict=True), key=lambda pair: pair[0]):
+        run = [step for _, step in group]
         width = size * per_step if phase == "optimizer" else size
         parts = (run[start : start + width] for start in range(0, len(run), width))
-        columns += [max(part, key=lambda moment: moment.live) for part in parts]
+        columns += [max(part, key=lambda step: step.live) for part in parts]
     return columns
 
 
-def _moments_with_peak(memory: MemoryData) -> list[MemoryStep]:
+def _steps_with_peak(memory: MemoryData) -> list[MemoryStep]:
     # The peak can be before or after all calls.
-    moments = [MemoryStep(*entry) for entry in memory.timeline]
-    if memory.peak == max((moment.live for moment in moments), default=0):
-        return moments
+    steps = [MemoryStep(*entry) for entry in memory.timeline]
+    if memory.peak == max((step.live for step in steps), default=0):
+        return steps
     is_first = memory.peak == memory.base
-    extreme = MemoryStep(-1 if is_first else len(moments), memory.peak, memory.by_kind)
-    return [extreme, *moments] if is_first else [*moments, extreme]
+    extreme = MemoryStep(-1 if is_first else len(steps), memory.peak, memory.by_kind)
+    return [extreme, *steps] if is_first else [*steps, extreme]
 
 
-def _phase(moment: MemoryStep, calls: Sequence[Call]) -> str:
-    return calls[min(max(moment.call, 0), len(calls) - 1)].phase if calls else ""
+def _phase(step: MemoryStep, calls: Sequence[Call]) -> str:
+    return calls[min(max(step.call, 0), len(calls) - 1)].phase if calls else ""
 
 
 def figure(memory: MemoryData, columns: Sequence[MemoryStep], calls: Sequence[Call]) -> str:
@@ -248,7 +248,7 @@ def figure(memory: MemoryData, columns: Sequence[MemoryStep], calls: Sequence[Ca
         for kind in reversed(STACK)
         if kind in memory.by_kind
     )
-    several = " A column shows the highest moment of several calls." if len(columns) < len(calls) else ""
+    several = " A column shows the peak of several calls." if len(columns) < len(calls) else ""
     phases = ", ".join(f"{phase} {readable(nbytes, 'bytes')}" for phase, nbytes in memory.phases.items())
     most = f"; most in {phases}" if len(memory.phases) > 1 else ""
     note = f"Live bytes over {exact(len(calls))} calls{most}.{several} At the peak:"
@@ -264,7 +264,7 @@ def picture(columns: Sequence[MemoryStep], calls: Sequence[Call], peak: int) -> 
     """Return the content of an ``svg`` element of any size: areas, scale, phases and the peak.
 
     Args:
-        columns: the highest moment of every column.
+        columns: the highest step of every column.
         calls: the calls of the run.
         peak: the most bytes alive at once, at least 1.
     """

@@ -1,7 +1,7 @@
 """Lifetimes of the values of an inference run: which step makes each, which reads it last, and what shares its memory.
 
-:func:`lives_of` turns the operand and storage ids of a trace into blocks and steps. These can be put in another order,
-merged where a result takes over the memory of an operand, or planned as ONNX Runtime does.
+:func:`lifetimes_of` turns the operand and storage ids of a trace into blocks and steps. These can be put in another
+order, merged where a result takes over the memory of an operand, or planned as ONNX Runtime does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from costcore.trace.run import Step, Value
 from costcore.trace.trace import PRODUCTS, VIEWS, Trace, overwritable, overwritten
 
 
-def lives_of(trace: Trace, returns_copies: bool = False) -> Lifetimes:
+def lifetimes_of(trace: Trace, returns_copies: bool = False) -> Lifetimes:
     """Return the values of a run.
 
     Args:
@@ -30,7 +30,7 @@ def lives_of(trace: Trace, returns_copies: bool = False) -> Lifetimes:
         ArenaError: if the run has a backward pass, or if it is unknown what its calls read.
     """
     _check(trace)
-    return _BlockReader(trace, returns_copies).lives()
+    return _BlockReader(trace, returns_copies).lifetimes()
 
 
 def _check(trace: Trace) -> None:
@@ -118,7 +118,7 @@ class _BlockReader:
         self._touched: set[int] = set()
         """The blocks that the step being read reads or makes."""
 
-    def lives(self) -> Lifetimes:
+    def lifetimes(self) -> Lifetimes:
         """Return the values."""
         flow, run = self._flow, self._trace.run
         moved = list(_ordered_steps(self._trace))
@@ -129,8 +129,8 @@ class _BlockReader:
                 self._stored[self._root(value.id)] = value.nbytes
         for value in self._inputs.values():
             self._external(value.id, value.nbytes, value.name)
-        moments = [self._moment(i, each) for i, each in enumerate(moved)] or [ArenaStep("start", False)]
-        self._keep_order_of_writes(moments)
+        steps = [self._step(i, each) for i, each in enumerate(moved)] or [ArenaStep("start", False)]
+        self._keep_order_of_writes(steps)
         returned = {self._root(identity) for identity in run.returned}
         notes = []
         if not run.returned:
@@ -141,14 +141,14 @@ class _BlockReader:
                 notes.append("what the run returns is unknown: values without a reader are assumed to be returned")
         for root in returned & self._blocks.keys():
             block = self._found[self._blocks[root]]
-            block.last_use, block.is_kept = len(moments) - 1, True
+            block.last_use, block.is_kept = len(steps) - 1, True
             block.kind = "output" if block.kind == "value" else block.kind
         if self._guessed:
             notes.append(f"values of unknown origin, which count from the start: {self._guessed}")
         if any(tensor.dtype == "string" for call in self._trace.calls for tensor in call.layer.outputs):
             notes.append("strings count as 0 bytes: their shape does not determine their size")
         total: Dim = sum(value.nbytes for value in flow.stored) if flow else sum(self._stored.values())
-        return Lifetimes(moments, self._found, _spans(flow.spans if flow else (), moved), total, tuple(notes))
+        return Lifetimes(steps, self._found, _spans(flow.spans if flow else (), moved), total, tuple(notes))
 
     def _join_memory(self, moved: Iterable[_OrderedStep]) -> None:
         # Union-find over operand ids; ids of storages are negative.
@@ -179,44 +179,44 @@ class _BlockReader:
         if a != b:
             self._parents[a] = b
 
-    def _keep_order_of_writes(self, moments: Sequence[ArenaStep]) -> None:
+    def _keep_order_of_writes(self, steps: Sequence[ArenaStep]) -> None:
         # Steps that touch a block written in place keep their order.
         last: dict[int, int] = {}
-        for i, moment in enumerate(moments) if self._written else ():
-            for block in (*moment.reads, *moment.makes):
+        for i, arena_step in enumerate(steps) if self._written else ():
+            for block in (*arena_step.reads, *arena_step.makes):
                 if block in self._written:
                     if block in last:
-                        moment.after.add(last[block])
+                        arena_step.after.add(last[block])
                     last[block] = i
 
-    def _moment(self, i: int, moved: _OrderedStep) -> ArenaStep:
+    def _step(self, i: int, moved: _OrderedStep) -> ArenaStep:
         call, steps, writes = moved
         self._touched = set()
-        moment = ArenaStep(call.name if call is not None else steps[0].name, call is not None)
+        arena_step = ArenaStep(call.name if call is not None else steps[0].name, call is not None)
         if call is not None:
             layer = self._layers.get(id(call.layer)) or self._layer(call.layer)
             for identity, tensor in zip(call.inputs, layer.inputs, strict=True):
-                self._read(moment, i, identity, tensor)
+                self._read(arena_step, i, identity, tensor)
         for step in steps:
             for identity in step.reads:
-                self._read(moment, i, identity, None)
+                self._read(arena_step, i, identity, None)
         if call is not None:
             several = len(call.outputs) > 1
             for k, (identity, tensor) in enumerate(zip(call.outputs, call.layer.outputs, strict=True)):
                 name = f"{call.name}:{k}" if several else call.name
-                self._make(moment, i, identity, layer.sizes[k], name, call.module, tensor, writes)
-            moment.outputs = len(moment.makes)
-            moment.is_product = call.layer.op in PRODUCTS
+                self._make(arena_step, i, identity, layer.sizes[k], name, call.module, tensor, writes)
+            arena_step.outputs = len(arena_step.makes)
+            arena_step.is_product = call.layer.op in PRODUCTS
             if layer.overwritable:
-                self._pair(moment.overwrites, [(call.outputs[0], call.inputs[k]) for k in layer.overwritable])
+                self._pair(arena_step.overwrites, [(call.outputs[0], call.inputs[k]) for k in layer.overwritable])
             if layer.overwritten and self._unplanned.isdisjoint((call.outputs[0], call.inputs[0])):
-                self._pair(moment.activates, [(call.outputs[0], call.inputs[k]) for k in layer.overwritten])
+                self._pair(arena_step.activates, [(call.outputs[0], call.inputs[k]) for k in layer.overwritten])
         for step in steps:
             for value in step.makes:
-                self._make(moment, i, value.id, value.nbytes, value.name or moment.name)
-            self._pair(moment.takes, step.takes)
-            self._pair(moment.overwrites, step.overwrites)
-        return moment
+                self._make(arena_step, i, value.id, value.nbytes, value.name or arena_step.name)
+            self._pair(arena_step.takes, step.takes)
+            self._pair(arena_step.overwrites, step.overwrites)
+        return arena_step
 
     def _layer(self, layer: Layer) -> _Layer:
         # Equal layers are one object.
@@ -232,13 +232,13 @@ class _BlockReader:
             if first is not None and second is not None and first != second:
                 pairs.append((first, second))
 
-    def _read(self, moment: ArenaStep, i: int, identity: int, tensor: Tensor | None) -> None:
+    def _read(self, arena_step: ArenaStep, i: int, identity: int, tensor: Tensor | None) -> None:
         if not identity:
             return
         root = self._root(identity)
         self._read_ids.add(identity)
         if identity in self._made_at:
-            moment.after.add(self._made_at[identity])
+            arena_step.after.add(self._made_at[identity])
         if root in self._stored:
             if self._flow is None and tensor is not None:
                 self._stored[root] = maximum(self._stored[root], tensor.nbytes)
@@ -261,7 +261,7 @@ class _BlockReader:
                 found.shape, found.dtype = tensor.shape, tensor.dtype
         if block not in self._touched:
             self._touched.add(block)
-            moment.reads.append(block)
+            arena_step.reads.append(block)
 
     def _external(self, identity: int, nbytes: Dim, name: str, tensor: Tensor | None = None) -> int:
         # An input that shares the memory of another one is the same block.
@@ -281,7 +281,7 @@ class _BlockReader:
 
     def _make(
         self,
-        moment: ArenaStep,
+        step: ArenaStep,
         i: int,
         identity: int,
         nbytes: Dim,
@@ -303,14 +303,14 @@ class _BlockReader:
             found.last_use = max(found.last_use, i)
             if block not in self._touched:
                 self._touched.add(block)
-                moment.reads.append(block)
+                step.reads.append(block)
             if writes:
                 self._written.add(block)
             return
         shape, dtype = (None, "") if tensor is None else (tensor.shape, tensor.dtype)
         self._touched.add(len(self._found))
         new = Block(name, nbytes, i, i, "value", module, shape, dtype, is_planned=identity not in self._unplanned)
-        moment.makes.append(self._add(root, new))
+        step.makes.append(self._add(root, new))
 
 
 def _larger(a: Dim, b: Dim) -> Dim:
@@ -349,7 +349,7 @@ class Block:
         name: the call that makes it, with the position of the output if that has several; the name of an input.
         nbytes: its size.
         born: index of the step that makes it; 0 for an input.
-        dies: index of the last step that needs it.
+        last_use: index of the last step that needs it.
         kind: one of :data:`KINDS`.
         module: path of the module of that call.
         shape: shape of the first value in it; None if it is not one tensor.
@@ -405,66 +405,67 @@ class Lifetimes(NamedTuple):
     """The values of a run.
 
     Attributes:
-        moments: the steps of the run in order; of a run without calls, one that does nothing.
+        steps: the steps of the run in order; of a run without calls, one that does nothing.
         blocks: the memory of every value, in order of birth; weights are not among them.
         spans: first and last step of each loop or branch that data decides, the outermost only.
         weights: bytes of the stored tensors that the run reads, each once.
         notes: what the figures assume.
     """
 
-    moments: list[ArenaStep]
+    steps: list[ArenaStep]
     blocks: list[Block]
     spans: list[tuple[int, int]]
     weights: Dim
     notes: tuple[str, ...]
 
 
-def steps_in_order(lives: Lifetimes, order: Sequence[int]) -> Lifetimes:
+def steps_in_order(lifetimes: Lifetimes, order: Sequence[int]) -> Lifetimes:
     """Return the same run with its steps in another order.
 
     Args:
-        lives: the values of the run.
+        lifetimes: the values of the run.
         order: the indices of all steps; each comes after those that make what it reads, and loops stay together.
     """
-    now = {step: position for position, step in enumerate(order)}
-    moments = [replace(lives.moments[step], after={now[each] for each in lives.moments[step].after}) for step in order]
-    born, last_use = [0] * len(lives.blocks), [0] * len(lives.blocks)
-    for position, moment in enumerate(moments):
-        for index in moment.makes:
+    now = {index: position for position, index in enumerate(order)}
+    ordered = [lifetimes.steps[each] for each in order]
+    steps = [replace(step, after={now[each] for each in step.after}) for step in ordered]
+    born, last_use = [0] * len(lifetimes.blocks), [0] * len(lifetimes.blocks)
+    for position, step in enumerate(steps):
+        for index in step.makes:
             born[index] = position
-        for index in (*moment.makes, *moment.reads):
+        for index in (*step.makes, *step.reads):
             last_use[index] = position
     blocks = [
-        replace(block, born=born[i], last_use=len(moments) - 1 if block.is_kept else last_use[i])
-        for i, block in enumerate(lives.blocks)
+        replace(block, born=born[i], last_use=len(steps) - 1 if block.is_kept else last_use[i])
+        for i, block in enumerate(lifetimes.blocks)
     ]
-    spans = [(min(places), max(places)) for places in ([now[i] for i in range(a, b + 1)] for a, b in lives.spans)]
-    return lives._replace(moments=moments, blocks=blocks, spans=sorted(spans))
+    spans = [(min(places), max(places)) for places in ([now[i] for i in range(a, b + 1)] for a, b in lifetimes.spans)]
+    return lifetimes._replace(steps=steps, blocks=blocks, spans=sorted(spans))
 
 
 # Merging: results that take over the memory of operands.
 
 
-def merged(lives: Lifetimes, inplace: bool, first: int = 0, last: int | None = None) -> list[Block]:
+def merged(lifetimes: Lifetimes, inplace: bool, first: int = 0, last: int | None = None) -> list[Block]:
     """Return the blocks after values took over the memory of others.
 
     Args:
-        lives: the values of a run.
+        lifetimes: the values of a run.
         inplace: whether element-wise results are written over operands too.
         first: only blocks that are born in this step or a later one are joined and returned.
         last: the last such step; default: that of the run.
     """
-    return _BlockMerger(lives, inplace, first, len(lives.moments) - 1 if last is None else last).run()
+    return _BlockMerger(lifetimes, inplace, first, len(lifetimes.steps) - 1 if last is None else last).run()
 
 
 class _BlockMerger:
-    def __init__(self, lives: Lifetimes, inplace: bool, first: int, last: int) -> None:
-        self._lives = lives
+    def __init__(self, lifetimes: Lifetimes, inplace: bool, first: int, last: int) -> None:
+        self._lifetimes = lifetimes
         self._inplace = inplace
         self._range = range(first, last + 1)
-        is_whole = first == 0 and last == len(lives.moments) - 1
-        made = [block for i in self._range for block in lives.moments[i].makes]
-        self._among = range(len(lives.blocks)) if is_whole else frozenset(made)
+        is_whole = first == 0 and last == len(lifetimes.steps) - 1
+        made = [block for i in self._range for block in lifetimes.steps[i].makes]
+        self._among = range(len(lifetimes.blocks)) if is_whole else frozenset(made)
         self._into: dict[int, int] = {}
         self._dies: dict[int, int] = {}
         self._kept: set[int] = set()
@@ -472,13 +473,13 @@ class _BlockMerger:
     def run(self) -> list[Block]:
         """Return the joined blocks, in order of birth."""
         for i in self._range:
-            moment = self._lives.moments[i]
-            self._join_all(i, moment.takes)
-        for first, last in self._lives.spans:
+            step = self._lifetimes.steps[i]
+            self._join_all(i, step.takes)
+        for first, last in self._lifetimes.spans:
             self._extend_over_span(first, last)
         if self._inplace:
             for i in self._range:
-                if overwrites := self._lives.moments[i].overwrites:
+                if overwrites := self._lifetimes.steps[i].overwrites:
                     self._join_all(i, overwrites)
         return [self._result(block) for block in sorted(self._among) if block not in self._into]
 
@@ -492,16 +493,16 @@ class _BlockMerger:
     def _extend_over_span(self, first: int, last: int) -> None:
         # A loop or branch may run again: what it reads from outside lives until it ends.
         for i in range(first, last + 1):
-            for block in self._lives.moments[i].reads:
-                if block in self._among and self._lives.blocks[block].born < first + self._is_input(block):
+            for block in self._lifetimes.steps[i].reads:
+                if block in self._among and self._lifetimes.blocks[block].born < first + self._is_input(block):
                     current = self._current(block)
                     self._dies[current] = max(self._end_of(current), last)
 
     def _is_input(self, block: int) -> bool:
-        return self._lives.blocks[block].kind == "input"
+        return self._lifetimes.blocks[block].kind == "input"
 
     def _result(self, index: int) -> Block:
-        block = self._lives.blocks[index]
+        block = self._lifetimes.blocks[index]
         if index not in self._dies:
             return block
         kept = block.is_kept or index in self._kept
@@ -514,12 +515,12 @@ class _BlockMerger:
         return block
 
     def _end_of(self, block: int) -> int:
-        return self._dies.get(block, self._lives.blocks[block].last_use)
+        return self._dies.get(block, self._lifetimes.blocks[block].last_use)
 
     def _join(self, i: int, made: int, taken: int) -> bool:
         a, b = self._current(made), self._current(taken)
         # Only a block that dies in this very step, of the same size, can be taken over; never an input or a result.
-        new, old = self._lives.blocks[a], self._lives.blocks[b]
+        new, old = self._lifetimes.blocks[a], self._lifetimes.blocks[b]
         if a == b or old.kind == "input" or old.is_kept or b in self._kept or new.born != i:
             return False
         if self._end_of(b) != i or not _equal(new.nbytes, old.nbytes):
@@ -538,35 +539,35 @@ def _equal(a: Dim, b: Dim) -> bool:
 # ONNX Runtime: its order, and its reuse of buffers of equal shape.
 
 
-def in_onnx_runtime(lives: Lifetimes) -> Lifetimes:
+def in_onnx_runtime(lifetimes: Lifetimes) -> Lifetimes:
     """Return the values of a run of ONNX Runtime on a CPU, in its order.
 
     Some kernels write over their first operand, and no other does. The caller has the inputs until the run ends, and
     what the model returns has memory of its own. An output without a reader stays until the run ends.
     """
-    lives = steps_in_order(lives, _depth_first(lives))
-    last = len(lives.moments) - 1
-    read = {block for moment in lives.moments for block in moment.reads}
-    moments = [
-        replace(each, overwrites=[(made, over) for made, over in each.activates if not lives.blocks[made].is_kept])
-        for each in lives.moments
+    lifetimes = steps_in_order(lifetimes, _depth_first(lifetimes))
+    last = len(lifetimes.steps) - 1
+    read = {block for step in lifetimes.steps for block in step.reads}
+    steps = [
+        replace(each, overwrites=[(made, over) for made, over in each.activates if not lifetimes.blocks[made].is_kept])
+        for each in lifetimes.steps
     ]
-    outputs = {block for moment in moments if moment.is_call for block in moment.makes[: moment.outputs]} - read
+    outputs = {block for step in steps if step.is_call for block in step.makes[: step.outputs]} - read
     blocks = [
         replace(
             each, last_use=last if each.kind == "input" else each.last_use, is_unread=i in outputs and not each.is_kept
         )
-        for i, each in enumerate(lives.blocks)
+        for i, each in enumerate(lifetimes.blocks)
     ]
-    made = ((i, blocks[each.makes[0]]) for i, each in enumerate(moments) if each.is_product and each.makes)
+    made = ((i, blocks[each.makes[0]]) for i, each in enumerate(steps) if each.is_product and each.makes)
     parts = [
         replace(block, name=f"{block.name}: factor", kind="value", is_kept=False, is_unread=False, last_use=i)
         for i, block in made
     ]
-    return lives._replace(moments=moments, blocks=[*blocks, *parts])
+    return lifetimes._replace(steps=steps, blocks=[*blocks, *parts])
 
 
-def _depth_first(lives: Lifetimes) -> list[int]:
+def _depth_first(lifetimes: Lifetimes) -> list[int]:
     """Return the order of the steps in ONNX Runtime: depth first, from the last step without a reader.
 
     Of the steps that another one waits for, the last in the file runs first, after all that it waits for itself. A loop
@@ -574,16 +575,16 @@ def _depth_first(lives: Lifetimes) -> list[int]:
 
     Source: ``ReverseDFSFrom`` of ``onnxruntime/core/graph/graph.cc``, which gives the default order.
     """
-    ends, node_of, nodes = dict(lives.spans), [], list[list[int]]()
+    ends, node_of, nodes = dict(lifetimes.spans), [], list[list[int]]()
     end = 0
-    for i in range(len(lives.moments)):
+    for i in range(len(lifetimes.steps)):
         if i >= end:
             end = ends.get(i, i) + 1
             nodes.append([])
         nodes[-1].append(i)
         node_of.append(len(nodes) - 1)
     before = [
-        sorted({node_of[step] for i in steps for step in lives.moments[i].after} - {number})
+        sorted({node_of[step] for i in steps for step in lifetimes.steps[i].after} - {number})
         for number, steps in enumerate(nodes)
     ]
     inner = {number for each in before for number in each}

@@ -40,7 +40,7 @@ class BestOrder(NamedTuple):
     peak: int
 
 
-def best_order(lives: Lifetimes, inplace: bool, count_inputs: bool, most_states: int = MOST_STATES) -> BestOrder:
+def best_order(lifetimes: Lifetimes, inplace: bool, count_inputs: bool, most_states: int = MOST_STATES) -> BestOrder:
     """Return the best order of the steps, and a bound.
 
     The graph is cut after every node that all others come before or after. The largest need of a single node is a bound
@@ -49,12 +49,12 @@ def best_order(lives: Lifetimes, inplace: bool, count_inputs: bool, most_states:
     the given one, or always the next node with the smallest growth if that needs less.
 
     Args:
-        lives: the values of the run; their sizes are numbers.
+        lifetimes: the values of the run; their sizes are numbers.
         inplace: whether element-wise results are written over operands.
         count_inputs: whether the inputs of the model count.
         most_states: the maximum number of visited sets.
     """
-    graph = _Graph(lives, inplace, count_inputs)
+    graph = _Graph(lifetimes, inplace, count_inputs)
     parts: list[_Part | _SingleNode] = []
     alive = graph.start - graph.unread
     for nodes in graph.parts():
@@ -108,27 +108,27 @@ class _Graph:
         unread: the bytes of inputs that no node reads.
     """
 
-    def __init__(self, lives: Lifetimes, inplace: bool, count_inputs: bool) -> None:
-        blocks = lives.blocks
+    def __init__(self, lifetimes: Lifetimes, inplace: bool, count_inputs: bool) -> None:
+        blocks = lifetimes.blocks
         self.is_input = [block.kind == "input" for block in blocks]
         self.is_kept = [block.is_kept for block in blocks]
         self.sizes: list[Any] = [0 if block.kind == "input" and not count_inputs else block.nbytes for block in blocks]
         self.nodes: list[_Node] = []
         self.readers: list[set[int]] = [set() for _ in blocks]
-        node_of = self._group(lives)
+        node_of = self._group(lifetimes)
         maker = [-1] * len(blocks)
-        for i, moment in enumerate(lives.moments):
+        for i, step in enumerate(lifetimes.steps):
             node = self.nodes[node_of[i]]
-            for block in moment.makes:
+            for block in step.makes:
                 maker[block] = node_of[i]
-            for block in moment.reads:
+            for block in step.reads:
                 self.readers[block].add(node_of[i])
-            node.before.update(node_of[step] for step in moment.after)
+            node.before.update(node_of[earlier] for earlier in step.after)
         for number, node in enumerate(self.nodes):
             node.before.discard(number)
             for other in node.before:
                 self.nodes[other].after.add(number)
-            self._find_blocks(number, node, lives, maker, inplace)
+            self._find_blocks(number, node, lifetimes, maker, inplace)
         self.start = sum(size for size, is_input in zip(self.sizes, self.is_input, strict=True) if is_input)
         self.unread = sum(
             size
@@ -136,11 +136,11 @@ class _Graph:
             if self.is_input[i] and not self.readers[i] and not self.is_kept[i]
         )
 
-    def _group(self, lives: Lifetimes) -> list[int]:
-        ends = dict(lives.spans)
+    def _group(self, lifetimes: Lifetimes) -> list[int]:
+        ends = dict(lifetimes.spans)
         node_of: list[int] = []
         end = 0
-        for i in range(len(lives.moments)):
+        for i in range(len(lifetimes.steps)):
             if i >= end:
                 end = ends.get(i, i) + 1
                 self.nodes.append(_Node())
@@ -148,33 +148,33 @@ class _Graph:
             node_of.append(len(self.nodes) - 1)
         return node_of
 
-    def _find_blocks(self, number: int, node: _Node, lives: Lifetimes, maker: Sequence[int], inplace: bool) -> None:
-        moments = [lives.moments[step] for step in node.steps]
-        touched = dict.fromkeys(block for moment in moments for block in (*moment.reads, *moment.makes))
+    def _find_blocks(self, number: int, node: _Node, lifetimes: Lifetimes, maker: Sequence[int], inplace: bool) -> None:
+        steps = [lifetimes.steps[step] for step in node.steps]
+        touched = dict.fromkeys(block for step in steps for block in (*step.reads, *step.makes))
         node.reads = [block for block in touched if maker[block] != number]
         made = [block for block in touched if maker[block] == number]
         node.makes = [block for block in made if self.is_kept[block] or self.readers[block] - {number}]
         others: dict[int, list[int]] = {}
-        for moment in moments:
-            pairs = [*moment.takes, *moment.overwrites] if inplace else moment.takes
+        for step in steps:
+            pairs = [*step.takes, *step.overwrites] if inplace else step.takes
             for block, other in pairs:
                 if maker[other] == number or self.is_input[other] or self.sizes[block] != self.sizes[other]:
                     continue
-                if sum(other in each.reads for each in moments) == 1:
+                if sum(other in each.reads for each in steps) == 1:
                     others.setdefault(block, []).append(other)
         node.savings = [(block, self.sizes[block], candidates) for block, candidates in others.items()]
         node.inner = sum(self.sizes[block] for block in made)
-        if len(moments) > 1:
-            node.needs = cache(partial(self._peak_inside, node, lives, inplace))
+        if len(steps) > 1:
+            node.needs = cache(partial(self._peak_inside, node, lifetimes, inplace))
             node.inner = node.needs(frozenset())
 
-    def _peak_inside(self, node: _Node, lives: Lifetimes, inplace: bool, taken: frozenset[int]) -> int:
+    def _peak_inside(self, node: _Node, lifetimes: Lifetimes, inplace: bool, taken: frozenset[int]) -> int:
         # Blocks in ``taken`` continue blocks from before, so they do not count.
         first, last = node.steps[0], node.steps[-1]
-        names = {lives.blocks[block].name for block in taken}
+        names = {lifetimes.blocks[block].name for block in taken}
         inside = [
             replace(block, born=block.born - first, last_use=min(block.last_use, last) - first)
-            for block in merged(lives, inplace, first, last)
+            for block in merged(lifetimes, inplace, first, last)
             if block.name not in names
         ]
         return max(map(int, live_bytes(inside, len(node.steps))))
