@@ -109,7 +109,7 @@ def estimate(
             allocated, nothing is computed), a ``chainer.Link`` (run once), an ONNX model as a path, bytes or
             ``ModelProto`` (read, never run; weights are never loaded), or the path of a trace of ``torch.profiler`` or
             of an execution trace of PyTorch. Or a target, as on the command line: ``"torchvision:resnet50"``,
-            ``"timm:NAME"``, ``"hf:bert"`` (made without weights, with its usual inputs if none are given),
+            ``"timm:NAME"``, ``"hf:bert"`` (made without weights, with default inputs if none are given),
             ``"net.py:Net"`` or ``"package.module:factory"``, whose code is run.
         inputs: a shape (tuple of ints), a shape with a dtype, which is a pair ``((2, 128), "int64")`` or a
             :class:`costcore.Tensor`, a tensor or array, or a tuple, list or dict of these. An ONNX model declares the
@@ -517,12 +517,12 @@ def model_and_inputs(model: Any, inputs: Any, *, is_step: bool = False) -> tuple
         CostError: as :func:`model_of`.
     """
     made = model_of(model, is_step=is_step)
-    usual = default_inputs(made, model) if inputs is None and names_code(model) else None
-    if usual is None:
+    default = default_inputs(made, model) if inputs is None and names_code(model) else None
+    if default is None:
         return made, inputs
-    message = f"{model}: the usual input is used, {usual.inputs} ({usual.source})"
+    message = f"{model}: using default input {default.inputs} ({default.source})"
     warnings.warn(message, CostWarning, stacklevel=3)
-    return made, usual.inputs
+    return made, default.inputs
 
 
 # Load targets: files, models of libraries, and code of the user.

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from costcore.plugins import Command
 
 OWN: Mapping[str, tuple[str, str, str]] = {
-    "calibrate": ("", "measure a device, for estimates of time", "costcore.cli.training:run_calibrate"),
+    "calibrate": ("", "measure a device, to estimate times", "costcore.cli.training:run_calibrate"),
     "check": ("MODEL", "check a model against a budget", "costcore.cli.comparing:run_check"),
     "conformance": (
         "BUILDERS",
@@ -19,17 +19,17 @@ OWN: Mapping[str, tuple[str, str, str]] = {
     "conventions": ("", "list the counting conventions of other tools", "costcore.cli.tables:run_conventions"),
     "devices": ("", "list the devices", "costcore.cli.tables:run_devices"),
     "diff": ("OLD NEW", "compare two models or saved reports", "costcore.cli.comparing:run_diff"),
-    "explain": ("MODEL N", "find the rules behind a printed number N", "costcore.cli.comparing:run_explain"),
+    "explain": ("MODEL N", "find the rules behind a published number N", "costcore.cli.comparing:run_explain"),
     "fit": ("MODEL TARGET", "check whether a model fits, and what would help", "costcore.cli.resources:run_fit"),
-    "memory": ("MODEL", "find the largest batch that fits a memory", "costcore.cli.resources:run_memory"),
-    "plan": ("MODEL", "list ways to train on many devices that fit", "costcore.cli.resources:run_plan"),
-    "plot": ("MODEL", "draw operators, modules, memory or a roofline", "costcore.cli.tables:run_plot"),
-    "profile": ("TRACE", "show where the time of a recorded run goes", "costcore.cli.training:run_profile"),
+    "memory": ("MODEL", "find the largest batch that fits in memory", "costcore.cli.resources:run_memory"),
+    "plan": ("MODEL", "list distributed training setups that fit", "costcore.cli.resources:run_plan"),
+    "plot": ("MODEL", "plot operators, modules, memory or a roofline", "costcore.cli.tables:run_plot"),
+    "profile": ("TRACE", "show where a profiled run spends its time", "costcore.cli.training:run_profile"),
     "quantities": ("", "list the columns that --columns takes", "costcore.cli.tables:run_quantities"),
-    "reconcile": ("MODEL A B", "show why conventions A and B differ", "costcore.cli.comparing:run_reconcile"),
+    "reconcile": ("MODEL A B", "show why two counting conventions differ", "costcore.cli.comparing:run_reconcile"),
     "serve": ("MODEL", "cost of prefill and decode of a language model", "costcore.cli.training:run_serve"),
-    "table": ("MODEL ...", "list several models, one row per model", "costcore.cli.tables:run_table"),
-    "time": ("MODEL", "lower bound of the time of a run on a device", "costcore.cli.resources:run_time"),
+    "table": ("MODEL ...", "compare several models, one row per model", "costcore.cli.tables:run_table"),
+    "time": ("MODEL", "lower bound of the run time on a device", "costcore.cli.resources:run_time"),
     "train": ("MODEL", "FLOPs of a training run, and its MFU", "costcore.cli.training:run_train"),
 }
 """Arguments, summary and import path of our own commands, by name."""
@@ -52,19 +52,19 @@ TASKS: Mapping[str, tuple[str, ...]] = {
 }
 """Our own commands by task."""
 
-USUAL: Mapping[str, str] = {
+COMMON_OPTIONS: Mapping[str, str] = {
     "--input SHAPE": "shape of an input, 1x3x224x224 or 1x128:int64",
     "--dim NAME=N": "value of a symbolic dimension",
     "--backward": "count the backward pass too",
     "--tree, --by KEYS": "per module; per operator, module or phase",
     "--columns NAMES": "the columns, such as name,macs,n_params",
     "--unit, --digits": "prefix of numbers (K, M, G, none), digits after the point",
-    "--memory, --arena": "peak memory of a run; memory plan of an inference",
+    "--memory, --arena": "peak memory of a run; static memory plan of an inference",
     "--convention NAME": "count as another tool does",
     "--format NAME": "table, md, csv, json and others",
     "--output FILE": ".html, .json, .csv or .md",
 }
-"""The usual options of ``costcore MODEL``."""
+"""The most common options of ``costcore MODEL``."""
 
 
 def commands() -> dict[str, Command]:
@@ -97,7 +97,7 @@ def path_of(word: str) -> str | None:
 
 
 def short_help() -> str:
-    """Return the help of one screen: the commands by task, and the usual options of ``costcore MODEL``."""
+    """Return the help of one screen: the commands by task, and the most common options of ``costcore MODEL``."""
     known = commands()
     tasks = {**TASKS, "of plug-ins": tuple(name for name in known if name not in OWN)}
     lines = ["usage: costcore MODEL [options]", "       costcore COMMAND [options]", "", *EXAMPLES]
@@ -110,7 +110,7 @@ def short_help() -> str:
         "",
         "options of costcore MODEL (all: costcore --help-all; costcore COMMAND --help):",
     ]
-    lines += [f"  {option:18} {meaning}" for option, meaning in USUAL.items()]
+    lines += [f"  {option:18} {meaning}" for option, meaning in COMMON_OPTIONS.items()]
     return "\n".join(lines)
 
 

@@ -79,13 +79,13 @@ def diff_parser() -> argparse.ArgumentParser:
         help="match calls by module or in execution order; default: order if the frameworks differ, else module",
     )
     parser.add_argument(
-        "--memory", action="store_true", help="compare the peaks of memory too (PyTorch); saved reports may have them"
+        "--memory", action="store_true", help="compare peak memory too (PyTorch, and saved reports that have it)"
     )
     parser.add_argument(
         "--columns",
         action="append",
         metavar="NAMES",
-        help="further quantities to compare, separated by commas (costcore quantities lists them); may be repeated",
+        help="more quantities to compare, separated by commas, from `costcore quantities`; may be repeated",
     )
     add_fusion(parser)
     add_output(parser, MODES, "table", DIFF_FILES)
@@ -117,10 +117,10 @@ def run_diff(args: argparse.Namespace) -> int:
     comparison = compare(old, new, by=args.by, names=(args.old, args.new), columns=columns)
     if comparison.by == "order" and (found := suggestion((old, new), _regrouped(args, old, new))):
         comparison = replace(comparison, suggestions=(found,))
-    usual = 50 if mode == "md" else 10 if comparison.kinds else None
+    default = 50 if mode == "md" else 10 if comparison.kinds else None
     if isinstance(sys.stdout, Screen):
-        usual = ON_SCREEN
-    top = usual if args.top is None else args.top
+        default = ON_SCREEN
+    top = default if args.top is None else args.top
     write_output(lambda out: comparison.show(out, mode, top), args.output)
     return FAILURE if args.exit_code and not comparison.equal else SUCCESS
 
@@ -250,17 +250,15 @@ CHECK_EXAMPLES = """example of a budget file:
   n_params = 25_600_000
   arena = "256 KiB"             # peak SRAM of an inference run
   peak_memory = "2 GiB"         # of a run of a PyTorch model
-
   [module."layer4*"]
   mread = "100 MiB"
-
   [operator.conv_transpose]
   macs = 0
 
-to limit the increase from a saved report, add before these tables:
+to limit the increase over a saved report, add before these tables:
   baseline = "report.json"      # the path is relative to the budget file
   max_increase = "1%"           # of each total
-costcore check ... --update writes the report that it names
+costcore check ... --update writes this report
 
 to count FLOPs as another tool does (costcore conventions lists them):
   convention = "fvcore"
@@ -331,7 +329,7 @@ EXPLAIN_EXAMPLES = """examples:
   costcore explain timm:vit_base_patch16_224 17.6G --input 1x3x224x224 --source timm --year 2021
   costcore explain net.onnx "8.2 GOPS" --format json
 
-exit codes: 0 the number is explained, 1 model error, or nothing gives this number, 2 usage error"""
+exit codes: 0 the number is explained, 1 model error, or no rules give the number, 2 usage error"""
 
 
 def explain_parser() -> argparse.ArgumentParser:
@@ -339,18 +337,22 @@ def explain_parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "costcore explain",
         "MODEL NUMBER",
-        "Say by which counting rules, and which changes, somebody got a number for a network.",
+        "Find the counting rules that give a published number of a network.",
         EXPLAIN_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help=model_forms())
     parser.add_argument(
-        "number", metavar="NUMBER", help="the number with its prefix and unit: 4.14G, '8.2 GOPS', 4.1e9"
+        "number", metavar="NUMBER", help="the published number with prefix and unit: 4.14G, '8.2 GOPS', 4.1e9"
     )
-    parser.add_argument("--significant", type=int, metavar="N", help="its significant digits; default: those written")
     parser.add_argument(
-        "--source", metavar="TOOL", help="the tool or library whose table has the number; default: that of the network"
+        "--significant", type=int, metavar="N", help="significant digits of NUMBER; default: as written"
     )
-    parser.add_argument("--year", type=int, metavar="YEAR", help="of the number: younger tools cannot have printed it")
+    parser.add_argument(
+        "--source", metavar="TOOL", help="tool or library that published the number; default: the library of the model"
+    )
+    parser.add_argument(
+        "--year", type=int, metavar="YEAR", help="year of publication: excludes tools that did not exist yet"
+    )
     add_result_output(parser)
     add_model_options(parser)
     add_frontend_switches(parser)
@@ -386,7 +388,7 @@ RECONCILE_EXAMPLES = """examples:
   costcore reconcile torchvision:resnet50 timm torchvision --input 1x3x224x224
   costcore reconcile net.py:make fvcore ptflops --other old_net.py:make --input 1x3x224x224 --output why.html
 
-costcore conventions lists the conventions.
+`costcore conventions` lists the conventions.
 
 exit codes: 0 success, 1 model error, 2 usage error"""
 
@@ -400,14 +402,14 @@ def reconcile_parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "costcore reconcile",
         "MODEL OLD NEW",
-        "List the operators by which two counting conventions differ; the lines add up exactly.",
+        "List the operators that two conventions count differently; the rows add up to the difference exactly.",
         RECONCILE_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help=model_forms())
     parser.add_argument("old", metavar="OLD", help="a convention, or a .toml file with rules")
-    parser.add_argument("new", metavar="NEW", help="the convention to compare it with")
-    parser.add_argument("--other", metavar="MODEL", help="the model that NEW counts; default: the same")
-    parser.add_argument("--input-other", action="append", metavar="SHAPE", help="its inputs, instead of --input")
+    parser.add_argument("new", metavar="NEW", help="convention to compare with OLD")
+    parser.add_argument("--other", metavar="MODEL", help="model that NEW counts; default: MODEL")
+    parser.add_argument("--input-other", action="append", metavar="SHAPE", help="inputs of --other, instead of --input")
     add_model_options(parser)
     add_output(parser, ("table", "md", "csv", "json"), "table", RECONCILE_FILES)
     add_frontend_switches(parser)

@@ -157,7 +157,7 @@ def report_of(
         put_in_mode(model, target, args, is_quiet)
         options = estimate_options(args) if is_alone else applicable_options(target, model, estimate_options(args))
         given, parsed = parsed, inputs_or_default(parsed, model, target, is_quiet)
-        args.usual = "" if given is not None or parsed is None else input_arguments(parsed)
+        args.default_input = "" if given is not None or parsed is None else input_arguments(parsed)
         try:
             report = estimate(model, parsed, progress=progress, **options)
         except MissingInputsError as error:
@@ -227,12 +227,12 @@ def put_in_mode(model: Any, target: str, args: argparse.Namespace, is_quiet: boo
 
 def inputs_or_default(inputs: Any, model: Any, target: str, is_quiet: bool = False) -> Any:
     """Return the inputs of ``--input``, or the default inputs of a library model, which are announced."""
-    usual = default_inputs(model, target) if inputs is None else None
-    if usual is None:
+    default = default_inputs(model, target) if inputs is None else None
+    if default is None:
         return inputs
     if not is_quiet:
-        print_message(f"costcore: {target}: the usual input is used, {input_arguments(usual.inputs)} ({usual.source})")
-    return usual.inputs
+        print_message(f"costcore: {target}: using default input {input_arguments(default.inputs)} ({default.source})")
+    return default.inputs
 
 
 def missing_inputs(error: MissingInputsError) -> str:

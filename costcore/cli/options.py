@@ -94,11 +94,12 @@ def command_parser(command: str, arguments: str, description: str, epilog: str) 
         epilog: examples and exit codes.
     """
     usage, hint = f"{command} {arguments} [options]", "  (see --help)"
-    examples, _, more = epilog.partition("\n\n")
+    has_examples = epilog.startswith("example")
+    examples, _, more = epilog.partition("\n\n") if has_examples else ("", "", epilog)
     return Parser(
         prog=command,
         usage=usage + hint * (len(usage + hint) < MOST_OF_USAGE),
-        description=f"{examples}\n\n{description}",
+        description=f"{examples}\n\n{description}".lstrip(),
         epilog=more,
         formatter_class=WrappedLines,
     )
@@ -138,23 +139,23 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=SHAPE",
-        help=f"shape of a value whose shape cannot be inferred, as batch,8 or 1x8 ({files_with('shapes')}); may be "
-        "repeated",
+        help=f"shape of a value if it cannot be inferred, batch,8 or 1x8 ({files_with('shapes')}); may be repeated",
     )
     parser.add_argument(
         "--max-nodes",
         type=int,
         metavar="N",
-        help=f"most nodes that functions, loops and branches expand to ({files_with('max_nodes')}); default: 100000",
+        help=f"maximum number of nodes after expanding functions, loops and branches ({files_with('max_nodes')}); "
+        "default: 100000",
+    )
+    parser.add_argument("--et", metavar="FILE", help="execution trace recorded together with the torch.profiler trace")
+    parser.add_argument(
+        "--graphs",
+        metavar="FILE",
+        help="trace of the capture of the CUDA or HIP graphs that the torch.profiler trace replays",
     )
     parser.add_argument(
-        "--et", metavar="FILE", help="the execution trace that was recorded together with a trace of torch.profiler"
-    )
-    parser.add_argument(
-        "--graphs", metavar="FILE", help="the trace in which the CUDA or HIP graphs were captured that a trace replays"
-    )
-    parser.add_argument(
-        "--profiler-step", type=int, metavar="N", help="traces: count ProfilerStep#N; default: the one of median time"
+        "--profiler-step", type=int, metavar="N", help="traces: count ProfilerStep#N; default: the step of median time"
     )
     parser.add_argument("--backward", action="store_true", help="count the backward pass too (PyTorch, Chainer)")
     parser.add_argument(
@@ -166,7 +167,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--eval",
         action="store_true",
-        help="put the model into evaluation mode; default: the mode it comes in (PyTorch)",
+        help="put the model into evaluation mode; default: its current mode (PyTorch)",
     )
     add_parallel_options(parser)
     parser.add_argument(
@@ -190,17 +191,17 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_parallel_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that change how a step runs: checkpointing, precision, and one process of several."""
+    """Add the options that change how a step runs: checkpointing, precision, and the mesh of a rank."""
     parser.add_argument(
-        "--checkpoint", metavar="CLASS", help="run modules of this class under activation checkpointing (PyTorch)"
+        "--checkpoint", metavar="CLASS", help="apply activation checkpointing to modules of this class (PyTorch)"
     )
     parser.add_argument(
         "--precision",
         choices=PRECISIONS,
-        help="count in bfloat16, or under autocast; default: as MODEL (PyTorch)",
+        help="count in bfloat16, or under autocast; default: the dtypes of MODEL (PyTorch)",
     )
     parser.add_argument(
-        "--mesh", metavar="NAME=N,...", help="count one of several processes, as dp=8,tp=4; needs --plan (PyTorch)"
+        "--mesh", metavar="NAME=N,...", help="count one rank of a device mesh, dp=8,tp=4; needs --plan (PyTorch)"
     )
     parser.add_argument(
         "--plan", metavar="PLAN", help="how the model is distributed: fully_sharded, or file.py:function(model, mesh)"
@@ -224,11 +225,17 @@ def mesh_of(text: str) -> dict[str, int]:
 
 def add_memory_terms(parser: argparse.ArgumentParser, context: str | None, default: str) -> None:
     """Add the memory terms besides tensors; ``context`` is the default value, ``default`` its description."""
-    said = f"taken before the first tensor; default: {default}"
+    said = f"memory used before the first tensor is allocated; default: {default}"
     parser.add_argument("--context", default=context, metavar="SIZE", help=said)
-    parser.add_argument("--workspace", default="0 B", metavar="SIZE", help="taken by kernels; default: 0")
     parser.add_argument(
-        "--fragmentation", type=float, default=0.0, metavar="X", help="share of the peak that is lost; default: 0"
+        "--workspace", default="0 B", metavar="SIZE", help="memory that kernels use as workspace; default: 0"
+    )
+    parser.add_argument(
+        "--fragmentation",
+        type=float,
+        default=0.0,
+        metavar="X",
+        help="fraction of the peak lost to fragmentation; default: 0",
     )
 
 
@@ -308,8 +315,8 @@ def add_fusion(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fusion",
         choices=LEVELS,
-        help="bytes that are left after fusion. pointwise: element-wise operators, reductions and copies in one loop; "
-        "compiler: also after the matrix product before them; default: bytes of every operator by itself",
+        help="count bytes after kernel fusion. pointwise: fuse element-wise operators, reductions and copies; "
+        "compiler: fuse them into the preceding matrix product too; default: no fusion",
     )
 
 
@@ -352,7 +359,7 @@ def flag_of(option: str) -> str:
 def add_output(parser: argparse.ArgumentParser, formats: Sequence[str], default: str, suffixes: Sequence[str]) -> None:
     """Add ``--format`` and ``--output``; each of ``suffixes`` selects the format of that name."""
     parser.add_argument(
-        "--format", choices=sorted(formats), help=f"with all rows; default: {default}, of at most 40 lines"
+        "--format", choices=sorted(formats), help=f"output format, with all rows; default: {default}, at most 40 lines"
     )
     parser.add_argument(
         "--output", metavar="FILE", help=f"write to FILE, in the format of its suffix: {', '.join(suffixes)}"

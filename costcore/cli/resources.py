@@ -68,7 +68,7 @@ TIME_EXAMPLES = """examples:
   costcore time net.onnx --device mine.toml --groups --sort bound_seconds --top 10
   costcore time net.py:make --input 8x64 --device mine.toml --measured run.json --strict
 
-The time is a lower bound: no program takes less. `costcore devices` lists the devices.
+The time is a lower bound: no implementation is faster. `costcore devices` lists the devices.
 
 exit codes: 0 success, 1 model error (with --strict also a partial or assumed time), 2 usage error"""
 
@@ -83,7 +83,7 @@ def time_parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "costcore time",
         "MODEL --device NAME[,NAME ...]",
-        "State how long a run of a model takes at least on a device, or compare devices.",
+        "Compute a lower bound of the time of a run on a device, or compare devices.",
         TIME_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help=model_forms())
@@ -91,46 +91,50 @@ def time_parser() -> argparse.ArgumentParser:
         "--device",
         required=True,
         metavar="NAMES",
-        help="a device, or several separated by commas: names that `costcore devices` lists, or .toml files",
+        help="devices separated by commas: names from `costcore devices`, or .toml files",
     )
-    parser.add_argument("--dtype", metavar="NAME", help="dtype of weights and activations; default: those of the model")
+    parser.add_argument(
+        "--dtype", metavar="NAME", help="dtype of weights and activations; default: the dtypes of the model"
+    )
     parser.add_argument(
         "--fusion",
         default="none",
         choices=LEVELS,
-        help="calls that run as one kernel: none, pointwise (element-wise loops), compiler (also epilogues of "
-        "products); default: none",
+        help="kernel fusion: none, pointwise (element-wise loops), compiler (epilogues of matrix products too); "
+        "default: none",
     )
     parser.add_argument(
         "--bound",
         choices=BOUNDS,
         default=LEAST,
-        help=f"{OBSERVED}: the larger one that no kernel undercut which was seen on the device; default: {LEAST}",
+        help=f"{OBSERVED}: at least the shortest kernel time observed on the device; default: {LEAST}",
     )
-    parser.add_argument("--cores", type=int, metavar="N", help="cores of a CPU that compute; default: all")
+    parser.add_argument("--cores", type=int, metavar="N", help="number of CPU cores; default: all")
     parser.add_argument(
         "--tf32",
         metavar="NAMES",
-        help=f"products of float32 that may run in TF32: {', '.join(TF32_OPERATORS)}, both, or none; default: as the "
-        "framework does",
+        help=f"float32 operators that may run in TF32: {', '.join(TF32_OPERATORS)}, both, or none; default: that of "
+        "the framework",
     )
     parser.add_argument(
         "--links",
         metavar="LINKS",
-        help="of a saved report of one of several processes: the link between them, such as nvlink4, or one for each "
-        "dimension of the mesh, tp=nvlink4,dp=infiniband-ndr",
+        help="link between the ranks, such as nvlink4, or one per mesh dimension, tp=nvlink4,dp=infiniband-ndr; for "
+        "the saved report of one rank",
     )
-    parser.add_argument("--groups", action="store_true", help="one row per group of calls, not per type of operator")
+    parser.add_argument(
+        "--groups", action="store_true", help="one row per group of fused calls, instead of per operator type"
+    )
     parser.add_argument("--columns", metavar="NAMES", help="names separated by commas, or all")
     parser.add_argument("--sort", metavar="COLUMN", help="sort by a column; default: execution order")
-    parser.add_argument("--top", type=int, metavar="N", help="maximum number of rows; the others are summed")
+    parser.add_argument("--top", type=int, metavar="N", help="maximum number of rows; a row 'others' sums the rest")
     parser.add_argument(
         "--measured",
         action="append",
         default=[],
         metavar="FILE",
-        help="saved report of a measured run of the model (.json): print its time beside the bound and the calibrated "
-        "time, by family, with --groups of the calls that are off most; several files: the median of each call",
+        help="saved report of a measured run (.json): compare its times with the bounds and the calibrated times, by "
+        "operator family, with --groups by call; may be repeated for the median of several runs",
     )
     add_output(parser, [*renderers()], "table", FILES)
     add_unit(parser)
@@ -138,8 +142,8 @@ def time_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--strict",
         action="store_true",
-        help="exit with 1 if a call is not counted, if something is assumed, if the device lacks a figure that the run "
-        "needs, or if a measured time is below its bound",
+        help="exit with 1 if a call is not counted, if something is assumed, if the device file lacks a rate that the "
+        "run needs, or if a measured time is below its bound",
     )
     add_model_options(parser)
     add_frontend_switches(parser)
@@ -272,14 +276,20 @@ def memory_parser() -> argparse.ArgumentParser:
     parser.add_argument("--memory", dest="size", metavar="SIZE", help='memory of the device, as 24GiB or "80 GB"')
     add_model_options(parser)
     parser.add_argument(
-        "--global-batch", type=int, default=1024, metavar="N", help="samples per step of the optimizer; default: 1024"
+        "--global-batch", type=int, default=1024, metavar="N", help="samples per optimizer step; default: 1024"
     )
-    parser.add_argument("--replicas", type=int, default=1, metavar="N", help="devices that share them; default: 1")
+    parser.add_argument(
+        "--replicas",
+        type=int,
+        default=1,
+        metavar="N",
+        help="data-parallel devices that share the global batch; default: 1",
+    )
     parser.add_argument(
         "--allocator",
         default=ALLOCATORS[0],
         choices=ALLOCATORS,
-        help="cuda: what PyTorch's caching allocator needs on a GPU; default: the peak of tensors",
+        help="cuda: memory that PyTorch's caching allocator reserves; default: peak of live tensors",
     )
     add_memory_terms(parser, CONTEXT, f"{CONTEXT}, assumed")
     add_result_output(parser)
@@ -290,15 +300,15 @@ def memory_parser() -> argparse.ArgumentParser:
 @command(memory_parser)
 def run_memory(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    check_model(args.model, "whose batch cannot change")
+    check_model(args.model, "and its batch size is fixed")
     if frontend_for_file(args.model):
         raise ValueError(
-            f"{args.model} is a file, of which costcore {args.model} --arena states the memory of an inference, and "
-            f"costcore fit {args.model} DEVICE whether that fits. The largest batch is found of PyTorch models."
+            f"costcore memory needs a PyTorch model (got the file {args.model}). Run costcore {args.model} --arena for "
+            f"the memory of an inference, or costcore fit {args.model} DEVICE"
         )
     if args.size is None:
         raise ValueError(
-            f"--memory is missing, the memory of the device, as in costcore memory {args.model} --memory 24GiB"
+            f"--memory is missing: run costcore memory {args.model} --memory 24GiB, with the memory of your device"
         )
     requested_mode(args)
     format_of(args, "table", RESULT_FILES)
@@ -318,7 +328,7 @@ def _fit(args: argparse.Namespace, limit: Limit) -> Fit:
     with model_to_capture(args) as model:
         inputs = inputs_or_default(given, model, args.model)
         if inputs is None:
-            raise ValueError("the inputs are missing: give their shapes, as in --input batch,3,224,224")
+            raise ValueError("inputs are missing: pass their shapes, --input batch,3,224,224")
         put_in_mode(model, args.model, args)
         return fit_batch(
             *(model, inputs, limit),
@@ -341,10 +351,10 @@ FIT_EXAMPLES = """examples:
   costcore fit torchvision:resnet50 "24 GB" --train --optimizer adamw --input batch,3,224,224
   costcore fit model.onnx "256 KB sram, 1 MB flash" --format json
 
-If a dimension has a name, the largest batch that fits is found too (PyTorch). If the model does not fit, what would
-make it fit is captured, and listed with what it needs.
+If an input dimension has a name, costcore also finds the largest batch that fits (PyTorch). If the model does not fit,
+it lists changes that would make it fit, each with its memory.
 
-exit codes: 0 it fits, 1 it does not, 2 that cannot be said (also for a model error), or usage error"""
+exit codes: 0 it fits, 1 it does not, 2 unknown, model error or usage error"""
 
 
 def fit_parser() -> argparse.ArgumentParser:
@@ -355,9 +365,13 @@ def fit_parser() -> argparse.ArgumentParser:
     parser.add_argument("model", metavar="MODEL", help=model_forms())
     parser.add_argument("target", metavar="TARGET", help=FORMS)
     add_model_options(parser)
-    add_memory_terms(parser, None, "500 MiB, assumed, for GPUs, and for an amount and code")
-    parser.add_argument("--align", type=int, default=64, metavar="N", help="alignment of placed values; default: 64")
-    parser.add_argument("--no-remedies", action="store_true", help="do not capture what would help")
+    add_memory_terms(parser, None, "500 MiB (assumed) for GPUs, and for an amount with a PyTorch model")
+    parser.add_argument(
+        "--align", type=int, default=64, metavar="N", help="alignment in bytes of values in the arena; default: 64"
+    )
+    parser.add_argument(
+        "--no-remedies", action="store_true", help="do not look for changes that would make the model fit"
+    )
     add_result_output(parser)
     add_frontend_switches(parser)
     return parser
@@ -412,10 +426,10 @@ PLAN_EXAMPLES = """examples:
   costcore plan hf:llama --input input_ids=batch,4096:int64 --devices 64 --device h100 --global-batch 1024
   costcore plan nets.py:make --input batch,2048,512 --devices 8 --device a100 --global-batch 64 --mesh fsdp=8
 
-The meshes that are tried divide the devices into copies (dp) or sharded copies (fsdp) of the model, tensor parallelism
-inside of a node (tp), and stages of a pipeline (pp). Experts are divided over copies (ep), and long sequences over
-devices (cp). One rank of each is captured. --format json lists every plan with its memory, the bytes that it sends, its
-bound and, if it is left out, the reason.
+costcore tries meshes of data parallelism (dp), fully sharded data parallelism (fsdp), tensor parallelism inside a node
+(tp), pipeline parallelism (pp), expert parallelism (ep) and context parallelism for long sequences (cp), and captures
+one rank of each. --format json lists every plan with its memory, the bytes it sends, its time bound and, if it is left
+out, the reason.
 
 exit codes: 0 success, 1 no plan fits or model error, 2 usage error"""
 
@@ -425,21 +439,27 @@ def plan_parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "costcore plan",
         "MODEL --devices N --device NAME --global-batch N",
-        "List the ways to train a model on many devices that fit, the fastest first (PyTorch).",
+        "List the distributed training setups that fit in memory, the fastest first (PyTorch).",
         PLAN_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help="package.module:factory, file.py:factory or hf:TYPE")
     parser.add_argument("--devices", type=int, required=True, metavar="N", help="the number of devices")
     parser.add_argument(
-        "--device", required=True, metavar="NAME", help="a name that `costcore devices` lists, or .toml"
+        "--device", required=True, metavar="NAME", help="a name from `costcore devices`, or a .toml file"
     )
-    parser.add_argument("--global-batch", type=int, required=True, metavar="N", help="samples of a step")
+    parser.add_argument("--global-batch", type=int, required=True, metavar="N", help="samples per optimizer step")
     parser.add_argument(
-        "--input", action="append", default=[], metavar="SHAPE", help="shape of an input with a batch: batch,4096:int64"
+        "--input",
+        action="append",
+        default=[],
+        metavar="SHAPE",
+        help="shape of an input with a named batch: batch,4096:int64",
     )
     parser.add_argument("--optimizer", default="adamw", metavar="NAME", help="default: adamw")
-    parser.add_argument("--per-node", type=int, default=8, metavar="N", help="most devices along tp; default: 8")
-    parser.add_argument("--micro-batch", default="1,2", metavar="N,N", help="samples of a pass; default: 1,2")
+    parser.add_argument(
+        "--per-node", type=int, default=8, metavar="N", help="devices per node, the maximum of tp; default: 8"
+    )
+    parser.add_argument("--micro-batch", default="1,2", metavar="N,N", help="micro-batch sizes to try; default: 1,2")
     parser.add_argument(
         "--mesh",
         action="append",
@@ -453,14 +473,16 @@ def plan_parser() -> argparse.ArgumentParser:
         choices=(*PRECISIONS, "model"),
         help="bfloat16 with float32 master weights, autocast, or the dtypes of the model; default: bfloat16",
     )
-    parser.add_argument("--link", metavar="NAME", help="the link between devices, such as nvlink4; default: no limit")
     parser.add_argument(
-        "--memory", metavar="SIZE", help='memory of a device, as "80 GB"; default: as its vendor prints'
+        "--link", metavar="NAME", help="link between devices, such as nvlink4; default: communication is free"
+    )
+    parser.add_argument(
+        "--memory", metavar="SIZE", help='memory of a device, "80 GB"; default: as specified by its vendor'
     )
     parser.add_argument(
         "--pareto",
         metavar="NAME,NAME",
-        help=f"print only plans than which no other is better in all of these: {', '.join(FIGURES)}",
+        help=f"print only the Pareto-optimal plans by these figures: {', '.join(FIGURES)}",
     )
     add_result_output(parser)
     add_python_path(parser)
@@ -485,7 +507,7 @@ def _plans(args: argparse.Namespace) -> Plans:
     with model_to_capture(args, "plans of ") as model:
         inputs = inputs_or_default(parse_inputs(args.input), model, args.model)
         if inputs is None:
-            raise ValueError("state the inputs with --input, with a name for the batch, such as batch,4096:int64")
+            raise ValueError("inputs are missing: pass their shapes with a named batch, --input batch,4096:int64")
         try:
             return plan(
                 *(model, inputs),

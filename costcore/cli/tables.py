@@ -76,7 +76,7 @@ def table_parser() -> argparse.ArgumentParser:
     add_model_options(parser)
     _add_running(parser)
     add_output(parser, [*renderers()], "table", TABLE_FILES)
-    parser.add_argument("--resume", action="store_true", help="keep the rows of --output that are still right")
+    parser.add_argument("--resume", action="store_true", help="keep the rows of --output that are up to date")
     parser.add_argument(
         "--columns",
         action="append",
@@ -92,8 +92,8 @@ def table_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--pareto",
         metavar="NAMES",
-        help="show only the models than which no other needs less of all of these figures, macs,peak_memory; a minus "
-        "sign stands for more: --pareto=-n_params,macs",
+        help="show only the Pareto-optimal models by these figures, macs,peak_memory; a minus sign maximizes a figure: "
+        "--pareto=-n_params,macs",
     )
     add_convention(parser)
     add_unit(parser)
@@ -104,9 +104,9 @@ def table_parser() -> argparse.ArgumentParser:
 
 def _add_running(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=int, metavar="N", help="number of processes; -1: one per core; default: 1")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="most seconds of one model")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="maximum seconds per model")
     parser.add_argument(
-        "--memory-limit", metavar="SIZE", help="most memory of the process of a model, as in '2 GiB' (Linux)"
+        "--memory-limit", metavar="SIZE", help="maximum memory of the process of a model, '2 GiB' (Linux)"
     )
 
 
@@ -299,7 +299,7 @@ def conventions_parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "costcore conventions",
         "[NAME]",
-        "List the counting conventions that --convention takes, or the rules of one of them.",
+        "List the counting conventions of other tools, or the rules of one.",
         "exit codes: 0 success, 1 a convention cannot be read, 2 usage error",
     )
     parser.add_argument("name", metavar="NAME", nargs="?", help="a convention, or a .toml file with rules")
@@ -365,10 +365,10 @@ def devices_parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "costcore devices",
         "[--device NAME]",
-        "List the devices that `costcore time` takes, or the figures of one of them with their sources.",
+        "List the known devices, or the figures of one device with their sources.",
         "exit codes: 0 success, 1 a device cannot be read, 2 usage error",
     )
-    parser.add_argument("--device", metavar="NAME", help="a device, or a .toml file with one")
+    parser.add_argument("--device", metavar="NAME", help="name of a device, or a .toml file")
     add_listing_output(parser)
     return parser
 
@@ -441,7 +441,7 @@ def quantities_parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "costcore quantities",
         "",
-        "List the quantities that --columns and --sort, budgets and pictures take: name, unit, meaning and parts.",
+        "List the quantities for --columns, --sort, budgets and plots: name, kind, meaning, and where they are known.",
         "exit codes: 0 success, 1 a plug-in fails, 2 usage error",
     )
     add_listing_output(parser)
@@ -471,7 +471,7 @@ def conformance_parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "costcore conformance",
         "BUILDERS",
-        "Compare the layers and networks that a frontend builds with costs worked out by hand, and those of PyTorch.",
+        "Check a frontend: compare its costs of layers and networks with costs worked out by hand.",
         CONFORMANCE_EXAMPLES,
     )
     parser.add_argument("builders", metavar="BUILDERS", help="package.module:BUILDERS or file.py:BUILDERS")

@@ -64,8 +64,8 @@ TRAIN_EXAMPLES = """examples:
 
   costcore train nets.py:make --input ids=batch,2048:int64 --device h100 --mesh fsdp=8 --plan fully_sharded
 
-MODEL is one micro-batch of one replica: its forward and backward pass. A saved report has to contain both. If the batch
-in --input has a name, and the device or --memory is given, the micro-batch is the largest one of a rank that fits.
+MODEL is the forward and backward pass of one micro-batch on one replica. A saved report must contain both. If the batch
+in --input has a name, and --device or --memory is given, costcore uses the largest micro-batch that fits a rank.
 
 exit codes: 0 success, 1 model error (with --strict also a partial or assumed report), 2 usage error"""
 
@@ -78,27 +78,35 @@ def train_parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "costcore train",
         "MODEL --tokens N",
-        "State the FLOPs of a training run: model and hardware FLOPs, what published rules say of it and "
-        "why they differ, utilization of devices, and thresholds that it exceeds.",
+        "Compute the FLOPs of a training run: model and hardware FLOPs, the estimates of published rules and why "
+        "they differ, MFU and HFU, and the legal thresholds that the run exceeds.",
         TRAIN_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help=model_forms())
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--tokens", metavar="N", help="tokens (samples) of the run: 15.6e12, 15.6T, 300B")
-    length.add_argument("--steps", type=int, metavar="N", help="steps of the optimizer, instead; default: 1")
+    length.add_argument(
+        "--steps", type=int, metavar="N", help="optimizer steps of the run, instead of --tokens; default: 1"
+    )
     parser.add_argument("--accumulation", type=int, default=1, metavar="N", help="micro-batches per step; default: 1")
     parser.add_argument(
-        "--replicas", type=int, metavar="N", help="data-parallel copies; default: one per device, with --mesh 1"
+        "--replicas", type=int, metavar="N", help="data-parallel replicas; default: one per device, 1 with --mesh"
     )
-    parser.add_argument("--batch", type=int, metavar="N", help="tokens (samples) of MODEL; default: as its input shows")
+    parser.add_argument(
+        "--batch", type=int, metavar="N", help="tokens (samples) in the inputs of MODEL; default: from their shape"
+    )
     _add_attention(parser)
-    parser.add_argument("--capacity-factor", type=float, metavar="C", help="rows that experts compute, per row sent")
+    parser.add_argument(
+        "--capacity-factor", type=float, metavar="C", help="capacity factor of experts: rows computed per row routed"
+    )
     _add_devices(parser)
     parser.add_argument(
-        "--thresholds", action="store_true", help="list thresholds of laws also if less than a tenth of each is reached"
+        "--thresholds", action="store_true", help="list legal thresholds even if the run is below a tenth of each"
     )
-    parser.add_argument("--base-flops", type=float, metavar="N", help="training FLOPs of the model that this modifies")
-    parser.add_argument("--base-source", default="", metavar="TEXT", help="where these come from, for the JSON file")
+    parser.add_argument(
+        "--base-flops", type=float, metavar="N", help="training FLOPs of the base model that this run fine-tunes"
+    )
+    parser.add_argument("--base-source", default="", metavar="TEXT", help="source of --base-flops, for the JSON file")
     add_output(parser, ("table", "json"), "table", (".json",))
     parser.add_argument(
         "--strict", action="store_true", help="exit with 1 if a call is not counted, or if something is assumed"
@@ -114,42 +122,55 @@ def _add_attention(parser: argparse.ArgumentParser) -> None:
         "--pairs",
         choices=PAIRS,
         default="all",
-        help="pairs of query and key in totals and MFU: all, those that flags and windows allow, or those of one "
-        "packed document; the others are listed as well; default: all",
+        help="query-key pairs in totals and MFU: all; causal: allowed by flags and windows; packed: within one packed "
+        "document. The other counts are listed too; default: all",
     )
     parser.add_argument(
-        "--document-lengths", metavar="N,N,...", help="tokens of the documents that are packed into the sequences"
+        "--document-lengths", metavar="N,N,...", help="lengths of the documents packed into the sequences, in tokens"
     )
     parser.add_argument(
-        "--masks", choices=("unknown", "causal"), default="unknown", help="whether masks that are tensors are causal"
+        "--masks",
+        choices=("unknown", "causal"),
+        default="unknown",
+        help="whether attention masks passed as tensors are causal",
     )
     parser.add_argument(
-        "--padding-share", type=float, default=0.0, metavar="P", help="share of tokens that are padding"
+        "--padding-share", type=float, default=0.0, metavar="P", help="fraction of tokens that are padding"
     )
 
 
 def _add_devices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--devices", type=int, default=1, metavar="N", help="number of devices; default: 1")
-    parser.add_argument("--device", metavar="NAME", help="a name that `costcore devices` lists, or a .toml file")
-    parser.add_argument("--dtype", default="bfloat16", metavar="NAME", help="dtype of products; default: bfloat16")
-    parser.add_argument("--peak", type=float, metavar="FLOPS", help="FLOP/s of one device, instead of --device")
-    parser.add_argument("--mfu", type=float, metavar="X", help="utilization, if no step was measured; default: 0.4")
+    parser.add_argument("--device", metavar="NAME", help="a name from `costcore devices`, or a .toml file")
     parser.add_argument(
-        "--memory", dest="size", metavar="SIZE", help='memory of a device, as "80 GB"; default: as its vendor prints'
+        "--dtype", default="bfloat16", metavar="NAME", help="dtype of matrix products; default: bfloat16"
     )
-    parser.add_argument("--price", metavar="RATE", help="price of one device for an hour, in any currency: 2.10/h")
-    parser.add_argument("--watts", type=float, metavar="N", help="power of one device, for the energy of the run")
+    parser.add_argument("--peak", type=float, metavar="FLOPS", help="FLOP/s of one device, instead of --device")
+    parser.add_argument(
+        "--mfu", type=float, metavar="X", help="assumed utilization, without a measured step; default: 0.4"
+    )
+    parser.add_argument(
+        "--memory", dest="size", metavar="SIZE", help='memory of a device, "80 GB"; default: as specified by its vendor'
+    )
+    parser.add_argument("--price", metavar="RATE", help="price of one device per hour, in any currency: 2.10/h")
+    parser.add_argument(
+        "--watts", type=float, metavar="N", help="power of one device, to compute the energy of the run"
+    )
     measured = parser.add_mutually_exclusive_group()
     measured.add_argument("--step-seconds", type=float, metavar="S", help="measured seconds of a step, for MFU and HFU")
-    measured.add_argument("--tokens-per-second", metavar="N", help="measured tokens a second of all devices, instead")
-    measured.add_argument("--tokens-per-second-per-device", metavar="N", help="those of one device, instead: 8.9k")
+    measured.add_argument(
+        "--tokens-per-second", metavar="N", help="measured tokens per second of all devices, instead of --step-seconds"
+    )
+    measured.add_argument(
+        "--tokens-per-second-per-device", metavar="N", help="measured tokens per second of one device: 8.9k"
+    )
 
 
 @command(train_parser)
 def run_train(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
     if args.device is not None and args.peak is not None:
-        raise ValueError("--device and --peak exclude each other")
+        raise ValueError("--device cannot be combined with --peak")
     for name in (*MEASURED, "mfu", "price", "watts"):
         if getattr(args, name) is not None and args.device is None and args.peak is None:
             raise ValueError(f"--{name.replace('_', '-')} needs --device or --peak")
@@ -183,9 +204,7 @@ def _add(ledger: TrainingLedger, args: argparse.Namespace, **terms: Any) -> Stag
     given = None if is_saved_report(args.model) else parse_inputs(args.input)
     if not has_names(with_tensors(given)) or args.device is args.size is None:
         if args.size is not None:
-            raise ValueError(
-                "--memory needs a batch with a name, as --input batch,2048:int64, whose largest size it limits"
-            )
+            raise ValueError("--memory needs a named batch: --input batch,2048:int64")
         return ledger.add("training", report_of(args.model, args, is_alone=True), **terms)
     with model_to_capture(args) as model:
         put_in_mode(model, args.model, args)
@@ -238,10 +257,9 @@ SERVE_EXAMPLES = """examples:
   costcore serve my_model.py:make --device mine.toml --memory "24 GB" --output serving.csv
   costcore serve model-q4_k_m.gguf --device rtx4090
 
-The factory returns a language model of transformers, on the meta device if it is large. Of a .gguf file or a folder of
-.safetensors files with its config.json, only the headers are read. Times are lower bounds, tokens per second upper
-bounds: weights and KV cache are read once per step. With experts they bound the mean step; least_seconds in JSON
-bounds every step.
+The factory returns a language model of transformers; create large ones on the meta device. costcore reads only the
+headers of .gguf and .safetensors files. Times are lower bounds and tokens per second upper bounds: weights and KV cache
+are read once per step. For mixtures of experts they bound the mean step; least_seconds in JSON bounds every step.
 
 exit codes: 0 success, 1 model error (with --strict also a partial or assumed report), 2 usage error"""
 
@@ -254,7 +272,7 @@ def serve_parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "costcore serve",
         "MODEL --device NAME[,NAME ...]",
-        "State what prefill and decode of a language model cost, and how many sequences fit (PyTorch).",
+        "Compute the cost of prefill and decode of a language model, and how many sequences fit (PyTorch).",
         SERVE_EXAMPLES,
     )
     parser.add_argument(
@@ -267,24 +285,46 @@ def serve_parser() -> argparse.ArgumentParser:
         "--device",
         required=True,
         metavar="NAMES",
-        help="a device, or several separated by commas: names that `costcore devices` lists, or .toml files",
+        help="devices separated by commas: names from `costcore devices`, or .toml files",
     )
-    parser.add_argument("--batch", default="1,8,64", metavar="N,N", help="sequences that are decoded; default: 1,8,64")
     parser.add_argument(
-        "--context", type=int, default=4096, metavar="N", help="tokens of a prompt and of a sequence; default: 4096"
+        "--batch", default="1,8,64", metavar="N,N", help="batch sizes of the decode step; default: 1,8,64"
     )
-    parser.add_argument("--dtype", metavar="NAME", help="dtype of activations and products; default: that of the model")
-    parser.add_argument("--weights", metavar="FORMAT", help="format of weights: int4, int4:32, nf4, fp8, q4_0, ...")
-    parser.add_argument("--kv", metavar="FORMAT", help="format of keys and values; default: --dtype")
-    parser.add_argument("--activations", metavar="FORMAT", help="format in which products are computed: int8, fp8")
     parser.add_argument(
-        "--keep", action="append", default=[], metavar="PATTERN", help="modules whose weights stay, such as lm_head"
+        "--context",
+        type=int,
+        default=4096,
+        metavar="N",
+        help="context length in tokens, of prompts and sequences; default: 4096",
     )
-    parser.add_argument("--cache", default="static", metavar="NAME", help="static, paged, dynamic or that of a plug-in")
-    parser.add_argument("--last-only", action="store_true", help="scores of a prompt for its last token alone")
-    parser.add_argument("--share", type=float, default=0.9, metavar="X", help="of the memory; default: 0.9")
-    parser.add_argument("--memory", metavar="SIZE", help='memory of the devices, as "80 GB"')
-    parser.add_argument("--price", metavar="RATE", help="price of one device for an hour, in any currency: 2.10/h")
+    parser.add_argument(
+        "--dtype", metavar="NAME", help="dtype of activations and matrix products; default: that of the model"
+    )
+    parser.add_argument(
+        "--weights", metavar="FORMAT", help="storage format of weights: int4, int4:32, nf4, fp8, q4_0, ..."
+    )
+    parser.add_argument("--kv", metavar="FORMAT", help="storage format of the KV cache; default: --dtype")
+    parser.add_argument("--activations", metavar="FORMAT", help="format of activations in matrix products: int8, fp8")
+    parser.add_argument(
+        "--keep",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="modules that keep their weight format, such as lm_head",
+    )
+    parser.add_argument(
+        "--cache", default="static", metavar="NAME", help="KV cache: static, paged, dynamic, or one of a plug-in"
+    )
+    parser.add_argument(
+        "--last-only", action="store_true", help="compute the logits of a prompt for its last token only"
+    )
+    parser.add_argument(
+        "--share", type=float, default=0.9, metavar="X", help="fraction of the device memory to use; default: 0.9"
+    )
+    parser.add_argument(
+        "--memory", metavar="SIZE", help='memory of a device, "80 GB"; default: as specified by its vendor'
+    )
+    parser.add_argument("--price", metavar="RATE", help="price of one device per hour, in any currency: 2.10/h")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if the report is partial or assumed")
     add_python_path(parser)
     add_output(parser, [*renderers()], "table", FILES)
@@ -347,7 +387,7 @@ CALIBRATE_EXAMPLES = """examples:
   costcore calibrate --device cuda:0 --dtype bfloat16 --base h100-sxm5-80gb --output my-gpu.toml
   costcore calibrate --from-trace monday.json.gz tuesday.json.gz --output my-gpu.toml
 
-then, with what the sweep measured:
+then use the file:
   report.time(device="my-cpu.toml").seconds
 
 exit codes: 0 saved, 1 the device cannot be measured, or the times differ too much, 2 usage error"""
@@ -358,29 +398,33 @@ def calibrate_parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "costcore calibrate",
         "--output FILE",
-        "Measure chains of operators of many shapes by PyTorch. This takes minutes and needs the device.",
+        "Calibrate a device: measure chains of PyTorch operators of many shapes on it, for some minutes.",
         CALIBRATE_EXAMPLES,
     )
-    parser.add_argument(
-        "--output", required=True, metavar="FILE", help="the device file to write, which ends with .toml"
-    )
+    parser.add_argument("--output", required=True, metavar="FILE", help="device file to write (.toml)")
     parser.add_argument(
         "--from-trace",
         nargs="+",
         metavar="FILE",
-        help="instead of measuring: traces of torch.profiler, best of several networks, on the device that "
-        "--base names; default: the one that they name",
+        help="instead of measuring: torch.profiler traces, preferably of several networks, recorded on the device "
+        "--base; default of --base: the device named in the traces",
     )
-    parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda:0 or another of PyTorch")
+    parser.add_argument("--device", default="cpu", metavar="NAME", help="PyTorch device: cpu (default), cuda:0, ...")
     parser.add_argument(
-        "--dtype", default="float32", metavar="DTYPE", help="of weights and activations; default: float32"
+        "--dtype", default="float32", metavar="DTYPE", help="dtype of weights and activations; default: float32"
     )
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of a CPU; default: 1")
-    parser.add_argument("--base", metavar="DEVICE", help="a device whose peaks and memory the file gets, for the bound")
-    parser.add_argument("--quick", action="store_true", help="a small sweep of a few seconds, for rough estimates")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the shapes and their order; default: 0")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="number of CPU threads; default: 1")
     parser.add_argument(
-        "--allow-noise", action="store_true", help=f"save even if the same chains differ by more than {MAX_NOISE:.0%}%"
+        "--base", metavar="DEVICE", help="device to copy peak rates and memory from, for the time bound"
+    )
+    parser.add_argument("--quick", action="store_true", help="a short sweep of a few seconds, for rough estimates")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed of the shapes and their order; default: 0"
+    )
+    parser.add_argument(
+        "--allow-noise",
+        action="store_true",
+        help=f"save even if repeated measurements differ by more than {MAX_NOISE:.0%}%",
     )
     return parser
 
@@ -410,9 +454,7 @@ def run_calibrate(args: argparse.Namespace) -> int:
 
 def _from_traces(args: argparse.Namespace) -> int:
     if args.device != "cpu" or args.quick:
-        raise ValueError(
-            "--from-trace measures nothing: it takes neither --device nor --quick; --base names the device"
-        )
+        raise ValueError("--from-trace does not measure: drop --device and --quick, and name the device with --base")
     reports = []
     for path in args.from_trace:
         if not frontend_for_file(path):
@@ -422,7 +464,7 @@ def _from_traces(args: argparse.Namespace) -> int:
     profile = reports[0].trace.run.profile
     name = args.base or (device_named(profile.device) if profile is not None else "")
     if not name:
-        raise CostError(f"{args.from_trace[0]} names no device of which there is a file: pass --base DEVICE")
+        raise CostError(f"{args.from_trace[0]} names no known device: pass --base DEVICE")
     device = find_device(name)
     found = calibration_of([each.trace for each in reports], [Path(path).name for path in args.from_trace], device)
     print(_summary(found.calibration, found.conditions))
@@ -436,7 +478,7 @@ def _from_traces(args: argparse.Namespace) -> int:
 def _base(args: argparse.Namespace) -> Device:
     base, is_cpu = find_device(args.base), args.device.startswith("cpu")
     if is_cpu != (base.kind == "cpu"):
-        raise ValueError(f"--base {args.base} is a {base.kind}, whose peaks are not those of --device {args.device}")
+        raise ValueError(f"--base {args.base} is a {base.kind}, but --device is {args.device}")
     # Peaks of a CPU are for all cores: take those that run the threads.
     return base.with_units(args.threads) if is_cpu else base
 
@@ -511,21 +553,25 @@ SUFFIXES = (".txt", ".md", ".csv", ".json", ".html")
 
 def profile_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
-    parser = command_parser(
-        "costcore profile", "TRACE", "State where the time of a run goes that a profiler recorded.", PROFILE_EXAMPLES
-    )
-    parser.add_argument("trace", metavar="TRACE", help="a trace of torch.profiler, or with --model of a runtime")
+    parser = command_parser("costcore profile", "TRACE", "Show where a profiled run spends its time.", PROFILE_EXAMPLES)
+    parser.add_argument("trace", metavar="TRACE", help="a torch.profiler trace, or with --model a profile of a runtime")
     parser.add_argument(
-        "--model", metavar="MODEL", help=f"the model that ran, whose calls take the times: {model_forms()}"
+        "--model", metavar="MODEL", help=f"the model that ran, whose calls get the times: {model_forms()}"
     )
-    parser.add_argument("--device", metavar="NAME", help="whose bounds to compare with; default: that of the trace")
-    parser.add_argument("--bound", choices=BOUNDS, default=LEAST, help=f"the bound; default: {LEAST}")
+    parser.add_argument(
+        "--device", metavar="NAME", help="device to compute time bounds for; default: that of the trace"
+    )
+    parser.add_argument("--bound", choices=BOUNDS, default=LEAST, help=f"kind of time bound; default: {LEAST}")
     parser.add_argument("--by", choices=TITLES, help="one row per call, type, op, module, class of module or phase")
-    parser.add_argument("--top", type=int, metavar="N", help="with --by: maximum number of rows; the others are summed")
-    parser.add_argument("--against", metavar="TRACE", help="another trace: what changed, work or speed")
+    parser.add_argument(
+        "--top", type=int, metavar="N", help="with --by: maximum number of rows; a row 'others' sums the rest"
+    )
+    parser.add_argument(
+        "--against", metavar="TRACE", help="compare with another trace: did the work or the speed change"
+    )
     add_unit(parser)
     add_digits(parser, 1)
-    parser.add_argument("--format", choices=FORMATS, help="default: a table")
+    parser.add_argument("--format", choices=FORMATS, help="output format; default: table")
     parser.add_argument(
         "--output", metavar="FILE", help=f"write to FILE, in the format of its suffix: {', '.join(SUFFIXES)}"
     )
@@ -556,7 +602,7 @@ def run_profile(args: argparse.Namespace) -> int:
 def _measured(path: str, args: argparse.Namespace, et: str | None) -> Measured:
     is_trace = bool(frontend_for_file(path))
     if not is_trace and args.model is None:
-        raise CostError(f"{path} is not a trace of torch.profiler. A profile of ONNX Runtime needs --model model.onnx")
+        raise CostError(f"{path} is not a torch.profiler trace. For a profile of ONNX Runtime, pass --model model.onnx")
     profile: Report | str = path
     if is_trace:
         with printed_warnings(path, is_quiet=True):

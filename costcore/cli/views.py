@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from costcore.analyses.fusion.groups import FusedView
 
 
-class Formatted(NamedTuple):
+class ReportView(NamedTuple):
     """A view of a report.
 
     Attributes:
@@ -97,14 +97,14 @@ def _show_overview(report: Report, ost: IO[str], mode: str, **options: Any) -> N
         ost.write(f"{Result.to_markdown(report) if mode == 'md' else report}\n")
 
 
-OWN: Mapping[str, Formatted] = {
-    "report": Formatted(Report.show_report, REPORT, ReportColumns),
-    "summary": Formatted(Report.show_summary_report, SUMMARY, SummaryColumns),
-    "layers": Formatted(Report.show_layers, LAYERS, LayerColumns),
-    "tree": Formatted(Report.show_tree, TREE, TreeColumns),
-    "by": Formatted(Report.show_by, GROUPS, GroupColumns),
-    "run": Formatted(_show_run, REPORT, ReportColumns),
-    "overview": Formatted(_show_overview, {}, None),
+OWN: Mapping[str, ReportView] = {
+    "report": ReportView(Report.show_report, REPORT, ReportColumns),
+    "summary": ReportView(Report.show_summary_report, SUMMARY, SummaryColumns),
+    "layers": ReportView(Report.show_layers, LAYERS, LayerColumns),
+    "tree": ReportView(Report.show_tree, TREE, TreeColumns),
+    "by": ReportView(Report.show_by, GROUPS, GroupColumns),
+    "run": ReportView(_show_run, REPORT, ReportColumns),
+    "overview": ReportView(_show_overview, {}, None),
 }
 """The views of every report; analyses have further ones."""
 
@@ -114,14 +114,14 @@ def of_analyses() -> dict[str, View]:
     return {each.name: each.view for each in analyses().values() if each.view is not None}
 
 
-def shown_by(name: str) -> Formatted:
+def shown_by(name: str) -> ReportView:
     """Return the view of that name."""
     if name in OWN:
         return OWN[name]
     if name == "fused":
         from costcore.analyses.fusion.groups import FUSED, FusedColumns
 
-        return Formatted(_show_groups, FUSED, FusedColumns)
+        return ReportView(_show_groups, FUSED, FusedColumns)
     view = of_analyses()[name]
 
     def show_table(report: Report, ost: IO[str], mode: str, unit: Any, n_digits: Any, **options: Any) -> None:
@@ -132,7 +132,7 @@ def shown_by(name: str) -> Formatted:
         with_rows_and_columns(report.analysis(name, **options), **of_table).show(ost, mode, unit, n_digits)
 
     columns, column_sets = (imported(path) if path else None for path in (view.columns, view.column_sets))
-    return Formatted(show_table if view.table else show_result, columns or {}, column_sets)
+    return ReportView(show_table if view.table else show_result, columns or {}, column_sets)
 
 
 OF_PARTS = ("report", "summary", "layers", "tree", "by", "run")
@@ -173,10 +173,10 @@ def add_view_options(parser: argparse.ArgumentParser) -> None:
     view.add_argument(
         "--overview",
         action="store_true",
-        help="the totals and the types of operators with the most FLOPs; the default in a terminal",
+        help="totals, and the operator types with the most FLOPs; the default in a terminal",
     )
-    view.add_argument("--calls", action="store_true", help="one row per operator call; the default elsewhere")
-    view.add_argument("--summary", action="store_true", help="one row per type of operator")
+    view.add_argument("--calls", action="store_true", help="one row per operator call; the default in a file or pipe")
+    view.add_argument("--summary", action="store_true", help="one row per operator type")
     view.add_argument("--layers", action="store_true", help="one row per operator call, in torchstat's format")
     view.add_argument("--tree", action="store_true", help="the module hierarchy, one row per module")
     for name, each in of_analyses().items():
@@ -184,7 +184,7 @@ def add_view_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         metavar="PARTS",
-        help=f"what the rows are: {', '.join(PARTS)}, or several keys (module,op); a view then chooses the columns",
+        help=f"group rows by {', '.join(PARTS)}, or by several keys (module,op)",
     )
     parser.add_argument(
         "--depth", type=int, metavar="N", help="maximum depth of --tree or of --by module; default: no limit"
@@ -199,18 +199,21 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sort",
         metavar="COLUMN",
-        help="sort by a column, numbers from the largest, text alphabetically; default: execution order; with --top "
-        "the first amount in --columns, else FLOPs",
+        help="sort by a column, numbers descending; default: execution order; with --top the first number in "
+        "--columns, else FLOPs",
     )
     parser.add_argument(
-        "--top", type=int, metavar="N", help="maximum number of rows (in --tree: per module); the others are summed"
+        "--top",
+        type=int,
+        metavar="N",
+        help="maximum number of rows (with --tree: per module); a row 'others' sums the rest",
     )
     parser.add_argument(
         "--columns",
         action="append",
         metavar="NAMES",
-        help="quantities separated by commas, such as macs,flops@fvcore,bound_seconds@l4 (costcore.quantities() lists "
-        "them), or default, percent, all",
+        help="quantities from `costcore quantities` separated by commas, such as macs,flops@fvcore,bound_seconds@l4, "
+        "or default, percent, all",
     )
     add_convention(parser)
     add_fusion(parser)
@@ -219,7 +222,7 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         choices=sorted(renderers()),
-        help="with all rows; default: a table of at most 40 lines, in color if the terminal supports it",
+        help="output format, with all rows; default: a table of at most 40 lines, in color in a terminal",
     )
     parser.add_argument(
         "--output",
@@ -267,11 +270,11 @@ def options_of_view(args: argparse.Namespace) -> dict[str, Any]:
     elif args.by is not None and (chosen := next((each for each in beside if getattr(args, each)), None)):
         options["columns"] = beside[chosen]
     if args.top is not None and args.sort is None and name in (*OF_PARTS, "fused"):
-        options["sort"] = _usual_order(args, options.get("columns", ()))
+        options["sort"] = _default_order(args, options.get("columns", ()))
     return options
 
 
-def _usual_order(args: argparse.Namespace, columns: Sequence[str]) -> str:
+def _default_order(args: argparse.Namespace, columns: Sequence[str]) -> str:
     amounts = (name for name in columns if is_quantity(name) and quantity(name).is_number)
     return next(amounts, "flops" if args.fusion is None else "mrw")
 
@@ -409,7 +412,7 @@ def show_view(
             columns = [unfused(fused.original), *further]
         export = by_suffix()[suffix].name
         is_unnamed = export == "page" and not report.tree()["type"]  # a model from a file has no class
-        header = {"made": made_by(args.argv, getattr(args, "usual", ""))} if export == "page" else {}
+        header = {"made": made_by(args.argv, getattr(args, "default_input", ""))} if export == "page" else {}
         header |= {"title": Path(args.model).name} if is_unnamed else {}
         report.export(export, args.output, columns=columns, **header)
     if args.output is not None or args.format not in (None, *MODES_WITH_REMARKS):
@@ -423,9 +426,9 @@ def show_view(
         print_message(f"note: {note}")
 
 
-def made_by(argv: Sequence[str], usual: str) -> str:
-    """Return the command line that writes a page, the usual inputs if it has none, and the date."""
-    inputs = [f"usual {usual}"] if usual else []
+def made_by(argv: Sequence[str], default_input: str) -> str:
+    """Return the command line that writes a page, the default inputs if they were used, and the date."""
+    inputs = [f"default {default_input}"] if default_input else []
     return " · ".join([shlex.join(["costcore", *argv]), *inputs, date.today().isoformat()])
 
 

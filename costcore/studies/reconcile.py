@@ -1,6 +1,6 @@
 """Reconcile two conventions: the differences by operator, which add up exactly, and the rules in words.
 
-Also the usual input sizes at which :mod:`explain` tries a network again.
+Also the common input sizes at which :mod:`explain` tries a network again.
 """
 
 from __future__ import annotations

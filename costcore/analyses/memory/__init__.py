@@ -14,7 +14,7 @@ MEMORY = Analysis(
     section=f"{__name__}.live_memory:memory_section",
     pictures={"memory": f"{__name__}.live_memory:memory"},
     view=View(
-        "peak of memory, and the blocks alive at it (PyTorch); --train: of a step",
+        "peak memory, and the tensors alive at the peak (PyTorch); with --train, of a training step",
         f"{__name__}.live_memory:alive_at_peak",
         "costcore.tables.columns:BLOCKS",
         "costcore.tables.columns:MemoryColumns",
@@ -34,7 +34,7 @@ ARENA = Analysis(
     f"{__name__}.arena:arena_of",
     section=f"{__name__}.live_memory:arena_section",
     view=View(
-        "memory of an inference run: one row per value, peak SRAM and flash",
+        "static memory plan of an inference: one row per value, peak SRAM and flash",
         f"{__name__}.live_memory:values_in_arena",
         f"{__name__}.arena:ARENA",
         f"{__name__}.arena:ArenaColumns",

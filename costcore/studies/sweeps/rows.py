@@ -45,7 +45,7 @@ class ModelRow(NamedTuple):
         costs: the figures by name of their column, ``flops``, ``n_params``, …; None for an unknown figure. Empty if
             the model failed.
         status: ``complete``, ``partial`` with the operators that are not counted, or the error if the model failed;
-            with the usual input of a library that was used for want of another, and the reason for each unknown figure.
+            with the default input if one was used, and the reason for each unknown figure.
         failed: True if the costs of the model could not be computed.
         arguments: the arguments of the function that returned the model, by name; None if it has none.
     """
@@ -183,7 +183,7 @@ def _given_or_usual(inputs: Any, model: Any, target: str) -> tuple[Any, list[str
     usual = default_inputs(model, target) if inputs is None else None
     if usual is None:
         return inputs, []
-    return usual.inputs, [f"the usual input is used, {input_arguments(usual.inputs)} ({usual.source})"]
+    return usual.inputs, [f"using default input {input_arguments(usual.inputs)} ({usual.source})"]
 
 
 def _needed(model: Any, inputs: Any, settings: Settings) -> dict[str, Any]:

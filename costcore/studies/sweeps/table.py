@@ -63,7 +63,7 @@ def table(
             (``"torchvision.models:resnet50"``, ``"net.onnx"``, a saved ``"report.json"``). A model may also be a tuple
             ``(name, model)`` or ``(name, model, inputs)``, and ``models`` may be a mapping of names to models.
         inputs: the inputs of all models without inputs of their own. Without any, targets of libraries
-            (``"timm:resnet50"``) are counted on their usual input, and the status of their row states it.
+            (``"timm:resnet50"``) are counted on their default input, as the status of their row says.
         jobs: the number of processes; -1 is one per core. Default: the setting of ``joblib.parallel_config`` with its
             backend (such as Dask or Ray), or else this process.
         timeout: the seconds that a model may take.

@@ -51,7 +51,7 @@ def test_a_model_of_a_library_has_its_usual_inputs():
     pytest.importorskip("transformers")
     with pytest.warns(CostWarning) as said:
         assert estimate("hf:bert").total_report["macs"] > 0
-    text = "hf:bert: the usual input is used, {'input_ids': Tensor(shape=(1, 512)"
+    text = "hf:bert: using default input {'input_ids': Tensor(shape=(1, 512)"
     assert any(text in str(each.message) for each in said)
 
 

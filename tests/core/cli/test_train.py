@@ -108,7 +108,7 @@ def test_a_document_has_exact_numbers(model, tmp_path, capsys):
         (["--steps", "1", "--tokens", "1"], "argument --tokens: not allowed with argument --steps"),
         (["--devices", "0"], "devices must be a positive whole number"),
         (["--device", "h10"], "unknown device 'h10'"),
-        (["--device", "l4", "--peak", "1e12"], "--device and --peak exclude each other"),
+        (["--device", "l4", "--peak", "1e12"], "--device cannot be combined with --peak"),
         (["--step-seconds", "1"], "--step-seconds needs --device or --peak"),
         (["--peak", "1e12", "--step-seconds", "-1"], "step_seconds must be a positive number"),
         (["--padding-share", "1"], "padding_share must be at least 0 and less than 1"),

@@ -338,7 +338,7 @@ def test_memory_says_first_what_a_file_needs(capsys, tmp_path):
         with pytest.raises(SystemExit) as left:
             main(["memory", "net.onnx", *arguments])
         assert left.value.code == 2
-        assert "net.onnx is a file, of which costcore net.onnx --arena states the memory" in capsys.readouterr().err
+        assert "needs a PyTorch model (got the file net.onnx). Run costcore net.onnx --arena" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["memory", "net.py:make"])
     assert "--memory is missing, the memory of the device, as in costcore memory net.py:make" in capsys.readouterr().err

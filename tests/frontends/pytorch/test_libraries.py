@@ -55,7 +55,7 @@ def config(tmp_path):
 def test_a_model_of_timm_is_evaluated_on_the_input_of_its_configuration(timm, capsys):
     assert main(["timm:net", "--by", "op", "--format", "csv", "--unit", "none", "--columns", "macs"]) == 0
     out, err = capsys.readouterr()
-    assert err == "costcore: timm:net: the usual input is used, --input 1x3x32x24 (pretrained_cfg of timm)\n"
+    assert err == "costcore: timm:net: using default input --input 1x3x32x24 (pretrained_cfg of timm)\n"
     assert f"conv,{30 * 22 * 4 * 3 * 9}\n" in out  # 30 x 22 positions, 4 filters of 3 x 3 x 3
     assert not load("timm:net").training
 
@@ -84,7 +84,7 @@ def test_a_table_states_the_usual_input(timm):
     """Size 3x32x24, a convolution of 3x3 to 4 channels: 4 * (30 * 22) * (3 * 9) = 71,280 MACs."""
     usual, given = table(["timm:net", ("small", "timm:net", (1, 3, 3, 3))], columns=["macs"]).rows
     assert usual.costs["macs"] == 71_280
-    assert usual.status == "complete; the usual input is used, --input 1x3x32x24 (pretrained_cfg of timm)"
+    assert usual.status == "complete; using default input --input 1x3x32x24 (pretrained_cfg of timm)"
     assert (given.costs["macs"], given.status) == (4 * 27, "complete")
 
 
