@@ -341,7 +341,7 @@ def test_memory_says_first_what_a_file_needs(capsys, tmp_path):
         assert "needs a PyTorch model (got the file net.onnx). Run costcore net.onnx --arena" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["memory", "net.py:make"])
-    assert "--memory is missing, the memory of the device, as in costcore memory net.py:make" in capsys.readouterr().err
+    assert "--memory is missing: run costcore memory net.py:make" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ from costcore.tables.renderers import (
     to_csv,
     to_markdown,
 )
-from costcore.tables.result import builder
-from costcore.text.screen import Screen, printable
+from costcore.tables.result import with_rows_and_columns
+from costcore.text.output import printable
+from costcore.text.screen import Screen
 from tests.core.results import Column, RenderedTable
 from tests.core.results import Table as ReportTable
 from tests.core.toy_networks import nested_report
@@ -226,7 +227,7 @@ def test_columns_that_were_chosen_are_shown():
     table = ReportTable("Rows", columns, [{"op": "conv", **{f"n{i}": 2**40 + 5 for i in range(9)}}])
     out = io.StringIO()
     screen = Screen(out, "--format table")
-    builder(table, [column.key for column in columns], None, None).show(screen)
+    with_rows_and_columns(table, [column.key for column in columns], None, None).show(screen)
     screen.finish()
     assert all(f"Amount {i}" in out.getvalue() for i in range(9))
 

@@ -21,7 +21,8 @@ from costcore.text.amounts import (
     readable,
     scaled,
 )
-from costcore.text.screen import Screen, escaped
+from costcore.text.output import escaped
+from costcore.text.screen import Screen
 
 
 def kind_of(metric):

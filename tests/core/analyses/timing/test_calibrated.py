@@ -8,8 +8,9 @@ from math import hypot, log2, sqrt
 import pytest
 
 from costcore import CostError, Layer, Operations, Report, Tensor, Trace
-from costcore.analyses.timing.calibration import OpSignature, Point, site_of
-from costcore.analyses.timing.times import from_table, to_table
+from costcore.analyses.timing.calibrated import from_table, to_table
+from costcore.analyses.timing.calibration import OpSignature, Point
+from costcore.analyses.timing.families import site_of
 from costcore.ir import Cost
 from tests.core.analyses.timing.toy_calibration import (
     CONDITIONS,

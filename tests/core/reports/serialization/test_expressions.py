@@ -16,10 +16,10 @@ import sympy
 
 from costcore import CostError, Report, compare
 from costcore.ir import ceil_div, ceil_log2, gcd, maximum, minimum
-from costcore.reports.serialization import codec
-from costcore.reports.serialization import json as from_json
-from costcore.reports.serialization.codec import Decoder, Encoder
-from costcore.reports.serialization.json import read
+from costcore.reports import codec
+from costcore.reports import json as from_json
+from costcore.reports.codec import Decoder, Encoder
+from costcore.reports.json import read
 from tests.core.given_costs import Step, net
 
 n = sympy.Symbol("n", integer=True, positive=True)

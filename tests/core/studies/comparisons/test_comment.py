@@ -3,7 +3,7 @@
 import pytest
 
 from costcore import compare
-from costcore.studies.comparisons.render import MARKER
+from costcore.studies.comparisons.comparison import MARKER
 from tests.core.given_costs import Step, dense, net, relu
 
 OLD = net(dense("body.0"), relu("body.1"), dense("head.fc"))

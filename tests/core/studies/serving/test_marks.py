@@ -9,17 +9,9 @@ import pytest
 from costcore import Trace
 from costcore.counting import Pricer
 from costcore.ir import BITS, Cost, Layer, Operations, Tensor
-from costcore.studies.serving.passes import (
-    CacheStorages,
-    Kind,
-    StoredWeight,
-    Widths,
-    computes_nothing,
-    is_move,
-    tallies_of,
-    times_cached,
-    with_marks,
-)
+from costcore.studies.serving.cached_model import CacheStorages, computes_nothing, is_move
+from costcore.studies.serving.passes import Kind, Widths, tallies_of, times_cached, with_marks
+from costcore.studies.serving.tallies import StoredWeight
 from tests.core.traces import Call, CallCost, Run
 from tests.registered import calculators
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from costcore.ir import Layer, Tensor
-from costcore.studies.serving.passes import CachedPart, CacheStorages, Latent, PackedWeight, Parameter, StoredFile
+from costcore.studies.serving.cached_model import CachedPart, CacheStorages, PackedWeight, Parameter, StoredFile
+from costcore.studies.serving.passes import Latent
 from tests.core.traces import Call, Recorder
 
 WIDTH, HEADS, HEAD, EXPERTS, CHOSEN, INNER, WORDS = 6, 2, 3, 5, 2, 7, 13
