@@ -12,8 +12,8 @@ from costcore import Trace
 from costcore.analyses.memory import arena as planner
 from costcore.analyses.memory import order
 from costcore.analyses.memory.allocator import Envelope, difference, envelope_of
-from costcore.analyses.memory.arena import Life, plan
-from costcore.analyses.memory.liveness import lives_of, merged
+from costcore.analyses.memory.arena import Lifetime, smallest_layout
+from costcore.analyses.memory.liveness import lifetimes_of, merged
 from costcore.analyses.memory.order import best_order, first_step_of, highest
 from costcore.ir import Layer, Tensor
 from tests.core.analyses.memory.graphs import Node, random_trace, trace
@@ -24,7 +24,7 @@ from tests.whole_text import as_json
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_bound_from_less_search_holds(seed):
-    lives = lives_of(random_trace(Random(2000 + seed), 12))
+    lives = lifetimes_of(random_trace(Random(2000 + seed), 12))
     for inplace in (False, True):
         exact, bound = best_order(lives, inplace, True), best_order(lives, inplace, True, most_states=0)
         assert exact.is_exact
@@ -43,7 +43,7 @@ def chains(*parts):
             made += 2
         nodes.append(Node("concat", tuple(ends), made, 4))
         x, made = made, made + 1
-    return lives_of(trace(nodes, {1: 4}, [x]))
+    return lifetimes_of(trace(nodes, {1: 4}, [x]))
 
 
 @pytest.mark.parametrize("copies", [1, 2, 3])
@@ -95,7 +95,7 @@ def test_a_call_may_write_over_a_value_that_it_does_not_read():
         record._replace(call=record.call._replace(storages=places))
         for record, places in zip(graph.records, storages, strict=True)
     ]
-    lives = lives_of(Trace(tuple(records), graph.run))
+    lives = lifetimes_of(Trace(tuple(records), graph.run))
     assert [(block.name, block.nbytes, block.born, block.last_use) for block in lives.blocks] == [
         ("input 1", 1, 0, 3),
         ("conv-0", 8, 0, 4),
@@ -111,7 +111,7 @@ def test_what_a_graph_says_beside_its_calls():
     nodes = [Node("conv", (1,), 10, 8), Node("conv", (10, 3, 4), 20, 2), Node("conv", (22, 20), 30, 1)]
     steps = (Step(20, (1,), (Value(21, 16, "state"),)), Step(25, (), (), views=((22, 21),), name="loop: end"))
     flow = Dataflow((Value(1, 4, "x"),), (Value(3, 100, "w"),), steps)
-    lives = lives_of(trace(nodes, {1: 4, 3: 100, 4: 6, 22: 16}, [30], flow))
+    lives = lifetimes_of(trace(nodes, {1: 4, 3: 100, 4: 6, 22: 16}, [30], flow))
     assert [moment.name for moment in lives.moments] == ["conv-0", "conv-1", "loop: end", "conv-2"]
     assert [(block.name, block.nbytes, block.born, block.last_use, block.kind) for block in lives.blocks] == [
         ("x", 4, 0, 1, "input"),
@@ -127,16 +127,16 @@ def test_what_a_graph_says_beside_its_calls():
 
 def test_planner_places_by_hand():
     # three values of 4, 6 and 4 bytes; the first and the last never live together
-    plan_of = plan([Life(4, 0, 1), Life(6, 1, 2), Life(4, 2, 3)], 1)
+    plan_of = smallest_layout([Lifetime(4, 0, 1), Lifetime(6, 1, 2), Lifetime(4, 2, 3)], 1)
     assert (plan_of.size, plan_of.offsets) == (10, [6, 0, 6])
-    aligned = plan([Life(4, 0, 1), Life(6, 1, 2), Life(4, 2, 3)], 16)
+    aligned = smallest_layout([Lifetime(4, 0, 1), Lifetime(6, 1, 2), Lifetime(4, 2, 3)], 16)
     assert (aligned.size, aligned.offsets) == (32, [16, 0, 16]) or aligned.offsets == [0, 16, 0]
     # the one of 4 bytes is at 0; of those of 3, the one born at 2 is beside it at 4, the last one born at 1 beside both
     # at 7, the one before it at 0, and the first one beside that at 3, as nothing is at 4 until 2
-    lives = [Life(3, 1, 1), Life(3, 2, 3), Life(4, 3, 4), Life(3, 1, 2), Life(3, 1, 4)]
-    assert (plan(lives, 1).sizes["micro"], plan(lives, 1).offsets) == (10, [3, 4, 0, 0, 7])
-    assert plan([], 16).size == 0
-    assert plan([Life(0, 0, 5)], 16).offsets == [0]
+    lives = [Lifetime(3, 1, 1), Lifetime(3, 2, 3), Lifetime(4, 3, 4), Lifetime(3, 1, 2), Lifetime(3, 1, 4)]
+    assert (smallest_layout(lives, 1).sizes["micro"], smallest_layout(lives, 1).offsets) == (10, [3, 4, 0, 0, 7])
+    assert smallest_layout([], 16).size == 0
+    assert smallest_layout([Lifetime(0, 0, 5)], 16).offsets == [0]
 
 
 def test_the_smallest_layout_of_all_strategies_wins():
@@ -145,8 +145,8 @@ def test_the_smallest_layout_of_all_strategies_wins():
         lives = []
         for _ in range(random.randint(1, 30)):
             born = random.randint(0, 20)
-            lives.append(Life(random.randint(0, 40), born, born + random.randint(0, 8)))
-        found = plan(lives, 4)
+            lives.append(Lifetime(random.randint(0, 40), born, born + random.randint(0, 8)))
+        found = smallest_layout(lives, 4)
         assert found.size == min(found.sizes.values()) == found.sizes[found.strategy]
         assert set(found.sizes) == {"size", "conflicts", "birth", "micro"}
         peak = max(sum(-(-x.nbytes // 4) * 4 for x in lives if x.born <= i <= x.last_use) for i in range(30))
@@ -157,7 +157,7 @@ def test_the_smallest_layout_of_all_strategies_wins():
 def test_strings_are_named_where_they_count_as_nothing(dtype, nbytes, is_named):
     layer = Layer("cast", {"x": Tensor((4,), "int8")}, [Tensor((4,), dtype)])
     call = Call(layer, "cast", name="cast", inputs=(1,), outputs=(2,))
-    lives = lives_of(Trace((CallCost(call, None),), Run().recording(returned=(2,))))
+    lives = lifetimes_of(Trace((CallCost(call, None),), Run().recording(returned=(2,))))
     assert any("strings count as 0 bytes" in note for note in lives.notes) is is_named
     assert [block.nbytes for block in lives.blocks] == [4, nbytes]
 
@@ -181,7 +181,7 @@ def placed_by_definition(lives, order):
 @pytest.mark.parametrize("seed", range(40))
 def test_every_strategy_places_by_its_definition(seed):
     random = Random(seed)
-    lives = [Life(random.randrange(5), born := random.randrange(8), born + random.randrange(4)) for _ in range(9)]
+    lives = [Lifetime(random.randrange(5), born := random.randrange(8), born + random.randrange(4)) for _ in range(9)]
     met = [
         sum(
             i != j and bool(a.nbytes and b.nbytes) and a.born <= b.last_use and b.born <= a.last_use
@@ -196,7 +196,7 @@ def test_every_strategy_places_by_its_definition(seed):
         "micro": lambda i: (-lives[i].nbytes, -lives[i].born, -i),
     }
     expected = {name: placed_by_definition(lives, sorted(range(9), key=key)) for name, key in keys.items()}
-    found = plan(lives, 1)
+    found = smallest_layout(lives, 1)
     assert found.sizes == expected
     assert found.size == min(expected.values()) == expected[found.strategy]
 
@@ -205,11 +205,11 @@ def test_every_strategy_places_by_its_definition(seed):
 def test_only_birth_is_tried_with_too_many_conflicts(monkeypatch, seed):
     """Pairs of blocks that live at the same time are counted, those without bytes too."""
     random = Random(seed)
-    lives = [Life(random.randrange(5), born := random.randrange(8), born + random.randrange(4)) for _ in range(9)]
+    lives = [Lifetime(random.randrange(5), born := random.randrange(8), born + random.randrange(4)) for _ in range(9)]
     pairs = sum(a.born <= b.last_use and b.born <= a.last_use for a, b in combinations(lives, 2))
     for most, strategies in ((pairs, {"size", "conflicts", "birth", "micro"}), (pairs - 1, {"birth"})):
         monkeypatch.setattr(planner, "MOST_CONFLICTS", most)
-        assert set(plan(lives, 1).sizes) == strategies
+        assert set(smallest_layout(lives, 1).sizes) == strategies
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +222,7 @@ def lives():
         Node("conv", (12,), 13, 4),
         Node("conv", (13,), 14, 4),
     ]
-    return lives_of(trace(nodes, {1: 2}, [14]))
+    return lifetimes_of(trace(nodes, {1: 2}, [14]))
 
 
 def found(lives, inplace, *part):
@@ -261,7 +261,7 @@ def test_a_result_that_is_written_over_its_operand_is_the_output():
         Node("conv", (11,), 12, 8),
         Node("relu", (12,), 13, 8),
     ]
-    blocks = merged(lives_of(trace(nodes, {1: 2}, [13])), True)
+    blocks = merged(lifetimes_of(trace(nodes, {1: 2}, [13])), True)
     assert [(block.name, block.kind, block.is_kept) for block in blocks] == [
         ("input 1", "input", False),
         ("conv-0", "value", False),
@@ -278,7 +278,7 @@ def in_loop(first, last):
         Node("conv", (12,), 13, 1),
     ]
     flow = Dataflow((Value(1, 2, "x"), Value(2, 3, "y")), (), (), (), ((first, last),))
-    return lives_of(trace(nodes, {1: 2, 2: 3}, [13], flow))
+    return lifetimes_of(trace(nodes, {1: 2, 2: 3}, [13], flow))
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_a_carried_value_continues_what_nothing_else_needs_if_it_is_as_large(nby
     """After the first product of 8 B a loop starts with its result; 2 and 1 B follow. The option decides nothing."""
     nodes = [Node("conv", (1,), 10, 8), Node("conv", (16,), 17, 2), Node("conv", (last_reads,), 18, 1)]
     start = Step(15, (10,), (Value(16, nbytes, "carried"),), ((16, 10),), name="loop: start")
-    lives = lives_of(trace(nodes, {1: 2}, [18], Dataflow((Value(1, 2, "x"),), (), (start,))))
+    lives = lifetimes_of(trace(nodes, {1: 2}, [18], Dataflow((Value(1, 2, "x"),), (), (start,))))
     assert found(lives, False) == found(lives, True) == blocks
 
 
@@ -436,7 +436,7 @@ def test_orders_with_less_search(golden):
     found = {}
     for seed in range(30):
         random = Random(seed)
-        lives = lives_of(random_trace(random, 16) if seed % 2 else with_loops(random, 12))
+        lives = lifetimes_of(random_trace(random, 16) if seed % 2 else with_loops(random, 12))
         for most in (0, 30):
             bound, is_exact, ordered, peak = best_order(lives, seed % 3 == 0, seed % 4 > 0, most_states=most)
             found[f"{seed} {most}"] = [bound, is_exact, peak, *ordered]

@@ -9,8 +9,8 @@ import pytest
 
 from costcore import CostError, Layer, Operations, Report, Tensor, Trace
 from costcore.analyses.timing.calibrated import from_table, to_table
-from costcore.analyses.timing.calibration import OpSignature, Point
-from costcore.analyses.timing.families import site_of
+from costcore.analyses.timing.calibration import Point
+from costcore.analyses.timing.families import OpSignature, site_of
 from costcore.ir import Cost
 from tests.core.analyses.timing.toy_calibration import (
     CONDITIONS,

@@ -10,6 +10,7 @@ import pytest
 import sympy
 
 from costcore import CostError
+from costcore.analyses.timing.calibrated import Estimated, error_of_sum
 from costcore.analyses.timing.calibration import (
     APART,
     USUAL,
@@ -19,18 +20,13 @@ from costcore.analyses.timing.calibration import (
     Errors,
     Estimate,
     Interpolation,
-    OpSignature,
     Point,
-    Product,
     Rates,
     errors_of_runs,
     left_out_errors,
-    product_of,
-    site_of,
-    steps_of,
     wave_seconds,
 )
-from costcore.analyses.timing.times import Estimated, error_of_sum
+from costcore.analyses.timing.families import OpSignature, Product, product_of, site_of, steps_of
 from costcore.ir import Cost, Layer, Operations, Tensor
 from tests.core.analyses.timing.toy_device import Device, Memory
 from tests.core.traces import Call

@@ -12,16 +12,10 @@ from random import Random
 
 import pytest
 
-from costcore.analyses.timing.calibration import (
-    Calibration,
-    Curves,
-    OpSignature,
-    Point,
-    Rates,
-    errors_of_runs,
-    left_out_errors,
-)
-from costcore.analyses.timing.times import KERNEL_CLOCK, from_table, to_table
+from costcore.analyses.timing.calibrated import from_table, to_table
+from costcore.analyses.timing.calibration import Calibration, Curves, Point, Rates, errors_of_runs, left_out_errors
+from costcore.analyses.timing.families import OpSignature
+from costcore.analyses.timing.times import KERNEL_CLOCK
 from tests.core.analyses.timing.toy_calibration import CONDITIONS
 from tests.core.analyses.timing.toy_device import Device, Memory
 from tests.whole_text import as_json

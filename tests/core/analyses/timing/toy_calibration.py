@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from costcore.analyses.timing.calibrated import from_table, to_table
 from costcore.analyses.timing.calibration import (
     FAR,
     Calibration,
     Curves,
     Error,
     Errors,
-    OpSignature,
     Point,
     Rates,
     errors_of_runs,
     left_out_errors,
-    site_of,
 )
+from costcore.analyses.timing.families import OpSignature, site_of
 from costcore.analyses.timing.time_report import toml_text
 from costcore.analyses.timing.times import (
     BELOW,
@@ -27,9 +27,7 @@ from costcore.analyses.timing.times import (
     WITHOUT_KERNEL,
     Conditions,
     calibration_of,
-    from_table,
     retyped,
-    to_table,
 )
 from tests.core.analyses.timing.toy_device import device
 

@@ -8,9 +8,9 @@ from math import isclose
 
 import pytest
 
-from costcore.studies.serving.passes import Experts, expected_experts, fewest_experts, not_expected, not_needed
 from costcore.studies.serving.phase import PhaseTime, least_time, pairs_before
 from costcore.studies.serving.report import COLUMNS, Row, serving_table
+from costcore.studies.serving.tallies import Experts, expected_experts, fewest_experts, not_expected, not_needed
 from tests.core.analyses.timing.toy_device import find_device
 
 

@@ -15,7 +15,8 @@ import pytest
 
 from costcore import ServingReport
 from costcore.studies.serving import report as report_module
-from costcore.studies.serving.passes import CachedPart, Kind, PackedWeight, Point, Tallies, Tally
+from costcore.studies.serving.cached_model import CachedPart, PackedWeight
+from costcore.studies.serving.passes import Kind, Point, Tallies, Tally
 from costcore.studies.serving.phase import Phase
 from costcore.studies.serving.report import remarks, serving_rows, serving_table
 from tests.core.analyses.timing.toy_device import Memory, device, find_device
