@@ -42,6 +42,7 @@ PYTORCH_OPTIONS = (
     "plan",
     "rank",
     "device",
+    "nonzero",
 )
 
 PROGRAM_OPTIONS = ("backward", "dtype", "memory", "optimizer", "step", "loss", "precision")

@@ -83,6 +83,8 @@ def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
         options["optimizer"] = args.optimizer
     if getattr(args, "memory", False):
         options["memory"] = True
+    if getattr(args, "nonzero", False):
+        options["nonzero"] = True
     if getattr(args, "attention", "all") != "all":
         options["attention"] = args.attention
     if getattr(args, "cuda", False):
@@ -117,6 +119,7 @@ def record_needed(args: argparse.Namespace, needs: Mapping[str, Any], target: st
     """
     reader = frontend_for_file(target) if target else ""
     args.spelled = getattr(args, "spelled", False) or "spelled" in needs
+    args.nonzero = "nonzero" in needs
     has_memory = not reader or "memory" in specs()[reader].model_options
     args.memory = getattr(args, "memory", False) or ("memory" in needs and has_memory)
 

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from costcore.errors import CostError, short_repr, unknown
 from costcore.ledger.ledger import Ledger, flops_of, memory, multiplied, nodes_by_call
-from costcore.numbers import expanded_sum, maximum, share
+from costcore.numbers import expanded_sum, floor_div, maximum, share
 from costcore.plugins import cached, objects_from_plugins, with_plugin_hint
 from costcore.text.screen import Column
-from costcore.trace.call import Call
+from costcore.trace.call import ATTENTION, NONZERO_WEIGHTS, Call, pairs_of
 
 Combination: TypeAlias = "str | Callable[[Ledger, Sequence[Call]], Any]"
 
@@ -373,17 +373,75 @@ def _shared(ledger: Ledger, calls: Sequence[Call]) -> Any:
     return ledger.n_params({parameter for call in calls for parameter in call.parameters} & earlier)
 
 
-def _tree_quantity(name: str, title: str, doc: str) -> Quantity:
-    # Tables of the tree show it for every module, other tables for the whole model only.
+def _learned(name: str, title: str, doc: str, is_frozen: bool) -> Quantity:
+    def frozen(ledger: Ledger) -> Any:
+        modules = ledger.trace.run.modules.values()
+        return ledger.cached("frozen", lambda: {parameter for module in modules for parameter in module.frozen})
+
+    def of_group(ledger: Ledger, calls: Sequence[Call]) -> Any:
+        read = {parameter for call in calls for parameter in call.parameters}
+        return ledger.n_params(read & frozen(ledger) if is_frozen else read - frozen(ledger))
+
     def of_run(ledger: Ledger) -> Any:
         from costcore.ledger.modules import build
 
-        value = build(ledger.trace, ledger)[name]
-        if value is None:
-            raise CostError(f"{name} needs the modules of a model: pass the model to estimate (PyTorch, Chainer).")
-        return value
+        value = build(ledger.trace, ledger)[name]  # of all modules, read or not
+        return of_group(ledger, ledger.calls) if value is None else value
 
-    return Quantity(name, title, "count", doc, of_run=of_run)
+    return Quantity(
+        *(name, title, "count", doc),
+        lambda ledger: [of_group(ledger, [call]) for call in ledger.calls],
+        of_group,
+        of_run,
+    )
+
+
+def _buffers(ledger: Ledger) -> Any:
+    from costcore.ledger.modules import build
+
+    value = build(ledger.trace, ledger)["n_buffers"]
+    if value is None:
+        raise CostError("n_buffers needs the modules of a model: pass the model to estimate (PyTorch, Chainer).")
+    return value
+
+
+PACKED = frozenset(("packed_linear",))
+"""Operators with a weight that stores several values in an element; it has as many as a dense one."""
+
+
+def _logical_weights(call: Call) -> Mapping[int, Any]:
+    layer, found = call.layer, {}
+    for place, (name, tensor) in enumerate(layer.inputs.items()):
+        is_packed = layer.op in PACKED and name == "w"
+        if is_packed or tensor.role == "param":
+            key = call.storages[place] if place < len(call.storages) else -1 - place
+            found[key] = layer["x"].shape[-1] * layer.out.shape[-1] if is_packed else tensor.size
+    return found
+
+
+def _n_weights(ledger: Ledger, calls: Sequence[Call]) -> Any:
+    found: dict[int, Any] = {}
+    for call in calls:
+        found |= _logical_weights(call)
+    return expanded_sum(found.values())
+
+
+def _attention_pairs(ledger: Ledger) -> Sequence[Any]:
+    return [
+        multiplied(call.layer.attrs.get("pairs", pairs_of(call.layer)), call.times) if call.layer.op in ATTENTION else 0
+        for call in ledger.calls
+    ]
+
+
+def _nonzero_macs(ledger: Ledger) -> Sequence[Any]:
+    known = NONZERO_WEIGHTS.of(ledger.trace.run)
+    if known is None:
+        raise CostError("nonzero_macs needs estimate(..., nonzero=True) of a model with its weights")
+    found = []
+    for call, cost in ledger.counted:
+        nonzero, size = known.get(call.module, (1, 1)) if "w" in call.layer else (1, 1)
+        found.append(multiplied(floor_div(cost.macs * nonzero, size), call.times))
+    return found
 
 
 def _operations(ledger: Ledger, calls: Sequence[Call]) -> dict[str, Any]:
@@ -491,9 +549,26 @@ COSTS: Mapping[str, Quantity] = {
             of_run=lambda ledger: len(ledger.trace) - len(ledger.counted),
             words="calls without a cost",
         ),
-        _tree_quantity("n_trainable", "# Trainable", "elements of the parameters that are trained"),
-        _tree_quantity("n_frozen", "# Frozen", "elements of the parameters that are not trained"),
-        _tree_quantity("n_buffers", "# Buffers", "elements of the state that is not learned"),
+        _learned("n_trainable", "# Trainable", "elements of the parameters that are trained", is_frozen=False),
+        _learned("n_frozen", "# Frozen", "elements of the parameters that are not trained", is_frozen=True),
+        Quantity("n_buffers", "# Buffers", "count", "elements of the state that is not learned", of_run=_buffers),
+        Quantity(
+            *("n_weights", "# Weights", "count", "values of the weights that are read, those in packed elements too"),
+            lambda ledger: [_n_weights(ledger, [call]) for call in ledger.calls],
+            _n_weights,
+            words="weights",
+        ),
+        Quantity(
+            *("attention_pairs", "Pairs", "count", "pairs of queries and keys of attention, over all heads"),
+            _attention_pairs,
+            words="pairs of queries and keys",
+        ),
+        Quantity(
+            *("nonzero_macs", "Nonzero MACs", "flops", "multiply-adds with weights that are not zero"),
+            _nonzero_macs,
+            needs={"nonzero": True},
+            words="multiply-adds with nonzero weights",
+        ),
         Quantity(
             "memory",
             "Memory",

@@ -726,6 +726,10 @@ def _keys(source: str) -> list[tuple[str, int]]:
 _SYMBOLS = _symbols()
 
 
+NONZERO_WEIGHTS: Record[Mapping[str, tuple[int, int]] | None] = Record("nonzero_weights", None)
+"""By path of a module: its weights that are not zero, and all of them, without biases."""
+
+
 # Attention between the pairs of queries and keys that masks allow
 
 

@@ -98,6 +98,7 @@ def estimate(
     plan: Plan | None = None,
     rank: int = 0,
     device: str | None = None,
+    nonzero: bool = False,
 ) -> None:
     """Record one pass of ``model`` on ``inputs``.
 
@@ -136,7 +137,8 @@ def estimate(
             or the name of one of :data:`.parallel.strategies.STRATEGIES`.
         rank: which process of the mesh it is; negative numbers count from the last.
         device: ``"cuda"``: code of the model that asks for a GPU is told that there is one. Code that only uses a GPU
-            without asking runs in any case, which an assumption states.
+            without asking runs in any case, which a note states.
+        nonzero: whether the weights that are not zero are counted, which reads all weights.
 
     Raises:
         TypeError: for an input in any other form, or an invalid option.
@@ -177,6 +179,8 @@ def estimate(
         *(operators, backward, loss, optimizer, step, checkpoint, precision, mesh, plan, rank, dtype, examples, has_gpu)
     )
     _record_all(recorder, called, inputs, settings)
+    if nonzero:
+        recorder.records["nonzero_weights"] = nonzero_weights(model)
 
 
 def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Settings) -> None:
@@ -526,6 +530,31 @@ def _keep_hooks(model: Module) -> Iterator[None]:
             if hooks != before:
                 hooks.clear()
                 hooks.update(before)
+
+
+def nonzero_weights(model: Module) -> dict[str, tuple[int, int]]:
+    """Return the weights of each module that are not zero, and all of them; biases are left out.
+
+    A mask of ``torch.nn.utils.prune`` counts: ``weight_orig`` times ``weight_mask``.
+
+    Raises:
+        CostError: if the weights are on the meta device.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    with torch.no_grad():
+        for path, module in model.named_modules():
+            nonzero = size = 0
+            for name, weight in module.named_parameters(recurse=False):
+                if weight.dim() < 2:
+                    continue
+                if weight.is_meta:
+                    raise CostError(f"nonzero=True needs the values of {path}.{name}, which is on the meta device")
+                mask = getattr(module, f"{name.removesuffix('_orig')}_mask", None)
+                nonzero += int(torch.count_nonzero(weight if mask is None else weight * mask))
+                size += weight.numel()
+            if size:
+                found[path] = nonzero, size
+    return found
 
 
 def _parameter_count(model: Module) -> int:
