@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 import pytest
 
-from costcore.analyses.conventions.convention import Convention, Expression, Pass
+from costcore import Report, Trace
 from costcore.errors import CostError
 from costcore.ir import Cost, Operations, ceil_div, ceil_log2, covers, layout_operator, maximum, pattern, prod
 from costcore.translate import Row
+from tests.core.analyses.conventions import written
+from tests.core.traces import Module, Run
 from tools import make_details_md
 from tools.calculator_docstring import CalculatorDocstring
 from tools.formula_writer import FormulaWriter
@@ -137,25 +139,32 @@ def test_the_table_lists_the_operators_of_each_framework():
     assert "| [`turn`](#turn) | `b::turn` | |\n" in text
 
 
+MINE = """
+name = "mine"
+tool = "my tool"
+version = "3"
+unit = "MAC"
+calls_it = "flops"
+variant = "its option"
+aliases = ["ours"]
+description = "What."
+sources = ["a page"]
+notes = ["Gap."]
+[[count]]
+by = "module"
+rules = { "nn.Linear/linear" = "macs + y", "nn.Conv1d/conv" = "macs + y" }
+default = "0"
+types = "subclasses"
+closed = true
+alias = 2
+outside = ["nn.LSTM"]
+phases = ["forward", "backward"]
+"""
+
+
 def test_a_convention_has_its_rules_by_amount_and_its_options():
-    pairs = Pass(
-        "module",
-        {key: Expression("macs + y", {"macs", "y"}, {}) for key in ("nn.Linear/linear", "nn.Conv1d/conv")},
-        default=Expression("0", (), {}),
-        types="subclasses",
-        closed=True,
-        alias=2,
-        outside=("nn.LSTM",),
-        phases=("forward", "backward"),
-    )
-    mine = Convention(
-        *("mine", "my tool", "3", "MAC", "flops", (pairs,)),
-        variant="its option",
-        aliases=("ours",),
-        description="What.",
-        sources=("a page",),
-        notes=("Gap.",),
-    )
+    run = Run(frameworks={"torch": "2"}, modules={"": Module("Net", bases=("mine.Net",))})
+    mine = written.view(MINE, Report(Trace((), run))).counts.convention
     text = make_details_md.render(CALCULATORS, TABLES, {"mine": mine})
     assert "| [`mine`](#mine) | my tool, its option | 3 | MAC | 3 |" in text
     assert section_of(text, "`mine`") == (

@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import costcore.frontends.chainer  # noqa: F401 - before chainer: makes it import on today's numpy
-
-# isort: split
-import chainer
 import numpy
-from chainer import functions
+
+from tests.registered import load
+
+load("chainer")  # makes chainer import on today's numpy
+
+import chainer  # noqa: E402
+from chainer import functions  # noqa: E402
 
 Builder = Callable[[], Callable[[], object]]
 

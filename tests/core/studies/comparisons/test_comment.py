@@ -3,7 +3,6 @@
 import pytest
 
 from costcore import compare
-from costcore.studies.comparisons.comparison import MARKER
 from tests.core.given_costs import Step, dense, net, relu
 
 OLD = net(dense("body.0"), relu("body.1"), dense("head.fc"))
@@ -13,7 +12,7 @@ NEW = net(dense("body.0"), relu("body.1"), dense("head.fc", 8))
 def test_a_comment_states_totals_and_the_modules_that_changed():
     # macs 16 + 16 → 16 + 64; FLOPs 4 more; read 80 + 16 + 80 → 80 + 16 + 288; written 3 × 16 → 2 × 16 + 32
     assert compare(OLD, NEW, names=("main", "mine")).to_comment() == (
-        f"{MARKER}\n"
+        "<!-- costcore diff -->\n"
         "**`main` → `mine`: FLOPs ×2.3333, parameters ×2.5000**\n"
         "\n"
         "| total | old | new | change |\n"

@@ -1,24 +1,11 @@
-"""The map of a comparison: areas in proportion to costs, colored by the change."""
+"""The map of a comparison, colored by the change."""
 
 from __future__ import annotations
 
 import pytest
 
 from costcore import compare
-from costcore.studies.comparisons.comparison import areas_of
 from tests.core.given_costs import dense, net, relu
-
-
-def test_areas_are_in_proportion_and_fill_the_frame():
-    """8, 4, 2 and 2 of a frame of 4 by 4: half of it, a quarter, and two eighths."""
-    areas = [*areas_of([("a", 8), ("b", 4), ("c", 2), ("d", 2)], (0, 0, 4, 4))]
-    assert [(area.path, area.width * area.height) for area in areas] == [("a", 8), ("b", 4), ("c", 2), ("d", 2)]
-    assert all(each.left >= 0 and each.left + each.width <= 4 and each.top + each.height <= 4 for each in areas)
-
-
-def test_many_small_modules_beside_a_large_one():
-    areas = [*areas_of([("large", 90), *((f"small.{i}", 1) for i in range(10))], (0, 0, 100, 10))]
-    assert [round(area.width * area.height) for area in areas] == [900, *[10] * 10]
 
 
 @pytest.mark.parametrize(

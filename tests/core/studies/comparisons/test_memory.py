@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 
 from costcore import Report, Trace, compare
-from costcore.studies.comparisons.matching import Delta
 from tests.core import html_reports
 
 
@@ -31,16 +30,16 @@ def text_of(comparison, mode="table"):
 def test_the_figures_and_kinds_are_compared():
     memory = compare(html_reports.step(), changed(saved=768, temporary=0)).memory
     assert memory.figures == {
-        "peak": Delta(2816, 2816),  # 256 B more are saved, and 256 B temporary are gone
-        "base": Delta(1024, 1024),
-        "saved": Delta(512, 768),
-        "end": Delta(2048, 2048),
+        "peak": (2816, 2816),  # 256 B more are saved, and 256 B temporary are gone
+        "base": (1024, 1024),
+        "saved": (512, 768),
+        "end": (2048, 2048),
     }
     assert memory.by_kind == {
-        "parameter": Delta(1024, 1024),
-        "gradient": Delta(1024, 1024),
-        "saved": Delta(512, 768),
-        "temporary": Delta(256, 0),
+        "parameter": (1024, 1024),
+        "gradient": (1024, 1024),
+        "saved": (512, 768),
+        "temporary": (256, 0),
     }
     assert memory.where == ("at mm_type-1 (backward, fc)",) * 2
 
@@ -48,8 +47,8 @@ def test_the_figures_and_kinds_are_compared():
 def test_the_blocks_that_came_and_went_are_listed():
     step, other = html_reports.step(), changed(saved=768, temporary=0)
     assert [(each.change, *each) for each in compare(step, other).memory.blocks] == [
-        ("changed", "saved", "fc", "linear_type", Delta(1, 1), Delta(512, 768)),
-        ("removed", "temporary", "fc", "mm_type", Delta(1, 0), Delta(256, 0)),
+        ("changed", "saved", "fc", "linear_type", (1, 1), (512, 768)),
+        ("removed", "temporary", "fc", "mm_type", (1, 0), (256, 0)),
     ]
     assert [each.change for each in compare(other, step).memory.blocks] == ["changed", "added"]
     assert compare(step, step).memory.blocks == []

@@ -3,7 +3,14 @@ from fractions import Fraction
 import pytest
 
 import costcore
-from costcore.studies.explain import read_number
+from tests.core.given_costs import dense, net
+
+MODEL = net(dense("a"))
+
+
+def read_number(*written):
+    """Return the number as an explanation of a small network has it."""
+    return costcore.explain(MODEL, *written).number
 
 
 @pytest.mark.parametrize(
@@ -32,7 +39,7 @@ def test_numbers_as_people_write_them(text, value, half, digits, word):
 
 
 def test_given_digits():
-    number = read_number(4_100_000_000, digits=2)
+    number = read_number(4_100_000_000, 2)
     assert (number.low, number.high) == (4_050_000_000, 4_150_000_000)
 
 
@@ -67,7 +74,7 @@ def test_what_is_not_a_number(wrong, error, sentence):
 
 def test_wrong_digits():
     with pytest.raises(ValueError, match=r"digits must be at least 1 \(got 0\)"):
-        read_number("4.1G", digits=0)
+        read_number("4.1G", 0)
 
 
 def test_what_is_no_report():

@@ -1,1 +1,0 @@
-"""The meter of training."""
