@@ -14,12 +14,6 @@ from typing import Any
 import pytest
 
 from costcore import ServingReport
-from costcore.studies.serving import report as report_module
-from costcore.studies.serving.cached_model import CachedPart, PackedWeight
-from costcore.studies.serving.passes import Kind, Point, Tallies, Tally
-from costcore.studies.serving.phase import Phase
-from costcore.studies.serving.report import remarks, serving_rows, serving_table
-from tests.core.analyses.timing.toy_device import Memory, device, find_device
 from tests.core.studies.serving.toy_decoder import ToyDecoder
 
 LINEAR = 6 * 12 + 6 * 6 + 6 * 13
@@ -27,16 +21,6 @@ LINEAR = 6 * 12 + 6 * 6 + 6 * 13
 
 EXPERT = 6 * 7
 """Weights of an expert. A token is sent to 2 of 5."""
-
-
-@pytest.fixture
-def served(monkeypatch):
-    def make(model=None, **options) -> ServingReport:
-        model = model or ToyDecoder()
-        monkeypatch.setattr(report_module, "_cached_model", lambda *_: model)
-        return ServingReport(None, **options)
-
-    return make
 
 
 def figures_of(phase) -> str:
@@ -86,7 +70,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "window": ({"window": 5, "state": 4, "has_experts": False}, {"kv": "fp8", "cache": "paged"}, {}),
     "repeated": ({"repeats_before": True, "most_tokens": None}, {"dtype": "float32", "cache": "paged", "block": 8}, {}),
     "groups": ({"repeats_after": True, "state": 5, "copies_state": True}, {"kv": "fp8", "cache": "dynamic"}, {}),
-    "packed": ({"packed": {"layer.qkv": PackedWeight(72, 45, 4, "Packed", "int8")}}, {}, {}),
+    "packed": ({"packed": {"layer.qkv": (72, 45, 4, "Packed", "int8")}}, {}, {}),
     **{way: ({"latents": True}, {"kv": "q8_0"}, {"latent": way}) for way in ("expanded", "absorbed", "recomputed")},
 }
 
@@ -95,34 +79,6 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 def test_all_figures(served, golden, name):
     model, options, latent = VARIANTS[name]
     golden(f"serving/{name}.txt", whole(served(ToyDecoder(**model), **options), **latent))
-
-
-def test_texts_and_tables(served, golden):
-    serving = served()
-    rows = serving_rows(serving, [find_device("l4"), find_device("h100-sxm5-80gb")], [1, 3], 9, price=2.5)
-    latents = served(ToyDecoder(latents=True, unknown=True, most_tokens=8))
-    found = serving_rows(latents, [find_device("l4")], [2], 9, share=0.5, memory="60 KB", last_only=True)
-    phases = [latents.prefill(9), latents.decode(context=5)]
-    out = StringIO()
-    for table in (serving_table(rows), serving_table(found)):
-        table.write(out, "table", None, None)
-    texts = [*map(shown, (serving.prefill(7), serving.decode(batch=2), latents, latents.decode()))]
-    texts += [shown(serving.decode(batch=3).time("l4")), shown(serving.speculative(serving, drafts=3, acceptance=0.75))]
-    texts.append(shown(serving.speculative(serving, drafts=1, acceptance=1, batch=2)))
-    texts += remarks(latents, phases, [find_device("l4")])
-    golden("serving/texts.txt", "\n".join([out.getvalue(), *map(str, rows), *map(str, found), *texts, ""]))
-
-
-def test_a_batch_that_does_not_fit_has_no_rate(served):
-    """Beside the weights the caches of two sequences fit, and not those of three."""
-    serving = served()
-    room = serving.weight_bytes + 2 * serving.cache_bytes(9)
-    _, two, three = serving_rows(serving, [find_device("l4")], [2, 3], 9, share=1.0, memory=room, price=2.0)
-    assert two.tokens_per_second > 0 and two.price_per_million > 0 and two.sequences == 2
-    assert three.tokens_per_second is None and three.price_per_million is None and three.bound_seconds > 0
-    out = StringIO()
-    serving_table([two, three]).show(out, "md")
-    assert out.getvalue().count("no room") == 1
 
 
 def test_a_step_by_hand(served):
@@ -283,7 +239,7 @@ def test_arguments_at_their_limits(served):
     ],
 )
 def test_options_are_checked_before_the_model_is_read(monkeypatch, options, error, message):
-    monkeypatch.setattr(report_module, "_cached_model", lambda *_: pytest.fail("the model is read"))
+    monkeypatch.setattr("costcore.studies.serving.report._cached_model", lambda *_: pytest.fail("the model is read"))
     with pytest.raises(error, match=message):
         ServingReport(None, **options)
 
@@ -296,7 +252,7 @@ def test_a_model_grows_a_cache_of_its_own_or_that_of_a_plugin(monkeypatch, cache
         found.append(arguments)
         return ToyDecoder()
 
-    monkeypatch.setattr(report_module, "needed_ability", lambda *_: make)
+    monkeypatch.setattr("costcore.studies.serving.report.needed_ability", lambda *_: make)
     assert ServingReport("model", cache=cache, dtype="bf16").dtype == "bfloat16"
     assert found == [("model", asked, "bfloat16")]
 
@@ -315,40 +271,9 @@ def test_whether_there_are_experts_needs_one_pass(served):
 
 def test_a_cache_of_what_is_made_of_latents(served):
     """The model keeps 10 elements of a token; an engine may keep the 5 of its latents."""
-    serving = served(ToyDecoder(latents=True, parts=[CachedPart(10, None, 3)]))
+    serving = served(ToyDecoder(latents=True, parts=[(10, None, 3)]))
     assert (serving.kv_bytes_per_token, serving.expanded_kv_bytes_per_token) == (10, 20)
     assert serving.cache_bytes(7) == 7 * 10 + 3 * 2
-    assert CachedPart(10, None, 3).elements(7) == 73
-    assert CachedPart(10, 4, 3, 8).elements(7) == 40
-
-
-def test_a_remark_on_positions_needs_more_tokens_than_these(served):
-    for most, is_stated in ((9, False), (8, True), (None, False)):
-        serving = served(ToyDecoder(most_tokens=most))
-        found = remarks(serving, [serving.decode(context=9)], [find_device("l4")])
-        assert any("has positions for" in remark for remark in found) == is_stated
-
-
-def test_sequences_of_a_device_without_memory(served):
-    serving, unknown = served(), device(memory=Memory(1000.0, (), dram_gb=None))
-    assert [row.sequences for row in serving_rows(serving, [unknown], [1], 9)] == [None, None]
-    rows = serving_rows(serving, [unknown], [1], 9, memory=10_000, share=1)
-    assert [row.sequences for row in rows] == [(10_000 - serving.weight_bytes) // (9 * 12)] * 2
-    assert serving.decode(context=9).time(unknown).cached_share == 0
-
-
-def test_a_pass_of_nothing():
-    phase = Phase(Point(1, 1, 0), Tallies({}, ()), "float16", 16, Fraction(16), None, "static")
-    assert (phase.intensity, phase.memory_bytes, phase.by_op(), phase.bops) == (0, 0, {}, 0)
-
-
-def test_eight_operators_are_shown():
-    """The others are summed: of 10 operators of 1 to 10 bytes the last two have 3."""
-    by_op = {Kind(f"op{n}", 0, 0, False): Tally(n_calls=1, load_act=8 * n) for n in range(1, 11)}
-    phase = Phase(Point(1, 1, 0), Tallies(by_op, ()), "float16", 16, Fraction(16), None, "static")
-    lines = [line.split("|") for line in shown(phase).splitlines() if line.startswith("| ")]
-    assert [line[1].strip() for line in lines[1:9]] == [f"op{n}" for n in range(10, 2, -1)]
-    assert len(lines) == 10 and lines[9][5].strip() == "3 B"
 
 
 @pytest.mark.frontend("onnx")  # brings sympy
@@ -358,10 +283,10 @@ def test_what_is_asked_for_by_default(served):
     assert str(serving.formula("decode", "load_kv")) == "12*batch*context"
     assert str(serving.formula("decode")) == str(serving.formula("decode", "macs", context=1024, last_only=False))
     assert str(serving.formula("prefill")) != str(serving.formula("prefill", last_only=True))
-    assert serving.decode().point == Point(1, 1, 1023)
-    assert serving.prefill(3).point == Point(1, 3, 0)
+    assert serving.decode().point == (1, 1, 1023)
+    assert serving.prefill(3).point == (1, 3, 0)
     assert serving.prefill(3).tallies == serving.prefill(3, last_only=False).tallies
     both = serving.speculative(serving, drafts=2, acceptance=0.5)
-    assert (both.draft.point, both.verify.point) == (Point(1, 1, 1022), Point(1, 3, 1021))
+    assert (both.draft.point, both.verify.point) == ((1, 1, 1022), (1, 3, 1021))
     assert serving.max_sequences(memory=10**6, context=7) == serving.max_sequences(memory=10**6, context=7, share=0.9)
     assert (serving.cache, serving.block) == ("static", 16)

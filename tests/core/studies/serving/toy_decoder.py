@@ -56,6 +56,10 @@ class ToyDecoder:
             self.parameters.append(Parameter("layer.experts", EXPERTS * WIDTH * INNER, 3, DTYPE))
         self.packed: dict[str, PackedWeight] = {}
         self.file: StoredFile | None = None
+        if "packed" in attributes:
+            self.packed = {path: PackedWeight(*each) for path, each in attributes.pop("packed").items()}
+        if "parts" in attributes:
+            self.parts = [CachedPart(*each) for each in attributes.pop("parts")]
         self.__dict__.update(attributes)
 
     def record(self, recorder: Recorder, batch: int, tokens: int, past: int, last_only: bool) -> CacheStorages:
