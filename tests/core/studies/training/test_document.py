@@ -1,15 +1,13 @@
-"""The JSON document of a ledger follows its schema, and thresholds say which counts exceed them."""
+"""The JSON document of a ledger follows its schema."""
 
 from __future__ import annotations
 
 import json
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from costcore import TrainingLedger
-from costcore.studies.training.figures import Threshold, crossings, thresholds
 from tests.core.given_costs import Step, dense, net, relu
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -54,32 +52,6 @@ def test_equal_ledgers_give_the_same_bytes(tmp_path):
 def test_a_stage_that_was_measured_must_exist():
     with pytest.raises(ValueError, match="unknown stage 'tuning'"):
         ledger().to_dict(step_seconds={"tuning": 1.0})
-
-
-TEN = Threshold("ten", "", "", "read", "", "2026-01-01", value=10)
-THIRD = Threshold("third", "", "", "read", "", "2026-01-01", share_of_base=Fraction(1, 3))
-
-
-def test_a_threshold_says_which_counts_exceed_it():
-    (found,) = crossings({"all pairs": 11, "causal": 10}, None, [TEN])
-    assert found.exceeded == {"all pairs": True, "causal": False}
-    assert found.depends_on_count
-    (cumulative,) = crossings({"all pairs": 11, "causal": 10}, 1, [TEN])
-    assert cumulative.exceeded == {"all pairs": True, "causal": True}
-    assert not cumulative.depends_on_count
-
-
-def test_a_modification_is_compared_with_a_share_of_its_base():
-    (found,) = crossings({"all pairs": 11, "causal": 10}, 30, [THIRD])
-    assert (found.value, found.exceeded) == (10, {"all pairs": True, "causal": False})
-    (unknown,) = crossings({"all pairs": 11}, None, [THIRD])
-    assert (unknown.value, unknown.exceeded) == (None, {})
-
-
-def test_thresholds_are_dated_and_have_sources():
-    assert {threshold.value for threshold in thresholds()} == {10**25, 10**23, 10**26, None}
-    assert all(threshold.source and threshold.as_of >= "2025" for threshold in thresholds())
-    assert all((threshold.value is None) != (threshold.share_of_base is None) for threshold in thresholds())
 
 
 def test_no_document_or_table_speaks_of_compliance():

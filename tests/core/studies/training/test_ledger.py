@@ -7,11 +7,6 @@ import io
 import pytest
 
 from costcore import CostError, Report, TrainingLedger
-from costcore.studies.batch_inputs import CONTEXT
-from costcore.studies.training import ledger as ledger_module
-from costcore.studies.training.figures import check_share, whole
-from costcore.studies.training.ledger import Rates
-from costcore.studies.training.step import allowed_pairs
 from tests.core.given_costs import Step, dense, net, relu
 from tests.core.studies.training.toy_transformer import toy_step
 
@@ -67,15 +62,6 @@ def test_a_saved_report_gives_the_same_ledger():
 
 def test_repr_states_the_total():
     assert repr(TrainingLedger(STEP, tokens=10)) == "<TrainingLedger: 1 stage, 9.600e+02 model FLOPs (all pairs)>"
-
-
-@pytest.mark.parametrize(
-    ("queries", "keys", "left", "right"), [(5, 5, None, 0), (7, 7, 2, 0), (4, 6, None, None), (6, 3, 1, 1)]
-)
-def test_allowed_pairs_are_those_of_a_mask(queries, keys, left, right):
-    pairs = [(q, k) for q in range(queries) for k in range(keys)]
-    allowed = [(q, k) for q, k in pairs if (left is None or q - k <= left) and (right is None or k - q <= right)]
-    assert allowed_pairs(queries, keys, left, right) == len(allowed)
 
 
 @pytest.mark.parametrize(
@@ -154,8 +140,8 @@ class Captured:
 
     def __init__(self, monkeypatch):
         self.asked = []
-        monkeypatch.setattr(ledger_module, "largest_step", self.largest)
-        monkeypatch.setattr(ledger_module, "estimate", self.estimate)
+        monkeypatch.setattr("costcore.studies.training.ledger.largest_step", self.largest)
+        monkeypatch.setattr("costcore.studies.training.ledger.estimate", self.estimate)
 
     def largest(self, model, inputs, memory, **options):
         self.asked.append(("largest", model, memory, options))
@@ -172,7 +158,7 @@ OPEN = (("batch", 4), "int64")
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"device_memory": 7}, ("largest", "net", 7, {"context": CONTEXT, "accumulates": False})),
+        ({"device_memory": 7}, ("largest", "net", 7, {"context": "500 MiB", "accumulates": False})),
         (
             {"device_memory": 7, "accumulation": 2, "context": 5, "checkpoint": "Block"},
             ("largest", "net", 7, {"context": 5, "accumulates": True, "checkpoint": "Block"}),
@@ -212,33 +198,25 @@ def test_a_capacity_is_at_least_one(factor, is_accepted):
 def test_shares_of_padding(value, expected):
     if expected is None:
         with pytest.raises(ValueError, match="share must be at least 0 and less than 1"):
-            check_share(value, "share")
+            TrainingLedger(STEP, padding_share=value)
     else:
-        assert check_share(value, "share") == expected
+        assert TrainingLedger(STEP, padding_share=value).stages[0].padding_share == expected
 
 
 @pytest.mark.parametrize(("value", "expected"), [(1, 1), (3.8e25, 38 * 10**24), (2.0, 2), (1e22, 10**22)])
 def test_whole_numbers_as_they_are_written(value, expected):
-    assert whole(value, "n") == expected
+    assert TrainingLedger(STEP, tokens=value).tokens == expected
 
 
 @pytest.mark.parametrize("value", [0, -1, 0.5, float("inf"), float("nan")])
 def test_numbers_that_are_not_whole(value):
-    with pytest.raises(ValueError, match="n must be a positive whole number"):
-        whole(value, "n")
+    with pytest.raises(ValueError, match="tokens must be a positive whole number"):
+        TrainingLedger(STEP, tokens=value)
 
 
 def test_an_mfu_of_one_is_a_share():
     """96 FLOPs at 1000 FLOP/s."""
     assert TrainingLedger(STEP, peak=1000).days(mfu=1) == pytest.approx(0.096 / 86_400)
-
-
-def test_rates_of_an_hour():
-    assert Rates().of(3) == {}
-    assert Rates(0.4, 2.5, 700).of(3) == {"price": 7.5, "kwh": 2.1}
-    for wrong in ({"mfu": 0}, {"price": -1}, {"watts": float("inf")}):
-        with pytest.raises(ValueError, match="must be a positive number"):
-            Rates(**wrong).checked()
 
 
 def test_a_ledger_without_a_model_takes_nothing_else():
@@ -260,6 +238,9 @@ def test_documents_need_the_sequence_of_an_attention():
 
 def test_figures_of_a_device_need_one():
     ledger = TrainingLedger(STEP)
+    for wrong in ({"mfu": 0}, {"price": -1}, {"watts": float("inf")}):
+        with pytest.raises(ValueError, match="must be a positive number"):
+            TrainingLedger(STEP, peak=1.0).show(io.StringIO(), **wrong)
     for given in ({"mfu": 0.5}, {"price": 1.0}, {"watts": 1.0}):
         with pytest.raises(CostError, match="needs device= or peak="):
             ledger.show(io.StringIO(), **given)

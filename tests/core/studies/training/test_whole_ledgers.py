@@ -9,15 +9,10 @@ from __future__ import annotations
 import io
 import json
 import re
-from dataclasses import replace
-from fractions import Fraction
-from typing import Any
 
 import pytest
 
 from costcore import TrainingLedger, __version__
-from costcore.studies.batch_inputs import Limit
-from costcore.studies.batch_size import LargestBatch
 from tests.core.analyses.timing.toy_device import device
 from tests.core.studies.training.toy_transformer import BACKWARD, FORWARD, RECOMPUTED, toy_step
 
@@ -101,24 +96,3 @@ def test_days_by_hand(is_measured):
     rest = 7 * 2e5 if is_measured else 70 * 3180 / (0.3 * 24e12)
     expected = 12_345e12 * 3180 / (0.3 * 24e12) + rest
     assert ledger("all").days(0.3, measured) == pytest.approx(expected / 86_400, rel=1e-12)
-
-
-def test_the_largest_batch_is_stated():
-    """Of 10^9 bytes 524,288,000 are of the process and 1000 of a workspace; a peak of 7000 loses an eighth of it."""
-    made = TrainingLedger(toy_step(), device=device(), dtype="float16")
-    limit = Limit(10**9, 500 << 20, 1000, Fraction(1, 8), "tensors")
-    memory: Any = None
-    largest = LargestBatch(6, 7000, 8000, limit, memory, {}, (), True, ())
-    made.stages[0] = replace(made.stages[0], largest=largest)
-    document = made.to_dict()["stages"][0]["largest_batch"]
-    needed = 7000 * 9 // 8 + 1000 + (500 << 20)
-    assert document == {"batch": 6, "needed": needed, "next_peak": 8000, "limit": limit.to_dict()}
-    out = io.StringIO()
-    made.show(out)
-    figure, remark = (line for line in out.getvalue().splitlines() if "argest" in line or "limit" in line)
-    assert figure.split() == ["Largest", "batch", "per", "rank", "6", "500.01", "MiB", "of", "953.67", "MiB"]
-    assert remark == f"training: limit: {limit.describe()}"
-    made.add("second", toy_step())
-    out = io.StringIO()
-    made.show(out)
-    assert "Largest batch per rank of training" in out.getvalue()

@@ -10,10 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from costcore import Layer, Operations, Report, Tensor
-from costcore.api.hook import make_report
 from costcore.ir import Cost
-from costcore.registry import CustomCalculators
-from tests.core.traces import Call, Module, Recorder
+from tests.core.traces import Call, Module, Recorder, report_of
 
 SIZES = {
     "words": (11, 6),
@@ -115,7 +113,7 @@ def toy_step(is_tied: bool = False, window: int | None = None) -> Report:
     call("attention_backward", "attention", attended, heads, 100 * 15, **back, **attrs)
     call("linear_backward", "qkv", {"gy": ((2, 5, 18), gradient), "w": weight("qkv")}, x_shape, 1080, **back)
     call("adam_step", "", {"x": ((702,), gradient)}, (702,), phase="optimizer")
-    return make_report(recorder, CustomCalculators(), True, "framework")
+    return report_of(recorder)
 
 
 FORWARD = {
