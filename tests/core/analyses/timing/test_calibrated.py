@@ -8,18 +8,20 @@ from math import hypot, log2, sqrt
 import pytest
 
 from costcore import CostError, Layer, Operations, Report, Tensor, Trace
-from costcore.analyses.timing.calibrated import from_table, to_table
-from costcore.analyses.timing.calibration import Point
-from costcore.analyses.timing.families import OpSignature, site_of
 from costcore.ir import Cost
 from tests.core.analyses.timing.toy_calibration import (
     CONDITIONS,
     ERRORS,
     POINTS,
+    OpSignature,
+    Point,
     calibrated_device,
     calibration,
+    from_table,
     growing,
+    site_of,
     table,
+    to_table,
 )
 from tests.core.given_costs import Step, dense, net, relu
 from tests.core.traces import Call

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from itertools import pairwise
 from math import exp, hypot, log, log2
 from random import Random
@@ -26,10 +28,13 @@ from costcore.analyses.timing.calibration import (
     left_out_errors,
     wave_seconds,
 )
-from costcore.analyses.timing.families import OpSignature, Product, product_of, site_of, steps_of
+from costcore.analyses.timing.time_report import toml_text
+from costcore.analyses.timing.times import KERNEL_CLOCK, Estimated, error_of_sum, from_table, to_table
 from costcore.ir import Cost, Layer, Operations, Tensor
+from tests.core.analyses.timing.toy_calibration import CONDITIONS, POINTS, table
 from tests.core.analyses.timing.toy_device import Device, Memory
 from tests.core.traces import Call
+from tests.whole_text import as_json
 
 RATES = Rates(overhead=1e-5, peak=1e9, bandwidth=1e9)
 
@@ -563,3 +568,136 @@ def test_time_is_that_of_whole_waves_of_whole_tiles(product, seconds):
 def test_a_large_product_reaches_the_peak():
     product = Product(10 * 256, 10 * 128, 4096)  # 100 tiles are 10 full waves
     assert wave_seconds(product, 10, 1e12) == pytest.approx(2 * 2560 * 1280 * 4096 / 1e12)
+
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"a": 1, "b": -2.5, "c": 1e-07, "d": 1e22, "e": True, "f": "text"},
+        {"text": 'quotes " and \\ and \n and \t and \x7f and \x00 and µ and 😀'},
+        {"list": [1, 2], "nested": [[1.0, 2.0], [3.0]], "texts": ["a", "b"], "empty": []},
+        {"table": {"x": 1, "inner": {"y": 2}}, "z": 3},
+        {"tables": [{"a": 1, "t": {"b": 2}}, {"a": 2}]},
+        {"a key with spaces": 1, "table": {"conv 1x1": 0.5, "": 1}},
+    ],
+    ids=lambda content: next(iter(content)),
+)
+def test_what_is_written_is_read_back(content):
+    assert tomllib.loads(toml_text(content)) == content
+
+
+def test_none_is_left_out():
+    assert tomllib.loads(toml_text({"a": None, "b": 1})) == {"b": 1}
+
+
+def test_a_calibration_is_read_back():
+    calibration, conditions = from_table(tomllib.loads(toml_text({"calibration": table()}))["calibration"], "toy")
+    assert conditions == CONDITIONS
+    assert sorted(calibration.points) == sorted(POINTS)
+
+
+OTHER_DEVICE = Device(
+    "toy",
+    "gpu",
+    units=10,
+    peak={"matrix": {"bfloat16": 100.0, "float16": 80.0}, "vector": {"bfloat16": 10.0, "float16": 20.0}},
+    memory=Memory(1000),
+)
+
+COUNTS = {
+    ("many", "special", "bfloat16"): 102,  # of which each second one is left out
+    ("twenty", "special", "bfloat16"): 22,  # of which 11 stand for the family
+    ("eight", "special", "bfloat16"): 8,
+    ("seven", "special", "float16"): 7,
+    ("five", "special", "bfloat16"): 5,
+    ("one", "arithmetic", "bfloat16"): 1,
+    ("few", "arithmetic", "float16"): 12,
+    ("linear", "product", "bfloat16"): 20,
+    ("linear", "product", "float16"): 19,
+    ("conv kxk", "product", "bfloat16"): 13,
+    ("matmul", "product", "float16"): 1,
+    ("copy", "move", "bfloat16"): 62,  # of which each second one determines the curve
+    ("sort", "opaque", "bfloat16"): 9,
+    ("view", "free", "bfloat16"): 3,
+}
+
+
+def many_points() -> list[Point]:
+    random = Random(11)
+    found = []
+    for number, ((family, kind, dtype), n) in enumerate(COUNTS.items()):
+        for _ in range(n):
+            log_bytes, log_flops = random.uniform(8, 30), random.uniform(8, 40) if kind != "move" else 0.0
+            others = [float(random.randrange(3)) for _ in range(2)]
+            axes = (log_bytes, log_flops, *others, 1.0, 0.5)
+            flops = 2**log_flops if kind not in ("move", "free") else 0.0
+            if kind == "product":  # rows, columns and depth
+                axes = (*(random.uniform(3, 12) for _ in range(3)), 0.0, 0.0, 0.5)
+                flops = 2 ** (1 + sum(axes[:3]))
+            place = OpSignature(family, kind, axes, flops, 2**log_bytes, dtype)
+            slow = exp(random.gauss(0.1 * number, 0.2))
+            found.append(Point(place, 2e-6 + slow * max(place.flops / 4e13, place.nbytes / 8e11)))
+    return found
+
+
+def some_calls() -> list[OpSignature]:
+    """Calls at, near and far from the many_points, of known and unknown families, kinds and dtypes."""
+    random = Random(5)
+    found = [point.site for point in many_points()[::17]]
+    for family, kind, dtype in (*COUNTS, ("erf", "special", "bfloat16"), ("other", "product", "float16")):
+        for distance in (1.0, 3.5, 9.0, 30.0):
+            axes = (random.uniform(8, 14), random.uniform(8, 14) + distance, 9.0, 0.0, 1.0, 1.5, 2.5)
+            found.append(OpSignature(family, kind, axes, 2 ** axes[1], 2 ** axes[0], dtype))
+    return [*found, *(each._replace(dtype="float16", family="linear", kind="product") for each in found[-2:])]
+
+
+def said(calibration: Calibration) -> dict[str, object]:
+    estimates = [(f"{site.family} {site.dtype}", *calibration.estimate(site)) for site in some_calls()]
+    return {
+        "rates": calibration.rates,
+        "dtypes": sorted(calibration.dtypes),
+        "families": calibration.errors.families,
+        "kinds": calibration.errors.kinds,
+        "estimates": estimates,
+    }
+
+
+def test_a_sweep(golden):
+    known = many_points()
+    calibration = Calibration(known, left_out_errors(known, Rates.of(known, units=10)), units=10)
+    golden("time/sweep.json", as_json(said(calibration)))
+    table = to_table(calibration, CONDITIONS)
+    again, conditions = from_table(table, "a device")
+    assert conditions == CONDITIONS and to_table(again, conditions) == table
+    golden("time/table.json", as_json({**table, "family": table["family"][:2]}))
+
+
+def test_traces(golden):
+    known = many_points()
+    sources = [i % 3 for i in range(len(known))]
+    curves = Curves(known, OTHER_DEVICE)
+    calibration = Calibration(known, errors_of_runs(known, sources, OTHER_DEVICE), 10, curves=curves)
+    ideals = [(site.family, curves.work(site), curves.ideal(site)) for site in some_calls()]
+    kinds = {kind: curves.of_kind(kind) for kind in ("product", "special", "arithmetic", "move", "opaque")}
+    golden("time/traces.json", as_json({**said(calibration), "curves": ideals, "kinds of curves": kinds}))
+    table = to_table(calibration, replace(CONDITIONS, clock=KERNEL_CLOCK))
+    again, _ = from_table(table, "a device", OTHER_DEVICE)  # also with calls that cost nothing
+    assert again.estimate(some_calls()[0]).seconds == pytest.approx(
+        calibration.estimate(some_calls()[0]).seconds, rel=1e-4
+    )
+
+
+def test_a_file_of_the_first_version_has_the_errors_that_are_found_again():
+    known = [point for point in many_points() if point.site.dtype == "bfloat16"]
+    table = to_table(Calibration(known, left_out_errors(known, Rates.of(known))), CONDITIONS)
+    old = {key: value for key, value in table.items() if key != "errors_of_other_families"}
+    old["format"], old["error_of_other_families"] = 1, 0.5
+    old["family"] = [{**{k: v for k, v in each.items() if k != "errors"}, "error": 0.25} for each in table["family"]]
+    found, _ = from_table(old, "a device")
+    assert found.errors == left_out_errors(found.points, Rates.of(found.points))

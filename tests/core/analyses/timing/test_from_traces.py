@@ -7,11 +7,19 @@ from dataclasses import replace
 import pytest
 
 from costcore import CostError, Report
-from costcore.analyses.timing.calibrated import from_table, to_table
-from costcore.analyses.timing.calibration import FAR
-from costcore.analyses.timing.times import BELOW, COPIED, ROUNDED, SENT, WITHOUT_KERNEL, calibration_of
 from costcore.ir import Cost, Layer, Operations, Tensor
 from tests.core.analyses.measured.runs import linear, profiled, trace_of
+from tests.core.analyses.timing.toy_calibration import (
+    BELOW,
+    COPIED,
+    FAR,
+    ROUNDED,
+    SENT,
+    WITHOUT_KERNEL,
+    calibration_of,
+    from_table,
+    to_table,
+)
 from tests.core.analyses.timing.toy_device import find_device
 from tests.core.traces import Call, CallTime
 
