@@ -5,28 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-import sympy
 
-from costcore import CostError, Report, Trace
-from costcore.analyses.receptive_field.dependence import (
-    IDENTITY,
-    MOST_PHASES,
-    AxisFactor,
-    CannotFollowError,
-    Dependence,
-    MisalignedError,
-    Path,
-    PeriodicMap,
-    Stencil,
-    TooManyPhasesError,
-    broadcast,
-    exact_quotient,
-    united,
-)
-from costcore.analyses.receptive_field.fields import receptive_fields
-from costcore.analyses.receptive_field.propagate import choose_source, follow, reported_axes, sources
+from costcore import Report, Trace
 from costcore.ir import Cost, Layer, Operations, Tensor
 from tests.command_line import main
+from tests.core.analyses.receptive_field.fields import read_inputs, receptive_fields
 from tests.core.traces import Call, CallCost, Run
 
 
@@ -55,8 +38,8 @@ def trace(*calls, **recorded):
 
 def test_without_recorded_inputs_what_no_call_produces_may_be_one():
     run = trace(call("add", [data(1), (2, (4, 6), "param")], (5,)), call("add", [data(5), data(3)], (6,)), buffers=(3,))
-    assert [source.identity for source in sources(run)] == [1]
-    assert [source.identity for source in sources(trace(*run.calls, inputs=(3, 1)))] == [1, 3]
+    assert read_inputs(run) == [1]
+    assert read_inputs(trace(*run.calls, inputs=(3, 1))) == [1, 3]
 
 
 def test_what_calls_outside_of_modules_create_is_an_input_if_nothing_else_is():
@@ -64,47 +47,7 @@ def test_what_calls_outside_of_modules_create_is_an_input_if_nothing_else_is():
     inside = call("full", [], (6,), module="body")
     unread = call("full", [], (7,))
     run = trace(made, inside, unread, call("add", [data(5), data(6)], (8,)))
-    assert [source.identity for source in sources(run)] == [5]
-
-
-@pytest.mark.parametrize(
-    ("shapes", "chosen"),
-    [
-        (((3,), (3, 4), (2, 3, 4), (2, 3, 4, 5)), 2),  # the first of three axes or more
-        (((3,), (3, 4), (5, 6)), 1),  # else the first of two
-        (((3,), (4,)), 0),
-    ],
-)
-def test_the_input_is_the_first_image_or_sequence(shapes, chosen):
-    found = sources(
-        trace(*(call("relu", [data(i + 1, shape)], (i + 10,), shape=shape) for i, shape in enumerate(shapes)))
-    )
-    assert choose_source(found, None) == found[chosen]
-    assert [choose_source(found, i) for i in (0, -1, -len(found))] == [found[0], found[-1], found[0]]
-    for odd in (True, "0", 0.0):
-        with pytest.raises(TypeError, match="input must be the number of an input"):
-            choose_source(found, odd)
-    for wrong in (len(found), -len(found) - 1):
-        with pytest.raises(CostError, match=f"no input {wrong}: the calls read {len(found)} inputs"):
-            choose_source(found, wrong)
-
-
-def test_axes_count_from_either_end():
-    run = trace(call("relu", [data(1, (2, 3, 4))], (5,), shape=(2, 3, 4)))
-    followed = follow(run, choose_source(sources(run), None))
-    assert reported_axes(followed, (-3, 2, -1)) == (0, 2, 2)
-    for wrong in (-4, 3):
-        with pytest.raises(CostError, match="of an input of 3 axes"):
-            reported_axes(followed, (wrong,))
-    assert reported_axes(followed, None) == (1,)
-
-
-@pytest.mark.parametrize(
-    ("shape", "axes"), [((), ()), ((5,), (0,)), ((5, 6), (1,)), ((5, 6, 7), (1,)), ((5, 6, 7, 8), (2, 3))]
-)
-def test_positions_without_windows(shape, axes):
-    run = trace(call("relu", [data(1, shape)], (5,), shape=shape))
-    assert reported_axes(follow(run, choose_source(sources(run), None)), None) == axes
+    assert read_inputs(run) == [5]
 
 
 def test_operands_without_an_id_and_other_inputs_say_nothing():
@@ -171,59 +114,6 @@ def test_every_value_in_memory_is_lost_that_is_written_over_again():
     assert unknown == {"neg-15": "exp-6", "neg-16": "tanh-7"}
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        (Dependence(global_by="a"), Dependence(global_by="b", bounded="c"), ("a", "", "", "c", "")),
-        (Dependence(unknown="a"), Dependence(misaligned="b", wrapped="c"), ("", "a", "b", "", "c")),
-    ],
-)
-def test_marks_are_those_of_both_and_the_first_of_each(one, other, expected):
-    found = one.marks(other)
-    assert (found.global_by, found.unknown, found.misaligned, found.bounded, found.wrapped) == expected
-
-
-def test_a_path_is_lost_with_what_is_unknown_or_misaligned():
-    path = Path(IDENTITY, (AxisFactor(0, 4),))
-    assert Dependence(path).marks(Dependence(global_by="a", bounded="b", wrapped="c")).path == path
-    assert Dependence(path).marks(Dependence(unknown="a")).path is None
-    assert Dependence(path).marks(Dependence(misaligned="a")).path is None
-    assert Dependence(path, misaligned="a").marks(Dependence()).path is None
-
-
-def test_parts_of_positions_that_count_otherwise_are_not_compared():
-    """Along two axes of 2 and 6, one operand counts 6 and 1 positions, the others 2 and 1, 12 and 2, and 3 and 2."""
-
-    def of(*weights):
-        digits = (
-            AxisFactor(axis, size, 1, weight) for axis, (size, weight) in enumerate(zip((2, 6), weights, strict=True))
-        )
-        return Dependence(Path(IDENTITY, tuple(digits)))
-
-    assert united([of(6, 1), of(6, 1)], "n").path == of(6, 1).path
-    with pytest.raises(CannotFollowError, match="operands with different parts of positions"):
-        united([of(6, 1), of(2, 1)], "n")
-    with pytest.raises(CannotFollowError, match="operands with different parts of positions"):
-        united([of(6, 1), of(12, 2)], "n")
-    assert united([of(12, 2), of(6, 1)], "n").misaligned == "n"
-
-
-def test_quotients_are_whole_or_none():
-    n, m = (sympy.Symbol(name, integer=True, positive=True) for name in "nm")
-    pairs = {(6, 3): 2, (6, 4): None, (3, 6): None, (0, 4): 0, (4, 0): None, (0, 0): 1, (5, 5): 1, (5, 1): 5}
-    pairs |= {(n, n): 1, (2 * n, n): 2, (n, 2 * n): None, (m * n, n): m, (n, 3): None, (n + 1, n): None, (6, n): None}
-    assert {pair: exact_quotient(*pair) for pair in pairs} == pairs
-
-
-def test_symbolic_and_stated_sizes_may_be_equal():
-    n = sympy.Symbol("n", integer=True, positive=True)
-    for size, new in ((n, 4), (4, n)):
-        one = Dependence(Path(IDENTITY, (AxisFactor(0, size),)))
-        assert broadcast(one, (size,), (new,), "n").path.digits == (AxisFactor(0, new),)
-    with pytest.raises(CannotFollowError, match="operands whose shapes do not match"):
-        broadcast(Dependence(Path(IDENTITY, (AxisFactor(0, 3),))), (3,), (4,), "n")
-
-
 @pytest.mark.parametrize("aligned", [False, True])
 def test_a_resize_of_4096_phases_is_the_finest(aligned):
     settings = {"mode": "nearest", "align_corners": aligned, "axes": (0,)}
@@ -232,32 +122,8 @@ def test_a_resize_of_4096_phases_is_the_finest(aligned):
         made = call("resize", [data(1, (size,))], (5,), shape=(new,), attrs=settings)
         return receptive_fields(trace(made, inputs=(1,)))["resize-5"].unknown_by
 
-    assert unknown(MOST_PHASES - 1, MOST_PHASES) == ""
-    assert unknown(MOST_PHASES, MOST_PHASES + 1) == "resize-5 (the pattern repeats after too many positions)"
-
-
-def test_windows_of_long_kernels_reach_from_the_first_to_the_last_tap():
-    """A kernel of 40 behind one of a period of three: 3 positions of an upsampling are one of the input."""
-    repeated = IDENTITY.through(Stencil.repeated(3))
-    found = repeated.through(Stencil.window(40, 1, 2))
-    assert [found(position) for position in (0, 1, 2, 3)] == [
-        ((position - 2) // 3, (position + 37) // 3) for position in (0, 1, 2, 3)
-    ]
-
-
-def test_maps_of_4096_phases_are_the_longest():
-    assert IDENTITY.through(Stencil.repeated(MOST_PHASES)).period == MOST_PHASES
-    with pytest.raises(TooManyPhasesError):
-        IDENTITY.through(Stencil.repeated(MOST_PHASES + 1))
-    every = IDENTITY.through(Stencil.repeated(MOST_PHASES)).through(
-        Stencil.every(MOST_PHASES)
-    )  # as many repeats of one phase
-    assert (every.period, every(5)) == (1, (5, 5))
-    assert IDENTITY.through(Stencil.repeated(6)).through(Stencil.every(4)) == PeriodicMap(2, ((0, 0), (0, 0), (1, 1)))
-    two, other = IDENTITY.through(Stencil.repeated(2)), IDENTITY.through(Stencil.every(3)).through(Stencil.repeated(6))
-    assert two.union(other).period == 6
-    with pytest.raises(MisalignedError):
-        IDENTITY.union(two)
+    assert unknown(4096 - 1, 4096) == ""
+    assert unknown(4096, 4096 + 1) == "resize-5 (the pattern repeats after too many positions)"
 
 
 @pytest.mark.parametrize(("first", "padding"), [(3, 3), (4, -4), (5, -3)])

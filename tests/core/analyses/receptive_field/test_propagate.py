@@ -10,10 +10,8 @@ from fractions import Fraction
 import pytest
 
 from costcore import CostError, Report, Trace
-from costcore.analyses.receptive_field.dependence import IDENTITY, AxisFactor, Path, normalized
-from costcore.analyses.receptive_field.fields import receptive_fields
-from costcore.analyses.receptive_field.propagate import choose_source, follow, sources
 from costcore.ir import Layer, Tensor, is_symbolic, prod
+from tests.core.analyses.receptive_field.fields import followed, read_inputs, receptive_fields
 from tests.core.traces import Call, CallCost, Run
 
 
@@ -57,9 +55,9 @@ class Graph:
 
     def check(self, identity):
         """Compare the path of a value with what every element depends on; return along how many axes it has one."""
-        followed = follow(self.trace, choose_source(sources(self.trace), None))
+        paths = followed(self.trace)
         call = next(call for call in self.calls if identity in call.outputs)
-        dependences = followed.outputs[call.name][call.outputs.index(identity)]
+        dependences = paths.outputs[call.name][call.outputs.index(identity)]
         followed_axes = 0
         for axis, dependence in enumerate(dependences):
             if dependence is None:
@@ -250,9 +248,7 @@ def test_a_vector_behind_another_one(axis):
     graph.inputs = (1, 2)
     graph.call("concat", [2, 1], (10,), axis=axis)
     graph.call("slice", [100], (7,), axis=(0,), start=(3,), step=(1,))
-    found = sources(graph.trace)
-    followed = follow(graph.trace, choose_source(found, [each.identity for each in found].index(1))).outputs
-    (dependence,) = followed["slice-2"][0]
+    (dependence,) = followed(graph.trace, read_inputs(graph.trace).index(1)).outputs["slice-2"][0]
     assert [dependence.path.map(i) for i in range(7)] == [(i, i) for i in range(7)]
 
 
@@ -286,12 +282,12 @@ def test_windows_of_one_row_of_each_block_keep_the_others(kernel):
         stride=(1, 1, 1),
         reads=lambda _, at: [(0, (*at[:2], *(i + t for i, t in zip(at[2:], tap, strict=True)))) for tap in taps],
     )
-    followed = follow(graph.trace, choose_source(sources(graph.trace), None)).outputs[graph.calls[-1].name][0]
-    assert all(each.path is not None and not each.unknown for each in followed)
+    paths = followed(graph.trace).outputs[graph.calls[-1].name][0]
+    assert all(each.path is not None and not each.unknown for each in paths)
     if kernel[0] == 1:
         graph.check(pooled)
-    assert followed[2].path.map(0) == (0, 4 * (kernel[0] - 1))
-    assert followed[3].path.map(0) == (0, kernel[2] - 1)
+    assert paths[2].path.map(0) == (0, 4 * (kernel[0] - 1))
+    assert paths[3].path.map(0) == (0, kernel[2] - 1)
 
 
 def test_windows_of_positions_are_followed_exactly():
@@ -342,7 +338,7 @@ def test_a_token_in_front_moves_the_others():
     first = graph.slice(joined, 1, 0, 1, 1)
     graph.call("reshape", [joined], (1, 7, 3, 1))
     trace = graph.trace
-    found = receptive_fields(trace, index=0 if sources(trace)[0].identity == 1 else 1, axes=[1])
+    found = receptive_fields(trace, index=read_inputs(trace).index(1), axes=[1])
     assert (found.last.region(3), found.last.axes) == (((2, 2),), (1,))
     assert found["slice-2"].region(3) == ((3, 3),)
     assert found["slice-2"].size == (1,)
@@ -359,8 +355,8 @@ def test_one_of_the_tokens_behind_another_input(index):
     joined = graph.call("concat", [2, 1], (1, 4, 5), axis=1)
     graph.select(joined, 1, index)
     graph.index(joined, slice(None), index, slice(None))
-    followed = follow(graph.trace, choose_source(sources(graph.trace), 1)).outputs
-    selected, sliced = (followed[name][0][1] for name in ("select-2", "slice-3"))
+    paths = followed(graph.trace, 1).outputs
+    selected, sliced = (paths[name][0][1] for name in ("select-2", "slice-3"))
     if index % 4 == 0:
         assert selected is sliced is None
     else:
@@ -445,20 +441,12 @@ def test_a_gather_by_constant_indices_keeps_the_other_axes():
     graph.shapes[2] = (3, 5)
     graph.call("gather", [1, 2], (2, 3, 5, 6), names=["x", "index"], axis=1)
     graph.inputs = (1, 2)
-    at = 0 if sources(graph.trace)[0].identity == 1 else 1
+    at = read_inputs(graph.trace).index(1)
     fields = [receptive_fields(graph.trace, index=at, axes=[axis]).last for axis in (0, 2)]
     assert [(str(field), field.axes) for field in fields] == [("1", (0,)), ("1", (3,))]
     graph.shapes[3] = (3,)
     graph.call("gather", [2, 1], (2, 4, 6, 5), names=["x", "index"], axis=0)
     assert "depend on the input" in str(receptive_fields(graph.trace, index=at, axes=[0]).last)
-
-
-def test_positions_without_a_common_factor_stay():
-    """Digits of weight 6 and 2 count every second position; of 3 and 2 they do not."""
-    path = Path(IDENTITY, (AxisFactor(0, 2, weight=6), AxisFactor(1, 3, weight=2)))
-    assert [digit.weight for digit in normalized(path).digits] == [3, 1]
-    other = Path(IDENTITY, (AxisFactor(0, 2, weight=3), AxisFactor(1, 3, weight=2)))
-    assert normalized(other) == other
 
 
 @pytest.mark.parametrize(
@@ -499,14 +487,6 @@ def test_a_layer_that_no_framework_runs_is_unknown():
     graph = Graph(1, 4, 16)
     graph.call("matmul", [1], (1, 4, 16), names=["q"])
     assert str(graph.fields(2).last) == "unknown since matmul-1 (its tensors and settings do not fit the operator)"
-
-
-@pytest.mark.parametrize("number", ["x", 1.5, [0], True])
-def test_the_number_of_an_input_is_an_integer(number):
-    graph = Graph(1, 4, 16)
-    conv(graph, 1)
-    with pytest.raises(TypeError, match="input must be the number of an input"):
-        choose_source(sources(graph.trace), number)
 
 
 def test_a_scalar_depends_on_everything():
@@ -554,38 +534,6 @@ def test_a_value_that_no_call_produces_is_unknown():
     graph.inputs = ()  # without recorded inputs, the first such value is taken, and the origin of others is unknown
     found = graph.fields(2)
     assert str(found["conv-1"]) == "3" and not found.last.is_known
-
-
-def test_writing_into_a_part_of_a_value_is_unknown():
-    graph = Graph(1, 4, 16)
-    x = conv(graph, 1)
-    part = graph.slice(x, 2, 0, 8, 1)
-    written = graph.call("add", [part, graph.slice(x, 2, 8, 16, 1)], (1, 4, 8))
-    graph.call("relu", [x], (1, 4, 16))
-    memory = {1: 1, x: 2, part: 2, 300: 2, written: 2, 500: 3}
-    graph.calls = [
-        call._replace(storages=tuple(memory.get(i, i) for i in (*call.inputs, *call.outputs))) for call in graph.calls
-    ]
-    found = graph.fields(2)
-    assert str(found["conv-1"]) == "3"
-    assert "writes in place" in str(found["relu-5"])
-
-
-def test_in_place_functions_keep_what_views_see():
-    graph = Graph(1, 4, 16)
-    x = conv(graph, 1)
-    graph.call("relu", [x], (1, 4, 16))
-    graph.call("sigmoid", [x], (1, 4, 16))
-    graph.calls = [call._replace(storages=(1, 2) if i == 0 else (2, 2)) for i, call in enumerate(graph.calls)]
-    assert str(graph.fields(2).last) == "3"
-
-
-def test_a_value_read_in_another_shape_is_unknown():
-    graph = Graph(1, 4, 16)
-    x = conv(graph, 1)
-    graph.shapes[x] = (1, 16, 4)
-    graph.call("relu", [x], (1, 16, 4))
-    assert "another shape" in str(graph.fields(2).last)
 
 
 @pytest.mark.parametrize(

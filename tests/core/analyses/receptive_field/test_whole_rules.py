@@ -17,9 +17,8 @@ import pytest
 import sympy
 
 from costcore import Report, Trace
-from costcore.analyses.receptive_field.fields import receptive_fields
-from costcore.analyses.receptive_field.propagate import choose_source, follow, sources
 from costcore.ir import Layer, Tensor
+from tests.core.analyses.receptive_field.fields import followed, receptive_fields
 from tests.core.traces import Call, CallCost, Run
 from tests.whole_text import as_json
 
@@ -288,9 +287,9 @@ SEVERAL: tuple[tuple[Any, ...], ...] = (
 
 def said(graph: Graph, name: str) -> list[list[str]]:
     """All that is known of each output of a call, along each axis of the input; of its path the repeated part too."""
-    followed = follow(graph.trace, choose_source(sources(graph.trace), None))
+    paths = followed(graph.trace)
     lines = []
-    for output in followed.outputs[name]:
+    for output in paths.outputs[name]:
         line = []
         for each in output:
             if each is None:
@@ -305,7 +304,7 @@ def said(graph: Graph, name: str) -> list[list[str]]:
                 text += f" {one.advance} {[*one.intervals]} [{digits}] {first} {last}"
             line.append(text)
         lines.append(line)
-    return [*lines, [str(axis) for axis in sorted(followed.slid)]]
+    return [*lines, [str(axis) for axis in sorted(paths.slid)]]
 
 
 def test_every_rule(golden):
