@@ -8,7 +8,7 @@ import pytest
 from costcore import TreeColumns, compare, reconcile
 from tests.command_line import main
 from tests.core import html_reports
-from tests.core.analyses.timing.toy_calibration import calibrated_device
+from tests.core.analyses.timing.toy_device import calibrated_device
 from tests.core.given_costs import dense, net, relu
 from tests.core.toy_networks import nested_report
 

@@ -17,7 +17,7 @@ import torch
 import costcore
 from costcore import ComputationalCostHook, Tensor, TrainingLedger, estimate
 from tests.core.analyses.measured.runs import linear, profiled, trace_of
-from tests.core.analyses.timing.toy_calibration import calibrated_device
+from tests.core.analyses.timing.toy_device import calibrated_device
 from tests.core.tables.overview.test_overview import Elements
 from tests.core.tables.overview.test_public_results import reachable
 from tests.frontends.pytorch.differences import HAS_MESH

@@ -9,7 +9,7 @@ import pytest
 
 from costcore import CostError, Layer, Operations, Report, Tensor, Trace
 from costcore.ir import Cost
-from tests.core.analyses.timing.toy_calibration import (
+from tests.core.analyses.timing.toy_device import (
     CONDITIONS,
     ERRORS,
     POINTS,

@@ -31,8 +31,7 @@ from costcore.analyses.timing.calibration import (
 from costcore.analyses.timing.time_report import toml_text
 from costcore.analyses.timing.times import KERNEL_CLOCK, Estimated, error_of_sum, from_table, to_table
 from costcore.ir import Cost, Layer, Operations, Tensor
-from tests.core.analyses.timing.toy_calibration import CONDITIONS, POINTS, table
-from tests.core.analyses.timing.toy_device import Device, Memory
+from tests.core.analyses.timing.toy_device import CONDITIONS, POINTS, Device, Memory, table
 from tests.core.traces import Call
 from tests.whole_text import as_json
 

@@ -8,8 +8,7 @@ from io import StringIO
 import pytest
 
 from costcore import CostError
-from tests.core.analyses.timing.toy_calibration import calibrated_device
-from tests.core.analyses.timing.toy_device import TOY
+from tests.core.analyses.timing.toy_device import TOY, calibrated_device
 from tests.core.given_costs import dense, net, relu
 
 

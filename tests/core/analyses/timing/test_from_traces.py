@@ -9,7 +9,7 @@ import pytest
 from costcore import CostError, Report
 from costcore.ir import Cost, Layer, Operations, Tensor
 from tests.core.analyses.measured.runs import linear, profiled, trace_of
-from tests.core.analyses.timing.toy_calibration import (
+from tests.core.analyses.timing.toy_device import (
     BELOW,
     COPIED,
     FAR,
@@ -17,10 +17,10 @@ from tests.core.analyses.timing.toy_calibration import (
     SENT,
     WITHOUT_KERNEL,
     calibration_of,
+    find_device,
     from_table,
     to_table,
 )
-from tests.core.analyses.timing.toy_device import find_device
 from tests.core.traces import Call, CallTime
 
 L4 = find_device("l4")

@@ -9,8 +9,7 @@ import pytest
 from costcore import CostError, Layer, Operations, Report, Tensor, Trace
 from costcore.ir import Cost
 from tests.core.analyses.timing import test_from_traces as traces
-from tests.core.analyses.timing.toy_calibration import BELOW, COPIED, calibrated_device, table
-from tests.core.analyses.timing.toy_device import TOY, Device, device
+from tests.core.analyses.timing.toy_device import BELOW, COPIED, TOY, Device, calibrated_device, device, table
 from tests.core.given_costs import dense, net, relu
 from tests.core.results import quantity
 from tests.core.traces import Call, CallCost, CallTime, Profile, Run

@@ -6,8 +6,15 @@ from io import StringIO
 import pytest
 
 from costcore import CostError
-from tests.core.analyses.timing.toy_calibration import calibrated_device, retyped
-from tests.core.analyses.timing.toy_device import Device, Memory, device, devices, find_device
+from tests.core.analyses.timing.toy_device import (
+    Device,
+    Memory,
+    calibrated_device,
+    device,
+    devices,
+    find_device,
+    retyped,
+)
 from tests.core.given_costs import Step, dense, net, relu
 
 NETWORK = net(dense("a", 1000), relu("b", 1000))

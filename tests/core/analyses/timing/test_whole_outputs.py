@@ -24,8 +24,7 @@ from costcore.ir import Layer, Tensor
 from tests.command_line import main
 from tests.core.analyses.fusion.runs import Calls
 from tests.core.analyses.fusion.test_whole_runs import of_heads, of_rows
-from tests.core.analyses.timing.toy_calibration import calibrated_device
-from tests.core.analyses.timing.toy_device import Cache, Memory, device
+from tests.core.analyses.timing.toy_device import Cache, Memory, calibrated_device, device
 from tests.core.given_costs import dense, net, relu
 from tests.core.traces import Call, CallCost
 from tests.frameworks import optional

@@ -11,8 +11,7 @@ import pytest
 from costcore import CostError, Layer, Operations, Tensor
 from costcore.ir import Cost
 from tests.core import html_reports
-from tests.core.analyses.timing.toy_calibration import calibrated_device
-from tests.core.analyses.timing.toy_device import TOY
+from tests.core.analyses.timing.toy_device import TOY, calibrated_device
 from tests.core.given_costs import dense, net, relu
 from tests.core.traces import Call, Recorder, report_of
 

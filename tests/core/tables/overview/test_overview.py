@@ -9,8 +9,7 @@ import sympy
 
 from costcore import compare
 from tests.core import html_reports
-from tests.core.analyses.timing.toy_calibration import calibrated_device
-from tests.core.analyses.timing.toy_device import TOY
+from tests.core.analyses.timing.toy_device import TOY, calibrated_device
 from tests.core.given_costs import dense, net, relu
 
 
