@@ -9,10 +9,10 @@ import pytest
 
 from costcore import CostError, Tensor
 from costcore.analyses.memory.allocator import Envelope
+from costcore.cli.comparing import suggestion
 from costcore.studies import meter
-from costcore.studies.batch_size.inputs import MAX_VALUES, inputs_of_batch, largest_batch, make_limit
+from costcore.studies.batch_inputs import MAX_VALUES, inputs_of_batch, largest_batch, make_limit
 from costcore.studies.comparisons.comparison import areas_of
-from costcore.studies.comparisons.matching import suggestion
 from costcore.studies.meter import PassCost, Rates, StepLog, across, described, sum_of
 from tests.core.given_costs import Step, dense, net, relu
 

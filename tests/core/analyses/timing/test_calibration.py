@@ -12,7 +12,7 @@ import pytest
 import sympy
 
 from costcore import CostError
-from costcore.analyses.timing.calibrated import Estimated, error_of_sum
+from costcore.analyses.timing.calibrated import Estimated, error_of_sum, from_table, to_table
 from costcore.analyses.timing.calibration import (
     APART,
     USUAL,
@@ -26,10 +26,10 @@ from costcore.analyses.timing.calibration import (
     Rates,
     errors_of_runs,
     left_out_errors,
-    wave_seconds,
 )
+from costcore.analyses.timing.families import OpSignature, Product, product_of, site_of, steps_of, wave_seconds
 from costcore.analyses.timing.time_report import toml_text
-from costcore.analyses.timing.times import KERNEL_CLOCK, Estimated, error_of_sum, from_table, to_table
+from costcore.analyses.timing.times import KERNEL_CLOCK
 from costcore.ir import Cost, Layer, Operations, Tensor
 from tests.core.analyses.timing.toy_device import CONDITIONS, POINTS, Device, Memory, table
 from tests.core.traces import Call

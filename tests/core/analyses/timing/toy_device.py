@@ -5,15 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from costcore.analyses.devices.device import Cache, Device, Memory, Printed, Source, devices, find_device
-from costcore.analyses.timing.calibration import (
-    FAR,
-    Calibration,
-    Error,
-    Errors,
-    OpSignature,
-    Point,
-    site_of,
-)
+from costcore.analyses.timing.calibrated import from_table, to_table
+from costcore.analyses.timing.calibration import FAR, Calibration, Error, Errors, OpSignature, Point
+from costcore.analyses.timing.families import site_of
 from costcore.analyses.timing.times import (
     BELOW,
     COPIED,
@@ -22,9 +16,7 @@ from costcore.analyses.timing.times import (
     WITHOUT_KERNEL,
     Conditions,
     calibration_of,
-    from_table,
     retyped,
-    to_table,
 )
 
 __all__ = [

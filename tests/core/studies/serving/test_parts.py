@@ -13,33 +13,29 @@ import pytest
 from costcore import Trace
 from costcore.counting import Pricer
 from costcore.ir import BITS, Cost, Layer, Operations, Tensor
-from costcore.studies.serving.passes import (
+from costcore.studies.serving.cached_model import (
     ALL,
+    CachedPart,
+    CacheStorages,
+    PackedWeight,
+    Parameter,
+    StoredFile,
+    StoredPart,
+    computes_nothing,
+    is_move,
+)
+from costcore.studies.serving.passes import (
     LONGEST,
     LONGEST_LOOP,
     MOST_CAPTURED,
-    CachedPart,
-    CacheStorages,
-    Experts,
     Kind,
     Latent,
-    PackedWeight,
-    Parameter,
     Point,
     Runs,
-    StoredFile,
-    StoredPart,
-    StoredWeight,
     Tallies,
     Tally,
     Widths,
     attended,
-    computes_nothing,
-    expected_experts,
-    fewest_experts,
-    is_move,
-    not_expected,
-    not_needed,
     tallies_of,
     times_cached,
     with_marks,
@@ -55,6 +51,14 @@ from costcore.studies.serving.report import (
     remarks,
     serving_rows,
     serving_table,
+)
+from costcore.studies.serving.tallies import (
+    Experts,
+    StoredWeight,
+    expected_experts,
+    fewest_experts,
+    not_expected,
+    not_needed,
 )
 from tests.core.analyses.timing.toy_device import Memory, device, find_device
 from tests.core.studies.serving.toy_decoder import ToyDecoder

@@ -11,8 +11,8 @@ import pytest
 
 from costcore import CostError, Layer, Operations, Tensor, TrainingLedger
 from costcore.ir import Cost, prod
-from costcore.studies.batch_size.fit import LargestBatch
-from costcore.studies.batch_size.inputs import Limit
+from costcore.studies.batch_inputs import Limit
+from costcore.studies.batch_size import LargestBatch
 from costcore.studies.training import ledger
 from costcore.studies.training.figures import Threshold, crossings, thresholds
 from costcore.studies.training.ledger import Rates, answer_of
