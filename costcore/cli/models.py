@@ -195,7 +195,11 @@ def _check_options_of_report(target: str, args: argparse.Namespace) -> None:
         "--layout": args.layout != "framework",
     }
     flags |= {"--checkpoint": args.checkpoint, "--precision": args.precision, "--mesh": args.mesh, "--plan": args.plan}
-    flags |= {"--calculator": args.calculator, "--cuda": args.cuda, "--attention": args.attention != "all"}
+    flags |= {
+        "--calculator": args.calculator,
+        "--cuda": args.cuda,
+        "--attention": getattr(args, "attention", "all") != "all",
+    }
     flags |= {flag_of(name): True for name, _ in args.frontend_options}
     if given := [flag for flag, value in flags.items() if value]:
         raise ValueError(f"{target}: {', '.join(given)} cannot be used with a saved report")
