@@ -24,9 +24,10 @@ from costcore.trace.run import Recorder
 
 from .capture.context import capture
 from .capture.dispatch_mode import CaptureMode
-from .estimate import ModelErrorContext, clear_caches
+from .estimate import clear_caches
 from .meta.model_copy import meta_copy
 from .meta.values import META, Values
+from .model_errors import ModelErrorContext
 from .tensors import dtype_name, modules_of, not_compiled
 
 # A cached language model

@@ -239,14 +239,9 @@ def test_a_failure_names_the_module_and_the_reason():
     assert isinstance(failure.value.__cause__, RuntimeError)
 
 
-def test_lazy_modules_are_refused():
-    with pytest.raises(CostError, match="lazy"):
-        estimated(nn.Sequential(nn.LazyLinear(4)), (2, 4))
-
-
-@pytest.mark.parametrize(("inputs", "error"), [("x", TypeError), (3, TypeError), (object(), TypeError)])
-def test_other_inputs_are_refused(inputs, error):
-    with pytest.raises(error, match="a shape"):
+@pytest.mark.parametrize("inputs", ["x", 3])
+def test_other_inputs_are_refused(inputs):
+    with pytest.raises(TypeError, match="a shape"):
         estimated(nn.Linear(4, 5), inputs)
 
 
@@ -261,7 +256,7 @@ def test_unknown_options_are_refused_and_the_expected_ones_listed():
     with pytest.raises(TypeError) as caught:
         estimate(nn.Linear(4, 5), (2, 4), backwards=True)
     options = "backward, dtype, regroup, memory, optimizer, step, loss, checkpoint, precision, "
-    options += "mesh, plan, rank"
+    options += "mesh, plan, rank, device, nonzero"
     expected = f"unknown option 'backwards' for the pytorch frontend (expected {options})"
     assert str(caught.value) == f"{expected}. Did you mean 'backward'?"
 

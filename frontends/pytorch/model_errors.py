@@ -1,0 +1,232 @@
+"""What went wrong in a model: the module, the line of the user's code and a remedy; and what inputs it takes.
+
+The error of an estimate without inputs has an example on which the model runs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from itertools import islice
+from traceback import walk_tb
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import Module
+
+from costcore.errors import CostError, MissingInputsError
+from costcore.ir import Tensor as IrTensor
+
+from .callables import Model
+from .capture.context import failed_module
+from .meta.values import all_tensors
+from .operators.checks import DtypeMismatchError, OperandShapeError
+from .recording.recording import REAL_RUN, Recording
+from .tensors import dtype_name, modules_of
+
+INTEGERS = (
+    '; integer inputs need a dtype: costcore.Tensor((1, 128), "int64"), or dtype="int64" for all inputs; '
+    "on the command line --input 1x128:int64"
+)
+
+_NO_DATA = r"(?i)\bmeta\b|Meta\w*Type|fake impl|unallocated storage|only available on CPU"
+"""Matches the messages of PyTorch when it needs data, or an operator has no kernel for meta tensors."""
+
+_ADVICE = r"(?s)\W*(You may have run into|This could be because|Use Tensor\.cpu|The operator specified|\n).*"
+"""Matches the rest of such a message: advice for other situations."""
+
+_NO_INTEGERS = r"Long, Int|must be long, int"
+
+_ONE_SAMPLE = r"Expected more than 1 (value per channel|spatial element) when training"
+
+_NO_DEVICE = r"not compiled with|NVIDIA driver|GPUs are available"
+
+_DTYPES_DIFFER = r"same d?type|same scalar type|expected scalar type|type .* should be the same"
+
+_CASTS = {torch.float16: "half", torch.bfloat16: "bfloat16", torch.float32: "float", torch.float64: "double"}
+"""The method of a tensor that casts it to a dtype."""
+
+
+class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
+    """Turns an exception of the model into an error with its module, its line and a fix.
+
+    Args:
+        model: the model.
+        recording: the recording of its run.
+        phase: ``forward`` or ``backward``.
+        inputs: the arguments the model was called with.
+        missed: tensors of the model whose values were needed, but which it has on the meta device.
+    """
+
+    def __init__(
+        self,
+        model: Module,
+        recording: Recording,
+        phase: str,
+        inputs: Sequence[object],
+        missed: Sequence[Tensor] = (),
+    ) -> None:
+        self._model = model
+        self._recording = recording
+        self._phase = phase
+        self._inputs = inputs
+        self._missed = missed
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception) and not isinstance(error, CostError):
+            name = type(self._model).__name__
+            failed = failed_module(traceback)
+            failed_in = "" if failed is None else self._recording.modules.described(failed)
+            place = name if failed_in in ("", name) else f"{name}, module {failed_in}"
+            problem = str(error)
+            if not isinstance(error, (DtypeMismatchError, OperandShapeError)):
+                problem = re.sub(_ADVICE, "", problem) if _needs_data(error) else problem.removesuffix(".")
+                problem = f"the {self._phase} pass on the meta device raised {type(error).__name__}: {problem}"
+                operands = "" if _needs_data(error) else self._recording.refused.described(error)
+                problem += f"; {operands}" if operands else ""
+            raise CostError(f"{place}: {problem}{_user_line(traceback)}{self._remedy(error)}") from error
+
+    def _remedy(self, error: Exception) -> str:
+        text = str(error)
+        if self._missed:
+            return f"; {missed_values(self._model, self._missed)}"
+        if isinstance(error, TypeError) and text.startswith(f"{type(self._model).__name__}.forward() "):
+            return f"; {takes(Model(self._model))}"
+        if re.search(_NO_INTEGERS, text):
+            return INTEGERS
+        if re.search(_ONE_SAMPLE, text):
+            return "; batch normalization in train mode needs more: pass a larger batch, or model.eval()"
+        if re.search(_NO_DEVICE, text):
+            return f"; {REAL_RUN} on a machine with that device, or make the model use the device of its input"
+        if isinstance(error, DtypeMismatchError) or re.search(_DTYPES_DIFFER, text):
+            return self._cast(getattr(error, "dtypes", ()))
+        assumed = [assumption for log in self._recording.logs for assumption in log.recorder.assumptions]
+        if assumed and not isinstance(error, (NameError, RuntimeError)):  # a check of the model's own
+            return f"; assumed before: {assumed[-1].what}; {REAL_RUN} instead"
+        return f"; {REAL_RUN} instead, or give the module a cost with costcore.costs" if _needs_data(error) else ""
+
+    def _cast(self, dtypes: Sequence[torch.dtype]) -> str:
+        wanted = next((p.dtype for p in self._model.parameters() if p.is_floating_point()), None)
+        passed = {x.dtype for x in all_tensors(self._inputs) if x.is_floating_point() or x.dtype in dtypes}
+        if wanted not in _CASTS or passed <= {wanted}:
+            return "; cast one of them" if dtypes else ""
+        name = dtype_name(wanted)
+        arrays = f", arrays by .astype({name!r})" if wanted is not torch.bfloat16 else ""
+        return (
+            f"; the parameters are {name}: pass inputs of that dtype (shapes with dtype={name!r}, tensors by "
+            f".{_CASTS[wanted]}(){arrays}), or cast them in the model"
+        )
+
+
+def missed_values(model: Module, missed: Sequence[Tensor]) -> str:
+    """Return which needed values the model has on the meta device, and a fix."""
+    ids = {id(tensor) for tensor in missed}
+    names = [repr(name) for name, buffer in model.named_buffers() if id(buffer) in ids]
+    what = f"buffer{'s' * (len(names) > 1)} {', '.join(names[:3])}{', …' * (len(names) > 3)}" if names else "a tensor"
+    return (
+        f"it needs the values of {what}, which the model has on the meta device, without values: make the model on the "
+        f"CPU (no weight is copied), or {REAL_RUN}"
+    )
+
+
+def _needs_data(error: Exception) -> bool:
+    first_line = str(error).partition("\n")[0]  # values of the user's may follow
+    return isinstance(error, (RuntimeError, TypeError)) and bool(re.search(_NO_DATA, first_line))
+
+
+def _user_line(traceback: TracebackType | None) -> str:
+    for frame, line in reversed([*walk_tb(traceback)]):
+        module = frame.f_globals.get("__name__", "torch")  # code that PyTorch generated has no name
+        if module.partition(".")[0] not in ("torch", "costcore"):
+            return f" at {frame.f_code.co_filename}:{line}"
+    return ""
+
+
+# Missing inputs: what a module takes, and an example on which it runs
+
+
+MAX_ATTEMPTS = 8
+"""The maximum number of inputs on which a module is tried."""
+
+_INTEGERS = re.compile(r"(^|_)(ids?|idx|index|indices|tokens?|labels?|positions?)$")
+"""Matches the names of arguments that are integers."""
+
+_IMAGE, _WORDS = (1, 3, 224, 224), IrTensor((1, 128), "int64")
+
+
+def needs_arguments(model: Model) -> bool:
+    """Return whether a model cannot be called without arguments, and no hook adds them."""
+    if model.module._forward_pre_hooks:
+        return False
+    try:
+        inspect.signature(model.forward).bind()
+    except TypeError:
+        return True
+    except ValueError:  # a function without a signature
+        pass
+    return False
+
+
+def missing_inputs(model: Model, runs: Callable[[Any], bool]) -> MissingInputsError:
+    """Return the error for a module without inputs, with an example.
+
+    Args:
+        model: the module.
+        runs: returns whether the module runs on inputs.
+    """
+    from .libraries import default_inputs
+
+    usual = default_inputs(model.module) if model.function is None else None
+    candidates = (usual.inputs,) if usual is not None else islice(_candidates(model), MAX_ATTEMPTS)
+    example = next((inputs for inputs in candidates if runs(inputs)), None)
+    return MissingInputsError(f"{takes(model)}.", example)
+
+
+def takes(model: Model) -> str:
+    """Return the arguments of a model, in words."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    names = [p.name + (" (optional)" if p.default is not p.empty else "") for p in parameters if p.kind not in kinds]
+    return f"{model.name} takes {', '.join(names)}"
+
+
+def _candidates(model: Model) -> Iterator[Any]:
+    # The likeliest inputs come first.
+    parameters = inspect.signature(model.forward).parameters.values()
+    required = [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    for first in dict.fromkeys(_first_inputs(model.module)):
+        if len(required) == 1:
+            yield first
+            continue
+        integers = _WORDS if not isinstance(first, IrTensor) else first
+        yield {name: integers if _INTEGERS.search(name) else first for name in required}
+
+
+def _first_inputs(model: Module) -> Iterator[Any]:
+    # The first modules with parameters know their input; else an image, words and features are tried.
+    leaves = (module for module in modules_of(model) if not module._modules and module._parameters)
+    for module in islice(leaves, 3):
+        yield from _inputs_of(module)
+    yield from (_IMAGE, _WORDS, (1, 16))
+
+
+def _inputs_of(module: Module) -> Iterator[Any]:
+    convolutions = {nn.Conv1d: (1000,), nn.Conv2d: (224, 224), nn.Conv3d: (16, 112, 112)}
+    for kind, sizes in convolutions.items():
+        if isinstance(module, kind):
+            yield (1, module.in_channels, *sizes)
+            yield (1, module.in_channels, *[32] * len(sizes))
+    if isinstance(module, nn.Embedding):
+        yield _WORDS
+        yield IrTensor((1, 16), "int64")
+    elif isinstance(module, nn.RNNBase):
+        yield (1, 16, module.input_size) if module.batch_first else (16, 1, module.input_size)
+    elif isinstance(module, nn.Linear):
+        yield (1, module.in_features)
+        yield (1, 16, module.in_features)
