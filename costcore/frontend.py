@@ -169,6 +169,13 @@ class ProcessSettings(Protocol):
         """Return an object that compares unequal after changes that may affect the cost of later models."""
 
 
+class WithoutGpu(Protocol):
+    """The ability ``without_gpu``: run code that makes a model for a GPU on a machine without one."""
+
+    def __call__(self, error: BaseException | None) -> AbstractContextManager[None] | None:
+        """Return a context for another attempt; None if the error has another reason than the missing GPU."""
+
+
 ABILITIES = {
     "library_model": LibraryModel,
     "default_inputs": DefaultInputs,
@@ -178,5 +185,6 @@ ABILITIES = {
     "distribution": DistributionOf,
     "process_settings": ProcessSettings,
     "schedule": ScheduleOf,
+    "without_gpu": WithoutGpu,
 }
 """The protocols of optional functions by name of the ability."""

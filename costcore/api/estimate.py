@@ -36,6 +36,7 @@ from costcore.ledger.ledger import EVALUATION, TRAIN, mode_of
 from costcore.plugins import with_plugin_hint
 from costcore.registry import (
     CustomCalculators,
+    ability,
     check_options,
     default_inputs,
     frontend_for_file,
@@ -45,6 +46,7 @@ from costcore.registry import (
     library_model,
     library_target,
     load,
+    loaded,
     names_code,
     needs_package,
     specs,
@@ -567,7 +569,7 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
             f"{target} needs arguments ({', '.join(required)}). "
             f"Pass them, '{target}({required[0]}=…)', or write a function without arguments that returns the model."
         )
-    model = run_user_code(f"{target} failed", partial(factory, **(arguments or {}))) if is_called else factory
+    model = _made(target, partial(factory, **(arguments or {}))) if is_called else factory
     if model is None:
         verb = "returned" if is_called else "is"
         raise CostError(
@@ -582,6 +584,19 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
             f"{target}: {str(error).rstrip('.')}. A function without arguments that returns a model works too."
         ) from error
     return model
+
+
+def _made(target: str, make: Callable[[], Any]) -> Any:
+    try:
+        return run_user_code(f"{target} failed", make)
+    except CostError as error:
+        for name in loaded():
+            without_gpu = ability(specs()[name], "without_gpu")
+            attempt = None if without_gpu is None else without_gpu(error.__cause__)
+            if attempt is not None:
+                with attempt:
+                    return run_user_code(f"{target} failed", make)
+        raise
 
 
 def load_object(target: str) -> Any:

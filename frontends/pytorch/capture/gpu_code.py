@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial, wraps
 from types import SimpleNamespace
 from typing import Any
@@ -41,22 +41,34 @@ def lacks_gpu(error: BaseException | None) -> bool:
     return error is not None and _MISSING.search(str(error)) is not None
 
 
+def without_gpu(error: BaseException | None) -> AbstractContextManager[None] | None:
+    """Return a context in which code makes a model for a GPU, with meta tensors on it; None after another error."""
+    return gpu_code(False, in_capture=False) if lacks_gpu(error) else None
+
+
 @contextmanager
-def gpu_code(is_available: bool) -> Iterator[None]:
+def gpu_code(is_available: bool, in_capture: bool = True) -> Iterator[None]:
     """Let code that names a GPU run on the meta device, in this thread.
 
     Args:
         is_available: the answer of ``torch.cuda.is_available()``.
+        in_capture: whether only a thread that captures runs such code.
     """
+    applies = _is_capturing if in_capture else _always
     with ExitStack() as stack:
         for name, function in _functions(is_available).items():
-            replace(stack, torch.cuda, name, _in_estimates(function, getattr(torch.cuda, name, None)))
+            replace(stack, torch.cuda, name, _where(applies, function, getattr(torch.cuda, name, None)))
         for name in ("range_push", "range_pop", "mark", "range_start", "range_end", "range"):
-            replace(stack, torch.cuda.nvtx, name, _in_estimates(_nothing, getattr(torch.cuda.nvtx, name)))
+            replace(stack, torch.cuda.nvtx, name, _where(applies, _nothing, getattr(torch.cuda.nvtx, name)))
         for name in (name for name in dir(torch.cuda) if name.endswith("Tensor")):
             dtype = getattr(torch, name).dtype
-            replace(stack, torch.cuda, name, _in_estimates(partial(_legacy, dtype), getattr(torch.cuda, name)))
-        replace(stack, torch, "Generator", _GeneratorType("Generator", (), {"original": torch.Generator}))
+            replace(stack, torch.cuda, name, _where(applies, partial(_legacy, dtype), getattr(torch.cuda, name)))
+        replace(
+            stack,
+            torch,
+            "Generator",
+            _GeneratorType("Generator", (), {"original": torch.Generator, "applies": applies}),
+        )
         replace(stack, torch.overrides, "has_torch_function", _without_mode(torch.overrides.has_torch_function))
         stack.enter_context(_Devices())
         yield
@@ -176,18 +188,27 @@ def _legacy(dtype: torch.dtype, *sizes: Any) -> Tensor:
 class _GeneratorType(type):
     # ``torch.Generator("cuda")`` makes one of the CPU, and is one to ``isinstance``.
     original: Any
+    applies: Any
 
     def __call__(cls, device: Any = "cpu") -> Any:
-        return cls.original("cpu" if THREAD.mode is not None and _is_gpu(device) else device)
+        return cls.original("cpu" if cls.applies() and _is_gpu(device) else device)
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, cls.original)
 
 
-def _in_estimates(function: Any, original: Any) -> Any:
+def _is_capturing() -> bool:
+    return THREAD.mode is not None
+
+
+def _always() -> bool:
+    return True
+
+
+def _where(applies: Callable[[], bool], function: Any, original: Any) -> Any:
     @wraps(original or function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return (function if THREAD.mode is not None or original is None else original)(*args, **kwargs)
+        return (function if original is None or applies() else original)(*args, **kwargs)
 
     if isinstance(function, partial) and function.func is _legacy:
         call.dtype = function.args[0]  # type: ignore[attr-defined]

@@ -438,6 +438,20 @@ def test_code_that_names_a_gpu_is_counted_without_one(name):
         GPU[name](X)
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_a_model_is_made_for_a_gpu_without_one(tmp_path, monkeypatch):
+    (tmp_path / "for_gpu.py").write_text(
+        "import torch\n\nclass Net(torch.nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.line = torch.nn.Linear(4, 4).cuda()\n"
+        "        self.register_buffer('scale', torch.ones(4, device='cuda'))\n"
+        "    def forward(self, x):\n        return self.line(x.cuda()) * self.scale\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert estimate("for_gpu.py:Net", (2, 4)).total_report["macs"] == 2 * 16
+    with pytest.raises((AssertionError, RuntimeError)):
+        torch.ones(1, device="cuda")
+
+
 def test_code_that_asks_for_a_gpu_is_told_so():
     def both(x):
         assert x.is_cuda == (x.device.type == "cuda") == torch.cuda.is_available()
