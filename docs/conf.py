@@ -34,6 +34,7 @@ html_title = f"costcore {release}"
 html_favicon = "_static/icon.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["sidebar.js"]
 html_show_sphinx = False
 html_copy_source = False
 html_show_search_summary = False  # a page that is opened from a folder cannot fetch the pages it found

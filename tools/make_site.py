@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))  # this checkout is documented, whatever is instal
 
 import costcore  # noqa: E402 - found by the line above
 from tools import gallery  # noqa: E402
-from tools.site_pages import pages, search_words  # noqa: E402
+from tools.site_pages import excerpts, pages, search_words  # noqa: E402
 
 ASSETS = ("_static", "_templates")
 BELOW_GALLERY = "## What do you want to know?\n"
@@ -101,8 +101,9 @@ def main(arguments: list[str] | None = None) -> int:
         sys.exit(f"the site cannot be built: {error}")
     status = build(work / "pages", output / costcore.__version__)
     if status == 0:
-        words = json.dumps(search_words())
-        write(output / costcore.__version__ / "_static" / "search_words.js", f"window.costcoreWords = {words};\n")
+        words, shown = json.dumps(search_words()), json.dumps(excerpts(pages()[0]), ensure_ascii=False)
+        script = f"window.costcoreWords = {words};\nwindow.costcoreExcerpts = {shown};\n"
+        write(output / costcore.__version__ / "_static" / "search_words.js", script)
         list_versions(output)
         print(f"open {output / costcore.__version__ / 'index.html'}")
     return status

@@ -76,6 +76,21 @@ def search_words(file: Path = NAVIGATION) -> dict[str, list[str]]:
     return words
 
 
+def excerpts(made: Mapping[str, str], longest: int = 220) -> dict[str, list[str]]:
+    """Return the paragraphs of every guide as plain text, by page, of which the search shows one."""
+    found = {}
+    for page, text in made.items():
+        if "/" in page or page == "changelog.md":
+            continue
+        plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", FENCE.sub("", text)).replace("`", "").replace("**", "")
+        paragraphs = [" ".join(part.split()) for part in plain.split("\n\n")]
+        shown = [part for part in paragraphs if part and not part.startswith(("#", "|", "!", "<", "- ["))]
+        found[page.removesuffix(".md")] = [
+            part if len(part) <= longest else part[:longest].rpartition(" ")[0] + " …" for part in shown
+        ]
+    return found
+
+
 def outside_code(text: str, change: re.Pattern[str], to: object) -> str:
     """Return ``text`` with every match of ``change`` outside fenced code replaced, as by ``re.sub``."""
     parts, end = [], 0

@@ -443,7 +443,7 @@ class RankReports(Result, dict[int, Report]):
         rows = [_row(rank, report) for rank, report in self.items()]
         columns = [each for each in COLUMNS if any(each.key in row for row in rows)]
         table = Table("By rank", columns, rows, n_digits=2)
-        own = {f"costs are those of {report.trace.run.rank}" for report in self.values()}
+        own = {f"costs are for {report.trace.run.rank}" for report in self.values()}
         remarks = dict.fromkeys(line for report in self.values() for line in report.remarks if line not in own)
         return Content(f"{len(self)} rank{'s' * (len(self) != 1)} of {self._mesh}", (), [table], [*remarks])
 

@@ -689,9 +689,9 @@ def remarks(trace: Trace) -> list[str]:
     lines += remarks_on_mode(trace)
     if trace.run.fusion is not None:
         level, unfused = trace.run.fusion.level, as_text(trace.run.fusion.unfused)
-        lines.append(f"bytes are those after fusion at level {level}; without fusion {unfused} B are read and written")
+        lines.append(f"bytes are after fusion at level {level}; without fusion {unfused} B are read and written")
     if trace.run.rank is not None:
-        lines.append(f"costs are those of {trace.run.rank}")
+        lines.append(f"costs are for {trace.run.rank}")
     if trace.run.assumptions:
         lines.append(f"assumed: the totals depend on {n_assumptions(trace)}")
         lines += _limited([f"assumption: {each}" for each in trace.run.assumptions], "assumptions")

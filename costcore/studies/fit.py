@@ -39,7 +39,7 @@ from costcore.trace.trace import Trace, has_names, with_tensors
 # The verdict.
 
 
-STATES = {"parameter": "weights", "gradient": "gradients", "optimizer": "states of the optimizer"}
+STATES = {"parameter": "weights", "gradient": "gradients", "optimizer": "optimizer states"}
 """The kinds of memory that a training step keeps, in words."""
 
 MIXED = {"precision": "bfloat16"}

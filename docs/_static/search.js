@@ -1,6 +1,7 @@
 /* How pages are ranked: Sphinx finds pages in which all words occur, and ranks them by one of the words alone. Here a
    page has the weight of all its words, of rare ones more, and of those in its title, its headings and its synonyms
-   (`[words]` of docs/navigation.toml). Guides come before the reference. */
+   (`[words]` of docs/navigation.toml). Guides come before the reference. Below a title is the paragraph of the page that
+   has most of the words: a site that is opened from a folder cannot fetch its pages. */
 "use strict";
 
 {
@@ -57,13 +58,19 @@
         if (shared > headings[doc][0]) headings[doc] = [shared, id, title];
       }
     }
+    const excerpt = (doc) => {
+      const shared = (text) => { const words = new Set(stems(text)); return [...searchTerms].filter((each) => words.has(each)).length; };
+      const paragraphs = (window.costcoreExcerpts || {})[docnames[doc]] || [];
+      const best = Math.max(0, ...paragraphs.map(shared));
+      return paragraphs.find((text) => shared(text) === best) || null;
+    };
     const results = [];
     scores.forEach((score, doc) => {
       if (!score || excluded.has(doc)) return;
       const [, id, heading] = headings[doc], kind = docnames[doc].split("/")[0];
       const title = id === null ? titles[doc] : `${titles[doc]} > ${heading}`;
       const weighted = score * (KINDS[kind] || 1);
-      results.push([docnames[doc], title, id === null ? "" : `#${id}`, null, weighted, filenames[doc], "text"]);
+      results.push([docnames[doc], title, id === null ? "" : `#${id}`, excerpt(doc), weighted, filenames[doc], "text"]);
     });
     for (const [prefix, entries] of Object.entries(objects)) {
       for (const [doc, , , anchor, name] of Object.values(entries)) {
@@ -76,4 +83,15 @@
     return results.sort((a, b) => a[4] - b[4]); // they are shown from the end
   };
   Search._performSearch = rank;
+
+  /* Sphinx writes the text of a result in parentheses. */
+  document.addEventListener("DOMContentLoaded", () => {
+    const list = document.getElementById("search-results");
+    const strip = () => list.querySelectorAll("li.kind-text > span:not(.excerpt)").forEach((span) => {
+      span.className = "excerpt";
+      span.textContent = span.textContent.replace(/^ \(|\)$/g, "");
+    });
+    new MutationObserver(strip).observe(list, { childList: true, subtree: true });
+    strip();
+  });
 }

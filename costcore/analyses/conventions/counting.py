@@ -346,13 +346,13 @@ def _notes(facts: _RunFacts, each: Pass) -> Iterator[str]:
     if "onnx" in facts.trace.run.frameworks and len(each.rules) > 1:
         yield EXPORTED
     if each.live and not facts.trace.run.returned:
-        yield "calls on which no returned value depends are counted too: the run lacks what was returned"
+        yield "unused calls are counted too: the run did not record its outputs"
     if any("training" in rule.names for rule in each.rules.values()) and _is_training(facts.trace):
         yield "batch_norm ran in training mode, which counts more. Numbers are usually published for model.eval()."
     if each.by != "whole" and "backward" not in each.phases and any(c.phase == "backward" for c in facts.trace.calls):
         yield "the backward pass is not counted: it counts forward passes only"
     if each.by == "function" and not facts.is_spelled:
-        yield ("functions are taken as torch.nn modules spell them. For those that the model calls, pass spelled=True.")
+        yield ("functions are assumed to be called by torch.nn modules. To record the actual calls, pass spelled=True.")
     if each.by == "module call" and not facts.trace.run.module_calls:
         yield ("a module that is called twice in a row counts once. To count each of its calls, pass spelled=True.")
 
@@ -755,9 +755,7 @@ def _at(name: str) -> Quantity:
 
     def counts(ledger: Ledger) -> Counts:
         if ledger.trace.run.unit != FLOPS:
-            raise CostError(
-                f"this report shows {ledger.trace.run.unit}. Ask for {name} in the report it was made from."
-            )
+            raise CostError(f"this report shows {ledger.trace.run.unit}. Ask for {name} on the original report.")
         return ledger.cached(("counts", name), lambda: count(ledger.trace, find_convention(name)))  # type: ignore[no-any-return]
 
     def is_counted(ledger: Ledger) -> bool:

@@ -5,7 +5,7 @@ from costcore.analyses.analysis import Analysis
 ANALYSES = (
     Analysis(
         "communication",
-        "what each group of processes sends, and how long that takes over their links",
+        "the bytes that each process group sends, and the time over its link",
         f"{__name__}.communication:communications_of",
     ),
 )

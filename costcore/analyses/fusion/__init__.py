@@ -5,13 +5,13 @@ from costcore.analyses.analysis import Analysis
 ANALYSES = (
     Analysis(
         "fusion",
-        "the bytes that are left after a compiler fused the calls",
+        "the bytes after kernel fusion",
         f"{__name__}.groups:FusedView",
         quantities=f"{__name__}.quantities:QUANTITIES",
     ),
     Analysis(
         "kernels",
-        "the kernels that a compiler makes of a model, with their calls and bytes",
+        "the kernels of the compiled model, with their calls and bytes",
         f"{__name__}.kernels:kernels_of",
     ),
 )

@@ -117,20 +117,17 @@ class Kernels(Result):
         lines = []
         reason = f" ({self.schedule.reason})" if self.schedule.reason else ""
         if not self.schedule.n_graphs:
-            lines.append(
-                f"{self.schedule.compiler} makes no graph of this model: all of it runs as it is written{reason}"
-            )
+            lines.append(f"{self.schedule.compiler} compiles no part of this model: all of it runs eagerly{reason}")
         if self.schedule.n_graphs > 1:
-            graphs = f"{self.schedule.n_graphs} graphs, between which Python runs{reason}"
-            lines.append(f"the model was divided into {graphs}")
+            lines.append(f"graph breaks split the model into {self.schedule.n_graphs} graphs{reason}")
         whole = {each.operator for kernel in self.schedule.kernels for each in kernel.origins if each.is_whole}
         if whole:
             lines.append(f"kernels of {_listed(sorted(whole))} share the calls of their module: the first has the MACs")
         if self.missing:
             operators = _listed(self.trace.records[i].call.operator.rpartition("::")[2] for i in self.missing)
             lines.append(
-                f"{len(self.missing)} calls that compute are in no kernel: {operators} (the compiler "
-                "computed them, uses the code of an equal module behind a break of the graph, or leaves them to Python)"
+                f"{len(self.missing)} calls that compute are in no kernel: {operators} (constant-folded, "
+                "shared with an equal module after a graph break, or left to Python)"
             )
         return lines
 

@@ -7,7 +7,7 @@ POLICIES = ("cuda",)
 
 MEMORY = Analysis(
     "memory",
-    "the peak of memory, and the blocks that are alive at it",
+    "peak memory, and the tensors alive at the peak",
     f"{__name__}.live_memory:memory_of",
     needs={"memory": True},
     quantities=f"{__name__}.quantities:QUANTITIES",
@@ -21,16 +21,14 @@ MEMORY = Analysis(
         beside=("live_peak", "live", "saved"),
         order="whose largest blocks come first",
         top=15,
-        arguments={
-            "--allocator": {"choices": POLICIES, "help": "what this allocator takes from the device, in one more line"}
-        },
+        arguments={"--allocator": {"choices": POLICIES, "help": "also print the memory that this allocator reserves"}},
         without_flops=True,
     ),
 )
 
 ARENA = Analysis(
     "arena",
-    "the memory of an inference run whose values are placed beforehand",
+    "the static memory plan of an inference",
     f"{__name__}.arena:arena_of",
     section=f"{__name__}.live_memory:arena_section",
     view=View(
@@ -41,7 +39,7 @@ ARENA = Analysis(
         rows="its rows are values in memory, which are not parts of the run; ask for --columns arena",
         top=20,
         arguments={
-            "--inplace": {"action": "store_true", "help": "write element-wise results over operands"},
+            "--inplace": {"action": "store_true", "help": "let element-wise results overwrite their operands"},
             "--align": {"type": int, "metavar": "N", "help": "alignment of values in bytes; default: 64"},
         },
         without_flops=True,

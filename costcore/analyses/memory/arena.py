@@ -237,7 +237,7 @@ class Arena(Result):
 
     @property
     def _assumptions(self) -> list[str]:
-        options = ["element-wise results are written over operands"] * self.inplace
+        options = ["element-wise results overwrite their operands"] * self.inplace
         options += ["inputs of the model are not counted"] * (not self.count_inputs)
         return [*options, *self.notes]
 

@@ -138,13 +138,13 @@ class _BlockReader:
                 self._root(identity) for identity in self._made_at.keys() - self._read_ids
             } & self._blocks.keys()
             if returned:
-                notes.append("what the run returns is unknown: values without a reader are assumed to be returned")
+                notes.append("the outputs of the run are unknown: assuming that values without a reader are returned")
         for root in returned & self._blocks.keys():
             block = self._found[self._blocks[root]]
             block.last_use, block.is_kept = len(steps) - 1, True
             block.kind = "output" if block.kind == "value" else block.kind
         if self._guessed:
-            notes.append(f"values of unknown origin, which count from the start: {self._guessed}")
+            notes.append(f"values of unknown origin, assumed alive from the start: {self._guessed}")
         if any(tensor.dtype == "string" for call in self._trace.calls for tensor in call.layer.outputs):
             notes.append("strings count as 0 bytes: their shape does not determine their size")
         total: Dim = sum(value.nbytes for value in flow.stored) if flow else sum(self._stored.values())

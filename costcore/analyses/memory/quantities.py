@@ -20,9 +20,8 @@ def _memory(ledger: Ledger) -> MemoryData:
     recorded = ledger.trace.run.memory
     if recorded is None:
         raise CostError(
-            "memory was not recorded, which needs integer sizes. Pass memory=True to estimate (PyTorch) or to "
-            "ComputationalCostHook, or --memory on the command line. Of an inference without it, as of an ONNX model, "
-            "ask for the arena instead."
+            "memory was not recorded. Pass memory=True to estimate (PyTorch, integer sizes) or ComputationalCostHook, "
+            "or --memory on the command line. For an inference, also of an ONNX model, use the arena."
         )
     return ledger.cached("memory", lambda: MemoryData(recorded, ledger.trace.calls))  # type: ignore[no-any-return]
 
@@ -56,7 +55,7 @@ PEAK = "bytes of memory at the peak"
 QUANTITIES = (
     _recorded("live", "Live", "bytes alive after a call", "last", lambda ledger: _memory(ledger).end),
     _recorded(
-        "live_peak", "Live peak", "most bytes alive while a call runs", "max", lambda ledger: _memory(ledger).peak
+        "live_peak", "Live peak", "maximum bytes alive while a call runs", "max", lambda ledger: _memory(ledger).peak
     ),
     _recorded(
         *("saved", "Saved", "bytes that a call made and that autograd keeps", "sum"),
@@ -67,7 +66,7 @@ QUANTITIES = (
         "arena", "Arena", "bytes of the arena of an inference", lambda ledger: _arena(ledger).size, "bytes of arena"
     ),
     _of_arena(
-        "arena_peak", "Arena peak", "most bytes of values alive in an inference", lambda ledger: _arena(ledger).peak
+        "arena_peak", "Arena peak", "maximum bytes of values alive in an inference", lambda ledger: _arena(ledger).peak
     ),
     _of_arena(
         "arena_least",

@@ -5,7 +5,7 @@ from costcore.analyses.analysis import Analysis
 ANALYSES = (
     Analysis(
         "sizes",
-        "totals as functions of the names among the sizes",
+        "totals as formulas of symbolic sizes",
         f"{__name__}.formulas:formulas_of",
         pictures={"sizes": f"{__name__}.formulas:drawn"},
     ),

@@ -83,7 +83,7 @@ class Samples:
         """Leave the run at a point out: the network is special there."""
         self.points.pop(point, None)
         self._further.discard(point)
-        self.failed.setdefault(point, CostError(f"the network runs otherwise at {self.text(point)}"))
+        self.failed.setdefault(point, CostError(f"the network runs other operators at {self.text(point)}"))
 
     def text(self, point: Point) -> str:
         """Return a point as text: ``batch=2, seq=16``."""
@@ -474,7 +474,7 @@ def assumed_above(samples: Samples, trace: Trace) -> list[Above]:
 def note_of(above: Above) -> str:
     """Return the assumption and its condition as a sentence."""
     assumption, elements, most = above
-    return f"assumed where {as_text(elements)} exceeds {most:,}, as values of larger tensors are not kept: {assumption}"
+    return f"assumed where {as_text(elements)} exceeds {most:,}, as larger tensors have no values: {assumption}"
 
 
 def _size_at_point(samples: Samples, size: Dim, point: tuple[int, ...]) -> int:

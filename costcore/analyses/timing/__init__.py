@@ -5,7 +5,7 @@ from costcore.analyses.analysis import Analysis
 ANALYSES = (
     Analysis(
         "time",
-        "how long the run takes on a device at least",
+        "lower bound of the time of the run on a device",
         f"{__name__}.time_report:time_of",
         quantities=f"{__name__}.quantities:QUANTITIES",
         pictures={"roofline": f"{__name__}.roofline:roofline_of"},

@@ -125,7 +125,7 @@ def limits(parameter: str) -> Callable[[Ledger], Sequence[float | None]]:
 def _binds(parameter: str) -> Quantity:
     on = _OnDevice(parameter)
     return on.quantity(
-        "binds", "Bound by", lambda group: group.binds, "what the least time comes from", kind="text"
+        "binds", "Bound by", lambda group: group.binds, "bottleneck of the least time", kind="text"
     )._replace(combine=on.binds, certainty="bound")
 
 
@@ -139,11 +139,11 @@ def _calibrated(parameter: str) -> Quantity:
         return None if None in known else fsum(filter(None, known))
 
     return on.quantity(
-        *("calibrated_seconds", "Calibrated", lambda group: group.seconds, "time that programs usually take"),
+        *("calibrated_seconds", "Calibrated", lambda group: group.seconds, "estimated time"),
         combine=total,
         of_run=on.calibrated,
         certainty="calibrated",
-        words=f"usually on {on.place}",
+        words=f"estimated on {on.place}",
     )
 
 
@@ -156,9 +156,14 @@ QUANTITIES = (
         at=_bound,
         certainty="bound",
     ),
-    Quantity(f"binds@{PARAMETER}", "Bound by", "text", "what that time comes from", at=_binds, certainty="bound"),
+    Quantity(f"binds@{PARAMETER}", "Bound by", "text", "bottleneck of that time", at=_binds, certainty="bound"),
     Quantity(
-        *(f"calibrated_seconds@{PARAMETER}", "Calibrated", "duration", "usual time on a calibrated device, in seconds"),
+        *(
+            f"calibrated_seconds@{PARAMETER}",
+            "Calibrated",
+            "duration",
+            "estimated time on a calibrated device, in seconds",
+        ),
         at=_calibrated,
         certainty="calibrated",
     ),

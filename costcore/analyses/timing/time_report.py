@@ -490,7 +490,7 @@ def _cards(times: Times) -> str:
     cards = [card("At least", duration(times.bound_seconds), ", ".join(words))]
     if times.seconds is not None:
         cards.append(
-            card("Calibrated", duration(times.seconds), f"usual time on this device, {plus_minus(times.error)}")
+            card("Calibrated", duration(times.seconds), f"estimated time on this device, {plus_minus(times.error)}")
         )
     cards.append(card("Bound by", total["binds"].partition(" ")[0] or "nothing", total["binds"]))
     cards.append(card("Groups", exact(len(times.groups)), "calls that run as one kernel"))
@@ -537,18 +537,18 @@ def _cell_end(key: str) -> str:
 
 
 MEANING = (
-    "bound: no program with {fusion} takes less on {device}; launches are not counted, and runs measured on a CPU took "
-    "2.2 to 10 times their bounds"
+    "bound: lower bound on {device} with {fusion}, without kernel launches; measured CPU runs took 2.2 to 10 times "
+    "their bounds"
 )
 
 FUSIONS = {"none": "one kernel per call", "pointwise": "pointwise fusion", "compiler": "the fusion of a compiler"}
 
 WHOLE_RUN_MEANING = (
-    "whole run: weights and inputs come from memory once, and other values again once more than a cache was read "
-    "meanwhile; only what fits may be in a cache"
+    "whole run: weights and inputs are read from memory once, other values again if more than the cache was read in "
+    "between"
 )
 
-UNCALIBRATED = "no estimate of the usual time: this device was not calibrated (costcore calibrate)"
+UNCALIBRATED = "no time estimate: this device is not calibrated (run costcore calibrate)"
 
 
 def time_remarks(report: Times) -> list[str]:
@@ -565,8 +565,8 @@ def meaning(report: Times) -> list[str]:
     if report.bound_kind == OBSERVED:
         name = report.device.name
         lines = [
-            f"observed bound: no kernel that was seen on {name} took less than {report.device.least_kernel_us} us, of "
-            f"which {MARGIN:.0%} count, and none moved more than fits its cache faster than its memory"
+            f"observed bound: a kernel takes at least {MARGIN:.0%} of the shortest one observed on {name}, "
+            f"{report.device.least_kernel_us} us; bytes beyond its cache move at the bandwidth of its memory"
         ]
     return [*lines, WHOLE_RUN_MEANING] if report.beyond_groups > 0 else lines
 
@@ -577,9 +577,9 @@ def communication_lines(report: Times) -> list[str]:
         return []
     seconds = report.communication_seconds
     total = "unknown" if seconds is None else f"{1000 * seconds:.4g} ms"
-    lines = [f"communication: {total}, if no computation overlaps it; it is not part of the bound"]
+    lines = [f"communication: {total} without overlap, not part of the bound"]
     for each in report.communications:
-        over = "no link stated (links=…)"
+        over = "no link given (links=…)"
         if each.link is not None and each.seconds is not None:
             over = f"{1000 * each.seconds:.4g} ms over {each.link.name}"
         group = f"{each.group or 'group'} of {each.group_size}"
@@ -595,13 +595,13 @@ def unknown_rates(report: Times) -> list[str]:
     if dtypes and device.integers:
         lines.append(
             f"partial: {device.name} computes {_words(device.integers)} only; the run has {_words(sorted(dtypes))}: "
-            f"quantize the model, or pass dtype={device.integers[0]!r} for its time if it were quantized"
+            f"quantize the model, or pass dtype={device.integers[0]!r} to time it as if it were quantized"
         )
     vector = ["the peak of its vector engine"] if dtypes and not device.integers else []
     if missing := vector + ["its memory bandwidth"] * (MEMORY in report.missing):
-        lines.append(f"{device.name}: unknown and left out of the bound: {', '.join(missing)}")
+        lines.append(f"{device.name}: unknown, not part of the bound: {', '.join(missing)}")
     if report.bound_seconds is None and not report.missing:
-        lines.append(f"partial: {device.name} has no limit for anything that the run does")
+        lines.append(f"partial: {device.name} lists no rate that limits this run")
     return lines
 
 

@@ -204,15 +204,13 @@ def times_of(
     if bound == OBSERVED and chosen.least_kernel_us is None:
         seen = ", ".join(name for name, each in devices().items() if each.least_kernel_us is not None)
         raise CostError(
-            f"no kernel was seen on {chosen.name}: bound='observed' is known of {seen}, and of a file of your own"
+            f"bound='observed' is not available for {chosen.name} (available for {seen}, or a device file of your own)"
         )
     if trace.run.unit != "FLOPs":
-        raise CostError(f"FLOPs of this report are {trace.run.unit}. Time the report of costcore's own convention.")
+        raise CostError(f"this report counts {trace.run.unit}. Call time() on the report in costcore's own convention.")
     if trace.run.fusion is not None:
         level = trace.run.fusion.level
-        raise CostError(
-            f"the bytes of this report are those after fusion. Time the report that was fused, with fusion={level!r}."
-        )
+        raise CostError(f"this report is already fused. Call time() on the original report, with fusion={level!r}.")
     _check_numbers(trace)
     with collector_off():
         return kind(trace, chosen, fusion, _tf32(trace, tf32), dtype, by_group, bound)

@@ -19,8 +19,8 @@ from costcore.trace.call import Call
 
 FORMS: Mapping[str, str] = {
     "quantized_": "became {dtype}",
-    "dynamic_quantized_": "became {dtype}, quantized by their range as they run",
-    "packed_": "with {dtype} weights ({type}), dequantized as they are used",
+    "dynamic_quantized_": "became {dtype}, dynamically quantized",
+    "packed_": "with {dtype} weights ({type}), dequantized on use",
 }
 """Operator prefix to description of the new form."""
 
@@ -187,7 +187,7 @@ def _scaling(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
     if not counts.equal:
         ops = [op for op in SCALING if any(op in side.calls for side in sides)]
         is_dynamic = "dynamic_quantize" in sides[1].calls and "dynamic_quantize" not in sides[0].calls
-        how = ", by the range that values have as they run" if is_dynamic else ""
+        how = ", dynamically" if is_dynamic else ""
         yield _kind(f"calls that quantize or dequantize: {_more(counts)}{how}", sides, ops, ops, counts)
     for side in sides:
         for op in SCALING:
@@ -230,7 +230,7 @@ def _replaced(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
         yield _kind(f"{count} pad folded into conv", sides, ["pad"], [], Delta(count, 0))
     limits = Counter({op: gone.pop(op) for op in ("relu", "clip") if gone[op] and _is_quantized(new)})
     if limits:
-        text = f"{_counted(limits)} folded into the limits of quantized values"
+        text = f"{_counted(limits)} folded into quantization ranges"
         yield _kind(text, sides, limits, [], Delta(limits.total(), 0))
     biases = new.biased - old.biased
     for fused in take_fused(gone, more, old.left):

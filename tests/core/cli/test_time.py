@@ -66,9 +66,9 @@ def test_several_devices_are_one_row_each(model, mine, tmp_path, capsys):
         "| mine | 3.006 | 1.0 | dram | read |\n"
         "| slow | 6.01 | 1.999 | dram | read |\n"
         "\n"
-        "- bound: no program with one kernel per call takes less on the device; launches are not counted, and runs "
-        "measured on a CPU took 2.2 to 10 times their bounds\n"
-        "- no estimate of the usual time: this device was not calibrated (costcore calibrate)\n"
+        "- bound: lower bound on the device with one kernel per call, without kernel launches; measured CPU runs took "
+        "2.2 to 10 times their bounds\n"
+        "- no time estimate: this device is not calibrated (run costcore calibrate)\n"
     )
 
 

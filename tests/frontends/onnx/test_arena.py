@@ -157,7 +157,7 @@ def test_the_command_shows_the_arena_of_a_file(tmp_path, capsys):
     assert main([str(file), "--arena", "--inplace", "--align", "16"]) == 0
     out = capsys.readouterr().out
     assert "peak SRAM (arena, aligned to 16): 5,120 B" in out
-    assert "element-wise results are written over operands" in out
+    assert "element-wise results overwrite their operands" in out
     with pytest.raises(SystemExit):
         main([str(file), "--align", "16"])
     assert "--align requires --arena" in capsys.readouterr().err

@@ -32,5 +32,5 @@ def test_every_call_with_a_cost_has_an_amount(report):
 
 
 def test_a_report_of_one_convention_has_no_amounts_of_another(report):
-    with pytest.raises(CostError, match=r"this report shows MACs \(macs\)\. Ask for mults in the report it was made"):
+    with pytest.raises(CostError, match=r"this report shows MACs \(macs\)\. Ask for mults on the original report"):
         rows(report.under("macs").report, "flops@mults")

@@ -219,7 +219,7 @@ def test_functions_that_were_not_recorded_are_guessed(native, place, expected):
     rules = dict.fromkeys((*names, *(f"F.conv_transpose{n}d" for n in (1, 2, 3))), "7")
     found = counted(convention("function", rules), [Row("any", place, native=native)], modules)
     assert [line.rule for line in found.lines] == ([] if expected is None else [expected])
-    assert any("functions are taken as torch.nn modules spell them" in note for note in found.notes)
+    assert any("functions are assumed to be called by torch.nn modules" in note for note in found.notes)
 
 
 OWN = {

@@ -74,7 +74,7 @@ def test_each_group_has_its_link():
     assert second.seconds == pytest.approx(3 * 2.7e-6 + 60 / 1.25e9)
     assert time.communication_seconds == pytest.approx(first.seconds + second.seconds)
     assert time.bound_seconds == made.time("l4").bound_seconds  # communication may be overlapped
-    assert "communication: 8.028 ms, if no computation overlaps it; it is not part of the bound" in time.remarks
+    assert "communication: 8.028 ms without overlap, not part of the bound" in time.remarks
     assert "communication, tp of 2: 8.02 ms over custom, 2 calls, 800,000,000 B sent" in time.remarks
     entry = time.to_dict()["communication"]
     assert entry["seconds"] == time.communication_seconds
@@ -98,7 +98,7 @@ def test_without_a_link_the_time_is_unknown():
     made = report(record("all_gather", [5], [20], 4, "dp"))
     time = made.time("l4")
     assert time.communication_seconds is None
-    assert "communication, dp of 4: no link stated (links=…), 1 call, 60 B sent" in time.remarks
+    assert "communication, dp of 4: no link given (links=…), 1 call, 60 B sent" in time.remarks
     assert made.time("l4", links="nvlink4").communication_seconds == pytest.approx(3 * 0.47e-6 + 60 / 450e9)
     assert made.time("l4", links={"tp": "nvlink4"}).communication_seconds is None
     assert [each.seconds for each in made.analysis("communication")] == [None]

@@ -97,7 +97,7 @@ def test_the_column_of_the_tree_and_of_groups(report):
 
 
 def test_tables_say_that_bytes_are_those_after_fusion(report):
-    remark = f"bytes are those after fusion at level pointwise; without fusion {UNFUSED} B are read and written"
+    remark = f"bytes are after fusion at level pointwise; without fusion {UNFUSED} B are read and written"
     assert report.fused().report.remarks == [remark]
     out = io.StringIO()
     report.fused().show_summary_report(out, "md")

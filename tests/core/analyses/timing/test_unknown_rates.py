@@ -31,7 +31,7 @@ def test_a_device_of_which_nothing_is_known_has_no_bound():
     time = NETWORK.time(Device("blank", "npu"))
     assert (time.bound_seconds, time.status) == (None, "partial")
     assert repr(time) == "<TimeReport: blank, at least unknown, partial>"
-    assert "blank: unknown and left out of the bound: the peak of its vector engine, its memory bandwidth" in (
+    assert "blank: unknown, not part of the bound: the peak of its vector engine, its memory bandwidth" in (
         time.remarks
     )
     assert [(row["bound_seconds"], row["binds"]) for row in (*time.layers(), time.by_type()["total"])] == (
@@ -103,8 +103,8 @@ def test_a_device_of_integers_says_what_to_do_with_floating_point_numbers():
     time = NETWORK.time(NPU)
     assert (time.bound_seconds, time.status) == (None, "partial")
     sentence = (
-        "npu computes int8 only; the run has float32: quantize the model, or pass dtype='int8' for its time if it were "
-        "quantized"
+        "npu computes int8 only; the run has float32: quantize the model, or pass dtype='int8' to time it as if "
+        "it were quantized"
     )
     assert f"partial: {sentence}" in time.remarks
 
@@ -119,7 +119,7 @@ def test_the_output_stage_of_an_npu_does_not_bind():
 def test_a_run_of_what_is_free_on_a_device_has_no_bound():
     time = of("int8", net(relu("a"))).time("ethos-u55-256")
     assert (time.bound_seconds, time.status) == (None, "partial")
-    assert "partial: ethos-u55-256 has no limit for anything that the run does" in time.remarks
+    assert "partial: ethos-u55-256 lists no rate that limits this run" in time.remarks
     views = net(Step("view")).time("ethos-u55-256")  # moves nothing
     assert (views.bound_seconds, views.status) == (0, "complete")
 

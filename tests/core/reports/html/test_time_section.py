@@ -71,7 +71,7 @@ def test_the_section_states_totals_rows_and_what_they_mean():
     assert (
         "<tr><td>linear</td><td class='n'>1</td><td class='n'>3.004 µs</td><td class='n'>99.9%</td><td>dram" in section
     )
-    assert "bound: no program with one kernel per call takes less on toy" in section
+    assert "bound: lower bound on toy with one kernel per call" in section
 
 
 def test_the_types_with_the_largest_bounds_come_first_and_the_others_are_summed():
@@ -144,7 +144,7 @@ def test_a_calibrated_device_has_a_usual_time_with_its_error():
     assert time.seconds > time.bound_seconds
     section = section_of(time)
     assert re.search(r"<dt>Calibrated</dt><dd>[\d.]+ (µs|ns)</dd>", section)
-    assert "<dd class='note'>usual time on this device, ± 70%</dd>" in section  # the error of relu in the file
+    assert "<dd class='note'>estimated time on this device, ± 70%</dd>" in section  # the error of relu in the file
 
 
 def cells(table):

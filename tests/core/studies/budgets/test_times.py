@@ -96,6 +96,6 @@ def test_a_partial_time_violates_a_strict_budget_or_one_that_it_exceeds(tmp_path
     limits = {"time": {str(path): {"bound_seconds": "5us"}}}
     assert check(MODEL, limits) == []
     (violation,) = check(MODEL, {"strict": True, **limits})
-    assert violation.reason == "mine: unknown and left out of the bound: the peak of its vector engine"
+    assert violation.reason == "mine: unknown, not part of the bound: the peak of its vector engine"
     (violation,) = check(MODEL, {"time": {str(path): {"bound_seconds": "3us"}}})
     assert violation.metric == "bound_seconds"

@@ -168,8 +168,7 @@ def padded(merged: bool):
 SAME = "MACs unchanged"
 WEIGHTS = "weights 128 B instead of 512 B"
 INTEGERS = (
-    "2 conv, 1 add became int8; calls that quantize or dequantize: 2 more; 1 relu folded into the limits of "
-    "quantized values"
+    "2 conv, 1 add became int8; calls that quantize or dequantize: 2 more; 1 relu folded into quantization ranges"
 )
 NORM, NORM_WEIGHTS = "1 batch_norm folded into products", "weights 512 B instead of 576 B"
 CASES = {
@@ -198,12 +197,12 @@ CASES = {
     ),
     "MatMulNBits": (
         *(dense(), dense("MatMulNBits")),
-        "1 matmul with uint4 weights (MatMulNBits), dequantized as they are used",
+        "1 matmul with uint4 weights (MatMulNBits), dequantized on use",
         "weights 512 B instead of 4 KiB",
     ),
     "dynamic": (
         *(dense(), dense("MatMulInteger")),
-        "1 matmul became int8; calls that quantize or dequantize: 1 more, by the range that values have as they run; "
+        "1 matmul became int8; calls that quantize or dequantize: 1 more, dynamically; "
         "new, to scale results: 1 cast, 1 mul",
         "weights 1 KiB instead of 4 KiB",
     ),

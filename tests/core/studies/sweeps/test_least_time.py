@@ -82,8 +82,8 @@ def test_a_row_says_what_is_unknown_of_the_device(nets, device):
     """Without a bandwidth there is no bound; with one, but without a peak, it leaves out the additions."""
     (row,) = table([f"{nets}:small"], (2, 3), columns=[COLUMN]).rows
     assert row.costs[COLUMN] == pytest.approx(2e-9)
-    assert row.status == "complete; mine: unknown and left out of the bound: the peak of its vector engine"
+    assert row.status == "complete; mine: unknown, not part of the bound: the peak of its vector engine"
     device.write_text('name = "mine"\nkind = "gpu"\n')
     (row,) = table([f"{nets}:small"], (2, 3), columns=[COLUMN]).rows
     assert row.costs[COLUMN] is None
-    assert f"{COLUMN} is unknown: mine: unknown and left out of the bound" in row.status
+    assert f"{COLUMN} is unknown: mine: unknown, not part of the bound" in row.status

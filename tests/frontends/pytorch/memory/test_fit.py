@@ -319,12 +319,10 @@ def test_weights_of_16_bits_are_trained_with_copies_and_moments_of_32():
     network, n = nn.Sequential(*(nn.Linear(64, 64) for _ in range(4))).half(), 4 * (64 * 64 + 64)
     usual = fit(network, (8, 64), "1 GB", optimizer="adamw", context=0)
     assert 16 * n <= usual.peak < 16 * n + 4 * (4 * 4096)  # and what the arithmetic of one weight takes
-    assert any(
-        "weights in bfloat16, gradients in bfloat16, states of the optimizer in float32" in x for x in usual.notes
-    )
+    assert any("weights in bfloat16, gradients in bfloat16, optimizer states in float32" in x for x in usual.notes)
     as_they_are = fit(network, (8, 64), "1 GB", optimizer="adamw", context=0, precision=None)
     assert as_they_are.peak < 9 * n + 2**14
-    assert "weights in float16, gradients in float16, states of the optimizer in float16" in as_they_are.notes
+    assert "weights in float16, gradients in float16, optimizer states in float16" in as_they_are.notes
 
 
 class Wide(nn.Module):

@@ -208,7 +208,7 @@ def test_parameters_of_a_rank_and_of_the_model(tensor_parallel, sharded):
     assert sharded.total_report["n_params_model"] == tensor_parallel.total_report["n_params_model"] == PARAMETERS
     assert sharded.total_report["n_params_rank"] == PARAMETERS // 8
     assert tensor_parallel.total_report["n_params_rank"] == LAYERS * BLOCK // 8 + 2 * HEAD
-    assert sharded.remarks == ["costs are those of rank 0 of the mesh dp=8, which holds 13,696 parameters"]
+    assert sharded.remarks == ["costs are for rank 0 of the mesh dp=8, which holds 13,696 parameters"]
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
