@@ -188,4 +188,4 @@ def test_a_run_whose_outputs_are_unknown_keeps_what_is_never_read():
     nodes = [Node("conv", (1,), 10, 8), Node("conv", (1,), 11, 2), Node("conv", (11,), 12, 4)]
     arena = arena_of(trace(nodes, {1: 1}, []))
     assert [live for _, live in arena.timeline] == [9, 11, 8 + 2 + 4]
-    assert "values without a reader are assumed to be returned" in arena.notes[0]
+    assert "assuming that values without a reader are returned" in arena.notes[0]

@@ -102,8 +102,8 @@ def test_a_call_may_write_over_a_value_that_it_does_not_read():
         ("conv-2", 2, 2, 4),
         ("conv-4", 1, 4, 4),
     ]
-    assert [moment.reads for moment in lives.moments] == [[0], [0, 1], [1], [0, 1], [2, 1]]
-    assert [sorted(moment.after) for moment in lives.moments] == [[], [0], [1], [2], [2, 3]]
+    assert [moment.reads for moment in lives.steps] == [[0], [0, 1], [1], [0, 1], [2, 1]]
+    assert [sorted(moment.after) for moment in lives.steps] == [[], [0], [1], [2], [2, 3]]
 
 
 def test_what_a_graph_says_beside_its_calls():
@@ -112,7 +112,7 @@ def test_what_a_graph_says_beside_its_calls():
     steps = (Step(20, (1,), (Value(21, 16, "state"),)), Step(25, (), (), views=((22, 21),), name="loop: end"))
     flow = Dataflow((Value(1, 4, "x"),), (Value(3, 100, "w"),), steps)
     lives = lifetimes_of(trace(nodes, {1: 4, 3: 100, 4: 6, 22: 16}, [30], flow))
-    assert [moment.name for moment in lives.moments] == ["conv-0", "conv-1", "loop: end", "conv-2"]
+    assert [moment.name for moment in lives.steps] == ["conv-0", "conv-1", "loop: end", "conv-2"]
     assert [(block.name, block.nbytes, block.born, block.last_use, block.kind) for block in lives.blocks] == [
         ("x", 4, 0, 1, "input"),
         ("conv-0", 8, 0, 1, "value"),
