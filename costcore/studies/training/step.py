@@ -22,7 +22,7 @@ from costcore.errors import CostError, unknown
 from costcore.ir import BITS, OPERATION_CLASSES, Layer, Operations, prod
 from costcore.numbers import Dim, as_text, expanded_sum, is_symbolic
 from costcore.reports.data import ReportData
-from costcore.trace.call import PHASES, Call
+from costcore.trace.call import PHASES, Call, pairs_of
 from costcore.trace.trace import Trace
 
 # Model FLOPs, hardware FLOPs and utilization (MFU, HFU).
@@ -239,6 +239,8 @@ class Products:
             return EXPERTS, macs, (), False
         if layer.op in ATTENTION_OPERATORS:
             kind, shares, is_masked = self._attention(call)
+            if "pairs" in layer.attrs:  # attention="computed": the MACs are those of the computed pairs
+                macs = macs * pairs_of(layer) // layer.attrs["pairs"]
         elif call.phase == "backward":
             known = (self._forward[key] for key in _keys(call, macs) if key in self._forward)
             kind, shares, is_masked = next(known, (WEIGHTS, (), False))
@@ -252,6 +254,10 @@ class Products:
         layer = call.layer
         is_masked = "mask" in layer and not layer.attrs.get("causal")
         shares = self._packing.shares(layer, layer["q"].shape[-2], layer["k"].shape[-2], is_masked)
+        if "pairs" in layer.attrs:
+            everything, _, packed = shares
+            computed = layer.attrs["pairs"], pairs_of(layer)
+            shares, is_masked = (everything, computed, packed if self._packing.documents else computed), False
         found = ATTENTION, shares, is_masked and not self._packing.masks_are_causal
         if layer.op == "attention":
             self._forward.update(((call.module, *sizes), found) for sizes in _sizes_of_attention(layer))

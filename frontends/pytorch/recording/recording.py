@@ -107,6 +107,7 @@ class Recording:
         self.measures_time = False
         self.counts_pairs = False
         self.pairs: int | None = None
+        self._pairs_of_out: dict[int, int | None] = {}
         self.has_module_calls = False
         self.reading: Reading | None = None
         self.refused = RefusedCalls()
@@ -245,14 +246,21 @@ class Recording:
             self._forget_clone(plan, tensors, number, logs)
         results = (result,) if isinstance(result, Tensor) else _results(plan, args, kwargs or {}, result)
         if self.counts_pairs and plan.native in ATTENTION:
-            self._note_pairs(plan, args, kwargs, logs)
+            self._note_pairs(plan, args, kwargs, results, logs)
         for log in logs:
             log.append(call, tensors, args, kwargs, results, module, phase, self.reading)
         self.reading = None
 
-    def _note_pairs(self, plan: OperatorPlan, args: Any, kwargs: Any, logs: Sequence[CallLog]) -> None:
+    def _note_pairs(
+        self, plan: OperatorPlan, args: Any, kwargs: Any, results: Sequence[Any], logs: Sequence[CallLog]
+    ) -> None:
         of_blocks, self.pairs = self.pairs, None
-        pairs = allowed_pairs(self._values, plan.bind(args, kwargs or {})) if of_blocks is None else of_blocks
+        given = plan.bind(args, kwargs or {})
+        pairs = allowed_pairs(self._values, given) if of_blocks is None else of_blocks
+        if isinstance(out := given.get("out"), Tensor):  # the forward pass saved it, and its mask as floats
+            pairs = self._pairs_of_out.get(out.untyped_storage()._cdata, pairs)
+        elif isinstance(results[0], Tensor) and not results[0].is_nested:
+            self._pairs_of_out[results[0].untyped_storage()._cdata] = pairs
         if pairs is None:
             return
         for log in logs:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from costcore import estimate
+from costcore import TrainingLedger, estimate
 
 T, HEADS, WIDTH = 16, 2, 8
 
@@ -59,6 +59,23 @@ def test_the_backward_pass_counts_the_same_pairs():
     report = estimate(Attention(), {"q": q, "is_causal": True}, attention="computed", backward=True)
     forward, backward = macs(report)
     assert (forward, backward) == (HEADS * CAUSAL * 2 * WIDTH, HEADS * CAUSAL * 4 * WIDTH)
+
+
+def test_a_training_ledger_counts_the_pairs_of_masks():
+    transformers = pytest.importorskip("transformers")
+    config = transformers.MistralConfig(**CONFIG, sliding_window=8)
+    model = transformers.MistralForCausalLM(config)
+    found = {}
+    for attention in ("all", "computed"):
+        report = estimate(model, ((1, T), "int64"), attention=attention, backward=True)
+        for pairs in ("all", "causal"):
+            ledger = TrainingLedger(pairs=pairs)
+            ledger.add("step", report, tokens=T)
+            found[attention, pairs] = ledger.model_flops
+    # A pair takes two products of 8 in the forward pass of each of two layers, and four in the backward pass.
+    left_out = HEADS * (T * T - window(8)) * 2 * 6 * WIDTH * 2
+    assert found["all", "all"] == found["computed", "all"] == found["all", "causal"]
+    assert found["computed", "causal"] == found["all", "all"] - left_out
 
 
 def test_pairs_are_formulas_in_sizes():
