@@ -33,7 +33,7 @@ INTEGERS = (
     "on the command line --input 1x128:int64"
 )
 
-_NO_DATA = r"(?i)\bmeta\b|Meta\w*Type|fake impl|unallocated storage|only available on CPU"
+_NO_DATA = r"(?i)\bmeta\b|data is not allocated|Meta\w*Type|fake impl|unallocated storage|only available on CPU"
 """Matches the messages of PyTorch when it needs data, or an operator has no kernel for meta tensors."""
 
 _ADVICE = r"(?s)\W*(You may have run into|This could be because|Use Tensor\.cpu|The operator specified|\n).*"
@@ -109,7 +109,11 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
         assumed = [assumption for log in self._recording.logs for assumption in log.recorder.assumptions]
         if assumed and not isinstance(error, (NameError, RuntimeError)):  # a check of the model's own
             return f"; assumed before: {assumed[-1].what}; {REAL_RUN} instead"
-        return f"; {REAL_RUN} instead, or give the module a cost with costcore.costs" if _needs_data(error) else ""
+        return (
+            f"; {REAL_RUN} instead, or give the module or operator a cost with costcore.costs"
+            if _needs_data(error)
+            else ""
+        )
 
     def _cast(self, dtypes: Sequence[torch.dtype]) -> str:
         wanted = next((p.dtype for p in self._model.parameters() if p.is_floating_point()), None)

@@ -35,7 +35,7 @@ from costcore.trace.run import Recorder, Regrouping
 from ..meta import cpu_layers
 from ..meta.branches import CONDITION_IS_TRUE, NUMBERS_ARE_ONE, Branches
 from ..meta.propagate_values import DRAWN, TOO_LARGE, Change, assumptions_of, choose, follow
-from ..meta.shape_rules import SPARSE_RESULT, result_without_kernel, with_values_of
+from ..meta.shape_rules import SPARSE_RESULT, result_without_kernel, where_by_bytes, with_values_of
 from ..meta.values import (
     META,
     PLAIN,
@@ -317,7 +317,7 @@ class CaptureMode(TorchDispatchMode):
         if result is not None:
             return result
         if self.is_estimate and is_mixed(tensors):
-            result = plan.run(*without_data(args), **without_data(kwargs))
+            result = self._run_kernel(plan, without_data(args), without_data(kwargs))
             if not plan.written:
                 return result
             self._plans = {}  # the data of what is written are no longer known
@@ -328,6 +328,8 @@ class CaptureMode(TorchDispatchMode):
         try:
             return run_kernel(plan.run, args, kwargs)
         except (RuntimeError, IndexError, ValueError) as error:
+            if args and isinstance(args[0], Tensor) and (result := where_by_bytes(plan.native, args)) is not None:
+                return result
             own = self._shape_rule(plan.native) if isinstance(error, RuntimeError) else None
             if own is not None or isinstance(error, NotImplementedError):
                 result = result_without_kernel(plan.native, args, kwargs, own)

@@ -16,6 +16,14 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .values import META, all_tensors
 
 
+def where_by_bytes(native: str, args: Sequence[Any]) -> Any:
+    """Return ``torch.where`` by a condition of bytes, which only the meta device refuses; None for other calls."""
+    if native != "aten::where" or len(args) != 3 or args[0].dtype is not torch.uint8:
+        return None
+    with _disable_current_modes():
+        return torch.where(torch.empty_like(args[0], dtype=torch.bool), *args[1:])
+
+
 def result_without_kernel(
     native: str, args: Sequence[Any], kwargs: Mapping[str, Any], own: Callable[..., Any] | None = None
 ) -> Any:

@@ -536,6 +536,12 @@ def test_a_check_inside_of_pytorch_passes():
     assert "because the model fails if it is True" in report.assumptions[0].what
 
 
+def test_a_mask_of_bytes_selects():
+    mask = torch.tensor([1, 0], dtype=torch.uint8)
+    report = estimate(Called(lambda x: torch.where(mask.unsqueeze(1), x, x * 2)), (2, 8))
+    assert [call["op"] for call in report.layer_report.values()] == ["view", "mul", "where"]
+
+
 def test_one_sample_in_train_mode_names_the_remedy():
     with pytest.raises(CostError, match=r"model\.eval\(\)"):
         estimate(nn.Sequential(nn.Linear(8, 4), nn.BatchNorm1d(4)), (1, 8))
