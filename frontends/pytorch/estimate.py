@@ -441,6 +441,7 @@ class _Pass(NamedTuple):
         forward = ModelErrorContext(model, mode.recording, "forward", self.passed, self.values.missed)
         draws = nullcontext() if self.is_distributed else _draws_noted(mode)  # PyTorch draws numbers of its messages
         mode.thread_settings, mode.branches = self._settings_of_thread, self.branches
+        mode.makes_arrays = self.called.function is not None
         with (
             torch.set_grad_enabled(self.backward),
             forward,

@@ -597,8 +597,14 @@ def _tolist(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor) -> 
     return _data(mode, tensor).tolist() if _is_without_data(tensor) else original(tensor)
 
 
+ZEROS = "an array of the values of a tensor without data was taken as zeros"
+
+
 def _numpy(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, *, force: bool = False) -> Any:
     is_known = _is_without_data(tensor) and mode.is_known(tensor)
+    if not is_known and mode.makes_arrays and tensor.is_meta and len(mode.recording.modules.running) <= 1:
+        mode.assume(ZEROS)  # a pipeline that returns arrays
+        return original(torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu"))
     return original(_data(mode, tensor) if is_known else tensor, force=force)
 
 

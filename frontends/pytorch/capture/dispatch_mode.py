@@ -118,6 +118,7 @@ class CaptureMode(TorchDispatchMode):
         n_arrived: how many operators arrived since a composite operator began below other modes; -1: none runs.
         inner_operators: how many operators a composite operator consists of below other modes, by operator and shapes.
         session: the thread that captures; None after the capture.
+        makes_arrays: whether code outside of all modules may turn tensors without data into arrays of NumPy.
         whole_calls: modules and functions with a cost of their own; None if there are none.
         branches: decides conditions without data; None if they are True.
         thread_settings: makes the settings of a thread that the capture starts, until the stack is closed.
@@ -142,6 +143,7 @@ class CaptureMode(TorchDispatchMode):
         self.session: CapturingThread | None = None
         self.branches: Branches | None = None
         self.whole_calls: OneCallTable | None = None
+        self.makes_arrays = False
         self.thread_settings: Callable[[ExitStack], None] = _keep_settings
         self.without_capture = torch._C._ExcludeDispatchKeyGuard(CAPTURED)
         self.cache = CallCache(self.has_replay, checks_operands=is_estimate)
