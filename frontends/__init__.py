@@ -73,13 +73,6 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             abilities=PYTORCH_ABILITIES,
         ),
         FrontendSpec(
-            *("programs", "torch", f"{__name__}.pytorch.programs", (".pt2", ".pt", ".pth")),
-            model_options=PROGRAM_OPTIONS,
-            models=("a .pt2 file", "a TorchScript .pt file"),
-            tf32=("conv",),
-            is_run=True,
-        ),
-        FrontendSpec(
             *("chainer", "chainer", f"{__name__}.chainer.estimate"),
             native_calculators=True,
             model_options=("backward",),
@@ -104,6 +97,13 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             tf32=("conv",),
             abilities={"cached_model": f"{__name__}.pytorch.checkpoints:cached_model"},
             reads_folder=is_model_folder,
+            is_run=True,
+        ),
+        FrontendSpec(
+            *("programs", "torch", f"{__name__}.pytorch.programs", (".pt2", ".pt", ".pth")),
+            model_options=PROGRAM_OPTIONS,
+            models=("a .pt2 file", "a TorchScript .pt file"),
+            tf32=("conv",),
             is_run=True,
         ),
     )

@@ -323,10 +323,11 @@ class CommonOptions(TypedDict, total=False):
     layout: Literal["framework", "free"]
     tracebacks: bool
     spelled: bool
-    calculators: Mapping[Any, Any] | None
+    calculators: Mapping[Any, Any] | Iterable[Any] | None
     progress: Callable[[Iterable[Any], str], Iterable[Any]] | None
     strict: bool
     ranges: Mapping[str, tuple[int, int]] | None
+    attention: Literal["all", "computed"]
 
 
 class ModelOptions(CommonOptions, total=False):

@@ -361,7 +361,7 @@ def loaded_kernels() -> Mapping[str, Kernel]:
     """Return the kernels of the packages that are imported, by the name of their function or class."""
     found = {package for package in PACKAGES if package in sys.modules}
     kernels = {name: kernel for name, kernel in KERNELS.items() if found and _package(name) in found}
-    for module in _modules_with(len(sys.modules)):
+    for module in _modules_with(len(sys.modules), next(reversed(sys.modules))):
         ending = next(ending for ending in _ANYWHERE if f".{module}".endswith(ending))
         name = _ANYWHERE[ending]
         kernels[f"{module}::{name.partition('::')[2]}"] = KERNELS[name]
@@ -369,6 +369,6 @@ def loaded_kernels() -> Mapping[str, Kernel]:
 
 
 @lru_cache(maxsize=1)
-def _modules_with(_: int) -> tuple[str, ...]:
+def _modules_with(_: int, __: str) -> tuple[str, ...]:
     # A search of all modules is repeated only after another import.
     return tuple(name for name in [*sys.modules] if f".{name}".endswith(tuple(_ANYWHERE)))

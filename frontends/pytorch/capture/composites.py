@@ -604,7 +604,8 @@ def _numpy(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, *, f
     is_known = _is_without_data(tensor) and mode.is_known(tensor)
     if not is_known and mode.makes_arrays and tensor.is_meta and len(mode.recording.modules.running) <= 1:
         mode.assume(ZEROS)  # a pipeline that returns arrays
-        return original(torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu"))
+        with mode.paused:
+            return original(torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu"))
     return original(_data(mode, tensor) if is_known else tensor, force=force)
 
 

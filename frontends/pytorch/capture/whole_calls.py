@@ -213,7 +213,7 @@ class WholeCalls:
             self.backward(mode, whole, named, gradients, wanted)
 
         if module is not None:
-            mode.recording.whole_paths.add(mode.recording.modules.path)
+            mode.recording.add_whole(mode.recording.modules.path)
             waiting = [record]
 
             def follow(gradient: Tensor) -> None:

@@ -36,16 +36,21 @@ def deep_copy(value: Any, memo: dict[int, Any]) -> Any:
         value: any object.
         memo: the copies that were made, by id of the original; receives those of this object.
     """
-    for _ in range(MAX_SHARED):
-        size = len(memo)
-        try:
-            return copy.deepcopy(value, memo)
-        except Exception as error:  # __deepcopy__ and __reduce__ are code of anybody
-            part = _failed_part(error.__traceback__, value)
-            while len(memo) > size:  # half-filled copies
-                memo.popitem()
-            memo[id(part)] = part
-    return value
+    shared: dict[int, Any] = {}
+    try:
+        for _ in range(MAX_SHARED):
+            size = len(memo)
+            try:
+                return copy.deepcopy(value, memo)
+            except Exception as error:  # __deepcopy__ and __reduce__ are code of anybody
+                part = _failed_part(error.__traceback__, value)
+                while len(memo) > size:  # half-filled copies
+                    memo.popitem()
+                memo[id(part)] = shared[id(part)] = part
+        return value
+    finally:
+        for key in shared:
+            memo.pop(key, None)
 
 
 def _failed_part(traceback: TracebackType | None, value: Any) -> Any:

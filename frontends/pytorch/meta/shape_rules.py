@@ -66,7 +66,7 @@ def new_outputs(result: Any, dtype: torch.dtype | None) -> Any:
     return result
 
 
-SPARSE_RESULT = "a sparse result was taken to have as many values as its operand"
+SPARSE_RESULT = "a sparse result was taken to have the values of its sparse operands"
 
 
 def sparse_on_meta(tensor: Tensor) -> Tensor:
@@ -89,14 +89,16 @@ def _coo(like: Tensor, shape: Sequence[int], indices: Tensor, values: Tensor, is
 
 
 def with_values_of(result: Any, operands: Sequence[Tensor]) -> Any:
-    """Return a sparse meta tensor with as many values as its sparse operand; any other result as it is."""
+    """Return a sparse meta tensor with as many values as its sparse operands; any other result as it is."""
     if not isinstance(result, Tensor) or not result.is_meta or result.layout is not torch.sparse_coo or result._nnz():
         return result
-    given = next((x for x in operands if x.is_meta and x.layout is torch.sparse_coo and x._nnz()), None)
-    if given is None or given._indices().shape[0] != result.sparse_dim():
+    given = [x for x in operands if x.is_meta and x.layout is torch.sparse_coo and x._nnz()]
+    if not given or given[0]._indices().shape[0] != result.sparse_dim():
         return result
-    values = given._values()
-    return _coo(result, tuple(result.shape), given._indices(), values.to(result.dtype), given.is_coalesced())
+    count = sum(x._nnz() for x in given)  # a sum has the values of both
+    indices = given[0]._indices().new_empty((result.sparse_dim(), count))
+    values = given[0]._values().new_empty((count, *given[0]._values().shape[1:]), dtype=result.dtype)
+    return _coo(result, tuple(result.shape), indices, values, len(given) == 1 and given[0].is_coalesced())
 
 
 def _product(x: Tensor, y: Tensor, *_: Any) -> Tensor:

@@ -91,6 +91,7 @@ class Recording:
         pairs: those of the call that is recorded next, if they are not in its arguments.
         reading: the duration of the call that is recorded next; None if it was not measured.
         refused: the operator call that raised an error.
+        has_more: whether there is more to do for a call than to record it.
         whole_paths: paths of modules with a backward pass that is recorded as one call.
     """
 
@@ -105,7 +106,7 @@ class Recording:
         self.modules = self.locator.modules
         self.assumptions = Assumptions(self.logs, self.modules)
         self.measures_time = False
-        self.counts_pairs = False
+        self.counts_pairs = self.has_more = False
         self.pairs: int | None = None
         self._pairs_of_out: dict[int, int | None] = {}
         self.has_module_calls = False
@@ -181,10 +182,16 @@ class Recording:
 
     def _logs_changed(self) -> None:
         self.counts_pairs = any(log.recorder.counts_pairs for log in self.logs)
+        self.has_more = self.counts_pairs or bool(self.whole_paths)
         self.measures_time = any(log.recorder.measure_time is not False for log in self.logs)
         self.has_module_calls = any(log.module_calls is not None for log in self.logs)
         ledgers = [self.ledgers.observe] if self.ledgers else []
         self._observers = [self._follow, *ledgers, self._record] if self.logs else []  # no circle that outlives the run
+
+    def add_whole(self, path: str) -> None:
+        """Record the backward pass of a module as one call from now on."""
+        self.whole_paths.add(path)
+        self.has_more = True
 
     def observe(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
         """Show a call that ran to every observer."""
@@ -240,31 +247,35 @@ class Recording:
         logs = self.logs_here() if self._has_coroutines else self.logs
         number = _sequence_number()
         module, phase = self._locate(number)
-        if self.whole_paths and phase == "backward" and self._is_in_whole(module, plan):
+        if self.has_more and self._is_noted(plan, args, kwargs, result, module, phase):
             return
         if plan.is_clone or self._last_clone is not None:
             self._forget_clone(plan, tensors, number, logs)
         results = (result,) if isinstance(result, Tensor) else _results(plan, args, kwargs or {}, result)
-        if self.counts_pairs and plan.native in ATTENTION:
-            self._note_pairs(plan, args, kwargs, results, logs)
         for log in logs:
             log.append(call, tensors, args, kwargs, results, module, phase, self.reading)
         self.reading = None
 
-    def _note_pairs(
-        self, plan: OperatorPlan, args: Any, kwargs: Any, results: Sequence[Any], logs: Sequence[CallLog]
-    ) -> None:
+    def _note_pairs(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any, logs: Sequence[CallLog]) -> None:
         of_blocks, self.pairs = self.pairs, None
         given = plan.bind(args, kwargs or {})
         pairs = allowed_pairs(self._values, given) if of_blocks is None else of_blocks
         if isinstance(out := given.get("out"), Tensor):  # the forward pass saved it, and its mask as floats
             pairs = self._pairs_of_out.get(out.untyped_storage()._cdata, pairs)
-        elif isinstance(results[0], Tensor) and not results[0].is_nested:
-            self._pairs_of_out[results[0].untyped_storage()._cdata] = pairs
+        else:
+            made = next((x for x in nested_tensors(result) if not x.is_nested), None)
+            if made is not None:
+                self._pairs_of_out[made.untyped_storage()._cdata] = pairs
         if pairs is None:
             return
         for log in logs:
             log.recorder.attention_pairs[log.n_calls()] = pairs
+
+    def _is_noted(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any, module: str, phase: str) -> bool:
+        # Whether a call is part of another one; pairs of attention are noted first.
+        if self.counts_pairs and plan.native in ATTENTION:
+            self._note_pairs(plan, args, kwargs, result, self.logs_here() if self._has_coroutines else self.logs)
+        return bool(self.whole_paths) and phase == "backward" and self._is_in_whole(module, plan)
 
     def _is_in_whole(self, module: str, plan: OperatorPlan) -> bool:
         is_inside = any(module == path or module.startswith(f"{path}.") or not path for path in self.whole_paths)

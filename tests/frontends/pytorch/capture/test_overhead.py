@@ -66,7 +66,7 @@ def test_an_operator():
 def test_a_composite_operator():
     x, w, b = torch.ones(2, 4), torch.ones(4, 4), torch.ones(4)
     with torch.no_grad():
-        assert lines_each(lambda: functional.linear(x, w, b)) <= 145
+        assert lines_each(lambda: functional.linear(x, w, b)) <= 146
 
 
 def test_a_module():
