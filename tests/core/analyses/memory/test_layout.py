@@ -122,7 +122,7 @@ def test_what_a_graph_says_beside_its_calls():
         ("conv-2", 1, 3, 3, "output"),
     ]
     assert lives.weights == 100
-    assert lives.notes == ("values of unknown origin, which count from the start: 1",)
+    assert lives.notes == ("values of unknown origin, assumed alive from the start: 1",)
 
 
 def test_planner_places_by_hand():

@@ -59,7 +59,7 @@ def test_communication_is_stated_by_group():
     lines = [line for line in time.remarks if line.startswith("communication")]
     assert lines[0] == "communication: unknown without overlap, not part of the bound"
     assert lines[1].startswith("communication, tp of 4: ") and lines[1].endswith(" over custom, 3 calls, 12,000 B sent")
-    assert lines[2] == "communication, dp of 4: no link stated (links=…), 1 call, 8,000 B sent"
+    assert lines[2] == "communication, dp of 4: no link given (links=…), 1 call, 8,000 B sent"
     (tp, dp) = time.to_dict()["communication"]["groups"]
     assert tp["link"]["name"] == "custom" and dp["link"] is None
     both = Report(trace).time(TOY, links={"": SLOW})
