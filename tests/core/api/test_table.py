@@ -83,7 +83,7 @@ def test_any_figure_and_any_convention_is_a_column(toy):
 def test_a_figure_that_a_report_does_not_have_is_unknown_with_the_reason(toy):
     result = table([("a", toy.Model("toy::Double"))], (2, 3), columns=["flops", "peak_memory"])
     assert result.rows[0].costs == {"flops": 6, "peak_memory": None}
-    reason = "complete; peak_memory is unknown: memory was not recorded, which needs integer sizes. Pass memory=True"
+    reason = "complete; peak_memory is unknown: memory was not recorded. Pass memory=True"
     assert result.rows[0].status.startswith(reason)
     out = io.StringIO()
     result.show(out, "csv", None)

@@ -406,7 +406,7 @@ def test_the_tensor_that_is_large_where_an_assumption_is_made_decides(made, tens
 
 def test_the_note_states_the_condition():
     assert note_of((MADE, 4096 * N, 2**20)) == (
-        f"assumed where 4096*n exceeds 1,048,576, as values of larger tensors are not kept: {MADE}"
+        f"assumed where 4096*n exceeds 1,048,576, as larger tensors have no values: {MADE}"
     )
 
 
@@ -477,7 +477,7 @@ def test_a_size_that_is_forgotten_is_not_captured_again():
     assert (runs.count, len(captured)) == (2, 2)
     runs.forget((5,))
     assert (runs.count, [*runs.points]) == (2, [(4,)])
-    with pytest.raises(CostError, match="the network runs otherwise at s=5"):
+    with pytest.raises(CostError, match="the network runs other operators at s=5"):
         runs.at((5,))
     assert len(captured) == 2
 
