@@ -75,7 +75,7 @@ class Analysis(NamedTuple):
 
     Attributes:
         name: its name, one word.
-        doc: what it answers, in one phrase.
+        doc: the question it answers, in one phrase.
         compute: the function that answers, ``compute(report, **options)``; a :class:`costcore.tables.result.Result`
             prints and has every format.
         needs: options of :func:`costcore.estimate` without which a run does not have it.
@@ -128,7 +128,7 @@ def analyzed(report: ReportLike, name: str, options: Mapping[str, Any]) -> Any:
     """Return the result of an analysis for a report.
 
     Raises:
-        CostError: if there is no analysis of that name; the message names those that exist, by package.
+        CostError: if there is no analysis of that name; the message lists the existing ones, by package.
     """
     return imported(_analysis(name).compute)(report, **options)
 
@@ -139,7 +139,7 @@ def table_of_view(report: ReportLike, name: str, options: Mapping[str, Any]) -> 
     Args:
         report: the report.
         name: the analysis, which has a view.
-        options: ``columns``, ``sort`` and ``top``, and those of the view.
+        options: ``columns``, ``sort`` and ``top``, and the options of the view.
 
     Raises:
         TypeError, ValueError: if an option is invalid.

@@ -159,7 +159,7 @@ def estimate(
             * ``mesh`` and ``plan`` (dict and function, default: none; PyTorch): count one process of a parallel run,
               without a cluster: ``mesh={"dp": 8, "tp": 4}`` are the processes, ``plan(model, mesh)`` distributes a copy
               of the model by ``parallelize_module``, ``fully_shard`` or ``DistributedDataParallel``. For a mesh of one
-              dimension, ``plan`` can be the styles of ``parallelize_module``, or ``"fully_sharded"``. Inputs are those
+              dimension, ``plan`` can be the styles of ``parallelize_module``, or ``"fully_sharded"``. Pass the inputs
               of one process.
             * ``rank`` (int, default 0; PyTorch): which process of the mesh is counted; -1 is the last.
             * ``dims`` (dict, default: none; ONNX): values of symbolic dimensions, ``{"batch": 8}``, or
@@ -544,7 +544,7 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
 
     Args:
         target: the path, or module and factory, perhaps with arguments, ``net.py:make(width=0.5)``.
-        arguments: the arguments of the factory; default: those in the target; a model is not called.
+        arguments: the arguments of the factory; default: the arguments in the target; a model is not called.
 
     Raises:
         ValueError: if ``target`` has another form.

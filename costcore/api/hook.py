@@ -55,9 +55,9 @@ class ComputationalCostHook(OfReport):
     """A context manager that counts what runs inside it, in every imported framework.
 
     ``with ComputationalCostHook() as cch: y = net(x)``. A hook can be used again, and then starts from zero. If two
-    hooks are nested or overlap, both count. A hook in a coroutine counts that coroutine, and those it starts. If the
-    block raises an exception, the report has the calls up to it. A hook counts the thread that entered it, and must be
-    left in that thread.
+    hooks are nested or overlap, both count. A hook in a coroutine counts that coroutine and the
+    coroutines that it starts. If the block raises an exception, the report has the calls up to it. A hook counts the
+    thread that entered it, and must be left in that thread.
 
     Args:
         fma_1flop: count a fused multiply-add as one FLOP (True) or two (False).
@@ -140,9 +140,9 @@ class ComputationalCostHook(OfReport):
         self._report = None
 
     def watch(self, *values: Any) -> None:
-        """Count memory that lives before the block, even if no operator reads it.
+        """Count memory allocated before the block, even if no operator reads it.
 
-        Without it, memory that lives before the block is counted if an operator reads or writes it.
+        Without it, memory allocated before the block counts only if an operator reads or writes it.
 
         Args:
             values: models, optimizers and tensors, or lists, tuples and dicts of these.

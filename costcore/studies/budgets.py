@@ -365,7 +365,7 @@ def read_budget(budget: str | PathLike[str] | Mapping[str, Any], *, reads_baseli
 
         strict = true                  # a partial or assumed report is a violation
         convention = "fvcore"          # flops are counted as fvcore counts them; default: as costcore does
-        fusion = "pointwise"           # bytes are those after fusion; default: those of every call by itself
+        fusion = "pointwise"           # count bytes after fusion; default: unfused
         baseline = "report.json"       # a saved report, relative to this file; in a mapping it may be a Report
         max_increase = "1%"            # of each total, from the baseline
 

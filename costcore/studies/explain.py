@@ -235,7 +235,7 @@ def explain(
         significant: its significant digits; default: the written ones.
         sizes: reports of the same network at other input sizes, as functions by name of the size. They are tried if
             nothing cheaper fits.
-        source: the tool or library whose table has the number, ``"timm"``; default: the library of the network.
+        source: the tool or library that published the number, ``"timm"``; default: the library of the network.
         year: the year of the number. Tools that are younger cannot have printed it.
 
     Raises:
@@ -631,7 +631,7 @@ def bases(report: Report, size: str = "", source: str | None = None, year: int |
     Args:
         report: a report without symbols.
         size: the input size to state, if it is not the original one.
-        source: the tool or library whose table has the number; default: that of the network.
+        source: the tool or library that published the number; default: the library of the network.
         year: the year of the number; younger tools cannot have printed it.
     """
     found = []

@@ -379,7 +379,7 @@ def setups(
     Args:
         mesh: the devices.
         global_batch: samples of a step.
-        micro_batches: samples of a pass; those that do not divide the share of a replica are left out.
+        micro_batches: sizes of micro-batches; sizes that do not divide the batch of a replica are left out.
         checkpoints: whether blocks are checkpointed.
         precisions: the precisions.
     """
@@ -417,7 +417,7 @@ class Plan:
         memory: the bytes that a device needs, with the context; None if it was not captured.
         memory_at_least: a lower bound of ``memory``, if it was not captured, from a smaller micro-batch; otherwise
             None.
-        sent: bytes that a device sends per step, without those between pipeline stages.
+        sent: bytes that a device sends per step, except between pipeline stages.
         seconds: the minimum time of a step.
         bubble: the additional share of it that pipeline stages wait in the 1F1B schedule: ``(pp - 1) / passes``. Other
             schedules wait less.
@@ -490,7 +490,7 @@ class Plans(Result):
     """The plans that were tried.
 
     Attributes:
-        plans: those that fit, by minimum time of a step including the bubble.
+        plans: the plans that fit, by minimum time of a step including the bubble.
         left_out: all others, each with the reason.
         device: the device.
         limit: the terms of its memory.

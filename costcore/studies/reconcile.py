@@ -162,7 +162,7 @@ def reconcile(
     """
     for each in (report, other):
         if not isinstance(each, Report | None) or report is None:
-            raise TypeError(f"reconcile expects reports, such as those of estimate (got {type(each).__name__})")
+            raise TypeError(f"reconcile expects reports, as estimate returns them (got {type(each).__name__})")
     if by not in (None, "module", "order"):
         raise ValueError(unknown("matching", by, ("module", "order")))
     before = old if isinstance(old, View) else report.under(old)

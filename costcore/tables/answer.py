@@ -25,7 +25,7 @@ class Figure(NamedTuple):
 
     Attributes:
         name: its name in ``to_dict``.
-        title: what it is, for people.
+        title: its title in tables and text.
         value: the exact value; a :class:`costcore.text.amounts.Formatted` has a text of its own.
         kind: the kind of the value, as of a :class:`costcore.text.screen.Column`.
         note: what the value means; can be empty.
@@ -204,7 +204,7 @@ class ReportTable:
             unknown.
         total: the row below all others; None without one.
         remarks: lines below the table.
-        unit: what FLOPs are: those of costcore, or what a convention counts.
+        unit: the unit of FLOPs: FLOPs, or the unit of a convention.
         is_tree: whether rows are nested by indentation.
         is_open: whether formats that can fold the table show it at first.
         prefix: the prefix of amounts in ``print``: ``auto``, ``autoaligned``, or one for all; None for exact numbers.

@@ -18,7 +18,7 @@ from costcore.trace.call import Call
 
 
 class TableBuilder:
-    """The columns and rows of a table of a run, with the quantities that are asked for.
+    """The columns and rows of a table of a run, with the requested quantities.
 
     Args:
         ledger: the ledger of the report.
@@ -125,7 +125,7 @@ def arrange(
         top: the maximum number of rows; None for all.
         ledger: the ledger of the report, which sums the calls of the other rows.
         label: the column that contains the text ``others``.
-        cells: the quantities in the rows beside those that the ledger sums.
+        cells: the quantities in the rows that the ledger does not sum.
     """
 
     def others(hidden: Sequence[TableRow]) -> TableRow:
@@ -181,7 +181,7 @@ class Cells:
         return self._values(lambda each: each.of(self._ledger, calls))
 
     def total(self, with_texts: bool = False) -> dict[str, Any]:
-        """Return the values of the whole run; empty for quantities of single calls, unless asked for."""
+        """Return the values of the whole run; empty for quantities of single calls, except ``with_texts``."""
         shown = [each for each in self.quantities if with_texts or each.is_number or callable(each.combine)]
         return self._with_shares({each.name: each.total(self._ledger) for each in shown})
 
@@ -269,7 +269,7 @@ def tree_rows(
         sort: the column by which the children of each module are sorted; None keeps the order of the model.
         top: the maximum number of children to show per module; a row ``others`` sums the remaining ones.
         mode: name of the renderer: CSV contains paths, every other mode an indented tree.
-        cells: the quantities in the nodes beside those that :meth:`Report.tree` has.
+        cells: the quantities in the nodes that :meth:`Report.tree` does not have.
     """
     check_depth(depth)
     lines = {"csv": None, "md": MARKDOWN_LINES}.get(mode, PLAIN_LINES)

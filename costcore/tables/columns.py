@@ -210,7 +210,7 @@ def in_unit(columns: Sequence[Column], unit: str) -> list[Column]:
 
     Args:
         columns: the columns.
-        unit: what it counts, ``MACs (fvcore)``; titles stay if these are FLOPs.
+        unit: what it counts, ``MACs (fvcore)``; titles stay for FLOPs.
     """
     return [each._replace(title=unit) if each.key in COUNTED and unit != FLOPS else each for each in columns]
 

@@ -99,7 +99,7 @@ class Theme(NamedTuple):
 
     Attributes:
         paper, ink, soft, line: of the background, text, secondary text and grid.
-        colors: of the data, those of Okabe and Ito, which people with any kind of color vision can distinguish.
+        colors: of the data, the palette of Okabe and Ito, which is safe for color-blind readers.
         gray: of what has no color of its own.
     """
 

@@ -36,7 +36,7 @@ class Quantity(NamedTuple):
 
         Quantity("cycles", "Cycles", "count", "cycles of an array of 16 x 16 multipliers", cycles)
 
-    A function that cannot return values raises a :class:`costcore.CostError` whose message says what is needed.
+    A function that cannot return values raises a :class:`costcore.CostError` that says how to get them.
     ``None`` stands for a value that is unknown.
 
     Attributes:
@@ -46,7 +46,7 @@ class Quantity(NamedTuple):
         kind: how it is written and sorted: ``flops`` and ``bytes`` (with a prefix, of 1000 or 1024), ``count``,
             ``duration`` and ``seconds`` (in seconds; ``seconds`` are written as milliseconds), ``percent``, ``ratio``,
             or ``text``, ``shape``, ``shapes``, ``names`` and ``attributes``.
-        doc: what it is, in one phrase with its unit.
+        doc: its definition in one phrase, with the unit.
         of_calls: returns the value of every counted call, in the order of :attr:`Ledger.counted`; None if the
             quantity is one of the whole run only.
         combine: how the values of calls make that of a group: ``sum``, ``max``, ``first``, ``last``, ``same`` (the

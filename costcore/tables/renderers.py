@@ -144,7 +144,7 @@ def _escape_formula(text: str) -> str:
 
 
 AMOUNTS = ("flops", "bytes", "seconds", "duration")
-"""The kinds of columns of which one is always shown: a table of names alone says nothing."""
+"""The kinds of columns with amounts; a table always shows at least one."""
 
 DROPPED_FIRST = (
     *("n_buffers", "n_shared", "n_frozen", "mwrite%", "mread%", "mrw%", "activations", "dtype"),
@@ -244,7 +244,7 @@ def order_of(names: Sequence[str], dropped_first: Iterable[str]) -> list[int]:
 
     Args:
         names: the names of the columns.
-        dropped_first: the names of those that may be left out, in this order.
+        dropped_first: the names of columns that may be left out, in this order.
     """
     return [names.index(name) for name in dropped_first if name in names[1:]]
 

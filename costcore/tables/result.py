@@ -358,7 +358,7 @@ def writes_table(
 ) -> Callable[[Callable[..., ReportTable]], TableOptions]:
     """Return a decorator of a method that returns a table; the method then writes it.
 
-    The method gets ``top``, and of ``columns``, ``sort`` and the options of this table those that are not None.
+    The method gets ``top``, and ``columns``, ``sort`` and the options of this table if they are not None.
 
     Args:
         default: the columns that the table has by default.

@@ -81,7 +81,7 @@ class Call(NamedTuple):
         function: qualified name of the function that the user's code called (``torch.nn.functional.relu``,
             ``torch.Tensor.matmul``), or of the symbol that it wrote (``operator.add``); ``""`` if unknown. Like the
             next two, it is recorded only with ``spelled=True``.
-        given: of a function that takes either of several arguments, the names of those that were passed:
+        given: for a function with alternative arguments, the names of the passed ones:
             ``("scale_factor",)``.
         module_call: number of the innermost module call that it ran in, from 1, in :attr:`Run.module_calls`; 0 if
             unknown.
@@ -180,7 +180,7 @@ class Module(NamedTuple):
     Attributes:
         type: name of its class, ``Conv2d``.
         parameters: parameter ids of the learned parameters that it owns directly, not through its children.
-        frozen: those of its parameters that are not trained.
+        frozen: its parameters that are not trained.
         buffers: number of elements of the state that it owns directly, such as running statistics.
         same_as: path at which the same module was seen first; empty unless the module is used twice.
         bases: qualified names of its class and the base classes of that, in method resolution order, before the class
@@ -343,7 +343,7 @@ class Misses:
 
     def refuse(self, n_nodes: int, why: str | None) -> None:
         """Note why ``n_nodes`` that match the whole pattern are not its operator, which says more than other misses."""
-        self.add((1 << 16) + n_nodes, why or "shapes, dtypes or attributes are those of another operator")
+        self.add((1 << 16) + n_nodes, why or "shapes, dtypes or attributes match another operator")
 
 
 class Graph(Protocol[V, N_co]):
@@ -592,7 +592,7 @@ _OWN = tuple(str(Path(__file__).parents[2] / package) + os.sep for package in ("
 def user_traceback(*frameworks: str) -> str:
     """Return the stack of the user's code as formatted text, the innermost frame last.
 
-    Frames of this package are omitted, and those of the framework that the user's code called.
+    Frames of this package and of the framework are omitted.
 
     Args:
         frameworks: names of the framework's top-level modules, ``"torch"``.
@@ -726,8 +726,8 @@ def _keys(source: str) -> list[tuple[str, int]]:
 _SYMBOLS = _symbols()
 
 
+# By path of a module: its number of nonzero weights, and of all weights, without biases.
 NONZERO_WEIGHTS: Record[Mapping[str, tuple[int, int]] | None] = Record("nonzero_weights", None)
-"""By path of a module: its weights that are not zero, and all of them, without biases."""
 
 
 # Attention between the pairs of queries and keys that masks allow

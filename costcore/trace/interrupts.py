@@ -78,7 +78,7 @@ class WholeEnds(AbstractContextManager[Entered], Generic[Entered]):
         try:
             self._interrupts.release()
             return entered
-        except BaseException as error:  # Ctrl-C meanwhile: there is no block whose end would leave the context
+        except BaseException as error:  # Ctrl-C: no block will leave the context
             self.__exit__(type(error), error, error.__traceback__)
             raise
 

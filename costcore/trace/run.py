@@ -58,7 +58,7 @@ _REGROUPING = r"(?s)regrouped as (?P<op>\w+): (?P<nodes>.+)"
 class GraphNodes(NamedTuple):
     """The nodes of the graph that a call stands for: one, or several counted as one operator.
 
-    Names inside a loop body, a branch or a function begin with those around it: ``loop.body/relu``.
+    Names inside a loop body, a branch or a function begin with the enclosing names: ``loop.body/relu``.
 
     Attributes:
         names: names of the nodes; nodes without a name are left out.
@@ -127,7 +127,7 @@ class Unfolded(NamedTuple):
 
     Attributes:
         folds: position of the first call of each loop, and the number of calls of its body.
-        ids: the ids of every call, those of the calls of a body in each of the first three repetitions.
+        ids: the ids of every call; for the calls of a body, in each of the first three repetitions.
     """
 
     folds: tuple[tuple[int, int], ...]
@@ -158,7 +158,7 @@ class Run:
         returned: operand ids of the tensors that the outermost module returned, in order, also of those inside lists,
             tuples, dicts and dataclasses; those of all its calls, if several ran. Empty if unknown.
         module_calls: every call of a module, in order of their beginnings; only with ``spelled=True``.
-        dataflow: values that the model states beside those of calls, as an ONNX graph does; None if calls show all.
+        dataflow: values besides the results of calls, as in an ONNX graph; None if calls show all.
         memory: every block of memory of the run; None unless requested.
         nodes: the nodes of the graph by the position of their call; empty if no graph was read.
         patterns: the pattern of a call by its position, if a calculator of this run states one.
@@ -298,7 +298,7 @@ class Recorder:
         self.module_calls: list[ModuleCall] = []
         """The module calls in the order in which they began, if ``spelled``."""
         self.dataflow: Dataflow | None = None
-        """Values beside those of calls, if the frontend reads a graph."""
+        """Values besides the results of calls, if the frontend reads a graph."""
         self.frameworks: dict[str, str] = {}
         """Versions of the frameworks, by name."""
         self._assumed: list[tuple[str, str, str, bool]] = []
@@ -552,14 +552,14 @@ def decide_kinds(raw: RawLedger, phases: Sequence[str]) -> MemoryLedger:
 def _kind_of_lifetime(block: Block, phase: str, starts: Sequence[int], is_saved_at_end: bool) -> str:
     """Return the kind of a block from its lifetime.
 
-    A block of the forward pass is saved if it lives when a backward pass begins. If none follows, it is saved if it
-    lives at the end, gradients were recorded, and the model did not return it.
+    A block of the forward pass is saved if it is alive when a backward pass begins. Without a backward pass, it is
+    saved if it is alive at the end, gradients were recorded, and the model did not return it.
 
     Args:
         block: the block.
         phase: the phase of the call that made it.
         starts: for every backward pass the number of the last event before it.
-        is_saved_at_end: whether a block of the forward pass that lives at the end is saved, not an output.
+        is_saved_at_end: whether a block of the forward pass that is alive at the end is saved, not an output.
     """
     if phase == "forward":
         start = next((event for event in starts if event >= block.born), None)
@@ -611,7 +611,7 @@ class Step(NamedTuple):
         takes: pairs of a value that it makes and one that it reads: the first takes over the memory of the second if
             nothing else needs that any more, as the carried values of a loop do.
         overwrites: pairs of a value that it makes and one that it may write over, element by element.
-        views: pairs of a value that it makes and the value whose memory that is.
+        views: pairs of a view that it makes and the viewed value.
         name: what the step is, for tables.
     """
 

@@ -210,7 +210,7 @@ ACTIVATIONS = frozenset(
         *("tril", "triu"),
     )
 )
-"""Operators that ONNX Runtime writes over their first operand on a CPU: those whose kernels state ``MayInplace``.
+"""Operators that ONNX Runtime writes over their first operand on a CPU: their kernels declare ``MayInplace``.
 
 A cast is among them if the elements keep their size. Those of two tensors, of normalization, and other functions of one
 element have a result of their own.

@@ -104,7 +104,7 @@ class Convention:
         description: what is special about it, in one or two sentences.
         sources: where the rules come from.
         counts: the passes, which add up.
-        notes: what it cannot reproduce, with the size of the gap.
+        notes: known differences from the tool, with the size of the gap.
         is_printed: whether people publish such numbers; explanations try others first.
         frameworks: the frameworks whose models the tool counts; explanations try it for these only. Empty for all.
         since: the first release of the tool with these rules; empty if they are the oldest that are known.
@@ -364,7 +364,7 @@ def conventions() -> dict[str, Convention]:
 def find_convention(convention: str | PathLike[str]) -> Convention:
     """Return a convention by its name, an alias, or the path of a TOML file.
 
-    With a release of the tool, ``torch-cpu==2.15``, its rules are those of this release, whichever made a run.
+    With a release of the tool, ``torch-cpu==2.15``, it has the rules of this release, whichever made a run.
 
     Raises:
         TypeError: if ``convention`` is not a name or path.

@@ -302,7 +302,7 @@ def _is_in_place(call: Call) -> bool:
 def count(trace: Trace, convention: Convention) -> Counts:
     """Count a run by a convention.
 
-    Its rules are those of the release of the tool that made the run, unless the convention is of one release.
+    It uses the rules of the installed release of the tool, unless the convention names a release.
 
     Raises:
         CostError: if the convention needs what this run does not know, such as the types of modules.
@@ -508,7 +508,7 @@ def amounts(counts: Counts, trace: Trace) -> list[Dim]:
 class View(OfReport):
     """A report as a convention counts it; :meth:`costcore.Report.under` returns it.
 
-    The calls are those of the report, and the report does not change. A call that the convention does not count has 0;
+    The calls are the calls of the report, which does not change. A call that the convention does not count has 0;
     a call that costcore could not count is unknown here too, and the status is ``partial``. All ``show_…`` and ``to_…``
     methods of reports, ``tree`` and ``plot`` work, with the amounts of the convention in the column of FLOPs.
 
@@ -556,7 +556,7 @@ class View(OfReport):
     def report(self) -> Any:
         """The report with the amounts of the convention as FLOPs, a :class:`costcore.Report`.
 
-        It is made when it is asked for: many conventions are tried for their totals alone.
+        Made on demand: many conventions are tried for their totals alone.
 
         Raises:
             CostError: if the convention is a closed form, which has no amounts of calls.

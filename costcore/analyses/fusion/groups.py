@@ -78,7 +78,7 @@ def groups_of(trace: Trace, level: str) -> list[Group]:
 def traffic_of_calls(trace: Trace, level: str) -> tuple[list[tuple[int, ...]], list[tuple[Dim, Dim]]]:
     """Return the positions of the calls of each group, and the bytes that every call of the run reads and writes.
 
-    The bytes of a group are those of its calls. Arguments and exceptions are those of :func:`groups_of`.
+    The bytes of a group are the sum over its calls. Arguments and exceptions as for :func:`groups_of`.
     """
     amounts: list[tuple[Dim, Dim]] = [(0, 0)] * len(trace)
     groups = []
@@ -127,7 +127,7 @@ SIMPLE: frozenset[Pattern] = frozenset(("map", "make"))
 """Patterns of calls with elements that every consumer can compute again."""
 
 MAX_SIBLINGS = 8
-"""The number of calls whose groups are tried, of those that read a common operand; the latest first."""
+"""The maximum number of siblings to try: calls that read a common operand, the latest first."""
 
 _GRADIENT_PHASES = ("backward", "recompute")
 
@@ -272,7 +272,7 @@ class Cluster:
         rows: the number of rows that its reductions have; None without a reduction.
         patterns: the patterns of its calls.
         calls: positions of its calls.
-        waits: positions of calls whose results must be complete before it starts.
+        waits: positions of calls that must finish before it starts.
         rank: larger than that of every group it depends on.
         before, after: the groups that it depends on, and that depend on it.
     """
@@ -691,7 +691,7 @@ def fused_trace(trace: Trace, level: str) -> Trace:
 
     Raises:
         ValueError: if the level is unknown.
-        CostError: if the bytes of the trace are already those after fusion, or if a calculator states an invalid
+        CostError: if the trace is already fused, or if a calculator states an invalid
             pattern.
     """
     if trace.run.fusion is not None:

@@ -31,8 +31,8 @@ class Kernel(NamedTuple):
     """A kernel, and the calls of the report that it computes.
 
     Attributes:
-        calls: the positions of its calls; those that an earlier kernel began are among them too.
-        own: those of them that no earlier kernel has, whose MACs are its own.
+        calls: the positions of its calls, including calls that an earlier kernel began.
+        own: its calls that no earlier kernel has; their MACs count here.
         n_bytes: the bytes that it reads and writes, as the compiler counts them.
         rewrites: what it stores in another layout and does nothing else: ``weight``, ``activation``; empty for others.
     """
@@ -153,7 +153,9 @@ def kernels_of(report: Any, model: Any = None, inputs: Any = None) -> Kernels:
     """Return the kernels that a compiler makes of a model; arguments as for :meth:`costcore.Report.kernels`."""
     trace: Trace = report.trace
     if any(call.phase != "forward" for call in trace.calls):
-        raise CostError("kernels are those of a forward pass: the report has a backward pass or an optimizer too")
+        raise CostError(
+            "report.kernels() needs the report of a forward pass (got one with a backward pass or an optimizer)"
+        )
     schedule: Schedule = needed_ability("schedule", model, "report.kernels")(model, inputs)
     return Kernels(trace, schedule)
 
@@ -205,7 +207,7 @@ class Origin(NamedTuple):
         module: path of the module that calls it; empty for the model.
         operator: its name without a namespace, ``layer_norm``.
         number: how many operators of this name the module called before.
-        is_whole: whether it stands for all calls of the module and of those inside.
+        is_whole: whether it stands for all calls of the module, submodules included.
     """
 
     module: str

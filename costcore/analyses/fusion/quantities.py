@@ -1,4 +1,4 @@
-"""The quantities after fusion: bytes of a call are its part of those of the group that runs as one kernel."""
+"""The quantities after fusion: the bytes of a call are its part of the bytes of its kernel."""
 
 from __future__ import annotations
 

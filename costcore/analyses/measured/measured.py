@@ -374,11 +374,11 @@ class MeasuredGroup(NamedTuple):
         seconds: how long they took.
         alone: their part of the span.
         host: how long the host was in them.
-        bound: their least time, of those whose bound is known.
+        bound: their least time, over calls with a known bound.
         lost: the time above the limit of each call, of the same; see :attr:`MeasuredCall.limit`.
         flops: operations of counted calls, a fused multiply-add as two.
         n_bytes: bytes that counted calls read and write.
-        at_limit: the time that is not lost, of calls whose bound is known.
+        at_limit: the time that is not lost, over calls with a known bound.
     """
 
     name: str

@@ -40,7 +40,7 @@ class Segment(NamedTuple):
 class Allocator(Result):
     """A caching allocator after serving all requests of a run in order.
 
-    Memory that lives before the run is allocated first. Segments are only given back when the device is full: a device
+    Memory of before the run is allocated first. Segments are only given back when the device is full: a device
     with less memory than :attr:`reserved` can be enough (:attr:`least_memory`), one with less than :attr:`allocated`
     is not.
 
@@ -58,7 +58,7 @@ class Allocator(Result):
         self.segments: list[Segment] = []
         """What was taken from the driver, in order."""
         self.requested = 0
-        """The highest sum of bytes that tensors asked for."""
+        """The peak of the bytes that tensors requested."""
         self.allocated = 0
         """The highest sum of blocks in use, in bytes: ``torch.cuda.max_memory_allocated``."""
         self._pools = {is_small: Pool(is_small, settings) for is_small in (True, False)}

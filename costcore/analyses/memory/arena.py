@@ -51,7 +51,7 @@ MAX_NAMES = 8
 class Arena(Result):
     """The memory of an inference run with static places for its values, as on a microcontroller.
 
-    A value lives from the call that makes it to its last reader; what the model returns, to the end; inputs from the
+    A value is alive from the call that makes it to its last reader; outputs of the model, to the end; inputs, from the
     start. The inputs and outputs of a call are alive together. Views share the memory of what they view. Weights are
     apart: they are read where they are stored (flash).
 
@@ -406,7 +406,7 @@ class Layout(NamedTuple):
 def smallest_layout(lifetimes: Sequence[Lifetime], align: int) -> Layout:
     """Return the smallest layout of several greedy ones.
 
-    Each block gets the lowest offset at which it meets no placed block whose life overlaps with its own. Blocks are
+    Each block gets the lowest offset without a conflict with placed blocks of overlapping lifetimes. Blocks are
     placed in order of falling size (Pisarchyk and Lee 2020, arXiv:2001.03288, the planner of TensorFlow Lite), of
     falling number of conflicts, and in order of birth. ``micro`` is the planner of TensorFlow Lite for
     microcontrollers: falling size, and of equal blocks the last one first.

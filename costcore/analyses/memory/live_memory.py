@@ -167,7 +167,7 @@ def _plot_areas(found: Memory, steps: list[MemoryStep], kinds: list[str], theme:
 
 
 STACK = ("parameter", "buffer", "input", "optimizer", "gradient", "output", "saved", "temporary")
-"""The kinds of blocks from the bottom up: blocks that live throughout a run are below those that come and go."""
+"""The kinds of blocks from the bottom up: permanent blocks are below temporary ones."""
 
 MOST_COLUMNS = 600
 """The maximum number of columns; in longer runs a column stands for several calls, and shows the highest step."""

@@ -66,7 +66,7 @@ class Estimated(NamedTuple):
 def estimate_groups(groups: Sequence[GroupTime], trace: Trace, device: Device) -> Calibrated:
     """Set the ``seconds`` of every group by the calibration of a device, and return how sure they are.
 
-    A product of a dtype of which no product was measured has no time. A group of several calls is estimated as its main
+    A product has no time if no product of its dtype was measured. A group of several calls is estimated as its main
     call with the operations and bytes of the group.
 
     Raises:

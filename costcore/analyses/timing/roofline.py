@@ -109,7 +109,7 @@ class Frame(NamedTuple):
 def dots_of(times: Times) -> list[Dot]:
     """Return the dots of groups with operations, bytes and a share of the time, sorted by time, the longest last.
 
-    The FLOPs of a dot are those that the bound counts: of the definition, but no more than the busiest engine executes
+    The FLOPs of a dot are as in the bound: of the definition, but no more than the busiest engine executes
     in its seconds, as Winograd's algorithm, a causal mask or padding save some, and engines work at the same time.
     """
     measured, slowest = _measured_seconds(times), min((rate for *_, rate in times.device.levels()), default=inf)
@@ -414,7 +414,7 @@ COLUMNS = by_key(
 CALLS = ("name", "family", "measured", "predicted", "predicted/measured%", "bound", "bound/measured%")
 
 BY_FAMILY = ("family", "n_groups", "measured", "measured%", *CALLS[3:])
-"""The columns of the two tables; without a calibration, those of the calibrated time are left out."""
+"""The columns of the two tables; without a calibration, there are no columns of calibrated time."""
 
 
 class TimeComparison(Result):

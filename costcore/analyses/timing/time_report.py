@@ -170,7 +170,7 @@ class TimeReport(Result, Times):
     def to_html(self, target: Target = None, title: str = "") -> str:
         """Return the page of the report with a roofline of the run, and write it to ``target`` if given.
 
-        The costs on the page are those at ``dtype``.
+        The costs on the page are at ``dtype``.
 
         Args:
             target: a path, which is replaced atomically, or a stream.

@@ -63,7 +63,7 @@ class Times:
         device: the device.
         fusion: the level of fusion.
         tf32: the operators whose float32 products may be rounded to TF32.
-        dtype: the dtype of weights and activations; None for those of the run.
+        dtype: the dtype of weights and activations; None for the dtypes of the run.
         bound: ``least`` or ``observed``; see :mod:`costcore.analyses.timing.bound`.
         links: the links between processes, by group, as
             :func:`costcore.analyses.devices.communication.links_by_group` returns them.
@@ -155,7 +155,7 @@ class Times:
     def error(self) -> float | None:
         """The relative error of the calibrated time, 0.1 for ± 10 %; None if it is unknown or more than 100 %.
 
-        It grows with the distance of calls from those that the sweep measured; ``calibrated.remarks`` name them.
+        It grows with the distance of calls from the measured calls of the sweep; ``calibrated.remarks`` names them.
         """
         return None if self.calibrated is None else self.calibrated.error
 
@@ -372,7 +372,7 @@ def calibration_of(traces: Sequence[Trace], names: Sequence[str], device: Device
     Args:
         traces: the runs, with what the profiler measured on the device.
         names: what they are, for the conditions.
-        device: the device, with whose bounds they are compared.
+        device: the device, to compare with its bounds.
 
     Raises:
         CostError: if a run has no times of a device, or if there are too few points.

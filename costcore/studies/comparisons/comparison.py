@@ -135,8 +135,8 @@ def compare(
     Raises:
         TypeError: if ``old`` or ``new`` is not a report.
         ValueError: if ``by`` or a name in ``columns`` is invalid.
-        CostError: if one report counts a fused multiply-add as one FLOP and the other as two, or if their bytes are
-            those after different levels of fusion; also if a report does not have a quantity.
+        CostError: if one report counts a fused multiply-add as one FLOP and the other as two, if they are fused at
+            different levels, or if a report does not have a quantity.
     """
     for report in (old, new):
         if not isinstance(report, Report):
@@ -152,7 +152,7 @@ def compare(
     levels = ["unfused" if report.trace.run.fusion is None else report.trace.run.fusion.level for report in (old, new)]
     if levels[0] != levels[1]:
         raise CostError(
-            f"cannot compare the reports: bytes of {names[0]} are {levels[0]}, those of {names[1]} are {levels[1]}. "
+            f"cannot compare the reports: bytes of {names[0]} are {levels[0]}, bytes of {names[1]} are {levels[1]}. "
             "Use report.fused(level).report of both, or of neither."
         )
     if by is None:

@@ -452,7 +452,7 @@ class RuleFigure:
 
     @property
     def difference(self) -> int | None:
-        """The FLOPs of the rule less those counted."""
+        """The FLOPs of the rule minus the counted FLOPs."""
         return None if self.flops is None else self.flops - self.counted
 
     @property
