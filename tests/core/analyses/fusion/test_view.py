@@ -136,7 +136,7 @@ def test_a_malformed_file(report, change, message):
 def test_reports_of_different_levels_are_not_compared(report):
     fused = report.fused().report
     assert compare(fused, fused).equal
-    with pytest.raises(CostError, match="bytes of old are unfused, those of new are pointwise"):
+    with pytest.raises(CostError, match="bytes of old are unfused, bytes of new are pointwise"):
         compare(report, fused)
 
 
