@@ -114,6 +114,7 @@ __all__ = [
     "check",
     "compare",
     "conventions",
+    "costs",
     "estimate",
     "estimate_ranks",
     "explain",

@@ -132,7 +132,7 @@ class Translator:
         role: Callable[[str], Role] = role_of,
         names: Names = lambda _: None,
     ) -> None:
-        self._rows = dict(rows) if isinstance(rows, Mapping) else by_operator(rows)
+        self._rows: Any = rows if isinstance(rows, Mapping) else by_operator(rows)
         self._tensor = tensor
         self._role = role
         self._names = names
@@ -145,7 +145,7 @@ class Translator:
         return translator
 
     def replace_row(self, row: Row) -> None:
-        """Use ``row`` alone for its operator, here and in translators made by :meth:`by`."""
+        """Use ``row`` alone for its operator, here and in translators made by :meth:`by`; of a table that is a list."""
         self._rows[row.native] = [row]
 
     def has_row(self, native: str) -> bool:

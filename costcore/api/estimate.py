@@ -343,6 +343,8 @@ class ModelOptions(CommonOptions, total=False):
     precision: Literal["bfloat16", "autocast"]
     mesh: Mapping[str, int]
     plan: Any
+    device: Literal["cuda"]
+    nonzero: bool
     rank: int
     regroup: bool | Iterable[str]
 

@@ -176,6 +176,7 @@ _CachedTorchDispatchMode | saves attention in selective checkpointing | needed |
 _infer_device_type | recomputes under the same autocast | needed | | capture/device_autocast
 _get_device_module | checkpoints meta tensors | looked for | | memory/checkpoints
 [Tensor]
+_nnz | number of values of a sparse tensor | needed | | any_model
 _base | finds the parameter of a view | needed | | recording/identity
 _is_view | finds the parameter of a view | needed | | recording/identity
 _indices | size of a sparse tensor | needed | | capture/tensor_types
@@ -193,6 +194,8 @@ _forward_hooks | conditions of the fast path | needed | | capture/fast_path
 _forward_pre_hooks | conditions of the fast path | needed | | capture/fast_path
 [MultiheadAttention]
 _qkv_same_embed_dim | conditions of the fast path | needed | | capture/fast_path
+[an exported program]
+_guards_code | Python code of a file, which is dropped | looked for | 2.8- | any_model
 [a scripted module]
 _c | methods and constants of TorchScript | needed | | capture/execution_modes
 [OpOverload]

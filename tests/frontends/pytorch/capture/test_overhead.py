@@ -60,7 +60,7 @@ def lines_each(run: Callable[[], object], below: str = PACKAGE) -> float:
 def test_an_operator():
     x, y = torch.ones(4), torch.ones(4)
     with torch.no_grad():
-        assert lines_each(lambda: x.mul_(y)) <= 139  # how many differs by some between Pythons
+        assert lines_each(lambda: x.mul_(y)) <= 141  # how many differs by some between Pythons
 
 
 def test_a_composite_operator():
