@@ -23,7 +23,7 @@ import contextlib, io, json, sys
 from importlib import import_module
 import costcore
 from costcore import CostError, Report, estimate
-from tests.command_line import main
+from costcore.cli.main import main
 
 def printed(*argv):
     out, err, code = io.StringIO(), io.StringIO(), 0
