@@ -62,7 +62,7 @@ _special | names of functions | needed | | spelling
 _get_tracing_state | takes shapes of modules without a trace | needed | | conventions/passes
 _set_tracing_state | takes shapes of modules without a trace | needed | | conventions/passes
 _is_any_autocast_enabled | asks whether autocast casts operands | needed | | capture/autocast
-_jit_get_schemas_for_operator | finds overloads by name | needed | | naming
+_jit_get_schemas_for_operator | finds overloads by name | needed | | rows/table
 _len_torch_dispatch_stack | asks whether another mode is active | needed | | capture/overlapping_hooks
 _len_torch_function_stack | follows functions | needed | | spelling
 _get_function_stack_at | follows functions | needed | | spelling
@@ -70,8 +70,8 @@ _pop_torch_function_stack | follows functions below other modes | needed | | spe
 _push_on_torch_function_stack | follows functions below other modes | needed | | spelling
 _dispatch_get_registrations_for_dispatch_key | lists operators with a rule of autocast | needed | | capture/autocast
 _dispatch_key_parse | finds a key that nothing else uses | needed | | memory/derivatives
-_dispatch_has_kernel | asks whether an operator exists | needed | | operators/composite_ops
-_dispatch_has_kernel_for_dispatch_key | asks how an operator runs on a device | needed | | operators/plan
+_dispatch_has_kernel | asks whether an operator exists | needed | | capture/same_calls
+_dispatch_has_kernel_for_dispatch_key | asks how an operator runs on a device | needed | | rows/table
 _dispatch_keyset_full_after | passes a composite operator on | needed | | capture/composite_patches
 _dispatch_tls_is_dispatch_key_excluded | reads lazy views inside of a mode | needed | | capture/tensor_types
 _dispatch_tls_is_dispatch_key_included | enters the key PreDispatch | needed | | capture/lifetimes
@@ -88,7 +88,7 @@ _guards | gives the compiler the mode of its inputs | needed | | schedule
 _functorch | finds no schedule in a cache | looked for | | schedule
 _inductor | states the kernels of compiled models | looked for | | schedule
 _subclasses | compiles without data | looked for | | schedule
-_ops | types of operators | needed | | operators/plan
+_ops | types of operators | needed | | rows/table
 _jit_internal | names of functions that dispatch on a flag | needed | | spelling
 _tensor | leaves out PyTorch's own frames | looked for | | spelling
 [torch._ops]
@@ -199,12 +199,12 @@ _guards_code | Python code of a file, which is dropped | looked for | 2.8- | any
 [a scripted module]
 _c | methods and constants of TorchScript | needed | | capture/execution_modes
 [OpOverload]
-_schema | arguments, results, and what is written | needed | | operators/plan
+_schema | arguments, results, and what is written | needed | | rows/table
 _op | runs an operator without Python code | needed | | capture/overhead
 _op_dk | runs a kernel of nested tensors | needed | | capture/tensor_types
 _handle | passes a composite operator on | needed | | capture/overhead
 [OpOverloadPacket]
-_qualified_op_name | full name of an operator | needed | | naming
+_qualified_op_name | full name of an operator | needed | | rows/table
 [Node]
 _sequence_nr | finds the module of a gradient | needed | | capture/backward
 [a node of a product]
@@ -218,7 +218,7 @@ _method_names | constants of TorchScript | needed | | capture/execution_modes
 [a packed weight]
 _has_method | unpacks weights | needed | | rows/quantization
 [a custom operator]
-_qualname | full name of an operator | looked for | | naming
+_qualname | full name of an operator | looked for | | rows/table
 [a compiled function]
 _torchdynamo_orig_callable | copies what was compiled | looked for | | capture/compiled_models
 [an exported module]

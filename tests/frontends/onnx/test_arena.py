@@ -94,20 +94,6 @@ def test_hand_graphs(make, peak, inplace, best, weights):
     assert report.arena(count_inputs=False).peak == peak, "no input is alive at the peak, or one more value could be"
 
 
-def test_weights_include_constants_once_and_leave_out_what_is_unused():
-    made = graph(
-        node("Constant", [], ["c"], value=zeros("", 3, 5)),
-        node("MatMul", ["x", "w"], ["a"]),
-        node("MatMul", ["a", "w"], ["b"]),
-        node("MatMul", ["b", "c"], ["d"]),
-        node("Reshape", ["d", "shape"], ["y"]),
-        weights=(zeros("w", 3, 3), zeros("unused", 100), numpy_helper.from_array(np.array([10]), "shape")),
-        x=(2, 3),
-    )
-    # w 3 x 3 float32 once, c 3 x 5 float32, shape 1 int64
-    assert estimate(made).arena().weights == 4 * 9 + 4 * 15 + 8
-
-
 def test_unknown_sizes_give_a_symbolic_peak_that_is_right_for_every_size():
     made = graph(
         node("Conv", ["x", "w"], ["a"]),

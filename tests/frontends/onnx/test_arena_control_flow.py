@@ -77,15 +77,6 @@ def test_a_branch_that_returns_a_value_from_outside_needs_a_copy_only_if_that_li
     assert dict(estimate(then_relu).arena().timeline)["Relu-2"] == 16 + 16
 
 
-def test_a_constant_condition_leaves_one_branch_which_is_part_of_the_graph():
-    made = chosen(LONG, WIDE, opset=17)
-    del made.graph.input[1]
-    made.graph.initializer.append(numpy_helper.from_array(np.array(True), "c"))
-    arena = estimate(made).arena()
-    assert arena.timeline == [(f"Sigmoid-{i}", 32) for i in (1, 2, 3, 4)]
-    assert estimate(made).arena(inplace=True).peak == 32, "x is an input, which nothing is written over"
-
-
 def constant_body(*nodes: Any, carried: tuple[str, ...], outputs: tuple[str, ...]) -> Any:
     """A body whose condition is always true, so that the trip count ends the loop."""
     body = body_of(*nodes, carried=carried, outputs=outputs)

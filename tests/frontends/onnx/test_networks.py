@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from pathlib import Path
-
 import pytest
 
 from costcore import estimate
 from tests.whole_networks.onnx_models import encoder, mobilenet_v2, resnet50, unet, vgg16
-
-ANCESTOR = json.loads((Path(__file__).parents[2] / "data" / "vgg16_ancestor.json").read_text())
-TYPES = {
-    "Convolution2DFunction": "Conv",
-    "ReLU": "Relu",
-    "MaxPooling2D": "MaxPool",
-    "Reshape": "Flatten",
-    "LinearFunction": "Gemm",
-    "Softmax": "Softmax",
-}
-FEATURES = {"Gemm-1": 25088, "Gemm-2": 4096, "Gemm-3": 4096}
-OUTPUTS = {"Gemm-1": 4096, "Gemm-2": 4096, "Gemm-3": 1000}
 
 
 @pytest.mark.parametrize("batch", [1, 2])
@@ -33,26 +17,6 @@ def test_vgg16_costs_what_the_ancestor_says(batch, fma_1flop, flops):
     assert total["mread"] == 4 * 138_357_544 + batch * (668_603_456 - 4 * 138_357_544)
     assert total["mwrite"] == batch * 114_575_168
     assert total["n_params"] == total["n_params_model"] == 138_357_544
-
-
-@pytest.mark.parametrize("batch", [1, 2])
-@pytest.mark.parametrize("fma_1flop", [True, False])
-def test_vgg16_layer_by_layer(batch, fma_1flop):
-    report = estimate(vgg16(batch), fma_1flop=fma_1flop).layer_report
-    seen: Counter[str] = Counter()
-    for name, row in ANCESTOR[f"batch{batch}"].items():
-        kind = TYPES[name.rpartition("-")[0]]
-        seen[kind] += 1
-        mine = f"{kind}-{seen[kind]}"
-        if kind == "Gemm":  # where the ancestor adds the bias once a batch, and writes the output once
-            products = batch * OUTPUTS[mine] * FEATURES[mine]
-            assert report[mine]["flops"] == products * (1 if fma_1flop else 2)
-            assert report[mine]["mwrite"] == 4 * batch * OUTPUTS[mine]
-        else:
-            assert report[mine]["flops"] == row["flops"][0 if fma_1flop else 1]
-            assert report[mine]["mwrite"] == row["mwrite"]
-        assert report[mine]["mread"] == row["mread"]
-    assert seen.total() == len(report) == 38
 
 
 @pytest.mark.parametrize(
@@ -74,13 +38,6 @@ def test_encoder_by_hand():
     projections = tokens * (16 * 48 + 16 * 16 + 16 * 64 + 64 * 16)
     assert total["macs"] == projections + 2 * scores * 4
     assert total["n_params"] == 50 * 16 + (16 + 1) * 48 + (16 + 1) * 16 + (16 + 1) * 64 + (64 + 1) * 16 + 4 * 16
-
-
-def test_the_encoder_computes_shapes_for_nothing():
-    report = estimate(encoder())
-    free = [e for e in report.layer_report.values() if e["op"] in ("constant", "shape", "reshape")]
-    assert len(free) > 10
-    assert all(entry["flops"] == entry["mrw"] == 0 for entry in free)
 
 
 @pytest.mark.parametrize("network", [vgg16, resnet50, mobilenet_v2, unet, encoder])

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import costcore
-from costcore import ComputationalCostHook, Tensor, TrainingLedger, estimate
+from costcore import ComputationalCostHook, TrainingLedger, estimate
 from tests.core.analyses.measured.runs import linear, profiled, trace_of
 from tests.core.analyses.timing.toy_device import calibrated_device
 from tests.core.tables.overview.test_overview import Elements
@@ -146,36 +146,11 @@ def test_memory_shows_its_peak_and_the_largest_blocks():
     assert sum("all parameter" in line and "12.2 KiB" in line for line in str(memory).splitlines()) == 1
 
 
-def test_an_arena_shows_its_figures():
-    """The results of the convolution and of the relu, 4 8 6 6 numbers, are alive together: 2 4 1152 = 9,216 bytes."""
-    assert shown(inference().arena())[1][:3] == ["Peak", "9", "KiB"]
-    assert ["Weights", "and", "constants", "12.164", "KiB", "12,456", "B;", "flash"] in shown(inference().arena())
-
-
-def test_receptive_fields_show_those_of_the_outputs():
-    lines = shown(inference().receptive_field())
-    assert ["Input", "(4,", "3,", "8,", "8)", "along", "axes", "2,", "3"] in lines
-    assert any(line[:3] == ["|", "conv2d-1", "|"] and "3x3" in line for line in lines)
-
-
 def test_ranks_show_what_each_holds():
     """10 outputs of the last layer are divided among two: 5 (288 + 1) and the 224 of the convolution are 1669."""
     text = str(ranks())
     assert text.splitlines()[0] == "2 ranks of the mesh tp=2"
     assert text.count("| 1669 |") + text.count(" 1669 |") >= 2
-
-
-def test_a_hook_without_a_run_can_be_shown():
-    hook = ComputationalCostHook()
-    assert str(hook).startswith("0 calls, complete")
-    assert repr(hook).startswith("<ComputationalCostHook: <Report: 0 calls")
-
-
-def test_tensors_can_be_given_to_a_ledger_without_a_report():
-    model = torch.nn.Sequential(torch.nn.Embedding(20, 4), torch.nn.Linear(4, 20))
-    ledger = TrainingLedger(model, Tensor((2, 8), "int64"), tokens=160)
-    # 16 tokens x 80 multiply-adds forward, as many for the gradient of the input and of the weight: 6 x 80 a token
-    assert ledger.model_flops == 76_800 and "Model FLOPs per token" in str(ledger)
 
 
 OWN_SCHEMAS = {
@@ -270,12 +245,3 @@ def test_show_writes_what_print_shows_with_all_rows(name, monkeypatch):
         assert "(the first 1 of " in str(result) and "(the first 1 of " in result._repr_markdown_()
         assert "(the first 1 of " in result._repr_html_()
     assert "(the first " not in written(result) + result.to_markdown() + result.to_html()
-
-
-def test_a_page_of_a_result_has_no_script():
-    pages = {
-        name: RESULTS[name]().to_html() for name in ("Memory", "Arena", "LargestBatch", "Reconciliation", "Comparison")
-    }
-    for name, page in pages.items():
-        found = Elements(page)
-        assert "script" not in found.counts and found.open == [] and found.counts["h1"] == 1, name

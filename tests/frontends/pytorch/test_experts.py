@@ -10,17 +10,12 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 from transformers import (
-    CONFIG_MAPPING,
-    AutoConfig,
-    AutoModelForTokenClassification,
     DeepseekV3Config,
     DeepseekV3ForCausalLM,
     GptOssConfig,
     GptOssForCausalLM,
     JambaConfig,
     JambaForCausalLM,
-    JetMoeConfig,
-    JetMoeForCausalLM,
     MixtralConfig,
     MixtralForCausalLM,
     Qwen3MoeConfig,
@@ -29,11 +24,11 @@ from transformers import (
     SwitchTransformersForConditionalGeneration,
 )
 
-from costcore import ComputationalCostHook, Tensor, estimate
+from costcore import ComputationalCostHook, estimate
 from costcore.frontends.pytorch.meta.propagate_values import spread
 from costcore.frontends.pytorch.meta.values import without_capture
 from tests.frontends.pytorch.runs import estimated, macs
-from tests.frontends.pytorch.transformers_differences import HAS_JOINED_EXPERTS, NEEDS_JOINED_EXPERTS, angles
+from tests.frontends.pytorch.transformers_differences import HAS_JOINED_EXPERTS, angles
 from tests.frontends.pytorch.unchanged import unchanged
 
 BALANCED = "a choice over scores without data (topk, argmax, sort) was taken as spread evenly"
@@ -249,27 +244,6 @@ def test_mixtral_in_a_loop_is_its_closed_form():
     assert estimate(model, IDS, backward=True).total_report["macs"] == 3 * expected + angles(model, T)
 
 
-@NEEDS_JOINED_EXPERTS
-def test_one_token_of_mixtral_reads_no_more_experts_than_it_is_sent_to():
-    config = MixtralConfig(**SIZES, num_local_experts=E)
-    config._experts_implementation = "grouped_mm"
-    model = MixtralForCausalLM(config).eval()
-    read = {}
-    for tokens in (1, E):
-        calls = estimate(model, {"input_ids": Tensor((1, tokens), "int64")}).layer_report.values()
-        read[tokens] = sum(call["mread"] for call in calls if call["op"] == "grouped_matmul")
-    rows = 4 * L * (D + F)  # bytes of one row of both products of every layer, in float32
-    expert = 4 * L * 3 * D * F
-    ends = 4 * L * 2 * E  # two int32 vectors of ends
-    assert read == {1: K * (rows + expert) + ends, E: E * (K * rows + expert) + ends}
-
-
-def test_jetmoe_splits_tokens_by_counts_read_from_a_tensor():
-    config = JetMoeConfig(**SIZES, num_local_experts=E, kv_channels=8)
-    report = same_as_a_run(JetMoeForCausalLM(config), IDS)
-    assert {a.what for a in report.assumptions} == {BALANCED}
-
-
 def test_switch_transformers_names_experts_by_a_tensor():
     config = SwitchTransformersConfig(
         vocab_size=V,
@@ -287,9 +261,3 @@ def test_switch_transformers_names_experts_by_a_tensor():
     )
     inputs = {**IDS, "decoder_input_ids": IDS["input_ids"][:, :4]}
     same_as_a_run(SwitchTransformersForConditionalGeneration(config), inputs)
-
-
-@pytest.mark.skipif("openai_privacy_filter" not in CONFIG_MAPPING, reason="this transformers has no such model")
-def test_openai_privacy_filter_as_shipped():
-    config = AutoConfig.for_model("openai_privacy_filter", **SIZES, num_local_experts=E, head_dim=8)
-    same_as_a_run(AutoModelForTokenClassification.from_config(config), IDS)

@@ -9,7 +9,7 @@ import pytest
 from torch import Tensor, nn
 from torch.nn import functional
 
-from costcore import CostError, Value, estimate
+from costcore import Value, estimate
 from tests.command_line import main
 
 STEP = 16 * 16
@@ -189,14 +189,6 @@ def test_integers_are_a_shape(case):
     assert report.trace.run.notes == ()
 
 
-def test_a_list_that_nothing_explains_has_a_note():
-    report = estimate(Plain(), {"x": X, "steps": [3, 1]})
-    assert report.total_report["macs"] == 3 * STEP
-    assert report.trace.run.notes == (
-        "steps: [3, 1] was taken for the shape of a tensor; costcore.Value([3, 1]) passes the numbers",
-    )
-
-
 class Deeper(nn.Module):
     """A submodule takes the size apart."""
 
@@ -219,11 +211,6 @@ def test_a_model_that_fails_on_a_tensor_gets_the_numbers(inputs):
     assert report.total_report["macs"] == 4 * STEP
     (note,) = report.trace.run.notes
     assert note.endswith("was taken for numbers: the model does not run on a tensor of that shape")
-
-
-def test_a_model_that_fails_on_both_has_the_first_error():
-    with pytest.raises(CostError, match=r"Several, module l \(Linear\)"):
-        estimate(Several(), [(5, 16), (2, 15)])
 
 
 def test_a_value_on_the_command_line_is_a_value(tmp_path, capsys):

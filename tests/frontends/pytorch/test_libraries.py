@@ -101,16 +101,6 @@ def test_a_remark_on_a_model_is_a_line_of_every_command(monkeypatch, capsys):
     assert "Linear takes no cache" in capsys.readouterr().err
 
 
-def test_a_library_does_not_announce_how_it_will_initialize_weights(timm, monkeypatch, capsys):
-    def made(name, pretrained):
-        warnings.warn("the default weight initialization will change", FutureWarning, stacklevel=1)
-        return Timm()
-
-    monkeypatch.setattr(sys.modules["timm"], "create_model", made)
-    assert main(["timm:net", "--input", "1x3x32x24"]) == 0
-    assert capsys.readouterr().err == ""
-
-
 def test_an_unknown_library_has_a_near_match(capsys):
     assert main(["torchvison:resnet50"]) == 1
     assert capsys.readouterr().err.endswith("as well as in the current folder. Did you mean 'torchvision'?\n")
@@ -136,13 +126,6 @@ def test_a_configuration_is_enough(config, capsys):
         model = load(target)
         assert type(model).__name__ == "BertForMaskedLM" and model.config.hidden_size == 16
         assert all(parameter.is_meta for parameter in model.parameters())
-
-
-def test_a_default_configuration_is_called_so():
-    pytest.importorskip("transformers")
-    with pytest.warns(CostWarning, match="BertModel of the default configuration of the type 'bert', which need not"):
-        model = load("hf:bert")
-    assert sum(parameter.numel() for parameter in model.parameters()) == 109_482_240  # that of bert-base-uncased
 
 
 @pytest.mark.parametrize("path", ["no/such/config.json", "/no/such"])

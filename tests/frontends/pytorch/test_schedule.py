@@ -92,22 +92,6 @@ def test_a_compiled_model_and_graphs_that_are_divided(found):
     assert "divided into 2 graphs" in kernels.remarks[0]
 
 
-def test_repeated_use_of_a_module_is_told_apart():
-    class Twice(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(8, 8)
-
-        def forward(self, x):
-            return self.layer(self.layer(x).sin())
-
-    net = Twice().eval()
-    kernels = estimate(net, (4, 8)).kernels(net, (4, 8))
-    products = [kernel.own for kernel in kernels.kernels if kernel.own and len(kernel.own) == 1]
-    assert kernels.table.total["macs"] == 2 * 4 * 8 * 8
-    assert len(set(products)) == len(products)
-
-
 def test_embeddings_by_tokens():
     net = nn.Sequential(nn.Embedding(100, 8), nn.Linear(8, 4)).eval()
     tokens = Tensor((2, 3), "int64")

@@ -10,24 +10,6 @@ from tests.frontends.onnx.contrib.single_node import INT64, UINT8, priced, shape
 from tests.whole_networks.onnx_models import Graph
 
 
-@pytest.mark.parametrize(
-    ("op", "inputs", "attrs", "operations", "made"),
-    [
-        ("Affine", [(2, 3)], {"alpha": 2.0}, O(fma=6), (2, 3)),
-        ("ImageScaler", [(1, 3, 2, 2)], {"scale": 2.0, "bias": [0.0, 0.0, 0.0]}, O(fma=12), (1, 3, 2, 2)),
-        ("Scale", [(2, 3)], {"scale": 2.0}, O(mul=6), (2, 3)),
-        ("ScaledTanh", [(2, 3)], {"alpha": 2.0, "beta": 2.0}, 6 * O(mul=2, special=1), (2, 3)),
-        ("ParametricSoftplus", [(2, 3)], {"alpha": 2.0, "beta": 2.0}, 6 * O(mul=2, add=1, special=2), (2, 3)),
-        ("Crop", [(1, 3, 8, 9)], {"border": [1, 2, 3, 4]}, O(), (1, 3, 2, 5)),
-        ("DynamicSlice", [(4, 5), [1, 0], [3, 2]], {}, O(), (2, 2)),
-        ("MemcpyToHost", [(2, 3)], {}, O(), (2, 3)),
-    ],
-)
-def test_operators_that_the_standard_has_given_up(op, inputs, attrs, operations, made):
-    layer, cost, _ = priced(op, *inputs, domain="", **attrs)
-    assert (cost.flops, shapes(layer)) == (operations, [made])
-
-
 def last(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (shape[0], *shape[2:], shape[1])
 

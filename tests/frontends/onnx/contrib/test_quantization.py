@@ -26,26 +26,6 @@ def test_weights_of_few_bits_count_as_what_they_are():
     assert cost.flops == expected, "without zero points it is the middle of 16 numbers"
 
 
-@pytest.mark.parametrize(
-    ("op", "weight", "more", "attrs"),
-    [
-        ("MatMulBnb4", (UINT8, (320,)), [{(10,)}], {"K": 64, "N": 10, "block_size": 64, "quant_type": 1}),
-        ("MatMulFpQ4", (UINT8, (400,)), [[64, 10]], {"blk_quant_type": 1}),
-        ("MatMulBlockQuantizedFp4Weight", (UINT8, (10, 32)), [(INT8, (10, 4)), [1.0]], {}),
-        ("MatMulBlockQuantizedFp8Weight", (TensorProto.FLOAT8E4M3FN, (10, 64)), [{(10, 1)}], {"block_size": 64}),
-    ],
-)
-def test_other_packed_weights(op, weight, more, attrs):
-    layer, cost, recorder = priced(op, (5, 64), {weight}, *more, **attrs)
-    assert shapes(layer) == [(5, 10)]
-    assert layer["w"].shape == (10, 64)
-    assert cost.macs == 5 * 64 * 10
-    # of these only the blocks of MatMulFpQ4 hold an offset; scales are not learned
-    products = Operations(mul=50, fma=50 * 63)
-    assert cost.flops == products + Operations(mul=640, add=640 if op == "MatMulFpQ4" else 0)
-    assert recorder.n_params_model == 640
-
-
 def test_rows_of_a_packed_table():
     inputs = [{(UINT8, (100, 16))}, (INT64, (2, 3)), {(100, 2)}]
     layer, cost, _ = priced("GatherBlockQuantized", *inputs, block_size=16, bits=4, quantize_axis=1)

@@ -112,16 +112,6 @@ def test_what_gives_no_shapes_by_name_is_refused(given):
         read(unknown("Wave"), shapes=given)
 
 
-def test_what_the_model_declares_gives_way_and_is_said():
-    made = unknown("Wave")
-    made.graph.output[1].type.tensor_type.shape.dim.add(dim_value=5)
-    recorder = read(made, shapes={"h0": (6,)})
-    assert recorder.calls[-1].layer.out.shape == (6,)
-    assert recorder.notes == [
-        "the Wave node that produces 'h0' produces 'h0' of shape (6,), but the model declares (5,)"
-    ]
-
-
 def looped(count: str = "n") -> ModelProto:
     """A loop that adds 1 to 3 numbers ``n`` times."""
     body = helper.make_graph(

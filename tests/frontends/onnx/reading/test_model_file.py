@@ -5,21 +5,17 @@ from __future__ import annotations
 import builtins
 import io
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import sympy
 from onnx import ModelProto, TensorProto, helper
 
 from costcore import CostError, estimate
-from tests.frontends.onnx.read_model import read, shapes
+from tests.frontends.onnx.read_model import read
 from tests.whole_networks.onnx_models import Graph, absent, make_model, vgg16
 from tests.work import at_most
-
-PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00"
 
 
 def heavy(elements: int = 1_000_000) -> ModelProto:
@@ -31,25 +27,6 @@ def heavy(elements: int = 1_000_000) -> ModelProto:
         name="w", dims=(elements // 10, 10), data_type=TensorProto.FLOAT, raw_data=b"\x00" * (4 * elements)
     )
     return model
-
-
-@pytest.mark.parametrize(
-    "content", [b"", PNG, b"PK\x03\x04" + b"\x00" * 40, b"{}", b"name: torch\n", random.Random(0).randbytes(64)]
-)
-def test_what_is_no_model_is_named(tmp_path, content):
-    path = tmp_path / "net.onnx"
-    path.write_bytes(content)
-    with pytest.raises(CostError, match=r"net\.onnx is not an ONNX model: "):
-        estimate(path)
-
-
-@pytest.mark.parametrize("sixteenths", range(16))
-def test_a_truncated_file_is_refused(tmp_path, sixteenths):
-    content = vgg16().SerializeToString()
-    path = tmp_path / "cut.onnx"
-    path.write_bytes(content[: len(content) * sixteenths // 16])
-    with pytest.raises(CostError, match=r"cut\.onnx is not an ONNX model: "):
-        estimate(path)
 
 
 def test_path_bytes_and_proto_say_the_same(tmp_path):
@@ -120,15 +97,6 @@ def test_paths_of_every_kind(tmp_path):
     assert estimate(entry).total_report["macs"] == 10
 
 
-def test_a_large_file_of_nothing_is_refused_at_once(tmp_path):
-    path = tmp_path / "net.onnx"
-    with path.open("wb") as file:
-        file.truncate(1 << 30)
-    refused = pytest.raises(CostError, match=r"net\.onnx is not an ONNX model: no protobuf field starts at byte 0")
-    with at_most(10_000), refused:
-        estimate(path)
-
-
 def test_a_file_larger_than_protobuf_allows(tmp_path):
     # a sparse file: an initializer whose raw_data is 3 GiB of nothing
     size = 3 << 30
@@ -161,40 +129,9 @@ def _around_raw_data(model: ModelProto, size: int) -> tuple[bytes, bytes]:
     return b"\x3a" + _varint(len(graph) + size) + graph, rest  # 7: graph
 
 
-@pytest.mark.parametrize("length", [2, "n"])
-def test_doubling_by_concat_is_exact_and_little_work(length):
-    g, x = Graph(), "x"
-    for _ in range(200):
-        x = g("Concat", x, x, axis=0)
-    assert sympy.Symbol("n")  # imported, which takes longer than anything here
-    with at_most(2_000_000):
-        found = shapes(g.model({"x": (length,)}, x))
-    assert [(str(d),) for (d,) in found] == [(str(2**201 if length == 2 else f"{2**200}*n"),)]
-
-
 def test_a_chain_of_doublings_without_end_is_refused():
     g, x = Graph(), "x"
     for _ in range(5000):
         x = g("Concat", x, x, axis=0)
     with pytest.raises(CostError, match=r"Concat node that produces .* has an output dimension of"):
         read(g.model({"x": (2,)}, x))
-
-
-HUGE = 1 << 40
-
-
-@pytest.mark.parametrize(
-    ("op", "constants", "shape"),
-    [
-        ("ConstantOfShape", [(HUGE, 1 << 20)], (HUGE, 1 << 20)),
-        ("Range", [0, HUGE, 1], (HUGE,)),
-        ("Tile", [(1, 2, 3), (HUGE,)], (3 * HUGE,)),
-        ("OneHot", [(1, 2), 1 << 60, (0, 1)], (2, 1 << 60)),
-        ("Expand", [(1,), (HUGE, HUGE)], (HUGE, HUGE)),
-    ],
-)
-def test_large_results_are_integers_and_nothing_is_allocated(op, constants, shape):
-    g = Graph()
-    given = [g.number(*c) if isinstance(c, tuple) else g.number(c, scalar=True) for c in constants]
-    with at_most(50_000):
-        assert shapes(g.model({}, g(op, *given))) == [shape]

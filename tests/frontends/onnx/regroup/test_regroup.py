@@ -202,22 +202,6 @@ def test_heads_that_the_exporter_repeats_are_read_once():
     assert estimate(made(), regroup=True).calls[-1].layer["k"].shape == (2, 6, 4, 8)
 
 
-def test_groups_in_loops_count_as_often_as_they_run():
-    g = Spelled()
-    inner = Spelled()
-    inner.stored = g.stored
-    y = inner("Mul", "v", inner("Sigmoid", "v"))
-    entries = [helper.make_tensor_value_info("i", TensorProto.INT64, ()), helper.make_tensor_value_info("go", BOOL, ())]
-    body = helper.make_graph(
-        [*inner.nodes, helper.make_node("Identity", ["go"], ["go_on"])],
-        "body",
-        [*entries, helper.make_tensor_value_info("v", FLOAT, (2, 6, 8))],
-        [helper.make_tensor_value_info("go_on", BOOL, ()), helper.make_tensor_value_info(y, FLOAT, None)],
-    )
-    report = estimate(g.model(X, g("Loop", g.number(7, scalar=True), "", "x", body=body)), regroup=True)
-    assert [row for row in priced(report) if row[0] == "silu"] == [("silu", 7 * 5 * 96, 7 * 4 * 96, 7 * 4 * 96)]
-
-
 def test_some_groups_only():
     g = Spelled()
     x = g("Relu", linear(g))
@@ -230,10 +214,3 @@ def test_some_groups_only():
     for wrong in ("linear", 3):
         with pytest.raises(TypeError, match="regroup must be True, False or names"):
             estimate(made, regroup=wrong)
-
-
-def test_modules_of_a_group_are_those_around_all_of_it():
-    made = model(BY_NAME["silu"])
-    made.graph.node[0].name, made.graph.node[1].name = "/block/act/gate/Sigmoid", "/block/act/Mul"
-    (call,) = estimate(made, regroup=True).calls
-    assert call.module == "block.act"

@@ -93,29 +93,3 @@ def layer(op: str, directions: int = 1, peephole: bool = False, **attributes: ob
     y = g(op, *inputs, direction=direction, hidden_size=HIDDEN, **attributes)
     (call,) = read(g.model({"x": (STEPS, BATCH, WIDTH)}, y)).calls
     return call.layer
-
-
-def unusual(op: str, directions: int = 1, peephole: bool = False, **attributes: object) -> dict[str, object]:
-    """The attributes that a node has beside those of the usual layer."""
-    found = layer(op, directions, peephole, **attributes)
-    usual = layer(op, directions, peephole).attrs
-    assert found.op == op.lower()
-    return {name: value for name, value in found.attrs.items() if name not in usual or usual[name] != value}
-
-
-def test_activation_functions_of_recurrent_layers_in_any_case_of_letters():
-    assert unusual("LSTM", activations=["sigmoid", "TANH", "Tanh"]) == {}
-    names = ["HardSigmoid", "softsign", "scaledTanh"]
-    assert unusual("LSTM", activations=names) == {"activations": ("hard_sigmoid", "softsign", "scaled_tanh")}
-    assert unusual("LSTM", 2, activations=names * 2) == {"activations": ("hard_sigmoid", "softsign", "scaled_tanh")}
-    both = ["Sigmoid", "Tanh", "ThresholdedRelu", "LeakyRelu"]
-    assert unusual("GRU", 2, activations=both) == {"activations": ("sigmoid", "tanh", "threshold", "leaky_relu")}
-    assert unusual("RNN", activations=["Softplus"]) == {"activation": "softplus"}
-    assert unusual("RNN", activations=["Elu"], clip=3.0) == {"activation": "elu", "clip": True}
-    assert layer("RNN", 2, activations=["Affine", "Relu"]).attrs["activations"] == ("affine", "relu")
-
-
-def test_limits_tied_gates_and_peepholes_of_recurrent_layers():
-    assert unusual("LSTM", clip=3.0, input_forget=1) == {"clip": True, "tied_gates": True}
-    assert unusual("LSTM", peephole=True, input_forget=1) == {"tied_gates": True}
-    assert unusual("GRU", clip=1.0) == {"clip": True}

@@ -123,36 +123,6 @@ def test_slices_of_a_named_length_are_short_formulas(start: int, end: int, step:
     assert str(shapes(made)[0][0]) == expected
 
 
-@pytest.mark.parametrize(
-    ("op", "more", "attrs", "cost"),
-    [
-        # (macs, bytes written) for n = 7 and 8; the other axis has 6 elements, the step is 2
-        ("Slice", [[0], [FAR], [2], [2]], {}, {7: (0, 2 * 4 * 6 * 4), 8: (0, 2 * 4 * 6 * 4)}),
-        (
-            "Conv",
-            [(5, 2, 3, 3)],
-            {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
-            {7: (5 * 4 * 3 * 18, 5 * 4 * 3 * 4), 8: (5 * 4 * 3 * 18, 5 * 4 * 3 * 4)},
-        ),
-        (
-            # windows of 3 from 0, 2, 4 and, for n = 8, 6, which is not full; and from 0, 2, 4 of the 6
-            "MaxPool",
-            [],
-            {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
-            {7: (0, 2 * 3 * 3 * 4), 8: (0, 2 * 4 * 3 * 4)},
-        ),
-    ],
-)
-def test_a_size_rounded_up_has_a_cost(op: str, more: list[Any], attrs: dict[str, Any], cost: dict[int, Any]):
-    g = Graph()
-    names = [g.number(*each) if isinstance(each, list) else g.weight(*each) for each in more]
-    report = estimate(g.model({"x": (1, 2, "n", 6)}, g(op, "x", *names, **attrs)))
-    assert report.status == "complete"
-    for n, (macs, written) in cost.items():
-        total = report.subs(n=n).total_report
-        assert (total["macs"], total["mwrite"]) == (macs, written), n
-
-
 @pytest.mark.parametrize(("op", "more"), [("DFT", []), ("STFT", [[2]])])
 def test_a_signal_of_a_named_number_of_parts_is_taken_to_be_real(op: str, more: list[Any]):
     g = Graph()

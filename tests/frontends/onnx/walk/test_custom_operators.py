@@ -7,7 +7,7 @@ import re
 import pytest
 from onnx import TensorProto, helper
 
-from costcore import Cost, CostError, CostWarning, Operations, estimate, hookimpl, plugins
+from costcore import Cost, CostError, Operations, estimate, hookimpl, plugins
 from costcore.translate import Row
 
 
@@ -50,19 +50,6 @@ def chained():
     model.graph.node[0].output[0] = "h"
     model.graph.node.append(helper.make_node("Relu", ["h"], ["y"], name="act"))
     return model
-
-
-def test_what_reads_a_value_without_a_shape_says_why_it_is_not_counted():
-    def calc_wave(layer):
-        return Cost(Operations(special=layer.attrs["bands"] * layer["x0"].size), 0, 0, layer.attrs)
-
-    with pytest.warns(CostWarning, match="no shapes for 'ai.onnx::Relu'"):
-        report = estimate(chained(), dims={"batch": 2}, calculators={"my.ops::Wave": calc_wave})
-    assert report.total_report["flops"] == 3 * 2 * 16
-    assert report.notes == [
-        "operators downstream of node 'wave' (Wave) are not counted, because the rank of its output is unknown "
-        "(the operator is not supported). Give its shape: shapes={'h': ('N', 8)}"
-    ]
 
 
 @pytest.mark.parametrize(

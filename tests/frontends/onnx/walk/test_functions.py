@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from onnx import TensorProto, helper
 
-from costcore import Cost, CostError, CostWarning, Operations, estimate
+from costcore import Cost, CostError, Operations, estimate
 from tests.frontends.onnx.read_model import read
 from tests.frontends.onnx.small_models import local_function, node, with_functions
 
@@ -83,16 +83,6 @@ def choice(then, otherwise):
         branches[name] = helper.make_graph([chosen], name, [], [made])
     nodes = [helper.make_node("If", ["c"], ["y"], name="choice", **branches)]
     return model(nodes, [], {**X, "c": (BOOL, ())}, "y")
-
-
-def test_an_unknown_operator_in_the_other_branch_is_still_listed():
-    wave = helper.make_node("Wave", ["x"], ["b"], domain="local", name="wave")
-    made = choice(helper.make_node("Exp", ["x"], ["a"]), wave)
-    with pytest.warns(CostWarning, match="no calculator for 'local::Wave'"):
-        report = estimate(made)
-    assert (report.total_report["flops"], report.status) == (6, "partial")
-    assert [entry["native"] for entry in report.ignored_layers.values()] == ["local::Wave"]
-    assert "'else' has 0 and unsupported operators, which are listed: local::Wave" in report.assumptions[0].what
 
 
 def test_functions_that_call_themselves_are_refused():

@@ -242,33 +242,6 @@ def test_versions_that_do_not_exist(versions, note):
     assert [n[: len(note)] for n in report.notes] == ([note] if note else [])
 
 
-def quantized(shared: bool = False) -> ModelProto:
-    """A convolution of quantised data by weights of 8 bits and a bias of 32, once or twice."""
-    g = Graph()
-    scale, zero = g.number(0.5, dtype=F, scalar=True), g.number(0, dtype=TensorProto.INT8, scalar=True)
-    channels = g.number(*[0.5] * 4, dtype=F)
-    g.stored.append(TensorProto(name="w", dims=(4, 4, 1, 1), data_type=TensorProto.INT8))
-    g.stored.append(TensorProto(name="b", dims=(4,), data_type=TensorProto.INT32))
-    x = "x"
-    for _ in range(2 if shared else 1):
-        x = g("DequantizeLinear", g("QuantizeLinear", x, scale, zero), scale, zero)
-        w, b = g("DequantizeLinear", "w", channels, axis=0), g("DequantizeLinear", "b", channels)
-        x = g("Conv", x, w, b)
-    return g.model({"x": (1, 4, 8, 8)}, x)
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_quantised_weights_are_parameters_once_at_their_stored_width(shared):
-    for kept in (True, False):
-        report = estimate(quantized(shared), keep_qdq=kept)
-        assert report.total_report["n_params"] == report.total_report["n_params_model"] == 16 + 4
-        reads = [
-            tensor.nbytes for call in report.calls for tensor in call.layer.inputs.values() if tensor.role == "param"
-        ]
-        assert reads == [16, 4 * 4] * (2 if shared else 1)
-        assert bool(report.notes) != kept
-
-
 @pytest.mark.parametrize(("trips", "flops"), [(0, 0), (-1, 0), (1 << 62, 8 << 62)])
 def test_loops_are_never_unrolled(trips, flops):
     body = helper.make_graph(

@@ -63,21 +63,6 @@ def test_iterations_that_record_the_same_are_counted_together():
     assert recorder.calls[-1].layer.out.shape == (7, 3, 1)
 
 
-def test_branches_in_a_body_are_named_behind_its_iteration():
-    def branch(op: str) -> Any:
-        return helper.make_graph([node(op, ["v"], ["c"])], op, [], [helper.make_tensor_value_info("c", F, None)])
-
-    choose = [
-        node("Constant", [], ["two"], value_int=2),
-        node("Less", ["i", "two"], ["early"]),
-        node("If", ["early"], ["w"], "choose", then_branch=branch("Exp"), else_branch=branch("Neg")),
-    ]
-    recorder = read(looped(body_of(*choose, carried=("v",), outputs=("w",)), 5, ["x"], ["y"], x=(3,)))
-    chosen = [(call.type, call.times, call.region) for call in recorder.calls if "choose" in call.region]
-    assert chosen == [("Exp", 2, "again.body[0..1]/choose.then"), ("Neg", 3, "again.body[2..4]/choose.else")]
-    assert recorder.assumptions == []
-
-
 def test_a_condition_that_depends_on_data_leaves_the_loop_as_a_formula():
     grow = [node("Concat", ["v", "v"], ["w"], axis=0), node("ReduceMax", ["v"], ["most"], keepdims=0)]
     values = [helper.make_tensor_value_info(*entry) for entry in (("i", INT64, ()), ("go", B, ()), ("v", F, None))]
@@ -159,23 +144,6 @@ def test_a_condition_to_begin_is_assumed_to_hold():
     assert assumption.what == "data-dependent loop condition, assumed True on entry"
 
 
-def test_what_grows_by_a_formula_stays_one():
-    # (n) joined to all its products with itself, again and again: n, n + n * n, ...
-    grow = [
-        node("Constant", [], ["column"], value_ints=[-1, 1]),
-        node("Constant", [], ["all"], value_ints=[-1]),
-        node("Reshape", ["v", "column"], ["c"]),
-        node("Mul", ["c", "v"], ["square"]),
-        node("Reshape", ["square", "all"], ["flat"]),
-        node("Concat", ["flat", "v"], ["w"], axis=0),
-    ]
-    body = body_of(*grow, carried=("v",), outputs=("w",))
-    recorder = read(looped(body, 60, ["x"], ["z"], node("Relu", ["z"], ["y"]), x=("n",)))
-    assert str(recorder.calls[-1].layer.out.shape) == "(z_0,)"
-    exact = read(looped(body, 3, ["x"], ["z"], node("Relu", ["z"], ["y"]), x=(2,)))
-    assert exact.calls[-1].layer.out.shape == (42 + 42 * 42,), "2, then 6, 42, 1806"
-
-
 @pytest.mark.parametrize(("trips", "flops"), [("five", 5 * 4 + 5 * 4), ("none", 0), ("m", "8*again_trips")])
 def test_a_loop_counts_its_body_as_often_as_it_runs(trips, flops):
     recorder = read(loop(trips))
@@ -206,21 +174,6 @@ def test_scan_counts_its_body_once_a_slice():
     g.nodes.append(node("Scan", [g.weight(4), "x"], ["last", "y"], num_scan_inputs=1, body=body))
     recorder = read(g.model({"x": (6, 4)}, "y"))
     assert total(recorder.calls, "flops") == 6 * 4
-
-
-def test_the_first_version_of_scan_counts_every_slice_of_every_sample():
-    """3 samples of 5 slices of 4 elements."""
-    body = helper.make_graph(
-        [node("Add", ["s", "row"], ["t"]), node("Identity", ["t"], ["out"])],
-        "body",
-        [helper.make_tensor_value_info(name, F, (4,)) for name in ("s", "row")],
-        [helper.make_tensor_value_info(name, F, (4,)) for name in ("t", "out")],
-    )
-    g = Graph(8)
-    g.nodes.append(node("Scan", ["", "s0", "x"], ["last", "y"], num_scan_inputs=1, body=body))
-    recorder = read(g.model({"s0": (3, 4), "x": (3, 5, 4)}, "y"))
-    assert total(recorder.calls, "flops") == 3 * 5 * 4
-    assert total(recorder.calls, "mwrite") == 3 * 5 * 4 * 4
 
 
 @pytest.mark.parametrize(("axis", "shape"), [(0, (6, 4)), (1, (4, 6)), (-1, (4, 6)), (-2, (6, 4))])
@@ -278,16 +231,6 @@ def test_a_sequence_that_a_loop_hands_on_keeps_its_items():
     assert recorder.assumptions == []
 
 
-def test_a_carried_value_of_another_rank_has_no_shape_after_the_loop():
-    """The count is unknown, so that the loop is walked once; after it the rank of ``z`` is open, and the Relu too."""
-    grow = [node("Unsqueeze", ["v", "axes"], ["w"])]
-    body = body_of(node("Constant", [], ["axes"], value_ints=[0]), *grow, carried=("v",), outputs=("w",))
-    made = looped(body, 70, ["x"], ["z"], node("Relu", ["z"], ["y"]), x=(4,))
-    call = read(made).calls[-1]
-    assert call.type == "Relu"
-    assert call.uncounted is not None
-
-
 def test_a_sequence_that_a_loop_extends_has_a_symbolic_length_where_data_say_how_often():
     """2 items of (5,) at first, and one more for each of the unknown iterations."""
     body = body_of(node("SequenceInsert", ["s", "x"], ["t"]), carried=("s",), outputs=("t",))
@@ -298,21 +241,6 @@ def test_a_sequence_that_a_loop_extends_has_a_symbolic_length_where_data_say_how
     for part in reversed([*trips, node("SequenceConstruct", ["x", "x"], ["items"])]):
         made.graph.node.insert(0, part)
     assert str(read(made).calls[-1].layer.out.shape) == "(5*again_trips + 10,)"
-
-
-def test_an_unknown_count_and_condition_are_both_assumed():
-    most = node("ReduceMax", ["x"], ["most"], keepdims=0)
-    made = counting(3, [], [node("ReduceMax", ["v"], ["high"], keepdims=0), node("Less", ["high", "high"], ["go_on"])])
-    del made.graph.node[0]
-    for part in (node("Cast", ["most"], ["m"], to=INT64), most):
-        made.graph.node.insert(0, part)
-    said = [assumption.what for assumption in read(made).assumptions]
-    assert len(said) == 3
-    assert said[0].startswith("the trip count depends on data: assumed the symbol again_trips")
-    assert said[1:] == [
-        "data-dependent loop condition: all iterations are counted",
-        "the shape of a carried value changes between iterations: its first shape is counted",
-    ]
 
 
 SILU = [node("Sigmoid", ["v"], ["gate"]), node("Mul", ["v", "gate"], ["u"])]

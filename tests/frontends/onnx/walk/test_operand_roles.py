@@ -56,15 +56,6 @@ def test_a_weight_or_bias_of_one_element_is_a_parameter():
     assert report.total_report["n_params"] == report.total_report["n_params_model"] == 3 + 1
 
 
-def test_a_tensor_behind_identity_and_reshape_stays_a_parameter():
-    g = Graph()
-    w = g("Reshape", g("Identity", g.weight(2, 12)), g.number(2, 3, 2, 2))
-    recorder = read(g.model({"x": (1, 3, 4, 4)}, g("Conv", "x", w)))
-    assert [call.parameters for call in recorder.calls[:2]] == [(), ()], "what only renames reads nothing"
-    assert recorder.calls[-1].layer["w"] == Tensor((2, 3, 2, 2), "float32", "param")
-    assert recorder.n_params_model == 24
-
-
 def test_settings_state_and_scalars_are_no_parameters_and_unread_tensors_are():
     g = Graph()
     g.weight(7)  # nobody reads it
@@ -85,23 +76,6 @@ def test_arithmetic_on_shapes_is_free_and_on_data_is_not(batch):
     assert [call.layer.op for call in calls] == ["shape", "constant", "constant", "constant", "mul"]
     assert str(total(calls, "flops")) == ("12" if batch == 2 else "6*n")
     assert str(total(calls, "mread")) == ("48" if batch == 2 else "24*n")
-
-
-@pytest.mark.parametrize(
-    ("name", "module"),
-    [
-        ("/layer1/layer1.0/conv1/Conv", "layer1.0.conv1"),
-        ("/layer1/0/conv1/Conv", "layer1.0.conv1"),
-        ("/2/body/body.0/body.0.0/Conv", "2.body.0.0"),
-        ("/conv1/Conv", "conv1"),
-        ("Conv_12", ""),
-        ("", ""),
-        ("model/block/Conv2D", "model.block"),
-    ],
-)
-def test_modules_by_names_of_nodes(name, module):
-    g = Graph()
-    assert read(g.model({"x": (1, 4)}, g("Relu", "x", name=name))).calls[0].module == module
 
 
 @pytest.mark.parametrize(

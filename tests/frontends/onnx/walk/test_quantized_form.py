@@ -171,18 +171,6 @@ def test_operators_read_quantized_values_and_return_real_ones() -> None:
     assert (erf.layer.op, erf.layer["x"].dtype, erf.layer.out.dtype) == ("quantized_erf", "float32", "int8")
 
 
-def test_quantization_around_a_regrouped_operator() -> None:
-    """A linear layer that the exporter wrote as a product and a sum, between quantized values."""
-    g = Quantized()
-    x = g.dq(g.q("x"))
-    centered = g("Sub", x, g("ReduceMean", x, g.number(-1)))
-    squares = g("ReduceMean", g("Pow", centered, g.number(2.0, dtype=FLOAT)), g.number(-1))
-    norm = g("Div", centered, g("Sqrt", g("Add", squares, g.number(1e-5, dtype=FLOAT))))
-    made = g.model({"x": (2, 4)}, g.dq(g.q(norm)))
-    calls = read(made, regroup=("layer_norm",)).calls
-    assert [call.layer.op for call in calls] == ["quantize", "quantized_layer_norm", "dequantize"]
-
-
 def test_a_value_quantized_for_each_reader_is_quantized_once() -> None:
     """Tools may write a pair of nodes for every reader (DedicatedQDQPair of ONNX Runtime's quantizer)."""
     g = Quantized()
@@ -222,20 +210,6 @@ def test_values_are_quantized_before_they_move() -> None:
     arena = report.arena()
     assert not arena.notes
     assert arena.size == 3 * 128  # both products and their sum, 4 x 5 float32 at multiples of 64 bytes
-
-
-def test_what_is_read_real_too_is_quantized_where_the_file_says() -> None:
-    g = Quantized()
-    x = g("Relu", g.dq(g.q("x")))
-    moved = g("Transpose", x)
-    y = g("Add", g("Sigmoid", g.dq(g.q(moved))), g("Transpose", g("Exp", x)))
-    calls = read(g.model({"x": (4, 4)}, y)).calls
-    assert [(call.layer.op, call.layer["x"].dtype) for call in calls[1:5]] == [
-        ("quantized_relu", "int8"),
-        ("transpose", "float32"),
-        ("quantize", "float32"),
-        ("quantized_sigmoid", "int8"),
-    ]
 
 
 def test_constants_are_not_listed_where_values_are_quantized() -> None:

@@ -7,22 +7,10 @@ import re
 import pytest
 
 from costcore import CostError
-from tests.frontends.onnx.read_model import read, shapes, total
-from tests.frontends.onnx.small_models import INT64, model, node
+from tests.frontends.onnx.read_model import read, shapes
+from tests.frontends.onnx.small_models import model, node
 from tests.whole_networks.onnx_models import Graph
 from tests.work import at_most
-
-
-@pytest.mark.parametrize(
-    ("x", "flops"),
-    [
-        *(((0, 4), 0), ((2**62, 2**62), 2**124), (("n", 4), "4*n"), ((3, None), "3*x_1")),
-        *(((-1, 4), "4*x_0"), ((-3, 4), "4*x_0"), ((-1, -1), "x_0*x_1"), (("?", "?"), "x_0*x_1"), (("-1", 4), "4*x_0")),
-    ],
-)
-def test_dimensions_of_inputs(x, flops):
-    recorder = read(model(node("Relu", ["x"], ["y"]), x=x))
-    assert str(total(recorder.calls, "flops")) == str(flops)
 
 
 def test_negative_dimensions_are_unknown_and_can_be_given():
@@ -112,15 +100,6 @@ def test_settings_that_are_not_accepted_are_told_with_those_that_are(kind):
     g = Graph(24)
     with pytest.raises(CostError, match=re.escape(message)):
         read(g.model({"x": (1, 4, 8, 8)}, write(g)))
-
-
-def test_a_rank_that_follows_from_data_is_told_at_the_node_that_makes_it():
-    g = Graph()
-    summed = g("ReduceSum", "x", "axes", name="sum", keepdims=0)
-    made = g.model({"x": (2, 3), "axes": (INT64, ("k",))}, g("Relu", summed))
-    (note,) = read(made).notes
-    assert note.startswith("operators downstream of node 'sum' (ReduceSum) are not counted, because the rank")
-    assert total(read(made, {"axes": [1]}).calls, "flops") == 2 * 2 + 2  # 2 rows of 3, and their activation
 
 
 def test_a_chain_and_a_wide_node_take_linear_time():

@@ -46,24 +46,6 @@ def test_without_data_everything_has_the_type_it_has_on_a_cpu(name, mode):
         torch.backends.mha.set_fastpath_enabled(True)
 
 
-def test_autocast_inside_of_a_model():
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
-
-        def forward(self, x):
-            with torch.autocast("cpu", torch.float16):
-                x = self.a(x)
-            return self.b(x.float())
-
-    linears = [call.layer for call in estimated(Model(), (2, 4)).calls if call.layer.op == "linear"]
-    assert [(layer["w"].dtype, layer.out.dtype) for layer in linears] == [
-        ("float16", "float16"),
-        ("float32", "float32"),
-    ]
-
-
 class Exact(nn.Module):
     """Computes a part in float32, and names the device by its input, as rotary embeddings do."""
 
@@ -86,13 +68,6 @@ def test_autocast_of_the_device_of_a_meta_tensor(is_enabled):
         assert listed(estimated(model, (5, 4))) == expected
     with pytest.raises(RuntimeError):
         torch.autocast("meta")
-
-
-def test_the_backward_pass_is_in_the_lower_type_too():
-    with torch.autocast("cpu", torch.bfloat16):
-        recorder = estimated(nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 3)), (2, 4), backward=True)
-    products = [call.layer for call in recorder.calls if call.type == "mm"]
-    assert [layer.out.dtype for layer in products] == ["bfloat16"] * 3
 
 
 @pytest.mark.parametrize("is_entered_inside", [False, True])
@@ -121,12 +96,3 @@ def test_results_under_autocast_are_not_taken_for_results_without():
         for is_enabled, dtype in ((False, "float32"), (True, "bfloat16"), (False, "float32")):
             with torch.autocast("cpu", torch.bfloat16, enabled=is_enabled):
                 assert record(partial(run, device)).calls[-1].layer.out.dtype == dtype
-
-
-def test_no_autocast_is_no_cast():
-    model = nn.Linear(4, 5)
-    assert types(estimated(model, (2, 4))) == ["linear"]
-    with torch.autocast("cpu", torch.bfloat16, enabled=False):
-        assert types(estimated(model, (2, 4))) == ["linear"]
-    with torch.autocast("cpu", torch.bfloat16):
-        assert types(estimated(model.double(), (2, 4))) == ["linear"]  # float64 is never cast

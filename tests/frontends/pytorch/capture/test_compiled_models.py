@@ -12,7 +12,7 @@ from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from torch.utils.flop_counter import FlopCounterMode
 
-from costcore import ComputationalCostHook, estimate
+from costcore import estimate
 from tests.frontends.pytorch.runs import capturing, record, state_of_torch, types
 
 X = torch.ones(2, 3, 4)
@@ -47,23 +47,6 @@ class Compiled:
             return run
 
         self.model = torch.compile(nn.Linear(4, 5), backend=backend)
-
-
-def test_a_model_that_is_compiled_later():
-    compiled = Compiled()
-    assert types(record(lambda: compiled.model(X))) == ["linear"]
-    assert compiled.n_runs == 0
-    compiled.model(X)
-    assert compiled.n_runs == 1
-
-
-def test_a_model_that_was_compiled_before():
-    compiled = Compiled()
-    compiled.model(X)
-    assert types(record(lambda: compiled.model(X))) == ["linear"]
-    assert compiled.n_runs == 1
-    compiled.model(X)
-    assert compiled.n_runs == 2
 
 
 def test_captures_of_two_threads_that_overlap():
@@ -155,10 +138,3 @@ def test_an_estimate_is_that_of_the_module_before_it_was_compiled(make, backward
     assert report.total_report == expected.total_report
     assert report.trace.run.modules == expected.trace.run.modules
     assert report.total_report["n_params_model"] == 4 * 4 + 4 + 4 * 2 + 2
-
-
-def test_a_run_has_the_paths_of_the_module_before_it_was_compiled():
-    with torch.no_grad(), ComputationalCostHook() as hook:
-        compiled_child()(torch.zeros(3, 4))
-    assert {call.module for call in hook.report.trace.calls} == {"", "0", "1.0", "1.1"}
-    assert [*hook.report.trace.run.modules] == ["", "0", "1", "1.0", "1.1"]

@@ -8,9 +8,8 @@ from contextlib import contextmanager, nullcontext
 import pytest
 import torch
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 
-from costcore import ComputationalCostHook, estimate
+from costcore import estimate
 
 if torch.cuda.is_available():
     pytest.skip("PyTorch disables nothing on a machine with CUDA", allow_module_level=True)
@@ -148,23 +147,6 @@ def test_functions_that_cast_their_inputs():
     assert dtypes_of_products(report, "backward") == [FULL, FULL, HALF]
 
 
-@pytest.mark.parametrize("use_reentrant", [False, True])
-def test_a_recomputation_runs_under_the_same_autocast(use_reentrant):
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.a = nn.Linear(8, 8)
-            self.b = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
-
-        def forward(self, x):
-            with torch.autocast("cuda"):
-                return checkpoint(self.b, self.a(x), use_reentrant=use_reentrant)
-
-    report = estimate(Model(), (2, 8), backward=True, strict=True)
-    for phase in ("forward", "recompute", "backward"):
-        assert {*dtypes_of_products(report, phase)} == {HALF}
-
-
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
 
@@ -202,10 +184,3 @@ def test_an_object_made_before_is_assumed_enabled():
         'torch.autocast("cuda") was made outside of the forward pass, where PyTorch disables it on a machine without '
         "CUDA: assumed enabled"
     ]
-
-
-def test_a_run_on_a_cpu_is_counted_as_it_is():
-    model = Net(cuda(torch.bfloat16))
-    with pytest.warns(UserWarning, match="CUDA is not available"), ComputationalCostHook() as hook:
-        model(torch.ones(8, 64))
-    assert dtypes_of_products(hook.report) == [FULL, FULL]

@@ -22,7 +22,7 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tests.frontends.pytorch.differences import NEEDS_GROUPED_QUERIES
-from tests.frontends.pytorch.runs import GRAD_MODES, estimated, listed, macs, record, types
+from tests.frontends.pytorch.runs import macs, record, types
 from tests.frontends.pytorch.unchanged import unchanged
 from tests.frontends.pytorch.versions import module
 
@@ -76,28 +76,6 @@ def test_p07_a_model_compiled_first_under_a_hook_is_compiled_afterwards(is_impor
     assert run.returncode == 0, run.stderr
 
 
-def test_p07_the_import_of_the_compiler_is_no_part_of_the_run():
-    """In a process of its own: optimizers import the compiler at their first step, where PyTorch 2.6 runs operators."""
-    program = """
-        import sys
-        import torch
-        from costcore import ComputationalCostHook
-
-        model, finders = torch.nn.Linear(4, 5), [*sys.meta_path]
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
-        model(torch.ones(6, 4)).sum().backward()
-        with ComputationalCostHook() as cch:
-            optimizer.step()
-        import torch._dynamo
-        assert [entry["type"] for entry in cch.layer_report.values()] == ["add", "add"], cch.layer_report
-        assert sys.meta_path == finders
-    """
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 0, run.stderr
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("how", ["script", "trace", "freeze"])
 def test_p08_torchscript(how):
@@ -112,27 +90,6 @@ def test_p08_torchscript(how):
             recorder = record(lambda: made(X))
         assert [call.layer.op for call in recorder.calls] == ["linear", "relu", "linear"]
         assert macs(recorder.calls) == MACS
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_p08_the_optimizer_of_torchscript_is_no_part_of_the_run():
-    class Comparing(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.net, self.other = net(), nn.Linear(4, 5)
-
-        def forward(self, x, y):
-            if torch.equal(x, y):
-                return self.net(x)
-            return self.net(y)
-
-    frozen = torch.jit.freeze(torch.jit.script(Comparing().eval()))
-    with torch.no_grad():
-        for _ in range(3):  # the first two are optimized
-            recorder = record(lambda: frozen(X, X.clone()))
-            assert [call.layer.op for call in recorder.calls if call.type != "clone"] == [
-                *("all_equal", "linear", "relu", "linear")
-            ]
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning", "ignore::torch.jit.TracerWarning")  # torch's own
@@ -150,52 +107,9 @@ def test_p08_numbers_that_the_optimizer_of_torchscript_compares():
             assert macs(recorder.calls) == macs(eager.calls)
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning", "ignore::torch.jit.TracerWarning")  # torch's own
-def test_p08_a_traced_model_that_compares_sizes():
-    model, x = nn.MultiheadAttention(4, 2, batch_first=True).eval(), torch.ones(2, 3, 4)
-    traced = torch.jit.trace(model, (x, x, x))
-    with torch.no_grad():
-        recorder = record(lambda: traced(x, x, x))
-        assert macs(recorder.calls) == macs(record(lambda: model(x, x, x)).calls)
-
-
 def test_p08_exported_models():
     module = torch.export.export(net(), (X,)).module()
     assert types(record(lambda: module(X))) == ["linear", "relu", "linear"]
-
-
-@pytest.mark.parametrize("is_strict", [False, True])
-def test_what_others_trace_meanwhile_is_what_they_trace_alone(is_strict):
-    model = net()
-
-    def export():
-        return [str(node.target) for node in torch.export.export(model, (X,), strict=is_strict).graph.nodes]
-
-    expected, found = export(), []
-    with unchanged(model):
-        record(lambda: found.extend(export()))
-    assert found == expected
-
-
-@pytest.mark.parametrize("is_inside", [False, True])
-def test_p09_data_parallel_on_a_cpu(is_inside):
-    model = net()
-    outer = nn.DataParallel(model)
-    with unchanged(model):
-        recorder = record(lambda: (nn.Sequential(outer) if is_inside else outer)(X))
-    assert types(recorder) == ["linear", "relu", "linear"]
-    prefix = "0.module" if is_inside else "module"
-    assert [call.module for call in recorder.calls] == [f"{prefix}.{i}" for i in range(3)]
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_p12_every_grad_mode_and_device_is_the_same(device):
-    model, x = net().to(device), X.to(device)
-    found = []
-    for mode in GRAD_MODES.values():
-        with mode():
-            found.append(listed(record(lambda: model(x))))
-    assert found[0] == found[1] == found[2] == listed(estimated(net(), (6, 4)))
 
 
 @pytest.mark.parametrize("backend", [None, SDPBackend.MATH, SDPBackend.FLASH_ATTENTION])
@@ -328,13 +242,6 @@ def test_p33_vectorised_functions_cost_their_batch(device):
     assert macs(record(lambda: jacrev(lambda x: model(x).sum(0))(x)).calls) > MACS
 
 
-def test_p33_a_call_with_other_parameters_knows_its_modules():
-    model = net()
-    state = {name: torch.zeros_like(value) for name, value in model.named_parameters()}
-    recorder = record(lambda: functional_call(model, state, (X,)))
-    assert [(call.type, call.module) for call in recorder.calls] == [("linear", "0"), ("relu", "1"), ("linear", "2")]
-
-
 def tangent_of(function, *operands):
     def run():
         with forward_ad.dual_level():
@@ -363,20 +270,6 @@ def test_tangents_are_counted(name, device):
     recorder = record(tangent_of(model, x))
     assert macs(recorder.calls) == expected
     assert macs(record(lambda: torch.func.jvp(model, (x,), (x,))).calls) == expected
-
-
-@scripts_formulas
-def test_tangents_of_attention_and_of_recurrent_layers():
-    """Two products of 3 x 8 x 8 per batch and head; two operands of each have a tangent. Then three gates of a GRU,
-    whose first state has no tangent.
-    """
-    with sdpa_kernel(SDPBackend.MATH):
-        x = torch.ones(2, 3, 8, 8)
-        recorder = record(tangent_of(lambda x: functional.scaled_dot_product_attention(x, x, x), x))
-    assert macs(recorder.calls) == 3 * 2 * (2 * 3 * 8 * 8 * 8)
-    recorder = record(tangent_of(nn.GRU(4, 3), torch.ones(5, 2, 4)))
-    assert macs(recorder.calls) == 3 * 3 * (5 * 2) * 3 * (4 + 3) - 2 * 3 * 2 * 3 * 3
-    assert not any(call.uncounted for call in recorder.calls)
 
 
 def test_a_module_without_tangents_is_one_call_beside_those_with():

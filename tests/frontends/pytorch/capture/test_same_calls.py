@@ -173,37 +173,6 @@ def assigned(x):
     return torch.where(x > 0, y, 1.0).view(-1)
 
 
-@pytest.mark.parametrize("mode", GRAD_MODES)
-def test_numbers_assigned_to_places_fill_them(mode):
-    x = torch.ones(2, 4)
-    with GRAD_MODES[mode]():
-        recorder = record(lambda: assigned(x))
-    assert types(recorder).count("fill") == 4
-    assert types(recorder).count("copy") == 1
-    assert listed(recorder) == listed(estimated(Function(assigned), (2, 4)))
-
-
-def assigned_to_one_element(x):
-    """Numbers assigned to one element each, which PyTorch copies, since 2.15 fills, with data and without."""
-    sizes = torch.empty(2, 2, dtype=torch.int64, device=x.device)
-    for level in range(2):
-        sizes[level, 0], sizes[level, 1] = x.shape
-    y = x * 1
-    y[0, 1], y[1] = -torch.inf, 2.0
-    return sizes, y
-
-
-@pytest.mark.parametrize("mode", GRAD_MODES)
-def test_a_number_assigned_to_one_element(mode):
-    x = torch.ones(2, 4)
-    with GRAD_MODES[mode]():
-        recorder = record(lambda: assigned_to_one_element(x))
-    *elements, row = (name for name in types(recorder) if name in ("copy", "fill"))
-    assert elements in (5 * ["copy"], 5 * ["fill"])
-    assert row == "fill"
-    assert listed(recorder) == listed(estimated(Function(assigned_to_one_element), (2, 4)))
-
-
 class Moving(nn.Module):
     """Names devices, as models do that were written for one GPU, or for the device of an input."""
 

@@ -10,11 +10,9 @@ import torch
 from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
-from torch.nn import functional
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._pytree import tree_map
 
-from tests.frontends.pytorch.differences import distributed_tensors
 from tests.frontends.pytorch.runs import GRAD_MODES, estimated, listed, macs, record, types
 from tests.frontends.pytorch.unchanged import unchanged
 from tests.prices import price
@@ -62,18 +60,6 @@ def test_p31_operators_on_subclasses_count_once(kind, device, mode):
     with unchanged(model), GRAD_MODES[mode]():
         assert macs(record(lambda: [model(kind(plain)) for _ in range(2)]).calls) == 2 * 6 * 4 * 5
         assert types(record(lambda: model(kind(plain))))[-1] == "relu"
-
-
-def test_p31_a_parameter_of_a_class_of_its_own():
-    class Weight(nn.Parameter):
-        pass
-
-    model = nn.Linear(4, 5, bias=False)
-    model.weight = Weight(torch.ones(5, 4))
-    with unchanged(model):
-        recorder = estimated(model, (6, 4))
-    assert (macs(recorder.calls), recorder.n_params_model) == (6 * 4 * 5, 20)
-    assert recorder.calls[0].layer["w"].role == "param"
 
 
 @pytest.mark.parametrize("where", ["inside", "around"])
@@ -153,19 +139,6 @@ def test_p28_sparse_tensors_never_fail():
     assert total(record(lambda: (torch.eye(4).to_sparse() + torch.eye(4).to_sparse()).coalesce()).calls)[0] == 0
 
 
-@PROTOTYPES
-def test_p29_quantised_layers_are_listed_and_read_a_byte_an_element():
-    model = nn.Sequential(nn.Linear(4, 5), nn.ReLU()).eval()
-    quantised = torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, torch.qint8)
-    x = torch.ones(6, 4)
-    recorder = record(lambda: quantised(x))
-    assert [call.native for call in recorder.calls] == ["quantized::linear_dynamic", "aten::relu"]
-    assert total(recorder.calls)[1] <= {"quantized::linear_dynamic"}
-    x = torch.quantize_per_tensor(torch.ones(6, 4), 0.1, 0, torch.qint8)
-    (call,) = record(lambda: x.reshape(4, 6).clone()).calls[-1:]
-    assert call.layer.inputs["x"].nbytes == 24
-
-
 @pytest.fixture(scope="module")
 def mesh() -> Iterator[object]:
     distributed.init_process_group("fake", rank=0, world_size=4, store=FakeStore())
@@ -201,11 +174,3 @@ def test_p30_forward_and_backward_without_data(mesh):
     recorder = estimated(model, (6, 8), backward=True)
     products = total([call for call in recorder.calls if call.phase == "backward"])[0]
     assert products == 6 * (8 * 4 + 2 * 4 * 8)  # the first layer's input needs no gradient
-
-
-def test_p30_operators_of_spread_tensors(mesh):
-    distribute = distributed_tensors.distribute_tensor
-    x = distribute(torch.ones(8, 4), mesh, [distributed_tensors.Shard(0)])
-    w = distribute(torch.ones(4, 3), mesh, [distributed_tensors.Replicate()])
-    recorder = record(lambda: functional.softmax(x @ w, -1))
-    assert [(call.type, call.layer.out.shape) for call in recorder.calls] == [("mm", (2, 3)), ("softmax", (2, 3))]

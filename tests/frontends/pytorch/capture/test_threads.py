@@ -195,34 +195,8 @@ def test_threads_are_counted(name):
         pool.terminate()
 
 
-@pytest.mark.parametrize("name", ["Pool", "Threads", "Nested", "PoolOfTheModel"])
-def test_every_estimate_is_the_same(name):
-    model = MODELS[name]()
-    assert len({estimate(model, (8, 64), backward=True).to_json() for _ in range(4)}) == 1
-
-
 def test_a_thread_that_nobody_waits_for():
     assert estimate(NotJoined(), (8, 64), strict=True).total_report["macs"] == 2 * PRODUCT
-
-
-def test_functions_in_threads():
-    class Model(Base):
-        def forward(self, x):
-            with ThreadPoolExecutor(1) as pool:
-                return pool.submit(functional.linear, x, self.a.weight).result()
-
-    assert estimate(Model(), (8, 64), strict=True).total_report["macs"] == PRODUCT
-
-
-def test_memory_of_threads():
-    """That of the same products in one thread."""
-
-    class Serial(Base):
-        def forward(self, x):
-            return sum(layer(x) for layer in [self.a, self.b])
-
-    serial, threads = (estimate(kind(), (8, 64), memory=True).memory.peak for kind in (Serial, Pool))
-    assert threads == serial
 
 
 def test_values_and_assumptions_in_threads():
@@ -271,24 +245,6 @@ def test_settings_of_threads_are_those_of_pytorch():
     estimate(model, (8, 64), backward=True)
     estimate(model, (8, 64))
     assert seen == [(True, False), (True, False), (False, False)]
-
-
-def test_a_hook_in_a_thread_of_a_hook():
-    layer, x, found = nn.Linear(64, 64), torch.ones(8, 64), []
-
-    def run():
-        with ComputationalCostHook() as inner:
-            layer(x)
-        layer(x)
-        found.append(inner.total_report["macs"])
-
-    before = state_of_torch()
-    with ComputationalCostHook() as outer:
-        thread = threading.Thread(target=run)
-        thread.start()
-        thread.join()
-    assert (found, outer.total_report["macs"]) == ([PRODUCT], 2 * PRODUCT)
-    assert state_of_torch() == before
 
 
 def test_a_thread_that_outlives_its_capture():

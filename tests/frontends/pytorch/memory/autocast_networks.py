@@ -10,8 +10,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from .networks import UNet
-
 NETWORKS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {}
 """The networks by name; each function returns one, and its input."""
 
@@ -84,22 +82,6 @@ def one_layer_four_times():
 
 
 @network
-def a_head_over_levels():
-    """As RetinaNet."""
-
-    def forward(net, x):
-        outputs = []
-        for stage in net.stages:
-            x = functional.relu(stage(x))
-            outputs.append(net.head(x).flatten(2))
-        return torch.cat(outputs, 2)
-
-    stages = nn.ModuleList(nn.Conv2d(c, 16, 3, 2, 1) for c in (3, 16, 16, 16))
-    head = nn.Conv2d(16, 16, 3, padding=1), nn.GroupNorm(4, 16), nn.ReLU(), nn.Conv2d(16, 9, 3, padding=1)
-    return Calls(forward, stages=stages, head=nn.Sequential(*head)), torch.ones(2, 3, 64, 64)
-
-
-@network
 def a_tied_language_model():
     """As GPT-2."""
 
@@ -112,46 +94,6 @@ def a_tied_language_model():
     parts = {"tokens": nn.Embedding(50, 32), "positions": nn.Embedding(16, 32), "norm": nn.LayerNorm(32)}
     net = Calls(forward, **parts, blocks=nn.ModuleList(Block(32, dropout=0.1) for _ in range(2)))
     return net, torch.ones(2, 9, dtype=torch.int64)
-
-
-@network
-def a_vision_transformer():
-    def forward(net, x):
-        y = net.patches(x).flatten(2).transpose(1, 2)
-        y = torch.cat([net.token.expand(len(y), -1, -1), y], 1) + net.positions
-        for block in net.blocks:
-            y = block(y)
-        return net.out(net.norm(y)[:, 0])
-
-    patches, token, positions = nn.Conv2d(3, 32, 8, 8), torch.zeros(1, 1, 32), torch.zeros(1, 17, 32)
-    blocks = nn.ModuleList(Block(32) for _ in range(2))
-    parts = {"patches": patches, "token": nn.Parameter(token), "positions": nn.Parameter(positions), "blocks": blocks}
-    return Calls(forward, **parts, norm=nn.LayerNorm(32), out=nn.Linear(32, 10)), torch.ones(2, 3, 32, 32)
-
-
-@network
-def a_cnn():
-    layers = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3, groups=2)
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(200, 10)), torch.ones(2, 3, 16, 16)
-
-
-@network
-def a_unet():
-    return UNet(8), torch.ones(2, 3, 32, 32)
-
-
-@network
-def residual_blocks():
-    def forward(net, x):
-        for conv, norm in zip(net.convs, net.norms, strict=True):
-            x = functional.relu(norm(conv(x)) + x)
-        return x.mean((2, 3))
-
-    convs, norms = (
-        nn.ModuleList(make() for _ in range(3))
-        for make in (lambda: nn.Conv2d(8, 8, 3, padding=1), lambda: nn.BatchNorm2d(8))
-    )
-    return Calls(forward, convs=convs, norms=norms), torch.ones(2, 8, 8, 8)
 
 
 @network
@@ -189,27 +131,6 @@ def weights_as_operands():
     return Calls(forward, **{name: nn.Parameter(torch.ones(shape)) for name, shape in shapes.items()}), torch.ones(
         4, 32
     )
-
-
-def recurrent(kind: str, **settings: Any) -> tuple[nn.Module, Tensor]:
-    """Return a layer that runs twice, first on an input in float32."""
-
-    def forward(net, x):
-        return net.out(net.layer(net.layer(x)[0][..., :8])[0])
-
-    width = 32 if settings.get("bidirectional") else 16
-    layer = getattr(nn, kind)(8, 16, batch_first=True, **settings)
-    return Calls(forward, layer=layer, out=nn.Linear(width, 5)), torch.ones(2, 5, 8)
-
-
-@network
-def a_gru():
-    return recurrent("GRU", bidirectional=True, num_layers=2)
-
-
-@network
-def a_plain_recurrent_layer():
-    return recurrent("RNN")
 
 
 @network

@@ -142,3 +142,17 @@ NETWORKS: Mapping[str, Network] = {
     "encoder": Network(encoder, ("batch", 33, 64), "20 MiB"),
     "contrastive": Network(Contrastive, (("batch", 256), ("batch", 512)), "3 MiB"),
 }
+
+
+def sized(inputs: Any, batch: int) -> Any:
+    """Return inputs with so many samples."""
+    if isinstance(inputs, dict):
+        return {name: sized(each, batch) for name, each in inputs.items()}
+    if isinstance(inputs, tuple):
+        return tuple(sized(each, batch) for each in inputs)
+    return batch if inputs == "batch" else inputs
+
+
+def bytes_of(limit: str) -> int:
+    number, unit = limit.split()
+    return int(number) * 2 ** (10 * ("KiB", "MiB", "GiB").index(unit) + 10)

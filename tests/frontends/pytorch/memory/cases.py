@@ -55,23 +55,6 @@ def mlp(device: str, width: int = 16) -> tuple[nn.Module, Tensor]:
 
 
 @case
-def one_tensor_returned_twice(device):
-    x = torch.ones(8, 8, device=device)
-
-    def run():
-        y = x + 1
-        return y, y, y[:2]
-
-    return Made(run, [x])
-
-
-@case
-def a_view_of_a_parameter_returned(device):
-    net = nn.Linear(8, 8).to(device)
-    return Made(lambda: net.weight[:2].t(), [net])
-
-
-@case
 def a_result_in_place_bound_to_its_own_name(device):
     x = torch.ones(8, 8, device=device)
 
@@ -104,25 +87,6 @@ def a_chunk_that_outlives_its_base(device):
         return first * 3
 
     return Made(run, [x])
-
-
-@case
-def detached(device):
-    net, x = mlp(device)
-
-    def run():
-        y = net(x).relu()
-        z = y.detach()
-        del y
-        return z, z * 2, z * 3
-
-    return Made(run, [net, x])
-
-
-@case
-def unused_parameters(device):
-    net, x = mlp(device)
-    return training(net, x)._replace(lives=[net, x, nn.Linear(100, 8).to(device)])
 
 
 @case
@@ -185,20 +149,6 @@ def hooks_that_keep_outputs(device):
 
 
 @case
-def a_list_of_all_activations(device):
-    net, x = mlp(device, 8)
-
-    def run():
-        activations = [x]
-        with torch.no_grad():
-            for module in net:
-                activations.append(module(activations[-1]).relu())
-        return activations
-
-    return Made(run, [net, x])
-
-
-@case
 def a_checkpoint_in_a_checkpoint(device):
     nets = nn.ModuleList(nn.Sequential(nn.Linear(8, 8), nn.Tanh()) for _ in range(4)).to(device)
     x = torch.ones(4, 8, device=device, requires_grad=True)
@@ -245,36 +195,6 @@ def checkpointed(name: str, use_reentrant: bool) -> None:
 
 checkpointed("checkpoints_that_keep_a_random_state", False)
 checkpointed("reentrant_checkpoints_that_keep_a_random_state", True)
-
-
-@case
-def a_teacher_without_gradients(device):
-    (net, x), (teacher, _) = mlp(device), mlp(device)
-
-    def run():
-        with torch.no_grad():
-            target = teacher(x).tanh()
-        loss = ((net(x) - target) ** 2).mean()
-        loss.backward()
-        return loss
-
-    return Made(run, [net, teacher, x], net.zero_grad)
-
-
-@case
-def gradients_set_to_zero(device):
-    net, x = mlp(device)
-    optimizer = optim.SGD(net.parameters(), lr=0.1, foreach=False)
-
-    def run():
-        optimizer.zero_grad(set_to_none=False)
-        loss = net(x).sum()
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    run()
-    return Made(run, [net, x, optimizer])
 
 
 @case
@@ -335,22 +255,6 @@ def lbfgs(device):
     return Made(lambda: optimizer.step(closure), [net, x, optimizer])
 
 
-@with_data
-def scaled_loss(device):
-    net, x = mlp(device)
-    optimizer = optim.SGD(net.parameters(), lr=0.1, foreach=False)
-    scaler = torch.amp.GradScaler(device)
-
-    def run():
-        loss = net(x).sum()
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        return loss
-
-    return Made(run, [net, x, optimizer], net.zero_grad)
-
-
 @case
 def weights_cast_once_by_autocast(device):
     net, x = mlp(device)
@@ -362,19 +266,6 @@ def weights_cast_once_by_autocast(device):
         return loss
 
     return Made(run, [net, x], net.zero_grad)
-
-
-@case
-def channels_last(device):
-    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()).to(device)
-    x = torch.ones(2, 3, 9, 9, device=device).contiguous(memory_format=torch.channels_last)
-    return training(net.to(memory_format=torch.channels_last), x)
-
-
-@case
-def half_precision(device):
-    net, x = mlp(device)
-    return training(net.half(), x.half())
 
 
 @with_data
@@ -394,30 +285,8 @@ def experts(device):
 
 
 @case
-def a_batch_of_none(device):
-    net, x = mlp(device)
-    return training(net, x[:0])
-
-
-@case
 def integers_as_inputs(device):
     return training(nn.Embedding(10, 8).to(device), torch.zeros(3, 4, dtype=torch.int64, device=device))
-
-
-@case
-def a_generator_and_a_discriminator(device):
-    generator, discriminator = nn.Linear(4, 8).to(device), nn.Linear(8, 1).to(device)
-    x = torch.ones(4, 4, device=device)
-
-    def run():
-        fake = generator(x)
-        loss = discriminator(fake.detach()).sum()
-        loss.backward()
-        other = discriminator(fake).sum()
-        other.backward()
-        return loss, other
-
-    return Made(run, [generator, discriminator, x], lambda: (generator.zero_grad(), discriminator.zero_grad()))
 
 
 @case
@@ -531,31 +400,6 @@ def a_function_of_the_user(device):
         x.grad = None
 
     return Made(run, [x], prepare)
-
-
-@case
-def attention_with_weights(device):
-    net, x = nn.MultiheadAttention(16, 2, batch_first=True).to(device), torch.ones(2, 5, 16, device=device)
-    return training(net, x, x, x, loss=lambda results: results[0].sum())
-
-
-@case
-def clipped_gradients(device):
-    net, x = mlp(device)
-
-    def run():
-        loss = net(x).sum()
-        loss.backward()
-        nn.utils.clip_grad_norm_(net.parameters(), 1.0, foreach=False)
-        return loss
-
-    return Made(run, [net, x], net.zero_grad)
-
-
-@case
-def replicas_on_no_gpu(device):
-    net, x = mlp(device)
-    return training(nn.DataParallel(net), x)
 
 
 def recurrent(name: str, make: Callable[[], nn.Module]) -> None:

@@ -31,19 +31,6 @@ def test_the_last_micro_batch_has_the_measured_peak_of_two(row):
     assert 0 <= row.base + row.peak + held - memory.peak <= 8
 
 
-def test_a_parameter_that_is_not_used_has_no_gradient_between_micro_batches():
-    class Part(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.used, self.unused = nn.Linear(8, 4, bias=False), nn.Linear(8, 100)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.used(x)
-
-    memory = estimate(Part(), (2, 8), memory=True, backward=True, step="accumulated").memory
-    assert memory.base == 128 + 3600 + 64 + 128  # used, unused, input, and the gradient of what is used
-
-
 class Block(nn.Module):
     """Two layers that keep two results of 64 numbers per sample for their backward pass, and return a tuple."""
 
@@ -84,13 +71,6 @@ def test_a_checkpointed_block_keeps_its_input_only():
     assert checkpointed.memory.peak < plain.memory.peak
 
 
-def test_only_the_outermost_modules_of_a_class_are_checkpointed():
-    inner = nn.Sequential(nn.Linear(8, 8), nn.Sigmoid())
-    net = nn.Sequential(nn.Sequential(inner, inner), nn.Linear(8, 8))
-    report = estimate(nn.ModuleList([net])[0], (2, 8), memory=True, backward=True, checkpoint="Sequential")
-    assert recomputed(report) == {"linear": 2, "sigmoid": 2}  # neither twice, nor the last layer
-
-
 class Layer(nn.Module):
     """A layer with a switch of its own, as those of Transformers."""
 
@@ -114,14 +94,6 @@ def test_the_switch_of_a_layer_is_used_in_training(training):
     assert not any(vars(layer).get("gradient_checkpointing") for layer in net)
 
 
-def test_the_model_stays_as_it_is():
-    net = Net()
-    before = [dict(vars(module)) for module in net.modules()]
-    estimate(net, (2, 64), memory=True, backward=True, checkpoint="Block", step="accumulated")
-    assert [dict(vars(module)) for module in net.modules()] == before
-    assert all(parameter.grad is None for parameter in net.parameters())
-
-
 @pytest.mark.parametrize(
     ("option", "error", "message"),
     [
@@ -132,12 +104,3 @@ def test_the_model_stays_as_it_is():
 def test_invalid_options_are_refused(option, error, message):
     with pytest.raises(error, match=message):
         estimate(Net(), (2, 64), backward=True, checkpoint=option)
-
-
-@pytest.mark.parametrize("name", ["sgd", "sgd_momentum", "adam", "adamw"])
-def test_the_foreach_form_of_an_optimizer_has_a_name(name):
-    """It works on lists: AdamW makes temporaries for all parameters at once."""
-    one = estimate(Net(), (1, 64), memory=True, optimizer=name).memory
-    many = estimate(Net(), (1, 64), memory=True, optimizer=f"{name}_foreach").memory
-    assert many.base == one.base
-    assert many.peak > one.peak if "adam" in name else many.peak == one.peak

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
-from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
+from torch.autograd.graph import saved_tensors_hooks
 
-from costcore import ComputationalCostHook, Report, estimate
+from costcore import ComputationalCostHook
 
 
 def offloaded():
@@ -41,28 +41,3 @@ def test_the_ledger_of_one_device():
     assert memory.allocator().requested == 4 * 256  # the CPU has no such allocator
     with pytest.raises(ValueError, match="unknown device 'cuda'"):
         memory.allocator(device="cuda")
-
-
-def test_devices_are_saved():
-    net = nn.Sequential(nn.Linear(8, 16, bias=False), nn.Linear(16, 4, bias=False))
-    report = estimate(net, (2, 8), memory=True, optimizer="adamw")
-    # PyTorch keeps the number of the step of every parameter on the CPU.
-    assert report.memory.by_device["cpu"] == 2 * 4
-    assert Report.from_json(report.to_json()).memory == report.memory
-    blocks = report.to_dict()["memory"]["blocks"]
-    assert [block["device"] for block in blocks if "device" in block] == ["cpu"] * 2
-
-
-def test_an_estimate_has_one_device():
-    class Offloaded(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.net = nn.Sequential(nn.Linear(8, 8, bias=False), nn.Tanh(), nn.Tanh())
-
-        def forward(self, x):
-            with save_on_cpu():
-                return self.net(x)
-
-    memory = estimate(Offloaded(), (4, 8), memory=True, backward=True).memory
-    assert [*memory.by_device] == ["meta"]
-    assert any("treated as a no-op" in note for note in memory.notes)

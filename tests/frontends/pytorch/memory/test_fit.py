@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import gc
 import json
-from functools import partial
 
 import pytest
 import torch
 from torch import nn
-from torch.optim import AdamW
 
-from costcore import CostError, Tensor, estimate, fit
-from costcore.frontends.pytorch.training import MasterWeights
-from costcore.studies.batch_inputs import inputs_of_batch
-from costcore.text.amounts import parse_bytes
+from costcore import Tensor, estimate, fit
 from tests.command_line import main
 from tests.frontends.pytorch.differences import NEEDS_MESH, NEEDS_WORKSPACE
 
-from .batch_networks import NETWORKS
+from .batch_networks import NETWORKS, bytes_of, sized
 from .profiler import Run, profiled_peaks
 
 NUMBERS = 64
@@ -76,14 +71,13 @@ def test_the_allocator_agrees_at_the_answer_and_above_it(name, trains):
     verdict = fit(network, inputs, limit, train=trains, context=0)
     assert verdict.fits
     assert verdict.batch
-    sized = inputs_of_batch(inputs)
     gc.collect()
-    peaks = [measured(network, sized(verdict.batch + more), trains) for more in (0, 1)]
-    assert peaks[0] <= parse_bytes(limit, "limit") + NUMBERS
-    assert peaks[1] > parse_bytes(limit, "limit")
+    peaks = [measured(network, sized(inputs, verdict.batch + more), trains) for more in (0, 1)]
+    assert peaks[0] <= bytes_of(limit) + NUMBERS
+    assert peaks[1] > bytes_of(limit)
     assert abs(peaks[0] - verdict.needs["memory"]) <= NUMBERS
     for more, fits in ((0, True), (1, False)):
-        found = fit(network, sized(verdict.batch + more), limit, train=trains, context=0, remedies=False)
+        found = fit(network, sized(inputs, verdict.batch + more), limit, train=trains, context=0, remedies=False)
         assert (found.fits, found.batch) == (fits, None)
 
 
@@ -167,89 +161,12 @@ def test_values_and_weights_in_memories_of_their_own():
     assert fit(nn.Linear(64, 32), (1, 64), "384 B sram, 8320 B flash", align=1).fits
 
 
-def test_what_cannot_be_said():
-    network = nn.Linear(8, 8)
-    for target, options, because in (
-        ("cortex-m4-168", {}, 'memory of cortex-m4-168 is unknown: state it instead of the name, as in "256 KB sram'),
-        ("snapdragon-8-gen-3", {}, 'is unknown: state it instead of the name, as in "24 GB"'),
-        ("sram=1MB", {"train": True}, "a target with one memory alone"),
-    ):
-        verdict = fit(network, (1, 8), target, **options)
-        assert (verdict.fits, verdict.needs) == (None, {})
-        assert because in verdict.because
-
-
 def test_a_gpu_needs_what_its_allocator_needs():
     report = estimate(nn.Linear(1024, 1024), (64, 1024), memory=True)
     verdict = fit(nn.Linear(1024, 1024), (64, 1024), "l4")
     assert verdict.needs == {"memory": report.memory.allocator("cuda").least_memory + 500 * 2**20}
     assert verdict.peak == report.memory.peak
     assert fit(report, None, "l4").needs == verdict.needs
-
-
-@pytest.mark.parametrize("name", ["adamw", "adamw_foreach"])
-def test_master_weights_need_what_a_run_needs(name):
-    """A step in bfloat16 with float32 copies of the weights, against the allocator of the CPU.
-
-    One float32 gradient is alive at a time, 16 bytes a weight in all; an optimizer that works on lists has all of them.
-    """
-    works_on_lists = name == "adamw_foreach"
-    x = torch.zeros(8, 64, dtype=torch.bfloat16)
-    network = nn.Sequential(*(nn.Linear(64, 64) for _ in range(4))).to(torch.bfloat16)
-    make = partial(AdamW, foreach=works_on_lists)
-    optimizer = MasterWeights(network.parameters(), make, one_by_one=not works_on_lists)
-
-    def step():
-        total = network(x).sum()
-        total.backward()
-        optimizer.step()
-        return total
-
-    measured = profiled_peaks({"step": Run(step, network.zero_grad)})["step"]
-    memory = estimate(
-        nn.Sequential(*(nn.Linear(64, 64) for _ in range(4))),
-        (8, 64),
-        memory=True,
-        optimizer=name,
-        precision="bfloat16",
-    ).memory
-    assert abs(measured - (memory.peak - memory.base)) <= NUMBERS + 2 * 8 * 64  # the output dies earlier in this loop
-    n = 4 * (64 * 64 + 64)
-    assert memory.base == 2 * n + 2 * 8 * 64 + 3 * 4 * n + 4 * 8  # weights, input, copies and two moments, eight steps
-
-
-def test_master_weights_train():
-    """Updates below the precision of bfloat16 add up in the copies."""
-    torch.manual_seed(0)
-    weight = nn.Parameter(torch.ones(4, dtype=torch.bfloat16))
-    optimizer = MasterWeights([weight], lambda parameters: torch.optim.SGD(parameters, lr=1e-3))
-    for _ in range(8):
-        weight.grad = torch.ones_like(weight)
-        optimizer.step()
-    assert weight.tolist() == [0.9921875] * 4  # 1 - 8 * 0.001 = 0.992, of which 0.9921875 is the nearest
-    assert optimizer.state[weight]["master"].tolist() == pytest.approx([0.992] * 4)
-
-
-def test_autocast_is_that_of_the_caller():
-    network, x = blocks(), (16, 64)
-    with torch.autocast("cpu", torch.bfloat16):
-        inside = estimate(network, x, memory=True, backward=True)
-    option = estimate(network, x, memory=True, backward=True, precision="autocast")
-    macs = [report.total_report["macs"] for report in (inside, option)]
-    assert macs[0] == macs[1]
-    dtypes = [[call.layer.out.dtype for call in r.calls if call.phase == "forward"] for r in (inside, option)]
-    assert dtypes[0] == dtypes[1]
-
-
-def test_options_are_checked():
-    with pytest.raises(ValueError, match="unknown precision 'int4'"):
-        estimate(nn.Linear(1, 1), (1, 1), precision="int4")
-    with pytest.raises(ValueError, match="unknown plan 'sharded'"):
-        estimate(nn.Linear(1, 1), (1, 1), mesh={"fsdp": 2}, plan="sharded")
-    with pytest.raises(TypeError, match="for a mesh of one dimension"):
-        estimate(nn.Linear(1, 1), (1, 1), mesh={"a": 2, "b": 2}, plan="fully_sharded")
-    with pytest.raises(CostError, match="embedding"):
-        fit(nn.Embedding(3, 3), (1, 8), "1 GB")
 
 
 NET = """
@@ -304,14 +221,6 @@ def test_every_door_says_the_same(target, capsys, aim, trains):
     assert {"fits", "needs", "limit", "because", "remedies"} <= found.keys()
     for memory, nbytes in found["needs"].items():
         assert (nbytes > found["limit"][memory]) <= (verdict.fits is False)
-
-
-def test_a_saved_report(target, tmp_path, capsys):
-    path = tmp_path / "saved.json"
-    assert main([target, "--input", "1x1000", "--memory", "--output", str(path)]) == 0
-    assert main(["fit", str(path), "4012000", "--context", "0 B"]) == 0
-    assert main(["fit", str(path), "4011999", "--context", "0 B"]) == 1
-    assert "does not fit" in capsys.readouterr().out
 
 
 def test_weights_of_16_bits_are_trained_with_copies_and_moments_of_32():

@@ -5,22 +5,17 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from costcore import CostError, accumulation, estimate, max_batch
-from costcore.analyses.memory.allocator import Allocator, Settings
-from costcore.studies.batch_inputs import inputs_of_batch, make_limit
-from costcore.studies.batch_size import fit, largest_line
-from costcore.text.amounts import parse_bytes
 
-from .batch_networks import IMAGE, NETWORKS, Contrastive, encoder, mlp, resnet18
+from .batch_networks import IMAGE, NETWORKS, bytes_of, mlp, resnet18, sized
 
 APPROXIMATE = ("contrastive", "lstm")
 """Networks whose peak is no line of the batch: all pairs of samples, and the rounded workspace of LSTM layers."""
 
 
 def memory_of(network, inputs, batch, **options):
-    memory = estimate(network, inputs_of_batch(inputs)(batch), memory=True, **options).memory
+    memory = estimate(network, sized(inputs, batch), memory=True, **options).memory
     assert memory is not None
     return memory
 
@@ -31,7 +26,7 @@ def test_the_batch_fits_and_the_next_one_does_not(name):
     network = make()
     found = max_batch(network, inputs, limit, context=0, optimizer="adamw")
     assert found.batch > 3
-    assert memory_of(network, inputs, found.batch, optimizer="adamw").peak == found.peak <= parse_bytes(limit, "limit")
+    assert memory_of(network, inputs, found.batch, optimizer="adamw").peak == found.peak <= bytes_of(limit)
     assert memory_of(network, inputs, found.batch + 1, optimizer="adamw").peak == found.next_peak > found.limit.room
     assert found.is_closed_form is (name not in APPROXIMATE)
     if found.is_closed_form:
@@ -45,7 +40,7 @@ def test_inference(name):
     network = make().eval()
     found = max_batch(network, inputs, limit, context="1 MiB", workspace=1000, fragmentation=0.1)
     needed = [-(-11 * memory_of(network, inputs, found.batch + i).peak // 10) + 2**20 + 1000 for i in (0, 1)]
-    assert needed[0] == found.needed <= parse_bytes(limit, "limit") < needed[1]
+    assert needed[0] == found.needed <= bytes_of(limit) < needed[1]
     assert sum(found.by_kind.values()) == found.peak
 
 
@@ -72,12 +67,6 @@ def test_the_lines_of_a_resnet():
         assert memory_of(network, IMAGE, start, optimizer="adamw").peak == nbytes + start * per_sample
 
 
-def test_a_model_in_which_the_batch_is_not_the_first_dimension():
-    found = max_batch(nn.LSTM(8, 16), (12, "batch", 8), "1 MiB", context=0)
-    assert found.batch > 1
-    assert found.peak == memory_of(nn.LSTM(8, 16), (12, "batch", 8), found.batch).peak
-
-
 def test_a_function_makes_the_inputs():
     class Detector(nn.Module):
         """A model of a list of images."""
@@ -100,12 +89,6 @@ def test_a_tensor_is_repeated(make):
     assert found.batch == (10_000 - 160) // (5 * (8 + 16))  # a word has 8 bytes, its vector 16
 
 
-def test_a_model_in_eval_mode_is_not_trained():
-    network = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8)).eval()
-    assert "evaluation mode, in which" in max_batch(network, ("batch", 8), 10_000, context=0, train=True).notes[0]
-    assert max_batch(network, ("batch", 8), 10_000, context=0).notes == ()
-
-
 def test_runs_with_different_events():
     """A model that copies in a loop over samples: captures find the batch."""
 
@@ -126,21 +109,7 @@ def test_runs_with_different_events():
     assert "the batch was found by captures (" in found.notes[1]
 
 
-def test_a_loss_with_targets():
-    def loss(y: Tensor) -> Tensor:
-        return functional.cross_entropy(y, torch.zeros(len(y), dtype=torch.int64, device=y.device))
-
-    found = max_batch(mlp(), ("batch", 784), "16 MiB", context=0, loss=loss)
-    assert found.batch == max_batch(mlp(), ("batch", 784), "16 MiB", context=0, loss=loss, train=True).batch > 100
-
-
 # One sample does not fit
-
-
-def test_parameters_and_state_alone_exceed_the_memory():
-    found = max_batch(mlp(), ("batch", 784), "6 MiB", context=0, optimizer="adamw")
-    assert (found.batch, found.next_peak) == (0, found.peak)
-    assert found.peak == memory_of(mlp(), ("batch", 784), 1, optimizer="adamw").peak > 6 * 2**20
 
 
 def test_a_single_sample_cannot_run():
@@ -150,28 +119,10 @@ def test_a_single_sample_cannot_run():
     assert found.batch == 0
     assert found.peak == two
     assert any("with a batch of 1" in note and "more than 1 value per channel" in note for note in found.notes)
-    assert largest_line(found).startswith("largest batch: 0: 2 samples, the fewest that run, need ")
     assert max_batch(network, ("batch", 8), two, context=0, train=True).batch == 2
 
 
 # The device
-
-
-def test_the_allocator_of_cuda():
-    """With the batch the allocator serves the run in 64 MiB, if it gives segments back; with the next it does not."""
-    network = encoder()
-    inputs = NETWORKS["encoder"].inputs
-    found = max_batch(network, inputs, "64 MiB", context=0, allocator="cuda", optimizer="adamw")
-    ledgers = [memory_of(network, inputs, found.batch + i, optimizer="adamw_foreach").ledger for i in (0, 1)]
-    assert [Allocator(ledger, Settings(), 64 * 2**20).fits for ledger in ledgers] == [True, False]
-    assert found.peak <= 64 * 2**20 < found.next_peak
-    assert 3 < found.batch < max_batch(network, inputs, "64 MiB", context=0, optimizer="adamw").batch
-
-
-def test_the_context_is_assumed():
-    found = max_batch(nn.Linear(100, 50), (1, 100), "500 MiB", train=True)
-    assert found.limit.context == 500 * 2**20
-    assert found.batch == 0
 
 
 # Gradient accumulation
@@ -204,23 +155,6 @@ def test_replicas_share_the_samples():
     assert two.last == 51 - (two.steps - 1) * two.micro_batch
 
 
-def test_a_batch_that_fits_needs_no_accumulation():
-    plan = accumulation(mlp(), ("batch", 784), global_batch=64, memory="16 MiB", context=0, optimizer="adamw")
-    assert (plan.micro_batch, plan.steps, plan.last, plan.notes) == (64, 1, 64, ())
-    assert plan.peak == memory_of(mlp(), ("batch", 784), 64, optimizer="adamw").peak
-
-
-def test_a_plan_for_what_does_not_fit():
-    plan = accumulation(mlp(), ("batch", 784), global_batch=64, memory="5 MiB", context=0, optimizer="adamw")
-    assert (plan.micro_batch, plan.steps, plan.last) == (0, 0, 0)
-
-
-def test_samples_that_are_compared_with_each_other():
-    inputs = NETWORKS["contrastive"].inputs
-    plan = accumulation(Contrastive(), inputs, global_batch=10_000, memory="1 MiB", context=0)
-    assert "samples of a batch are compared with each other (by matmul)" in plan.notes[0]
-
-
 # Mistakes
 
 
@@ -244,19 +178,6 @@ def test_invalid_arguments(arguments, error, message):
         max_batch(**given)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"global_batch": 0}, ValueError, "global_batch must be at least 1"),
-        ({"global_batch": 1.5}, TypeError, "global_batch must be an integer"),
-        ({"replicas": 65}, ValueError, "65 replicas cannot share a global batch of 64"),
-    ],
-)
-def test_invalid_plans(arguments, error, message):
-    with pytest.raises(error, match=message):
-        accumulation(mlp(), ("batch", 784), memory="16 MiB", **{"global_batch": 64, **arguments})
-
-
 def test_a_peak_without_a_batch():
     class Constant(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -267,41 +188,6 @@ def test_a_peak_without_a_batch():
 
 
 # What checkpointing saves
-
-
-def test_checkpointing_the_heaviest_modules():
-    inputs = ("batch", 33, 64)
-    found = fit(encoder(), inputs, make_limit("20 MiB", 0), train=True, global_batch=100, options={})
-    saved = found.recomputation
-    assert saved is not None
-    assert (saved.module, saved.count, saved.batch) == ("TransformerEncoderLayer", 2, found.largest.batch)
-    options = {"backward": True, "checkpoint": "TransformerEncoderLayer"}
-    network = encoder()
-    assert saved.peak_before == found.largest.peak
-    assert saved.peak == memory_of(network, inputs, saved.batch, **options).peak < saved.peak_before
-    assert memory_of(network, inputs, saved.largest, **options).peak <= 20 * 2**20
-    assert memory_of(network, inputs, saved.largest + 1, **options).peak > 20 * 2**20
-    assert 0.3 < saved.more_flops < 0.4  # about a third of the FLOPs of a step are those of its forward pass
-
-
-class Counted(nn.Module):
-    """A block that does something else when it runs again."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear, self.calls = nn.Linear(64, 64), 0
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.calls += 1
-        return self.linear(x).sigmoid() if self.calls == 1 else self.linear(x)
-
-
-def test_modules_that_cannot_be_recomputed_are_named():
-    network = nn.Sequential(Counted(), Counted())
-    found = fit(network, (1, 64), make_limit("1 MiB", 0), train=True, global_batch=1, options={}).recomputation
-    assert found is not None
-    assert found.module == ""
-    assert "Counted" in found.problems
 
 
 def test_the_model_stays_as_it_is():

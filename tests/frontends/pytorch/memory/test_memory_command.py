@@ -68,15 +68,6 @@ def test_training_is_answered_in_five_lines(target, capsys):
     assert limit.endswith("rule of thumb: 16 B per parameter, 1.52 MiB (measured 1.52 MiB) without activations")
 
 
-def test_inference_is_answered_in_three_lines(target, capsys):
-    assert main(["memory", target, "--input", "1x64", "--memory", "600 MiB", "--workspace", "1MiB"]) == 0
-    largest, peak, limit = capsys.readouterr().out.splitlines()
-    assert largest.startswith("largest batch: ")
-    assert "parameters" not in peak  # less than 1 %
-    assert limit.startswith("limit: 600 MiB - context 500 MiB (assumed) - workspace 1 MiB = 99 MiB for tensors")
-    assert "4 B per parameter" in limit
-
-
 def test_json_has_all_figures(target, capsys):
     assert main(["memory", target, "--input", "batch,64", *TRAIN, "--format", "json"]) == 0
     data = json.loads(capsys.readouterr().out)
@@ -90,31 +81,6 @@ def test_json_has_all_figures(target, capsys):
     assert data["accumulation"]["global_batch"] == 2000
     assert data["largest"]["limit"]["room"] == 7 * 2**20
     assert len(data["lines"]) == 5
-
-
-def test_named_inputs_and_the_mode_of_the_model(target, capsys):
-    """Only in training does the norm use statistics of the batch."""
-    words = target.replace("make", "Words")
-    inputs = ("--input", "ids=batch,12:int64", "--input", "scale:=0.5", "--memory", "2MiB", "--context", "0")
-    assert main(["memory", words, *inputs, "--train", "--global-batch", "100000"]) == 0
-    printed = capsys.readouterr()
-    assert "note: 1 batch_norm layer in training normalizes with the statistics of a micro-batch" in printed.err
-    assert "checkpointing: no repeated module lowers the peak" in printed.out
-    assert f"costcore: {words}: train mode\n" in printed.err
-    assert main(["memory", words, *inputs]) == 0
-    assert "note: train mode, in which batch norms and dropouts cost more\n" in capsys.readouterr().err
-    assert main(["memory", words, *inputs, "--eval"]) == 0
-    assert capsys.readouterr().err == ""
-
-
-def test_checkpointing_and_the_allocator(target, capsys):
-    options = ["memory", target, "--input", "batch,64", *TRAIN]
-    batches = []
-    for more in ((), ("--checkpoint", "Block"), ("--allocator", "cuda")):
-        assert main([*options, *more]) == 0
-        batches.append(int(re.match(r"largest batch: (\d+)", capsys.readouterr().out)[1]))
-    plain, checkpointed, cuda = batches
-    assert cuda < plain < checkpointed
 
 
 def test_no_batch_fits(target, capsys):

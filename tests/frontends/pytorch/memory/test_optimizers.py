@@ -50,21 +50,3 @@ def test_a_step_has_the_measured_peak(name, measured):
     peak = max(ledger._replace(blocks=tuple(block for block in ledger.blocks if block.born)).live())
     assert 0 <= measured[name] - peak <= 8
     assert any(call.phase == "optimizer" for call in report.calls)
-
-
-def test_a_capturable_optimizer_keeps_its_steps_on_the_device():
-    net, _ = mlp("cpu")
-    memory = estimate(net, (4, 8), memory=True, optimizer=lambda p: optim.Adam(p, capturable=True)).memory
-    # Two moments of 16 * 8 + 16 + 8 * 16 + 8 numbers, and the numbers of the steps of 4 parameters.
-    assert memory.base == 3 * 280 * 4 + 4 * 4 + 4 * 8 * 4
-    assert [*memory.by_device] == ["meta"]
-
-
-def test_pytorch_is_as_before():
-    net, _ = mlp("meta")
-    estimate(net, (4, 8), optimizer=lambda p: optim.Adam(p, fused=True))
-    net(torch.ones(4, 8, device="meta")).sum().backward()
-    with pytest.raises(RuntimeError, match="supported devices"):
-        optim.Adam(net.parameters(), fused=True).step()
-    with pytest.raises(AssertionError, match="supported devices"):
-        optim.Adam(net.parameters(), capturable=True).step()

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from costcore import ComputationalCostHook, CostError, Report, estimate
+from costcore import CostError, Report, estimate
 
 
 def make_net():
@@ -33,37 +33,12 @@ def test_the_state_of_an_optimizer(optimizer, states, steps):
     assert first.end == steady.end == 2 * PARAMETERS + 64 + state + 32 + 4  # gradients, state, output and loss
 
 
-def test_a_function_makes_the_optimizer():
-    report = estimate(make_net(), (2, 8), memory=True, optimizer=lambda p: torch.optim.Adam(p, amsgrad=True))
-    assert report.memory.base == PARAMETERS + 64 + 3 * PARAMETERS + 16
-    assert {call.phase for call in report.calls} == {"forward", "backward", "optimizer"}
-
-
-def test_parameters_without_a_gradient_have_no_state():
-    class Part(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.used, self.unused = nn.Linear(8, 4, bias=False), nn.Linear(8, 100)
-
-        def forward(self, x):
-            return self.used(x)
-
-    memory = estimate(Part(), (2, 8), memory=True, optimizer="sgd_momentum").memory
-    assert memory.by_kind["optimizer"] == memory.by_kind["gradient"] == 128
-
-
 def test_a_loss_is_part_of_the_step():
     target = torch.zeros(2, 4, device="meta")
     report = estimate(make_net(), (2, 8), memory=True, loss=lambda y: nn.functional.mse_loss(y, target))
     assert "mse_loss" in {call.type for call in report.calls}
     assert "mse_loss_backward" in {call.type for call in report.calls if call.phase == "backward"}
     assert estimate(make_net(), (2, 8), loss=lambda y: y.mean()).memory is None
-
-
-def test_a_step_needs_no_memory():
-    report = estimate(make_net(), (2, 8), optimizer="sgd")
-    assert report.memory is None
-    assert sum(call.phase == "optimizer" for call in report.calls) == 4
 
 
 @pytest.mark.parametrize(
@@ -86,27 +61,6 @@ def test_invalid_options_are_refused(options, error, message):
         estimate(make_net(), (2, 8), **options)
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda memory: memory.blocks(0), ValueError, "top must be at least 1"),
-        (lambda memory: memory.blocks(-1), ValueError, "top must be at least 1"),
-        (lambda memory: memory.blocks("all"), TypeError, "top must be a number of rows"),
-        (lambda memory: memory.by_module(-1), ValueError, "depth must be at least 0"),
-        (lambda memory: memory.by_module("all"), TypeError, "depth must be a number of levels"),
-    ],
-)
-def test_invalid_numbers_of_rows_and_levels_are_refused(call, error, message):
-    memory = estimate(make_net(), (2, 8), memory=True).memory
-    with pytest.raises(error, match=message):
-        call(memory)
-
-
-def test_a_model_without_parameters_has_no_step():
-    with pytest.raises(CostError, match="no parameters that are trained"):
-        estimate(nn.ReLU(), (2, 8), optimizer="sgd")
-
-
 @pytest.mark.frontend("onnx")
 def test_other_frontends_name_the_one_that_has_the_option():
     from onnx import TensorProto, helper
@@ -116,26 +70,6 @@ def test_other_frontends_name_the_one_that_has_the_option():
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [value], [result])
     with pytest.raises(TypeError, match="'memory' is an option of pytorch"):
         estimate(helper.make_model(graph), memory=True)
-
-
-@pytest.mark.frontend("onnx")
-def test_a_hook_without_pytorch_has_no_memory():
-    with pytest.raises(CostError, match="no frontend of this hook records memory"):
-        ComputationalCostHook(frontends=["onnx"], memory=True).__enter__()
-
-
-def test_what_is_watched():
-    net = make_net()
-    hook = ComputationalCostHook(memory=True)
-    hook.watch(net)
-    with hook:
-        hook.watch({"x": torch.ones(4)}, [torch.ones(2)])
-    assert hook.memory.base == PARAMETERS  # the tensors are freed at once
-    with hook:
-        pass
-    assert hook.memory.base == 0  # it was watched for one block
-    with hook, pytest.raises(TypeError, match="watch expects modules"):
-        hook.watch(3)
 
 
 def test_a_report_with_memory_comes_back_from_json():
@@ -177,31 +111,6 @@ def test_a_damaged_file_is_refused(change, message):
 
     with pytest.raises(CostError, match=message):
         Report.from_json(dumps(data))
-
-
-def test_equal_estimates_have_equal_memory():
-    def made():
-        return estimate(make_net(), (2, 8), memory=True, optimizer="adamw")
-
-    assert made().to_json() == made().to_json()
-
-
-def test_the_table_of_the_peak():
-    report = estimate(make_net().eval(), (2, 8), memory=True)
-    out = io.StringIO()
-    report.show_memory(out, mode="csv", unit=None, columns=["kind", "name", "call", "shape", "nbytes"], top=3)
-    # 848 bytes of parameters, 64 of the input, and two results of 2 x 16 numbers while the ReLU runs.
-    assert out.getvalue().splitlines() == [
-        "Kind,Name,Call,Shape,Memory B",
-        'parameter,0.weight,,"(16, 8)",512',
-        'parameter,2.weight,,"(4, 16)",256',
-        'temporary,,linear-1,"(2, 16)",128',
-        "others,4 blocks,,,272",
-        "all parameter,,,,848",
-        "all input,,,,64",
-        "all temporary,,,,256",
-        "total,,relu-1,,1168",
-    ]
 
 
 def test_columns_of_memory():

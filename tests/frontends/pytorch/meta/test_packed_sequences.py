@@ -39,12 +39,6 @@ def test_lengths_that_the_model_knows_are_taken_without_data_as_well(kind, batch
         assert listed(recorder) == listed(record(lambda: model(x)))
 
 
-def test_lengths_given_with_data_are_taken_as_they_are():
-    recorder = estimated(Packed(), (torch.ones(3, 5, 3), torch.tensor([5, 4, 1])))
-    assert macs(recorder.calls) == (5 + 4 + 1) * 4 * 6 * (3 + 6)
-    assert recorder.assumptions == []
-
-
 def test_sequences_without_data_are_as_long_as_they_may_be():
     recorder = estimated(Packed(), [(3, 5, 3), ((3,), torch.int64)])
     assert macs(recorder.calls) == 3 * 5 * 4 * 6 * (3 + 6)

@@ -28,290 +28,214 @@ class Base(nn.Module):
     def set_up(self):
         pass
 
-    def forward(self, x):
-        return self.h(self.g(x))
-
-
-class Only(Base):
-    """Calls its second layer; a hook calls the first."""
-
-    def forward(self, x):
-        return self.h(x)
-
-
-class Features(Base):
-    """Reads what a hook has stored."""
-
-    def forward(self, x):
-        self.f(x)
-        return self.h(self.features["f"])
-
-
-class Lambda(Base):
-    def set_up(self):
-        self.g = lambda y: self.f(y)
-
-
-class LocalFunction(Base):
-    def set_up(self):
-        layer = self.f
-
-        def g(y):
-            def inner(z):
-                return layer(z)
-
-            return inner(y)
-
-        self.g = g
-
-
-class Default(Base):
-    def set_up(self):
-        def g(y, layer=self.f, *, scale=self.h):
-            return layer(y)
-
-        self.g = g
-
-
-class Partial(Base):
-    def set_up(self):
-        self.g = functools.partial(lambda layer, y: layer(y), self.f)
-
-
-class PartialOfAClosure(Base):
-    def set_up(self):
-        self.g = functools.partial(lambda scale, y: self.f(y) * scale, 2)
-
-
-class BoundMethod(Base):
-    def set_up(self):
-        self.g = self.f.forward
-
-
-class Decorated(Base):
-    def set_up(self):
-        def twice(function):
-            @functools.wraps(function)
-            def wrapped(y):
-                return function(y) * 2
-
-            return wrapped
-
-        self.g = twice(lambda y: self.f(y))
-
-
-class InContainers(Base):
-    def set_up(self):
-        self.functions = {"all": [(lambda y: self.f(y), 1)]}
-
-    def forward(self, x):
-        return self.h(self.functions["all"][0][0](x))
-
-
-class Solver:
-    def __init__(self, function):
-        self.function = function
-
-    def solve(self, y):
-        return self.function(y)
-
-
-class InAnObject(Base):
-    def set_up(self):
-        self.solver = Solver(lambda y: self.f(y))
-        self.g = lambda y: self.solver.solve(y)
-
-
-class ForwardPreHook(Only):
-    def set_up(self):
-        self.h.register_forward_pre_hook(lambda module, args: (self.f(args[0]),))
-
-
-class ForwardHook(Only):
-    def set_up(self):
-        self.h.register_forward_hook(lambda module, args, output: self.f(output))
-
-
-class HookStores(Features):
-    def set_up(self):
-        self.features = {}
-        self.f.register_forward_hook(lambda module, args, output: self.features.update(f=output))
-
-
-class HookStoresInItsCell(Features):
-    def set_up(self):
-        features = self.features = {}
-
-        def hook(module, args, output):
-            features["f"] = output
-
-        self.f.register_forward_hook(hook)
-
-
-class HookOfAMethod(Features):
-    def set_up(self):
-        self.features = {}
-        self.f.register_forward_hook(self.save("f"))
-
-    def save(self, name):
-        def hook(module, args, output):
-            self.features[name] = output
-
-        return hook
-
-
-class WeakReference(Base):
-    def set_up(self):
-        self.of_f = weakref.ref(self.f)
-
-    def forward(self, x):
-        return self.h(self.of_f()(x))
-
-
-class Cached(Base):
-    def set_up(self):
-        self.layer = functools.lru_cache(lambda index: (self.f, self.h)[index])
-
-    def forward(self, x):
-        return self.layer(1)(self.layer(0)(x))
-
-
-class Counter(Base):
-    def set_up(self):
-        calls = 0
-
-        def g(y):
-            nonlocal calls
-            calls += 1
-            return self.f(y)
-
-        self.g, self.calls = g, lambda: calls
-
-
-class CountsInAList(Base):
-    def set_up(self):
-        calls, log = [0], []
-
-        def g(y):
-            calls[0] += 1
-            log.append(calls[0])
-            return self.f(y)
-
-        self.g, self.calls, self.log = g, lambda: calls[0], log
-
-
-class CallsItself(Base):
-    def set_up(self):
-        def g(y, n=1):
-            return g(self.f(y), n - 1) if n else y
-
-        self.g = g
-
-
-class WeakMethod(Base):
-    def set_up(self):
-        self.method = weakref.WeakMethod(self.run)
-
     def run(self, y):
         return self.f(y)
 
     def forward(self, x):
-        return self.h(self.method()(x))
+        return self.h(self.g(x))
 
 
-class Slots:
+class Holder:
     __slots__ = ("function",)
 
     def __init__(self, function):
         self.function = function
 
 
-class InSlots(Base):
-    def set_up(self):
-        self.slots = Slots(lambda y: self.f(y))
+class Child(nn.Module):
+    def __init__(self, parent):
+        super().__init__()
+        self.parent = [parent]
 
     def forward(self, x):
-        return self.h(self.slots.function(x))
+        return self.parent[0].f(x)
 
 
-class DefaultOfADict(Base):
-    def set_up(self):
-        self.by_name = defaultdict(lambda: self.f)
+def local_function(self):
+    layer = self.f
 
-    def forward(self, x):
-        return self.h(self.by_name["f"](x))
+    def g(y):
+        def inner(z):
+            return layer(z)
 
+        return inner(y)
 
-class ClassInAMethod(Base):
-    def set_up(self):
-        model = self
-
-        class Call:
-            def __call__(self, y):
-                return model.f(y)
-
-        self.g = Call()
+    self.g = g
 
 
-class ViewOfAParameter(Base):
-    def set_up(self):
-        w, b = self.f.weight.t(), self.f.bias
-        self.g = lambda y: y @ w + b
+def default(self):
+    def g(y, layer=self.f, *, scale=self.h):
+        return layer(y)
+
+    self.g = g
 
 
-class ParentInAList(Base):
-    class Child(nn.Module):
-        def __init__(self, parent):
-            super().__init__()
-            self.parent = [parent]
+def decorated(self):
+    def twice(function):
+        @functools.wraps(function)
+        def wrapped(y):
+            return function(y) * 2
 
-        def forward(self, x):
-            return self.parent[0].f(x)
+        return wrapped
 
-    def set_up(self):
-        self.g = self.Child(self)
+    self.g = twice(lambda y: self.f(y))
 
 
-class OfNoModule(Base):
+def stores_in_its_cell(self):
+    features = self.features = {}
+
+    def hook(module, args, output):
+        features["f"] = output
+
+    self.f.register_forward_hook(hook)
+
+
+def stores_in_a_method(self):
+    def save(name):
+        def hook(module, args, output):
+            self.features[name] = output
+
+        return hook
+
+    self.features = {}
+    self.f.register_forward_hook(save("f"))
+
+
+def stores(self):
+    self.features = {}
+    self.f.register_forward_hook(lambda module, args, output: self.features.update(f=output))
+
+
+def counts(self):
+    calls = 0
+
+    def g(y):
+        nonlocal calls
+        calls += 1
+        return self.f(y)
+
+    self.g, self.calls = g, lambda: calls
+
+
+def counts_in_a_list(self):
+    calls, log = [0], []
+
+    def g(y):
+        calls[0] += 1
+        log.append(calls[0])
+        return self.f(y)
+
+    self.g, self.calls, self.log = g, lambda: calls[0], log
+
+
+def calls_itself(self):
+    def g(y, n=1):
+        return g(self.f(y), n - 1) if n else y
+
+    self.g = g
+
+
+def class_in_a_method(self):
+    model = self
+
+    class Call:
+        def __call__(self, y):
+            return model.f(y)
+
+    self.g = Call()
+
+
+def view_of_a_parameter(self):
+    w, b = self.f.weight.t(), self.f.bias
+    self.g = lambda y: y @ w + b
+
+
+def of_no_module(self):
     """A layer that only a closure holds: its parameters are none of the model's."""
-
-    def set_up(self):
-        layer = self.f
-        del self.f
-        self.g = lambda y: layer(y)
-        self.layers = lambda: [layer]
+    layer = self.f
+    del self.f
+    self.g = lambda y: layer(y)
+    self.layers = lambda: [layer]
 
 
-def of_a_class_in_a_function():
-    features = {}
-
-    class Model(Base):
-        def set_up(self):
-            self.f.register_forward_hook(lambda module, args, output: features.update(f=output))
-
-        def forward(self, x):
-            self.f(x)
-            return self.h(features["f"])
-
-    model = Model()
-    model.stored = lambda: features
-    return model
-
-
-def of_a_list():
+def stores_outside(self):
     features = []
+    self.f.register_forward_hook(lambda module, args, output: features.append(output))
+    self.stored = lambda: features
+    self.sum = lambda: sum(features)
 
-    class Model(Base):
-        def set_up(self):
-            self.f.register_forward_hook(lambda module, args, output: features.append(output))
 
-        def forward(self, x):
-            self.f(x)
-            return self.h(sum(features))
+def set_up(**values):
+    """Set attributes of a model, each to what a function makes of it."""
 
-    model = Model()
-    model.stored = lambda: features
-    return model
+    def run(self):
+        for name, value in values.items():
+            setattr(self, name, value(self))
+
+    return run
+
+
+def only_h(self, x):
+    return self.h(x)
+
+
+def stored(self, x):
+    self.f(x)
+    return self.h(self.features["f"])
+
+
+def from_outside(self, x):
+    self.f(x)
+    return self.h(self.sum())
+
+
+KINDS = {
+    "lambda": (set_up(g=lambda self: lambda y: self.f(y)),),
+    "local function": (local_function,),
+    "default": (default,),
+    "partial": (set_up(g=lambda self: functools.partial(lambda layer, y: layer(y), self.f)),),
+    "partial of a closure": (set_up(g=lambda self: functools.partial(lambda scale, y: self.f(y) * scale, 2)),),
+    "bound method": (set_up(g=lambda self: self.f.forward),),
+    "decorated": (decorated,),
+    "in containers": (
+        set_up(functions=lambda self: {"all": [(lambda y: self.f(y), 1)]}),
+        lambda self, x: self.h(self.functions["all"][0][0](x)),
+    ),
+    "in an object": (
+        set_up(held=lambda self: Holder(lambda y: self.f(y)), g=lambda self: lambda y: self.held.function(y)),
+    ),
+    "pre-hook": (lambda self: self.h.register_forward_pre_hook(lambda module, args: (self.f(args[0]),)), only_h),
+    "hook": (lambda self: self.h.register_forward_hook(lambda module, args, output: self.f(output)), only_h),
+    "hook stores": (stores, stored),
+    "hook stores in its cell": (stores_in_its_cell, stored),
+    "hook of a method": (stores_in_a_method, stored),
+    "hook stores outside": (stores_outside, from_outside),
+    "weak reference": (set_up(of_f=lambda self: weakref.ref(self.f)), lambda self, x: self.h(self.of_f()(x))),
+    "weak method": (
+        set_up(method=lambda self: weakref.WeakMethod(self.run)),
+        lambda self, x: self.h(self.method()(x)),
+    ),
+    "cached": (
+        set_up(layer=lambda self: functools.lru_cache(lambda index: (self.f, self.h)[index])),
+        lambda self, x: self.layer(1)(self.layer(0)(x)),
+    ),
+    "default of a dict": (
+        set_up(by_name=lambda self: defaultdict(lambda: self.f)),
+        lambda self, x: self.h(self.by_name["f"](x)),
+    ),
+    "counts": (counts,),
+    "counts in a list": (counts_in_a_list,),
+    "calls itself": (calls_itself,),
+    "class in a method": (class_in_a_method,),
+    "view of a parameter": (view_of_a_parameter,),
+    "parent in a list": (set_up(g=Child),),
+    "of no module": (of_no_module,),
+}
+"""How a model is set up, and its ``forward`` if it is another one."""
+
+
+def made(parts):
+    return type("Model", (Base,), dict(zip(("set_up", "forward"), parts, strict=False)))()
 
 
 def patched():
@@ -328,16 +252,7 @@ OLD = PATCHED.forward
 PATCHED.forward = lambda x: OLD(x) * 2
 
 MODELS = {
-    **{kind.__name__: kind for kind in (Lambda, LocalFunction, Default, Partial, PartialOfAClosure, BoundMethod)},
-    **{kind.__name__: kind for kind in (Decorated, InContainers, InAnObject, ForwardPreHook, ForwardHook, HookStores)},
-    **{kind.__name__: kind for kind in (HookStoresInItsCell, HookOfAMethod, WeakReference, Cached, Counter)},
-    **{kind.__name__: kind for kind in (CallsItself, OfNoModule, CountsInAList)},
-    **{
-        kind.__name__: kind
-        for kind in (WeakMethod, InSlots, DefaultOfADict, ClassInAMethod, ViewOfAParameter, ParentInAList)
-    },
-    "of a class in a function": of_a_class_in_a_function,
-    "of a list in a function": of_a_list,
+    **{name: functools.partial(made, parts) for name, parts in KINDS.items()},
     "patched": patched,
     "global": lambda: GLOBAL,
     "patched, global": lambda: PATCHED,
@@ -375,18 +290,12 @@ def test_a_function_runs_the_copy(name):
     assert all(parameter.grad is None for layer in getattr(model, "layers", list)() for parameter in layer.parameters())
 
 
-@pytest.mark.parametrize("name", ["Lambda", "ForwardHook", "HookStores", "patched", "InSlots"])
+@pytest.mark.parametrize("name", ["lambda", "hook", "hook stores", "patched", "in an object"])
 def test_a_call_has_its_module_and_its_parameters(name):
     report = estimate(MODELS[name](), (4, 16))
     linears = [call.module for call, *_ in report.trace if call.type == "linear"]
     assert sorted(linears) == (["0", "1"] if name == "patched" else ["f", "h"])
     assert report.total_report["n_params"] == 2 * (16 * 16 + 16)
-
-
-def test_memory_of_an_inference_has_no_gradients():
-    """Weights and biases are 2 x 1,088 bytes; the input, the first output and the second are 256 each."""
-    memory = estimate(Lambda(), (4, 16), memory=True).memory
-    assert memory.peak == 2 * 1088 + 3 * 256
 
 
 def test_what_a_function_adds_to_a_list_is_left_for_its_caller():

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from costcore import ComputationalCostHook, CostError, estimate
+from costcore import CostError, estimate
 from tests.frontends.pytorch.test_estimate import Call
 
 
@@ -111,27 +111,12 @@ def test_the_module_both_types_and_the_cure_are_named(inputs, options, given):
     assert str(caught.value) == f"Sequential, module 1 (Linear): PyTorch refuses addmm of {given} and float32{CURE}"
 
 
-def test_the_remedy_follows_a_check_of_pytorch_itself():
-    with pytest.raises(CostError) as caught:
-        estimate(nn.Conv2d(3, 4, 1), numpy.zeros((1, 3, 4, 4)))
-    operands = "input (1, 3, 4, 4) float64, weight (4, 3, 1, 1) float32, bias (4,) float32"
-    assert str(caught.value).endswith(f"should be the same; operands of conv2d: {operands}{CURE}")
-
-
 def test_a_check_of_the_models_own_is_no_matter_of_types():
     def checked(x):
         raise RuntimeError("sizes should be the same")
 
     with pytest.raises(CostError, match=r"should be the same at .*:\d+$"):
         estimate(Call(checked), numpy.zeros((2, 8)))
-
-
-def test_types_that_meet_in_the_model_are_not_for_the_inputs_to_change():
-    net = nn.Sequential(nn.Linear(8, 4), nn.Linear(4, 2).double())
-    with pytest.raises(
-        CostError, match=r"module 1 \(Linear\): PyTorch refuses addmm of float32 and float64; cast one of"
-    ):
-        estimate(net, (2, 8))
 
 
 def test_a_model_that_catches_the_error_continues_with_its_fallback():
@@ -163,14 +148,3 @@ def test_autocast_brings_types_together():
     halves = torch.zeros(2, 8, dtype=torch.float16)
     assert Casts()(halves).dtype == torch.bfloat16
     assert estimate(Casts(), halves).total_report["macs"] == 2 * 8 * 4
-
-
-def test_a_run_that_pytorch_lets_pass_is_not_what_an_estimate_goes_by():
-    x, w = torch.zeros(2, 8, dtype=torch.float64, device="meta"), torch.zeros(4, 8, device="meta")
-    with torch.no_grad():
-        for _ in range(2):
-            with ComputationalCostHook() as hook:
-                functional.linear(x, w)
-            assert hook.report.total_report["macs"] == 2 * 8 * 4
-        with pytest.raises(CostError, match="PyTorch refuses mm of float64 and float32"):
-            estimate(Call(functional.linear), (x, w))

@@ -64,13 +64,6 @@ def test_a_plan_of_a_file_distributes_the_model(nets):
     assert macs(nets, "linear", "--input", "4x8", "--mesh", "tp=2", "--plan", f"{nets}:split") == 4 * 8 * 4
 
 
-@pytest.mark.skipif(not HAS_MESH, reason="no simulated mesh in this release")
-def test_a_named_plan_and_precision(nets, capsys):
-    options = ["--mesh", "dp=2", "--plan", "fully_sharded", "--precision", "bfloat16", "--by", "run"]
-    assert main([f"{nets}:make", "--input", "4x8", *options, "--columns", "mcomm", "--format", "csv"]) == 0
-    assert "rank 0 of the mesh dp=2" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -86,11 +79,3 @@ def test_mistakes(nets, options, message, capsys):
     except SystemExit as left:
         code = left.code
     assert code in (1, 2) and message in capsys.readouterr().err
-
-
-def test_a_saved_report_takes_none_of_them(nets, capsys):
-    saved = nets.parent / "saved.json"
-    assert main([f"{nets}:make", "--input", "4x8", "--output", str(saved)]) == 0
-    with pytest.raises(SystemExit):
-        main([str(saved), "--checkpoint", "Block"])
-    assert "--checkpoint cannot be used with a saved report" in capsys.readouterr().err

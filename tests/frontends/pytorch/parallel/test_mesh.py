@@ -13,7 +13,6 @@ from torch.distributed.tensor import _random
 from torch.nn.parallel import DistributedDataParallel
 
 from costcore import CostError, estimate
-from tests.frontends.pytorch.parallel.meshes import simulated_mesh
 
 from .networks import TENSOR_PARALLEL, TOKEN_IDS, Transformer, fully_sharded
 
@@ -59,22 +58,6 @@ def test_nothing_is_left_changed(net, plan):
     assert all(type(parameter) is nn.Parameter for parameter in net.parameters())
 
 
-def test_an_exception_inside_ends_the_mesh():
-    with pytest.raises(KeyError), simulated_mesh({"dp": 4}):
-        assert dist.get_world_size() == 4
-        raise KeyError
-    assert not dist.is_initialized()
-
-
-def test_the_rank_and_the_names_of_groups():
-    with simulated_mesh({"dp": 2, "tp": 3}, rank=-2) as mesh:
-        assert (dist.get_rank(), dist.get_world_size()) == (4, 6)
-        assert (mesh["dp"].get_local_rank(), mesh["tp"].get_local_rank()) == (1, 1)
-        assert mesh.get_group("tp").group_desc == "mesh_tp"
-    with simulated_mesh({"only": 2}) as mesh:
-        assert mesh.get_group("only").group_desc == "mesh_only"
-
-
 def test_a_process_group_is_not_replaced(net):
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
@@ -83,12 +66,6 @@ def test_a_process_group_is_not_replaced(net):
         assert dist.is_initialized()
     finally:
         dist.destroy_process_group()
-
-
-def test_a_pytorch_without_distributed(net, monkeypatch):
-    monkeypatch.setattr(dist, "is_available", lambda: False)
-    with pytest.raises(CostError, match=r"was built without torch\.distributed, which a mesh needs"):
-        estimate(net, TOKEN_IDS, mesh={"tp": 2}, plan=TENSOR_PARALLEL)
 
 
 @pytest.mark.parametrize(

@@ -5,64 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 import torch
 from torch import distributed
-
-from costcore.frontends.pytorch.operators.plan import group_name, group_size, is_root, reduction, written_argument
 
 
 def group(size=3, rank=2, description="mesh_tp") -> Any:
     return SimpleNamespace(size=lambda: size, rank=lambda: rank, group_desc=description)
-
-
-@pytest.mark.parametrize(
-    ("name", "argument"),
-    [
-        ("c10d::allreduce_", "tensors"),
-        ("c10d::_allgather_base_", "output_tensor"),
-        ("c10d::send", ""),
-        ("c10d::other_", None),
-        ("aten::send", None),
-        ("send", None),
-    ],
-)
-def test_arguments_that_operators_write_to(name, argument):
-    assert written_argument(name) == argument
-
-
-@pytest.mark.parametrize("key", ["process_group", "group_name"])
-def test_the_group_of_a_call(key):
-    assert group_size({key: group()}) == 3
-    assert group_name({key: group()}) == "tp"
-    assert group_name({key: group(description="default_pg")}) is None
-    assert group_name({key: group(description="a mesh_tp")}) is None
-    assert [is_root({key: group(rank=rank), "root_rank": 2}, "root_rank") for rank in (0, 1, 2)] == [False, False, True]
-
-
-def test_a_group_by_its_name(monkeypatch):
-    groups = {"first": group(5), "second": group(7)}
-    monkeypatch.setattr(distributed.distributed_c10d, "_resolve_process_group", groups.__getitem__)
-    assert [group_size({"group_name": name}) for name in groups] == [5, 7]
-
-
-def test_a_group_as_an_object_of_scripts(monkeypatch):
-    unboxed = group(11)
-    monkeypatch.setattr(distributed.ProcessGroup, "unbox", lambda found: unboxed if found == "boxed" else None, False)
-    boxed = type("Boxed", (), {"__eq__": lambda self, other: other == "boxed", "__hash__": object.__hash__})()
-    assert group_size({"process_group": boxed}) == 11
-
-
-def test_reductions_by_text_and_by_object():
-    assert reduction({"reduce_op": "SUM"}) == "sum"
-    number = int(distributed.ReduceOp.RedOpType.MAX)
-    assert reduction({"reduce_op": SimpleNamespace(op=lambda: number)}) == "max"
-    assert reduction({"reduce_op": SimpleNamespace()}) is None
-
-    def fails() -> None:
-        raise RuntimeError
-
-    assert reduction({"reduce_op": SimpleNamespace(op=fails)}) is None
 
 
 def test_gradients_of_collectives(monkeypatch):

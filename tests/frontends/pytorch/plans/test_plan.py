@@ -10,7 +10,6 @@ from torch import nn
 
 from costcore import CostError, estimate, plan
 from costcore.registry import ability, specs
-from costcore.studies.plans import Divisible, Mesh, Setup, meshes, setups
 from tests.command_line import main
 from tests.frontends.pytorch.differences import NEEDS_MESH
 
@@ -81,17 +80,6 @@ def test_the_front(found):
         found.pareto("macs")
 
 
-def test_plans_that_were_not_captured_say_so(net):
-    """Of one plan all blocks are captured; how far lines are from that is stated, and shown with the others."""
-    options = {"devices": 4, "device": "h100", "global_batch": 4, "micro_batches": (1,), "certain": 1}
-    found = plan(net, ("batch", 16, 64), meshes=[{"dp": 4}, {"fsdp": 4}], **options)
-    assert [each.is_captured for each in found.plans] == [True, False, False, False]
-    best = found.best
-    assert found.error == abs(best.on_lines - best.memory) / best.memory < 1e-3
-    assert str(found).count("on lines") == 3 + 1  # and the remark
-    assert [each["is_captured"] for each in found.to_dict()["plans"]] == [True, False, False, False]
-
-
 def test_bytes_that_are_sent(net):
     """A ring adds the bfloat16 gradients of 4 copies: 2 * 3 / 4 of 2 bytes of every parameter."""
     options = {"devices": 4, "device": "h100", "global_batch": 4, "micro_batches": (1,), "checkpoints": (False,)}
@@ -120,27 +108,6 @@ def test_a_pipeline_keeps_the_activations_of_its_passes(net):
     assert piped.memory == most + 500 * 2**20
 
 
-def test_larger_micro_batches_are_bounded_by_smaller_ones(net):
-    """Eight samples of a device: in 8, 4 or 2 passes gradients are kept between them, in one pass they are not."""
-    options = {"devices": 4, "device": "h100", "global_batch": 32, "checkpoints": (False,), "meshes": [{"fsdp": 4}]}
-    options |= {"memory": "500.1 MiB"}
-    found = plan(net, ("batch", 16, 64), micro_batches=(1, 2, 4, 8), **options)
-    captured, *bounded, whole = found.left_out
-    assert [each.setup.passes for each in found.left_out] == [8, 4, 2, 1]
-    assert whole.memory
-    assert captured.memory
-    for each in bounded:
-        content = each.to_dict()
-        assert (each.memory, each.memory_at_least, content["memory_at_least"]) == (None, *[captured.memory] * 2)
-        assert content["sent"] is content["seconds"] is None
-        assert each.why.startswith("needs at least 1")
-        assert each.why.endswith("too much, as a micro-batch of 1")
-        (alone,) = plan(net, ("batch", 16, 64), micro_batches=(each.setup.micro_batch,), **options).left_out
-        assert alone.memory > each.memory_at_least
-    assert "Plans that need the least" in str(found)
-    assert "too much" in str(found)
-
-
 def test_what_cannot_run_says_why(net):
     options = {"devices": 8, "device": "h100", "global_batch": 8}
     found = plan(net, ("batch", 16, 64), meshes=[{"tp": 8}, {"dp": 8}], memory="500.1 MiB", **options)
@@ -155,26 +122,6 @@ def test_what_cannot_run_says_why(net):
         plan(net, ("batch", 16, 64), meshes=[{"sp": 8}], **options)
     with pytest.raises(CostError, match="no plan can be captured"):
         plan(net, ("batch", 16, 65), **options)
-
-
-def test_meshes():
-    """Eight devices: tp inside of a node of 2, pp up to 4 blocks."""
-    found = [*meshes(8, 2, Divisible(4, True))]
-    assert all(mesh.devices == 8 and mesh.tp <= 2 and mesh.pp <= 4 for mesh in found)
-    assert Mesh(dp=8) in found
-    assert Mesh(fsdp=8) in found
-    assert Mesh(dp=1, tp=2, pp=4) in found
-    assert len(set(found)) == len(found) == 8
-    assert not [mesh for mesh in meshes(8, 2, Divisible(4)) if mesh.tp > 1]
-    # 9 blocks fill 2 stages of 5 and 4; 4 stages of 3 would leave one idle, 8 stages of 2 three
-    assert {mesh.pp for mesh in meshes(8, 8, Divisible(9))} == {1, 2}
-
-
-def test_setups_divide_the_batch():
-    mesh = Mesh(dp=4)
-    (ways,) = setups(mesh, 24, (1, 2, 4), (True,), (None,))
-    assert ways == [Setup(mesh, 1, 6, True, None), Setup(mesh, 2, 3, True, None)]
-    assert [*setups(mesh, 6, (1,), (True,), (None,))] == [[]]
 
 
 def test_the_command(path, capsys):
@@ -211,31 +158,10 @@ def test_the_command(path, capsys):
         assert left.value.code == 2
 
 
-def test_what_nobody_can_try_says_why(net, path, capsys):
-    options = {"devices": 4, "device": "h100", "meshes": [{"dp": 4}]}
-    with pytest.raises(ValueError, match="no mesh divides 6 samples into equal parts, and these into passes of 1, 2"):
-        plan(net, ("batch", 16, 64), global_batch=6, **options)
-    with pytest.raises(SystemExit) as left:
-        main(["plan", f"{path}:Net", "--devices", "4", "--device", "h100", "--global-batch", "8"])
-    assert left.value.code == 2
-    assert "state the inputs with --input" in capsys.readouterr().err
-    args = ["plan", f"{path}:Net", "--input", "batch,16,64", "--devices", "4", "--global-batch", "8"]
-    assert main([*args, "--device", "cortex-m4-168"]) == 1
-    assert "state it, as --memory '80 GB'" in capsys.readouterr().err
-
-
 def test_a_narrow_terminal_shows_memory_and_bound(found):
     lines = str(found).splitlines()
     title = next(line for line in lines if line.startswith("| Mesh"))
     assert [cell.strip() for cell in title.strip("|").split("|")][:3] == ["Mesh", "Memory", "Bound"]
-
-
-def test_an_unknown_style_is_an_error(net):
-    class Odd(type(net)):
-        tp_plan = {"blocks.*.up": "diagonal"}  # noqa: RUF012
-
-    with pytest.raises(CostError, match="unknown style of tp_plan 'diagonal'"):
-        plan(Odd(), ("batch", 16, 64), devices=2, device="h100", global_batch=2, meshes=[{"tp": 2}])
 
 
 def test_the_model_stays_as_it_is(net):

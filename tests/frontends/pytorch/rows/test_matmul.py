@@ -97,13 +97,6 @@ def test_sparse_products_with_sparse_results(name, run):
     assert cost.macs == NONZEROS * 5
 
 
-def test_an_addend_with_a_beta_of_0_is_not_read():
-    x, y, addend = torch.ones(2, 3), torch.ones(3, 4), torch.ones(2, 4)
-    ((_, cost),) = costs(record(lambda: torch.addmm(addend, x, y, beta=0)), "addmm")
-    assert cost.flops == Operations(mul=8, fma=8 * 2)
-    assert cost.mread == 4 * (6 + 12)
-
-
 @pytest.mark.skipif(not hasattr(functional, "scaled_addmm"), reason="this PyTorch has no scaled_addmm")
 @pytest.mark.parametrize("name", ["scaled_addmm", "scaled_addmm_"])
 def test_a_scaled_product_is_added_to_a_matrix(name):

@@ -122,15 +122,6 @@ def test_packed_weights_count_with_the_bytes_of_their_storages(layout):
     assert serving.n_params == BLOCKS + others + V * D
 
 
-def test_activations_that_are_quantized_by_argument():
-    """Products with weights are computed in int8, those of attention are not; the peak is that of int8."""
-    model = llama()
-    step = ServingReport(model, weights="int8", activations="int8", keep=["lm_head"]).decode(batch=3, context=20)
-    assert step.macs_by_width == {(8, 8): 3 * BLOCKS, (16, 16): 3 * (V * D + 20 * PAIRS) + angles(model)}
-    plain = ServingReport(llama()).decode(batch=3, context=20)
-    assert step.time("l4").compute_seconds == pytest.approx(plain.time("l4").compute_seconds / 2, rel=0.01)
-
-
 def test_weights_of_torchao():
     torchao = pytest.importorskip("torchao.quantization")
     model = llama()

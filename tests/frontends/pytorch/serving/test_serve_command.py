@@ -75,15 +75,6 @@ def test_all_figures_as_json(nets, tmp_path):
     assert prefill["sequences"] == decode["sequences"] == (900_000_000 - stored) // (10 * 2 * 2 * 64)
 
 
-def test_latent_attention_has_both_ways(nets, capsys):
-    options = ["--device", "l4", "--batch", "1", "--context", "20", "--format", "csv"]
-    assert main(["serve", f"{nets}:deepseek", *options]) == 0
-    assert [row.split(",")[1] for row in capsys.readouterr().out.splitlines()[1:]] == [
-        *("prefill", '"decode'),
-        '"decode',
-    ]
-
-
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -101,11 +92,6 @@ def test_usage_errors(nets, capsys, args, message):
         main(["serve", f"{nets}:llama", *args])
     assert caught.value.code == 2
     assert message in capsys.readouterr().err
-
-
-def test_a_model_without_a_cache_is_an_error_of_the_model(nets, capsys):
-    assert main(["serve", f"{nets}:net", "--device", "l4"]) == 1
-    assert "Linear takes no cache" in capsys.readouterr().err
 
 
 def test_the_price_of_a_million_tokens(nets, tmp_path, capsys):

@@ -21,8 +21,6 @@ from transformers import (
     LlamaForCausalLM,
     MambaConfig,
     MambaForCausalLM,
-    MistralConfig,
-    MistralForCausalLM,
     MixtralConfig,
     MixtralForCausalLM,
     T5Config,
@@ -38,7 +36,6 @@ from tests.frontends.pytorch.transformers_differences import (
     NEEDS_JOINED_EXPERTS,
     angles,
 )
-from tests.frontends.pytorch.unchanged import unchanged
 
 L, D, F, V, H, KV, Q = 3, 64, 96, 100, 4, 2, 16
 SIZES = {
@@ -106,32 +103,6 @@ def test_decode_of_llama_3_8b(llama_3_8b, batch, context, macs, kv, ms):
     assert time.bound_seconds == (step.load_weight + kv) / 3.35e12
     assert round(1000 * time.bound_seconds, 2) == ms
     assert time.tokens_per_second == batch / time.bound_seconds
-
-
-def test_times_of_operators(llama_3_8b):
-    """Linear layers at 2 MACs of 7.5 G each token, attention at the cache of 16 sequences."""
-    step = llama_3_8b.decode(batch=16, context=4096)
-    times = step.time_by_op("h100-sxm5-80gb")
-    assert times["linear"].memory_seconds == 15_009_316_864 / 3.35e12
-    assert times["linear"].compute_seconds == 2 * 16 * 7_504_658_432 / 1070.5e12
-    assert times["attention"].memory_seconds == 8_589_934_592 / 3.35e12
-    assert times["attention"].compute_seconds == 2 * 16 * 262_144 * 4096 / 1070.5e12
-    assert list(times)[:2] == ["linear", "attention"]
-    assert sum(time.bound_seconds for time in times.values()) >= step.time("h100-sxm5-80gb").bound_seconds
-
-
-def test_intensity_and_room_of_llama_3_8b(llama_3_8b):
-    assert round(llama_3_8b.decode(context=4096).intensity, 2) == 1.10
-    assert llama_3_8b.kv_bytes_per_token == 131_072
-    # (72e9 - 16,060,522,496) // (8192 * 131,072) = 52.09
-    assert llama_3_8b.max_sequences("h100-sxm5-80gb", context=8192, share=0.9) == 52
-    assert llama_3_8b.max_sequences(memory="80 GB", context=8192) == 52
-
-
-def test_prefill_of_llama_3_8b(llama_3_8b):
-    angles = 4096 * 64 * ANGLES_ARE_PRODUCTS
-    assert llama_3_8b.prefill(tokens=4096).macs == 35_137_127_448_576 + angles
-    assert llama_3_8b.prefill(tokens=4096, last_only=True).macs == 32_985_874_169_856 + angles
 
 
 def test_formulas_are_those_of_passes(small):
@@ -217,17 +188,6 @@ def test_layers_with_a_window_read_no_more_than_it():
         assert serving.cache_bytes(context) == 4 * key // 4 * seen
     assert str(serving.formula("decode", "load_kv", context=8)) == f"{4 * key}*batch*context"
     assert str(serving.formula("decode", "load_kv", context=100)) == f"{2 * key}*batch*context + {2 * key * 32}*batch"
-
-
-def test_products_that_no_kernel_can_skip(small):
-    """Of a prompt of 10: 10 * 11 / 2 pairs; with a window of 4, 1 + 2 + 3 + 7 * 4."""
-    assert small.prefill(tokens=10).needed_macs == 10 * M + A * 55 + 10 * ANGLES
-    config = MistralConfig(**SIZES, sliding_window=4)
-    windowed = ServingReport(MistralForCausalLM(config).eval())
-    assert windowed.prefill(tokens=10).needed_macs == 10 * M + A * (6 + 28) + 10 * ANGLES
-    assert windowed.decode(context=10).needed_macs == windowed.decode(context=10).macs == M + A * 4 + ANGLES
-    # two tokens after 8: each sees 4
-    assert windowed.prefill(tokens=10, cached=8).needed_macs <= 2 * M + A * 8 + 2 * ANGLES
 
 
 def test_heads_that_a_model_repeats_before_it_caches_them():
@@ -332,12 +292,6 @@ def test_formats_of_weights_and_cache():
     assert serving.weight_bytes == round((M - V * D + V * D) * 4.125 / 8 + 2 * (V * D + NORMS))
 
 
-def test_a_paged_cache_has_whole_blocks(small):
-    paged = ServingReport(llama(), cache="paged", block=16)
-    assert [paged.cache_bytes(length) for length in (1, 16, 17)] == [4 * PER_TOKEN * n for n in (16, 16, 32)]
-    assert small.cache_bytes(17) == 4 * PER_TOKEN * 17
-
-
 class Wrapped(nn.Module):
     """A language model of somebody else's, with a cache of its own: one array for all layers, filled from the start."""
 
@@ -372,40 +326,6 @@ class Caches:
     @hookimpl
     def costcore_caches(self):
         return {"buffer": lambda model: Buffer()}
-
-
-@pytest.fixture
-def registered():
-    plugin = Caches()
-    plugins.register(plugin)
-    yield
-    plugins.unregister(plugin)
-
-
-def test_a_cache_of_a_plugin(registered):
-    step = ServingReport(Wrapped(), cache="buffer").decode(batch=2, context=10)
-    assert step.macs == 2 * (3 * D * D + V * D + 2 * D * 10)
-    assert (step.load_kv, step.store_kv) == (4 * 2 * 10 * 2 * D, 4 * 2 * 2 * D)
-    assert step.cache_append == 2 * step.store_kv  # what is new is read and written
-
-
-class Renamed(Wrapped):
-    """The same, with the name that transformers gives the argument since 5.24."""
-
-    def forward(self, input_ids, cache):
-        return super().forward(input_ids, cache)
-
-
-def test_a_cache_by_the_newer_name_costs_the_same(registered):
-    step, same = (ServingReport(model(), cache="buffer").decode(batch=2, context=10) for model in (Wrapped, Renamed))
-    assert same.to_dict() == step.to_dict()
-
-
-def test_the_model_stays_as_it_is():
-    model = llama().train()
-    with unchanged(model):
-        ServingReport(model, weights="int4").decode(context=20)
-    assert model.training
 
 
 @pytest.mark.parametrize(

@@ -52,11 +52,6 @@ def test_mistakes(report, options, message):
         report.plot(**options)
 
 
-def test_a_report_without_names():
-    with pytest.raises(ValueError, match="no size has the name 'batch', as all are integers"):
-        estimate(torch.nn.Linear(4, 8), (2, 4)).plot("macs", over="batch")
-
-
 def test_the_command(tmp_path, capsys):
     path = tmp_path / "model_to_plot.py"
     path.write_text(MODEL)

@@ -51,45 +51,6 @@ def test_chains_of_strides(strides):
     equal_at(strided(*strides), ("batch", 1, "samples"), at_random(SAMPLES), {"samples": (2000, 40000)})
 
 
-class Spectrogram(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.stft(x, 400, 160, window=torch.ones(400, device=x.device), return_complex=True).abs().mean(1)
-
-
-def test_the_frames_of_a_spectrogram():
-    equal_at(Spectrogram(), ("batch", "samples"), at_random(SAMPLES), {"samples": (2000, 40000)})
-
-
-class PositionBias(nn.Module):
-    """Attention whose bias is expanded by both of its lengths, as in WavLM: squares of a long quotient."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.encoder, self.bias = nn.Conv1d(1, 4, 400, 200), nn.Embedding(9, 1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.encoder(x).mT
-        at = torch.arange(x.shape[1], device=x.device)
-        bias = self.bias((at[:, None] - at).clamp(-4, 4) + 4).permute(2, 0, 1).repeat(len(x), 1, 1)
-        return (x @ x.mT + bias.view(-1, *bias.shape[1:])).softmax(-1) @ x
-
-
-def test_squares_of_long_quotients():
-    equal_at(PositionBias(), ("batch", 1, "samples"), at_random(SAMPLES), {"samples": (2000, 40000)})
-
-
-class Padding(nn.Module):
-    """Pads the result of a strided layer to a multiple: 4 * ceil(n / 4) - n where n = ceil(samples / 3)."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = nn.functional.avg_pool1d(x, 3, 3, ceil_mode=True)
-        return nn.functional.pad(x, (0, -x.shape[-1] % 4)) * 2
-
-
-def test_a_difference_of_two_quotients():
-    equal_at(Padding(), ("batch", 1, "samples"), at_random({"batch": (2, 9), "samples": (16, 900)}))
-
-
 class Positions(nn.Module):
     """Adds the first positions of a table, as BERT does; for all of them, there is no slice."""
 
@@ -164,64 +125,6 @@ def test_loops_are_written_out():
             for each in (found, at_sizes)
         ]
         assert ids[0] == ids[1]
-
-
-class States(Scan):
-    """Returns the list of all states, as many tensors as there are steps."""
-
-    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:  # type: ignore[override]
-        states = [x.new_zeros(len(x), 8)]
-        for i in range(x.shape[1]):
-            states.append(torch.tanh(self.cell(states[-1]) + x[:, i]))
-        return states
-
-
-def test_a_loop_that_returns_every_state():
-    """A step has 8 x 8 MACs per sample; the calls of its modules are as many as its steps, so they have no formulas."""
-    report = estimate(States(), ("batch", "seq", 8))
-    assert str(report.formula("macs")) == "64*batch*seq"
-    assert report.subs(batch=3, seq=9).total_report["flops"] == estimate(States(), (3, 9, 8)).total_report["flops"]
-    with pytest.raises(CostError, match=r"State a range in which it runs the same: ranges=\{\"seq\""):
-        estimate(States(), ("batch", "seq", 8), spelled=True)
-
-
-class Mixes(Scan):
-    """Reads three parameters in three equal pairs of calls, before a loop."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.mixes = nn.ParameterList(torch.rand(8) for _ in range(3))
-
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        for mix in self.mixes:
-            x = torch.tanh(x * mix)
-        return super().forward(x)
-
-
-def test_equal_calls_with_other_parameters_are_no_loop():
-    """The cell has 8 x 8 weights and 8 biases, and each mix 8 weights."""
-    report = estimate(Mixes(), ("batch", "seq", 8))
-    assert len(report.trace) < 30
-    assert report.total_report["n_params"] == 8 * 8 + 8 + 3 * 8
-    equal_at(Mixes(), ("batch", "seq", 8), [{"batch": 3, "seq": 7}, {"batch": 2, "seq": 30}])
-
-
-class Chunks(nn.Module):
-    """Fills the last chunk up, as Mamba 2 does, and takes no slice of a whole chunk."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        seq = x.shape[1]
-        return nn.functional.pad(x, (0, 0, 0, -seq % 8)).tanh()[:, :seq] + 1
-
-
-def test_a_report_says_that_free_calls_come_and_go():
-    report = estimate(Chunks(), ("batch", "seq", 4))
-    assert "calls without cost that run at some sizes only are left out: n_layers does not count them" in report.notes
-    for seq in (16, 19):
-        found, expected = (figures(each) for each in (report.subs(batch=2, seq=seq), estimate(Chunks(), (2, seq, 4))))
-        assert expected.pop("n_layers") == found.pop("n_layers") + (seq == 19)
-        assert found == expected
-    assert not any("left out" in note for note in estimate(nn.Linear(8, 8), ("batch", 8)).notes)
 
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "vocab_size": 50, "intermediate_size": 24, "num_attention_heads": 2}

@@ -15,10 +15,6 @@ def first(args, _):
     return [args["arg0"]]
 
 
-def has_tensor(args):
-    return isinstance(args["arg0"], Tensor)
-
-
 class Kernels:
     """Rules for one operator, and for all of a namespace."""
 

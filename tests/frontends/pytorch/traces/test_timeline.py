@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from costcore import CostWarning, estimate
-from costcore.trace.run import Interval, divide
 from tests.frontends.pytorch.traces.recording import kernel, launch, op, tensor, write
 
 RELU = tensor(4)
@@ -135,23 +132,3 @@ def test_operands_of_a_trace_without_ids_are_unknown(tmp_path):
     time = report.time("h100")
     assert time.bound_seconds == pytest.approx(sum(group.bound_seconds for group in time.groups))
     assert time.whole_run.seconds == 0
-
-
-def test_a_span_is_divided_without_a_remainder():
-    rng = random.Random(2)
-    for _ in range(300):
-        intervals = []
-        for i in range(rng.randrange(8)):
-            start = rng.randrange(50)
-            intervals.append(Interval(start, start + rng.randrange(20), (rng.randrange(2), start), i))
-        owned, idle = divide(intervals, 5, 55)
-        at = [
-            min((x.rank, i) for i, x in enumerate(intervals) if x.start <= t < x.end)
-            if any(x.start <= t < x.end for x in intervals)
-            else None
-            for t in range(5, 55)
-        ]
-        assert idle == at.count(None)
-        assert sum(owned.values()) + idle == 50
-        best = {intervals[found[1]].owner for found in at if found is not None}
-        assert {owner for owner, time in owned.items() if time} == best
