@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import costcore
-from costcore import ComputationalCostHook, TrainingLedger, estimate
+from costcore import ComputationalCostHook, Tensor, TrainingLedger, estimate
 from tests.core.analyses.measured.runs import linear, profiled, trace_of
 from tests.core.analyses.timing.toy_device import calibrated_device
 from tests.core.tables.overview.test_overview import Elements
@@ -78,7 +78,7 @@ def measured():
     return profiled(trace_of(*calls, classes={"": "Net", "a": "Block", "b": "Head"}), [20_000, 5_000]).measured()
 
 
-RESULT: Any = type(costcore.quantities()).__mro__[1]
+RESULT: Any = next(each for each in type(costcore.quantities()).__mro__ if each.__name__ == "Result")
 """The class of all results."""
 
 RESULTS = {
@@ -245,3 +245,16 @@ def test_show_writes_what_print_shows_with_all_rows(name, monkeypatch):
         assert "(the first 1 of " in str(result) and "(the first 1 of " in result._repr_markdown_()
         assert "(the first 1 of " in result._repr_html_()
     assert "(the first " not in written(result) + result.to_markdown() + result.to_html()
+
+
+def test_a_hook_without_a_run_can_be_shown():
+    hook = ComputationalCostHook()
+    assert str(hook).startswith("0 calls, complete")
+    assert repr(hook).startswith("<ComputationalCostHook: <Report: 0 calls")
+
+
+def test_tensors_can_be_given_to_a_ledger_without_a_report():
+    model = torch.nn.Sequential(torch.nn.Embedding(20, 4), torch.nn.Linear(4, 20))
+    ledger = TrainingLedger(model, Tensor((2, 8), "int64"), tokens=160)
+    # 16 tokens x 80 multiply-adds forward, as many for the gradient of the input and of the weight: 6 x 80 a token
+    assert ledger.model_flops == 76_800 and "Model FLOPs per token" in str(ledger)

@@ -11,6 +11,7 @@ optional("accelerate")  # without it transformers has no Trainer
 
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments  # noqa: E402
 
+from costcore import CostError  # noqa: E402
 from costcore.frontends.pytorch.callbacks.hugging_face import CostCallback  # noqa: E402
 
 LAYERS, WIDTH, WORDS, LENGTH = 2, 16, 50, 10
@@ -98,3 +99,8 @@ def test_a_training_that_fails(tmp_path, capsys):
 def test_invalid_options_are_refused_before_training():
     with pytest.raises(ValueError, match="unknown device 'h10'"):
         CostCallback("h10")
+
+
+def test_a_callback_that_came_too_late():
+    with pytest.raises(CostError, match="add it before training"):
+        CostCallback().on_step_end(None, None, None)

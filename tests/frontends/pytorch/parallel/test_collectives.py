@@ -9,7 +9,7 @@ from torch import nn
 from torch.distributed import _functional_collectives as functional
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
-from costcore import ComputationalCostHook, estimate, estimate_ranks
+from costcore import ComputationalCostHook, CostError, estimate, estimate_ranks
 from tests.frontends.pytorch.differences import NEEDS_REDUCTIONS
 from tests.frontends.pytorch.parallel.meshes import simulated_mesh
 
@@ -177,3 +177,17 @@ def test_all_ranks_add_up_to_the_model_and_what_is_replicated():
     assert list(estimate_ranks(net, TOKEN_IDS, mesh={"tp": 4}, plan=TENSOR_PARALLEL, ranks=(1, -1))) == [1, 3]
     with pytest.raises(TypeError, match="ranks must be a list of ranks"):
         estimate_ranks(net, TOKEN_IDS, mesh={"tp": 4}, plan=TENSOR_PARALLEL, ranks=2)
+
+
+def test_a_barrier_costs_nothing():
+    with simulated_mesh({"all": 4}), ComputationalCostHook() as hook:
+        dist.barrier()
+    assert [entry["op"] for entry in hook.layer_report.values()] == ["barrier"]
+    assert hook.total_report["mrw"] == 0
+
+
+def test_a_stage_needs_its_shapes():
+    ours = r"stage 1 of the pipeline .* PipelineStage\(…, input_args=…, output_args=…\)"
+    of_pytorch = r"Stage 1 requires dynamic shape inference.* to the PipelineStage constructor"  # since 2.15
+    with pytest.raises((CostError, RuntimeError), match=f"{ours}|{of_pytorch}"):
+        pipeline_step(1, with_shapes=False)

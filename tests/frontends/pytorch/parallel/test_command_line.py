@@ -79,3 +79,10 @@ def test_mistakes(nets, options, message, capsys):
     except SystemExit as left:
         code = left.code
     assert code in (1, 2) and message in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not HAS_MESH, reason="no simulated mesh in this release")
+def test_a_named_plan_and_precision(nets, capsys):
+    options = ["--mesh", "dp=2", "--plan", "fully_sharded", "--precision", "bfloat16", "--by", "run"]
+    assert main([f"{nets}:make", "--input", "4x8", *options, "--columns", "mcomm", "--format", "csv"]) == 0
+    assert "rank 0 of the mesh dp=2" in capsys.readouterr().err

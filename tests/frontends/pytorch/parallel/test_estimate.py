@@ -285,3 +285,19 @@ def test_a_hook_around_a_sharded_step_counts_every_parameter_once(net):
             model(torch.zeros(2, 8, dtype=torch.int64)).sum().backward()
             optimizer.step()
     assert hook.total_report["n_params"] == PARAMETERS
+
+
+def test_accumulation_reduces_gradients_once(net):
+    """The last of several micro-batches: those before it do not communicate."""
+    report = count(net, mesh={"dp": 8}, plan=data_parallel, optimizer="sgd", step="accumulated")
+    assert collectives(report) == {("all_reduce", "backward", "dp"): (1, 2 * PSI * 7 // 8)}
+
+
+def test_columns_show_bytes_sent_if_there_are_any(sharded, single, capsys):
+    sharded.show_summary_report(mode="csv")
+    sharded.show_report(mode="csv", columns=["name", "flops", "mread", "mwrite"])
+    single.show_summary_report(mode="csv")
+    head = [line for line in capsys.readouterr().out.splitlines() if "FLOPs" in line]
+    assert ["MemSent" in line for line in head] == [True, False, False]
+    assert "mcomm" not in single.total_report
+    assert single.formula("mcomm") == 0
