@@ -9,8 +9,7 @@ from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
 from costcore.errors import CostError, import_problem
 from costcore.numbers import is_symbolic
-from costcore.tables.builder import in_order, limited
-from costcore.tables.columns import choose
+from costcore.tables.columns import choose, in_order, limited
 from costcore.tables.quantity import NUMERIC
 from costcore.tables.renderers import DROPPED_FIRST, always_shown, fitted, order_of, remark_on, terminal_width
 from costcore.tables.renderers import to_csv as text_to_csv

@@ -6,11 +6,10 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from costcore.ledger.ledger import Ledger, check_depth, check_top, shares
+from costcore.ledger.ledger import Ledger, check_depth, shares
 from costcore.ledger.modules import ADDITIVE
-from costcore.numbers import magnitude
-from costcore.tables.columns import with_quantities
-from costcore.tables.quantity import NUMERIC, Quantity, quantities_of
+from costcore.tables.columns import in_order, limited, with_quantities
+from costcore.tables.quantity import Quantity, quantities_of
 from costcore.text.screen import Column
 from costcore.trace.call import Call
 
@@ -67,46 +66,6 @@ class TableBuilder:
         cells = self._cells = Cells(self._names, {*tree, "module", "depth"}, self._ledger)
         cells.add_to_tree(tree)
         return tree_rows(tree, depth, self._order, top, mode, cells)
-
-
-# Sorted and limited rows.
-
-
-def in_order(items: Iterable[Any], column: Column, entry_of: Callable[[Any], Mapping[str, Any]]) -> list[Any]:
-    """Return the items sorted by a column: numbers from the largest, text alphabetically.
-
-    The order is stable. Symbolic expressions are ranked by :func:`costcore.numbers.magnitude`, percentages by
-    the amounts they are percentages of; missing values come last.
-
-    Args:
-        items: the items to sort.
-        column: the column to sort by.
-        entry_of: returns the entry of an item.
-    """
-    key = column.key.removesuffix("%")
-
-    def rank(item: Any) -> tuple[int, Any]:
-        value = entry_of(item).get(key, "")
-        if column.kind not in NUMERIC:
-            return 0, str(value)
-        return (1, 0) if value is None or isinstance(value, str) else (0, -magnitude(value))
-
-    return sorted(items, key=rank)
-
-
-def limited(rows: Sequence[Any], top: int | None, others: Callable[[Sequence[Any]], Any]) -> Sequence[Any]:
-    """Return the first rows, and one that stands for all others if there are more.
-
-    Args:
-        rows: the rows in order.
-        top: the maximum number of rows; None for all.
-        others: returns the row that stands for several.
-
-    Raises:
-        TypeError, ValueError: if ``top`` is not a positive integer.
-    """
-    check_top(top)
-    return rows if top is None or len(rows) <= top else [*rows[:top], others(rows[top:])]
 
 
 def arrange(

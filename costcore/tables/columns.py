@@ -1,21 +1,16 @@
-"""The columns of each table of a report, and cells as text."""
+"""The columns of each table of a report, sorted and limited rows, and cells as text."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from costcore.errors import unknown
-from costcore.numbers import as_text
+from costcore.ledger.ledger import check_top
+from costcore.numbers import as_text, magnitude
 from costcore.plugins import with_plugin_hint
-from costcore.tables.quantity import (
-    NUMERIC,
-    Quantity,
-    column_of,
-    is_quantity,
-    registered,
-)
+from costcore.tables.quantity import NUMERIC, Quantity, column_of, is_quantity, registered
 from costcore.text.amounts import (
     Formatted,
     attribute_text,
@@ -360,3 +355,43 @@ def cell_text(value: Any, kind: str, digits: int, fixed: bool) -> str:
 def _decimal(value: Any, digits: int, fixed: bool) -> str:
     number = Fraction(value)
     return rounded(number, digits, fixed and bool(number)) if number or not fixed else f"{0:.{digits}f}"
+
+
+# Sorted and limited rows.
+
+
+def in_order(items: Iterable[Any], column: Column, entry_of: Callable[[Any], Mapping[str, Any]]) -> list[Any]:
+    """Return the items sorted by a column: numbers from the largest, text alphabetically.
+
+    The order is stable. Symbolic expressions are ranked by :func:`costcore.numbers.magnitude`, percentages by
+    the amounts they are percentages of; missing values come last.
+
+    Args:
+        items: the items to sort.
+        column: the column to sort by.
+        entry_of: returns the entry of an item.
+    """
+    key = column.key.removesuffix("%")
+
+    def rank(item: Any) -> tuple[int, Any]:
+        value = entry_of(item).get(key, "")
+        if column.kind not in NUMERIC:
+            return 0, str(value)
+        return (1, 0) if value is None or isinstance(value, str) else (0, -magnitude(value))
+
+    return sorted(items, key=rank)
+
+
+def limited(rows: Sequence[Any], top: int | None, others: Callable[[Sequence[Any]], Any]) -> Sequence[Any]:
+    """Return the first rows, and one that stands for all others if there are more.
+
+    Args:
+        rows: the rows in order.
+        top: the maximum number of rows; None for all.
+        others: returns the row that stands for several.
+
+    Raises:
+        TypeError, ValueError: if ``top`` is not a positive integer.
+    """
+    check_top(top)
+    return rows if top is None or len(rows) <= top else [*rows[:top], others(rows[top:])]

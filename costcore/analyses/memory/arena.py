@@ -25,8 +25,7 @@ from costcore.analyses.memory.order import BestOrder, best_order, first_step_of,
 from costcore.errors import ArenaError
 from costcore.numbers import Dim, as_text, is_symbolic, symbols_of
 from costcore.tables.answer import Content, Figure
-from costcore.tables.builder import in_order, limited
-from costcore.tables.columns import by_key, choose
+from costcore.tables.columns import by_key, choose, in_order, limited
 from costcore.tables.html import text
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import exact

@@ -18,8 +18,7 @@ from costcore.errors import ArenaError, CostError, unknown
 from costcore.ir import Operations
 from costcore.ledger.ledger import MemoryData, remarks
 from costcore.tables.answer import Content, Figure
-from costcore.tables.builder import limited
-from costcore.tables.columns import BLOCKS, MemoryColumns, choose, tabulate
+from costcore.tables.columns import BLOCKS, MemoryColumns, choose, limited, tabulate
 from costcore.tables.html import bytes_card, text
 from costcore.tables.pictures import Picture, Theme, add_legend, axes_of, in_units, label
 from costcore.tables.renderers import dropped_first, table_of

@@ -20,8 +20,7 @@ from costcore.analyses.receptive_field.propagate import (
 from costcore.ledger.ledger import Ledger, check_top, remarks
 from costcore.numbers import Dim, as_text, is_symbolic
 from costcore.tables.answer import Content, Figure
-from costcore.tables.builder import in_order
-from costcore.tables.columns import RECEPTIVE_FIELDS, ReceptiveFieldColumns, choose
+from costcore.tables.columns import RECEPTIVE_FIELDS, ReceptiveFieldColumns, choose, in_order
 from costcore.tables.quantity import Quantity
 from costcore.tables.renderers import dropped_first
 from costcore.tables.result import Result, Table

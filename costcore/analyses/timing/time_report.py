@@ -32,8 +32,7 @@ from costcore.analyses.timing.times import Times, times_of
 from costcore.errors import CostError
 from costcore.ledger.ledger import flops_of, remarks
 from costcore.tables.answer import Content, Figure
-from costcore.tables.builder import in_order, limited
-from costcore.tables.columns import by_key, choose, preset
+from costcore.tables.columns import by_key, choose, in_order, limited, preset
 from costcore.tables.html import card, text
 from costcore.tables.renderers import dropped_first
 from costcore.tables.result import Result, Table, writes_table
