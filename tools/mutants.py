@@ -114,10 +114,8 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (
             "costcore/analyses/devices/communication.py",
             "calculators/collective.py",
-            f"{PYTORCH}/parallel/meta_collectives.py",
-            f"{PYTORCH}/parallel/differentiable.py",
-            f"{PYTORCH}/operators/process_groups.py",
-            f"{PYTORCH}/rows/collective.py",
+            f"{PYTORCH}/parallel/strategies.py",
+            f"{PYTORCH}/rows/movement.py",
         ),
         (
             f"{ANALYSES}/devices/test_communication.py",
