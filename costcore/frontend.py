@@ -27,12 +27,12 @@ class FrontendSpec(NamedTuple):
         options: options of :func:`costcore.estimate` for these files only, each with a help text of a few words. On the
             command line ``dims`` is ``--dim`` and ``shapes`` is ``--shape``; every other option that is not among
             ``values`` is a switch.
-        model_options: names of the options of :func:`costcore.estimate` for models that it runs, so that messages of
-            other frontends can name it.
+        model_options: names of the options of :func:`costcore.estimate` for models that it runs, for messages of other
+            frontends.
         native_calculators: whether it calls custom calculators ``calculator(function, inputs, **options)`` itself, with
             the framework's own function and arrays (:attr:`Recorder.native_calculators`).
         computes: whether a pass computes values, so that large inputs take time and memory.
-        tf32: products of float32 that the framework's default settings let run in TF32: ``conv``, ``matmul``.
+        tf32: float32 operators that run in TF32 by default in the framework: ``conv``, ``matmul``.
         models: the models that it supports, for messages: ``("a torch.nn.Module",)``.
         libraries: prefixes of library targets, ``timm:resnet50``, for its ability ``library_model``.
         unhooked: what to do instead of :class:`costcore.ComputationalCostHook`, as a sentence, if the framework runs
@@ -40,7 +40,7 @@ class FrontendSpec(NamedTuple):
         abilities: optional functions: the import path, ``package.module:function``, by name among :data:`ABILITIES`.
             They are imported on demand.
         reads_folder: returns whether it reads the files of a folder as one model; called without the framework.
-        values: how the command line reads the text of an option that takes one: ``{"trips": int}``.
+        values: parsers of option values on the command line: ``{"trips": int}``.
         is_run: whether the model of a file is run on inputs, like code: named sizes need several runs, and the bytes of
             a file are not accepted.
     """
@@ -81,8 +81,8 @@ class Frontend(Protocol):
     def estimate(self, recorder: Recorder, model: Any, inputs: Any, **options: Any) -> None:
         """Record the calls of one pass of ``model``.
 
-        Its options are the keyword parameters after ``inputs`` and those in :attr:`FrontendSpec.options`. The engine
-        refuses all others before the call.
+        Its options are the keyword parameters after ``inputs`` and :attr:`FrontendSpec.options`. The engine refuses
+        any other option before the call.
         """
 
     def native_names(self, op: object) -> tuple[str, ...]:
@@ -144,14 +144,16 @@ class DistributionOf(Protocol):
     def __call__(self, model: Any) -> Any:
         """Return an object that distributes a model.
 
-        It has ``kinds`` (of the equal blocks that the model repeats, a number each: equal numbers for blocks with
-        equal parameters; empty without blocks), ``kind`` (the name of their class), ``width`` (whether tensor
-        parallelism is possible), ``experts`` (how many experts can be divided over devices; 0 without any) and a
-        method ``plan(kinds, fsdp, tp, cp, ep)``: of a model with blocks of these kinds, or all of its blocks for None,
-        with parameters sharded over ``fsdp`` copies, ``tp`` devices that share every block, ``cp`` that share every
-        sequence, and ``ep`` that share the experts. It returns the option ``plan`` of :func:`costcore.estimate`, whose
-        attribute ``mesh`` is the option ``mesh``. After the estimate, its ``expert_parameters`` are those of a rank,
-        and its ``blocks`` the paths of these blocks.
+        It has these attributes:
+
+        * ``kinds``: a number per repeated block of the model, equal for blocks with equal parameters; empty without
+          blocks. ``kind``: the name of their class.
+        * ``width``: whether tensor parallelism is possible. ``experts``: the number of experts that devices can
+          share; 0 without any.
+        * ``plan(kinds, fsdp, tp, cp, ep)``: a method that returns the option ``plan`` of :func:`costcore.estimate`,
+          with the option ``mesh`` as its attribute, for a model with blocks of these kinds (None: all of its blocks)
+          and these sizes of the mesh. After the estimate, its attribute ``expert_parameters`` counts the expert
+          parameters of a rank, and ``blocks`` lists the paths of the blocks.
         """
 
 

@@ -430,14 +430,14 @@ class Block(NamedTuple):
         id: an id, unique in a run. A storage that changes its size becomes another block with the same id.
         nbytes: its size.
         kind: one of :data:`KINDS`.
-        born: number of the event that allocated it, from 1; 0 if it lived before the run.
-        died: number of the event that freed it; None if it lived at the end of the run.
-        call: index of the call that made it; -1 if it lived before the run.
+        born: number of the event that allocated it, from 1; 0 if it was allocated before the run.
+        died: number of the event that freed it; None if it is alive at the end of the run.
+        call: index of the call that made it; -1 if it was allocated before the run.
         shape: the shape of the first tensor in it.
         dtype: the dtype of that tensor.
-        name: the name of a parameter, buffer or input, or that of the parameter whose gradient it is, or whose state of
-            an optimizer, as in ``fc.weight (exp_avg)``; empty for all other blocks.
-        device: the device it is on, ``"cuda:0"``; empty if that is unknown.
+        name: the name of a parameter, buffer or input; for a gradient or optimizer state, the name of its parameter, as
+            in ``fc.weight (exp_avg)``; empty for all other blocks.
+        device: its device, ``"cuda:0"``; empty if unknown.
     """
 
     id: int
@@ -458,8 +458,8 @@ class MemoryLedger(NamedTuple):
     Attributes:
         blocks: every block, in order of birth.
         calls: for each event, the index of the call that ran; the number of calls for events after the last call.
-        notes: what the figures stand for.
-        approximations: what is estimated instead of observed.
+        notes: remarks on the figures.
+        approximations: descriptions of the figures that are estimated instead of observed.
     """
 
     blocks: tuple[Block, ...] = ()
@@ -479,7 +479,7 @@ class MemoryLedger(NamedTuple):
 
     @property
     def devices(self) -> list[str]:
-        """The devices of the blocks, that of most blocks first."""
+        """The devices of the blocks, the device with the most blocks first."""
         return [device for device, _ in Counter(block.device for block in self.blocks).most_common()]
 
     def on(self, *devices: str) -> MemoryLedger:
@@ -499,8 +499,8 @@ class RawBlock(NamedTuple):
     """A block as a frontend records it.
 
     Attributes:
-        block: the block; its kind is empty if its lifetime decides. Nor is it ``output`` if the block is freed.
-        with_gradient: whether gradients were recorded when it was made.
+        block: the block; an empty kind is decided by its lifetime, and so is ``output`` for a freed block.
+        with_gradient: whether autograd recorded when it was made.
     """
 
     block: Block
@@ -514,8 +514,8 @@ class RawLedger(NamedTuple):
         blocks: every block, in order of birth.
         calls: as in :class:`MemoryLedger`.
         storages: ids of blocks by the storage ids of calls.
-        returns: whether it is known which blocks hold what the model returned; otherwise they are all blocks that live
-            at the end and were made without gradients.
+        returns: whether the blocks of the model's outputs are known. Otherwise, all blocks alive at the end and made
+            without gradients count as outputs.
         notes, approximations: as in :class:`MemoryLedger`.
     """
 
@@ -571,7 +571,7 @@ def _kind_of_lifetime(block: Block, phase: str, starts: Sequence[int], is_saved_
 
 
 def _last_event_before(calls: Sequence[int], call: int, births: Collection[int]) -> int:
-    # Blocks that are freed before the call makes one die before it.
+    # Blocks freed before the first allocation of the call are not alive in it.
     event = bisect_left(calls, call)
     while event < len(calls) and calls[event] == call and event + 1 not in births:
         event += 1
@@ -583,7 +583,7 @@ def _starts_of_backward(phases: Sequence[str]) -> list[int]:
     return [i for i, now in enumerate(is_backward) if now and (i == 0 or not is_backward[i - 1])]
 
 
-# Dataflow: values of a graph beyond the operands of its calls, enough to follow the memory of each.
+# Dataflow: values of a graph beyond the operands of its calls, to compute their lifetimes.
 
 
 class Value(NamedTuple):
@@ -601,18 +601,18 @@ class Value(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Reads and values of a call besides the operands of its layer, or of a moment between two calls.
+    """Reads and values of a call besides the operands of its layer, or between two calls.
 
     Attributes:
         at: the first output of the call that it completes. If no call has this output, the step takes place before the
             first call whose outputs have larger ids.
-        reads: ids of values that are needed until then.
-        makes: values that exist from then on.
-        takes: pairs of a value that it makes and one that it reads: the first takes over the memory of the second if
-            nothing else needs that any more, as the carried values of a loop do.
-        overwrites: pairs of a value that it makes and one that it may write over, element by element.
+        reads: ids of values with a use at this step.
+        makes: values that this step creates.
+        takes: pairs of a value that it makes and a value that it reads: the first reuses the memory of the second if
+            that has no later use, as carried values of a loop do.
+        overwrites: pairs of a value that it makes and a value that it may overwrite, element by element.
         views: pairs of a view that it makes and the viewed value.
-        name: what the step is, for tables.
+        name: its name in tables.
     """
 
     at: int
@@ -629,10 +629,10 @@ class Dataflow(NamedTuple):
 
     Attributes:
         inputs: the inputs of the model, which its caller provides.
-        stored: the tensors that the model stores and the run reads: weights and constants.
+        stored: the stored tensors that the run reads: weights and constants.
         steps: further reads and values, in order.
-        views: pairs of a value and another one that it shares its memory with.
-        spans: first and last ids of the values inside a loop or branch, whose calls run without others between them.
+        views: pairs of values that share their memory.
+        spans: first and last ids of the values inside a loop or branch; its calls run contiguously.
         unknown: why lifetimes of values are unknown; empty if all are known.
         unplanned: ids of values whose shapes a runtime does not know before it runs, because the graph computes them.
     """
@@ -657,12 +657,12 @@ class CallTime(NamedTuple):
     """The measured time of one call, in nanoseconds.
 
     Attributes:
-        device: how long the device worked for it.
-        host: how long the host was in it, without calls inside of it.
-        alone: its part of the span. Every instant of the span belongs to one call, to something else, or is idle: of
-            several kernels that run at once, to the one that computes and began first.
-        n_kernels: how many pieces of work the device did for it.
-        aside: how much of ``device`` it filled memory, or copied from or to the host.
+        device: device time.
+        host: host time, without nested calls.
+        alone: its part of the span. Every instant of the span belongs to one call, to other work, or is idle; of
+            concurrent kernels, it belongs to the compute kernel that began first.
+        n_kernels: the number of kernels, copies and fills.
+        aside: the part of ``device`` spent on fills and on copies from or to the host.
     """
 
     device: int
@@ -676,11 +676,11 @@ class Elsewhere(NamedTuple):
     """Work that belongs to no call, in nanoseconds.
 
     Attributes:
-        what: what kind of work it is, ``launched before the window``.
+        what: the kind of work, ``launched before the window``.
         name: its name.
-        time: how long it took.
+        time: its duration.
         alone: its part of the span; see :attr:`CallTime.alone`.
-        n: how many pieces of work.
+        n: the number of kernels, copies and fills.
     """
 
     what: str
@@ -695,10 +695,10 @@ class Stream(NamedTuple):
 
     Attributes:
         name: its device and number.
-        busy: how long it worked.
-        idle: how long it did not, of the span.
+        busy: its busy time.
+        idle: its idle time within the span.
         longest: its longest gap.
-        n_gaps: how many gaps it has.
+        n_gaps: the number of gaps.
     """
 
     name: str
@@ -711,20 +711,20 @@ class Stream(NamedTuple):
 class Profile(NamedTuple):
     """The measurements of a run.
 
-    The parts of the span add up exactly: ``alone`` of all calls and of what is elsewhere, and ``idle``, are ``span``.
+    ``span`` is exactly the sum of ``alone`` over ``calls`` and ``elsewhere``, plus ``idle``.
 
     Attributes:
         device: the name of the device that ran it; empty if unknown.
-        clock: ``device`` if its work was recorded, else ``host``.
+        clock: ``device`` if device times were recorded, else ``host``.
         span: nanoseconds from the start of the step, or of its first work, to the end.
         idle: nanoseconds of the span in which nothing ran.
         calls: the time of every call by its position.
-        elsewhere: work of no call.
+        elsewhere: work outside of calls.
         streams: the streams of the device.
-        tf32: whether the names of kernels say that products of float32 were rounded to TF32.
-        inside: calls that have no kernel of their own: the position of the call whose kernel computes them, by theirs.
-        no_bound: why the times say nothing about the speed of the device, as a sentence on the file; empty if they do.
-        remarks: what is wrong with the file, as sentences.
+        tf32: whether kernel names show that float32 products ran in TF32.
+        inside: for calls without a kernel of their own, by position: the position of the call that computes them.
+        no_bound: why the times do not show the speed of the device, as a sentence; empty if they do.
+        remarks: problems of the file, as sentences.
     """
 
     device: str
@@ -741,7 +741,7 @@ class Profile(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """A span of time with its owner; of several at once, the one with the lowest rank counts."""
+    """A span of time with its owner; of overlapping ones, the lowest rank wins."""
 
     start: int
     end: int
@@ -750,7 +750,7 @@ class Interval(NamedTuple):
 
 
 def divide(intervals: Iterable[Interval], start: int, end: int) -> tuple[dict[Any, int], int]:
-    """Return how much of a span each owner has, and how much nobody has; the parts add up to the span."""
+    """Return the time of each owner within a span, and the idle time; they add up to the span."""
     found = sorted((max(x.start, start), min(x.end, end), x.rank, i, x.owner) for i, x in enumerate(intervals))
     times = sorted({start, end, *(x[0] for x in found if x[0] < x[1]), *(x[1] for x in found if x[0] < x[1])})
     owned: dict[Any, int] = defaultdict(int)

@@ -335,8 +335,7 @@ def _is_typed_shape(value: Any) -> bool:
     shape, dtype = value
     if type(shape) not in (list, tuple) or not all(is_named(size) or is_integer(size) for size in shape):
         return False
-    if (
-        dtype not in BITS and shape and get_close_matches(dtype, BITS, cutoff=0.75)
-    ):  # another text is an argument of the model
+    is_misspelled = dtype not in BITS and shape and get_close_matches(dtype, BITS, cutoff=0.75)
+    if is_misspelled:  # any other text is an argument of the model
         raise ValueError(f"shape {tuple(shape)} with a dtype: {unknown('dtype', dtype, BITS)}")
     return dtype in BITS
