@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -351,7 +351,7 @@ def _package(name: str) -> str:
     return name.partition("::")[0].partition(".")[0]
 
 
-PACKAGES = tuple(dict.fromkeys(map(_package, KERNELS)))
+PACKAGES = frozenset(map(_package, KERNELS))
 """The packages that have them; ``*`` for any."""
 
 _ANYWHERE = {name.partition("::")[0].removeprefix("*"): name for name in KERNELS if name.startswith("*.")}
@@ -359,16 +359,32 @@ _ANYWHERE = {name.partition("::")[0].removeprefix("*"): name for name in KERNELS
 
 def loaded_kernels() -> Mapping[str, Kernel]:
     """Return the kernels of the packages that are imported, by the name of their function or class."""
-    found = {package for package in PACKAGES if package in sys.modules}
-    kernels = {name: kernel for name, kernel in KERNELS.items() if found and _package(name) in found}
-    for module in _modules_with(len(sys.modules), next(reversed(sys.modules))):
-        ending = next(ending for ending in _ANYWHERE if f".{module}".endswith(ending))
-        name = _ANYWHERE[ending]
-        kernels[f"{module}::{name.partition('::')[2]}"] = KERNELS[name]
-    return kernels
+    found = sys.modules.keys() & PACKAGES
+    anywhere = _ANYWHERE_LOADED.update()
+    if not found and not anywhere:
+        return {}
+    return {**anywhere, **{name: kernel for name, kernel in KERNELS.items() if _package(name) in found}}
 
 
-@lru_cache(maxsize=1)
-def _modules_with(_: int, __: str) -> tuple[str, ...]:
-    # A search of all modules is repeated only after another import.
-    return tuple(name for name in [*sys.modules] if f".{name}".endswith(tuple(_ANYWHERE)))
+class _Anywhere:
+    # Searches the modules that were imported since the last search: all would take a millisecond.
+    def __init__(self) -> None:
+        self._n_seen, self._last = 0, ""
+        self._kernels: dict[str, Kernel] = {}
+
+    def update(self) -> Mapping[str, Kernel]:
+        """Return the kernels of modules in any package that are imported."""
+        n_modules, last = len(sys.modules), next(reversed(sys.modules))
+        if n_modules == self._n_seen and last == self._last:
+            return self._kernels
+        if n_modules <= self._n_seen:  # some were removed
+            self._n_seen, self._kernels = 0, {}
+        new, self._n_seen, self._last = [*islice(sys.modules, self._n_seen, None)], n_modules, last
+        for ending, name in _ANYWHERE.items():
+            for module in new:
+                if module.endswith(ending):
+                    self._kernels[f"{module}::{name.partition('::')[2]}"] = KERNELS[name]
+        return self._kernels
+
+
+_ANYWHERE_LOADED = _Anywhere()

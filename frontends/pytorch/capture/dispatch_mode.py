@@ -296,10 +296,10 @@ class CaptureMode(TorchDispatchMode):
             is_complex = has_complex(tensors) if cached is None else cached.has_complex
             with LazyValues() if is_complex else _NO_CONTEXT:
                 result = self._run(plan, tensors, args, kwargs or {})
-            if key is None and (filled := with_values_of(result, tensors)) is not result:
-                self.assume(SPARSE_RESULT)
-                result = filled
             if cached is None:
+                if key is None and (filled := with_values_of(result, tensors)) is not result:
+                    self.assume(SPARSE_RESULT)
+                    result = filled
                 cached = self.add_call(plan, key, args, kwargs, tensors, result)
         self.observe(cached, tensors, args, kwargs, result)
         return result
