@@ -469,3 +469,22 @@ def test_a_product_that_writes_the_value_it_reads():
     same = Trace((trace.records[0]._replace(call=call),), trace.run)
     (group,) = groups_of(same, "pointwise")
     assert group.calls == (0,)
+
+
+@pytest.mark.parametrize(
+    ("length", "groups"), [(1 << 14, ["relu reduce_sum", "exp"]), (1 << 10, ["relu reduce_sum exp"])]
+)
+def test_one_long_row_is_summed_in_parts(length, groups):
+    """A row of 2^14 elements is split between multiprocessors: what reads its sum runs after all of them."""
+    calls = Calls()
+    total = calls("reduce_sum", calls("relu", calls.given(1, length)), shape=(1,), axis=(0, 1))
+    assert grouped(calls.trace(calls("exp", total)), "compiler") == groups
+
+
+def test_an_operand_of_half_the_size_is_read_whole():
+    """A row of a sum of (2, 64) and (1, 64): 64 elements of the first operand, and all 64 of the second."""
+    calls = Calls()
+    whole = calls("add", calls.given(2, 64), calls.given(1, 64), shape=(2, 64))
+    row = calls("view", whole, shape=(1, 64), axis=(0,), start=(0,), stop=(1,), step=(1,))
+    (group,) = groups_of(calls.trace(calls("relu", row)), "pointwise")
+    assert (group.read, group.written) == (4 * (64 + 64), 4 * 64)

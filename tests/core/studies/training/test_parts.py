@@ -177,6 +177,20 @@ def test_gradients_of_an_einsum_are_found_by_their_products(op, phase, macs, kin
     assert found == [("attention", 120), (kind, 3 * macs)]
 
 
+def test_gradients_of_products_of_matrices_are_found_by_their_sizes():
+    """Scores of 3 queries and 4 keys of 5 features, without a batch; the gradient of the queries is 3 x 4 by 4 x 5."""
+    recorder = Recorder()
+    for op, phase, x0, x1, out, macs in (
+        ("softmax", "forward", (3, 4), (), (3, 4), 0),
+        ("matmul", "forward", (3, 5), (5, 4), (3, 4), 60),
+        ("matmul", "backward", (3, 4), (4, 5), (3, 5), 60),
+    ):
+        inputs = {"x0": Tensor(x0), "x1": Tensor(x1)} if x1 else {"x": Tensor(x0)}
+        layer = recorder.intern(Layer(op, inputs, [Tensor(out)]))
+        recorder.record(Call(layer, op, module="m", phase=phase), Cost(Operations(fma=macs), 0, 0, {}, macs))
+    assert [product.kind for product in Products(report_of(recorder).trace, Packing())] == ["attention"] * 2
+
+
 def test_a_forward_product_of_as_many_macs_decides_nothing():
     """Products of the same number in one module, but of other sizes: of 2 x 3 x 5 x 4 and of 2 x 6 x 5 x 2."""
     recorder = Recorder()
