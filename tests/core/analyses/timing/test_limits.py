@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 
 import pytest
@@ -196,3 +197,20 @@ def test_a_measured_run_has_the_rates_that_were_measured():
     (bound,) = report.plot("roofline", device=TOY)
     assert len(bound) == 5 and bound[2] == pytest.approx(10**6 / 2e-6)
     assert "measured FLOP per second" in report.time(device(name="l4")).to_svg()
+
+
+@pytest.mark.parametrize(
+    ("options", "roofs"),
+    [
+        ({}, ["matrix 4 TFLOP/s, tfloat32, binds 94% of the time", "vector 1 TFLOP/s, float32, binds 6% of the time"]),
+        ({"tf32": []}, ["vector 1 TFLOP/s, float32, binds 100% of the time"]),
+        (
+            {"dtype": "float16", "tf32": ["matmul"]},
+            ["matrix 8 TFLOP/s, float16, binds 94% of the time", "vector 2 TFLOP/s, float16, binds 6% of the time"],
+        ),
+    ],
+)
+def test_roofs_have_the_rates_that_bind(options, roofs):
+    """The product takes 16 times as long as the activation, unless both run on the vector engine."""
+    picture = net(dense("a", 64), relu("b", 64)).time(TOY, **options).to_svg()
+    assert [text for text in re.findall(r">([^<>]*)<", picture) if "binds" in text] == roofs
