@@ -89,7 +89,7 @@ def test_a_compiled_model_and_graphs_that_are_divided(found):
     kernels = estimate(net, INPUTS).kernels(torch.compile(net), INPUTS)
     assert kernels.schedule.n_graphs == 2
     assert kernels.table.total["macs"] == 2 * LINEAR + CONV
-    assert "divided into 2 graphs" in kernels.remarks[0]
+    assert "split the model into 2 graphs" in kernels.remarks[0]
 
 
 def test_embeddings_by_tokens():
@@ -182,6 +182,6 @@ def test_recurrent_layers_have_no_graph_and_leave_others_theirs():
         kernels = estimate(net.eval(), (5, 2, 8)).kernels(net, (5, 2, 8))
         assert kernels.kernels == []
         assert kernels.schedule.reason, "the compiler says why, by other words in other releases"
-        told = f"makes no graph of this model: all of it runs as it is written ({kernels.schedule.reason})"
+        told = f"compiles no part of this model: all of it runs eagerly ({kernels.schedule.reason})"
         assert any(line.endswith(told) for line in kernels.remarks)
     assert estimate(encoder_layer(), (2, 5, 16)).kernels(encoder_layer(), (2, 5, 16)).missing == []
