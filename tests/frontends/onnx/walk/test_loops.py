@@ -257,3 +257,14 @@ def test_what_is_decomposed_in_single_iterations_is_regrouped_in_each():
         ("silu", 16, "again.body[2]"),
     ]
     assert report.total_report["flops"] == 5 * (4 + 8 + 16) + 32, "and the Relu of 32 elements"
+
+
+def test_a_sequence_that_becomes_a_tensor_has_no_shape_after_the_loop():
+    steps = [node("ConcatFromSequence", ["s"], ["t"], axis=0)]
+    made = looped(
+        body_of(*steps, carried=("s",), outputs=("t",)), 70, ["items"], ["z"], node("Relu", ["z"], ["y"]), x=(5,)
+    )
+    made.graph.node.insert(0, node("SequenceConstruct", ["x"], ["items"]))
+    call = read(made).calls[-1]
+    assert call.type == "Relu"
+    assert call.uncounted is not None

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+import costcore
 from tests.whole_networks.pytorch_models import Bert, Branches, Residual, ViT, block, conv, inverted
 
 from .networks import Lstm, UNet
@@ -148,6 +149,8 @@ def sized(inputs: Any, batch: int) -> Any:
     """Return inputs with so many samples."""
     if isinstance(inputs, dict):
         return {name: sized(each, batch) for name, each in inputs.items()}
+    if isinstance(inputs, tuple) and inputs[1:] == ("int64",):
+        return costcore.Tensor(sized(inputs[0], batch), "int64")
     if isinstance(inputs, tuple):
         return tuple(sized(each, batch) for each in inputs)
     return batch if inputs == "batch" else inputs

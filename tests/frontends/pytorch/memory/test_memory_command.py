@@ -109,7 +109,7 @@ def test_no_batch_fits(target, capsys):
         (("--memory", "8GiB", "--input", "nx64"), 2, "is invalid (expected 1x3x224x224"),
         (("--memory", "8GiB", "--train", "--checkpoint", "Blok"), 2, "unknown class of modules in checkpoint 'Blok'"),
         (("--memory", "8GiB", "--input", "batch,63"), 1, "with a batch of 2"),
-        ((), 2, "--memory is missing, the memory of the device"),
+        ((), 2, "--memory is missing: run costcore memory"),
     ],
 )
 def test_mistakes(target, capsys, arguments, code, message):
@@ -130,10 +130,10 @@ def test_inputs_are_required_and_other_models_refused(target, capsys):
     assert "--input batch,3,224,224" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["memory", "report.json", "--memory", "8GiB", "--input", "batch,64"])
-    assert "is a saved report, whose batch cannot change" in capsys.readouterr().err
+    assert "is a saved report, and its batch size is fixed" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["memory", "net.onnx", "--memory", "8GiB", "--input", "batch,64"])
-    assert "net.onnx is a file, of which costcore net.onnx --arena states" in capsys.readouterr().err
+    assert "Run costcore net.onnx --arena for the" in capsys.readouterr().err
 
 
 def test_the_command_and_the_function_agree(target, capsys):

@@ -67,5 +67,5 @@ def test_the_command(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["plot", target, "--input", "batch,4", "--over", "batch=1:1000000000000:1"])
     assert "is more than 1,000,000 sizes" in capsys.readouterr().err
-    assert main(["plot", target, "--input", "batch,4", "--over", "batch=1,8,64"]) == 0
+    assert main(["plot", target, "--input", "batch,4", "--over", "batch=1,8,64", "--column", "macs"]) == 0
     assert capsys.readouterr().out == "batch,macs\n1,32\n8,256\n64,2048\n"
