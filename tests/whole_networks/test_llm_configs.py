@@ -14,7 +14,8 @@ import pytest
 import torch
 import transformers
 
-from costcore import Tensor, TrainingLedger, estimate
+from costcore import Tensor, estimate
+from costcore.studies.training.step import Packing, Step
 from tests.frontends.pytorch.transformers_differences import HAS_JOINED_EXPERTS, angles
 
 pytestmark = pytest.mark.frontend("pytorch")
@@ -114,7 +115,7 @@ def test_a_whole_model_equals_its_closed_form(name):
     with torch.device("meta"):
         net = transformers.AutoModelForCausalLM.from_config(config)
     report = estimate(net, {"input_ids": Tensor((1, SEQUENCE), "int64")})
-    step = TrainingLedger(report, masks="causal").stages[0].step
+    step = Step(report, Packing(masks_are_causal=True))
     per_pair = number(row, "attention_macs_per_token_per_key")
     pairs = per_pair * SEQUENCE**2
     assert step.parameters.total == number(row, "params_total")
