@@ -58,6 +58,7 @@ OWN = (
     Export("memory_svg", "", f"{__name__}:to_memory_svg"),
     Export("model_card", "", f"{__name__}:to_model_card"),
     Export("model_explorer", "", f"{__name__}:to_model_explorer"),
+    Export("model_explorer_graph", "", f"{__name__}:to_model_explorer_graph"),
     Export("page", ".html", f"{__name__}:to_page"),
 )
 """Our own exports."""
@@ -425,7 +426,7 @@ GRADIENT = ((0, "#ffffff"), (0.25, "#fde0a8"), (0.6, "#f28e2b"), (1, "#b2182b"))
 def to_model_explorer(report: ReportData, column: str = "flops", keys: Keys | None = None) -> str:
     """Return node data for Google's Model Explorer: one number per node, which colors the graph.
 
-    Nodes have the names of calls, as in :func:`to_model_explorer_graph`. To color another graph, map calls to its
+    Nodes have the names of calls, as in the export ``model_explorer_graph``. To color another graph, map calls to its
     nodes with ``keys``. Model Explorer applies the data to the graph that is open when the file is loaded.
 
     Source of the format: ``GraphNodeData`` in ``model_explorer/node_data_builder.py`` of google-ai-edge/model-explorer.

@@ -390,6 +390,8 @@ class _Reader:
         rows = [self._numbers(row, place) for row in self._list(table, "points", place)]
         if not rows or any(each > MOST_COORDINATE for row in rows for each in row[3:]):
             raise self._error(f"{place}{name!r} needs points, whose coordinates are at most {MOST_COORDINATE}")
+        if kind != "free" and not all(row[1] or row[2] for row in rows):
+            raise self._error(f"{place}all points of {name!r} need FLOPs or bytes")
         if len({len(row) for row in rows}) > 1:
             raise self._error(f"{place}all points of {name!r} need equally many coordinates")
         return [Point(OpSignature(name, kind, tuple(row[3:]), row[1], row[2], dtype), row[0]) for row in rows]

@@ -183,6 +183,10 @@ def test_seconds_and_their_error_are_in_json_and_in_tables_of_saved_reports():
             r"family 1: all points of 'relu' need equally many coordinates",
         ),
         (
+            {"family": [{"name": "relu", "kind": "arithmetic", "errors": [], "points": [[1, 0, 0, 0]]}]},
+            r"family 1: all points of 'relu' need FLOPs or bytes",
+        ),
+        (
             {"family": [{"name": "relu", "kind": "move", "errors": [], "points": []}]},
             r"family 1: 'relu' needs points, whose coordinates are at most 200",
         ),

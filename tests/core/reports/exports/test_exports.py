@@ -25,6 +25,13 @@ def check_fields(data, fields, *required):
     assert all(isinstance(value, fields[key]) for key, value in data.items())
 
 
+def test_graph_of_model_explorer():
+    (graph,) = json.loads(MODEL.export("model_explorer_graph"))["graphs"]
+    assert [node["id"] for node in graph["nodes"]] == [*MODEL.layer_report]
+    sources = {edge["sourceNodeId"] for node in graph["nodes"] for edge in node["incomingEdges"]}
+    assert sources < {node["id"] for node in graph["nodes"]} and sources
+
+
 def test_node_data_of_model_explorer():
     data = json.loads(MODEL.to_model_explorer())
     check_fields(data, NODE_DATA, "results")
