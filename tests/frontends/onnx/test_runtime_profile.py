@@ -162,4 +162,4 @@ def test_command_line(tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].startswith("layer_norm,1,33.0,33.0,24.4%,")
     assert main(["profile", str(of_level("all"))]) == 1
-    assert "needs --model model.onnx" in capsys.readouterr().err
+    assert "pass --model model.onnx" in capsys.readouterr().err

@@ -33,7 +33,7 @@ def test_results_in_place_and_views_share_memory():
     arena = hook.report.arena()
     # add: x and y; relu_: y; mul: y and the product
     assert [live for _, live in arena.timeline] == [64, 32, 32, 64, 32]
-    assert "values without a reader are assumed to be returned" in arena.notes[0]
+    assert "assuming that values without a reader are returned" in arena.notes[0]
     assert arena.lower_bound == 64
 
 

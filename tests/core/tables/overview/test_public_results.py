@@ -36,7 +36,7 @@ PARTS = {
 """The records of which results consist, which one line shows."""
 
 OTHERS = {
-    *("CostError", "CostWarning", "Dim", "Formulas", "Ledger", "RenderedTable", "Trace"),
+    *("CostError", "CostWarning", "costs", "Dim", "Formulas", "Ledger", "RenderedTable", "Trace"),
     *("GroupColumns", "LayerColumns", "ReceptiveFieldColumns", "ReportColumns", "SummaryColumns", "TreeColumns"),
 }
 """What is no result: arguments, errors, and what programs read."""

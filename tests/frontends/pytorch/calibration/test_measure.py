@@ -258,7 +258,7 @@ def test_a_noisy_sweep_is_not_saved_unless_that_is_wanted(given_noise, tmp_path,
         (["--output", "mine.json"], "--output must end with .toml (got 'mine.json')"),
         (["--output", "mine.toml", "--base", "h1000"], "unknown device 'h1000'"),
         (["--output", "mine.toml", "--device", "abacus"], "unknown device 'abacus'"),
-        (["--output", "mine.toml", "--base", "l4"], "--base l4 is a gpu, whose peaks are not those of --device cpu"),
+        (["--output", "mine.toml", "--base", "l4"], "--base l4 is a gpu, but --device is cpu"),
         (["--output", "mine.toml", "--base", "epyc-9654", "--threads", "97"], "epyc-9654 has 96 cores"),
     ],
 )
