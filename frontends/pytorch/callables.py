@@ -169,6 +169,7 @@ def _held(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from _nonlocals_of(value).items()
         code, defaults = value.__code__, value.__defaults__ or ()
         yield from zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=False)
+        yield from (value.__kwdefaults__ or {}).items()
     elif isinstance(value, Mapping):
         yield from [*value.items()]
     elif isinstance(value, (list, tuple)):

@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 import io
 import json
-import pickle
+import logging
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from os import fspath
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,8 @@ __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
 
 _GRAPH = re.compile(r"(^|/)(models/[^/]*|serialized_exported_program)\.json$")
 
-MAX_GRAPH = 2**28
-"""The maximum size of the graph of a program, in bytes."""
+MAX_GRAPH = 2**26
+"""The maximum size of the graph of a program, or of the pickle of a checkpoint, in bytes."""
 
 
 def estimate(
@@ -85,11 +85,15 @@ def load(path: str) -> Any:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
             is_program = any(map(_GRAPH.search, names))
+            for info in archive.infolist():
+                if info.filename.endswith((".pkl", ".json")) and info.file_size > MAX_GRAPH:
+                    size = f"{info.file_size:,} bytes (expected at most {MAX_GRAPH:,})"
+                    raise CostError(f"{path}: {info.filename} has {size}")
             if is_program:
                 _check_program(path, archive)
     except OSError as error:
         raise FileError(f"{path} cannot be read: {error.strerror}") from error
-    except (zipfile.BadZipFile, EOFError, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (zipfile.BadZipFile, EOFError, RuntimeError, json.JSONDecodeError, UnicodeDecodeError) as error:
         if names:
             raise CostError(f"{path} is damaged: {error}") from error
         is_program = False
@@ -97,15 +101,19 @@ def load(path: str) -> Any:
         return _loaded_program(path)
     if any("/code/" in name for name in names):
         return _loaded_script(path)
-    raise CostError(f"{path} is {_described(path)}, not a model. {HOW_TO_LOAD_A_CHECKPOINT}")
+    raise CostError(f"{path} is {_described(path, names)}, not a model. {HOW_TO_LOAD_A_CHECKPOINT}")
 
 
 def _loaded_program(path: str) -> Any:
+    log = logging.getLogger("torch.export")
+    was_disabled, log.disabled = log.disabled, True  # it prints the traceback, too
     try:
         program: Any = torch.export.load(path)
     except Exception as error:  # a damaged file can raise anything
         reason = str(error).partition("\n")[0].removesuffix(".")
         raise CostError(f"{path}: PyTorch cannot load the program: {type(error).__name__}: {reason:.200}") from error
+    finally:
+        log.disabled = was_disabled
     program._guards_code = []  # Python code, which a call of the module would run
     return program
 
@@ -115,7 +123,7 @@ def _loaded_script(path: str) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of the loader
             return torch.jit.load(path, map_location="cpu")
-    except RuntimeError as error:
+    except (RuntimeError, UnicodeDecodeError) as error:
         reason = str(error).strip().partition("\n")[0].removesuffix(".")
         raise CostError(f"{path}: PyTorch cannot load the TorchScript: {reason:.200}") from error
 
@@ -128,8 +136,6 @@ def _check_program(path: str, archive: zipfile.ZipFile) -> None:
         name = info.filename
         if info.compress_type != zipfile.ZIP_STORED:
             raise CostError(f"{path}: {name} is compressed, which no file of PyTorch is")
-        if name.endswith(".json") and info.file_size > MAX_GRAPH:
-            raise CostError(f"{path}: {name} has {info.file_size:,} bytes (expected at most {MAX_GRAPH:,})")
         if re.search(r"/(constants|weights)/(custom|opaque)_obj", name):
             raise CostError(_needs_unpickling(path, name))
         if name.endswith(".json"):
@@ -137,7 +143,7 @@ def _check_program(path: str, archive: zipfile.ZipFile) -> None:
         elif name.endswith(".pt"):
             try:
                 torch.load(io.BytesIO(archive.read(info)), map_location="cpu", weights_only=True)
-            except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+            except Exception as error:  # a damaged file can raise anything
                 raise CostError(_needs_unpickling(path, name)) from error
 
 
@@ -191,7 +197,9 @@ def _is_arithmetic(text: str) -> bool:
 _GLOBAL = re.compile(r"GLOBAL ([\w.]+)")
 
 
-def _described(path: str) -> str:
+def _described(path: str, names: Sequence[str]) -> str:
+    if not names:
+        return "neither TorchScript nor a checkpoint of PyTorch 1.6 or newer"
     try:
         stored = torch.load(path, map_location="meta", weights_only=True)
     except Exception as error:  # a damaged file can raise anything

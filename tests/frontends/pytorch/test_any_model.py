@@ -251,6 +251,15 @@ def closure():
     return lambda x: model(x) + model(x)
 
 
+def keyword_default():
+    encoder = Encoder()
+
+    def encode(x, *, model=encoder):
+        return model.encode(x)
+
+    return encode
+
+
 CALLABLES = {
     "method": (Encoder().encode, 64, {"body"}),
     "generate": (Encoder().generate, 3 * 64 + 32, {"body", "head"}),
@@ -259,6 +268,7 @@ CALLABLES = {
     "call": (Pipeline().__call__, 2 * (64 + 32 + 32), {"encoder.body", "encoder.head", "parts_decoder"}),
     "function": (step, 64, {"ENCODER.body"}),
     "lambda": (closure(), 2 * (64 + 32), {"model.body", "model.head"}),
+    "keyword": (keyword_default(), 64, {"model.body"}),
     "function of torch": (functools.partial(torch.matmul, other=torch.zeros(8, 3)), 24, set()),
 }
 
