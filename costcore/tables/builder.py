@@ -1,4 +1,4 @@
-"""Tables of a run with any quantity: sorted and limited rows of calls and groups, and the rows of a tree of modules."""
+"""Build tables of a run: sorted and limited rows of calls or groups, or rows of the module tree, with any quantity."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class TableBuilder:
 
     Args:
         ledger: the ledger of the report.
-        preset: the columns that the table has by itself, by name.
+        preset: the built-in columns of the table, by name.
         columns: names of the columns to show, or quantities.
         sort: the column to sort by; None keeps the order.
-        more: quantities that only this table has.
+        more: additional quantities, which only this table offers.
 
     Raises:
         TypeError, ValueError: if a name or a parameter is unknown.
-        CostError, OSError: if a file that a name has as parameter cannot be read.
+        CostError, OSError: if a file that is the parameter of a name cannot be read.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class TableBuilder:
         return [] if self._cells is None else self._cells.remarks
 
     def rows(self, rows: Sequence[TableRow], top: int | None, label: str = "name") -> list[Mapping[str, Any]]:
-        """Return the entries of the rows, sorted and limited, and that of the total as the last one."""
+        """Return the entries of the rows, sorted and limited, followed by the entry of the total."""
         total = self._ledger.total
         known = {*(rows[0].entry if rows else self._preset), *(key for key in ("seconds", "seconds%") if key in total)}
         cells = self._cells = Cells(self._names, known, self._ledger)
@@ -105,18 +105,18 @@ def arrange(
 
 
 class TableRow(NamedTuple):
-    """An entry of a report, with the summed calls."""
+    """An entry of a report, with the calls that it sums."""
 
     entry: Mapping[str, Any]
     calls: Sequence[Call]
 
 
 class Cells:
-    """The quantities of a table beside the values in its entries.
+    """The quantities that a table shows in addition to the values in its entries.
 
     Args:
-        names: the names of all columns, and of that by which rows are sorted; or quantities.
-        known: the names that the entries have.
+        names: names or quantities of all columns, and of the column by which rows are sorted.
+        known: the names of values that the entries already have.
         ledger: the ledger of the report.
 
     Raises:
@@ -136,11 +136,11 @@ class Cells:
         return [*dict.fromkeys(line for lines in of for line in lines)]
 
     def of(self, calls: Sequence[Call]) -> dict[str, Any]:
-        """Return the values of a group of calls; empty texts for quantities of the whole run."""
+        """Return the values of a group of calls; the empty string for quantities that only the whole run has."""
         return self._values(lambda each: each.of(self._ledger, calls))
 
     def total(self, with_texts: bool = False) -> dict[str, Any]:
-        """Return the values of the whole run; empty for quantities of single calls, except ``with_texts``."""
+        """Return the values of the whole run, without texts of single calls unless ``with_texts``."""
         shown = [each for each in self.quantities if with_texts or each.is_number or callable(each.combine)]
         return self._with_shares({each.name: each.total(self._ledger) for each in shown})
 

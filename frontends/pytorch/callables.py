@@ -1,7 +1,7 @@
 """Functions, methods and pipelines as models: ``estimate(model.generate, …)``.
 
-A method of a module runs on the copy of that module. Any other callable becomes a module whose parts are the modules
-that it reaches through attributes, closures, defaults and globals, so that they are copied and have names.
+A method of a module runs on a copy of that module. Any other callable is wrapped in a module whose submodules are the
+modules that it reaches through attributes, closures, defaults and globals, so that they are copied and named.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Model(NamedTuple):
 
     @property
     def forward(self) -> Callable[..., Any]:
-        """The callable whose signature tells the inputs."""
+        """The callable whose signature defines the inputs."""
         return self.function or self.module.forward
 
     def run(self, copied: Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Call the copy of the module as the module is called."""
+        """Call the copy of the module, through ``function`` if there is one."""
         if self.function is not None and not isinstance(copied, Called):
             _call_once(copied, self.function)
         return copied(*args, **kwargs)
@@ -52,7 +52,7 @@ class Model(NamedTuple):
 
 
 class Called(Module):
-    """A callable as a module; the modules that it reaches are its parts."""
+    """A callable wrapped in a module; the modules that it reaches are its submodules."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class Called(Module):
 
 
 def as_model(model: Any) -> Model:
-    """Return the module and the call of a model; any module is called itself."""
+    """Return which module to copy and what to call for a model; a module is called directly."""
     if isinstance(model, Module):
         return Model(model)
     owner = _owner(model)
@@ -86,7 +86,7 @@ def as_model(model: Any) -> Model:
 
 
 def is_callable_model(model: Any) -> bool:
-    """Return whether a callable is code of PyTorch: it reaches a module, or names something of ``torch``."""
+    """Return whether a callable uses PyTorch: it reaches a module, or refers to something from ``torch``."""
     if isinstance(model, (type, ModuleType)) or not callable(model):
         return False
     if _owner(model) is not None or next(_modules_of(model), None) is not None:
@@ -100,7 +100,7 @@ def is_callable_model(model: Any) -> bool:
 
 
 def _call_once(module: Module, function: Callable[..., Any]) -> None:
-    # Only the next call is one of the method: ``generate`` calls the module again, which then runs ``forward``.
+    # Only the next call runs the method: ``generate`` itself calls the module, which then runs ``forward``.
     method = _rebound(function, module)
     before = vars(module).get("forward")
 
@@ -115,7 +115,7 @@ def _call_once(module: Module, function: Callable[..., Any]) -> None:
 
 
 def name_of(function: Any) -> str:
-    """Return the name of a callable, of its class if it is an object."""
+    """Return the name of a callable, or of its class if it has no name of its own."""
     function = _innermost(function)
     name = getattr(function, "__qualname__", type(function).__name__)
     return str(name).rpartition("<locals>.")[2].replace("<lambda>", "lambda")

@@ -1,8 +1,9 @@
 """Kernel fusion: the groups of calls that a compiler runs as one kernel, and a report with their bytes.
 
-Calls are taken in order. Each joins the group of a producer, or of another reader of its operand, if one loop can do
-the work of both and no path through a third group makes a cycle. Before that, element-wise results are moved into the
-loops that read them, where TorchInductor recomputes them. Bytes: :mod:`costcore.analyses.fusion.traffic`.
+Calls are taken in order. Each joins the group of a producer, or of another reader of one of its operands, if one loop
+can do the work of both and merging them makes no cycle through a third group. Before that, element-wise results are
+moved into the loops that read them, where TorchInductor recomputes them. The bytes of the groups are computed in
+:mod:`costcore.analyses.fusion.traffic`.
 """
 
 from __future__ import annotations
@@ -121,13 +122,13 @@ def _alone(trace: Trace, position: int) -> CallTraffic:
 
 
 ALONE: frozenset[Pattern] = frozenset(("product", "opaque", "free"))
-"""Patterns of calls outside of groups at level ``pointwise``."""
+"""Patterns of calls that never join a loop at level ``pointwise``."""
 
 SIMPLE: frozenset[Pattern] = frozenset(("map", "make"))
-"""Patterns of calls with elements that every consumer can compute again."""
+"""Patterns of calls whose elements any consumer can recompute."""
 
 MAX_SIBLINGS = 8
-"""The maximum number of siblings to try: calls that read a common operand, the latest first."""
+"""How many siblings (earlier readers of the same operand) a call tries to join per operand, the latest first."""
 
 _GRADIENT_PHASES = ("backward", "recompute")
 
@@ -174,7 +175,7 @@ def with_products(partition: Partition, graph: Graph) -> Partition:
 
 def _must_finish_first(graph: Graph, earlier: int, node: Node) -> bool:
     work = node.work
-    # A window, and a row that is written out, read neighbors; parts of rows are combined by other kernels.
+    # A window and an unrolled short row read neighboring elements; another kernel combines the parts of a split row.
     if (work.pattern == "window" or work.is_short) and graph.nodes[earlier].work.pattern != "make":
         return True
     return graph.nodes[earlier].work.ends_loop or work.reads_twice or (work.is_split and not work.is_even)
@@ -183,8 +184,8 @@ def _must_finish_first(graph: Graph, earlier: int, node: Node) -> bool:
 def fusion_key(record: CallCost) -> tuple[object, ...]:
     """Return the key that calls must share to run as one kernel.
 
-    A compiler sees the forward pass, the gradients (with what is computed again for them) and the optimizer as three
-    programs, and the body of a loop as one of its own.
+    A compiler sees three programs: the forward pass, the backward pass (with what is recomputed for it) and the
+    optimizer. The body of a loop is a program of its own.
     """
     call = record.call
     return "backward" if call.phase in _GRADIENT_PHASES else call.phase, call.region, call.times
@@ -248,7 +249,7 @@ def _absorbed_extent(cluster: Cluster, earlier: Cluster, graph: Graph) -> tuple[
 
 
 def _products(partition: Partition, graph: Graph, cluster: Cluster) -> Iterable[Cluster]:
-    # Only a product with as many outputs as the group has elements can end in it.
+    # The group can only be the epilogue of a product with as many outputs as the group has elements.
     for position in _producers(graph, cluster.calls):
         product, work = partition.of[position], graph.nodes[position].work
         if work.pattern == "product" and work.elements == cluster.elements and product.key == cluster.key:
@@ -370,10 +371,10 @@ READERS: frozenset[Pattern] = frozenset(("map", "reduce", "move", "window"))
 
 
 def inline(graph: Graph, keys: Sequence[object]) -> None:
-    """Compute element-wise results again in each loop that reads them, if the loops differ in size.
+    """Recompute element-wise results in each loop that reads them, if the loops differ in size.
 
-    A loop that pads a sum, or that reads half of it, reads the operands of the sum instead. The call then is in the
-    group of its first reader.
+    For example, a loop that pads a sum, or reads half of it, reads the operands of the sum instead. The inlined call
+    joins the group of its first reader.
 
     Args:
         graph: the values, which change.
@@ -405,8 +406,8 @@ def inline(graph: Graph, keys: Sequence[object]) -> None:
 def compute_later(graph: Graph, partition: Partition, keys: Sequence[object]) -> bool:
     """Compute element-wise results where they are read, if that is one later loop over as many elements.
 
-    Such as the batch norm of a shortcut, which is added to what a product computes of the same value. Values that only
-    the earlier loop has, and does not write, stay there.
+    An example is the batch norm of a shortcut, which is added to what a product computes from the same value. A call
+    stays if moving it would make the earlier loop write an operand that nothing else needs.
 
     Args:
         graph: the values, which change.
@@ -476,8 +477,8 @@ def _is_free_to_move(graph: Graph, position: int, keys: Sequence[object], skips:
 
 
 def _keep_blends(graph: Graph, position: int, readers: Sequence[Node]) -> None:
-    # Loops of other sizes finish an interpolation themselves, from its two values per element and its operand.
-    # TorchInductor does this if the operand is computed itself, such as a product with a bias.
+    # Readers of another size finish an interpolation themselves, from its two values per element and its operand.
+    # TorchInductor does this if the operand is itself computed, such as a product with a bias.
     node = graph.nodes[position]
     if all(map(partial(_fits, node), readers)) or not all(
         each.work.pattern in READERS - {"window"} for each in readers

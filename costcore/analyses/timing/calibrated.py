@@ -1,7 +1,7 @@
 """Calibrated times of groups of calls, by the calibration in a device file.
 
-:func:`estimate_groups` sets them and says how sure they are. :func:`to_table` and :func:`from_table` are the format of
-calibrations in device files, with the :class:`Conditions` of the measurement.
+:func:`estimate_groups` sets them and returns how certain they are. :func:`to_table` and :func:`from_table` write and
+read calibrations in device files, with the :class:`Conditions` of the measurement.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ FLOATS = ("float", "bfloat", "complex")
 
 
 class Calibrated(NamedTuple):
-    """How sure the calibrated time of a run is.
+    """How certain the calibrated time of a run is.
 
     Attributes:
-        error: the relative error of its sum; None without a time, or if it is unknown or more than 100 %.
+        error: the relative error of the total time; None without a time, or if the error is unknown or above 100 %.
         remarks: under which conditions the device was measured, and what is uncertain.
     """
 
@@ -64,7 +64,7 @@ class Estimated(NamedTuple):
 
 
 def estimate_groups(groups: Sequence[GroupTime], trace: Trace, device: Device) -> Calibrated:
-    """Set the ``seconds`` of every group by the calibration of a device, and return how sure they are.
+    """Set the ``seconds`` of every group by the calibration of a device, and return how certain they are.
 
     A product has no time if no product of its dtype was measured. A group of several calls is estimated as its main
     call with the operations and bytes of the group.
@@ -107,7 +107,7 @@ def _site_of_group(group: GroupTime) -> OpSignature:
 
 
 def float_dtypes(group: GroupTime) -> set[str]:
-    """Return the dtypes in which a group computes: floating dtypes, or for products of integers their dtypes."""
+    """Return the dtypes in which a group computes: its floating dtypes, or all dtypes of an integer product."""
     tensors = [t for call in group.calls for t in (*call.layer.inputs.values(), *call.layer.outputs) if not t.is_scalar]
     floats = {tensor.dtype for tensor in tensors if tensor.dtype.startswith(FLOATS)}
     is_integer_product = not floats and any(cost.macs for cost in group.costs())
@@ -128,9 +128,9 @@ def plus_minus(error: float | None) -> str:
 def error_of_sum(estimates: Iterable[Estimated], noise: float) -> float | None:
     """Return the relative error of a sum of estimates; None if one of them has none, or if it is more than 100 %.
 
-    Calls of a family may all err as its mean call does, in the same direction. Beyond that, calls of other sizes err
-    independently of each other, so that a run of equal calls errs as much as nine calls in ten do at most. So do
-    families. No sum is surer than the sweep.
+    The mean error of a family is systematic: all its calls may err by it in the same direction. What exceeds it is
+    independent between calls of different sizes, so that a run of equal calls has the error that nine calls in ten
+    stay within. Families err independently of each other, too. The error is at least the noise of the sweep.
     """
     total = 0.0
     misses: dict[object, float] = {}
@@ -205,18 +205,18 @@ FAMILY_KEYS: Mapping[int, Sequence[str]] = {
     1: ("name", "kind", "error", "points"),
     FORMAT: ("name", "kind", "errors", "points"),
 }
-"""The keys of a family by format. The errors of format 1 do not depend on the distance: they are found again."""
+"""The keys of a family by format. Errors of format 1 do not depend on the distance, so they are recomputed."""
 
 
 OTHER_FAMILIES: Mapping[int, str] = {1: "error_of_other_families", FORMAT: "errors_of_other_families"}
 """The key of the errors of families without points."""
 
 KERNEL_CLOCK = "kernel"
-"""The clock of times of kernels alone, as traces have them."""
+"""The clock of calibrations from traces, which time kernels alone."""
 
 
 MOST, LEAST_SECONDS = 1e30, 1e-15
-"""The largest number and the shortest time of a calibration; outside, estimates overflow."""
+"""The largest number and the shortest time that a calibration may have; beyond them, estimates overflow."""
 
 
 MOST_COORDINATE = 200
@@ -306,7 +306,7 @@ def from_table(table: Mapping[str, Any], source: str, device: Device | None = No
     Args:
         table: the table ``[calibration]``.
         source: name of the device or file, for messages.
-        device: the device, whose published rates times of kernels need.
+        device: the device; a calibration from traces needs its published rates.
 
     Raises:
         CalibrationError: if it is invalid.

@@ -1,6 +1,6 @@
 """Match the calls of two reports, and compare the calls of a pair.
 
-Calls are matched by module for two versions of a model, by order for a conversion.
+Calls of two versions of a model are matched by module; calls of a model and its conversion by order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def only_moves(entry: Entry) -> bool:
 
 
 def are_related(old: Entry, new: Entry) -> bool:
-    """Return whether one call may replace the other: both compute, or both only move, outputs of the same size."""
+    """Return whether one call may replace the other: equal output sizes, and both compute or both only move data."""
     return only_moves(old) == only_moves(new) and _output_size(old) == _output_size(new)
 
 
@@ -39,11 +39,11 @@ def by_module(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
 
     Calls are matched in three steps. Each step considers the calls that are still without a counterpart:
 
-    1. The same operator, quantized or not, in the same module and phase. If the numbers of such calls differ, calls
-       with equal costs and shapes are matched first.
+    1. The same operator, quantized or not, in the same module and phase. If one report has more such
+       calls than the other, calls with equal costs and shapes are matched first.
     2. The same operator with equal costs and shapes in another module, because modules can be renamed or moved.
-    3. Different operators in the same phase and module (not the root), if both reports have the same number of them,
-       and both calls compute, or both only move, outputs of the same size.
+    3. Different operators in the same phase and module (not the root), by position, if both reports have equally many
+       unmatched calls there and the two calls are related, see :func:`are_related`.
     """
     pairs: list[tuple[int, int]] = []
 
@@ -83,9 +83,9 @@ def _real_form(op: str) -> str:
 def by_order(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
     """Return the matching calls of a model and its conversion, in order of execution, regardless of module paths.
 
-    Matrix products with equal MACs are matched first. Between two of them there are only a few other operators, or the
-    operators to which a conversion decomposed them. Zero-cost calls are not matched, because frameworks represent them
-    differently: as views, reshapes, constants or shape operators.
+    Matrix products with equal MACs are matched first, then the few calls between two of them, which may include
+    the operators into which a conversion decomposed a product. Zero-cost calls are not matched, because frameworks
+    represent them differently: as views, reshapes, constants or shape operators.
     """
     kept_old = [i for i, entry in enumerate(old) if not is_free(entry)]
     kept_new = [j for j, entry in enumerate(new) if not is_free(entry)]
@@ -127,10 +127,10 @@ def aligned(
         olds: indices of the calls in the old report to match.
         news: indices of the calls in the new report to match.
         key: returns the value to match by.
-        pair_replaced: also match calls with different keys that are at the same position between two matching calls.
+        pair_replaced: between two matching calls, also pair calls with different keys by their position.
     """
     left, right = [key(old[i]) for i in olds], [key(new[j]) for j in news]
-    # SequenceMatcher is quadratic: equal ends, usually most of the calls, are matched before.
+    # SequenceMatcher is quadratic, so the common prefix and suffix, usually most of the calls, are matched first.
     start = _common_prefix(left, right)
     end = _common_prefix(left[start:][::-1], right[start:][::-1])
     yield from zip(olds[:start], news[:start], strict=True)
@@ -162,7 +162,7 @@ def _between(old: Sequence[Entry], new: Sequence[Entry], olds: list[int], news: 
     def operator(entry: Entry) -> Hashable:
         return entry["op"], entry["phase"], _output_size(entry)
 
-    # Of several equal calls the last ones match: the first ones can come from a decomposed product, as its bias does.
+    # Among equal calls the last ones match, because the first ones can be parts of a decomposed product, e.g. its bias.
     last_first = [*aligned(old, new, olds[::-1], news[::-1], work)]
     for some_olds, some_news in _split_at_pairs(reversed(last_first)):
         if len(some_olds) == len(some_news) == 1:
