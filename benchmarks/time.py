@@ -34,7 +34,7 @@ from benchmarks.more_networks import MORE_NETWORKS, OTHER_AXES
 from benchmarks.networks import NETWORKS, Network, available
 from costcore import ComputationalCostHook, Report, estimate
 from costcore.analyses.devices.device import Cache, Device, Memory, find_device
-from costcore.analyses.timing.calibrated import to_table
+from costcore.analyses.timing.calibrated import to_toml
 from costcore.analyses.timing.roofline import TimeComparison
 from costcore.frontends.pytorch.calibration.measure import calibrate
 
@@ -111,7 +111,7 @@ def compare_times(networks: Mapping[str, Network], base: Device, quick: bool) ->
             run.measured.append(hook.report)
 
     calibration, conditions = calibrate(quick=quick, after_round=measure)
-    device = replace(base, calibration=to_table(calibration, conditions))
+    device = replace(base, calibration=to_toml(calibration, conditions))
     compared = {run.name: run.measured[0].time(device).compare(*run.measured) for run in runs}
     print_runs(compared)
     print_families(compared.values())

@@ -33,7 +33,7 @@ from costcore import CostError, Report, estimate  # noqa: E402
 from costcore.analyses.conventions.convention import DATA as CONVENTIONS  # noqa: E402
 from costcore.analyses.conventions.convention import find_convention  # noqa: E402
 from costcore.analyses.devices.device import DATA as DEVICES  # noqa: E402
-from costcore.analyses.timing.calibrated import Conditions, to_table  # noqa: E402
+from costcore.analyses.timing.calibrated import Conditions, to_toml  # noqa: E402
 from costcore.analyses.timing.calibration import Calibration, Error, Errors, Point  # noqa: E402
 from costcore.analyses.timing.families import OpSignature  # noqa: E402
 from costcore.analyses.timing.time_report import toml_text  # noqa: E402
@@ -360,7 +360,7 @@ def _calibrations() -> list[Any]:
     off = {name: ((0.0, Error(0.1, 0.3)), (2.0, Error(0.2, 0.6))) for name in ("linear", "copy", "relu")}
     versions = {"torch": "2.13.0"}
     conditions = Conditions("a device", "float32", 0, "events", "2026-11-22", 0.04, 60.0, versions=versions, flags={})
-    measured = to_table(Calibration(points, Errors(off, {"product": 0.8, "arithmetic": 0.6})), conditions)
+    measured = to_toml(Calibration(points, Errors(off, {"product": 0.8, "arithmetic": 0.6})), conditions)
     return [{**_devices()[0], "calibration": measured}]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from costcore.analyses.devices.device import Device, device_named, find_device
 from costcore.analyses.measured.measured import TITLES, Measured
 from costcore.analyses.timing.bound import BOUNDS, LEAST
-from costcore.analyses.timing.calibrated import Conditions, plus_minus, to_table
+from costcore.analyses.timing.calibrated import Conditions, plus_minus, to_toml
 from costcore.analyses.timing.calibration import Calibration
 from costcore.analyses.timing.time_report import toml_text
 from costcore.analyses.timing.times import calibration_of
@@ -513,7 +513,7 @@ def device_file(
     content: dict[str, Any] = {"name": name, "kind": kind, "units": units}
     if base is not None:
         content |= _rates_of(base)
-    return {**content, "calibration": to_table(calibration, conditions)}
+    return {**content, "calibration": to_toml(calibration, conditions)}
 
 
 def _rates_of(base: Device) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from costcore.errors import CostError
 MAX_DEPTH = 3
 """How many objects may lie between a callable and a module that it reaches."""
 
-_NO_OBJECTS_OF_USERS = ("torch", "builtins", "numpy", "collections", "functools", "logging", "threading")
+_LIBRARIES = ("torch", "builtins", "numpy", "collections", "functools", "logging", "threading")
 
 
 class Model(NamedTuple):
@@ -41,8 +41,8 @@ class Model(NamedTuple):
 
     def run(self, copied: Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Call the copy of the module, through ``function`` if there is one."""
-        if self.function is not None and not isinstance(copied, Called):
-            _call_once(copied, self.function)
+        if self.function is not None and not isinstance(copied, CallableModule):
+            _patch_forward_once(copied, self.function)
         return copied(*args, **kwargs)
 
     @property
@@ -51,7 +51,7 @@ class Model(NamedTuple):
         return f"{type(self.module).__name__}.forward" if self.function is None else name_of(self.function)
 
 
-class Called(Module):
+class CallableModule(Module):
     """A callable wrapped in a module; the modules that it reaches are its submodules."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -80,12 +80,12 @@ def as_model(model: Any) -> Model:
     owner = _owner(model)
     if owner is not None:
         return Model(owner, model)
-    kind = type(name_of(model), (Called,), {"__module__": __name__})
+    kind = type(name_of(model), (CallableModule,), {"__module__": __name__})
     module = kind(model)
     return Model(module, model)
 
 
-def is_callable_model(model: Any) -> bool:
+def uses_torch(model: Any) -> bool:
     """Return whether a callable uses PyTorch: it reaches a module, or refers to something from ``torch``."""
     if isinstance(model, (type, ModuleType)) or not callable(model):
         return False
@@ -99,7 +99,7 @@ def is_callable_model(model: Any) -> bool:
     return any(map(_is_of_torch, (function, *_globals_of(function).values(), *_nonlocals_of(function).values())))
 
 
-def _call_once(module: Module, function: Callable[..., Any]) -> None:
+def _patch_forward_once(module: Module, function: Callable[..., Any]) -> None:
     # Only the next call runs the method: ``generate`` itself calls the module, which then runs ``forward``.
     method = _rebound(function, module)
     before = vars(module).get("forward")
@@ -153,11 +153,11 @@ def _modules_of(function: Any) -> Iterator[tuple[str, Module]]:
             if isinstance(value, Module):
                 yield name, value
             else:
-                inner += ((f"{name}_{key}" if name else str(key), item) for key, item in _held(value))
+                inner += ((f"{name}_{key}" if name else str(key), item) for key, item in _reachable(value))
         level = inner
 
 
-def _held(value: Any) -> Iterator[tuple[Any, Any]]:
+def _reachable(value: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(value, (str, bytes, int, float, type(None), Tensor, type, ModuleType)):
         return
     if isinstance(value, partial):
@@ -174,13 +174,13 @@ def _held(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from [*value.items()]
     elif isinstance(value, (list, tuple)):
         yield from enumerate(value)
-    elif type(value).__module__.partition(".")[0] not in _NO_OBJECTS_OF_USERS:
+    elif type(value).__module__.partition(".")[0] not in _LIBRARIES:
         yield from [*getattr(value, "__dict__", {}).items()]
 
 
 def _globals_of(function: FunctionType) -> Mapping[str, Any]:
     names = function.__globals__
-    if str(names.get("__name__")).partition(".")[0] in _NO_OBJECTS_OF_USERS:
+    if str(names.get("__name__")).partition(".")[0] in _LIBRARIES:
         return {}
     codes = [function.__code__]
     for code in codes:

@@ -28,7 +28,7 @@ from costcore.errors import CostError
 from costcore.trace.interrupts import WholeEnds, collector_off
 from costcore.trace.run import Recorder
 
-from .callables import Model, as_model, is_callable_model
+from .callables import Model, as_model, uses_torch
 from .capture.context import capture
 from .capture.dispatch_mode import CaptureMode, RegroupedFunctions, check_regroup
 from .capture.gpu_code import NAMES_A_GPU, gpu_code, lacks_gpu
@@ -65,7 +65,7 @@ NO_COMMUNICATION = "what one process computes is counted, with whole parameters;
 
 def accepts(model: object) -> bool:
     """Return whether ``model`` is a PyTorch module, a program of ``torch.export``, or code that calls modules."""
-    return isinstance(model, Module) or _is_program(model) or is_callable_model(model)
+    return isinstance(model, Module) or _is_program(model) or uses_torch(model)
 
 
 def _is_program(model: object) -> bool:

@@ -102,10 +102,10 @@ def _groups(trace: Trace, level: str) -> list[tuple[tuple[int, ...], list[CallTr
         keys = [fusion_key(record) for record in trace]
         inline(graph, keys)
         partition = pointwise(trace, graph)
-        if compute_later(graph, partition, keys):
+        if sink_into_readers(graph, partition, keys):
             partition = pointwise(trace, graph)
         if level == "compiler":
-            with_products(partition, graph)
+            fuse_epilogues(partition, graph)
         members: dict[int, list[int]] = {}
         for position in range(len(trace)):
             home = graph.home.get(position, -1)
@@ -121,10 +121,10 @@ def _alone(trace: Trace, position: int) -> CallTraffic:
 # Merging rules, by the patterns of calls and the number of elements.
 
 
-ALONE: frozenset[Pattern] = frozenset(("product", "opaque", "free"))
+NEVER_MERGED: frozenset[Pattern] = frozenset(("product", "opaque", "free"))
 """Patterns of calls that never join a loop at level ``pointwise``."""
 
-SIMPLE: frozenset[Pattern] = frozenset(("map", "make"))
+RECOMPUTABLE: frozenset[Pattern] = frozenset(("map", "make"))
 """Patterns of calls whose elements any consumer can recompute."""
 
 MAX_SIBLINGS = 8
@@ -144,7 +144,7 @@ def pointwise(trace: Trace, graph: Graph) -> Partition:
         waits = frozenset(each for each in node.follows if _must_finish_first(graph, each, node))
         cluster = Cluster(fusion_key(record), work.elements, rows, {pattern}, [position], waits)
         partition.add(position, cluster, node.follows)
-        if pattern in ALONE:
+        if pattern in NEVER_MERGED:
             continue
         for earlier in _producers(graph, [position]):
             if earlier >= position:  # an id that a later call writes again
@@ -156,7 +156,7 @@ def pointwise(trace: Trace, graph: Graph) -> Partition:
     return partition
 
 
-def with_products(partition: Partition, graph: Graph) -> Partition:
+def fuse_epilogues(partition: Partition, graph: Graph) -> Partition:
     """Merge each element-wise group into the product that it continues."""
     seen = set()
     for position in range(len(graph.nodes)):
@@ -164,10 +164,10 @@ def with_products(partition: Partition, graph: Graph) -> Partition:
         if cluster in seen:
             continue
         seen.add(cluster)
-        if not cluster.patterns <= SIMPLE:
+        if not cluster.patterns <= RECOMPUTABLE:
             continue
         for product in _products(partition, graph, cluster):
-            if not partition.has_detour(product, cluster):
+            if not partition.has_indirect_path(product, cluster):
                 seen.add(partition.merge(product, cluster, cluster.elements, None))
                 break
     return partition
@@ -205,18 +205,18 @@ def _siblings(partition: Partition, node: Node, graph: Graph, position: int) -> 
 
 
 def _join(partition: Partition, graph: Graph, cluster: Cluster, earlier: Cluster) -> Cluster:
-    if earlier is cluster or earlier.key != cluster.key or not earlier.patterns.isdisjoint(ALONE):
+    if earlier is cluster or earlier.key != cluster.key or not earlier.patterns.isdisjoint(NEVER_MERGED):
         return cluster
     if any(partition.of[each] is earlier for each in cluster.waits):
         return cluster
     extent = _common_extent(cluster, earlier) or _absorbed_extent(cluster, earlier, graph)
-    if extent is None or partition.has_detour(earlier, cluster):
+    if extent is None or partition.has_indirect_path(earlier, cluster):
         return cluster
     return partition.merge(earlier, cluster, *extent)
 
 
 def _join_sibling(partition: Partition, cluster: Cluster, other: Cluster) -> Cluster:
-    if other is cluster or other.key != cluster.key or not other.patterns.isdisjoint(ALONE):
+    if other is cluster or other.key != cluster.key or not other.patterns.isdisjoint(NEVER_MERGED):
         return cluster
     extent = _common_extent(cluster, other) if cluster.elements == other.elements else None
     if extent is None or partition.depends(cluster, other) or partition.depends(other, cluster):
@@ -238,7 +238,7 @@ def _common_extent(a: Cluster, b: Cluster) -> tuple[Dim, Dim | None] | None:
 
 def _absorbed_extent(cluster: Cluster, earlier: Cluster, graph: Graph) -> tuple[Dim, Dim | None] | None:
     # A smaller group, computed for this one alone, becomes part of its loop.
-    if not earlier.patterns <= SIMPLE or not is_negative(earlier.elements - cluster.elements):
+    if not earlier.patterns <= RECOMPUTABLE or not is_negative(earlier.elements - cluster.elements):
         return None
     inside = {*cluster.calls, *earlier.calls}
     results = (result for position in earlier.calls for result in graph.nodes[position].results if result)
@@ -309,9 +309,9 @@ class Partition:
 
     def depends(self, later: Cluster, earlier: Cluster) -> bool:
         """Return whether a group depends on another one, directly or through others."""
-        return earlier in later.before or self.has_detour(earlier, later)
+        return earlier in later.before or self.has_indirect_path(earlier, later)
 
-    def has_detour(self, earlier: Cluster, later: Cluster) -> bool:
+    def has_indirect_path(self, earlier: Cluster, later: Cluster) -> bool:
         """Return whether there is a path from one group to another through a third; merging them makes it a cycle."""
         stack, seen = _successors(earlier, later), {earlier, later}
         while stack:
@@ -367,7 +367,7 @@ def _raise_ranks(cluster: Cluster) -> None:
 # Recomputation: element-wise results that loops compute again, so that they never reach memory.
 
 
-READERS: frozenset[Pattern] = frozenset(("map", "reduce", "move", "window"))
+INLINING_READERS: frozenset[Pattern] = frozenset(("map", "reduce", "move", "window"))
 
 
 def inline(graph: Graph, keys: Sequence[object]) -> None:
@@ -394,7 +394,7 @@ def inline(graph: Graph, keys: Sequence[object]) -> None:
         # A concatenation in place holds the finished interpolation, so that other loops read it there.
         is_stored = not graph.placed.isdisjoint(positions)
         if node.work.blends and not is_stored and sum(loads.get(each.value, 1) for each in node.operands) > 1:
-            _keep_blends(graph, position, readers)
+            _split_interpolations(graph, position, readers)
         if is_inlined and _is_free_to_move(graph, position, keys) and _saves(node, readers):
             inlined.append(position)
     for position in reversed(inlined):
@@ -403,7 +403,7 @@ def inline(graph: Graph, keys: Sequence[object]) -> None:
         graph.home[position] = graph.home.get(home, home)
 
 
-def compute_later(graph: Graph, partition: Partition, keys: Sequence[object]) -> bool:
+def sink_into_readers(graph: Graph, partition: Partition, keys: Sequence[object]) -> bool:
     """Compute element-wise results where they are read, if that is one later loop over as many elements.
 
     An example is the batch norm of a shortcut, which is added to what a product computes from the same value. A call
@@ -468,7 +468,7 @@ def _is_free_to_move(graph: Graph, position: int, keys: Sequence[object], skips:
     if work != work._replace(unread=unread, unwritten=0, more_read=0, more_written=0) or position in graph.overwriting:
         return False
     return graph.kept.isdisjoint(node.results) and all(
-        graph.nodes[each].work.pattern in READERS
+        graph.nodes[each].work.pattern in INLINING_READERS
         and (skips or graph.nodes[each].work.unread == 0)
         and keys[each] == keys[position]
         and each not in graph.placed
@@ -476,12 +476,12 @@ def _is_free_to_move(graph: Graph, position: int, keys: Sequence[object], skips:
     )
 
 
-def _keep_blends(graph: Graph, position: int, readers: Sequence[Node]) -> None:
+def _split_interpolations(graph: Graph, position: int, readers: Sequence[Node]) -> None:
     # Readers of another size finish an interpolation themselves, from its two values per element and its operand.
     # TorchInductor does this if the operand is itself computed, such as a product with a bias.
     node = graph.nodes[position]
     if all(map(partial(_fits, node), readers)) or not all(
-        each.work.pattern in READERS - {"window"} for each in readers
+        each.work.pattern in INLINING_READERS - {"window"} for each in readers
     ):
         return
     graph.nodes[position] = node._replace(work=node.work._replace(more_written=node.work.writes[0]))

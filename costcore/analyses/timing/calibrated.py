@@ -1,6 +1,6 @@
 """Calibrated times of groups of calls, by the calibration in a device file.
 
-:func:`estimate_groups` sets them and returns how certain they are. :func:`to_table` and :func:`from_table` write and
+:func:`estimate_groups` sets them and returns how certain they are. :func:`to_toml` and :func:`from_toml` write and
 read calibrations in device files, with the :class:`Conditions` of the measurement.
 """
 
@@ -72,7 +72,7 @@ def estimate_groups(groups: Sequence[GroupTime], trace: Trace, device: Device) -
     Raises:
         CostError: if the calibration is invalid.
     """
-    calibration, conditions = from_table(device.calibration, device.name, device)
+    calibration, conditions = from_toml(device.calibration, device.name, device)
     if conditions.threads and device.units not in (None, conditions.threads):
         return Calibrated(None, (f"no calibrated time: measured with {_threads(conditions)}, not {device.units}",))
     estimates: list[Estimated] = []
@@ -264,8 +264,8 @@ class Conditions:
         return next((name for name in self.versions if name != "costcore"), "an unknown framework")
 
 
-def to_table(calibration: Calibration, conditions: Conditions) -> dict[str, Any]:
-    """Return the table that :func:`from_table` reads."""
+def to_toml(calibration: Calibration, conditions: Conditions) -> dict[str, Any]:
+    """Return the table that :func:`from_toml` reads."""
     by_family: dict[tuple[str, str, str], list[Point]] = {}
     for point in calibration.points:
         by_family.setdefault((point.site.family, point.site.dtype, point.site.kind), []).append(point)
@@ -300,7 +300,7 @@ def _rounded(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def from_table(table: Mapping[str, Any], source: str, device: Device | None = None) -> tuple[Calibration, Conditions]:
+def from_toml(table: Mapping[str, Any], source: str, device: Device | None = None) -> tuple[Calibration, Conditions]:
     """Return the calibration in a device file.
 
     Args:

@@ -70,13 +70,13 @@ def by_module(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
         pairs = zip(olds, news, strict=True) if is_in_module and len(olds) == len(news) else ()
         return ((i, j) for i, j in pairs if are_related(old[i], new[j]))
 
-    match(lambda entry: (entry["module"], _real_form(entry["op"]), entry["phase"]), in_order)
+    match(lambda entry: (entry["module"], _unquantized(entry["op"]), entry["phase"]), in_order)
     match(lambda entry: entry["phase"], in_another_module)
     match(lambda entry: (entry["module"], entry["phase"]), replaced_in_place)
     return _in_model_order(pairs, len(old), len(new))
 
 
-def _real_form(op: str) -> str:
+def _unquantized(op: str) -> str:
     return op.removeprefix("dynamic_").removeprefix("quantized_")
 
 

@@ -238,7 +238,7 @@ _Cache: Any = type(lru_cache(len))
 
 _MUTABLE = (list, dict, set, OrderedDict, defaultdict, deque)
 
-_NO_OBJECTS_OF_USERS = ("builtins", "torch", "numpy", "threading", "logging", "_thread")
+_LIBRARIES = ("builtins", "torch", "numpy", "threading", "logging", "_thread")
 
 _CLASS = "__class__"
 """The cell in which a method that calls ``super()`` has its class."""
@@ -449,7 +449,7 @@ class Rebinder:
             yield from [*value.values()]
         elif isinstance(value, (tuple, *_MUTABLE)):
             yield from [*value]
-        elif kind.__module__.partition(".")[0] not in _NO_OBJECTS_OF_USERS:
+        elif kind.__module__.partition(".")[0] not in _LIBRARIES:
             yield from (x for x in [*getattr(value, "__dict__", {}).values()] if not isinstance(x, _MUTABLE))
 
 

@@ -261,7 +261,7 @@ def test_paths_are_those_of_the_calls(seed):
             if late == early or late in before[early]:
                 continue
             third = any(early in before[middle] for middle in before[late])
-            assert partition.has_detour(groups[early], groups[late]) == third
+            assert partition.has_indirect_path(groups[early], groups[late]) == third
             assert partition.depends(groups[late], groups[early]) == (early in before[late])
         for key, group in groups.items():
             assert group.before == {partition.of[each] for call in group.calls for each in follows[call]} - {group}
@@ -269,7 +269,9 @@ def test_paths_are_those_of_the_calls(seed):
         free = [
             (groups[early], groups[late])
             for late, early in product(groups, groups)
-            if late != early and late not in before[early] and not partition.has_detour(groups[early], groups[late])
+            if late != early
+            and late not in before[early]
+            and not partition.has_indirect_path(groups[early], groups[late])
         ]
         if free:
             partition.merge(*random.choice(free), 8, None)
@@ -284,4 +286,4 @@ def test_a_search_that_is_too_long_assumes_a_path():
             partition.add(position, Cluster("", 8, None, {"map"}, [position]), frozenset([position - 1]))
         partition.add(n, Cluster("", 8, None, {"map"}, [n]), frozenset([0]))
         partition.of[n].rank = n
-        assert partition.has_detour(partition.of[0], partition.of[n]) is expected
+        assert partition.has_indirect_path(partition.of[0], partition.of[n]) is expected

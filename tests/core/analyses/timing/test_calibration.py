@@ -12,7 +12,7 @@ import pytest
 import sympy
 
 from costcore import CostError
-from costcore.analyses.timing.calibrated import Estimated, error_of_sum, from_table, to_table
+from costcore.analyses.timing.calibrated import Estimated, error_of_sum, from_toml, to_toml
 from costcore.analyses.timing.calibration import (
     APART,
     USUAL,
@@ -596,7 +596,7 @@ def test_none_is_left_out():
 
 
 def test_a_calibration_is_read_back():
-    calibration, conditions = from_table(tomllib.loads(toml_text({"calibration": table()}))["calibration"], "toy")
+    calibration, conditions = from_toml(tomllib.loads(toml_text({"calibration": table()}))["calibration"], "toy")
     assert conditions == CONDITIONS
     assert sorted(calibration.points) == sorted(POINTS)
 
@@ -671,9 +671,9 @@ def test_a_sweep(golden):
     known = many_points()
     calibration = Calibration(known, left_out_errors(known, Rates.of(known, units=10)), units=10)
     golden("time/sweep.json", as_json(said(calibration)))
-    table = to_table(calibration, CONDITIONS)
-    again, conditions = from_table(table, "a device")
-    assert conditions == CONDITIONS and to_table(again, conditions) == table
+    table = to_toml(calibration, CONDITIONS)
+    again, conditions = from_toml(table, "a device")
+    assert conditions == CONDITIONS and to_toml(again, conditions) == table
     golden("time/table.json", as_json({**table, "family": table["family"][:2]}))
 
 
@@ -685,8 +685,8 @@ def test_traces(golden):
     ideals = [(site.family, curves.work(site), curves.ideal(site)) for site in some_calls()]
     kinds = {kind: curves.of_kind(kind) for kind in ("product", "special", "arithmetic", "move", "opaque")}
     golden("time/traces.json", as_json({**said(calibration), "curves": ideals, "kinds of curves": kinds}))
-    table = to_table(calibration, replace(CONDITIONS, clock=KERNEL_CLOCK))
-    again, _ = from_table(table, "a device", OTHER_DEVICE)  # also with calls that cost nothing
+    table = to_toml(calibration, replace(CONDITIONS, clock=KERNEL_CLOCK))
+    again, _ = from_toml(table, "a device", OTHER_DEVICE)  # also with calls that cost nothing
     assert again.estimate(some_calls()[0]).seconds == pytest.approx(
         calibration.estimate(some_calls()[0]).seconds, rel=1e-4
     )
@@ -694,9 +694,9 @@ def test_traces(golden):
 
 def test_a_file_of_the_first_version_has_the_errors_that_are_found_again():
     known = [point for point in many_points() if point.site.dtype == "bfloat16"]
-    table = to_table(Calibration(known, left_out_errors(known, Rates.of(known))), CONDITIONS)
+    table = to_toml(Calibration(known, left_out_errors(known, Rates.of(known))), CONDITIONS)
     old = {key: value for key, value in table.items() if key != "errors_of_other_families"}
     old["format"], old["error_of_other_families"] = 1, 0.5
     old["family"] = [{**{k: v for k, v in each.items() if k != "errors"}, "error": 0.25} for each in table["family"]]
-    found, _ = from_table(old, "a device")
+    found, _ = from_toml(old, "a device")
     assert found.errors == left_out_errors(found.points, Rates.of(found.points))

@@ -18,8 +18,8 @@ from tests.core.analyses.timing.toy_device import (
     WITHOUT_KERNEL,
     calibration_of,
     find_device,
-    from_table,
-    to_table,
+    from_toml,
+    to_toml,
 )
 from tests.core.traces import Call, CallTime
 
@@ -105,11 +105,11 @@ def test_products_that_were_rounded_are_no_points_of_float32():
 
 def test_a_run_of_two_dtypes_has_a_time():
     found = of(run(), run(1.1))
-    device = replace(L4, calibration=to_table(found.calibration, found.conditions))
+    device = replace(L4, calibration=to_toml(found.calibration, found.conditions))
     mixed = Report(trace_of(as_dtype(linear(512, ""), "bfloat16"), scaled(4096, "float32")))
     times = mixed.time(device=device)
     assert times.seconds is not None
-    calibration, _ = from_table(device.calibration, "file", device)
+    calibration, _ = from_toml(device.calibration, "file", device)
     cast = times.groups[1]
     alone = Report(trace_of(scaled(8192))).time(device=device)  # of as many bytes
     assert cast.seconds == pytest.approx(alone.seconds, rel=0.3)
@@ -121,19 +121,19 @@ def test_a_run_of_two_dtypes_has_a_time():
 
 def test_the_points_of_a_saved_calibration_of_one_dtype_are_known():
     found = of(run(), run(1.1))
-    device = replace(L4, calibration=to_table(found.calibration, found.conditions))
-    saved, _ = from_table(device.calibration, "file", device)
+    device = replace(L4, calibration=to_toml(found.calibration, found.conditions))
+    saved, _ = from_toml(device.calibration, "file", device)
     for point in found.calibration.points:
         estimate = saved.estimate(point.site)
         assert estimate.distance == pytest.approx(0.0, abs=1e-3)  # files have six digits
         assert estimate.seconds == pytest.approx(found.calibration.estimate(point.site).seconds, rel=0.05)
     with pytest.raises(CostError, match="need the rates of their device"):
-        from_table(device.calibration, "file")
+        from_toml(device.calibration, "file")
 
 
 def test_calls_without_a_kernel_take_no_time():
     found = of(run(), run(1.1))
-    device = replace(L4, calibration=to_table(found.calibration, found.conditions))
+    device = replace(L4, calibration=to_toml(found.calibration, found.conditions))
     layer = Layer("view", {"x": Tensor((64,), "bfloat16")}, [Tensor((8, 8), "bfloat16")])
     view = Call(layer, type="view", native="aten::view"), Cost(Operations(), 0, 0, {})
     alone = Report(trace_of(scaled(4096))).time(device=device).seconds
@@ -150,7 +150,7 @@ def test_the_error_is_that_of_calls_of_other_runs():
 
 def test_far_calls_have_no_error():
     found = of(run(), run(1.25))
-    device = replace(L4, calibration=to_table(found.calibration, found.conditions))
+    device = replace(L4, calibration=to_toml(found.calibration, found.conditions))
     far = Report(trace_of(scaled(2 ** (21 + 2 * round(FAR)))))
     assert far.time(device=device).error is None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from costcore.analyses.devices.device import Cache, Device, Memory, Printed, Source, devices, find_device
-from costcore.analyses.timing.calibrated import from_table, to_table
+from costcore.analyses.timing.calibrated import from_toml, to_toml
 from costcore.analyses.timing.calibration import FAR, Calibration, Error, Errors, OpSignature, Point
 from costcore.analyses.timing.families import site_of
 from costcore.analyses.timing.times import (
@@ -43,12 +43,12 @@ __all__ = [
     "device",
     "devices",
     "find_device",
-    "from_table",
+    "from_toml",
     "growing",
     "retyped",
     "site_of",
     "table",
-    "to_table",
+    "to_toml",
 ]
 
 TOY = Device(
@@ -107,9 +107,9 @@ def calibration(points=POINTS, errors=ERRORS) -> Calibration:
 
 def table(**conditions: Any) -> dict[str, Any]:
     """The table of the calibration, with changed conditions."""
-    return to_table(calibration(), Conditions(**{**vars(CONDITIONS), **conditions}))
+    return to_toml(calibration(), Conditions(**{**vars(CONDITIONS), **conditions}))
 
 
 def calibrated_device(table=None, **changes):
     """The toy device with the calibration."""
-    return device(calibration=to_table(calibration(), CONDITIONS) if table is None else table, **changes)
+    return device(calibration=to_toml(calibration(), CONDITIONS) if table is None else table, **changes)

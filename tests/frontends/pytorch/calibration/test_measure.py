@@ -10,7 +10,7 @@ import torch
 
 from costcore import CostError, estimate
 from costcore.analyses.devices.device import find_device
-from costcore.analyses.timing.calibrated import from_table
+from costcore.analyses.timing.calibrated import from_toml
 from costcore.analyses.timing.calibration import Point
 from costcore.analyses.timing.families import OpSignature
 from costcore.frontends.pytorch.calibration import measure
@@ -215,7 +215,7 @@ def test_the_command_writes_a_device_that_reports_can_use(given_noise, quick, tm
     assert main(["calibrate", "--quick", "--output", str(file)]) == 0
     printed = capsys.readouterr().out
     assert "noise 5%" in printed and "error of calls that were left out:" in printed
-    calibration, _ = from_table(tomllib.loads(file.read_text(encoding="utf-8"))["calibration"], "mine")
+    calibration, _ = from_toml(tomllib.loads(file.read_text(encoding="utf-8"))["calibration"], "mine")
     assert len(calibration.points) == len(quick[0].points)
     net = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 4))
     time = estimate(net, (2, 3, 8, 8)).time(device=file)
