@@ -7,6 +7,7 @@ repository of Deformable DETR have.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
@@ -356,6 +357,8 @@ PACKAGES = frozenset(map(_package, KERNELS))
 
 _ANYWHERE = {name.partition("::")[0].removeprefix("*"): name for name in KERNELS if name.startswith("*.")}
 
+_ENDS_ANYWHERE = re.compile(f".*(?:{'|'.join(map(re.escape, _ANYWHERE))})$").match
+
 
 def loaded_kernels() -> Mapping[str, Kernel]:
     """Return the kernels of the packages that are imported, by the name of their function or class."""
@@ -380,8 +383,8 @@ class _Anywhere:
         if n_modules <= self._n_seen:  # some were removed
             self._n_seen, self._kernels = 0, {}
         new, self._n_seen, self._last = [*islice(sys.modules, self._n_seen, None)], n_modules, last
-        for ending, name in _ANYWHERE.items():
-            for module in new:
+        for module in filter(_ENDS_ANYWHERE, new):
+            for ending, name in _ANYWHERE.items():
                 if module.endswith(ending):
                     self._kernels[f"{module}::{name.partition('::')[2]}"] = KERNELS[name]
         return self._kernels

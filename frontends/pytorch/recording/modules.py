@@ -367,7 +367,8 @@ def module_tree(model: Module, identities: Identities, prefix: str = "") -> dict
                 identity = parameter_of(_local(parameter, identities))
             is_trained[identity] = is_trained.get(identity, True) and parameter.requires_grad
             own.append((name, sizes[identity] if identity else parameter.numel()))
-        frozen = tuple([identity for identity, trained in is_trained.items() if not trained])
+        is_any_frozen = False in is_trained.values()
+        frozen = tuple([identity for identity, trained in is_trained.items() if not trained]) if is_any_frozen else ()
         n_buffered = sum([x.numel() for x in stored.values() if x is not None and not is_lazy(x)]) if stored else 0
         entry = kind.__name__, tuple(is_trained), frozen, n_buffered, "", bases, tuple(own), has_int
         tree[path] = new(ModuleEntry, entry)
