@@ -111,13 +111,15 @@ def calc_deformable_attention(layer: Layer) -> Cost:
     """Multi-scale deformable attention: every query sums bilinear samples of the values, by attention weights.
 
     Per sample and channel of a head: 3 mul and 6 add for the interpolation, as in ``deform_conv``, and one product of
-    the sum. MACs are these products. The attribute ``channels`` has those of a head if ``x`` does not.
+    the sum. MACs are these products. The attribute ``channels`` has those of a head if ``x`` does not; without
+    ``weights``, ``points`` has the samples of a query, over all heads.
 
     Source: Zhu et al., Deformable DETR, arXiv:2010.04159.
 
     Shapes: x[B, S, M, D], locations[B, Q, M, L, P, 2], weights[B, Q, M, L, P] -> y[B, Q, M*D]
     """
-    samples = layer["weights"].size * layer.attrs.get("channels", layer["x"].shape[-1])
+    points = layer["weights"].size if "weights" in layer else prod(layer.out.shape[:-1]) * layer.attrs["points"]
+    samples = points * layer.attrs.get("channels", layer["x"].shape[-1])
     operations = samples * Operations(mul=3, add=6) + dot_products(layer.out.size, samples)
     return Cost(operations, layer.read, layer.written, layer.attrs, samples)
 

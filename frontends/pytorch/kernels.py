@@ -13,9 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 from torch.nn import Module
 
+from costcore.errors import CostError
 from costcore.translate import Arguments, Row, Source
 
 ValuesOf = Callable[[Tensor], "Tensor | None"]
@@ -283,12 +285,111 @@ DEFORMABLE: Mapping[str, Kernel] = {
         {"channels": "group_channels"},
         _dcnv3,
     ),
+    "*.dcnv4_func::DCNv4Function": Kernel(
+        "deformable_attention",
+        {"x": "input", "locations": "offset_mask"},
+        {
+            "channels": "group_channels",
+            "points": lambda args: args["group"] * (args["kernel_h"] * args["kernel_w"] - int(args["remove_center"])),
+        },
+        lambda x, offset_mask, kh, kw, sh, sw, ph, pw, dh, dw, group, channels, *_, **__: (
+            *_dcnv3(x, offset_mask, offset_mask, kh, kw, sh, sw, ph, pw, dh, dw)[:-1],
+            group * channels,
+        ),
+    ),
     "mmcv.ops.carafe::CARAFEFunction": Kernel(
         "reassemble",
         {"x": "features", "masks": "masks"},
         {"kernel": "kernel_size"},
         lambda features, masks, kernel_size, *_: (*features.shape[:2], *masks.shape[2:]),
     ),
+}
+
+
+# Segments of graphs
+
+
+def _axis_of(name: str) -> Callable[[Arguments], int]:
+    return lambda args: int(args[name].dim()) - 1
+
+
+def _reduced(src: Tensor, axis: int, size: int, has_places: bool) -> Any:
+    made = src.new_empty((*src.shape[:axis], size, *src.shape[axis + 1 :]), device="meta")
+    return (made, torch.empty_like(made, dtype=torch.int64)) if has_places else made
+
+
+def _n_segments(index: Tensor, out: Tensor | None, axis: int, dim_size: int | None) -> int:
+    if out is not None:
+        return int(out.shape[axis])
+    if dim_size is not None:
+        return dim_size
+    if index.is_meta:
+        raise CostError("the number of segments depends on the values of an index; please pass dim_size=")
+    return int(index.max()) + 1 if index.numel() else 0
+
+
+def _scatter(has_places: bool) -> Callable[..., Any]:
+    def shapes(
+        src: Tensor, index: Tensor, dim: int = -1, out: Tensor | None = None, dim_size: int | None = None
+    ) -> Any:
+        axis = dim % src.dim()
+        return _reduced(src, axis, _n_segments(index, out, axis, dim_size), has_places)
+
+    return shapes
+
+
+def _csr(has_places: bool) -> Callable[..., Any]:
+    def shapes(src: Tensor, indptr: Tensor, out: Tensor | None = None) -> Any:
+        return _reduced(src, indptr.dim() - 1, indptr.shape[-1] - 1, has_places)
+
+    return shapes
+
+
+def _coo(has_places: bool) -> Callable[..., Any]:
+    def shapes(src: Tensor, index: Tensor, out: Tensor | None = None, dim_size: int | None = None) -> Any:
+        axis = index.dim() - 1
+        return _reduced(src, axis, _n_segments(index, out, axis, dim_size), has_places)
+
+    return shapes
+
+
+def _gathered_csr(src: Tensor, indptr: Tensor, out: Tensor | None = None) -> Any:
+    axis = indptr.dim() - 1
+    if out is None and indptr.is_meta:
+        raise CostError("the number of rows depends on the values of indptr; please pass out=")
+    return _reduced(src, axis, int(indptr.flatten()[-1]) if out is None else out.shape[axis], False)
+
+
+def _gathered_coo(src: Tensor, index: Tensor, out: Tensor | None = None) -> Any:
+    return _reduced(src, index.dim() - 1, index.shape[-1], False)
+
+
+def _segments(index: str, axis: Source, shapes: Callable[[bool], Callable[..., Any]]) -> dict[str, Kernel]:
+    def kernel(reduction: str) -> Kernel:
+        attrs: dict[str, Source] = {"reduction": lambda _: reduction, "axis": axis}
+        return Kernel("segment_reduce", {"x": "src", "indices": index}, attrs, shapes(reduction in ("min", "max")))
+
+    names = {"sum": "sum", "add": "sum", "mul": "prod", "mean": "mean", "min": "min", "max": "max"}
+    return {name: kernel(reduction) for name, reduction in names.items()}
+
+
+_SCATTER = _segments("index", lambda args: args["dim"] % args["src"].dim(), _scatter)
+
+SEGMENTS: Mapping[str, Kernel] = {
+    # Its other functions are written in PyTorch.
+    **{f"torch_scatter.scatter::scatter_{name}": _SCATTER[name] for name in ("mul", "min", "max")},
+    **{
+        f"torch_scatter.segment_{kind}::segment_{name}_{kind}": kernel
+        for kind, index, shapes in (("csr", "indptr", _csr), ("coo", "index", _coo))
+        for name, kernel in _segments(index, _axis_of(index), shapes).items()
+        if name != "mul"
+    },
+    **{
+        f"torch_scatter.segment_{kind}::gather_{kind}": Kernel(
+            "gather", {"x": "src", "indices": index}, {"axis": _axis_of(index)}, shapes
+        )
+        for kind, index, shapes in (("csr", "indptr", _gathered_csr), ("coo", "index", _gathered_coo))
+    },
 }
 
 
@@ -312,6 +413,13 @@ def _norm(op: str, x: str, w: str = "weight", b: str = "bias", is_module: bool =
     inputs: dict[str, Source] = {"x": x, "w": w, **({"b": b} if op == "layer_norm" else {})}
     shapes: Any = (lambda module, x, *_, **__: x) if is_module else (lambda x, *_, **__: x)
     return Kernel(op, inputs, _last_axis(x), shapes)
+
+
+def _loss(x: Tensor, target: Tensor, *args: Any, reduction: str = "mean", **_: Any) -> tuple[Any, ...]:
+    # The optional z-loss, accuracy and predictions of rows come with it.
+    words = [value for value in args if isinstance(value, str)]
+    is_scalar = (words[0] if words else reduction) != "none"
+    return x.new_empty(() if is_scalar else tuple(target.shape)), None, None, None
 
 
 _GPTQ = _packed_linear("qweight", w_scale="scales", w_zero_point="qzeros")
@@ -341,10 +449,32 @@ LAYERS: Mapping[str, Kernel] = {
     "apex.normalization::FusedRMSNorm": _norm("rms_norm", "input"),
     "liger_kernel.ops.rms_norm::LigerRMSNormFunction": _norm("rms_norm", "X", "W", is_module=False),
     "liger_kernel.ops.layer_norm::LigerLayerNormFunction": _norm("layer_norm", "X", "W", "B", is_module=False),
+    "liger_kernel.ops.group_norm::LigerGroupNormFunction": Kernel(
+        "group_norm",
+        {"x": "X", "w": "affine_scaling_weight", "b": "affine_shifting_bias"},
+        {"groups": "num_groups", "eps": "eps"},
+        lambda x, *_, **__: x,
+    ),
+    "liger_kernel.ops.softmax::LigerSoftmaxFunction": Kernel(
+        "softmax", {"x": "input_"}, _last_axis("input_"), lambda x: x
+    ),
+    "liger_kernel.ops.cross_entropy::LigerCrossEntropyFunction": Kernel(
+        "cross_entropy",
+        {"x": "_input", "target": "target", "w": "weight"},
+        {"reduction": "reduction", "label_smoothing": lambda args: args.get("label_smoothing") or None},
+        _loss,
+    ),
+    # Its forward pass computes the gradients, too: they count in the backward pass, which only scales them.
+    "liger_kernel.ops.fused_linear_cross_entropy::LigerFusedLinearCrossEntropyFunction": Kernel(
+        "linear_cross_entropy",
+        {"x": "_input", "w": "weight", "b": "bias", "target": "target", "class_weights": "ce_weight"},
+        {"reduction": "reduction"},
+        lambda x, weight, target, *args, **kwargs: _loss(x, target, *args, **kwargs),
+    ),
     "liger_kernel.ops.swiglu::LigerSiLUMulFunction": Kernel("swiglu", {"x0": "a", "x1": "b"}, {}, lambda a, b, *_: a),
 }
 
-KERNELS: Mapping[str, Kernel] = {**ATTENTION, **SCANS, **DEFORMABLE, **LAYERS}
+KERNELS: Mapping[str, Kernel] = {**ATTENTION, **SCANS, **DEFORMABLE, **SEGMENTS, **LAYERS}
 """The kernels by the name of their function or class, ``package.module::name``; a class in any module of a package."""
 
 

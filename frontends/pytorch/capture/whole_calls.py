@@ -144,8 +144,7 @@ class WholeCalls:
                 self._follow_backward(mode, whole, module, named, result)
             return result
         with mode.paused:
-            rule = whole.costs.shapes
-            result = original() if rule is None else rule(*(() if module is None else (module,)), *args, **kwargs)
+            result = original() if whole.costs.shapes is None else _shaped(mode, whole, module, args, kwargs)
             first = next(iter(nested_tensors([args, kwargs])), None)
             outputs = new_outputs(result, None if first is None else first.dtype)
         tensors = _tensors(named)
@@ -322,6 +321,19 @@ def _row(name: str, kernel: Kernel | None, known: Mapping[str, Any], is_backward
     row = kernel.row(name)
     gradients = {key: key for key in known if key.startswith(GRADIENT)}
     return Row(name, name, {**gradients, **row.inputs}, row.attrs) if is_backward else row
+
+
+def _shaped(mode: CaptureMode, whole: Whole, module: Module | None, args: Any, kwargs: Any) -> Any:
+    rule: Any = whole.costs.shapes
+    if whole.kernel is not None:  # the number of segments of a graph is in its index
+        args = [_known(mode, value) for value in args]
+        kwargs = {name: _known(mode, value) for name, value in kwargs.items()}
+    return rule(*(() if module is None else (module,)), *args, **kwargs)
+
+
+def _known(mode: CaptureMode, value: Any) -> Any:
+    known = mode.values.of(value) if isinstance(value, Tensor) and not value.is_floating_point() else None
+    return value if known is None else known
 
 
 def _flat(arguments: Mapping[str, Any], signature: inspect.Signature) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Kernels of other packages, by stand-ins with their names and signatures; costs by hand.
 
 The signatures are those of flash-attn 2.8, xformers 0.0.33, mamba-ssm 2.2, causal-conv1d 1.5, natten 0.20, mmcv 2.2,
-InternImage (DCNv3), fla 0.3, bitsandbytes 0.48, auto-gptq 0.7, autoawq 0.2, transformer-engine 2.8, apex and
-liger-kernel 0.6.
+InternImage (DCNv3), DCNv4, fla 0.3, torch-scatter 2.1, bitsandbytes 0.48, auto-gptq 0.7, autoawq 0.2,
+transformer-engine 2.8, apex and liger-kernel 0.6.
 """
 
 import sys
@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from costcore import ComputationalCostHook, Value, estimate
+from costcore import ComputationalCostHook, CostError, Value, estimate
 
 B, T, H, D = 2, 6, 4, 8
 
@@ -205,6 +205,13 @@ AUTOGRAD = {
         B * 36 * 9 * 32,
         (B, 6, 6, 32),
     ),
+    "DCNv4.functions.dcnv4_func::DCNv4Function": (
+        "input, offset_mask, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, group, "
+        "group_channels, offset_scale, im2col_step, remove_center",
+        (tensor(B, 6, 6, 32), tensor(B, 6, 6, 104), *(3, 3, 1, 1, 1, 1, 1, 1, 4, 8, 1.0, 256, 1)),
+        B * 36 * 4 * 8 * 8,  # 8 samples of 8 channels in each of 4 groups
+        (B, 6, 6, 32),
+    ),
     "mmcv.ops.carafe::CARAFEFunction": (
         "features, masks, kernel_size, group_size, scale_factor",
         (tensor(B, 8, 5, 5), tensor(B, 25, 10, 10), 5, 1, 2),
@@ -216,6 +223,27 @@ AUTOGRAD = {
         (tensor(B, T, D), tensor(D), 1e-6),
         0,
         (B, T, D),
+    ),
+    "liger_kernel.ops.softmax::LigerSoftmaxFunction": ("input_", (tensor(B, D),), 0, (B, D)),
+    "liger_kernel.ops.group_norm::LigerGroupNormFunction": (
+        "X, affine_scaling_weight, affine_shifting_bias, num_channels, num_groups, eps",
+        (tensor(B, D, T), tensor(D), tensor(D), D, 2, 1e-6),
+        0,
+        (B, D, T),
+    ),
+    "liger_kernel.ops.cross_entropy::LigerCrossEntropyFunction": (
+        "_input, target, weight, ignore_index=-100, lse_square_scale=0.0, label_smoothing=0.0, reduction='mean', "
+        "softcap=None, return_z_loss=False",
+        (tensor(B, CLASSES), torch.tensor([1, 2]), None),
+        0,
+        (),
+    ),
+    "liger_kernel.ops.fused_linear_cross_entropy::LigerFusedLinearCrossEntropyFunction": (
+        "_input, weight, target, bias=None, ce_weight=None, ignore_index=-100, lse_square_scale=0.0, "
+        "label_smoothing=0.0, reduction='mean', softcap=None, return_z_loss=False",
+        (tensor(B, D), tensor(CLASSES, D), torch.tensor([1, 2]), None, None, -100, 0.0, 0.0, "none"),
+        B * CLASSES * D,
+        (B,),
     ),
     "liger_kernel.ops.swiglu::LigerSiLUMulFunction": ("a, b", (tensor(B, D), tensor(B, D)), 0, (B, D)),
 }
@@ -235,8 +263,52 @@ def test_kernels_cost_their_algorithm(name, stand_in):
     (recorded,) = [entry for entry in report.layer_report.values() if entry["type"] == name.partition("::")[2]]
     assert (recorded["macs"], recorded["output_shapes"][0]) == (macs, shape)
     assert report.status == "complete" and recorded["flops"] >= macs
-    size = sum(x.nbytes for x in arguments if isinstance(x, torch.Tensor) and x.is_floating_point())
+    size = sum(x.nbytes for x in arguments if isinstance(x, torch.Tensor))
     assert recorded["mread"] <= size
+
+
+PLACES = torch.tensor([0, 2, 2, 3, 3])
+POINTERS = torch.tensor([0, 1, 1, 3, 5])
+SCATTER = "src, index, dim=-1, out=None, dim_size=None"
+CSR, COO = "src, indptr, out=None", "src, index, out=None, dim_size=None"
+
+SEGMENTS = {
+    # Five rows of three in four segments: an operation per element, a mean also one per output.
+    "torch_scatter.scatter::scatter_max": (SCATTER, (tensor(5, 3), PLACES, 0), 15, (4, 3)),
+    "torch_scatter.scatter::scatter_mul": (SCATTER, (tensor(5, 3), PLACES, 0, None, 6), 15, (6, 3)),
+    "torch_scatter.segment_csr::segment_sum_csr": (CSR, (tensor(5, 3), POINTERS), 15, (4, 3)),
+    "torch_scatter.segment_csr::segment_mean_csr": (CSR, (tensor(5, 3), POINTERS), 15 + 12, (4, 3)),
+    "torch_scatter.segment_csr::gather_csr": (CSR, (tensor(4, 3), POINTERS), 0, (5, 3)),
+    "torch_scatter.segment_coo::segment_min_coo": (COO, (tensor(5, 3), PLACES), 15, (4, 3)),
+    "torch_scatter.segment_coo::gather_coo": ("src, index, out=None", (tensor(4, 3), PLACES), 0, (5, 3)),
+}
+
+
+@pytest.mark.parametrize("name", SEGMENTS)
+def test_segments_are_as_many_as_an_index_says(name, stand_in):
+    signature, arguments, flops, shape = SEGMENTS[name]
+    found = stand_in(name, signature)
+
+    class Calls(nn.Module):
+        def forward(self, *given):
+            result = found(*given)
+            assert isinstance(result, tuple) == ("max" in name or "min" in name)
+            return result
+
+    (call,) = estimate(Calls(), arguments).layer_report.values()
+    assert (call["flops"], call["output_shapes"][0]) == (flops, shape)
+
+
+def test_an_unknown_number_of_segments_is_asked_for(stand_in):
+    name = "torch_scatter.scatter::scatter_max"
+    reduce = stand_in(name, SCATTER)
+
+    class Calls(nn.Module):
+        def forward(self, x, index):
+            return reduce(x, index, 0)[0]
+
+    with pytest.raises(CostError, match="dim_size="):
+        estimate(Calls(), [(5, 3), ((5,), "int64")])
 
 
 SEVERAL = 12 * 8
