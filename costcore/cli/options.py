@@ -114,7 +114,9 @@ def parse_arguments(parser: argparse.ArgumentParser, argv: Sequence[str] | None)
     args, others = (None, []) if unknown else parser.parse_known_args(argv)
     if args is None or others:
         unknown = unknown or others
-        parser.error(with_plugin_hint(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(unknown, flags)}"))
+        shapes = [f"--input {text}" for text in unknown if "--input" in flags and re.fullmatch(r"\d+([x,]\d+)+", text)]
+        hint = f". Did you mean {' '.join(shapes)!r}?" if shapes else did_you_mean(unknown, flags)
+        parser.error(with_plugin_hint(f"unrecognized arguments: {' '.join(unknown)}{hint}"))
     return args
 
 

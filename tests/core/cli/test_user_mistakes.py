@@ -65,6 +65,12 @@ def test_a_near_match_of_an_unknown_flag_is_suggested(command, capsys):
     assert capsys.readouterr().err.endswith(message)
 
 
+def test_a_shape_without_its_flag_is_suggested_with_it(capsys):
+    with pytest.raises(SystemExit):
+        main(["net.py:Net", "1,3,64,64"])
+    assert capsys.readouterr().err.endswith("arguments: 1,3,64,64. Did you mean '--input 1,3,64,64'?\n")
+
+
 def test_the_usage_above_an_error_is_one_line(capsys):
     with pytest.raises(SystemExit):
         main(["net.onnx", "--depth", "2"])
