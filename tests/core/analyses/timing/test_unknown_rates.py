@@ -49,6 +49,12 @@ def test_a_device_of_which_nothing_is_known_has_no_bound():
     assert "At least  unknown" in str(time)
 
 
+def test_the_limit_of_a_group_is_its_bound_if_the_bandwidth_is_unknown():
+    time = of("int8").time(NPU)
+    limits = [time.limit(group) for group in time.groups if group.is_bounded]
+    assert limits == [group.bound_seconds for group in time.groups if group.is_bounded] and limits
+
+
 @pytest.mark.parametrize("name", devices())
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
 def test_a_time_of_zero_is_never_complete(name, dtype):
