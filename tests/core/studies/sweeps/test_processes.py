@@ -1,5 +1,6 @@
 """Models that end, occupy or fill their process: one row says so, and all others are there."""
 
+import signal
 import subprocess
 import sys
 import time
@@ -123,6 +124,21 @@ def test_processes_end_with_the_table(nets):
     before = set(children())
     table([f"{nets}:small"] * 3, (2, 3), jobs=2)
     assert set(children()) <= before
+
+
+def test_an_interrupt_ends_the_processes_of_models_that_run(nets):
+    folder = nets.parent / "running"
+    folder.mkdir()
+    text = f"def waits():\n    open('{folder}/' + str(os.getpid()), 'w').close()\n    time.sleep(1000)\n"
+    nets.write_text(nets.read_text() + text)
+    program = f"from costcore import table; table(['{nets}:waits'] * 2, (2, 3), jobs=2)"
+    with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) as run:
+        while len(running := [*folder.iterdir()]) < 2 and run.poll() is None:
+            time.sleep(0.1)
+        run.send_signal(signal.SIGINT)
+        _, error = run.communicate(timeout=300)
+    assert b"KeyboardInterrupt" in error
+    assert not any(Path("/proc", file.name).exists() for file in running)
 
 
 def children():
