@@ -24,8 +24,9 @@ from costcore_probes.score import judge  # noqa: E402
 HEAD = """\
 # Figures of the releases
 
-`make benchmark` computes these figures, writes them to a file for each release, such as
-[{file}](figures/{file}), and writes this page. Instructions are those of Python's bytecode that costcore executes, on
+How fast is each release, and how often is it right? `make benchmark` computes these figures, writes
+them to a file for each release, such as [{file}](figures/{file}), and writes
+this page. Instructions are those of Python's bytecode that costcore executes, on
 {machine}. Answers are *good* if they are right or explained by a rule that the tool states, as on the
 [scoreboard](scoreboard.md).
 
