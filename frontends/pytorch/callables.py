@@ -1,7 +1,8 @@
 """Functions, methods and pipelines as models: ``estimate(model.generate, …)``.
 
-A method of a module runs on a copy of that module. Any other callable is wrapped in a module whose submodules are the
-modules that it reaches through attributes, closures, defaults and globals, so that they are copied and named.
+A method of a module runs on a copy of that module. Any other callable is wrapped in a new module. The modules that it
+reaches through attributes, closures, defaults and globals become submodules of the wrapper, so that they are copied and
+named.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class CallableModule(Module):
 
 
 def as_model(model: Any) -> Model:
-    """Return which module to copy and what to call for a model; a module is called directly."""
+    """Return the module to copy and the function to call; for a module, ``forward`` runs."""
     if isinstance(model, Module):
         return Model(model)
     owner = _owner(model)
@@ -100,7 +101,7 @@ def uses_torch(model: Any) -> bool:
 
 
 def _patch_forward_once(module: Module, function: Callable[..., Any]) -> None:
-    # Only the next call runs the method: ``generate`` itself calls the module, which then runs ``forward``.
+    # For one call: ``generate`` calls the module itself, and this inner call must run the original ``forward``.
     method = _rebound(function, module)
     before = vars(module).get("forward")
 

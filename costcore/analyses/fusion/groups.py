@@ -175,7 +175,8 @@ def fuse_epilogues(partition: Partition, graph: Graph) -> Partition:
 
 def _must_finish_first(graph: Graph, earlier: int, node: Node) -> bool:
     work = node.work
-    # A window and an unrolled short row read neighboring elements; another kernel combines the parts of a split row.
+    # A window and an unrolled short row read neighbors of an element, which must be there; the parts of a split row are
+    # combined by another kernel, which must have run.
     if (work.pattern == "window" or work.is_short) and graph.nodes[earlier].work.pattern != "make":
         return True
     return graph.nodes[earlier].work.ends_loop or work.reads_twice or (work.is_split and not work.is_even)
@@ -371,7 +372,7 @@ INLINING_READERS: frozenset[Pattern] = frozenset(("map", "reduce", "move", "wind
 
 
 def inline(graph: Graph, keys: Sequence[object]) -> None:
-    """Recompute element-wise results in each loop that reads them, if the loops differ in size.
+    """Recompute element-wise results in each loop that reads them, unless all these loops have their size.
 
     For example, a loop that pads a sum, or reads half of it, reads the operands of the sum instead. The inlined call
     joins the group of its first reader.

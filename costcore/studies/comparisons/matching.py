@@ -83,9 +83,9 @@ def _unquantized(op: str) -> str:
 def by_order(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
     """Return the matching calls of a model and its conversion, in order of execution, regardless of module paths.
 
-    Matrix products with equal MACs are matched first, then the few calls between two of them, which may include
-    the operators into which a conversion decomposed a product. Zero-cost calls are not matched, because frameworks
-    represent them differently: as views, reshapes, constants or shape operators.
+    Matrix products with equal MACs are matched first, then the calls between two consecutive matches; these may
+    include the operators into which a conversion decomposed a product. Zero-cost calls are not matched, because
+    frameworks represent them differently: as views, reshapes, constants or shape operators.
     """
     kept_old = [i for i, entry in enumerate(old) if not is_free(entry)]
     kept_new = [j for j, entry in enumerate(new) if not is_free(entry)]
@@ -127,7 +127,7 @@ def aligned(
         olds: indices of the calls in the old report to match.
         news: indices of the calls in the new report to match.
         key: returns the value to match by.
-        pair_replaced: between two matching calls, also pair calls with different keys by their position.
+        pair_replaced: also pair, by position, calls with different keys between two consecutive matches.
     """
     left, right = [key(old[i]) for i in olds], [key(new[j]) for j in news]
     # SequenceMatcher is quadratic, so the common prefix and suffix, usually most of the calls, are matched first.
