@@ -31,6 +31,12 @@ __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
 
 _GRAPH = re.compile(r"(^|/)(models/[^/]*|serialized_exported_program)\.json$")
 
+_MEMBER = re.compile(
+    r"(^|/)(data/(weights|constants|sample_inputs)/\w+(\.pt|\.json)?|models/\w+\.json|archive_(format|version)|version"
+    r"|byteorder|\.data/\w+|serialized_exported_program\.json|serialized_(state_dict|constants|example_inputs)\.pt)$"
+)
+"""Matches the parts of a program, also of one that an older PyTorch saved."""
+
 MAX_GRAPH = 2**26
 """The maximum size of the graph of a program, or of the pickle of a checkpoint, in bytes."""
 
@@ -138,6 +144,8 @@ def _check_program(path: str, archive: zipfile.ZipFile) -> None:
             raise CostError(f"{path}: {name} is compressed, which no file of PyTorch is")
         if re.search(r"/(constants|weights)/(custom|opaque)_obj", name):
             raise CostError(_needs_unpickling(path, name))
+        if not _MEMBER.search(name):  # such as the compiled code of a package of AOTInductor
+            raise CostError(f"{path}: {name} is no part of an exported program")
         if name.endswith(".json"):
             _check_texts(path, name, json.loads(archive.read(info)))
         elif name.endswith(".pt"):
@@ -154,41 +162,121 @@ def _needs_unpickling(path: str, name: str) -> str:
     )
 
 
+_NAME = re.compile(r"[\w.:+-]*")
+"""Names, which PyTorch writes into Python code that it runs."""
+
+_OPERATOR = re.compile(
+    r"torch\.ops\.(?:aten|higher_order|prims|quantized_decomposed|torchvision)\.(?!from_file\b)\w+(?:\.\w+)?|torch\.sym_\w+|math\.\w+"
+    r"|_operator\.(?:add|sub|mul|floordiv|truediv|mod|pow|neg|pos|abs|and_|or_|not_|eq|ne|lt|le|gt|ge|getitem)"
+)
+"""Operators that a graph may call: PyTorch looks up any function of any module that ``torch`` imports."""
+
+_TEXT = ("as_string", "guards_code", "torch_version")
+"""Keys of texts that are not run; the guards are removed before the first call."""
+
+_IMPORTS = ("__enum__", "default_factory_module")
+"""Keys of structures for which PyTorch imports a module by its name."""
+
+MAX_EXPRESSION = 10_000
+"""The maximum length of a size, in characters."""
+
+MAX_POWER = 64
+"""The maximum product of all exponents of a size, which PyTorch computes."""
+
+
 def _check_texts(path: str, name: str, data: Any) -> None:
     for key, value in _fields(data):
+        text = value if isinstance(value, str) else ""
         if key == "use_pickle" and value:
             raise CostError(_needs_unpickling(path, name))
         if key == "expr_str" and not (isinstance(value, str) and _is_arithmetic(value)):
             raise CostError(f"{path}: {name} has a size that is not arithmetic: {str(value)[:80]!r}")
+        if key in ("target", "as_operator") and text and not _OPERATOR.fullmatch(text):
+            raise CostError(
+                f"{path}: {name} calls {text[:80]!r}, which is not an operator of PyTorch; load a file that you trust "
+                "with torch.export.load, and pass the result"
+            )
+        if key in ("in_spec", "out_spec") and text:
+            _check_structure(path, name, text)
+        elif key not in ("expr_str", *_TEXT) and not _NAME.fullmatch(text):
+            raise CostError(f"{path}: {name} has a name that is not one: {text[:80]!r}")
+
+
+def _check_structure(path: str, name: str, text: str) -> None:
+    # The context of a node is JSON in a string, in which a dict has its keys.
+    for key, value in _fields(json.loads(text)):
+        if key in _IMPORTS or value in _IMPORTS or str(value).endswith("defaultdict"):
+            raise CostError(f"{path}: {name} has an input that names a module to import")
+        if key == "context" and isinstance(value, str) and not _NAME.fullmatch(value):
+            _check_structure(path, name, f"[{value}]")
+        elif isinstance(value, str) and not _NAME.fullmatch(value):
+            raise CostError(f"{path}: {name} has a name that is not one: {value[:80]!r}")
 
 
 def _fields(data: Any) -> Iterator[tuple[str, Any]]:
-    waiting = [data]
+    # The items of a list have its key; keys are names, too.
+    waiting = [("", data)]
     while waiting:
-        item = waiting.pop()
+        key, item = waiting.pop()
         if isinstance(item, dict):
-            yield from item.items()
-            waiting += item.values()
+            for name in item:
+                yield "", name
+            waiting += ((name, value) for name, value in item.items() if name != "metadata")
         elif isinstance(item, list):
-            waiting += item
+            waiting += ((key, value) for value in item)
+        else:
+            yield key, item
 
 
 _ARITHMETIC = (ast.Expression, ast.Call, ast.Name, ast.Constant, ast.keyword, ast.BinOp, ast.UnaryOp, ast.Compare)
 
 _OPERATORS = (ast.operator, ast.unaryop, ast.cmpop, ast.expr_context)
 
+_POWERS = ("Pow", "PowByNatural", "FloatPow", "LShift")
+
 
 def _is_arithmetic(text: str) -> bool:
-    # PyTorch passes the text to ``sympy.sympify``, which evaluates it. Classes of sympy have capital letters.
+    # PyTorch passes the text to ``sympy.sympify``, which evaluates it, and then strings in it. Classes of sympy have
+    # capital letters.
     try:
-        nodes = [*ast.walk(ast.parse(text, mode="eval"))]
+        nodes = [*ast.walk(ast.parse(text[: MAX_EXPRESSION + 1], mode="eval"))]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    return all(
-        isinstance(node, (*_ARITHMETIC, *_OPERATORS))
-        and not (isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id[:1].isupper()))
-        for node in nodes
-    )
+    exponents = 1
+    for node in nodes:
+        exponent: ast.expr | None = None
+        if not isinstance(node, (*_ARITHMETIC, *_OPERATORS)):
+            return False
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and not node.value.isidentifier():
+            return False
+        if isinstance(node, ast.Call):
+            if not isinstance(node.func, ast.Name) or not node.func.id[:1].isupper():
+                return False
+            if node.func.id in _POWERS:
+                exponent = node.args[1] if len(node.args) == 2 else node
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Pow, ast.LShift)):
+            exponent = node.right
+        if exponent is not None:
+            exponents *= _number_in(exponent)
+    return len(text) <= MAX_EXPRESSION and exponents <= MAX_POWER
+
+
+def _number_in(node: ast.expr) -> int:
+    # ``2``, ``-1``, ``Integer(2)`` or ``Rational(1, 2)``; anything else is too large.
+    values = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
+    numbers = [value for value in values if isinstance(value, int)]
+    others = {type(part) for part in ast.walk(node)} - {
+        ast.Constant,
+        ast.UnaryOp,
+        ast.USub,
+        ast.Call,
+        ast.Name,
+        ast.Load,
+    }
+    names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)} - {"Integer", "Rational"}
+    if others or names or len(numbers) < len(values):
+        return MAX_POWER + 1
+    return max([1, *map(abs, numbers)])
 
 
 # Checkpoints

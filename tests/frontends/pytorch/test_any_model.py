@@ -376,21 +376,89 @@ def test_a_pickled_model_is_not_unpickled(tmp_path: Path):
         estimate(tmp_path / "whole.pt", (2, 8))
 
 
-def test_texts_of_a_program_are_not_evaluated(tmp_path: Path):
+def _size(text):
+    def change(graph):
+        graph["tensor_values"]["x"]["sizes"][0]["as_expr"]["expr_str"] = text
+
+    return change
+
+
+def _operator(text, folder):
+    def change(graph):
+        node = graph["nodes"][-1]
+        node["target"] = text
+        node["inputs"] = [{"name": "", "arg": {"as_string": f"touch {folder}/ran"}, "kind": 1}]
+
+    return change
+
+
+def _named(text):
+    def change(graph):
+        graph["inputs"][-1]["as_tensor"]["name"] = text
+        graph["tensor_values"][text] = graph["tensor_values"]["x"]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda folder: _size(f"__import__('os').system('touch {folder}/ran')"), "not arithmetic"),
+        (lambda folder: _size(f"Max(\"__import__('os').system('touch {folder}/ran')\", 1)"), "not arithmetic"),
+        (lambda folder: _size("9**9**9"), "not arithmetic"),
+        (lambda folder: _size("Pow(Integer(10), Integer(10000000000))"), "not arithmetic"),
+        (lambda folder: _size("Pow(Pow(9, 60), 60)"), "not arithmetic"),
+        (functools.partial(_operator, "torch.serialization.os.system"), "not an operator of PyTorch"),
+        (functools.partial(_operator, "torch.ops.aten.from_file.default"), "not an operator of PyTorch"),
+        (functools.partial(_operator, "_operator.attrgetter"), "not an operator of PyTorch"),
+        (lambda folder: _named(f"x=__import__('os').system('touch {folder}/ran')"), "a name that is not one"),
+    ],
+)
+def test_nothing_in_the_graph_of_a_program_runs(change, message, tmp_path: Path):
+    def changed(name, text):
+        if not name.endswith("models/model.json"):
+            return text
+        data = json.loads(text)
+        change(folder=tmp_path)(data["graph_module"]["graph"])
+        return json.dumps(data).encode()
+
+    with pytest.raises(CostError, match=message):
+        estimate(_rewritten(tmp_path, changed))
+    assert not (tmp_path / "ran").exists()
+
+
+def _rewritten(tmp_path, changed, more=()):
     program = torch.export.export(Line(), (X,), dynamic_shapes=({0: torch.export.Dim("batch")},))
     torch.export.save(program, tmp_path / "line.pt2")
-    harm = f"__import__('pathlib').Path({str(tmp_path / 'ran')!r}).touch()"
     with zipfile.ZipFile(tmp_path / "line.pt2") as source, zipfile.ZipFile(tmp_path / "bad.pt2", "w") as target:
         for info in source.infolist():
-            text = source.read(info)
-            if info.filename.endswith("models/model.json"):
-                data = json.loads(text)
-                data["graph_module"]["graph"]["tensor_values"]["x"]["sizes"][0]["as_expr"]["expr_str"] = harm
-                text = json.dumps(data).encode()
-            target.writestr(info, text)
-    with pytest.raises(CostError, match="not arithmetic"):
-        estimate(tmp_path / "bad.pt2")
-    assert not (tmp_path / "ran").exists()
+            target.writestr(info, changed(info.filename, source.read(info)))
+        for name in more:
+            target.writestr(name, b"")
+    return tmp_path / "bad.pt2"
+
+
+def test_a_structure_imports_no_module(tmp_path: Path):
+    context = json.dumps({"default_factory_module": "antigravity", "default_factory_name": "x", "dict_context": ["a"]})
+    leaf = {"type": None, "context": None, "children_spec": []}
+    spec = json.dumps([1, {"type": "collections.defaultdict", "context": context, "children_spec": [leaf]}])
+
+    def changed(name, text):
+        if not name.endswith("models/model.json"):
+            return text
+        data = json.loads(text)
+        (entry, *_) = data["graph_module"]["module_call_graph"]
+        entry["signature"]["out_spec"] = spec
+        return json.dumps(data).encode()
+
+    with pytest.raises(CostError, match="names a module to import"):
+        estimate(_rewritten(tmp_path, changed))
+
+
+def test_compiled_code_beside_a_program_is_not_loaded(tmp_path: Path):
+    path = _rewritten(tmp_path, lambda name, text: text, ["line/data/aotinductor/model/model.so"])
+    with pytest.raises(CostError, match="no part of an exported program"):
+        estimate(path)
 
 
 # Code that names a GPU
