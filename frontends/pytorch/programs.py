@@ -174,6 +174,9 @@ _OPERATOR = re.compile(
 _TEXT = ("as_string", "guards_code", "torch_version")
 """Keys of texts that are not run; the guards are removed before the first call."""
 
+_NOT_RUN = ("metadata", "range_constraints")
+"""Keys of what is only looked up."""
+
 _IMPORTS = ("__enum__", "default_factory_module")
 """Keys of structures for which PyTorch imports a module by its name."""
 
@@ -185,7 +188,7 @@ MAX_POWER = 64
 
 
 def _check_texts(path: str, name: str, data: Any) -> None:
-    for key, value in _fields(data):
+    for key, value in _fields(data, _NOT_RUN):
         text = value if isinstance(value, str) else ""
         if key == "use_pickle" and value:
             raise CostError(_needs_unpickling(path, name))
@@ -213,7 +216,7 @@ def _check_structure(path: str, name: str, text: str) -> None:
             raise CostError(f"{path}: {name} has a name that is not one: {value[:80]!r}")
 
 
-def _fields(data: Any) -> Iterator[tuple[str, Any]]:
+def _fields(data: Any, skipped: Sequence[str] = ()) -> Iterator[tuple[str, Any]]:
     # The items of a list have its key; keys are names, too.
     waiting = [("", data)]
     while waiting:
@@ -221,7 +224,7 @@ def _fields(data: Any) -> Iterator[tuple[str, Any]]:
         if isinstance(item, dict):
             for name in item:
                 yield "", name
-            waiting += ((name, value) for name, value in item.items() if name != "metadata")
+            waiting += ((name, value) for name, value in item.items() if name not in skipped)
         elif isinstance(item, list):
             waiting += ((key, value) for value in item)
         else:

@@ -438,21 +438,42 @@ def _rewritten(tmp_path, changed, more=()):
     return tmp_path / "bad.pt2"
 
 
-def test_a_structure_imports_no_module(tmp_path: Path):
-    context = json.dumps({"default_factory_module": "antigravity", "default_factory_name": "x", "dict_context": ["a"]})
+@pytest.mark.parametrize(
+    ("kind", "context"),
+    [
+        ("collections.defaultdict", {"default_factory_module": "antigravity", "default_factory_name": "x"}),
+        ("builtins.dict", {"metadata": {"__enum__": True, "fqn": "antigravity:x", "name": "a"}}),
+    ],
+)
+def test_a_structure_imports_no_module(kind, context, tmp_path: Path):
     leaf = {"type": None, "context": None, "children_spec": []}
-    spec = json.dumps([1, {"type": "collections.defaultdict", "context": context, "children_spec": [leaf]}])
+    spec = json.dumps([1, {"type": kind, "context": json.dumps(context), "children_spec": [leaf]}])
 
     def changed(name, text):
         if not name.endswith("models/model.json"):
             return text
         data = json.loads(text)
-        (entry, *_) = data["graph_module"]["module_call_graph"]
-        entry["signature"]["out_spec"] = spec
+        data["graph_module"]["module_call_graph"][0]["signature"]["out_spec"] = spec
         return json.dumps(data).encode()
 
     with pytest.raises(CostError, match="names a module to import"):
         estimate(_rewritten(tmp_path, changed))
+
+
+def test_a_program_with_guards_and_sizes_that_are_products_is_counted(tmp_path: Path):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up = nn.ConvTranspose2d(3, 4, 2, stride=2)
+
+        def forward(self, x):
+            y = self.up(nn.functional.max_pool2d(x, 2))
+            return nn.functional.interpolate(y, size=x.shape[-2:], mode="bilinear")
+
+    sizes = ({2: 2 * torch.export.Dim("height")},)
+    torch.export.save(torch.export.export(Net(), (torch.zeros(1, 3, 8, 8),), dynamic_shapes=sizes), tmp_path / "up.pt2")
+    # 4 x 4 pixels of 3 channels, 4 channels of 2 x 2 pixels each.
+    assert estimate(tmp_path / "up.pt2").total_report["macs"] == 16 * 3 * 4 * 4
 
 
 def test_compiled_code_beside_a_program_is_not_loaded(tmp_path: Path):
