@@ -54,9 +54,9 @@ class Turns:
         self.tasks: list[Task] = []
 
     def take(self, mode: ThreadMode) -> None:
-        """Wait until it is the turn of a thread."""
+        """Wait until it is the turn of a thread; one that outlives the capture need not wait."""
         self._activity += 1
-        if self._owner is mode:
+        if self._owner is mode or mode.is_over:
             return
         with self._condition:
             self._wait(lambda: self._owner is None, lambda: self._thread)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.pool import ThreadPool
@@ -264,6 +266,27 @@ def test_a_thread_that_outlives_its_capture():
     assert hook.total_report["macs"] == PRODUCT
     assert len(done) == 1
     assert state_of_torch() == before
+
+
+OUTLIVING = """
+import atexit, threading, torch
+from costcore import ComputationalCostHook
+
+stop = threading.Event()
+with ComputationalCostHook():
+    threading.Thread(target=stop.wait, daemon=True).start()  # as the monitor of a progress bar
+    x = torch.zeros((), requires_grad=True)
+    for _ in range(200_000):
+        x.neg()
+    threading.Thread(target=int).start()
+atexit.register(stop.set)
+"""
+
+
+def test_a_daemon_thread_that_outlives_its_capture_calls_no_kernels_at_exit():
+    # PyTorch aborts a process whose daemon threads are inside of a kernel when the interpreter ends.
+    done = subprocess.run([sys.executable, "-c", OUTLIVING], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 class Worker(Base):
