@@ -11,10 +11,12 @@ import io
 import json
 import logging
 import re
+import tokenize
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from os import fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -39,6 +41,9 @@ _MEMBER = re.compile(
 
 MAX_GRAPH = 2**26
 """The maximum size of the graph of a program, or of the pickle of a checkpoint, in bytes."""
+
+MAX_CODE = 2**23
+"""The maximum size of the code of TorchScript, in bytes."""
 
 
 def estimate(
@@ -91,15 +96,21 @@ def load(path: str) -> Any:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
             is_program = any(map(_GRAPH.search, names))
+            if archive.start_dir != _start_of_directory(path):
+                raise CostError(f"{path}: its directory is not where it says, so that readers can see different files")
             for info in archive.infolist():
                 if info.filename.endswith((".pkl", ".json")) and info.file_size > MAX_GRAPH:
                     size = f"{info.file_size:,} bytes (expected at most {MAX_GRAPH:,})"
                     raise CostError(f"{path}: {info.filename} has {size}")
             if is_program:
                 _check_program(path, archive)
+            else:
+                _check_script(path, archive)
+    except CostError:
+        raise
     except OSError as error:
         raise FileError(f"{path} cannot be read: {error.strerror}") from error
-    except (zipfile.BadZipFile, EOFError, RuntimeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (zipfile.BadZipFile, EOFError, RuntimeError, ValueError, SyntaxError, tokenize.TokenError) as error:
         if names:
             raise CostError(f"{path} is damaged: {error}") from error
         is_program = False
@@ -108,6 +119,18 @@ def load(path: str) -> Any:
     if any("/code/" in name for name in names):
         return _loaded_script(path)
     raise CostError(f"{path} is {_described(path, names)}, not a model. {HOW_TO_LOAD_A_CHECKPOINT}")
+
+
+def _start_of_directory(path: str) -> int:
+    # Python moves all offsets by what precedes an archive, which the reader of PyTorch does not.
+    with Path(path).open("rb") as file:
+        end = file.seek(-22, io.SEEK_END)
+        start = int.from_bytes(file.read(20)[16:], "little")
+        if start == 2**32 - 1:
+            file.seek(end - 20)
+            file.seek(int.from_bytes(file.read(16)[8:], "little"))
+            start = int.from_bytes(file.read(56)[48:], "little")
+        return start
 
 
 def _loaded_program(path: str) -> Any:
@@ -280,6 +303,57 @@ def _number_in(node: ast.expr) -> int:
     if others or names or len(numbers) < len(values):
         return MAX_POWER + 1
     return max([1, *map(abs, numbers)])
+
+
+# Checks of TorchScript, which PyTorch runs in its own interpreter, in part while it loads
+
+
+_LIBRARIES = re.compile(rb"\bops\s*\.\s*(\w+)|\btorch\s*\.\s*classes\s*\.\s*(\w+)")
+
+_KNOWN_LIBRARIES = (
+    b"aten prim prims quantized _quantized quantized_decomposed sparse rnn mkldnn torchvision torchaudio".split()
+)
+
+_OPENS_FILES = re.compile(r"from_file|save")
+
+
+def _check_script(path: str, archive: zipfile.ZipFile) -> None:
+    size = sum(info.file_size for info in archive.infolist() if info.filename.endswith(".py"))
+    if size > MAX_CODE:
+        raise CostError(f"{path}: the code has {size:,} bytes (expected at most {MAX_CODE:,})")
+    for info in archive.infolist():
+        is_code = info.filename.endswith(".py")
+        if not is_code and not info.filename.endswith(".pkl"):
+            continue
+        stored = archive.read(info)
+        for found in _LIBRARIES.finditer(stored):
+            name = found[1] or found[2]
+            if name not in _KNOWN_LIBRARIES:
+                raise CostError(_needs_trust(path, info.filename, f"uses the library {name.decode()!r}"))
+        if is_code:
+            called = _opens_files(stored.decode())
+            if called:
+                raise CostError(_needs_trust(path, info.filename, f"calls {called!r}, which can open other files"))
+
+
+def _needs_trust(path: str, name: str, reason: str) -> str:
+    return f"{path}: {name} {reason}; load a file that you trust with torch.jit.load, and pass the result"
+
+
+def _opens_files(code: str) -> str:
+    # A variable may be called ``save``. An attribute, also one that ``getattr`` names, is looked up as an operator.
+    if not _OPENS_FILES.search(code) and "getattr" not in code:
+        return ""
+    before, literal = "", ""
+    for kind, text, *_ in tokenize.generate_tokens(io.StringIO(code).readline):
+        if kind in (tokenize.COMMENT, tokenize.NL):
+            continue
+        literal = literal + ast.literal_eval(text) if kind == tokenize.STRING else ""  # neighbours are one text
+        name = literal or (text if before == "." else "")
+        if _OPENS_FILES.fullmatch(name):
+            return name
+        before = text
+    return ""
 
 
 # Checkpoints

@@ -9,6 +9,7 @@ import functools
 import json
 import sys
 import threading
+import warnings
 import zipfile
 from collections import namedtuple
 from dataclasses import dataclass
@@ -480,6 +481,56 @@ def test_compiled_code_beside_a_program_is_not_loaded(tmp_path: Path):
     path = _rewritten(tmp_path, lambda name, text: text, ["line/data/aotinductor/model/model.so"])
     with pytest.raises(CostError, match="no part of an exported program"):
         estimate(path)
+
+
+class Negated(nn.Module):
+    def forward(self, x):
+        save = torch.neg(x)
+        return save * 2
+
+
+def _script(tmp_path, code):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.script(Negated()).save(str(tmp_path / "good.pt"))
+    with zipfile.ZipFile(tmp_path / "good.pt") as source, zipfile.ZipFile(tmp_path / "bad.pt", "w") as target:
+        for info in source.infolist():
+            text = source.read(info)
+            assert not info.filename.endswith(".py") or b"torch.neg(x)" in text
+            target.writestr(info, text.replace(b"torch.neg(x)", code.encode()))
+    return tmp_path / "bad.pt"
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("torch.from_file('{path}', True, 8)", "'from_file', which can open other files"),
+        ("torch . from_file('{path}', True, 8)", "'from_file', which can open other files"),
+        ("('{path}').from_file(True, 8)", "'from_file', which can open other files"),
+        ("ops.aten.from_file('{path}', True, 8)", "'from_file', which can open other files"),
+        ("getattr(torch, 'from' '\\137file')('{path}', True, 8)", "'from_file', which can open other files"),
+        ("(torch.zeros([8]), torch.save(x, '{path}'))[0]", "'save', which can open other files"),
+        ("ops.rpc.sync(x)", "uses the library 'rpc'"),
+        ("torch.neg(x", "damaged|cannot load"),
+    ],
+)
+def test_torchscript_opens_no_files(code, message, tmp_path: Path):
+    with pytest.raises(CostError, match=message):
+        estimate(_script(tmp_path, code.format(path=tmp_path / "opened")), (2, 4))
+    assert not (tmp_path / "opened").exists()
+
+
+@pytest.mark.parametrize("condition", ["True", "getattr(self, 'training')"])
+def test_torchscript_may_have_variables_called_save_and_read_attributes(condition, tmp_path: Path):
+    path = _script(tmp_path, f"torch.abs(x) if {condition} else torch.neg(x)")
+    assert estimate(path, (2, 4)).total_report["flops"] == 2 * 4 * 2
+
+
+def test_all_readers_see_the_same_parts_of_a_program(tmp_path: Path):
+    path = _script(tmp_path, "torch.abs(x)")
+    path.write_bytes(b"before" + path.read_bytes())
+    with pytest.raises(CostError, match="readers can see different files"):
+        estimate(path, (2, 4))
 
 
 # Code that names a GPU
