@@ -179,7 +179,7 @@ class _Reader:
         if id(tensor) not in self._made:  # one tensor stays one: some models compare their inputs by identity
             try:
                 self._made[id(tensor)] = _like(tensor, self._values)
-            except (RuntimeError, NotImplementedError, AttributeError) as error:
+            except (RuntimeError, AttributeError) as error:
                 layout = "torch.strided (torch.jagged works)" if tensor.is_nested else tensor.layout
                 kind = f"{'nested ' * tensor.is_nested}{type(tensor).__name__} of layout {layout}"
                 raise CostError(f"{name}: PyTorch cannot move a {kind} to the meta device; {WRAPPER}") from error

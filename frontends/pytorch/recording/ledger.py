@@ -770,7 +770,7 @@ def storage_of(tensor: Tensor) -> UntypedStorage | None:
     """Return the storage of a tensor; None for sparse, batched and opaque tensors."""
     try:
         return tensor.untyped_storage()
-    except (NotImplementedError, RuntimeError):
+    except RuntimeError:
         return None
 
 

@@ -290,7 +290,7 @@ def _memories_of_buffers(modules: Iterable[Module]) -> Iterator[UntypedStorage]:
         for buffer in module._buffers.values():
             try:
                 memory = buffer.untyped_storage() if type(buffer) is Tensor else None
-            except (NotImplementedError, RuntimeError):  # sparse buffers and those of vmap have none
+            except RuntimeError:  # sparse buffers and those of vmap have none
                 continue
             if memory is not None:
                 yield memory
@@ -520,7 +520,7 @@ class Identities:
         """
         try:
             storage = tensor.untyped_storage()
-        except (NotImplementedError, RuntimeError):  # sparse and opaque tensors have none
+        except RuntimeError:  # sparse and opaque tensors have none
             return self._register(tensor, self._memory(tensor, COMPUTED), 0)
         address = id(storage)
         memory = self._memories.get(address)
@@ -615,7 +615,7 @@ class Identities:
         # ``origin`` is that of a tensor in memory never seen before.
         try:
             storage = tensor.untyped_storage()
-        except (NotImplementedError, RuntimeError):  # sparse and opaque tensors have none
+        except RuntimeError:  # sparse and opaque tensors have none
             return None, self._new_id(), origin
         address = id(storage)
         memory = self._memories.get(address)
