@@ -138,6 +138,19 @@ def calc_swiglu(layer: Layer) -> Cost:
 
 
 @pattern("map")
+def calc_geglu(layer: Layer) -> Cost:
+    """Gated GELU of two operands, ``gelu(x0) * x1``: the operations of ``gelu`` and 1 mul per element.
+
+    Source: Shazeer, GLU Variants Improve Transformer, arXiv:2002.05202.
+
+    Shapes: x0[N, C], x1[N, C] -> y[N, C]
+    Settings: approximate="tanh"
+    """
+    operations = GELU[layer.attrs.get("approximate", "none")].operations + Operations(mul=1)
+    return Cost(layer.out.size * operations, layer.read, layer.written, layer.attrs)
+
+
+@pattern("map")
 def calc_glu(layer: Layer) -> Cost:
     """Gated linear unit: one half of x times the sigmoid of the other half, ``x0 * (1 / (1 + exp(-x1)))``.
 

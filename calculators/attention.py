@@ -363,14 +363,16 @@ def calc_rotary_embedding(layer: Layer) -> Cost:
 
     Per rotated element 2 mul and 1 add. The attribute ``rotary_dim`` is the number of rotated features per head (absent
     or 0: all). Read are x and the tables ``cos`` and ``sin``; with an operand ``position`` one row of each table per
-    position.
+    position. Keys ``k`` beside queries x are rotated, too.
 
     Source: Su et al., "RoFormer", arXiv:2104.09864.
 
     Shapes: x[N, H, T, D], cos[T, D/2], sin[T, D/2] -> y[N, H, T, D]
     """
-    x, cos, sin = layer["x"], layer["cos"], layer["sin"]
-    rotated = prod(x.shape[:-1]) * (layer.attrs.get("rotary_dim") or x.shape[-1])
+    cos, sin, width = layer["cos"], layer["sin"], layer.attrs.get("rotary_dim")
+    rotated = sum(
+        prod(layer[name].shape[:-1]) * (width or layer[name].shape[-1]) for name in ("x", "k") if name in layer
+    )
     read = layer.read
     if "position" in layer:
         row = layer["position"].size * cos.shape[-1]

@@ -26,6 +26,7 @@ FUSED_ACTIVATIONS: Mapping[str, Operations] = {
     "fast_gelu": GELU["tanh"].operations,
     "clip": Operations(cmp=2),
     "softplus": Operations(add=1, special=2),
+    "squared_relu": Operations(mul=1, cmp=1),
     "swiglu": Operations(mul=3, add=3, div=1, special=1),  # g * sigmoid(alpha * g) * (l + beta)
 }
 """Activations that are fused besides those of ``ACTIVATIONS``, per element."""

@@ -1,16 +1,18 @@
-"""Kernels of other packages: attention with tokens first, scans, deformable sampling, reassembly.
+"""Kernels of other packages: attention with tokens first, scans, deformable sampling, sparse points, fused layers.
 
 Each is counted by its textbook algorithm, whatever a kernel recomputes or does in blocks.
 """
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations, pattern, prod
+from costcore.ir import Cost, Dim, Layer, Operations, Tensor, pattern, prod
 
-from ._shared import dot_products
-from .activation import SIGMOID
+from ._shared import dot_products, operations_of
+from .activation import SIGMOID, softmax_operations
 from .attention import attention_of_pairs
-from .recurrent import SOFTPLUS
+from .fused import activation_operations
+from .normalization import calc_layer_norm, calc_rms_norm, rms_norm_operations
+from .recurrent import SOFTPLUS, calc_causal_conv
 
 
 @pattern("product")
@@ -24,11 +26,14 @@ def calc_token_major_attention(layer: Layer) -> Cost:
 
     Source: Dao et al., FlashAttention, arXiv:2205.14135; the algorithm recomputes nothing in the forward pass.
 
+    The output may join its heads, y[B, T, H*D_v].
+
     Shapes: q[B, T, H, D], k[B, S, H_kv, D], v[B, S, H_kv, D_v] -> y[B, T, H, D_v]
     """
     y = layer.out
     first = next(layer[name] for name in ("k", "kv", "qkv") if name in layer)
-    rows, width, outputs = prod(y.shape[:-1]), first.shape[-1], y.shape[-1]
+    rows = prod((layer.get("q") or y).shape[:-1])
+    width, outputs = first.shape[-1], y.size // rows
     pairs = layer.attrs.get("pairs", rows * first.shape[1])
     operations, macs = attention_of_pairs(layer, rows, width, outputs, pairs)
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
@@ -112,7 +117,8 @@ def calc_deformable_attention(layer: Layer) -> Cost:
 
     Per sample and channel of a head: 3 mul and 6 add for the interpolation, as in ``deform_conv``, and one product of
     the sum. MACs are these products. The attribute ``channels`` has those of a head if ``x`` does not; without
-    ``weights``, ``points`` has the samples of a query, over all heads.
+    ``weights``, ``points`` has the samples of a query, over all heads. With ``heads``, the kernel takes the softmax of
+    the weights of every query and head, too.
 
     Source: Zhu et al., Deformable DETR, arXiv:2010.04159.
 
@@ -121,6 +127,8 @@ def calc_deformable_attention(layer: Layer) -> Cost:
     points = layer["weights"].size if "weights" in layer else prod(layer.out.shape[:-1]) * layer.attrs["points"]
     samples = points * layer.attrs.get("channels", layer["x"].shape[-1])
     operations = samples * Operations(mul=3, add=6) + dot_products(layer.out.size, samples)
+    if "heads" in layer.attrs:
+        operations += softmax_operations(points, prod(layer.out.shape[:-1]) * layer.attrs["heads"])
     return Cost(operations, layer.read, layer.written, layer.attrs, samples)
 
 
@@ -138,3 +146,124 @@ def calc_reassemble(layer: Layer) -> Cost:
     size, kernel = layer.out.size, layer.attrs["kernel"]
     macs = size * kernel * kernel
     return Cost(dot_products(size, macs), layer.read, layer.written, layer.attrs, macs)
+
+
+# Sparse points
+
+
+@pattern("product")
+def calc_sparse_conv(layer: Layer) -> Cost:
+    """Convolution of N points in a grid that is empty elsewhere: submanifold, strided, transposed or inverse.
+
+    ``pairs`` counts the input points and positions of the kernel that reach an output point. Every pair is C_in * C_out
+    products, which are MACs; those of an output point are summed. ``z`` is added to the output: 1 add per element.
+
+    The search of the pairs is index arithmetic and costs nothing; the coordinates are read.
+
+    Source: Graham et al., 3D Semantic Segmentation with Submanifold Sparse Convolutional Networks, arXiv:1711.10275.
+
+    Shapes: x[N, C_in], indices[N, 4], w[C_out, K, K, K, C_in], b[C_out]?, z[M, C_out]? -> y[M, C_out]
+    Settings: pairs=P
+    """
+    y = layer.out
+    macs = layer.attrs["pairs"] * layer["x"].shape[-1] * y.shape[-1]
+    operations = dot_products(y.size, macs, "b" in layer) + Operations(add=y.size if "z" in layer else 0)
+    return Cost(operations, layer.read, layer.written, layer.attrs, macs)
+
+
+@pattern("reduce")
+def calc_sparse_pool(layer: Layer) -> Cost:
+    """Pooling of N points in a grid that is empty elsewhere, over the points in every window.
+
+    ``pairs`` counts the input points of all windows. Per channel, an output of n points takes n - 1 cmp, or for the
+    mean n - 1 add and 1 div.
+
+    Shapes: x[N, C], indices[N, 4] -> y[M, C]
+    Settings: pairs=P, reduction="max"
+    """
+    y = layer.out
+    joined = layer.attrs["pairs"] * y.shape[-1] - y.size
+    is_mean = layer.attrs["reduction"] == "mean"
+    operations = Operations(add=joined, div=y.size) if is_mean else Operations(cmp=joined)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+# Layers that a package fuses
+
+
+def _norm_operations(layer: Layer) -> Operations:
+    x, is_rms = layer["x"], layer.attrs.get("norm") == "rms_norm"
+    operands = {"x": x, **{to: layer[name] for to, name in (("w", "w0"), ("b", "b0")) if name in layer}}
+    norm = Layer("rms_norm" if is_rms else "layer_norm", operands, [x], {"axis": (x.ndim - 1,)})
+    return operations_of((calc_rms_norm if is_rms else calc_layer_norm)(norm))
+
+
+@pattern("product")
+def calc_norm_linear(layer: Layer) -> Cost:
+    """Norm and linear layer as one kernel: ``norm`` "layer_norm" (default) or "rms_norm", then a product with w1.
+
+    The normalized input is written only if it is an output.
+
+    Shapes: x[N, F_in], w0[F_in], b0[F_in]?, w1[F_out, F_in], b1[F_out]? -> y[N, F_out]
+    """
+    x, y = layer["x"], layer.out
+    macs = y.size * x.shape[-1]
+    operations = _norm_operations(layer) + dot_products(y.size, macs, "b1" in layer)
+    return Cost(operations, layer.read, layer.written, layer.attrs, macs)
+
+
+@pattern("product")
+def calc_norm_mlp(layer: Layer) -> Cost:
+    """Norm and perceptron as one kernel: norm, linear layer w1, activation, linear layer w2.
+
+    ``norm`` is as in ``norm_linear``. If w1 has two halves, the ``activation`` of one is multiplied by the other: 1 mul
+    per hidden unit.
+
+    Shapes: x[N, D], w0[D], b0[D]?, w1[F, D], b1[F]?, w2[D, F], b2[D]? -> y[N, D]
+    Settings: activation="gelu"
+    """
+    x, w1, w2 = layer["x"], layer["w1"], layer["w2"]
+    rows = x.size // x.shape[-1]
+    first, hidden, last = rows * w1.shape[0], rows * w2.shape[1], rows * w2.shape[0]
+    element = activation_operations(layer) + Operations(mul=0 if w1.shape[0] == w2.shape[1] else 1)
+    operations = _norm_operations(layer) + dot_products(first, first * x.shape[-1], "b1" in layer) + hidden * element
+    operations += dot_products(last, last * w2.shape[1], "b2" in layer)
+    return Cost(operations, layer.read, layer.written, layer.attrs, first * x.shape[-1] + last * w2.shape[1])
+
+
+@pattern("product")
+def calc_mamba_inner(layer: Layer) -> Cost:
+    """The inside of a Mamba block as one kernel, from its two projected halves to its output.
+
+    * ``causal_conv`` of one half with w0 and SiLU;
+    * the projection w1 to R values of the time step and two times S of the state, and that of the time step, w2;
+    * RMS norms of these three with the weights w4, w5 and w6, if given;
+    * ``selective_scan`` with softplus of the time step and the other half as gate;
+    * the projection w3 to the output.
+
+    Source: Gu and Dao, Mamba, arXiv:2312.00752.
+
+    Shapes: x[N, 2*C, T], w0[C, 1, K], b0[C]?, w1[R+2*S, C], w2[C, R], w3[D, C], b3[D]?, a[C, S], skip[C]?, dt_bias[C]?
+        -> y[N, T, D]
+    """
+    batch, halves, steps = layer["x"].shape
+    channels, rank, states = halves // 2, layer["w2"].shape[1], layer["a"].shape[-1]
+    half, rows, dtype = Tensor((batch, channels, steps), layer["x"].dtype), batch * steps, layer["x"].dtype
+    kernel = Tensor((channels, layer["w0"].shape[-1]), dtype)
+    bias = {"b": layer["b0"]} if "b0" in layer else {}
+    conv = calc_causal_conv(Layer("causal_conv", {"x": half, "w": kernel, **bias}, [half], {"activation": "silu"}))
+    state = Tensor((batch, states, steps), dtype)
+    operands = {"u": half, "dt": half, "a": layer["a"], "b_in": state, "c_out": state, "gate": half}
+    more = {name: layer[name] for name in ("skip", "dt_bias") if name in layer}
+    scan = calc_selective_scan(Layer("selective_scan", {**operands, **more}, [half], {"softplus": True}))
+    operations, macs = operations_of(conv) + operations_of(scan), conv.macs + scan.macs
+    for outputs, length, start in (
+        (rows * layer["w1"].shape[0], channels, False),
+        (rows * channels, rank, False),
+        (layer.out.size, channels, "b3" in layer),
+    ):
+        operations, macs = operations + dot_products(outputs, outputs * length, start), macs + outputs * length
+    for name in ("w4", "w5", "w6"):
+        if name in layer:
+            operations += rms_norm_operations(rows * layer[name].size, rows)
+    return Cost(operations, layer.read, layer.written, layer.attrs, macs)

@@ -407,16 +407,22 @@ def calc_sparse_dense_matmul(layer: Layer) -> Cost:
     * ``alpha`` and ``beta`` other than 1: 1 mul per output element each.
     * ``reduction`` other than "sum" joins products differently: mean divides (1 div per output element), amax and amin
       compare, prod multiplies.
+    * ``products`` has the exact number of products if both are sparse and their indices are known.
+    * A matrix of ones has no values: the attribute ``values`` has their number, and nothing is multiplied.
 
     Shapes: x0[Z], x1[K, N] -> y[M, N]
     Settings: width=N, indices=2*Z
     """
-    values = layer[layer.attrs.get("side", "x0")].size
-    macs, reduction = values * layer.attrs["width"], layer.attrs.get("reduction", "sum")
+    attrs, side = layer.attrs, layer.attrs.get("side", "x0")
+    joined = attrs["products"] if "products" in attrs else attrs["width"] * attrs.get("values", 0)
+    macs, reduction = 0, attrs.get("reduction", "sum")
+    if side in layer:
+        macs = joined = attrs["products"] if "products" in attrs else layer[side].size * attrs["width"]
     if reduction == "sum":
-        operations = Operations(fma=macs)
+        operations = Operations(fma=macs) if side in layer else Operations(add=joined)
     else:
-        operations = macs * (Operations(mul=1) + UPDATES[REDUCTION_NAMES.get(reduction, reduction)])
+        update = UPDATES[REDUCTION_NAMES.get(reduction, reduction)]
+        operations = Operations(mul=macs) + joined * update
         operations += Operations(div=layer.out.size if reduction == "mean" else 0)
     scaled = sum(layer.out.size for name in ("alpha", "beta") if layer.attrs.get(name, 1) != 1)
     operations += Operations(mul=scaled)

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from math import prod
 from os import PathLike, fsdecode
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple, cast
 
 from costcore.errors import (
@@ -221,6 +221,10 @@ def frontend_of(model: object) -> FrontendSpec:
     for name in dict.fromkeys([*loaded(), *readers]):
         if load(name).accepts(model):
             return specs()[name]
+    if isinstance(model, (FunctionType, MethodType, partial)):  # it may call nothing but methods of its arguments
+        for name in loaded():
+            if specs()[name].runs_functions:
+                return specs()[name]
     raise CostError(with_plugin_hint(_unsupported(model)))
 
 

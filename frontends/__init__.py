@@ -71,6 +71,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             tf32=("conv",),
             libraries=("timm", "torchvision", "hf"),
             abilities=PYTORCH_ABILITIES,
+            runs_functions=True,
         ),
         FrontendSpec(
             *("chainer", "chainer", f"{__name__}.chainer.estimate"),

@@ -20,6 +20,9 @@ from torch.nn import Module
 from costcore.errors import CostError
 from costcore.translate import Arguments, Row, Source
 
+from . import sparse_kernels
+from .sparse_kernels import Made
+
 ValuesOf = Callable[[Tensor], "Tensor | None"]
 """Returns the values of a tensor, if they are known."""
 
@@ -33,13 +36,16 @@ class Kernel(NamedTuple):
         attrs: the source of every attribute.
         shapes: returns the outputs, ``shapes(*args)``, of a module ``shapes(module, *args)``.
         facts: returns further attributes that values of arguments decide.
+        objects: in place of ``shapes`` and ``facts``, the result of a call with objects,
+            ``objects(known_values, module, *args)``; without the module for a function.
     """
 
     op: str
     inputs: Mapping[str, Source]
     attrs: Mapping[str, Source]
-    shapes: Callable[..., Any]
+    shapes: Callable[..., Any] | None = None
     facts: Callable[[ValuesOf, Arguments], Mapping[str, Any]] | None = None
+    objects: Callable[..., Made] | None = None
 
     def row(self, native: str) -> Row:
         """Return the mapping rule of calls."""
@@ -193,6 +199,26 @@ SCANS: Mapping[str, Kernel] = {
         {"softplus": lambda args: args.get("dt_softplus") or None},
         lambda x, *_, **__: tuple(x.shape),
     ),
+    "mamba_ssm.ops.selective_scan_interface::mamba_inner_fn": Kernel(
+        "mamba_inner",
+        {
+            "x": "xz",
+            "w0": "conv1d_weight",
+            "b0": "conv1d_bias",
+            "w1": "x_proj_weight",
+            "w2": "delta_proj_weight",
+            "w3": "out_proj_weight",
+            "b3": "out_proj_bias",
+            "w4": "b_rms_weight",
+            "w5": "c_rms_weight",
+            "w6": "dt_rms_weight",
+            "a": "A",
+            "skip": "D",
+            "dt_bias": "delta_bias",
+        },
+        {},
+        lambda xz, conv, bias, x_proj, dt_proj, out_proj, *_, **__: (xz.shape[0], xz.shape[2], out_proj.shape[0]),
+    ),
     "causal_conv1d.causal_conv1d_interface::causal_conv1d_fn": Kernel(
         "causal_conv", {"x": "x", "w": "weight", "b": "bias"}, {"activation": _activation}, _conv
     ),
@@ -232,6 +258,11 @@ def _pair(value: Any) -> tuple[int, int]:
 def _conv_shape(x: Tensor, weight: Tensor, stride: Any, padding: Any, dilation: Any) -> tuple[int, ...]:
     settings = zip(x.shape[2:], weight.shape[2:], *map(_pair, (stride, padding, dilation)), strict=True)
     return (x.shape[0], weight.shape[0], *((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in settings))
+
+
+def _points_of(args: Arguments) -> int:
+    # x, y and weight of every sample.
+    return int(args["sampling_loc_attn"].shape[2] * args["sampling_loc_attn"].shape[3] // 3)
 
 
 _CONVOLUTION: Mapping[str, Source] = {
@@ -296,6 +327,12 @@ DEFORMABLE: Mapping[str, Kernel] = {
             *_dcnv3(x, offset_mask, offset_mask, kh, kw, sh, sw, ph, pw, dh, dw)[:-1],
             group * channels,
         ),
+    ),
+    "*.flash_deform_attn_func::FlashDeformAttnFunction": Kernel(
+        "deformable_attention",
+        {"x": "value", "locations": "sampling_loc_attn"},
+        {"points": _points_of, "heads": lambda args: args["value"].shape[2]},
+        _sampled,
     ),
     "mmcv.ops.carafe::CARAFEFunction": Kernel(
         "reassemble",
@@ -393,6 +430,62 @@ SEGMENTS: Mapping[str, Kernel] = {
 }
 
 
+# Sparse points and matrices, in objects
+
+
+_POINT_OPERANDS: Mapping[str, Source] = {"x": "features", "indices": "indices"}
+
+_PAIRS: Mapping[str, Source] = {"pairs": "pairs"}
+
+
+def _sparse_conv(objects: Callable[..., Made], weight: str = "weight") -> Kernel:
+    inputs: Mapping[str, Source] = {**_POINT_OPERANDS, "w": weight, "b": "bias", "z": "added"}
+    return Kernel("sparse_conv", inputs, _PAIRS, objects=objects)
+
+
+def _sparse_pool(reduction: str) -> Kernel:
+    return Kernel(
+        "sparse_pool",
+        _POINT_OPERANDS,
+        {**_PAIRS, "reduction": lambda _: reduction},
+        objects=sparse_kernels.spconv("pool"),
+    )
+
+
+_SPCONV_CLASSES = {
+    "SubMConv": _sparse_conv(sparse_kernels.spconv("subm")),
+    "SparseConv": _sparse_conv(sparse_kernels.spconv("strided")),
+    "SparseConvTranspose": _sparse_conv(sparse_kernels.spconv("transposed")),
+    "SparseInverseConv": _sparse_conv(sparse_kernels.spconv("inverse")),
+    "SparseMaxPool": _sparse_pool("max"),
+    "SparseAvgPool": _sparse_pool("mean"),
+}
+
+_MATRIX_OPERANDS: Mapping[str, Source] = {"x0": "values", "x1": "dense"}
+
+_SPARSE_DENSE = Kernel(
+    "sparse_dense_matmul",
+    _MATRIX_OPERANDS,
+    {
+        "width": "width",
+        "indices": "n_indices",
+        "reduction": "reduction",
+        "products": "n_products",
+        "values": lambda args: args.get("n_values") if "values" not in args else None,
+    },
+)
+
+SPARSE: Mapping[str, Kernel] = {
+    **{f"spconv::{name}{n}d": kernel for name, kernel in _SPCONV_CLASSES.items() for n in (1, 2, 3, 4)},
+    "torchsparse::Conv3d": _sparse_conv(sparse_kernels.torchsparse, "kernel"),
+    "torch_sparse.matmul::matmul": _SPARSE_DENSE._replace(objects=sparse_kernels.matmul),
+    "torch_sparse.matmul::spmm": _SPARSE_DENSE._replace(objects=sparse_kernels.matmul),
+    "torch_sparse.matmul::spspmm": _SPARSE_DENSE._replace(objects=sparse_kernels.matmul),
+    "torch_sparse.spmm::spmm": _SPARSE_DENSE._replace(objects=sparse_kernels.spmm),
+    "torch_sparse.spspmm::spspmm": _SPARSE_DENSE._replace(objects=sparse_kernels.spspmm),
+}
+
+
 # Layers: packed weights, norms and losses
 
 
@@ -422,7 +515,85 @@ def _loss(x: Tensor, target: Tensor, *args: Any, reduction: str = "mean", **_: A
     return x.new_empty(() if is_scalar else tuple(target.shape)), None, None, None
 
 
+# Transformer Engine
+
+_NORMS = {"LayerNorm": "layer_norm", "RMSNorm": "rms_norm"}
+
+_ACTIVATIONS = {
+    **dict.fromkeys(("gelu", "geglu"), "fast_gelu"),
+    **dict.fromkeys(("qgelu", "qgeglu"), "quick_gelu"),
+    **dict.fromkeys(("relu", "reglu"), "relu"),
+    **dict.fromkeys(("srelu", "sreglu"), "squared_relu"),
+    **dict.fromkeys(("silu", "swiglu", "clamped_swiglu"), "silu"),
+    "glu": "sigmoid",
+}
+
+
+def _engine_linear(module: Any, inp: Tensor, *_: Any, **__: Any) -> Any:
+    # Biases that the caller adds, and the normalized input, come with the product.
+    width = getattr(module, "out_features", None) or module.fc2_weight.shape[0]
+    outputs: list[Any] = [(*inp.shape[:-1], width)]
+    if getattr(module, "return_bias", False):
+        outputs.append((width,))
+    if getattr(module, "return_layernorm_output", False):
+        outputs.append(tuple(inp.shape))
+    return tuple(outputs) if len(outputs) > 1 else outputs[0]
+
+
+def _applied_bias(name: str) -> Source:
+    return lambda args: None if args.get("return_bias") else args.get(name)
+
+
+_NORM_OPERANDS: Mapping[str, Source] = {"x": "inp", "w0": "layer_norm_weight", "b0": "layer_norm_bias"}
+
+_NORM: Mapping[str, Source] = {"norm": lambda args: _NORMS[args.get("normalization", "LayerNorm")]}
+
+
+def _engine_attention(
+    module: Any, query_layer: Tensor, key_layer: Tensor, value_layer: Tensor, *_: Any, **__: Any
+) -> Any:
+    return (*query_layer.shape[:-2], query_layer.shape[-2] * value_layer.shape[-1])
+
+
+def _engine_pairs(values: ValuesOf, args: Arguments) -> Mapping[str, Any]:
+    query, key, layout = args["query_layer"], args["key_layer"], args.get("qkv_format") or "sbhd"
+    if layout == "thd":
+        names = {"cu_seqlens_q": "cu_seqlens_q", "cu_seqlens_k": "cu_seqlens_kv", "max_seqlen_k": "max_seqlen_kv"}
+        return _pairs_of_sequences(values, {"q": query, **{to: args[name] for to, name in names.items()}})
+    return {"pairs": query.shape[0] * query.shape[1] * query.shape[2] * key.shape[layout.index("s")]}
+
+
+ENGINE: Mapping[str, Kernel] = {
+    "transformer_engine.pytorch::Linear": Kernel(
+        "linear", {"x": "inp", "w": "weight", "b": _applied_bias("bias")}, {}, _engine_linear
+    ),
+    "transformer_engine.pytorch::LayerNormLinear": Kernel(
+        "norm_linear", {**_NORM_OPERANDS, "w1": "weight", "b1": _applied_bias("bias")}, _NORM, _engine_linear
+    ),
+    "transformer_engine.pytorch::LayerNormMLP": Kernel(
+        "norm_mlp",
+        {**_NORM_OPERANDS, "w1": "fc1_weight", "b1": "fc1_bias", "w2": "fc2_weight", "b2": _applied_bias("fc2_bias")},
+        {**_NORM, "activation": lambda args: _ACTIVATIONS[args.get("activation", "gelu")]},
+        _engine_linear,
+    ),
+    "transformer_engine.pytorch::DotProductAttention": Kernel(
+        "token_major_attention",
+        {"q": "query_layer", "k": "key_layer", "v": "value_layer"},
+        {"causal": lambda args: "causal" in (args.get("attn_mask_type") or "causal") or None},
+        _engine_attention,
+        _engine_pairs,
+    ),
+    "transformer_engine.pytorch::LayerNorm": _norm("layer_norm", "input"),
+    "transformer_engine.pytorch::RMSNorm": _norm("rms_norm", "input"),
+}
+
 _GPTQ = _packed_linear("qweight", w_scale="scales", w_zero_point="qzeros")
+
+
+def _group_size(args: Arguments) -> int:
+    group = args.get("group")
+    return 1 if group is None else int(torch.distributed.get_world_size(group))
+
 
 _QUANTIZED_CLASSES: Mapping[str, Sequence[str]] = {
     "auto_gptq": ("QuantLinear",),
@@ -437,14 +608,6 @@ LAYERS: Mapping[str, Kernel] = {
     "bitsandbytes::Linear4bit": _packed_linear(),
     "bitsandbytes::Linear8bitLt": _packed_linear(),
     **{f"{package}::{name}": _GPTQ for package, names in _QUANTIZED_CLASSES.items() for name in names},
-    "transformer_engine.pytorch::Linear": Kernel(
-        "linear",
-        {"x": "inp", "w": "weight", "b": "bias"},
-        {},
-        lambda module, inp, *_, **__: (*inp.shape[:-1], module.out_features),
-    ),
-    "transformer_engine.pytorch::LayerNorm": _norm("layer_norm", "input"),
-    "transformer_engine.pytorch::RMSNorm": _norm("rms_norm", "input"),
     "apex.normalization::FusedLayerNorm": _norm("layer_norm", "input"),
     "apex.normalization::FusedRMSNorm": _norm("rms_norm", "input"),
     "liger_kernel.ops.rms_norm::LigerRMSNormFunction": _norm("rms_norm", "X", "W", is_module=False),
@@ -472,9 +635,25 @@ LAYERS: Mapping[str, Kernel] = {
         lambda x, weight, target, *args, **kwargs: _loss(x, target, *args, **kwargs),
     ),
     "liger_kernel.ops.swiglu::LigerSiLUMulFunction": Kernel("swiglu", {"x0": "a", "x1": "b"}, {}, lambda a, b, *_: a),
+    "liger_kernel.ops.geglu::LigerGELUMulFunction": Kernel(
+        "geglu", {"x0": "a", "x1": "b"}, {"approximate": lambda _: "tanh"}, lambda a, b: a
+    ),
+    "liger_kernel.ops.fused_add_rms_norm::LigerFusedAddRMSNormFunction": Kernel(
+        "fused_rms_norm", {"x": "X", "skip": "R", "w": "W"}, _last_axis("X"), lambda x, *_, **__: (x, x)
+    ),
+    "liger_kernel.ops.rope::LigerRopeFunction": Kernel(
+        "rotary_embedding", {"x": "q", "k": "k", "cos": "cos", "sin": "sin"}, {}, lambda q, k, *_, **__: (q, k)
+    ),
+    "liger_kernel.ops.qwen2vl_mrope::LigerQwen2VLMRopeFunction": Kernel(
+        "rotary_embedding", {"x": "q", "k": "k", "cos": "cos", "sin": "sin"}, {}, lambda q, k, *_, **__: (q, k)
+    ),
+    # Without a process group, as many experts as there are stay here.
+    "deepspeed.moe.sharded_moe::_AllToAll": Kernel(
+        "all_to_all", {"x": "input"}, {"group_size": _group_size}, lambda group, x: x
+    ),
 }
 
-KERNELS: Mapping[str, Kernel] = {**ATTENTION, **SCANS, **DEFORMABLE, **SEGMENTS, **LAYERS}
+KERNELS: Mapping[str, Kernel] = {**ATTENTION, **SCANS, **DEFORMABLE, **SEGMENTS, **SPARSE, **ENGINE, **LAYERS}
 """The kernels by the name of their function or class, ``package.module::name``; a class in any module of a package."""
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from functools import cache
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import torch
@@ -147,6 +149,45 @@ def tensors_in_object(value: Any) -> list[torch.Tensor]:
             seen.add(id(item))
             waiting += reversed([*_items(item), *getattr(item, "__dict__", {}).values()])
     return [*found.values()]
+
+
+def with_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Return a value with other tensors in its containers, dataclasses and objects, which are copied if any differ.
+
+    Args:
+        value: any result of a model; modules in it stay as they are.
+        change: returns the tensor in place of each, in the order of :func:`nested_tensors`.
+    """
+    return _changed(value, change, set())
+
+
+def _changed(value: Any, change: Callable[[torch.Tensor], torch.Tensor], around: set[int]) -> Any:
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if type(value) in _SCALARS or isinstance(value, (Module, type, FunctionType, ModuleType)) or id(value) in around:
+        return value
+    around = {*around, id(value)}
+    if isinstance(value, (list, tuple)):
+        items = [_changed(item, change, around) for item in value]
+        if all(old is new for old, new in zip(value, items, strict=True)):
+            return value
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, Mapping):
+        made = {key: _changed(item, change, around) for key, item in value.items()}
+        if all(made[key] is item for key, item in value.items()):
+            return value
+        if type(value) is dict or not isinstance(value, MutableMapping):
+            return made
+        copied = copy.copy(value)
+        copied.update(made)
+        return copied
+    held = getattr(value, "__dict__", {})
+    other = {name: made for name, item in held.items() if (made := _changed(item, change, around)) is not item}
+    if not other:
+        return value
+    copied = copy.copy(value)
+    vars(copied).update(other)
+    return copied
 
 
 class _Left(NamedTuple):

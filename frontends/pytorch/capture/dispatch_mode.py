@@ -467,11 +467,12 @@ class CaptureMode(TorchDispatchMode):
     def run_as_one_call(self, operator: Any, args: Any, kwargs: Any, run: Callable[[], Any]) -> Any:
         """Return the result of ``run``, recorded as one call of ``operator``."""
         tensors = tensors_of(args, kwargs)
-        result = self.recording.timed(tensors, kwargs, self._run_inside, run)
+        result = self.recording.timed(tensors, kwargs, self.run_inside, run)
         self.observe(CachedCall(self.cache.plans.of(operator)), tensors, args, kwargs, result)
         return result
 
-    def _run_inside(self, run: Callable[[], Any]) -> Any:
+    def run_inside(self, run: Callable[[], Any]) -> Any:
+        """Return the result of ``run``, whose calls are not recorded."""
         with self.recording.inside:
             return run()
 

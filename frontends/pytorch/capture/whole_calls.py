@@ -25,10 +25,10 @@ from costcore.translate import Row
 
 from ..kernels import Kernel, loaded_kernels
 from ..meta.shape_rules import new_outputs
-from ..meta.values import tensors_in
 from ..naming import arguments_of
 from ..operators.call_cache import CachedCall
-from ..tensors import nested_tensors
+from ..sparse_kernels import Made
+from ..tensors import nested_tensors, with_tensors
 from .autocast import replace
 from .dispatch_mode import THREAD, CaptureMode
 
@@ -129,30 +129,43 @@ class WholeCalls:
         given.apply_defaults()
         named = _flat(given.arguments, signature)
         if module is not None:
-            named |= {name: value for name, value in vars(module).items() if _is_setting(name, value)}
+            given_here = {name: value for name, value in named.items() if value is not None}
+            named |= {name: value for name, value in vars(module).items() if _is_setting(name, value)} | given_here
             named |= dict((*module.named_parameters(), *module.named_buffers()))
         if whole.kernel is not None and whole.kernel.facts is not None:
-            named |= whole.kernel.facts(mode.values.of, named)
+            with mode.paused:
+                named |= whole.kernel.facts(mode.values.of, named)
+        made = _made(mode, whole, module, args, kwargs)
+        if made is not None:
+            named |= made.facts
         operator = self._operator(mode, whole, named)
         if whole.costs.inside:
-            result = original()
-            mode.observe(CachedCall(mode.cache.plans.of(operator)), _tensors(named), (), named, result)
+            result, tensors = original(), _tensors(named)
+            mode.observe(CachedCall(mode.cache.plans.of(operator)), tensors, (), named, _new_tensors(result, tensors))
             return result
         if not mode.is_estimate:
-            result = mode.run_as_one_call(operator, (), named, original)
+            tensors = _tensors(named)
+            result = mode.recording.timed(tensors, named, mode.run_inside, original)
+            mode.observe(CachedCall(mode.cache.plans.of(operator)), tensors, (), named, _written(made, result, tensors))
             if torch.is_grad_enabled():
                 self._follow_backward(mode, whole, module, named, result)
             return result
         with mode.paused:
-            result = original() if whole.costs.shapes is None else _shaped(mode, whole, module, args, kwargs)
-            first = next(iter(nested_tensors([args, kwargs])), None)
-            outputs = new_outputs(result, None if first is None else first.dtype)
+            if made is None:
+                result = original() if whole.costs.shapes is None else _shaped(mode, whole, module, args, kwargs)
+                first = next(iter(nested_tensors([args, kwargs, *named.values()])), None)
+                outputs = new_outputs(result, None if first is None else first.dtype)
+            else:
+                outputs = made.outputs
         tensors = _tensors(named)
         if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
-            flat = [*tensors_in(outputs)]
-            made = _Whole.apply(self, mode, whole, named, flat, *tensors)
-            outputs = _with_tensors(outputs, iter(made if isinstance(made, tuple) else (made,)))
-        mode.observe(CachedCall(mode.cache.plans.of(operator)), tensors, (), named, outputs)
+            flat = [x for x in _new_tensors(outputs, tensors) if x.is_floating_point()]
+            with_gradients = dict(
+                zip(map(id, flat), _Whole.apply(self, mode, whole, named, flat, *tensors), strict=True)
+            )
+            outputs = with_tensors(outputs, lambda x: with_gradients.get(id(x), x))
+        written = _written(made, outputs, tensors)
+        mode.observe(CachedCall(mode.cache.plans.of(operator)), tensors, (), named, written)
         return outputs
 
     def _operator(self, mode: CaptureMode, whole: Whole, named: Mapping[str, Any], is_backward: bool = False) -> Any:
@@ -202,7 +215,7 @@ class WholeCalls:
     ) -> None:
         # Of a real run. A module's inner operators are known by its path, those of a node by its hooks; of a function
         # they are recorded one by one.
-        outputs = [x for x in nested_tensors(result) if x.grad_fn is not None]
+        outputs = [x for x in _new_tensors(result, _tensors(named)) if x.grad_fn is not None]
         if not outputs:
             return
 
@@ -245,7 +258,6 @@ class _Whole(torch.autograd.Function):
     ) -> Any:
         ctx.calls, ctx.mode, ctx.whole, ctx.named = calls, mode, whole, named
         ctx.save_for_backward(*tensors)
-        ctx.mark_non_differentiable(*(x for x in outputs if not x.is_floating_point()))
         with mode.paused:
             return tuple(torch.empty_like(x) for x in outputs)
 
@@ -331,6 +343,17 @@ def _shaped(mode: CaptureMode, whole: Whole, module: Module | None, args: Any, k
     return rule(*(() if module is None else (module,)), *args, **kwargs)
 
 
+def _made(mode: CaptureMode, whole: Whole, module: Module | None, args: Any, kwargs: Any) -> Made | None:
+    # Of a call with objects: their tensors, which a real run needs, too, and its result.
+    if whole.kernel is None or whole.kernel.objects is None:
+        return None
+    with mode.paused:
+        made = whole.kernel.objects(mode.values, *(() if module is None else (module,)), *args, **kwargs)
+    if made.assumption:
+        mode.assume(made.assumption)
+    return made
+
+
 def _known(mode: CaptureMode, value: Any) -> Any:
     known = mode.values.of(value) if isinstance(value, Tensor) and not value.is_floating_point() else None
     return value if known is None else known
@@ -348,9 +371,18 @@ def _flat(arguments: Mapping[str, Any], signature: inspect.Signature) -> dict[st
             named[name] = value
     flat: dict[str, Any] = {}
     for name, value in named.items():
-        inside = [] if isinstance(value, (Tensor, *_SCALARS)) else nested_tensors(value)
-        flat |= {f"{name}{i}": tensor for i, tensor in enumerate(inside)} if inside else {name: value}
+        if isinstance(value, (Tensor, *_SCALARS)):
+            flat[name] = value
+        elif inside := nested_tensors(value):
+            flat |= {f"{name}{i}": tensor for i, tensor in enumerate(inside)}
+        else:
+            flat[name] = value
+            flat |= {f"{name}_{key.strip('_')}": x for key, x in _attributes(value).items() if isinstance(x, Tensor)}
     return flat
+
+
+def _attributes(value: Any) -> Mapping[str, Any]:
+    return {} if isinstance(value, (Module, type, FunctionType)) else getattr(value, "__dict__", {})
 
 
 def _is_setting(name: str, value: Any) -> bool:
@@ -358,15 +390,22 @@ def _is_setting(name: str, value: Any) -> bool:
 
 
 def _tensors(named: Mapping[str, Any]) -> list[Tensor]:
-    return [value for value in named.values() if isinstance(value, Tensor)]
+    return [*{id(value): value for value in named.values() if isinstance(value, Tensor)}.values()]
 
 
-def _with_tensors(outputs: Any, tensors: Iterator[Tensor]) -> Any:
-    if isinstance(outputs, Tensor):
-        return next(tensors)
-    if isinstance(outputs, (tuple, list)):
-        items = [_with_tensors(item, tensors) for item in outputs]
-        return type(outputs)(*items) if hasattr(outputs, "_fields") else type(outputs)(items)
-    if isinstance(outputs, Mapping):
-        return {key: _with_tensors(item, tensors) for key, item in outputs.items()}
-    return outputs
+def _written(made: Made | None, result: Any, operands: Sequence[Tensor]) -> Sequence[Tensor]:
+    return _new_tensors(result, operands) if made is None or made.parts is None else made.parts(result)
+
+
+def _new_tensors(result: Any, operands: Sequence[Tensor]) -> list[Tensor]:
+    # An object that comes out also holds tensors of the one that went in.
+    given = {id(x) for x in operands} - {id(x) for x in nested_tensors(result)}
+    found: dict[int, Tensor] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        if id(tensor) not in given:
+            found[id(tensor)] = tensor
+        return tensor
+
+    with_tensors(result, note)
+    return [*found.values()]

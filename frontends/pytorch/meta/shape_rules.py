@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
+from ..tensors import with_tensors
 from .values import META, all_tensors
 
 
@@ -61,9 +62,10 @@ def new_outputs(result: Any, dtype: torch.dtype | None) -> Any:
     if isinstance(result, (tuple, list)):
         items: Iterable[Any] = (new_outputs(item, dtype) for item in result)
         return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
-    if isinstance(result, Mapping):
+    if type(result) is dict:
         return {key: new_outputs(item, dtype) for key, item in result.items()}
-    return result
+    # In objects, integers are indices and lengths, which stay.
+    return with_tensors(result, lambda x: new_outputs(x, dtype) if x.is_floating_point() else x)
 
 
 SPARSE_RESULT = "a sparse result was taken to have the values of its sparse operands"

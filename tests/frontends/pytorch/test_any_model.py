@@ -270,6 +270,7 @@ CALLABLES = {
     "function": (step, 64, {"ENCODER.body"}),
     "lambda": (closure(), 2 * (64 + 32), {"model.body", "model.head"}),
     "keyword": (keyword_default(), 64, {"model.body"}),
+    "methods alone": (lambda x: x @ x.T, 8, set()),
     "function of torch": (functools.partial(torch.matmul, other=torch.zeros(8, 3)), 24, set()),
 }
 
