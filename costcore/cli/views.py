@@ -62,7 +62,7 @@ from costcore.tables.renderers import renderers
 from costcore.tables.result import Result, with_rows_and_columns
 from costcore.text.amounts import check_digits
 from costcore.text.output import save_output
-from costcore.text.screen import Column, Screen
+from costcore.text.screen import Column
 
 if TYPE_CHECKING:
     from costcore.analyses.fusion.groups import FusedView
@@ -90,11 +90,12 @@ def _show_run(report: Report, *parts: str, ost: IO[str], mode: str, unit: Any, n
     report.table(*parts, **options).show(ost, mode, unit, n_digits)
 
 
-def _show_overview(report: Report, ost: IO[str], mode: str, **options: Any) -> None:
-    if isinstance(ost, Screen):
-        Result.show(report, ost)
+def _show_overview(report: Report, ost: IO[str], mode: str, unit: Any, n_digits: Any, **options: Any) -> None:
+    if mode == "md":
+        ost.write(f"{Result.to_markdown(report)}\n")
     else:
-        ost.write(f"{Result.to_markdown(report) if mode == 'md' else report}\n")
+        is_own = (unit, n_digits) == (DEFAULT_UNIT, DEFAULT_DIGITS)  # those of tables of calls
+        Result.show(report, ost, mode, *(("auto", None) if is_own else (unit, n_digits)))
 
 
 OWN: Mapping[str, ReportView] = {
@@ -173,9 +174,13 @@ def add_view_options(parser: argparse.ArgumentParser) -> None:
     view.add_argument(
         "--overview",
         action="store_true",
-        help="totals, and the operator types with the most FLOPs; the default in a terminal",
+        help="totals, and the operator types with the most FLOPs; the default",
     )
-    view.add_argument("--calls", action="store_true", help="one row per operator call; the default in a file or pipe")
+    view.add_argument(
+        "--calls",
+        action="store_true",
+        help="one row per operator call; the default with --columns, --format or --output",
+    )
     view.add_argument("--summary", action="store_true", help="one row per operator type")
     view.add_argument("--layers", action="store_true", help="one row per operator call, in torchstat's format")
     view.add_argument("--tree", action="store_true", help="the module hierarchy, one row per module")
@@ -188,6 +193,9 @@ def add_view_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--depth", type=int, metavar="N", help="maximum depth of --tree or of --by module; default: no limit"
+    )
+    parser.add_argument(
+        "--no-fold", dest="fold", action="store_false", help="--tree: one row per module, also for equal ones in a row"
     )
     for name, each in of_analyses().items():
         for flag, how in each.arguments.items():
@@ -261,6 +269,8 @@ def options_of_view(args: argparse.Namespace) -> dict[str, Any]:
         options["sort"] = args.sort
     if name in ("tree", "by"):
         options["depth"] = args.depth
+    if name == "tree":
+        options["fold"] = args.fold
     if view is not None:
         options |= {flag.lstrip("-").replace("-", "_"): value for flag, value in given_flags(args, view).items()}
         options["top"] = view.top if args.top is None else args.top
@@ -301,6 +311,8 @@ def _check_flags(args: argparse.Namespace, name: str) -> None:
         _check_parts(args)
     elif args.depth is not None and name != "tree":
         raise ValueError("--depth requires --tree or --by module: rows of other views are not nested")
+    if not args.fold and name != "tree":
+        raise ValueError("--no-fold requires --tree")
     if args.fusion is not None and name in views and views[name].is_of_original:
         raise ValueError(f"--fusion cannot be used with {flag_of_view(name)}, which fusion does not change")
     if name == "overview":
@@ -364,8 +376,7 @@ def _view(args: argparse.Namespace) -> str:
         return "report"
     if args.fusion is not None:
         return "fused"
-    is_plain = (args.unit, args.digits) == (DEFAULT_UNIT, DEFAULT_DIGITS) and not _has_table_options(args)
-    return "overview" if sys.stdout.isatty() and is_plain else "report"
+    return "report" if _has_table_options(args) else "overview"
 
 
 def asks_for_table(args: argparse.Namespace) -> bool:

@@ -31,7 +31,7 @@ from costcore.tables.columns import (
 )
 from costcore.tables.quantity import Quantity, numeric
 from costcore.tables.result import Table
-from costcore.text.amounts import Formatted
+from costcore.text.amounts import Formatted, readable
 from costcore.text.screen import Column
 from costcore.trace.call import Assumption, Call
 from costcore.trace.run import FLOPS, Regrouping
@@ -472,6 +472,27 @@ def _tree_rows(
     indented = builder.tree(tree, depth, top, "table")
     paths = (row["module"] for row in builder.tree(tree, depth, top, "csv"))
     return [{**row, "module": Formatted(path, row["module"])} for row, path in zip(indented, paths, strict=True)]
+
+
+def sizes_of(report: ReportData, tree: Mapping[str, Any]) -> list[str]:
+    """Return the lines below the tree of modules: parameters, and the memory of weights and activations.
+
+    Args:
+        report: the report.
+        tree: its modules.
+    """
+    n_params, frozen, activations = tree["n_params"], tree["n_frozen"], tree["activations"]
+    weights = numeric("weight_bytes").total(report.ledger)
+    if any(map(is_symbolic, (n_params, weights, activations))):
+        return []
+    lines = []
+    if n_params:
+        trained = f", {tree['n_trainable']:,} trainable" if frozen else ", all trainable" if frozen == 0 else ""
+        lines.append(f"parameters: {n_params:,}{trained}")
+    parts = {"weights": weights, "activations of the forward pass": activations}
+    named = [f"{name} {readable(value, 'bytes', 1)}" for name, value in parts.items() if value]
+    named += [f"together {readable(weights + activations, 'bytes', 1)}"] if len(named) == len(parts) else []
+    return [*lines, f"memory: {', '.join(named)}"] if named else lines
 
 
 # Summary: the figures, and the table of types.

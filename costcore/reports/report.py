@@ -8,7 +8,7 @@ from os import PathLike
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from costcore.errors import CostError
-from costcore.reports.data import ReportData, answer_of, check_parts, rows_by, table_of
+from costcore.reports.data import ReportData, answer_of, check_parts, rows_by, sizes_of, table_of
 from costcore.tables.answer import Content
 from costcore.tables.builder import TableBuilder, TableRow
 from costcore.tables.columns import (
@@ -18,6 +18,7 @@ from costcore.tables.columns import (
     SENT,
     SUMMARY,
     TREE,
+    TREE_DROPPED_FIRST,
     GroupColumns,
     LayerColumns,
     MemoryColumns,
@@ -25,6 +26,7 @@ from costcore.tables.columns import (
     ReportColumns,
     SummaryColumns,
     TreeColumns,
+    columns_with_values,
     in_unit,
     with_sent,
 )
@@ -258,6 +260,7 @@ class Report(ReportFiles, Result):
         top: int | None,
         sort: str | None = None,
         depth: int | None = None,
+        fold: bool = True,
         mode: str = "table",
     ) -> Table:
         """Write a table of :meth:`tree`, the whole model first; arguments as for :meth:`show_report`.
@@ -265,9 +268,19 @@ class Report(ReportFiles, Result):
         ``depth`` is the number of levels below the model to show; deeper modules are part of the sums of their
         parents. ``sort`` and ``top`` apply to the children of each module. Without ``module`` among the columns, it
         precedes them.
+
+        Three or more equal modules in a row are one row with their sums, ``0 … 11 ×12``, except with ``fold=False``.
+        Default columns are left out if they are zero or empty everywhere. CSV has all rows and columns. The lines below
+        the default columns have the parameters, and the memory of weights and activations.
         """
         builder = TableBuilder(self.ledger, TREE, columns if "module" in columns else ("module", *columns), sort)
-        return self._table(builder, builder.tree(self.tree(), depth, top, mode), is_tree=True)
+        tree, is_text = self.tree(), mode != "csv"
+        rows = builder.tree(tree, depth, top, mode, is_folded=fold and is_text)
+        table = self._table(builder, rows, is_tree=True)
+        if is_text and table.dropped_first is not None:
+            table.columns, table.dropped_first = columns_with_values(table.columns, rows), TREE_DROPPED_FIRST
+            table.remarks[:0] = sizes_of(self, tree)
+        return table
 
     def table(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
 from costcore.errors import CostError, import_problem
@@ -193,6 +193,18 @@ SUMMED = ("flops", "bytes", "count", "seconds", "duration", "percent")
 """The kinds of columns to sum in a row ``others``."""
 
 
+WHOLE = ("count", "flops", "bytes")
+"""The kinds of whole numbers."""
+
+
+def groups_in(mode: str) -> Collection[str]:
+    """Return the kinds of whole numbers whose thousands are separated in a mode.
+
+    CSV has none, and Markdown counts only: amounts without a prefix are exact numbers to copy.
+    """
+    return () if mode == "csv" else ("count",) if mode == "md" else WHOLE
+
+
 class ReportTable:
     """Rows of exact values, which are sorted and limited in one way.
 
@@ -297,13 +309,27 @@ class ReportTable:
         shown.title, shown.whole = title or self.title, self.whole
         return shown
 
-    def text(self, unit: str | None = "auto", n_digits: int | None = None, *, fixed: bool = True) -> RenderedTable:
-        """Return the cells as text, for a renderer; ``fixed`` keeps trailing zeros."""
+    def text(
+        self,
+        unit: str | None = "auto",
+        n_digits: int | None = None,
+        *,
+        fixed: bool = True,
+        grouped: Collection[str] = WHOLE,
+    ) -> RenderedTable:
+        """Return the cells as text, for a renderer.
+
+        Args:
+            unit: the prefix of FLOPs and bytes.
+            n_digits: digits after the decimal point; None for those of this table.
+            fixed: whether trailing zeros are kept.
+            grouped: the kinds of whole numbers whose thousands are separated.
+        """
         from costcore.tables.columns import tabulate
 
         digits = self.n_digits if n_digits is None else n_digits
         total = 0 if self.is_tree else None if self.total is None else -1
-        table = tabulate(self.columns, self._lines, unit, digits, fixed, total)
+        table = tabulate(self.columns, self._lines, unit, digits, fixed, total, grouped)
         return table._replace(is_tree=self.is_tree, unit=self.unit)
 
     def shown(self, unit: str | None = "auto", n_digits: int | None = None) -> RenderedTable:
@@ -343,7 +369,7 @@ class ReportTable:
             return
         is_notebook = asked is None and ost is None and in_notebook()
         mode = in_color(asked or ("table" if stream.isatty() or is_notebook else elsewhere), stream)
-        table = self.text(unit, check_digits(n_digits), fixed=mode in DRAWN)
+        table = self.text(unit, check_digits(n_digits), fixed=mode in DRAWN, grouped=groups_in(mode))
         table = table._replace(has_lines=has_lines)
         if is_notebook:
             display_table(table, self.remarks)
@@ -381,7 +407,7 @@ class ReportTable:
         keys = [column.key for column in self.columns]
         first = order_of(keys, dict.fromkeys((*self.dropped_first, *DROPPED_FIRST)))
         last = [i for i in range(len(keys) - 1, 0, -1) if i not in first]
-        always = always_shown(self.columns, text.rows, self.labels)
+        always = always_shown(self.columns, text, self.labels)
         shown, dropped = fitted(text, width, [i for i in (*first, *last) if i not in always])
         return shown, remark_on((keys[i] for i in dropped), width)
 

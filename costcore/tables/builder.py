@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from costcore.ledger.ledger import Ledger, check_depth, shares
 from costcore.ledger.modules import ADDITIVE
+from costcore.numbers import is_symbolic
 from costcore.tables.columns import in_order, limited, with_quantities
 from costcore.tables.quantity import Quantity, quantities_of
 from costcore.text.screen import Column
@@ -61,10 +62,15 @@ class TableBuilder:
         entries = arrange(cells.of_rows(rows), self._order, top, self._ledger, label, cells)
         return [*entries, {**total, **cells.total(), label: "total"}]
 
-    def tree(self, tree: dict[str, Any], depth: int | None, top: int | None, mode: str) -> list[Mapping[str, Any]]:
+    def tree(
+        self, tree: dict[str, Any], depth: int | None, top: int | None, mode: str, is_folded: bool = False
+    ) -> list[Mapping[str, Any]]:
         """Return the rows of the module tree, the whole model first; see :func:`tree_rows`."""
         cells = self._cells = Cells(self._names, {*tree, "module", "depth"}, self._ledger)
         cells.add_to_tree(tree)
+        if is_folded and not any(callable(each.combine) for each in cells.quantities):
+            shown = [column.key for column in self.columns if column.key not in ("module", "depth")]
+            tree = folded_tree(tree, dict.fromkeys((*COMPARED, *shown)))
         return tree_rows(tree, depth, self._order, top, mode, cells)
 
 
@@ -181,6 +187,77 @@ class Cells:
             if f"{each.name}%" in self._shares and each.name in values
         }
         return {**values, **shares}
+
+
+# Equal modules that follow each other, such as the layers of a network, as one node with their sums.
+
+
+FOLDED_FROM = 3
+"""The minimum number of equal modules that become one, as on the page."""
+
+COMPARED = ("type", "output_shape", "n_layers", "n_unknown", "n_params", "n_shared", "flops", "macs", "mread", "mwrite")
+"""What modules have in common if they are equal, besides the values that the table shows."""
+
+NOT_SUMMED = ("live_peak",)
+"""The numbers of which equal modules have each, not the sum."""
+
+
+def folded_tree(tree: Mapping[str, Any], compared: Iterable[str]) -> dict[str, Any]:
+    """Return :meth:`Report.tree` with one node for equal modules that follow each other.
+
+    Its values, and those of all modules below it, are the sums of the equal modules, so that the children of every
+    node still add up to it. Own calls of a module that cost nothing are left out.
+
+    Args:
+        tree: the tree.
+        compared: the keys of values that equal modules have in common.
+    """
+    from costcore.ledger.modules import walk
+
+    keys, classes = [*compared], dict[Any, int]()
+    class_of: dict[int, int] = {}  # equal nodes have equal numbers
+    nodes = [node for _, node in walk(dict(tree))]
+    for node in reversed(nodes):
+        below = tuple((child["name"], class_of[id(child)]) for child in node["children"])
+        same = (*(_hashable(node.get(key)) for key in keys), node["same_as"], below)
+        class_of[id(node)] = classes.setdefault(same, len(classes))
+
+    def times(node: Mapping[str, Any], n: int) -> dict[str, Any]:
+        runs: list[list[Mapping[str, Any]]] = []
+        for child in node["children"]:
+            if runs and not child["same_as"] and class_of[id(runs[-1][0])] == class_of[id(child)]:
+                runs[-1].append(child)
+            elif not _is_free(child):
+                runs.append([child])
+        children = []
+        for run in runs:
+            n_equal = len(run) if len(run) >= FOLDED_FROM else 1
+            for child in run[: len(run) if n_equal == 1 else 1]:
+                name = child["name"] if n_equal == 1 else f"{run[0]['name']} … {run[-1]['name']} ×{n_equal}"
+                children.append((child, n * n_equal, name))
+        values = {key: _multiplied(key, value, n) for key, value in node.items()} if n > 1 else {**node}
+        return {**values, "children": children}
+
+    root = times(tree, 1)
+    stack = [root]
+    while stack:  # without recursion, which deep trees exceed
+        node = stack.pop()
+        node["children"] = [{**times(child, n), "name": name} for child, n, name in node["children"]]
+        stack += node["children"]
+    return root
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(map(_hashable, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _is_free(node: Mapping[str, Any]) -> bool:
+    return bool(node["is_own"]) and not any(node[key] for key in ("flops", "mrw", "n_params", "n_unknown"))
+
+
+def _multiplied(key: str, value: Any, n: int) -> Any:
+    is_amount = isinstance(value, (int, float)) or is_symbolic(value)
+    return value * n if is_amount and not isinstance(value, bool) and key not in NOT_SUMMED else value
 
 
 # Rows of ``show_tree``: one per module, indented or with paths.

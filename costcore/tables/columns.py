@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -147,9 +147,9 @@ class LayerColumns:
 
 
 class TreeColumns:
-    """Column sets of ``show_tree``."""
+    """Column sets of ``show_tree``, which leaves out those of their columns that say nothing of this model."""
 
-    DEFAULT = ("module", "type", "n_params", "flops", "flops%", "macs", "mrw")
+    DEFAULT = ("module", "type", "output_shape", "n_params", "n_trainable", "flops", "flops%", "macs", "mrw")
     DETAILED = (
         *("module", "type", "output_shape", "n_trainable", "n_frozen", "n_shared", "n_buffers", "activations"),
         *("flops", "flops%", "macs", "mread", "mwrite"),
@@ -198,6 +198,24 @@ def with_sent(columns: Sequence[Column]) -> list[Column]:
         return list(columns)
     after = bytes_at[-1] + 1
     return [*columns[:after], SENT, *columns[after:]]
+
+
+TREE_DROPPED_FIRST = (
+    *("n_buffers", "n_shared", "n_frozen", "activations", "mwrite", "mread", "mcomm", "mrw", "type", "macs"),
+    *("flops%", "n_trainable", "output_shape", "n_params"),
+)
+"""The default columns of a tree in the order in which a narrow terminal drops them."""
+
+
+def columns_with_values(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> list[Column]:
+    """Return the columns of a tree that are not zero or empty in every row; FLOPs are always shown.
+
+    The number of trainable parameters is shown if some are frozen.
+    """
+    none_is_frozen = not any(row.get("n_frozen") for row in rows)
+    empty = {each.key for each in columns[1:] if not any(row.get(each.key) for row in rows)} - {"flops"}
+    empty |= {"n_trainable"} if none_is_frozen and any(each.key == "n_params" for each in columns) else set()
+    return [each for each in columns if each.key not in empty]
 
 
 def in_unit(columns: Sequence[Column], unit: str) -> list[Column]:
@@ -267,6 +285,7 @@ def tabulate(
     n_digits: int | None,
     fixed: bool,
     total: int | None = -1,
+    grouped: Collection[str] = (),
 ) -> RenderedTable:
     """Return a table of ``entries``, formatted as text.
 
@@ -277,6 +296,7 @@ def tabulate(
         n_digits: digits after the decimal point; None for 10.
         fixed: keep trailing zeros.
         total: index of the row with the total; None if there is none.
+        grouped: the kinds of whole numbers whose thousands are separated.
 
     Raises:
         TypeError, ValueError: if ``unit`` or ``n_digits`` is invalid.
@@ -303,6 +323,8 @@ def tabulate(
             unit_name, texts = durations(values, unit, digits, fixed)
         else:
             texts = [cell_text(value, column.kind, digits, fixed) for value in values]
+        if column.kind in grouped:
+            texts = [f"{int(text):,}" if text.isdecimal() and len(text) > 3 else text for text in texts]
         titles.append(_title(column, unit_name))
         cells.append(texts)
     numeric = [column.kind in NUMERIC for column in columns]

@@ -426,6 +426,19 @@ def _n_weights(ledger: Ledger, calls: Sequence[Call]) -> Any:
     return expanded_sum(found.values())
 
 
+def _weight_bytes(ledger: Ledger, calls: Sequence[Call]) -> Any:
+    sizes, found = ledger.trace.run.parameters, dict[int, Any]()
+    for call in calls:
+        weights = {i: tensor for i, tensor in enumerate(call.layer.inputs.values()) if tensor.role == "param"}
+        if not call.parameters:  # weights that are not learned, such as quantized ones
+            found |= {-1 - call.inputs[i]: tensor.nbytes for i, tensor in weights.items() if i < len(call.inputs)}
+        for parameter in call.parameters if weights else ():
+            size = sizes[parameter]  # a call may read a part of it
+            of_size = (tensor for tensor in weights.values() if tensor.size == size)
+            found.setdefault(parameter, next(of_size, next(iter(weights.values()))).bytes_of(size))
+    return expanded_sum(found.values())
+
+
 def _attention_pairs(ledger: Ledger) -> Sequence[Any]:
     return [
         multiplied(call.layer.attrs.get("pairs", pairs_of(call.layer)), call.times) if call.layer.op in ATTENTION else 0
@@ -557,6 +570,12 @@ COSTS: Mapping[str, Quantity] = {
             lambda ledger: [_n_weights(ledger, [call]) for call in ledger.calls],
             _n_weights,
             words="weights",
+        ),
+        Quantity(
+            *("weight_bytes", "Weights", "bytes", "size of the weights that are read, shared ones once"),
+            lambda ledger: [_weight_bytes(ledger, [call]) for call in ledger.calls],
+            _weight_bytes,
+            words="bytes of weights",
         ),
         Quantity(
             *("attention_pairs", "Pairs", "count", "pairs of queries and keys of attention, over all heads"),

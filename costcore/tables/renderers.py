@@ -204,11 +204,15 @@ def fitted(table: RenderedTable, width: int, order: Iterable[int]) -> Fitted:
     """
     widths = _widths(table)
     least = [w if numeric else min(w, SHORTEST) for w, numeric in zip(widths, table.numeric, strict=True)]
-    shown = [*range(len(widths))]
+    shown, left_out = [*range(len(widths))], list[int]()
     for i in order:
         if _line([least[j] for j in shown]) <= width:
             break
         shown.remove(i)
+        left_out.append(i)
+    for i in reversed(left_out):  # a narrow column fits where a wide one was left out after it
+        if _line([widths[j] for j in (*shown, i)]) <= width:
+            shown = sorted((*shown, i))
     if _line([least[j] for j in shown]) > width:  # formulas go on in the next line, after a term
         least = [_longest_term(table, i) if table.numeric[i] else w for i, w in enumerate(least)]
     if _line([least[j] for j in shown]) > width:
@@ -249,19 +253,21 @@ def order_of(names: Sequence[str], dropped_first: Iterable[str]) -> list[int]:
     return [names.index(name) for name in dropped_first if name in names[1:]]
 
 
-def always_shown(columns: Sequence[Column], rows: Sequence[Sequence[str]], labels: int = 1) -> set[int]:
+def always_shown(columns: Sequence[Column], table: RenderedTable, labels: int = 1) -> set[int]:
     """Return the indices of the columns without which a table says nothing.
 
-    These are the labels, columns of text that tell apart rows with equal labels, and the first amount.
+    These are the labels, columns of text that tell apart rows with equal labels, and the first amount. Rows of a tree
+    are told apart by their place.
 
     Args:
         columns: the columns.
-        rows: the cells.
+        table: their cells.
         labels: how many columns at the beginning say what a row is.
     """
+    rows = table.rows
     shown = [*range(min(labels, len(columns)))]
     kinds = ("text", "count") if columns[0].kind == "count" else ("text",)
-    texts = [i for i, column in enumerate(columns) if i not in shown and column.kind in kinds]
+    texts = [i for i, column in enumerate(columns) if i not in shown and column.kind in kinds and not table.is_tree]
 
     def n_distinct(indices: Sequence[int]) -> int:
         return len({tuple(row[i] for i in indices) for row in rows})
@@ -353,7 +359,7 @@ def in_terminal(
     """
     if mode not in DRAWN or width is None:
         return table, []
-    keys, always = [column.key for column in columns], always_shown(columns, table.rows, labels)
+    keys, always = [column.key for column in columns], always_shown(columns, table, labels)
     shown, dropped = fitted(table, width, [i for i in order_of(keys, dropped_first) if i not in always])
     return shown, remark_on((keys[i] for i in dropped), width)
 

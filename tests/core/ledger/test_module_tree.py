@@ -255,3 +255,70 @@ def test_a_module_can_have_any_name(toy, path, mode):
     text = shown(hook.report, mode=mode, unit=None, columns=["module", "flops"])
     assert mode == "csv" or "\x1b" not in text
     assert mode != "md" or "<script" not in text
+
+
+def towers(toy, classes, names=None, same_as=""):
+    """A report of modules in a row, each of which holds one Dense: 18 FLOPs, 9 parameters, reads 60 B, writes 24 B."""
+    names = names or [f"layers.{i}" for i in range(len(classes))]
+    modules, calls, parameters = {"": Module("Net")}, [], {}
+    for i, (name, kind) in enumerate(zip(names, classes, strict=True), 1):
+        modules |= {name: Module(kind, same_as=same_as if i > 1 else ""), f"{name}.proj": Module("Dense", (-i,))}
+        calls.append(("toy::Dense", f"{name}.proj", i))
+        parameters[-i] = 9
+    return estimate(toy.Network(modules, calls, parameters), (2, 3))
+
+
+@pytest.mark.parametrize(
+    ("classes", "names", "rows"),
+    [
+        ("AAA", None, ["total 54 27", "├ layers 54 27", "├ 0 … 2 ×3 54 27", "├ proj 54 27"]),
+        ("AA", None, ["total 36 18", "├ layers 36 18", "├ 0 18 9", "├ proj 18 9", "├ 1 18 9", "├ proj 18 9"]),
+        ("ABBBB", "abcde", ["total 90 45", "├ a 18 9", "├ proj 18 9", "├ b … e ×4 72 36", "├ proj 72 36"]),
+        ("ABA", "abc", ["total 54 27", *(line for name in "abc" for line in (f"├ {name} 18 9", "├ proj 18 9"))]),
+    ],
+    ids=["three", "two", "after-another", "not-in-a-row"],
+)
+def test_equal_modules_in_a_row_are_one_row_with_their_sums(toy, classes, names, rows):
+    text = shown(towers(toy, classes, names), mode="md", unit=None, columns=["module", "flops", "n_params"])
+    bare = [line.strip("| ").replace(" | ", " ") for line in text.splitlines()[2:] if line.startswith("|")]
+    assert [line.replace("└", "├").replace("· ", "").replace("│ ", "") for line in bare] == rows
+
+
+@pytest.mark.parametrize("options", [{"fold": False}, {"mode": "csv"}, {"columns": ["module", "n_weights"]}])
+def test_modules_stay_apart(toy, options):
+    text = shown(towers(toy, "AAA"), **{"mode": "table", "columns": ["module", "flops"], **options})
+    assert "×" not in text and text.count("proj") == 3
+
+
+def test_a_module_that_is_used_again_is_not_folded(toy):
+    text = shown(towers(toy, "AAAA", "abcd", same_as="a"), mode="table")
+    assert "×" not in text and text.count("(same as a)") == 3
+
+
+def test_default_columns_without_a_value_take_no_width(report, toy):
+    header = shown(towers(toy, "AB"), mode="md").splitlines()[0]
+    assert [title.strip() for title in header.strip("| ").split("|")] == [
+        *("Module", "Class", "Output shape", "# Params", "FLOPs", "FLOPs (%)", "MACs", "MemR+W B")
+    ]
+    assert "# Trainable" in shown(report, mode="md")  # its head is frozen
+    assert "# Trainable" in shown(towers(toy, "AB"), mode="md", columns=["module", "n_trainable"])
+
+
+def test_the_lines_below_the_tree_have_parameters_and_memory(report, toy):
+    """Weights are float32: 4 x 9 bytes each. Outputs: 2 x 3 elements of each call."""
+    assert shown(towers(toy, "AB"), mode="table").splitlines()[-2:] == [
+        "parameters: 18, all trainable",
+        "memory: weights 72 B, activations of the forward pass 48 B, together 120 B",
+    ]
+    assert shown(report, mode="table").splitlines()[-2:] == [
+        "parameters: 30, 21 trainable",
+        "memory: weights 72 B, activations of the forward pass 144 B, together 216 B",  # 2 weights read, 6 calls
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "text"), [("table", "| 1,234,567 |"), ("md", "| 1,234,567 |"), ("csv", "total,1234567")]
+)
+def test_thousands_are_separated_for_people(toy, mode, text):
+    big = toy.Network({"": Module("Net", (-1,))}, [("toy::Double", "", None)], {-1: 1_234_567})
+    assert text in shown(estimate(big, (2, 3)), mode=mode, columns=["module", "n_params"])

@@ -30,7 +30,7 @@ def test_a_terminal_gets_an_aligned_table_without_lines_between_its_rows(view, m
     monkeypatch.setenv("COLUMNS", "200")
     out = Terminal()
     VIEWS[view](ost=out)
-    lines = out.getvalue().splitlines()
+    lines = [line for line in out.getvalue().splitlines() if line[0] in "+|"]
     assert [line[0] for line in lines] == ["+", "|", *(["|"] if lines[2][0] == "|" else []), "+", "|", "|", "|", "+"]
 
 

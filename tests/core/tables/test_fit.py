@@ -50,7 +50,7 @@ def test_lines_fit_the_terminal_and_columns_that_do_not_are_named(tree, width):
 def test_the_least_important_columns_are_left_out_first(tree):
     wide, narrow = (" ".join(tree(width, columns=TreeColumns.DETAILED)) for width in (140, 80))
     assert "# Buffers" not in wide and "Output shape" in wide
-    assert "Output shape" not in narrow and "Module" in narrow and "FLOPs" in narrow and "(%)" in narrow
+    assert "MACs" not in narrow and "Module" in narrow and "FLOPs" in narrow and "Output shape" in narrow
 
 
 def test_modules_follow_each_other_without_rules(tree):
@@ -72,12 +72,14 @@ def test_files_have_every_column(tree, monkeypatch):
     assert "# Buffers" in out.getvalue() and "left out" not in out.getvalue()
 
 
-def test_the_default_columns_of_a_tree_fit_a_terminal_of_usual_width(toy, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "88")  # 26 of them are for the longest path
+@pytest.mark.parametrize(("width", "left_out"), [(130, ""), (88, "type, macs, mrw"), (80, "type, flops%, macs, mrw")])
+def test_a_narrow_tree_has_shapes_and_parameters_as_torchinfo_has(toy, monkeypatch, width, left_out):
+    monkeypatch.setenv("COLUMNS", str(width))  # 26 of them are for the longest path
     out = Terminal()
     nested_report(toy).show_tree(out)
-    assert max(map(len, out.getvalue().splitlines())) <= 88
-    assert "left out" not in out.getvalue()
+    assert max(len(line) for line in out.getvalue().splitlines() if line[0] in "+|") <= width
+    named = [line for line in out.getvalue().splitlines() if "left out" in line]
+    assert named == [f"columns left out to fit {width} characters: {left_out}"] * bool(left_out)
 
 
 def test_other_tables_fit_too(tree):
@@ -89,7 +91,7 @@ def test_a_tree_fits_the_output_of_a_notebook(toy):
     """Notebooks wrap lines of more than some 100 characters."""
     notebook = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
     nested_report(toy).show_tree(ost=notebook, mode="table", columns=TreeColumns.DETAILED)
-    *lines, named = notebook.getvalue().splitlines()
+    *lines, named, _, _ = notebook.getvalue().splitlines()
     assert 80 < max(map(len, lines)) <= 100
     assert named.startswith("columns left out to fit 100 characters: ")
 
