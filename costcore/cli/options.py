@@ -129,6 +129,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         metavar="SHAPE",
         help=f"shape or value of an input: {INPUT_FORMS}; may be repeated",
     )
+    add_sequence(parser, "1")
     parser.add_argument(
         "--dim",
         action="append",
@@ -190,6 +191,25 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         help="free: ignore data movement (transposition, slicing, copies); default: framework",
     )
     add_python_path(parser, ", in addition to the current one; may be repeated")
+
+
+def add_sequence(parser: argparse.ArgumentParser, batch: str) -> None:
+    """Add ``--seq``, the input of a language model with a batch, a number or a name."""
+
+    class AddInput(argparse.Action):
+        def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+            text = str(values).lower().removesuffix("k")
+            if not text.isdecimal() or not int(text):
+                raise argparse.ArgumentError(self, f"expected a number of tokens, 4096 or 4k (got {values!r})")
+            tokens = int(text) * (1024 if text != str(values) else 1)
+            namespace.input = [*namespace.input, f"input_ids={batch},{tokens}:int64"]
+
+    parser.add_argument(
+        "--seq",
+        action=AddInput,
+        metavar="N",
+        help=f"sequence length of a language model, 4096 or 4k: --input input_ids={batch},N:int64",
+    )
 
 
 def add_parallel_options(parser: argparse.ArgumentParser) -> None:

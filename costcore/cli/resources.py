@@ -37,6 +37,7 @@ from costcore.cli.options import (
     add_output,
     add_python_path,
     add_result_output,
+    add_sequence,
     add_unit,
     command_parser,
     counts_in,
@@ -423,7 +424,7 @@ def _verdict(args: argparse.Namespace) -> FitResult:
 
 
 PLAN_EXAMPLES = """examples:
-  costcore plan hf:llama --input input_ids=batch,4096:int64 --devices 64 --device h100 --global-batch 1024
+  costcore plan hf:llama --seq 4096 --devices 64 --device h100 --global-batch 1024
   costcore plan nets.py:make --input batch,2048,512 --devices 8 --device a100 --global-batch 64 --mesh fsdp=8
 
 costcore tries meshes of data parallelism (dp), fully sharded data parallelism (fsdp), tensor parallelism inside a node
@@ -455,6 +456,7 @@ def plan_parser() -> argparse.ArgumentParser:
         metavar="SHAPE",
         help="shape of an input with a named batch: batch,4096:int64",
     )
+    add_sequence(parser, "batch")
     parser.add_argument("--optimizer", default="adamw", metavar="NAME", help="default: adamw")
     parser.add_argument(
         "--per-node", type=int, default=8, metavar="N", help="devices per node, the maximum of tp; default: 8"

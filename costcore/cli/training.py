@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,11 @@ from costcore.cli.options import (
     command_parser,
     counts_in,
     format_of,
+    mesh_of,
     model_forms,
     unit_of,
 )
-from costcore.cli.running import command, exit_code, print_message, write_output, write_text
+from costcore.cli.running import command, exit_code, print_message, write_output, write_result, write_text
 from costcore.errors import CostError
 from costcore.ledger.ledger import check_top
 from costcore.registry import ability, frontend_for_file, is_saved_report, specs
@@ -57,6 +58,7 @@ from costcore.text.output import json_text, save
 from costcore.trace.trace import has_names, with_tensors
 
 TRAIN_EXAMPLES = """examples:
+  costcore train hf:config.json --seq 4096 --tokens 1T --devices 64 --device h100 --tokens-per-second-per-device 8.9k
   costcore train llama.py:make --input input_ids=1x8192:int64 --tokens 15.6e12 --devices 16384 --device h100-sxm5-80gb
   costcore train nets.py:make --input ids=4x2048:int64 --steps 1000 --accumulation 8 --replicas 64 --optimizer adamw
   costcore train step.json --tokens 1e9 --device a100-sxm4-80gb --step-seconds 1.1
@@ -256,6 +258,10 @@ SERVE_EXAMPLES = """examples:
   costcore serve my_model.py:make --device l4,a100-sxm4-80gb --batch 1,8,64 --weights int4 --kv fp8
   costcore serve my_model.py:make --device mine.toml --memory "24 GB" --output serving.csv
   costcore serve model-q4_k_m.gguf --device rtx4090
+  costcore serve hf:config.json --device h100 --prompt 1024 --output 256 --ttft "500 ms" --tpot "30 ms"
+
+With --prompt and --output, it answers time to the first token, time per token and request rate of a server that always
+has --batch sequences running.
 
 The factory returns a language model of transformers; create large ones on the meta device. costcore reads only the
 headers of .gguf and .safetensors files. Times are lower bounds and tokens per second upper bounds: weights and KV cache
@@ -265,6 +271,9 @@ exit codes: 0 success, 1 model error (with --strict also a partial or assumed re
 
 FILES = (".csv", ".md", ".json")
 """Suffixes of the file of ``--output``."""
+
+REQUEST_FILES = (*FILES, ".html")
+"""The same for request rates."""
 
 
 def serve_parser() -> argparse.ArgumentParser:
@@ -326,26 +335,49 @@ def serve_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--price", metavar="RATE", help="price of one device per hour, in any currency: 2.10/h")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if the report is partial or assumed")
+    _add_requests(parser)
     add_python_path(parser)
-    add_output(parser, [*renderers()], "table", FILES)
+    add_output(parser, [*renderers()], "table", REQUEST_FILES)
     return parser
+
+
+def _add_requests(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("options for request rates, with --output N or --new-tokens N")
+    group.add_argument("--prompt", metavar="N,N", help="tokens of a prompt; several for a mix of requests")
+    group.add_argument("--new-tokens", metavar="N,N", help="tokens to generate; --output N is the same")
+    group.add_argument("--mix", metavar="X,X", help="share of the requests of each kind; default: equal")
+    group.add_argument(
+        "--chunk",
+        type=int,
+        metavar="N",
+        help="tokens of prompts in each step: chunked prefill; default: all",
+    )
+    group.add_argument(
+        "--cached",
+        type=int,
+        default=0,
+        metavar="N",
+        help="tokens in the cache that all prompts begin with; default: 0",
+    )
+    group.add_argument("--mesh", metavar="tp=N", help="tensor parallelism over N devices; needs --link")
+    group.add_argument("--link", metavar="NAME", help="link between devices, such as nvlink4")
+    group.add_argument("--prefill-device", metavar="NAME", help="a device that runs prompts alone")
+    group.add_argument("--ttft", metavar="TIME", help='maximum time to the first token, "500 ms"')
+    group.add_argument("--tpot", metavar="TIME", help='maximum time per output token, "30 ms"')
 
 
 @command(serve_parser)
 def run_serve(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
+    if args.output is not None and args.output.replace(",", "").isdecimal():
+        args.output, args.new_tokens = None, args.output
+    if args.prompt is not None or args.new_tokens is not None:
+        return _run_requests(args)
+    _refuse(args, ("mix", "chunk", "mesh", "link", "prefill_device", "ttft", "tpot"), "needs --prompt and --output")
     mode, batches = _check(args), counts_in(args.batch, "--batch")
     devices = [find_device(name.strip()) for name in args.device.split(",")]
     with module_search_path(args.python_path, args.model), printed_warnings(args.model):
-        serving = ServingReport(
-            load_model(args.model),
-            dtype=args.dtype,
-            weights=args.weights,
-            kv=args.kv,
-            activations=args.activations,
-            cache=args.cache,
-            keep=args.keep,
-        )
+        serving = _serving(args)
         rows = serving_rows(
             *(serving, devices, batches, args.context),
             share=args.share,
@@ -363,7 +395,59 @@ def run_serve(args: argparse.Namespace) -> int:
     return exit_code(serving.status, args.strict)
 
 
-def _check(args: argparse.Namespace) -> str:
+def _run_requests(args: argparse.Namespace) -> int:
+    if args.prompt is None or args.new_tokens is None:
+        raise ValueError("--prompt needs --output N (or --new-tokens N), and the other way around")
+    _refuse(args, ("price",), "is not used with --prompt")
+    _check(args, REQUEST_FILES)
+    mesh = {} if args.mesh is None else mesh_of(args.mesh)
+    if set(mesh) - {"tp"}:
+        raise ValueError(f"--mesh {args.mesh!r} is invalid for serving (expected tp=N)")
+    options = {
+        "prompt": counts_in(args.prompt, "--prompt"),
+        "output": counts_in(args.new_tokens, "--output"),
+        "shares": None if args.mix is None else _shares(args.mix),
+        "batches": counts_in(args.batch, "--batch"),
+        "ranks": mesh.get("tp", 1),
+        **{name: getattr(args, name) for name in ("chunk", "cached", "link", "prefill_device", "memory", "share")},
+        **{name: getattr(args, name) for name in ("ttft", "tpot")},
+    }
+    devices = [find_device(name.strip()) for name in args.device.split(",")]
+    if len(devices) > 1 and args.output is not None:
+        raise ValueError("--output writes the result of one device")
+    with module_search_path(args.python_path, args.model), printed_warnings(args.model):
+        serving = _serving(args)
+        for device in devices:
+            write_result(serving.requests(device, **options), args)
+    return exit_code(serving.status, args.strict)
+
+
+def _refuse(args: argparse.Namespace, names: Sequence[str], reason: str) -> None:
+    for name in names:
+        if getattr(args, name) is not None:
+            raise ValueError(f"--{name.replace('_', '-')} {reason}")
+
+
+def _shares(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--mix must be numbers separated by commas (got {text!r})") from None
+
+
+def _serving(args: argparse.Namespace) -> ServingReport:
+    return ServingReport(
+        load_model(args.model),
+        dtype=args.dtype,
+        weights=args.weights,
+        kv=args.kv,
+        activations=args.activations,
+        cache=args.cache,
+        keep=args.keep,
+    )
+
+
+def _check(args: argparse.Namespace, files: Sequence[str] = FILES) -> str:
     check_model(args.model, "which cannot run again")
     for name in ("dtype", "weights", "kv", "activations"):
         if getattr(args, name) is not None:
@@ -373,7 +457,7 @@ def _check(args: argparse.Namespace) -> str:
     parse_rate(args.price, "--price")
     if args.context < 1:
         raise ValueError(f"--context must be at least 1 (got {args.context})")
-    return format_of(args, "table", FILES)
+    return format_of(args, "table", files)
 
 
 # ``costcore calibrate``.

@@ -18,7 +18,15 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from costcore.errors import CostError, unknown
 from costcore.plugins import cached, functions_from_plugins, with_plugin_hint
-from costcore.studies.serving.cached_model import CachedPart, CacheStorages, Latent, PackedWeight, Parameter, StoredFile
+from costcore.studies.serving.cached_model import (
+    Blocks,
+    CachedPart,
+    CacheStorages,
+    Latent,
+    PackedWeight,
+    Parameter,
+    StoredFile,
+)
 from costcore.trace.interrupts import collector_off
 from costcore.trace.run import Recorder
 
@@ -82,7 +90,10 @@ class MetaCachedModel:
         largest = max(self.parameters, key=lambda each: each.size, default=None)
         self.dtype = "float32" if largest is None else largest.dtype
         self.latents = list(_latents(self._meta))
-        self.most_tokens = _most_tokens(getattr(model, "config", None))
+        text = _text_config(getattr(model, "config", None))
+        positions = getattr(text, "max_position_embeddings", None)
+        self.most_tokens = positions if isinstance(positions, int) else None
+        self.blocks = _blocks(text)
         self._is_recurrent = False
         self.parts = self._parts()
         self._is_recurrent = any(part.fixed for part in self.parts)
@@ -201,10 +212,15 @@ def _latents(model: Module) -> Iterator[Latent]:
             yield Latent(path, heads, rank, rope, rope + nope, value)
 
 
-def _most_tokens(config: Any) -> int | None:
-    text = config.get_text_config(decoder=True) if hasattr(config, "get_text_config") else config
-    found = getattr(text, "max_position_embeddings", None)
-    return found if isinstance(found, int) else None
+def _text_config(config: Any) -> Any:
+    return config.get_text_config(decoder=True) if hasattr(config, "get_text_config") else config
+
+
+def _blocks(config: Any) -> Blocks | None:
+    heads = getattr(config, "num_key_value_heads", None) or getattr(config, "num_attention_heads", None)
+    sizes = [getattr(config, "num_hidden_layers", None), getattr(config, "hidden_size", None), heads]
+    known = [size for size in sizes if isinstance(size, int)]
+    return Blocks(*known) if len(known) == len(sizes) else None
 
 
 # Caches: how they are made, and which tensors they hold

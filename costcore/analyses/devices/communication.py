@@ -87,13 +87,18 @@ def collective_seconds(layer: Layer, cost: Cost, link: Link) -> float:
     if n == 1:
         return 0.0
     if layer.op == "all_reduce":
-        tree = link.seconds(2 * ceil_log2(n), 2 * float(layer.read))
-        return min(link.seconds(2 * (n - 1), sent), tree)
+        return all_reduce_seconds(n, float(layer.read), link)
     if layer.op == "barrier":
         return link.seconds(2 * ceil_log2(n), 0)
     if layer.op == "recv":
         return link.seconds(1, float(layer.written))
     return link.seconds(1 if layer.op == "send" else n - 1, sent)
+
+
+def all_reduce_seconds(n: int, nbytes: float, link: Link) -> float:
+    """Return how long an all-reduce of a number of bytes takes n processes, by ring or by tree."""
+    ring = link.seconds(2 * (n - 1), 2 * (n - 1) / n * nbytes)
+    return min(ring, link.seconds(2 * ceil_log2(n), 2 * nbytes))
 
 
 # Links between processes: rate and latency.

@@ -159,6 +159,20 @@ class CachedPart(NamedTuple):
         return kept + (self.fixed if self.state_bits is None else 0)
 
 
+class Blocks(NamedTuple):
+    """The layers of a decoder that tensor parallelism splits.
+
+    Attributes:
+        n_layers: number of layers.
+        width: elements of the activations of a token between layers.
+        kv_heads: heads of keys and values.
+    """
+
+    n_layers: int
+    width: int
+    kv_heads: int
+
+
 class CacheStorages(NamedTuple):
     """The ids of the storages of a cache, before and after a pass.
 
@@ -183,6 +197,7 @@ class CachedModel(Protocol):
         parts: the cache of one sequence, by kind of layer.
         most_tokens: maximum sequence length of the model; None if it has none.
         file: how its file stores the weights; None without a file.
+        blocks: its layers; None if its configuration does not state them.
     """
 
     name: str
@@ -193,6 +208,7 @@ class CachedModel(Protocol):
     parts: Sequence[CachedPart]
     most_tokens: int | None
     file: StoredFile | None
+    blocks: Blocks | None
 
     def record(self, recorder: Recorder, batch: int, tokens: int, past: int, last_only: bool) -> CacheStorages:
         """Record a pass, and return the ids of the storages of the cache before and after it.

@@ -13,19 +13,21 @@ from math import ceil
 from os import PathLike
 from typing import Any, NamedTuple
 
+from costcore.analyses.devices.communication import link_of
 from costcore.analyses.devices.device import Device, find_device
 from costcore.api.estimate import model_of
 from costcore.errors import CostError, unknown
 from costcore.ir import BITS, Tensor
 from costcore.numbers import Dim, Evaluation, symbol_of
 from costcore.registry import needed_ability
-from costcore.studies.serving.cached_model import CachedModel, CachedPart, Latent, Parameter
+from costcore.studies.serving.cached_model import Blocks, CachedModel, CachedPart, Latent, Parameter
 from costcore.studies.serving.passes import SHAPES, WAYS, Point, Runs
 from costcore.studies.serving.phase import CACHES, Phase, Speculation
+from costcore.studies.serving.requests import RequestRates, Setup, request_rates, requests_of
 from costcore.studies.serving.tallies import StoredWeight, Tallies, Widths
 from costcore.tables.answer import Content, Figure
 from costcore.tables.result import Result, Table
-from costcore.text.amounts import Formatted, parse_bytes
+from costcore.text.amounts import Formatted, parse_bytes, parse_duration
 from costcore.text.screen import Column
 from costcore.trace.call import Assumption
 
@@ -280,6 +282,77 @@ class ServingReport(Result):
             raise ValueError(unknown("latent", latent, WAYS))
         available = memory_of(device) if memory is None else parse_bytes(memory, "memory")
         return self._capacity.sequences(available, self.weight_bytes, context, share, latent == "expanded")
+
+    def requests(
+        self,
+        device: str | PathLike[str] | Device,
+        *,
+        prompt: int | Sequence[int],
+        output: int | Sequence[int],
+        shares: Sequence[float] | None = None,
+        batches: Sequence[int] = (1, 8, 64),
+        chunk: int | None = None,
+        cached: int = 0,
+        ranks: int = 1,
+        link: Any = None,
+        prefill_device: str | PathLike[str] | Device | None = None,
+        memory: int | str | None = None,
+        share: float = 0.9,
+        ttft: float | str | None = None,
+        tpot: float | str | None = None,
+    ) -> RequestRates:
+        """Return time to the first token, time per token and request rate of a server, by batch.
+
+        Times are lower bounds and rates upper bounds, in closed form: a number of sequences always run, and as one
+        ends, the next begins. There is no queue.
+
+        Args:
+            device: the device, or its name.
+            prompt: tokens of a prompt; a list for several kinds of requests.
+            output: tokens to generate; a list as long as ``prompt``.
+            shares: the share of the requests of each kind; default: equal.
+            batches: numbers of sequences that run at a time.
+            chunk: tokens of prompts that run with every decode step (chunked prefill); default: prompts run whole, one
+                at a time, while the others wait.
+            cached: tokens that all prompts begin with, which are in the cache.
+            ranks: devices that share the model by tensor parallelism.
+            link: the link between them, ``"nvlink4"``, or to the device for prefill.
+            prefill_device: a device that runs prompts alone, so that ``device`` only decodes.
+            memory: the memory of one device, in bytes or as ``"80 GB"``; default: that of the device.
+            share: the part of the memory that weights and caches may take.
+            ttft: maximum time to the first token, in seconds or as ``"500 ms"``, for the largest request rate.
+            tpot: maximum time per output token.
+
+        Raises:
+            TypeError, ValueError: if an argument is invalid.
+            CostError: if the model fails, cannot be split over ranks, or the bandwidth of the device is unknown.
+        """
+        found = find_device(device)
+        for name, values in {"chunk": [1 if chunk is None else chunk], "ranks": [ranks], "batches": batches}.items():
+            for value in values:
+                _check_count(name, value)
+        if memory is None and found.memory.dram_gb is not None:
+            memory = memory_of(found)
+        setup = Setup(
+            requests=requests_of(prompt, output, shares),
+            chunk=chunk,
+            cached=cached,
+            ranks=ranks,
+            link=None if link is None else link_of(link),
+            prefill_device=None if prefill_device is None else find_device(prefill_device),
+        )
+        return request_rates(
+            *(self, found, setup, batches),
+            memory=None if memory is None else parse_bytes(memory, "memory"),
+            share=share,
+            ttft=None if ttft is None else parse_duration(ttft, "ttft"),
+            tpot=None if tpot is None else parse_duration(tpot, "tpot"),
+        )
+
+    @property
+    def blocks(self) -> Blocks | None:
+        """Number, width and KV heads of the layers; None if the configuration does not state them."""
+        return self._model.blocks
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:

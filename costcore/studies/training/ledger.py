@@ -421,6 +421,12 @@ def _figures(ledger: LedgerData, step_seconds: Mapping[str, float], rates: Rates
             yield Figure(f"largest, {stage.name}", f"Largest batch per rank{of}", stage.largest.batch, "count", needed)
     yield Figure("tokens", f"{_unit(ledger).capitalize()}s", ledger.tokens, "count")
     if ledger.peak is not None:
+        if len(step_seconds) == len(ledger.stages) == 1:  # a table has those of several stages
+            ((stage_name, seconds),) = step_seconds.items()
+            shares = {"mfu": ledger.mfu(seconds, stage_name), "hfu": ledger.hfu(seconds, stage_name)}
+            for (name, share), of in zip(shares.items(), ("model", "hardware"), strict=True):
+                shown = Formatted(share, f"{100 * share:.1f} %")
+                yield Figure(name, name.upper(), shown, "ratio", f"of {of} FLOPs", "measured")
         days = ledger.days(rates.mfu, step_seconds)
         on = f"on {ledger.devices:,} x {ledger.peak / 1e12:,.1f} TFLOP/s ({ledger.dtype}, dense)"
         because = f"{_at(ledger, step_seconds, rates)} {on}"

@@ -107,6 +107,7 @@ RESULTS = {
     "Phase": lambda: serving().decode(batch=2, context=64),
     "PhaseTime": lambda: serving().decode(batch=2, context=64).time("h100-sxm5-80gb"),
     "Speculation": lambda: serving().speculative(serving(), drafts=2, acceptance=0.5),
+    "RequestRates": lambda: serving().requests("l4", prompt=8, output=4, tpot="1 ms"),
     "Table": lambda: inference().table("op"),
     "Kernels": lambda: inference().kernels(net().eval(), DATA),
     "Violations": lambda: costcore.check(inference(), {"total": {"macs": 1}}),

@@ -44,6 +44,7 @@ class ToyDecoder:
         **attributes: Any,
     ) -> None:
         self.name, self.dtype, self.most_tokens = "ToyDecoder", DTYPE, 4000
+        self.blocks = None
         self.window, self.state, self.unknown, self.has_experts = window, state, unknown, has_experts
         self.repeats_before, self.repeats_after, self.copies_state = repeats_before, repeats_after, copies_state
         self.latents = [Latent("layer.attention", HEADS, rank=4, rope=1, key=3, value=2)] if latents else []

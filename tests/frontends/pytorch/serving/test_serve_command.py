@@ -75,9 +75,26 @@ def test_all_figures_as_json(nets, tmp_path):
     assert prefill["sequences"] == decode["sequences"] == (900_000_000 - stored) // (10 * 2 * 2 * 64)
 
 
+def test_request_rates(nets, capsys, tmp_path):
+    asked = ["serve", f"{nets}:llama", "--device", "l4", "--prompt", "16", "--output", "4", "--batch", "1,4"]
+    assert main([*asked, "--tpot", "1 ms", "--mesh", "tp=2", "--link", "pcie4-x16"]) == 0
+    text = capsys.readouterr().out
+    assert "2 x l4: 16 tokens in, 4 out" in text
+    assert "per token at most 1.0 ms" in text
+    output = tmp_path / "rates.csv"
+    assert main([*asked[:-4], "--new-tokens", "4", "--output", str(output)]) == 0
+    assert output.read_text().startswith("batch,ttft_seconds,tpot_seconds")
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
+        (["--device", "l4", "--prompt", "16"], "--prompt needs --output N"),
+        (["--device", "l4", "--output", "16"], "--prompt needs --output N"),
+        (["--device", "l4", "--ttft", "1 s"], "--ttft needs --prompt and --output"),
+        (["--device", "l4", "--prompt", "16", "--output", "4", "--price", "2"], "--price is not used with --prompt"),
+        (["--device", "l4", "--prompt", "16", "--output", "4", "--mesh", "dp=2"], "expected tp=N"),
+        (["--device", "l4", "--prompt", "16", "--output", "4", "--mix", "a"], "--mix must be numbers"),
         (["--device", "h10"], "unknown device 'h10'"),
         (["--device", "l4", "--batch", "1,x"], "--batch must be positive integers"),
         (["--device", "l4", "--context", "0"], "--context must be at least 1"),

@@ -1,0 +1,469 @@
+"""Serving requests: time to the first token, time per output token and request rate, against the batch.
+
+:class:`RequestRates` follows from the bounds of a prefill and of decode steps, in closed form, for a server that always
+has a given number of sequences running: as one ends, the next begins. There is no queue and no random arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from math import ceil
+from os import PathLike
+from typing import Any, NamedTuple, Protocol
+
+from costcore.analyses.devices.communication import Link, all_reduce_seconds
+from costcore.analyses.devices.device import Device, find_device
+from costcore.errors import CostError
+from costcore.ir import BITS
+from costcore.studies.serving.cached_model import Blocks, Latent
+from costcore.studies.serving.phase import Phase, least_time
+from costcore.tables.answer import Content, Figure
+from costcore.tables.result import Result, Table
+from costcore.text.amounts import Formatted, duration
+from costcore.text.screen import Column
+from costcore.trace.call import Assumption
+
+MOST_SEQUENCES = 1 << 14
+"""The maximum batch to look for, if the memory of a device is unknown or very large."""
+
+N_CONTEXTS = 5
+"""At how many contexts decode steps of a request are evaluated."""
+
+
+class ServedModel(Protocol):
+    """A language model with the costs of its passes; a :class:`costcore.ServingReport` is one."""
+
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        """Name of the class of the model."""
+
+    @property
+    def blocks(self) -> Blocks | None:
+        """Its layers."""
+
+    @property
+    def latents(self) -> Sequence[Latent]:
+        """Its attention layers with latent vectors."""
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all parameters as they are stored."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Remarks."""
+
+    @property
+    def assumptions(self) -> Sequence[Assumption]:
+        """Assumptions of the captured passes."""
+
+    def prefill(self, tokens: int, *, cached: int, last_only: bool) -> Phase:
+        """Return the pass over a prompt."""
+
+    def decode(self, *, batch: int, context: int, latent: str) -> Phase:
+        """Return one step."""
+
+    def cache_bytes(self, context: int, *, latent: str) -> int:
+        """Return the bytes of the cache of one sequence."""
+
+
+class Request(NamedTuple):
+    """A kind of request.
+
+    Attributes:
+        prompt: tokens of the prompt.
+        output: tokens that are generated; the prefill yields the first one.
+        share: the share of the requests of this kind.
+    """
+
+    prompt: int
+    output: int
+    share: Fraction
+
+    @property
+    def contexts(self) -> list[tuple[int, Fraction]]:
+        """Contexts of its decode steps, evenly spaced, with the number of steps each stands for (trapezoids)."""
+        steps = self.output - 1
+        n = min(steps, N_CONTEXTS)
+        if n < 3:
+            return [(self.prompt + 1 + i, Fraction(1)) for i in range(n)]
+        weights = [Fraction(steps, 2 * (n - 1) if i in (0, n - 1) else n - 1) for i in range(n)]
+        return [(self.prompt + 1 + i * (steps - 1) // (n - 1), weight) for i, weight in enumerate(weights)]
+
+
+def requests_of(
+    prompt: int | Sequence[int], output: int | Sequence[int], shares: Sequence[float] | None = None
+) -> list[Request]:
+    """Return the kinds of requests in lists of equal lengths, or one kind.
+
+    Raises:
+        ValueError: if a number is not positive, or the lengths differ.
+    """
+    prompts, outputs = ([each] if isinstance(each, int) else [*each] for each in (prompt, output))
+    parts = [1] * len(prompts) if shares is None else [*shares]
+    if not prompts or not len(prompts) == len(outputs) == len(parts):
+        raise ValueError(
+            "prompt, output and shares must have equally many values "
+            f"(got {len(prompts)}, {len(outputs)} and {len(parts)})"
+        )
+    for name, values in (("prompt", prompts), ("output", outputs), ("shares", parts)):
+        for value in values:
+            if isinstance(value, bool) or not isinstance(value, (int, float)[: 1 + (name == "shares")]) or value <= 0:
+                raise ValueError(f"{name} must be positive (got {value!r})")
+    whole = sum(map(Fraction, parts))
+    return [Request(p, o, Fraction(w) / whole) for p, o, w in zip(prompts, outputs, parts, strict=True)]
+
+
+class Rate(NamedTuple):
+    """What a device serves with a number of sequences running.
+
+    Attributes:
+        batch: sequences that run at a time.
+        ttft_seconds: time to the first token: the prefill of a prompt, without waiting for a place; None if the batch
+            does not fit.
+        tpot_seconds: time per output token after the first; None if requests have one.
+        request_seconds: time from the start of a request to its last token.
+        requests_per_second: requests that end per second.
+        tokens_per_second: output tokens per second.
+        decoding: sequences that decode at a time; fewer than ``batch`` if chunks of prompts cannot feed more.
+        prefill_devices: devices for prefill per device that decodes; None if one does both.
+    """
+
+    batch: int
+    ttft_seconds: float | None = None
+    tpot_seconds: float | None = None
+    request_seconds: float | None = None
+    requests_per_second: float | None = None
+    tokens_per_second: float | None = None
+    decoding: float | None = None
+    prefill_devices: float | None = None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the caches of all sequences fit."""
+        return self.ttft_seconds is not None
+
+
+class Setup(NamedTuple):
+    """How requests are served.
+
+    Attributes:
+        requests: the kinds of requests.
+        chunk: tokens of prompts that run with every decode step; None: prompts run whole, one at a time.
+        cached: tokens that all prompts begin with, which are in the cache.
+        ranks: devices that share the model by tensor parallelism.
+        link: the link between them, and to the devices for prefill.
+        prefill_device: a device that runs prompts alone; None: one device does both.
+    """
+
+    requests: Sequence[Request]
+    chunk: int | None = None
+    cached: int = 0
+    ranks: int = 1
+    link: Link | None = None
+    prefill_device: Device | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class RequestRates(Result):
+    """Request rates of a language model on a device, by batch. Times are lower bounds, rates upper bounds.
+
+    Attributes:
+        name: name of the model.
+        device: name of the device.
+        setup: how requests are served.
+        rows: one row per batch.
+        sequences: sequences that fit; None if the memory of the device is unknown.
+        best: the row with the largest request rate within the limits; None without limits, or if none meets them.
+        limits: the limits in words; empty without.
+        notes: the assumptions of the figures.
+    """
+
+    name: str
+    device: str
+    setup: Setup
+    rows: Sequence[Rate]
+    sequences: int | None
+    best: Rate | None
+    limits: str
+    notes: Sequence[str]
+
+    def __repr__(self) -> str:
+        return f"<RequestRates: {self.name} on {self.device}, batch {', '.join(str(row.batch) for row in self.rows)}>"
+
+    def _content(self) -> Content:
+        kinds = ", ".join(f"{each.prompt:,} tokens in, {each.output:,} out" for each in self.setup.requests)
+        figures = [Figure("sequences", "Sequences that fit", self.sequences, "count")] if self.sequences else []
+        if self.limits:
+            rate = None if self.best is None else self.best.requests_per_second
+            shown = "none" if rate is None else f"{rate:.2f} requests/s"
+            at = f"{self.limits}: " + ("no batch meets them" if self.best is None else f"batch {self.best.batch}")
+            figures.append(Figure("best", "At most", Formatted(rate, shown), "ratio", at, "bound"))
+        has = {name for row in self.rows for name, value in row._asdict().items() if value is not None}
+        columns = [column for column in COLUMNS if column.key in has or column.key not in OPTIONAL]
+        if all(row.decoding in (None, row.batch) for row in self.rows):
+            columns = [column for column in columns if column.key != "decoding"]
+        table = Table("By batch", columns, [*map(_cells, self.rows)], dropped_first=("request_seconds", "decoding"))
+        ranks = f"{self.setup.ranks} x " * (self.setup.ranks > 1)
+        return Content(f"{self.name} on {ranks}{self.device}: {kinds}", figures, [table], self.notes)
+
+
+COLUMNS = (
+    *(Column("batch", "Batch", "count"), Column("ttft_seconds", "First token", "ratio", "bound", unit="ms")),
+    Column("tpot_seconds", "Per token", "ratio", "bound", unit="ms"),
+    Column("request_seconds", "Request", "ratio", "bound", unit="s"),
+    Column("requests_per_second", "At most", "ratio", "bound", unit="requests/s"),
+    Column("tokens_per_second", "At most", "ratio", "bound", unit="tokens/s"),
+    *(Column("decoding", "Decoding", "ratio"), Column("prefill_devices", "Prefill devices", "ratio")),
+)
+
+OPTIONAL = ("decoding", "prefill_devices", "tpot_seconds")
+
+SHOWN = {
+    "ttft_seconds": (1e3, 2),
+    "tpot_seconds": (1e3, 2),
+    "request_seconds": (1, 3),
+    "requests_per_second": (1, 2),
+    "tokens_per_second": (1, 0),
+    "decoding": (1, 1),
+    "prefill_devices": (1, 2),
+}
+"""Factor and digits after the decimal point of the displayed numbers."""
+
+
+def _cells(row: Rate) -> dict[str, Any]:
+    values: dict[str, Any] = row._asdict()
+    for key, (factor, digits) in SHOWN.items():
+        absent = "" if row.fits else "no room"
+        text = absent if values[key] is None else f"{factor * values[key]:.{digits}f}"
+        values[key] = Formatted(values[key], text)
+    return values
+
+
+def request_rates(
+    serving: ServedModel,
+    device: str | PathLike[str] | Device,
+    setup: Setup,
+    batches: Sequence[int],
+    *,
+    memory: int | None,
+    share: float,
+    ttft: float | None,
+    tpot: float | None,
+) -> RequestRates:
+    """Return the rates of every batch, of the largest that fits if one does not, and of the best within limits.
+
+    Args:
+        serving: the model.
+        device: the device.
+        setup: how requests are served.
+        batches: numbers of sequences that run at a time.
+        memory: bytes of one device; None if unknown.
+        share: the part of the memory that weights and caches may take.
+        ttft: the maximum time to the first token, in seconds; None for no limit.
+        tpot: the maximum time per output token, in seconds; None for no limit.
+
+    Raises:
+        CostError: if the model fails, or the bandwidth of the device is unknown.
+    """
+    server = Server(serving, find_device(device), setup)
+    fits = None if memory is None else server.sequences(memory, share)
+    most = MOST_SEQUENCES if fits is None else min(fits, MOST_SEQUENCES)
+    chosen = {*batches}
+    if most and any(batch > most for batch in batches):
+        chosen.add(most)
+    best = None
+    if (ttft is not None or tpot is not None) and most:
+        best = server.best(most, lambda row: _is_within(row.ttft_seconds, ttft) and _is_within(row.tpot_seconds, tpot))
+        chosen |= set() if best is None else {best.batch}
+    rows = [server.rate(batch) if batch <= most or fits is None else Rate(batch) for batch in sorted(chosen)]
+    pairs = (("first token", ttft), ("per token", tpot))
+    limits = ", ".join(f"{name} at most {duration(value)}" for name, value in pairs if value is not None)
+    return RequestRates(serving.name, server.device.name, setup, rows, fits, best, limits, server.notes)
+
+
+def _is_within(value: float | None, limit: float | None) -> bool:
+    return value is None or limit is None or value <= limit
+
+
+class Server:
+    """A server that always has a number of sequences running.
+
+    Args:
+        serving: the model.
+        device: the device; with several ranks each of them.
+        setup: how requests are served.
+
+    Raises:
+        CostError: if ranks cannot share the model.
+        ValueError: if a shared prefix is longer than a prompt, or a link is missing.
+    """
+
+    def __init__(self, serving: ServedModel, device: Device, setup: Setup) -> None:
+        self._serving, self.device, self._setup = serving, device, setup
+        self._blocks = serving.blocks if setup.ranks > 1 else None
+        if setup.ranks > 1 and self._blocks is None:
+            raise CostError(f"{serving.name} states no layers, heads and width, so its split over ranks is unknown")
+        if setup.ranks > 1 and setup.link is None:
+            raise ValueError("tensor parallelism needs the link between ranks, such as link='nvlink4' (--link nvlink4)")
+        if setup.cached >= min(each.prompt for each in setup.requests):
+            raise ValueError(f"a prefix of {setup.cached} tokens must be shorter than every prompt")
+        # Engines compute the logits of a prompt for its last token, and decode on latents.
+        self._latent = "absorbed" if serving.latents else "expanded"
+        self.rate: Callable[[int], Rate] = cache(self._rate)
+        steps = [each.share * (each.output - 1) for each in setup.requests]
+        self._steps = sum(steps)
+        self._output = sum(each.share * each.output for each in setup.requests)
+        new = [each.share * (each.prompt - setup.cached) for each in setup.requests]
+        self._prompt = sum(new)
+        self._contexts = [
+            (context, each.share * weight / self._steps)
+            for each in setup.requests
+            for context, weight in each.contexts
+            if self._steps
+        ]
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """The assumptions of the figures."""
+        chunk = self._setup.chunk
+        found = [
+            "times are lower bounds and rates upper bounds: weights and KV cache are read once per step; real servers "
+            "are slower",
+            "no queue: the next request begins as one ends; "
+            + (f"{chunk:,} tokens of prompts run with every step" if chunk else "prompts run whole, one at a time"),
+        ]
+        if self._blocks is not None:
+            found.append("ranks split products and weights evenly, and wait for two all-reduces per layer")
+            if self._setup.ranks > self._blocks.kv_heads:
+                found.append(f"the {self._blocks.kv_heads} heads of keys and values are repeated on ranks")
+        return [*found, *self._serving.notes, *(f"assumed: {each}" for each in self._serving.assumptions)]
+
+    # The steps.
+
+    def _seconds(self, device: Device, *phases: Phase) -> float:
+        # Phases of one step read the weights once.
+        ranks, heads = self._setup.ranks, self._split_of_cache
+        weights = max(phase.load_weight for phase in phases)
+        nbytes = weights // ranks + sum(max(phase.load_kv, phase.store_kv) for phase in phases) // heads
+        macs, tokens = sum(phase.needed_macs for phase in phases) // ranks, sum(phase.new_tokens for phase in phases)
+        bound = least_time(device, phases[0].compute_dtype, macs, nbytes, tokens, nbytes).bound_seconds
+        if self._blocks is None or self._setup.link is None:
+            return bound
+        message = tokens * self._blocks.width * BITS[self._serving.dtype] / 8
+        return bound + 2 * self._blocks.n_layers * all_reduce_seconds(ranks, message, self._setup.link)
+
+    @property
+    def _split_of_cache(self) -> int:
+        return 1 if self._blocks is None else min(self._setup.ranks, self._blocks.kv_heads)
+
+    def _decode(self, batch: int, beside: Phase | None = None) -> float:
+        # The mean step: bytes of the cache are linear in the context.
+        others = () if beside is None else (beside,)
+        return sum(
+            float(weight)
+            * self._seconds(
+                self.device, self._serving.decode(batch=batch, context=context, latent=self._latent), *others
+            )
+            for context, weight in self._contexts
+        )
+
+    def _prefill(self, request: Request) -> float:
+        phase = self._serving.prefill(request.prompt, cached=self._setup.cached, last_only=True)
+        return self._seconds(self._setup.prefill_device or self.device, phase)
+
+    def _chunk(self) -> Phase:
+        # The middle chunk: pairs of attention are linear in the tokens before it.
+        assert self._setup.chunk is not None
+        longest = max(each.prompt for each in self._setup.requests) - self._setup.cached
+        new = min(self._setup.chunk, longest)
+        before = self._setup.cached + int(max(self._prompt - new, 0) / 2)
+        return self._serving.prefill(before + new, cached=before, last_only=True)
+
+    # Rates.
+
+    def _rate(self, batch: int) -> Rate:
+        if self._setup.prefill_device is not None:
+            return self._apart(batch)
+        return self._whole(batch) if self._setup.chunk is None else self._chunked(batch)
+
+    def _whole(self, batch: int) -> Rate:
+        # While a batch of requests ends, each has had its prefill, during which the others wait.
+        prefill = sum(float(each.share) * self._prefill(each) for each in self._setup.requests)
+        decode = float(self._steps) * self._decode(batch) if self._steps else 0.0
+        cycle = batch * prefill + decode
+        tpot = (cycle - prefill) / float(self._steps) if self._steps else None
+        return self._row(batch, prefill, tpot, batch / cycle)
+
+    def _chunked(self, batch: int) -> Rate:
+        chunk, steps = self._chunk(), float(self._steps)
+        passes = sum(
+            float(each.share) * ceil((each.prompt - self._setup.cached) / chunk.new_tokens)
+            for each in self._setup.requests
+        )
+        # In balance as many prompts are read as sequences end; more cannot decode.
+        decoding = min(float(batch), steps / passes)
+        if decoding < 1:
+            both = self._seconds(self.device, chunk)
+            return self._row(batch, passes * both, both if steps else None, 1 / (passes * both), decoding)
+        both = self._decode(int(decoding), chunk)
+        if decoding < batch:
+            return self._row(batch, passes * both, both, 1 / (passes * both), decoding)
+        with_prompts = batch * passes / steps
+        step = with_prompts * both + (1 - with_prompts) * self._decode(batch)
+        return self._row(batch, passes * both, step, batch / (steps * step), decoding)
+
+    def _apart(self, batch: int) -> Rate:
+        prefill = sum(float(each.share) * self._prefill(each) for each in self._setup.requests)
+        moved = sum(
+            float(each.share) * self._serving.cache_bytes(each.prompt, latent=self._latent)
+            for each in self._setup.requests
+        )
+        link, steps = self._setup.link, float(self._steps)
+        ttft = prefill + (link.seconds(1, moved / self._split_of_cache) if link is not None else 0.0)
+        if not steps:
+            raise ValueError("with one token of output nothing is decoded: leave out the device for prefill")
+        step = self._decode(batch)
+        rate = batch / (steps * step)
+        return self._row(batch, ttft, step, rate)._replace(prefill_devices=rate * prefill)
+
+    def _row(self, batch: int, ttft: float, tpot: float | None, rate: float, decoding: float | None = None) -> Rate:
+        return Rate(
+            batch=batch,
+            ttft_seconds=ttft,
+            tpot_seconds=tpot,
+            request_seconds=ttft + float(self._steps) * (tpot or 0.0),
+            requests_per_second=rate,
+            tokens_per_second=rate * float(self._output),
+            decoding=decoding,
+        )
+
+    # Memory and limits.
+
+    def sequences(self, memory: int, share: float) -> int:
+        """Return how many sequences fit, each with the cache of its full length; a shared prefix is kept once."""
+        heads, prefix = self._split_of_cache, self._setup.cached
+        shared = self._serving.cache_bytes(prefix, latent=self._latent) if prefix else 0
+        each = sum(
+            kind.share * (self._serving.cache_bytes(kind.prompt + kind.output, latent=self._latent) - shared)
+            for kind in self._setup.requests
+        )
+        room = Fraction(str(share)) * memory - Fraction(self._serving.weight_bytes, self._setup.ranks)
+        return max(0, int((room - Fraction(shared, heads)) // (each / heads)))
+
+    def best(self, most: int, holds: Callable[[Rate], bool]) -> Rate | None:
+        """Return the rate of the largest batch that meets limits; times grow with the batch."""
+        low, high = 0, most
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if holds(self.rate(middle)) else (low, middle - 1)
+        if not low:
+            return None
+        found = self.rate(low)
+        is_full = found.decoding is not None and 1 <= found.decoding < low
+        return self.rate(int(found.decoding or 0)) if is_full else found

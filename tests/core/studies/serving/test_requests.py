@@ -1,0 +1,130 @@
+"""Request rates of the toy decoder without experts, by hand: all its steps are bound by bytes, at 300 GB/s (l4).
+
+In float16, a step reads 204 numbers of weights (norm 6, qkv 72 + 12, out 36, head 78) and 6 per token of the embedding;
+a token has 6 numbers in the cache, 12 bytes.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from costcore import CostError
+from costcore.studies.serving.cached_model import Blocks
+from tests.core.studies.serving.toy_decoder import ToyDecoder
+
+RATE = 300e9
+ONE = {"gbs": 1, "latency_us": 0}
+
+
+@pytest.fixture
+def requests(served):
+    serving = served(ToyDecoder(has_experts=False, blocks=Blocks(1, 6, 1)))
+    return lambda *, prompt=4, output=3, **options: serving.requests("l4", prompt=prompt, output=output, **options)
+
+
+def seconds(row):
+    return row.ttft_seconds, row.tpot_seconds, 1 / row.requests_per_second
+
+
+# Prefill of 4 tokens: (204 + 24) * 2 of weights and 48 of cache, 504 bytes. A step of 2 sequences: (204 + 12) * 2 of
+# weights, 120 bytes of cache at 5 tokens and 144 at 6: 552 and 576.
+WHOLE = (504, (2 * 504 + 552 + 576 - 504) / 2, (2 * 504 + 552 + 576) / 2)
+
+# Output of 5: contexts 5 to 8, 78 bytes of cache on average. The middle chunk of 2 tokens after 1: 36 bytes of cache,
+# (204 + 12) * 2 of weights, which one sequence reads, too. Half of its 4 steps have a chunk.
+BOTH = 432 + 78 + 36
+CHUNKED = (2 * BOTH, (BOTH + 420 + 78) / 2, 4 * (BOTH + 420 + 78) / 2)
+
+# Two chunks per request feed two sequences, with 4 steps each: a third one cannot decode.
+FULL = 432 + 2 * 78 + 36
+LIMITED = (2 * FULL, FULL, 2 * FULL)
+
+# Two ranks read half of the weights, and all of one head. Two all-reduces of 12 bytes per token at 1 GB/s each.
+SPLIT = (228 + 48, 0, 0)
+
+
+def test_prompts_that_run_whole_stop_all_other_sequences(requests):
+    (row,) = requests(batches=[2]).rows
+    assert seconds(row) == pytest.approx([each / RATE for each in WHOLE])
+    assert row.request_seconds == pytest.approx((WHOLE[0] + 2 * WHOLE[1]) / RATE)
+    assert row.tokens_per_second == pytest.approx(3 * row.requests_per_second)
+
+
+@pytest.mark.parametrize(("batch", "expected", "decoding"), [(1, CHUNKED, 1), (3, LIMITED, 2)])
+def test_chunks_of_prompts_run_with_the_steps(requests, batch, expected, decoding):
+    (row,) = requests(output=5, batches=[batch], chunk=2).rows
+    assert seconds(row) == pytest.approx([each / RATE for each in expected])
+    assert row.decoding == decoding
+
+
+def test_ranks_split_weights_and_wait_for_all_reduces(requests):
+    (row,) = requests(batches=[2], ranks=2, link=ONE).rows
+    assert row.ttft_seconds == pytest.approx((228 + 48) / RATE + 2 * 4 * 12 / 1e9)
+    steps = [(216 + cache) / RATE + 2 * 2 * 12 / 1e9 for cache in (120, 144)]
+    assert 2 / row.requests_per_second == pytest.approx(2 * row.ttft_seconds + sum(steps))
+
+
+def test_prompts_may_run_on_another_device(requests):
+    found = requests(batches=[2], prefill_device="t4", link=ONE)  # 320 GB/s
+    (row,) = found.rows
+    assert row.ttft_seconds == pytest.approx(504 / 320e9 + 48 / 1e9)
+    assert row.tpot_seconds == pytest.approx(564 / RATE)
+    assert row.prefill_devices == pytest.approx(row.requests_per_second * 504 / 320e9)
+
+
+def test_a_mix_has_the_mean_of_its_requests(requests):
+    alone, long = (requests(prompt=p, output=o, batches=[1]).rows[0] for p, o in ((4, 3), (8, 2)))
+    (row,) = requests(prompt=[4, 8], output=[3, 2], shares=[3, 1], batches=[1]).rows
+    assert 1 / row.requests_per_second == pytest.approx(
+        0.75 / alone.requests_per_second + 0.25 / long.requests_per_second
+    )
+    assert row.tokens_per_second == pytest.approx(row.requests_per_second * (0.75 * 3 + 0.25 * 2))
+
+
+def test_what_does_not_fit_has_no_rate_and_the_largest_that_fits_is_shown(requests):
+    # 282 parameters; sequences of 7 tokens have 84 bytes, of which a prefix of 2 tokens has 24.
+    options = {"memory": 564 + 2 * 84 + 50, "share": 1, "batches": [1, 8]}
+    found = requests(**options)
+    assert [(row.batch, row.fits) for row in found.rows] == [(1, True), (2, True), (8, False)]
+    assert requests(**options, cached=2).sequences == (2 * 84 + 50 - 24) // 60
+    assert "no room" in str(found)
+
+
+def test_the_largest_rate_within_limits(requests):
+    tpot = requests(batches=[5]).rows[0].tpot_seconds
+    found = requests(batches=[1], tpot=tpot * 1.001, ttft="1 s")
+    assert found.best.batch == 5
+    assert [row.batch for row in found.rows] == [1, 5]
+    assert "batch 5" in str(found)
+    assert requests(batches=[1], ttft="1 ns").best is None
+    # More sequences than chunks feed change nothing.
+    assert requests(output=5, batches=[1], chunk=2, ttft="1 s").best.batch == 2
+
+
+def test_one_token_of_output_needs_no_decode_step(requests):
+    (row,) = requests(output=1, batches=[2]).rows
+    assert row.tpot_seconds is None
+    assert row.requests_per_second == pytest.approx(RATE / 504)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prompt": [4, 5]}, "equally many"),
+        ({"output": 0}, "output must be positive"),
+        ({"ranks": 2}, "needs the link between ranks"),
+        ({"cached": 4}, "shorter than every prompt"),
+        ({"output": 1, "prefill_device": "t4"}, "nothing is decoded"),
+        ({"batches": [0]}, "batches must be at least 1"),
+        ({"chunk": 0}, "chunk must be at least 1"),
+        ({"ttft": -1}, "ttft must be positive"),
+    ],
+)
+def test_invalid_requests(requests, options, message):
+    with pytest.raises(ValueError, match=message):
+        requests(**options)
+
+
+def test_a_model_without_layers_is_not_split(served):
+    with pytest.raises(CostError, match="states no layers"):
+        served(ToyDecoder()).requests("l4", prompt=4, output=3, ranks=2, link=ONE)
