@@ -214,34 +214,29 @@ class RequestRates(Result):
 
 
 COLUMNS = (
-    *(Column("batch", "Batch", "count"), Column("ttft_seconds", "First token", "ratio", "bound", unit="ms")),
-    Column("tpot_seconds", "Per token", "ratio", "bound", unit="ms"),
-    Column("request_seconds", "Request", "ratio", "bound", unit="s"),
-    Column("requests_per_second", "At most", "ratio", "bound", unit="requests/s"),
-    Column("tokens_per_second", "At most", "ratio", "bound", unit="tokens/s"),
+    *(Column("batch", "Batch", "count"), Column("ttft_seconds", "First token", "seconds", "bound")),
+    *(
+        Column("tpot_seconds", "Per token", "seconds", "bound"),
+        Column("request_seconds", "Request", "seconds", "bound"),
+    ),
+    Column("requests_per_second", "Requests/s, at most", "ratio", "bound"),
+    Column("tokens_per_second", "Tokens/s, at most", "ratio", "bound"),
     *(Column("decoding", "Decoding", "ratio"), Column("prefill_devices", "Prefill devices", "ratio")),
 )
 
 OPTIONAL = ("decoding", "prefill_devices", "tpot_seconds")
 
-SHOWN = {
-    "ttft_seconds": (1e3, 2),
-    "tpot_seconds": (1e3, 2),
-    "request_seconds": (1, 3),
-    "requests_per_second": (1, 2),
-    "tokens_per_second": (1, 0),
-    "decoding": (1, 1),
-    "prefill_devices": (1, 2),
-}
-"""Factor and digits after the decimal point of the displayed numbers."""
+DIGITS = {"requests_per_second": 2, "tokens_per_second": 0, "decoding": 1, "prefill_devices": 2}
+"""Digits after the decimal point of rates."""
 
 
 def _cells(row: Rate) -> dict[str, Any]:
     values: dict[str, Any] = row._asdict()
-    for key, (factor, digits) in SHOWN.items():
-        absent = "" if row.fits else "no room"
-        text = absent if values[key] is None else f"{factor * values[key]:.{digits}f}"
-        values[key] = Formatted(values[key], text)
+    for key in values.keys() - {"batch"}:
+        if values[key] is None:
+            values[key] = Formatted(None, "" if row.fits else "no room")
+        elif key in DIGITS:
+            values[key] = Formatted(values[key], f"{values[key]:,.{DIGITS[key]}f}")
     return values
 
 
