@@ -24,9 +24,22 @@ from costcore.reports.report import Report
 from costcore.studies.batch_inputs import CONTEXT, Limit, inputs_of_batch, make_limit
 from costcore.studies.serving.report import memory_of
 from costcore.studies.sweeps.table import LARGE, front
+from costcore.studies.training.published import (
+    AXES,
+    DTYPES,
+    INSIDE,
+    NEAREST,
+    Expected,
+    RunSetup,
+    expected,
+    family_of,
+    nearest_runs,
+    setup_of,
+)
+from costcore.studies.training.step import Packing, Step, peak_flops
 from costcore.tables.answer import Content, Figure
 from costcore.tables.result import Result, Table
-from costcore.text.amounts import readable
+from costcore.text.amounts import Formatted, duration, readable
 from costcore.text.screen import Column
 from costcore.trace.trace import with_tensors
 
@@ -122,7 +135,19 @@ def plan(
         raise CostError(f"no plan can be captured: {tried[0].why}")
     fitting, left_out = search.captured(tried, certain)
     left_out += [each for each in tried if not each.fits]
-    return Plans(tuple(fitting), tuple(left_out), chosen, limit, global_batch)
+    run = _published_run(model, sized, chosen, devices, dtype, {**options, "precision": precisions[0]})
+    return Plans(tuple(fitting), tuple(left_out), chosen, limit, global_batch, run)
+
+
+def _published_run(
+    model: Any, sized: Callable[[int], Any], device: Device, devices: int, dtype: str, options: Mapping[str, Any]
+) -> WholeRun | None:
+    # Only published runs of such devices need the FLOPs of the model.
+    if family_of(device.name) is None or dtype not in DTYPES:
+        return None
+    step = Step(estimate(model, sized(1), backward=True, **options), Packing())
+    setup = setup_of(step, device.name, devices, dtype)
+    return None if setup is None else WholeRun(setup, step.model_flops(), peak_flops(device, dtype))
 
 
 def _meshes(given: Iterable[Mapping[str, int]] | None, devices: int, per_node: int, model: Divisible) -> list[Mesh]:
@@ -466,6 +491,7 @@ class Plan:
 
 COLUMNS = (
     *(Column("mesh", "Mesh"), Column("memory", "Memory", "bytes"), Column("seconds", "Bound", "duration", "bound")),
+    Column("expected", "Published runs", "ratio", "calibrated"),
     *(Column("micro_batch", "Micro-batch", "count"), Column("checkpoint", "Checkpointing")),
     *(Column("bubble", "Bubble", "percent"), Column("passes", "Passes", "count"), Column("sent", "Sent", "bytes")),
     *(Column("binds", "Bound by"), Column("status", "Memory is"), Column("precision", "Precision")),
@@ -485,6 +511,26 @@ FIGURES = ("seconds", "memory", "sent", "bubble", "micro_batch", "passes")
 """The figures of a plan that :meth:`Plans.pareto` compares."""
 
 
+class WholeRun(NamedTuple):
+    """The model of plans, to compare them with published runs.
+
+    Attributes:
+        setup: its sizes, without a mesh.
+        flops: model FLOPs of one sample.
+        peak: FLOP/s of a device, as its vendor prints them.
+    """
+
+    setup: RunSetup
+    flops: int
+    peak: float
+
+    def expected(self, mesh: Mesh, samples: int) -> tuple[float, float, Expected]:
+        """Return the minimum and the maximum seconds of a step with this mesh, from the published runs near it."""
+        found = expected(self.setup._replace(**{axis: getattr(mesh, axis) for axis in AXES}))
+        busy = samples * self.flops / (self.setup.devices * self.peak)
+        return busy / found.high, busy / found.low, found
+
+
 @dataclass(frozen=True, repr=False)
 class Plans(Result):
     """The plans that were tried.
@@ -495,6 +541,7 @@ class Plans(Result):
         device: the device.
         limit: the terms of its memory.
         global_batch: samples of a step.
+        run: the model, to compare plans with published runs; None if there are none of such models and devices.
     """
 
     plans: tuple[Plan, ...]
@@ -502,6 +549,7 @@ class Plans(Result):
     device: Device
     limit: Limit
     global_batch: int
+    run: WholeRun | None = None
 
     def __repr__(self) -> str:
         return f"<Plans: {len(self.plans)} of {len(self.plans) + len(self.left_out)} fit {self.device.name}>"
@@ -545,10 +593,29 @@ class Plans(Result):
         else:
             columns, title = LEFT_OUT, "Plans that need the least"
             shown = tuple(sorted(self.left_out, key=lambda each: (each.memory is None, each.memory or 0)))
-        rows = [*map(_row, shown)]
-        table = Table(title, columns, rows, n_digits=2, most=MOST_ROWS, dropped_first=DROPPED_FIRST)
+        rows = [_row(plan) | self._expected(plan) for plan in shown]
+        if self.run is None:
+            columns = [column for column in columns if column.key != "expected"]
+        tables = [Table(title, columns, rows, n_digits=2, most=MOST_ROWS, dropped_first=DROPPED_FIRST)]
         remarks += [f"assumed: {text}" for text in dict.fromkeys(text for each in self.plans for text in each.assumed)]
-        return Content(f"Plans on {self.device.name}", figures, [table], remarks)
+        if self.run is not None and self.best is not None:
+            low, high, found = self.run.expected(self.best.setup.mesh, self.global_batch)
+            text, because = _range(low, high), f"by the {NEAREST} nearest published runs, {INSIDE:.0%} within"
+            middle = low * found.high / found.middle
+            figures.append(
+                Figure("expected", "Step in practice", Formatted(middle, text), "ratio", because, "calibrated")
+            )
+            tables.append(nearest_runs(found))
+        return Content(f"Plans on {self.device.name}", figures, tables, remarks)
+
+    def _range_of(self, plan: Plan) -> dict[str, Any]:
+        return {} if self.run is None else {"expected": self.run.expected(plan.setup.mesh, self.global_batch)[:2]}
+
+    def _expected(self, plan: Plan) -> dict[str, Any]:
+        if self.run is None:
+            return {}
+        low, high, found = self.run.expected(plan.setup.mesh, self.global_batch)
+        return {"expected": Formatted(low * found.high / found.middle, _range(low, high))}
 
     def _certainty(self) -> str:
         captured = sum(each.is_captured for each in self.plans)
@@ -566,8 +633,12 @@ class Plans(Result):
             "limit": self.limit.to_dict(),
             "global_batch": self.global_batch,
             "error": self.error,
-            "plans": [each.to_dict() for each in (*self.plans, *self.left_out)],
+            "plans": [each.to_dict() | self._range_of(each) for each in (*self.plans, *self.left_out)],
         }
+
+
+def _range(low: float, high: float) -> str:
+    return f"{duration(low, 2)} to {duration(high, 2)}"
 
 
 def check_figures(names: Iterable[str]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from typing import IO, Any, NamedTuple
 
-from costcore.analyses.devices.device import Device
+from costcore.analyses.devices.device import Device, find_device
 from costcore.api.estimate import estimate, model_and_inputs
 from costcore.errors import CostError, unknown
 from costcore.reports.data import ReportData
@@ -31,8 +31,8 @@ from costcore.studies.training.figures import (
     crossings,
     whole,
 )
+from costcore.studies.training.published import INSIDE, NEAREST, Expected, expected, nearest_runs, setup_of
 from costcore.studies.training.step import (
-    ATTENTION,
     KINDS,
     MODEL_PHASES,
     PAIRS,
@@ -175,7 +175,9 @@ class TrainingLedger(Result, LedgerData):
         if not captured.trace.has_backward:
             raise CostError(f"{stage}: the report has no backward pass: capture a training step (backward=True)")
         if packing.documents:
-            check_documents(packing.documents, _sequence(step))
+            if step.sequence is None:
+                raise ValueError("document_lengths needs a model with attention")
+            check_documents(packing.documents, step.sequence)
         if replicas is None:
             replicas = self.devices if captured.trace.run.rank is None else 1
         micro_batches = whole(accumulation, "accumulation") * whole(replicas, "replicas")
@@ -266,15 +268,6 @@ def _capacity(factor: float | None) -> float | None:
         if factor < 1:
             raise ValueError(f"capacity_factor must be at least 1 (got {factor!r})")
     return factor
-
-
-def _sequence(step: Step) -> int:
-    calls = [product.call for product in step.products if product.kind == ATTENTION]
-    queries = [call.layer["q"].shape[-2] for call in calls if "q" in call.layer]
-    queries += [call.layer["x0"].shape[-2] for call in calls if "x0" in call.layer and call.phase == "forward"]
-    if not queries:
-        raise ValueError("document_lengths needs a model with attention")
-    return int(max(queries))
 
 
 # The largest micro-batch that fits a device.
@@ -390,10 +383,14 @@ def answer_of(
     """
     title = f"Training, {len(ledger.stages)} stage{'s' * (len(ledger.stages) != 1)}, {ledger.pairs} pairs"
     tables = [_stages(ledger), _models(ledger), _steps(ledger, step_seconds), _per_token(ledger), _rules(ledger)]
+    published = None if step_seconds else _published(ledger)
+    if published is not None:
+        tables.insert(3, nearest_runs(published))
     found = crossings(ledger.counts, base_flops)
     if all_thresholds or _is_near(found, max(ledger.counts.values()) + (base_flops or 0)):
         tables.append(_thresholds(found, base_flops))
-    return Content(title, [*_figures(ledger, step_seconds, rates)], tables, [*_remarks(ledger)])
+    figures = [*_figures(ledger, step_seconds, rates), *_published_figures(ledger, published)]
+    return Content(title, figures, tables, [*_remarks(ledger)])
 
 
 def flops(amount: float) -> str:
@@ -440,6 +437,23 @@ def _figures(ledger: LedgerData, step_seconds: Mapping[str, float], rates: Rates
         if rates.watts is not None:
             kwh = of_rates["kwh"]
             yield Figure("kwh", "Energy", Formatted(kwh, f"{kwh:,.2f} kWh"), "ratio", f"at {rates.watts:g} W")
+
+
+def _published(ledger: LedgerData) -> Expected | None:
+    if len(ledger.stages) != 1 or ledger.device is None:
+        return None
+    setup = setup_of(ledger.stages[0].step, find_device(ledger.device).name, ledger.devices, ledger.dtype)
+    return None if setup is None else expected(setup)
+
+
+def _published_figures(ledger: LedgerData, found: Expected | None) -> Iterator[Figure]:
+    if found is None:
+        return
+    shown = f"{100 * found.low:.0f} to {100 * found.high:.0f} % MFU"
+    because = f"by the {NEAREST} nearest of them; {INSIDE:.0%} of the runs, left out, are in the range of the others"
+    yield Figure("published_mfu", "Published runs", Formatted(found.middle, shown), "ratio", because, "calibrated")
+    slow, middle, fast = (ledger.days(share, {}) for share in (found.low, found.middle, found.high))
+    yield Figure("published_days", "Time at that", Formatted(middle, f"{fast:,.2f} to {slow:,.2f} days"), "ratio")
 
 
 def _figure(name: str, title: str, amount: int, because: str = "") -> Figure:

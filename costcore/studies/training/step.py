@@ -369,6 +369,14 @@ class Step:
                 "capacity_factor needs experts that run as one operator (grouped_mm); this report has no such operator"
             )
 
+    @property
+    def sequence(self) -> int | None:
+        """Tokens of a sequence, the queries of attention; None without attention."""
+        calls = [product.call for product in self.products if product.kind == ATTENTION]
+        queries = [call.layer["q"].shape[-2] for call in calls if "q" in call.layer]
+        queries += [call.layer["x0"].shape[-2] for call in calls if "x0" in call.layer and call.phase == "forward"]
+        return max(map(int, queries), default=None)
+
     def macs(self, phase: str, kind: str, pairs: str = "all") -> int:
         """Return the MACs of a phase with products of a kind."""
         return self._macs(pairs)[phase, kind]

@@ -7,6 +7,7 @@ import json
 import pytest
 import torch
 from torch import nn
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from costcore import CostError, estimate, plan
 from costcore.registry import ability, specs
@@ -170,3 +171,21 @@ def test_the_model_stays_as_it_is(net):
     assert [name for name, _ in net.named_parameters()] == before
     assert all(type(parameter) is nn.Parameter for parameter in net.parameters())
     assert net(torch.zeros(1, 2, 64)).shape == (1, 2, 10)
+
+
+def test_a_language_model_has_the_range_of_published_runs():
+    """Two layers of width 64, 4 heads, an output of 100: products of 16 tokens by hand, all pairs of attention."""
+    config = LlamaConfig(
+        hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, vocab_size=100
+    )
+    with torch.device("meta"):
+        model = LlamaForCausalLM(config)
+    found = plan(model, {"input_ids": (("batch", 16), "int64")}, devices=4, device="h100", global_batch=16, meshes=[{"dp": 4}])
+    per_token = 2 * (4 * 64 * 64 + 3 * 64 * 96 + 2 * 16 * 64) + 64 * 100
+    assert found.run.flops == 3 * 2 * 16 * per_token
+    low, high, expected = found.run.expected(found.best.setup.mesh, 16)
+    assert low == pytest.approx(16 * found.run.flops / (4 * 989.4e12) / expected.high)
+    assert low < high and found.best.seconds < high
+    text = str(found)
+    assert "Nearest published runs" in text
+    assert [*found.to_dict()["plans"][0]["expected"]] == [low, high]
