@@ -22,6 +22,34 @@ READERS_TO_INSTALL = {
 """Packages with further frontends, by suffix of their files."""
 
 
+_KERAS = "a model of Keras. Load it in Python and pass the model to estimate (package costcore-jax), or export ONNX."
+_TENSORFLOW = "a graph of TensorFlow. Convert it with tf2onnx, or to .tflite (package costcore-tflite)."
+_COMPILED = "compiled for one kind of device. Pass the model from which it was compiled, such as its .onnx file."
+_PICKLE = "a pickle, which would run code when it is read. Pass the code that builds the model, as file.py:factory."
+_ARCHIVE = "an archive. Unpack it, and pass the model inside."
+_PADDLE = "a model of PaddlePaddle. Convert it with paddle2onnx."
+_ARRAYS = "a file of arrays, not a model. Pass the code that builds the model, as file.py:factory."
+_CAFFE = "a model of Caffe. Convert it to ONNX."
+
+OTHER_FILES = {
+    ".ipynb": "a notebook. Move the function that builds the model to a .py file and pass file.py:function, or call "
+    "estimate in the notebook.",
+    **dict.fromkeys((".h5", ".hdf5", ".keras"), _KERAS),
+    **dict.fromkeys((".pb", ".pbtxt", ".meta"), _TENSORFLOW),
+    **dict.fromkeys((".engine", ".plan", ".trt", ".rknn", ".hef", ".blob", ".bmodel", ".om", ".mnn"), _COMPILED),
+    **dict.fromkeys((".pkl", ".pickle", ".joblib", ".dill"), _PICKLE),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".gz", ".mar", ".nemo"), _ARCHIVE),
+    **dict.fromkeys((".pdmodel", ".pdiparams"), _PADDLE),
+    **dict.fromkeys((".npz", ".npy", ".msgpack"), _ARRAYS),
+    **dict.fromkeys((".caffemodel", ".prototxt"), _CAFFE),
+    **dict.fromkeys(
+        (".yaml", ".yml", ".toml"), "a configuration. Pass the code that builds the model of it, file.py:factory."
+    ),
+    **dict.fromkeys((".csv", ".md", ".html", ".xlsx"), "a table or page. Pass the model, or a report saved as .json."),
+}
+"""Files that hold something else than a model costcore reads, by suffix: what they are, and what to do."""
+
+
 class CostError(ValueError):
     """A cost that cannot be computed.
 
@@ -360,6 +388,10 @@ def subs_call(symbols: Iterable[object], most: int = 8) -> str:
     return f"report.subs({{{', '.join(f'{name!r}: …' for name in names)}}})"
 
 
+MOST_LISTED = 400
+"""The maximum length of a list before a suggestion (characters)."""
+
+
 def unknown(what: str, name: object, expected: Iterable[object]) -> str:
     """Return the message for one or several unknown names, with the expected names and the near matches.
 
@@ -373,5 +405,7 @@ def unknown(what: str, name: object, expected: Iterable[object]) -> str:
     """
     names = name if isinstance(name, list) else [name]
     choices = [*expected]
-    shown = ", ".join(map(repr, names))
-    return f"unknown {what} {shown} (expected {', '.join(map(str, choices))}){did_you_mean(names, choices)}"
+    shown, listed, near = ", ".join(map(repr, names)), ", ".join(map(str, choices)), did_you_mean(names, choices)
+    if near and len(listed) > MOST_LISTED:  # nobody finds the suggestion behind a long list
+        return f"unknown {what} {shown}{near} Expected one of {listed}"
+    return f"unknown {what} {shown} (expected {listed}){near}"

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import islice
 from math import prod
 from os import PathLike, fsdecode
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import Any, NamedTuple, cast
 
 from costcore.errors import (
     CHECKPOINT_SUFFIXES,
+    OTHER_FILES,
     READERS_TO_INSTALL,
     CostError,
     CostWarning,
@@ -241,15 +243,39 @@ def _unsupported(model: object) -> str:
             return f"{shown} is a checkpoint, not a model. {HOW_TO_LOAD_A_CHECKPOINT}"
         if reader := READERS_TO_INSTALL.get(Path(path).suffix):
             return needs_package(shown, reader)
+        if other := other_file(path):
+            return f"{shown} {other}"
         if path.endswith(".json"):
             return f"{shown} is not a model. If it is a saved report, read it with Report.from_json."
-        if is_folder(path):
-            return f"{shown} is a directory, not a model (expected {_supported()})"
     elif isinstance(model, Mapping) and (state := state_in(model)):
         return f"{state} is not a model. {HOW_TO_LOAD_A_CHECKPOINT}"
     elif isinstance(model, type):
         return f"{model.__name__} is a class, not a model. Pass an instance, {model.__name__}(…)."
     return f"{shown} ({type(model).__name__}) is not a supported model (expected {_supported()})"
+
+
+MOST_ENTRIES = 1000
+"""The maximum number of files of a folder that are looked at."""
+
+IN_FOLDERS = ".safetensors files and their config.json"
+"""What a folder has that is a model."""
+
+
+def other_file(path: str) -> str:
+    """Return what the file or folder of a path is instead of a model, and what to do; empty if that is unknown.
+
+    >>> other_file("Train.ipynb").partition(".")[0]
+    'is a notebook'
+    """
+    if is_folder(path):
+        if is_file(f"{path}/saved_model.pb"):
+            return f"is {OTHER_FILES['.pb']}"
+        names = sorted(each.name for each in islice(Path(path).iterdir(), MOST_ENTRIES))
+        files = [f"{path.rstrip('/')}/{name}" for name in names if frontend_for_file(name)]
+        hint = f"Pass a file in it, such as {files[0]!r}" if files else f"Pass a file, or a folder with {IN_FOLDERS}"
+        return f"is a directory, not a model. {hint}."
+    found = OTHER_FILES.get(Path(path).suffix.lower())
+    return f"is {found}" if found else ""
 
 
 def state_in(stored: Mapping[Any, Any]) -> str:
@@ -352,7 +378,7 @@ def is_saved_report(target: str) -> bool:
         return False
     if target.endswith(".json"):
         return exists(target) or not _is_code(target)
-    return is_file(target) and _starts_with_brace(path)
+    return is_file(target) and path.suffix.lower() not in OTHER_FILES and _starts_with_brace(path)
 
 
 def _starts_with_brace(path: Path) -> bool:

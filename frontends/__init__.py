@@ -101,7 +101,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             is_run=True,
         ),
         FrontendSpec(
-            *("programs", "torch", f"{__name__}.pytorch.programs", (".pt2", ".pt", ".pth")),
+            *("programs", "torch", f"{__name__}.pytorch.programs", (".pt2", ".pt", ".pth", ".torchscript")),
             model_options=PROGRAM_OPTIONS,
             models=("a .pt2 file", "a TorchScript .pt file"),
             tf32=("conv",),

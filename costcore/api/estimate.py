@@ -31,7 +31,7 @@ from costcore.errors import (
     did_you_mean,
     short_repr,
 )
-from costcore.files import exists, is_file, is_folder, read_file
+from costcore.files import exists, is_file, read_file
 from costcore.ledger.ledger import EVALUATION, TRAIN, mode_of
 from costcore.plugins import with_plugin_hint
 from costcore.registry import (
@@ -49,6 +49,7 @@ from costcore.registry import (
     loaded,
     names_code,
     needs_package,
+    other_file,
     specs,
 )
 from costcore.reports.data import ReportData
@@ -679,12 +680,15 @@ def check_target(target: str) -> None:
         raise ValueError(with_plugin_hint(needs_package(repr(target), reader)))
     suffixes = " or ".join(suffix for spec in specs().values() for suffix in spec.suffixes)
     libraries = "".join(f"{prefix}:NAME, " for spec in specs().values() for prefix in spec.libraries)
-    problem = "a directory, not a model" if target and is_folder(target) else "not a model"
+    if target and (other := other_file(target)):
+        raise ValueError(f"{target!r} {other}")
+    if "/" in target and not exists(target):
+        raise ValueError(f"{target!r} is not a model: there is no such file or folder")
     module, _, factory = target.rpartition(".")
-    is_dotted = not is_folder(target) and all(part.isidentifier() for part in target.split(".")) and module
+    is_dotted = all(part.isidentifier() for part in target.split(".")) and module
     hint = f". Did you mean {f'{module}:{factory}'!r}?" if is_dotted else ""
     message = (
-        f"{target!r} is {problem} (expected a path ending in {suffixes}, package.module:factory, file.py:factory, "
+        f"{target!r} is not a model (expected a path ending in {suffixes}, package.module:factory, file.py:factory, "
         f"{libraries}or a report saved as .json){hint}"
     )
     raise ValueError(with_plugin_hint(message))

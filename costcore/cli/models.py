@@ -244,7 +244,8 @@ def inputs_or_default(inputs: Any, model: Any, target: str, is_quiet: bool = Fal
 
 def missing_inputs(error: MissingInputsError) -> str:
     """Return the message for a model that needs inputs, with arguments that give them."""
-    example = "" if error.example is None else f" For example {input_arguments(error.example)}"
+    some = "--input 1x3x224x224 for images" if error.example is None else input_arguments(error.example)
+    example = f" For example {some}"
     return f"the model needs inputs. {error.takes}{example}"
 
 

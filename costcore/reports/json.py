@@ -421,6 +421,8 @@ def read(source: str | bytes | PathLike[str]) -> Contents:
     try:
         with collector_off():
             data = json.loads(text, parse_constant=_reject_constant, parse_int=_bounded_integer)
+            if other := _other_content(data):
+                raise CostError(f"it is {other}")
             return _contents(data, name)
     except CostError as error:
         raise CostError(f"{name} is not a {SCHEMA} report: {error}") from error
@@ -428,6 +430,21 @@ def read(source: str | bytes | PathLike[str]) -> Contents:
         raise CostError(f"{name} is not a {SCHEMA} report: it is nested too deeply") from error
     except (json.JSONDecodeError, UnicodeDecodeError, _ConstantError) as error:
         raise CostError(f"{name} is not JSON: {error}") from error
+
+
+def _other_content(data: Any) -> str:
+    """Return what a JSON object without the schema of a report is, and what to do with it; empty if that is unknown."""
+    if not isinstance(data, dict) or data.get("schema") == SCHEMA:
+        return ""
+    schema = data.get("schema")
+    if isinstance(schema, str) and schema.startswith(("costcore-", "costcore.")):
+        return f"a file of {schema}. Pass one that report.to_json wrote." if "report" not in schema else ""
+    if "model_type" in data or "architectures" in data:
+        return "a configuration of transformers. Pass it with its library, as hf:config.json."
+    if {"title", "figures", "tables"} <= data.keys():
+        return "a saved result. Pass a report that report.to_json wrote."
+    keys = ", ".join(map(str, [*data][:4]))
+    return f"another JSON file, with {keys:.80}. Pass the model, or a report that report.to_json wrote." if keys else ""
 
 
 def _bounded_integer(digits: str) -> int:

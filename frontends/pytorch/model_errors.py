@@ -169,12 +169,26 @@ def needs_arguments(model: Model) -> bool:
     if model.module._forward_pre_hooks:
         return False
     try:
-        inspect.signature(model.forward).bind()
+        _signature(model).bind()
     except TypeError:
         return True
     except ValueError:  # a function without a signature
         pass
     return False
+
+
+def _signature(model: Model) -> inspect.Signature:
+    schema = getattr(model.forward, "schema", None)  # of TorchScript, whose Python signature takes anything
+    if schema is None:
+        return inspect.signature(model.forward)
+    place = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    arguments = [
+        inspect.Parameter(
+            each.name, place, default=each.default_value if each.has_default_value() else inspect.Parameter.empty
+        )
+        for each in schema.arguments[1:]
+    ]
+    return inspect.Signature(arguments)
 
 
 def missing_inputs(model: Model, runs: Callable[[Any], bool]) -> MissingInputsError:
@@ -194,7 +208,7 @@ def missing_inputs(model: Model, runs: Callable[[Any], bool]) -> MissingInputsEr
 
 def takes(model: Model) -> str:
     """Return the arguments of a model, in words."""
-    parameters = inspect.signature(model.forward).parameters.values()
+    parameters = _signature(model).parameters.values()
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     names = [p.name + (" (optional)" if p.default is not p.empty else "") for p in parameters if p.kind not in kinds]
     return f"{model.name} takes {', '.join(names)}"
@@ -202,7 +216,7 @@ def takes(model: Model) -> str:
 
 def _candidates(model: Model) -> Iterator[Any]:
     # The likeliest inputs come first.
-    parameters = inspect.signature(model.forward).parameters.values()
+    parameters = _signature(model).parameters.values()
     required = [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     for first in dict.fromkeys(_first_inputs(model.module)):
         if len(required) == 1:

@@ -63,7 +63,7 @@ def estimate(
 
     Args:
         recorder: receives the calls.
-        model: the path of a ``.pt2`` file, or of TorchScript in a ``.pt`` or ``.pth`` file.
+        model: the path of a ``.pt2`` file, or of TorchScript in a ``.pt``, ``.pth`` or ``.torchscript`` file.
         inputs: as for a module; default: those that a ``.pt2`` program was exported with.
         backward: as for a module, like all other options.
         dtype: of inputs given as shapes.

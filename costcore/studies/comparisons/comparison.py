@@ -176,7 +176,7 @@ def _entries(report: Report, columns: Sequence[str]) -> list[dict[str, Any]]:
 # Tables, as text and as Markdown.
 
 
-DROPPED_FIRST = ("ratio", "old", "operator", "blocks", "call", "module", "settings")
+DROPPED_FIRST = ("ratio", "old", "operator", "blocks", "call", "module")
 """The columns that a narrow terminal drops, in this order."""
 
 
@@ -229,7 +229,7 @@ def difference_sections(comparison: ComparisonData) -> list[Table]:
         _conversion(_changes_of_conversion(comparison), titles["flops"]),
         Table(
             heading,
-            [*texts("change", "module", "operator", "call", "what"), *DELTA, *texts("settings")],
+            [*texts("change", "module", "operator", "call", "what"), *DELTA],
             calls,
             is_open=False,
         ),
@@ -275,10 +275,26 @@ def _operator(op: str, sums: Mapping[str, Delta], names: Mapping[str, str]) -> I
 
 def _call(difference: Difference, names: Mapping[str, str]) -> Iterable[dict[str, Any]]:
     entry = difference.entry
-    changed = difference.settings.items()
-    settings = ", ".join(f"{name}: {_value_text(old)} → {_value_text(new)}" for name, (old, new) in changed)
     head = {"change": difference.change, "module": entry["module"], "operator": entry["op"], "call": entry["name"]}
-    return rows_of({**head, "settings": settings}, difference.costs, names)
+    differ = sorted(difference.settings.items(), key=lambda item: item[0] in SHAPES)  # a narrow terminal cuts the end
+    settings = ", ".join(_setting(name, *values) for name, values in differ)
+    if not difference.costs:
+        return [{**head, "what": settings}]
+    blank = {name: Formatted(value, "") for name, value in head.items()}
+    return [*rows_of(head, difference.costs, names), *([{**blank, "what": settings}] if settings else [])]
+
+
+SHAPES = ("input_shapes", "output_shapes")
+"""The settings that follow from others."""
+
+
+def _setting(name: str, old: Any, new: Any) -> str:
+    if name in SHAPES and len(old) == len(new):
+        old, new = (
+            [shape for shape, other in zip(*each, strict=True) if shape != other] for each in ((old, new), (new, old))
+        )
+        old, new = (each[0] if len(each) == 1 else each for each in (old, new))
+    return f"{name}: {_value_text(old)} → {_value_text(new)}"
 
 
 def _kinds(kinds: Iterable[Kind]) -> Table:

@@ -223,7 +223,9 @@ def test_a_saved_report_is_checked(saved, budget, capsys):
 def test_a_malformed_budget_is_exit_code_2_with_its_line(model, budget, capsys):
     budget.write_text("[total]\n\nflop = 6\n")
     assert check(f"{model}:small", "--budget", budget, "--input", "2x3") == 2
-    assert capsys.readouterr().err.startswith(f"costcore: {budget}, line 3: total: unknown key 'flop' (expected ")
+    assert capsys.readouterr().err.startswith(
+        f"costcore: {budget}, line 3: total: unknown key 'flop'. Did you mean 'flops'? "
+    )
     assert check(f"{model}:small", "--budget", budget.parent / "none.toml") == 2
 
 

@@ -104,7 +104,7 @@ def test_an_unknown_convention(net, capsys):
     with pytest.raises(SystemExit) as error:
         main([net, "--input", "1x3x10x10", "--convention", "fvcor"])
     assert error.value.code == 2
-    assert "unknown convention 'fvcor' (expected" in capsys.readouterr().err
+    assert "unknown convention 'fvcor'. Did you mean 'fvcore'? Expected one of " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,7 @@ EXPECTED = "(expected a torch.nn.Module, a torch.export.ExportedProgram, a chain
         ),
         ("net.safetensors", f"'net.safetensors' is a checkpoint, not a model. {LOAD}"),
         ("net.json", "'net.json' is not a model. If it is a saved report, read it with Report.from_json."),
-        (".", f"'.' is a directory, not a model {EXPECTED}"),
+        (".", "'.' is a directory, not a model. Pass a file"),
         ("net.txt", f"'net.txt' (str) is not a supported model {EXPECTED}"),
         ({}, f"{{}} (dict) is not a supported model {EXPECTED}"),
     ],
@@ -282,15 +282,63 @@ def test_the_package_that_reads_a_file_is_named(capsys):
         estimate("net.tflite")
 
 
-@pytest.mark.parametrize("command", [[], ["diff", "report.json"], ["table"]])
-def test_a_directory_is_reported_as_one(tmp_path, monkeypatch, capsys, command):
+NO_REPORT = "{} is not a costcore.report/1 report: it is "
+
+FILES = {
+    "nets/": (2, "'nets/' is a directory, not a model. Pass a file, or a folder with .safetensors files"),
+    "exports/a.onnx": (2, "'exports' is a directory, not a model. Pass a file in it, such as 'exports/a.onnx'."),
+    "tf/saved_model.pb": (2, "'tf' is a graph of TensorFlow. Convert it with tf2onnx"),
+    "net.h5": (2, "'net.h5' is a model of Keras. Load it in Python and pass the model to estimate"),
+    "net.keras": (2, "'net.keras' is a model of Keras."),
+    "Train.ipynb": (2, "'Train.ipynb' is a notebook. Move the function that builds the model to a .py file"),
+    "net.engine": (2, "'net.engine' is compiled for one kind of device."),
+    "net.pkl": (2, "'net.pkl' is a pickle, which would run code when it is read."),
+    "net.PB": (2, "'net.PB' is a graph of TensorFlow."),
+    "nets.zip": (2, "'nets.zip' is an archive. Unpack it"),
+    "config.yaml": (2, "'config.yaml' is a configuration. Pass the code"),
+    "config.json": (1, f"{NO_REPORT}a configuration of transformers. Pass it with its library, as hf:config.json."),
+    "package.json": (1, f"{NO_REPORT}another JSON file, with name, version. Pass the model, or a report"),
+    "check.json": (1, f"{NO_REPORT}a file of costcore-check-1. Pass one that report.to_json wrote."),
+    "list.json": (1, "{} is not a costcore.report/1 report: the file: wrong type (got [1], expected an object)"),
+}
+"""Files and folders by path, with the exit code and the sentence about the first part of the path."""
+
+CONTENTS = {
+    "Train.ipynb": '{"cells": [], "nbformat": 4}',
+    "config.json": '{"model_type": "bert"}',
+    "package.json": '{"name": "net", "version": 1}',
+    "check.json": '{"schema": "costcore-check-1"}',
+    "list.json": "[1]",
+}
+
+
+@pytest.mark.parametrize("path", FILES)
+@pytest.mark.parametrize("command", [[], ["diff", "report.json"], ["table"]], ids=str)
+def test_every_kind_of_file_that_is_no_model_has_its_sentence(tmp_path, monkeypatch, capsys, path, command):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "nets").mkdir()
-    with pytest.raises(SystemExit) as left:
-        main([*command, "nets"])
-    assert left.value.code == 2
-    message = "error: 'nets' is a directory, not a model (expected a path ending in .onnx or .gguf or "
-    assert message in capsys.readouterr().err
+    file = Path(path)
+    if path.endswith("/"):
+        file.mkdir()
+    else:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(CONTENTS.get(path, ""))
+    net(dense("a", 3)).to_json("report.json")
+    code, sentence = FILES[path]
+    target = path if path.endswith("/") else path.partition("/")[0]
+    try:
+        found = main([*command, target])
+    except SystemExit as left:
+        found = left.code
+    out, err = capsys.readouterr()
+    assert found == code and sentence.format(target) in (err or out) and "Traceback" not in err
+
+
+@pytest.mark.parametrize("target", ["nets/", "nets/resnet", "/no/such/net.bin2"])
+def test_a_missing_folder_is_reported(tmp_path, monkeypatch, capsys, target):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main([target])
+    assert capsys.readouterr().err.endswith(f"error: {target!r} is not a model: there is no such file or folder\n")
 
 
 def test_a_library_without_a_model_lists_the_libraries(capsys):

@@ -236,8 +236,31 @@ def test_markdown_for_a_pull_request():
     assert lines[2] == "- MACs: 32 → 24 (-8, ×0.7500)"  # 16 + 4 + 4
     assert "| MACs | 32 | 24 | -8 | ×0.7500 |" in lines
     assert "<details><summary>Calls: 1 added, 0 removed, 2 changed</summary>" in lines
-    assert "| added | c\\|\\`d | linear | linear-3 | FLOPs | 0 | 4 | +4 |  |  |" in lines
+    assert "| added | c\\|\\`d | linear | linear-3 | FLOPs | 0 | 4 | +4 |  |" in lines
     assert text.count("<details>") == text.count("</details>") == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "row"),
+    [
+        ({"kernel": (2, 2)}, {"kernel": (3, 3)}, "kernel: 2 → 3"),
+        ({"padding": (1, 0)}, {"padding": (0, 0), "dilation": 2}, "padding: (1, 0) → 0, "),
+    ],
+)
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_row_that_differs_shows_in_what(old, new, row, width, monkeypatch):
+    """A narrow terminal drops columns, but not this one."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    out = io.StringIO()
+    out.isatty = lambda: True
+    compare(*(net(Step("pool", "p", add=4, settings=settings)) for settings in (old, new))).show(out)
+    assert row in out.getvalue()
+
+
+def test_a_shape_that_differs_is_shown_without_the_others():
+    """The linear of ``PRUNED`` reads (1, 8) instead of (1, 4) and the same bias."""
+    shown = [line for line in PRUNED.to_markdown().splitlines() if "shapes: " in line]
+    assert shown and all(line.startswith("|  |  |  |  | ") for line in shown)
 
 
 def test_the_largest_change_comes_first_and_zero_cost_ones_last():
