@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 
 from tests.frameworks import VARIABLE, available, missing
 from tests.registered import specs
+
+os.environ.pop("FORCE_COLOR", None)  # of runners whose logs show colors: golden files have none
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -19,6 +19,7 @@ FRAMEWORKS = {"chainer", "numpy", "onnx", "sympy", "torch"}
 
 ALLOWED = {
     "costcore": {
+        "argcomplete",
         *(
             "IPython",
             "costcore",

@@ -669,9 +669,8 @@ def check_target(target: str) -> None:
     if library_target(target) or frontend_for_file(target) or (source and name):
         return
     if target.endswith(".py"):
-        raise ValueError(
-            f"{target!r} does not name a model in the file. Append a factory or model, {_targets_in(target)}."
-        )
+        targets = " or ".join(targets_in(target)[:MAX_NAMES]) or f"{target}:NAME"
+        raise ValueError(f"{target!r} does not name a model in the file. Append a factory or model, {targets}.")
     if target.endswith(CHECKPOINT_SUFFIXES):
         raise ValueError(
             f"{target!r} is a checkpoint, not a model. Pass the code that builds the model, as file.py:factory."
@@ -694,12 +693,12 @@ def check_target(target: str) -> None:
     raise ValueError(with_plugin_hint(message))
 
 
-def _targets_in(path: str) -> str:
+def targets_in(path: str) -> list[str]:
+    """Return the targets ``path:name`` of the functions, classes and objects in a file, which is parsed and not run."""
     try:
-        # Parsed, not run.
         tree = ast.parse(read_file(path))
     except (OSError, SyntaxError, ValueError):
-        return f"{path}:NAME"
+        return []
     defined = [node.name for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
     assigned = [
         name.id
@@ -708,9 +707,7 @@ def _targets_in(path: str) -> str:
         for name in node.targets
         if isinstance(name, ast.Name)
     ]
-    names = [name for name in [*defined, *assigned] if not name.startswith("_")]
-    listed = " or ".join(f"{path}:{name}" for name in names[:MAX_NAMES])
-    return listed or f"{path}:NAME"
+    return [f"{path}:{name}" for name in [*defined, *assigned] if not name.startswith("_")]
 
 
 # Arguments of a target: ``nets.py:make(width=0.5, depth=2)``.

@@ -1,9 +1,12 @@
-"""The built-in commands by name, and the commands of plug-ins and analyses."""
+"""The built-in commands by name, the commands of plug-ins and analyses, and their completion in shells."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+from costcore.cli import COMPLETING
 
 if TYPE_CHECKING:
     from costcore.plugins import Command
@@ -11,6 +14,7 @@ if TYPE_CHECKING:
 OWN: Mapping[str, tuple[str, str, str]] = {
     "calibrate": ("", "measure a device, to estimate times", "costcore.cli.training:run_calibrate"),
     "check": ("MODEL", "check a model against a budget", "costcore.cli.comparing:run_check"),
+    "completion": ("SHELL", "print the completion code of a shell", "costcore.cli.running:run_completion"),
     "conformance": (
         "BUILDERS",
         "check a frontend against known costs",
@@ -48,7 +52,7 @@ TASKS: Mapping[str, tuple[str, ...]] = {
     "train and serve": ("train", "serve"),
     "compare": ("diff", "check", "table", "plot"),
     "numbers of other tools": ("explain", "reconcile", "conventions"),
-    "for tool builders": ("quantities", "conformance"),
+    "for tool builders": ("quantities", "conformance", "completion"),
 }
 """Our own commands by task."""
 
@@ -124,3 +128,16 @@ def description() -> str:
         "bytes read and written, and parameters.\n\n"
         f"commands (costcore COMMAND --help lists their options):\n{lines}"
     )
+
+
+# Completion in shells.
+
+
+def words_to_complete() -> list[str]:
+    """Return the command of the line that a shell completes, if it has one; its parser then completes the rest."""
+    line = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
+    words = line.split()[1:] if line.endswith(" ") else line.split()[1:-1]
+    if words and path_of(words[0]) is not None:
+        os.environ[COMPLETING] = "2"  # the command is the program of its own parser
+        return words[:1]
+    return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -9,8 +10,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from costcore.cli import FAILURE, INTERRUPTED
-from costcore.cli.commands import path_of
+from costcore.cli import COMPLETING, FAILURE, INTERRUPTED
+from costcore.cli.commands import path_of, words_to_complete
 from costcore.errors import CostError, CostWarning
 from costcore.text.output import never_fail
 
@@ -20,7 +21,7 @@ REPORT = "costcore.cli.views:main"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code. Invalid input does not cause a traceback."""
-    argv = sys.argv[1:] if argv is None else argv
+    argv = words_to_complete() if COMPLETING in os.environ else sys.argv[1:] if argv is None else argv
     try:
         never_fail()
         with _warnings_as_lines():

@@ -15,7 +15,7 @@ from costcore.errors import CostError, did_you_mean, short_repr
 from costcore.plugins import with_plugin_hint
 from costcore.registry import specs
 from costcore.tables.renderers import renderers
-from costcore.text.amounts import UNITS
+from costcore.text.amounts import UNITS, parse_count
 from costcore.trace.run import LEVELS
 
 FLAGS_WITH_VALUES = {
@@ -75,7 +75,23 @@ class WrappedLines(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that suggests the nearest choices of an option."""
+    """A parser that suggests the nearest choices of an option.
+
+    Attributes:
+        words: what completes besides a model, in its place.
+        arguments: the arguments outside of groups.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.words: Sequence[str] = ()
+        self.arguments: list[argparse.Action] = []
+        super().__init__(*args, **options)
+
+    def add_argument(self, *args: Any, **options: Any) -> argparse.Action:
+        """Add an argument, as argparse does."""
+        action = super().add_argument(*args, **options)
+        self.arguments.append(action)
+        return action
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the message, and exit with 2."""
@@ -84,7 +100,7 @@ class Parser(argparse.ArgumentParser):
         super().error(message + near)
 
 
-def command_parser(command: str, arguments: str, description: str, epilog: str) -> argparse.ArgumentParser:
+def command_parser(command: str, arguments: str, description: str, epilog: str) -> Parser:
     """Return a parser without arguments.
 
     Args:
@@ -146,7 +162,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--max-nodes",
-        type=int,
+        type=count,
         metavar="N",
         help=f"maximum number of nodes after expanding functions, loops and branches ({files_with('max_nodes')}); "
         "default: 100000",
@@ -198,10 +214,12 @@ def add_sequence(parser: argparse.ArgumentParser, batch: str) -> None:
 
     class AddInput(argparse.Action):
         def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-            text = str(values).lower().removesuffix("k")
-            if not text.isdecimal() or not int(text):
+            try:
+                tokens = length(str(values))
+            except argparse.ArgumentTypeError:
+                tokens = 0
+            if tokens < 1:
                 raise argparse.ArgumentError(self, f"expected a number of tokens, 4096 or 4k (got {values!r})")
-            tokens = int(text) * (1024 if text != str(values) else 1)
             namespace.input = [*namespace.input, f"input_ids={batch},{tokens}:int64"]
 
     parser.add_argument(
@@ -311,16 +329,41 @@ def names_in(texts: Sequence[str] | None) -> list[str]:
     return [name.strip() for text in texts or () for name in text.split(",")]
 
 
-def counts_in(text: str, flag: str) -> list[int]:
-    """Return the numbers in ``1,8,64``, the value of a flag.
+TOKENS = 1024
+"""How many tokens of a sequence ``1k`` is: a context of 8k has 8,192."""
+
+
+def counts_in(text: str, flag: str, base: int = 1000) -> list[int]:
+    """Return the numbers in ``1,8,64`` or ``2k,8k``, the value of a flag; ``base`` as for :func:`parse_count`.
 
     Raises:
         ValueError: if one is not a positive integer.
     """
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) for part in parts):
+    try:
+        found = [parse_count(part, flag, base) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or not all(found):
         raise ValueError(f"{flag} must be positive integers separated by commas (got {text!r})")
-    return [int(part) for part in parts]
+    return found
+
+
+def count(text: str) -> int:
+    """Return a number of an option, ``64``, ``64k`` or ``1M``; a type of argparse."""
+    return _counted(text, 1000)
+
+
+def length(text: str) -> int:
+    """Return a number of tokens of a sequence, ``4096`` or ``8k``, which is 8,192; a type of argparse."""
+    return _counted(text, TOKENS)
+
+
+def _counted(text: str, base: int) -> int:
+    sign = -1 if text.startswith("-") else 1  # which the command refuses with its reason
+    try:
+        return sign * parse_count(text.removeprefix("-"), "the value", base)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def add_convention(parser: argparse.ArgumentParser) -> None:

@@ -40,6 +40,7 @@ from costcore.cli.options import (
     add_sequence,
     add_unit,
     command_parser,
+    count,
     counts_in,
     format_of,
     mesh_of,
@@ -277,7 +278,7 @@ def memory_parser() -> argparse.ArgumentParser:
     parser.add_argument("--memory", dest="size", metavar="SIZE", help='memory of the device, as 24GiB or "80 GB"')
     add_model_options(parser)
     parser.add_argument(
-        "--global-batch", type=int, default=1024, metavar="N", help="samples per optimizer step; default: 1024"
+        "--global-batch", type=count, default=1024, metavar="N", help="samples per optimizer step; default: 1024"
     )
     parser.add_argument(
         "--replicas",
@@ -444,11 +445,11 @@ def plan_parser() -> argparse.ArgumentParser:
         PLAN_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help="package.module:factory, file.py:factory or hf:TYPE")
-    parser.add_argument("--devices", type=int, required=True, metavar="N", help="the number of devices")
+    parser.add_argument("--devices", type=count, required=True, metavar="N", help="the number of devices")
     parser.add_argument(
         "--device", required=True, metavar="NAME", help="a name from `costcore devices`, or a .toml file"
     )
-    parser.add_argument("--global-batch", type=int, required=True, metavar="N", help="samples per optimizer step")
+    parser.add_argument("--global-batch", type=count, required=True, metavar="N", help="samples per optimizer step")
     parser.add_argument(
         "--input",
         action="append",

@@ -1,18 +1,18 @@
-"""Run a command: exit codes, errors without a traceback, messages, output, and a timer for slow work."""
+"""Run a command: exit codes, errors without a traceback, messages, output, a timer for slow work, and completion."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from threading import Event, Thread
-from typing import IO, cast
+from typing import IO, Any, cast
 
-from costcore.cli import FAILURE, SUCCESS
-from costcore.cli.options import RESULT_FILES, format_of, parse_arguments
-from costcore.errors import CostError
+from costcore.cli import COMPLETING, FAILURE, SUCCESS
+from costcore.cli.options import RESULT_FILES, Parser, command_parser, format_of, parse_arguments
+from costcore.errors import CostError, import_problem
 from costcore.tables.result import Result
 from costcore.text.output import printable, save, save_output
 from costcore.text.screen import HEIGHT, Screen
@@ -47,6 +47,8 @@ def run_command(
     parser: argparse.ArgumentParser, argv: Sequence[str] | None, action: Callable[[argparse.Namespace], int]
 ) -> int:
     """Run the ``action`` of a command with its arguments and return its exit code; an error has no traceback."""
+    if COMPLETING in os.environ:
+        complete(parser)
     args = parse_arguments(parser, argv)
     screen = _screen(args)
     try:
@@ -133,3 +135,119 @@ def _show(what: str, ended: Event) -> None:
     with tqdm(desc=what, leave=False, file=sys.stderr, bar_format="{desc}: {elapsed}") as bar:
         while not ended.wait(EACH):
             bar.refresh()
+
+
+# Completion in shells: argcomplete runs the command with the words so far, and it answers with what may follow.
+
+
+SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
+
+COMPLETION_EXAMPLES = """examples:
+  eval "$(costcore completion bash)"        # in ~/.bashrc
+  eval "$(costcore completion zsh)"         # in ~/.zshrc
+  costcore completion fish | source         # in ~/.config/fish/config.fish
+
+Completes commands, options, files, and the names of columns, devices, conventions, libraries and functions in a file.
+
+exit codes: 0 success, 1 argcomplete is not installed, 2 usage error"""
+
+
+def completion_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of ``costcore completion``."""
+    parser = command_parser(
+        "costcore completion", "SHELL", "Print the code that completes commands in a shell.", COMPLETION_EXAMPLES
+    )
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
+    parser.set_defaults(all_rows=None)
+    return parser
+
+
+@command(completion_parser)
+def run_completion(args: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
+    try:
+        from argcomplete import shellcode
+    except ImportError as error:
+        raise CostError(import_problem("costcore completion", "argcomplete", error)) from error
+    print(shellcode(["costcore"], shell=args.shell))
+    return 0
+
+
+def complete(parser: argparse.ArgumentParser) -> None:
+    """Answer a shell with what may follow, and end the process."""
+    from argcomplete import autocomplete
+    from argcomplete.completers import FilesCompleter, SuppressCompleter
+
+    files = FilesCompleter()
+    of_names = {
+        "columns": _listed(_columns),
+        "sort": _listed(_columns),
+        "column": _listed(_columns),
+        "pareto": _listed(_columns),
+        "by": _listed(_parts),
+        "device": _listed(_devices),
+        "target": _listed(_devices),
+        "convention": _listed(_conventions),
+        "a": _listed(_conventions),
+        "b": _listed(_conventions),
+    }
+    own = parser if isinstance(parser, Parser) else Parser()  # a plug-in may have a plain one
+    for action in own.arguments:
+        of_name = of_names.get(action.dest) if action.metavar not in ("N", "MODEL") else None
+        if action.dest == "name":
+            of_name = of_names["device" if "devices" in parser.prog else "convention"]
+        if action.metavar in ("MODEL", "MODEL[@SHAPE]", "OLD", "NEW"):
+            of_name = _models(files, own.words)
+        if of_name is not None:
+            action.completer = of_name  # type: ignore[attr-defined]  # argcomplete reads it
+        elif action.metavar in ("FILE", "BUILDERS", "TRACE"):
+            action.completer = files  # type: ignore[attr-defined]
+    autocomplete(parser, always_complete_options=False, default_completer=SuppressCompleter())
+
+
+def _listed(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
+    """Return a completer of names separated by commas."""
+
+    def of_prefix(prefix: str, **_: Any) -> list[str]:
+        before, comma, _last = prefix.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names()]
+
+    return of_prefix
+
+
+def _models(files: Callable[..., Iterable[str]], names: Sequence[str]) -> Callable[..., list[str]]:
+    from costcore.registry import specs
+
+    def of_prefix(prefix: str, **options: Any) -> list[str]:
+        if ".py:" in prefix:
+            from costcore.api.estimate import targets_in
+
+            return targets_in(prefix.partition(":")[0])
+        libraries = [f"{library}:" for spec in specs().values() for library in spec.libraries]
+        return [*names, *libraries, *files(prefix, **options)]
+
+    return of_prefix
+
+
+def _columns() -> list[str]:
+    from costcore.tables.quantity import registered
+
+    return ["default", "percent", "all", *(name.partition("@")[0] + "@" * ("@" in name) for name in registered())]
+
+
+def _parts() -> Sequence[str]:
+    from costcore.reports.data import PARTS
+
+    return PARTS
+
+
+def _devices() -> list[str]:
+    from costcore.analyses.devices.device import CALIBRATED, devices
+
+    return [*devices(), *(alias for each in devices().values() for alias in each.aliases), *CALIBRATED]
+
+
+def _conventions() -> Iterable[str]:
+    from costcore.analyses.conventions.convention import conventions
+
+    return conventions()

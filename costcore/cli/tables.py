@@ -364,9 +364,12 @@ def devices_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
     parser = command_parser(
         "costcore devices",
-        "[--device NAME]",
-        "List the known devices, or the figures of one device with their sources.",
+        "[NAME]",
+        "List the known devices, those with a word in their name, or the figures of one device with their sources.",
         "exit codes: 0 success, 1 a device cannot be read, 2 usage error",
+    )
+    parser.add_argument(
+        "name", metavar="NAME", nargs="?", help="name of a device, a .toml file, or a part of names: cortex, h100, amd"
     )
     parser.add_argument("--device", metavar="NAME", help="name of a device, or a .toml file")
     add_listing_output(parser)
@@ -376,12 +379,21 @@ def devices_parser() -> argparse.ArgumentParser:
 @command(devices_parser)
 def run_devices(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    return (
-        write_list(_all_devices(), args) if args.device is None else write_one(_details(find_device(args.device)), args)
-    )
+    if args.device is not None and args.name is not None:
+        raise ValueError("--device cannot be combined with NAME")
+    name, known = args.device or args.name, devices()
+    shown = {each: device for each, device in known.items() if args.name is None or _has(device, args.name)}
+    if name is None or (args.name is not None and name not in known and len(shown) > 1):
+        return write_list(_all_devices(shown), args)
+    only = next(iter(shown)) if len(shown) == 1 else name
+    return write_one(_details(find_device(only)), args)
 
 
-def _all_devices() -> Table:
+def _has(device: Device, word: str) -> bool:
+    return any(word.lower() in text.lower() for text in (device.name, device.vendor, device.kind, *device.aliases))
+
+
+def _all_devices(shown: Mapping[str, Device]) -> Table:
     rows = [
         {
             **{key: getattr(device, key) for key in ("name", "vendor", "kind")},
@@ -391,10 +403,11 @@ def _all_devices() -> Table:
             "int8": _tera(_peak(device, "int8")),
             "memory": _number(device.memory.dram_gbs),
         }
-        for device in devices().values()
+        for device in shown.values()
     ]
-    note = f"calibrated from public traces, for estimates with an error: {', '.join(CALIBRATED)}"
-    return Table("Devices", DEVICES_COLUMNS, rows, dropped_first=DEVICES_DROPPED_FIRST, remarks=[note])
+    found = [name for name in CALIBRATED if any(name.startswith(each) for each in shown)]
+    notes = [f"calibrated from public traces, for estimates with an error: {', '.join(found)}"] if found else []
+    return Table("Devices", DEVICES_COLUMNS, rows, dropped_first=DEVICES_DROPPED_FIRST, remarks=notes)
 
 
 def _peak(device: Device, dtype: str, engines: Sequence[str] = ("matrix", "vector")) -> float:

@@ -28,6 +28,7 @@ from costcore.cli.models import (
     report_of,
 )
 from costcore.cli.options import (
+    TOKENS,
     add_digits,
     add_frontend_switches,
     add_model_options,
@@ -35,8 +36,10 @@ from costcore.cli.options import (
     add_python_path,
     add_unit,
     command_parser,
+    count,
     counts_in,
     format_of,
+    length,
     mesh_of,
     model_forms,
     unit_of,
@@ -88,14 +91,14 @@ def train_parser() -> argparse.ArgumentParser:
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--tokens", metavar="N", help="tokens (samples) of the run: 15.6e12, 15.6T, 300B")
     length.add_argument(
-        "--steps", type=int, metavar="N", help="optimizer steps of the run, instead of --tokens; default: 1"
+        "--steps", type=count, metavar="N", help="optimizer steps of the run, instead of --tokens; default: 1"
     )
-    parser.add_argument("--accumulation", type=int, default=1, metavar="N", help="micro-batches per step; default: 1")
+    parser.add_argument("--accumulation", type=count, default=1, metavar="N", help="micro-batches per step; default: 1")
     parser.add_argument(
-        "--replicas", type=int, metavar="N", help="data-parallel replicas; default: one per device, 1 with --mesh"
+        "--replicas", type=count, metavar="N", help="data-parallel replicas; default: one per device, 1 with --mesh"
     )
     parser.add_argument(
-        "--batch", type=int, metavar="N", help="tokens (samples) in the inputs of MODEL; default: from their shape"
+        "--batch", type=count, metavar="N", help="tokens (samples) in the inputs of MODEL; default: from their shape"
     )
     _add_attention(parser)
     parser.add_argument(
@@ -106,7 +109,7 @@ def train_parser() -> argparse.ArgumentParser:
         "--thresholds", action="store_true", help="list legal thresholds even if the run is below a tenth of each"
     )
     parser.add_argument(
-        "--base-flops", type=float, metavar="N", help="training FLOPs of the base model that this run fine-tunes"
+        "--base-flops", type=amount, metavar="N", help="training FLOPs of the base model that this run fine-tunes"
     )
     parser.add_argument("--base-source", default="", metavar="TEXT", help="source of --base-flops, for the JSON file")
     add_output(parser, ("table", "json"), "table", (".json",))
@@ -142,12 +145,12 @@ def _add_attention(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_devices(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--devices", type=int, default=1, metavar="N", help="number of devices; default: 1")
+    parser.add_argument("--devices", type=count, default=1, metavar="N", help="number of devices; default: 1")
     parser.add_argument("--device", metavar="NAME", help="a name from `costcore devices`, or a .toml file")
     parser.add_argument(
         "--dtype", default="bfloat16", metavar="NAME", help="dtype of matrix products; default: bfloat16"
     )
-    parser.add_argument("--peak", type=float, metavar="FLOPS", help="FLOP/s of one device, instead of --device")
+    parser.add_argument("--peak", type=amount, metavar="FLOPS", help="FLOP/s of one device, 989T, instead of --device")
     parser.add_argument(
         "--mfu", type=float, metavar="X", help="assumed utilization, without a measured step; default: 0.4"
     )
@@ -222,6 +225,15 @@ def _tokens_per_second(args: argparse.Namespace) -> float | None:
     if rate is not None and not rate > 0:
         raise ValueError(f"{option} must be positive (got {text!r})")
     return rate if rate is None else rate * (args.devices if per_device else 1)
+
+
+def amount(text: str) -> float:
+    """Return an amount of an option, ``3.8e25`` or ``989T``; a type of argparse."""
+    try:
+        found = _number(text, "the value")
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return float(text) if found is None else found
 
 
 def _number(text: str | None, option: str) -> float | None:
@@ -301,10 +313,10 @@ def serve_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--context",
-        type=int,
+        type=length,
         default=4096,
         metavar="N",
-        help="context length in tokens, of prompts and sequences; default: 4096",
+        help="context length in tokens, of prompts and sequences: 4096, or 8k (8,192); default: 4096",
     )
     parser.add_argument(
         "--dtype", metavar="NAME", help="dtype of activations and matrix products; default: that of the model"
@@ -348,13 +360,13 @@ def _add_requests(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--mix", metavar="X,X", help="share of the requests of each kind; default: equal")
     group.add_argument(
         "--chunk",
-        type=int,
+        type=length,
         metavar="N",
         help="tokens of prompts in each step: chunked prefill; default: all",
     )
     group.add_argument(
         "--cached",
-        type=int,
+        type=length,
         default=0,
         metavar="N",
         help="tokens in the cache that all prompts begin with; default: 0",
@@ -404,8 +416,8 @@ def _run_requests(args: argparse.Namespace) -> int:
     if set(mesh) - {"tp"}:
         raise ValueError(f"--mesh {args.mesh!r} is invalid for serving (expected tp=N)")
     options = {
-        "prompt": counts_in(args.prompt, "--prompt"),
-        "output": counts_in(args.new_tokens, "--output"),
+        "prompt": counts_in(args.prompt, "--prompt", TOKENS),
+        "output": counts_in(args.new_tokens, "--output", TOKENS),
         "shares": None if args.mix is None else _shares(args.mix),
         "batches": counts_in(args.batch, "--batch"),
         "ranks": mesh.get("tp", 1),

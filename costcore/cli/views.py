@@ -508,6 +508,7 @@ A target module:factory is Python code, which is imported and run. An .onnx file
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
     parser = command_parser("costcore", "MODEL", description(), EPILOG)
+    parser.words = [*commands()]
     parser.add_argument("model", metavar="MODEL", help=model_forms())
     add_model_options(parser)
     add_view_options(parser)

@@ -378,9 +378,11 @@ def one_stream(ost: IO[str] | None, dst: IO[str] | None) -> IO[str] | None:
 def in_color(mode: str, stream: IO[str]) -> str:
     """Return ``table`` for ``color`` unless the stream is a terminal with colors, else the mode.
 
-    ``NO_COLOR`` disables colors (https://no-color.org).
+    ``NO_COLOR`` disables colors (https://no-color.org); otherwise ``FORCE_COLOR`` enables them in a pipe or a file too
+    (https://force-color.org), as of a runner whose log shows colors.
     """
-    has_color = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
+    wants, is_refused = (os.environ.get(name) for name in ("FORCE_COLOR", "NO_COLOR"))
+    has_color = not is_refused and bool(wants or (os.environ.get("TERM") != "dumb" and stream.isatty()))
     return "table" if mode == "color" and not has_color else mode
 
 

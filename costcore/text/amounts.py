@@ -60,6 +60,29 @@ def parse_amount(value: object, name: str, kind: str = "flops") -> int:
     return int(Fraction(number.replace("_", "")) * base ** PREFIXES.index(prefix))
 
 
+_COUNT = r"([0-9][0-9_,]*(?:\.[0-9]+)?(?:e[0-9]+)?)\s*([kmbgt]?)"
+
+_POWERS = {"": 0, "k": 1, "m": 2, "b": 3, "g": 3, "t": 4}
+
+
+def parse_count(value: str, name: str, base: int = 1000) -> int:
+    """Return the whole number that ``"64"``, ``"1,000"``, ``"2e6"``, ``"1.5M"``, ``"300B"`` or ``"1T"`` stands for.
+
+    Args:
+        value: the number.
+        name: its name in messages.
+        base: the factor between two prefixes; 1024 for lengths of sequences, as a context of ``8k`` tokens is 8,192.
+
+    Raises:
+        ValueError: if it has another form, or is not whole.
+    """
+    match = re.fullmatch(_COUNT, value.strip().lower())
+    number = Fraction(match[1].replace("_", "").replace(",", "")) * base ** _POWERS[match[2]] if match else None
+    if number is None or number.denominator != 1:
+        raise ValueError(f"{name} must be a whole number such as 64, 8k or 1.5M (got {value!r})")
+    return int(number)
+
+
 def parse_percent(value: object) -> Fraction | None:
     """Return the fraction that a string such as ``"1.5%"`` stands for (0.015); None if it is not a percentage."""
     match = re.fullmatch(_PERCENT, value.strip()) if isinstance(value, str) else None

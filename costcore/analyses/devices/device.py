@@ -471,7 +471,10 @@ def find_device(device: str | PathLike[str] | Device) -> Device:
     found = _known().get(str(device)) or next((each for each in _known().values() if device in each.aliases), None)
     if found is None:
         names = [*(alias for each in _known().values() for alias in each.aliases), *_known(), *CALIBRATED]
-        near = did_you_mean([str(device)], names) or "."
+        longer = [*dict.fromkeys(name for name in names if name.lower().startswith(str(device).lower()))]
+        longer = [name for name in longer if not any(name != each and name.startswith(each) for each in longer)]
+        near = f". Did you mean {' or '.join(map(repr, longer[:6]))}?" if longer else did_you_mean([str(device)], names)
+        near = near or "."
         raise ValueError(
             with_plugin_hint(
                 f"unknown device {str(device)!r}{near} `costcore devices` lists the {len(_known())} known ones; the "

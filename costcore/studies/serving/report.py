@@ -6,6 +6,8 @@ stored in other formats than the model has, with their scales.
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from fractions import Fraction
@@ -16,7 +18,7 @@ from typing import Any, NamedTuple
 from costcore.analyses.devices.communication import link_of
 from costcore.analyses.devices.device import Device, find_device
 from costcore.api.estimate import model_of
-from costcore.errors import CostError, unknown
+from costcore.errors import CostError, CostWarning, unknown
 from costcore.ir import BITS, Tensor
 from costcore.numbers import Dim, Evaluation, symbol_of
 from costcore.registry import needed_ability
@@ -88,6 +90,10 @@ class ServingReport(Result):
         self._activations = None if activations is None else dtype_of(activations, "activations")
         self.compute_dtype = self._activations or quantized
         self._weights = None if weights is None else format_of(weights, "weights")
+        if weights is not None and _MIXED.fullmatch(weights.strip().lower()):
+            stored = format_of(weights, "weights").name
+            remark = f"{weights} stores some weights in more bits than {stored}, which is counted"
+            warnings.warn(f"{remark}. A .gguf file has the exact size.", CostWarning, stacklevel=2)
         self._kv = format_of(self.dtype if kv is None else kv, "kv")
         self._stored = StoredWeights(self._model, self.dtype, self._weights, self._activations, tuple(keep))
         self.cache, self.block = cache, block
@@ -777,8 +783,15 @@ _NAMED = (
     Format("mxfp8", 8, 8, 32),
     Format("nvfp4", 4, 8, 16),  # NVIDIA: an FP8 scale for 16 numbers
     Format("q4_0", 4, 16, 32),  # llama.cpp: a float16 scale for 32 weights
+    Format("q4_1", 4, 32, 32),  # with a float16 minimum
     Format("q5_0", 5, 16, 32),
+    Format("q5_1", 5, 32, 32),
     Format("q8_0", 8, 16, 32),
+    Format("q2_k", 2, 160, 256),  # llama.cpp, ggml-common.h: scales, minima and their two float16 factors of a block
+    Format("q3_k", 3, 112, 256),
+    Format("q4_k", 4, 128, 256),
+    Format("q5_k", 5, 128, 256),
+    Format("q6_k", 6, 144, 256),
     Format("fp16", 16),
     Format("bf16", 16),
     Format("fp32", 32),
@@ -800,6 +813,26 @@ DTYPES: Mapping[str, str] = {
 """The dtype of each format with another name than its dtype."""
 
 
+_BITS = re.compile(r"(\d)[-_ ]?bits?")
+
+_MIXED = re.compile(r"(q[23456]_k)_[sml]")
+
+
+def _own_name(name: str) -> str:
+    """Return the name of a format by a name that other tools have for it: ``4bit``, ``Q4_K_M``, ``half``.
+
+    ``Q4_K_M`` is a mixture of ``q4_k`` and formats of more bits.
+    """
+    lower = name.strip().lower()
+    if lower in FORMATS or lower in BITS:
+        return lower
+    if bits := _BITS.fullmatch(lower):
+        return f"int{bits[1]}"
+    if mixed := _MIXED.fullmatch(lower):
+        return mixed[1]
+    return {"half": "fp16", "float": "fp32", "f16": "fp16", "f32": "fp32"}.get(lower, lower)
+
+
 def format_of(name: object, place: str) -> Format:
     """Return a format by its name; ``int4:32`` has one scale for 32 numbers.
 
@@ -814,6 +847,7 @@ def format_of(name: object, place: str) -> Format:
     if not isinstance(name, str):
         raise TypeError(f"{place} must be the name of a format such as 'int4' (got {name!r})")
     base, _, group = name.partition(":")
+    base = _own_name(base)
     found = FORMATS.get(base) or (Format(base, BITS[base]) if BITS.get(base) else None)
     if found is None:
         raise ValueError(f"{place}: {unknown('format', base, [*FORMATS, *BITS])}")

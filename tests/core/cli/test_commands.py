@@ -1,11 +1,18 @@
 """``costcore diff``, ``check`` and ``table`` on toy models."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from tests.command_line import main
 from tests.core.given_costs import dense, net, relu
+
+ROOT = Path(__file__).parents[3]
 
 MODEL = """
 from tests.core.toy_framework import Model, register_here
@@ -292,3 +299,65 @@ def test_the_suffix_of_the_output_selects_its_format(model, capsys, options, sen
         diff(f"{model}:small", f"{model}:large", "--input", "2x3", *options)
     assert left.value.code == 2
     assert sentence in capsys.readouterr().err
+
+
+COMPLETIONS = {
+    "dev": {"devices"},
+    "ch": {"check"},
+    "devices cortex-m": {"cortex-m4-168", "cortex-m55-400", "cortex-m7-480"},
+    "fit net.py:small rtx4": {"rtx4090"},
+    "time net.py:small --device h100-s": {"h100-sxm5-80gb", "h100-sxm5-80gb-traces"},
+    "net.py:small --columns flops,n_tr": {"flops,n_trainable"},
+    "net.py:small --sort mac": {"macs"},
+    "net.py:small --by mod": {"module"},
+    "net.py:small --convention fv": {"fvcore"},
+    "conventions fv": {"fvcore"},
+    "net.py:small --no-fm": {"--no-fma-1flop"},
+    "check net.py:small --bud": {"--budget"},
+    "net.py:small --format md --unit au": {"auto", "autoaligned"},
+    "table net.py:sm": {"small"},
+    "ne": {"net.py"},
+    "timm:resnet50 --output re": {"report.html"},
+}
+"""What may follow a command line, in a folder with ``net.py`` and ``report.html``."""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_bash_completes_command_lines(tmp_path):
+    pytest.importorskip("argcomplete")
+    (tmp_path / "net.py").write_text(MODEL)
+    (tmp_path / "report.html").touch()
+    program = """
+        costcore() { "$PYTHON" -m costcore "$@"; }
+        eval "$(costcore completion bash)"
+        while IFS= read -r line; do
+            COMP_LINE="costcore $line" COMP_POINT=$((9 + ${#line})) COMP_TYPE=9 COMPREPLY=()
+            _python_argcomplete costcore
+            echo "${COMPREPLY[@]}"
+        done
+    """
+    environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(
+        ["bash", "-c", program],
+        input="".join(f"{line}\n" for line in COMPLETIONS),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env=environment,
+    )
+    found = dict(zip(COMPLETIONS, (set(line.split()) for line in ran.stdout.splitlines()), strict=True))
+    assert found == COMPLETIONS
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "tcsh", "powershell"])
+def test_the_code_of_each_shell(capsys, shell):
+    pytest.importorskip("argcomplete")
+    assert main(["completion", shell]) == 0
+    assert "_ARGCOMPLETE" in capsys.readouterr().out.upper() or shell == "tcsh"
+
+
+def test_completion_without_argcomplete_says_how_to_install_it(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "argcomplete", None)
+    assert main(["completion", "bash"]) == 1
+    assert "costcore completion needs argcomplete" in capsys.readouterr().err

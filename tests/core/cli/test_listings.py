@@ -64,3 +64,36 @@ def test_quantities_say_what_has_them_and_what_they_need(capsys):
     assert rows["arena"]["of"] == rows["n_groups@LEVEL"]["of"] == "run"
     assert rows["bound_seconds@DEVICE[:DTYPE]"]["of"] == "calls, groups, run"
     assert rows["bound_seconds@DEVICE[:DTYPE]"]["certainty"] == "bound"
+
+
+@pytest.mark.parametrize(
+    ("word", "names"),
+    [
+        ("cortex", ["cortex-m4-168", "cortex-m55-400", "cortex-m7-480"]),
+        ("AMD", ["epyc-9654", "epyc-9755", "mi250x-die", "mi300x", "ryzen-7-7700x"]),
+        ("h100", ["h100-pcie-80gb", "h100-sxm5-80gb"]),
+    ],
+)
+def test_devices_are_found_by_a_part_of_their_name_or_their_vendor(capsys, word, names):
+    assert [row["name"] for row in read(capsys, "devices", word)["rows"]] == names
+
+
+@pytest.mark.parametrize("name", ["l4", "cortex-m4", "mi300x"])
+def test_one_device_of_a_name_or_prefix_is_shown_with_its_figures(capsys, name):
+    """``l4`` is one, though l40s begins with it."""
+    assert "vendor, kind" in {row["what"]: row["value"] for row in read(capsys, "devices", name)["rows"]}
+
+
+@pytest.mark.parametrize(
+    ("command", "suggestion"),
+    [
+        (["devices", "--device", "cortex"], "'cortex-m4-168' or 'cortex-m55-400' or 'cortex-m7-480'?"),
+        (["devices", "--device", "cortex-m4"], "'cortex-m4-168'?"),
+        (["time", "net.onnx", "--device", "RTX"], "'rtx3090' or 'rtx4090' or 'rtx5090'?"),
+        (["devices", "h1000"], "'h100'?"),
+    ],
+)
+def test_a_part_of_a_device_is_answered_with_the_whole_names(capsys, command, suggestion):
+    with pytest.raises(SystemExit):
+        main(command)
+    assert f"Did you mean {suggestion}" in capsys.readouterr().err

@@ -47,7 +47,9 @@ def test_the_message_for_an_unknown_command_lists_the_commands(capsys):
     with pytest.raises(SystemExit) as left:
         main(["compare", "a.onnx", "b.onnx"])
     assert left.value.code == 2
-    commands = "calibrate, check, conformance, conventions, devices, diff, explain, fit, memory, plan, plot, "
+    commands = (
+        "calibrate, check, completion, conformance, conventions, devices, diff, explain, fit, memory, plan, plot, "
+    )
     commands += "profile, quantities, reconcile, serve, table, time, train"
     message = f"'compare' is not a model or a command (commands: {commands})\n"
     assert capsys.readouterr().err.endswith(message)

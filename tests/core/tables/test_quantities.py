@@ -71,7 +71,7 @@ def test_values_that_a_run_does_not_have_say_what_is_needed():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("flop", r"unknown column 'flop' \(expected name, type.*\)\. Did you mean 'flops'\?"),
+        ("flop", r"unknown column 'flop'\. Did you mean 'flops'\? Expected one of name, type"),
         ("bound_seconds", r"column 'bound_seconds' needs a parameter: bound_seconds@DEVICE\[:DTYPE\]"),
         ("bound_seconds@l5", r"unknown device 'l5'"),
         ("flops@fvcor", r"unknown convention 'fvcor'.*Did you mean 'fvcore'\?"),

@@ -157,8 +157,12 @@ def test_color_is_for_terminals_that_support_it(toy, monkeypatch):
     assert shown(io.StringIO()) == table.getvalue()
     monkeypatch.setenv("NO_COLOR", "1")
     assert shown(Terminal()) == table.getvalue()
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert shown(io.StringIO()) == table.getvalue()  # NO_COLOR goes first
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setenv("TERM", "dumb")
+    assert "\x1b[" in shown(io.StringIO()) and "\x1b[" in shown(Terminal())
+    monkeypatch.delenv("FORCE_COLOR")
     assert shown(Terminal()) == table.getvalue()
 
 

@@ -16,6 +16,7 @@ from costcore.text.amounts import (
     check_unit,
     exact,
     parse_amount,
+    parse_count,
     parse_percent,
     prefix_for,
     readable,
@@ -215,3 +216,29 @@ def test_a_screen_that_is_closed_writes_nothing():
     assert stream.getvalue() == ""
     stream.close()
     screen.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "base", "number"),
+    [
+        ("64", 1000, 64),
+        ("1,000", 1000, 1000),
+        ("100k", 1000, 100_000),
+        ("1.5M", 1000, 1_500_000),
+        ("300B", 1000, 300_000_000_000),
+        ("1T", 1000, 1_000_000_000_000),
+        ("2e6", 1000, 2_000_000),
+        ("8k", 1024, 8192),
+        ("128K", 1024, 131_072),
+        ("4096", 1024, 4096),
+        ("1M", 1024, 1_048_576),
+    ],
+)
+def test_counts_have_prefixes(text, base, number):
+    assert parse_count(text, "--context", base) == number
+
+
+@pytest.mark.parametrize("text", ["", "k", "8.5", "8kb", "-1", "1e-3", "8 MiB", "١٢"])
+def test_other_texts_are_no_counts(text):
+    with pytest.raises(ValueError, match="--context must be a whole number such as 64, 8k or"):
+        parse_count(text, "--context", 1024)

@@ -71,6 +71,17 @@ from tests.registered import calculators
     [
         ("int4", 4.125),  # a float16 for 128 weights
         ("int4:32", 4.5),
+        ("4bit", 4.125),
+        ("8-bit", 8),
+        ("BF16", 16),
+        ("Q4_K", 4.5),  # a block of 256 weights in 144 bytes, as ggml-common.h lays it out
+        ("q4_K_M", 4.5),
+        ("Q2_K", 2.625),  # 84 bytes
+        ("q3_k_l", 3.4375),  # 110 bytes
+        ("Q5_K_S", 5.5),  # 176 bytes
+        ("Q6_K", 6.5625),  # 210 bytes
+        ("q4_1", 5),  # 32 weights in 20 bytes
+        ("q5_1", 6),  # 24 bytes
         ("fp8:32", 8.5),  # of a format without scales, a float16 too
         ("nf4:32", 5),
         ("nf4", 4.5),  # a float32 for 64
