@@ -27,7 +27,7 @@ from costcore.cli.options import (
     model_forms,
     names_in,
 )
-from costcore.cli.running import command, write_output, write_result, write_text
+from costcore.cli.running import command, write_output, write_page, write_result, write_text
 from costcore.counting import with_free_layout
 from costcore.ledger.ledger import not_counted
 from costcore.registry import frontend_for_file, is_saved_report, specs
@@ -121,7 +121,10 @@ def run_diff(args: argparse.Namespace) -> int:
     if isinstance(sys.stdout, Screen):
         default = ON_SCREEN
     top = default if args.top is None else args.top
-    write_output(lambda out: comparison.show(out, mode, top), args.output)
+    if mode == "html" and args.output is not None:
+        write_page(comparison, args, args.old, args.new)
+    else:
+        write_output(lambda out: comparison.show(out, mode, top), args.output)
     return FAILURE if args.exit_code and not comparison.equal else SUCCESS
 
 
@@ -429,7 +432,7 @@ def run_reconcile(args: argparse.Namespace) -> int:
     other = None if args.other is None else report_of(args.other, args, args.input_other)
     result = reconcile(report, args.old, args.new, other)
     if mode == "html":
-        result.to_html(args.output)
+        write_page(result, args)
     elif mode == "json":
         write_text(json_text(result.to_dict()) + "\n", args.output)
     else:

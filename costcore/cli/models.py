@@ -83,6 +83,8 @@ def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
         options["optimizer"] = args.optimizer
     if getattr(args, "memory", False):
         options["memory"] = True
+    if str(getattr(args, "output", "")).endswith(".html"):  # the page shows the line of a call
+        options["tracebacks"] = True
     if getattr(args, "nonzero", False):
         options["nonzero"] = True
     if getattr(args, "attention", "all") != "all":

@@ -48,7 +48,7 @@ from costcore.cli.options import (
     names_in,
     unit_of,
 )
-from costcore.cli.running import command, print_message, write_output, write_result
+from costcore.cli.running import command, print_message, write_output, write_page, write_result
 from costcore.errors import CostError, MissingInputsError, UnknownOptionError
 from costcore.ledger.ledger import check_top
 from costcore.registry import frontend_for_file, is_saved_report
@@ -242,7 +242,7 @@ def _show_one(time: TimeReport, args: argparse.Namespace) -> None:
     if suffix == ".json":
         time.to_json(args.output)
     elif suffix == ".html":
-        time.to_html(args.output)
+        write_page(time, args)
     else:
         write_output(lambda out: show(out, _format(args), **options), args.output)
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from datetime import date
+from pathlib import Path
 from threading import Event, Thread
 from typing import IO, Any, cast
 
 from costcore.cli import COMPLETING, FAILURE, SUCCESS
 from costcore.cli.options import RESULT_FILES, Parser, command_parser, format_of, parse_arguments
 from costcore.errors import CostError, import_problem
-from costcore.tables.result import Result
+from costcore.tables.result import Result, model_of
 from costcore.text.output import printable, save, save_output
 from costcore.text.screen import HEIGHT, Screen
 
@@ -34,10 +37,27 @@ def write_text(text: str, path: str | None) -> None:
     save(text, sys.stdout if path is None else path)
 
 
+def write_page(result: Result, args: argparse.Namespace, *models: str) -> None:
+    """Write the page of a result to the file of ``--output``, with the models, the command and the date.
+
+    The names of the models are for the heading; default: what the result says, or else ``args.model``.
+    """
+    named = models or [getattr(args, "model", "")] * (not model_of(result))
+    result.to_html(args.output, " → ".join(Path(name).name for name in named), made_by(args))
+
+
+def made_by(args: argparse.Namespace) -> str:
+    """Return the command line, the default inputs if they were used, and the date."""
+    inputs = [f"default {args.default_input}"] if getattr(args, "default_input", "") else []
+    return " · ".join([shlex.join(args.command_line), *inputs, date.today().isoformat()])
+
+
 def write_result(result: Result, args: argparse.Namespace) -> None:
     """Write a result in the format of ``--format`` and ``--output``, JSON with a line for each value."""
     mode = format_of(args, "table", RESULT_FILES)
-    if mode == "json":
+    if mode == "html" and args.output is not None:
+        write_page(result, args)
+    elif mode == "json":
         result.to_json(sys.stdout if args.output is None else args.output, 2)
     else:
         write_output(lambda out: result.show(out, mode), args.output)
@@ -50,6 +70,7 @@ def run_command(
     if COMPLETING in os.environ:
         complete(parser)
     args = parse_arguments(parser, argv)
+    args.command_line = [*parser.prog.split(), *(sys.argv[1:] if argv is None else argv)]
     screen = _screen(args)
     try:
         with redirect_stdout(screen):

@@ -30,7 +30,7 @@ from costcore.cli.options import (
     names_in,
     unit_of,
 )
-from costcore.cli.running import command, print_message, write_output, write_text
+from costcore.cli.running import command, print_message, write_output, write_page, write_text
 from costcore.errors import CostError
 from costcore.registry import frontend_for_file, is_saved_report
 from costcore.reports.plots import kinds, request
@@ -54,7 +54,7 @@ TABLE_EXAMPLES = """examples:
 
 exit codes: 0 success, 1 a model failed (its row has the error), 2 usage error, 130 interrupted"""
 
-TABLE_FILES = (".md", *SUFFIXES)
+TABLE_FILES = (".md", ".html", *SUFFIXES)
 """Suffixes of the file of ``--output``."""
 
 _WITH_SHAPE = re.compile(r"(.+)@(\d+(?:x\d+)*(?::\w+)?)", re.DOTALL)
@@ -145,9 +145,12 @@ def _write(result: ModelTable, args: argparse.Namespace, mode: str, rows_file: s
     if rows_file is None or args.pareto is not None:
         shown = result if args.pareto is None else result.pareto(*names_in([args.pareto]))
         path = args.output if rows_file is None else None
-        write_output(
-            lambda out: shown.show(out, mode if rows_file is None else "table", unit_of(args), args.digits), path
-        )
+        if path is not None and mode == "html":
+            write_page(shown, args)
+        else:
+            write_output(
+                lambda out: shown.show(out, mode if rows_file is None else "table", unit_of(args), args.digits), path
+            )
     for row in result.failed if rows_file or isinstance(sys.stdout, Screen) else ():
         print_message(f"costcore: {row.label} failed: {row.status}")
     sys.stdout.flush()

@@ -44,12 +44,27 @@ from costcore.cli.options import (
     model_forms,
     unit_of,
 )
-from costcore.cli.running import command, exit_code, print_message, write_output, write_result, write_text
+from costcore.cli.running import (
+    command,
+    exit_code,
+    print_message,
+    write_output,
+    write_page,
+    write_result,
+    write_text,
+)
 from costcore.errors import CostError
 from costcore.ledger.ledger import check_top
 from costcore.registry import ability, frontend_for_file, is_saved_report, specs
 from costcore.reports.report import Report
-from costcore.studies.serving.report import ServingReport, remarks, serving_rows, serving_table
+from costcore.studies.serving.report import (
+    ServingReport,
+    memory_of,
+    remarks,
+    serving_page,
+    serving_rows,
+    serving_table,
+)
 from costcore.studies.serving.report import format_of as storage_of
 from costcore.studies.training.figures import Stage
 from costcore.studies.training.ledger import TrainingLedger
@@ -281,11 +296,8 @@ are read once per step. For mixtures of experts they bound the mean step; least_
 
 exit codes: 0 success, 1 model error (with --strict also a partial or assumed report), 2 usage error"""
 
-FILES = (".csv", ".md", ".json")
+FILES = (".csv", ".md", ".json", ".html")
 """Suffixes of the file of ``--output``."""
-
-REQUEST_FILES = (*FILES, ".html")
-"""The same for request rates."""
 
 
 def serve_parser() -> argparse.ArgumentParser:
@@ -349,7 +361,7 @@ def serve_parser() -> argparse.ArgumentParser:
     parser.add_argument("--strict", action="store_true", help="exit with 1 if the report is partial or assumed")
     _add_requests(parser)
     add_python_path(parser)
-    add_output(parser, [*renderers()], "table", REQUEST_FILES)
+    add_output(parser, [*renderers()], "table", FILES)
     return parser
 
 
@@ -398,11 +410,14 @@ def run_serve(args: argparse.Namespace) -> int:
             price=parse_rate(args.price, "--price"),
         )
         phases = [serving.decode(batch=batch, context=args.context) for batch in sorted({min(batches), max(batches)})]
+    lines = remarks(serving, phases, devices)
     if mode == "json":
         write_text(json_text([row._asdict() for row in rows]) + "\n", args.output)
+    elif mode == "html":
+        write_page(serving_page(serving, rows, lines, _memories(devices, args.memory), args.context, args.share), args)
     else:
         write_output(lambda out: serving_table(rows).show(out, mode), args.output)
-    for remark in remarks(serving, phases, devices):
+    for remark in lines:
         print_message(f"note: {remark}")
     return exit_code(serving.status, args.strict)
 
@@ -411,7 +426,7 @@ def _run_requests(args: argparse.Namespace) -> int:
     if args.prompt is None or args.new_tokens is None:
         raise ValueError("--prompt needs --output N (or --new-tokens N), and the other way around")
     _refuse(args, ("price",), "is not used with --prompt")
-    _check(args, REQUEST_FILES)
+    _check(args)
     mesh = {} if args.mesh is None else mesh_of(args.mesh)
     if set(mesh) - {"tp"}:
         raise ValueError(f"--mesh {args.mesh!r} is invalid for serving (expected tp=N)")
@@ -459,7 +474,12 @@ def _serving(args: argparse.Namespace) -> ServingReport:
     )
 
 
-def _check(args: argparse.Namespace, files: Sequence[str] = FILES) -> str:
+def _memories(devices: Sequence[Device], given: str | None) -> dict[str, int]:
+    known = [device for device in devices if given is not None or device.memory.dram_gb is not None]
+    return {device.name: memory_of(device) if given is None else parse_bytes(given, "--memory") for device in known}
+
+
+def _check(args: argparse.Namespace) -> str:
     check_model(args.model, "which cannot run again")
     for name in ("dtype", "weights", "kv", "activations"):
         if getattr(args, name) is not None:
@@ -469,7 +489,7 @@ def _check(args: argparse.Namespace, files: Sequence[str] = FILES) -> str:
     parse_rate(args.price, "--price")
     if args.context < 1:
         raise ValueError(f"--context must be at least 1 (got {args.context})")
-    return format_of(args, "table", files)
+    return format_of(args, "table", FILES)
 
 
 # ``costcore calibrate``.
@@ -688,7 +708,9 @@ def run_profile(args: argparse.Namespace) -> int:
     if args.against is not None:
         change = view.against(_measured(args.against, args, None), args.by or "class")
         shown = change if args.by is None else change.table().top(args.top)
-    if args.output is not None:
+    if str(args.output).endswith(".html"):
+        write_page(shown, args)
+    elif args.output is not None:
         shown.save(args.output)
     else:
         shown.show(sys.stdout, args.format or "table", unit_of(args), args.digits)

@@ -7,11 +7,9 @@ checked before the model is loaded.
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -35,7 +33,7 @@ from costcore.cli.options import (
     names_in,
     unit_of,
 )
-from costcore.cli.running import exit_code, print_message, run_command
+from costcore.cli.running import exit_code, made_by, print_message, run_command
 from costcore.errors import did_you_mean, unknown
 from costcore.files import is_folder
 from costcore.ledger.ledger import MODES_WITH_REMARKS, check_depth, check_top, remarks_on_mode
@@ -423,7 +421,7 @@ def show_view(
             columns = [unfused(fused.original), *further]
         export = by_suffix()[suffix].name
         is_unnamed = export == "page" and not report.tree()["type"]  # a model from a file has no class
-        header = {"made": made_by(args.argv, getattr(args, "default_input", ""))} if export == "page" else {}
+        header = {"made": made_by(args)} if export == "page" else {}
         header |= {"title": Path(args.model).name} if is_unnamed else {}
         report.export(export, args.output, columns=columns, **header)
     if args.output is not None or args.format not in (None, *MODES_WITH_REMARKS):
@@ -435,12 +433,6 @@ def show_view(
         _show_below(report.memory.allocator(allocator).describe(), args)
     for note in _notes(report):
         print_message(f"note: {note}")
-
-
-def made_by(argv: Sequence[str], default_input: str) -> str:
-    """Return the command line that writes a page, the default inputs if they were used, and the date."""
-    inputs = [f"default {default_input}"] if default_input else []
-    return " · ".join([shlex.join(["costcore", *argv]), *inputs, date.today().isoformat()])
 
 
 def _show_below(line: str, args: argparse.Namespace) -> None:
@@ -529,7 +521,6 @@ def main(argv: Sequence[str]) -> int:
         known = sorted(commands())
         problem = f"{argv[0]!r} is not a model or a command (commands: {', '.join(known)})"
         parser.error(with_plugin_hint(f"{problem}{did_you_mean(argv[:1], known)}"))
-    parser.set_defaults(argv=argv)
     return run_command(parser, argv, _report_model)
 
 

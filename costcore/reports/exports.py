@@ -254,6 +254,9 @@ def tensor_text(tensor: Tensor) -> str:
 WIDTH, HEIGHT = 900, 360
 """The size of the picture in pixels."""
 
+SCALE = 76
+"""The width of the labels left of the picture."""
+
 KEY_HEIGHT = 36
 """The height of the names of the kinds above the picture."""
 
@@ -294,7 +297,7 @@ def to_memory_svg(report: ReportData) -> str:
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {HEIGHT}' width='{WIDTH}' height='{HEIGHT}' "
         f"role='img' aria-label='{title}'><title>{title}</title><style>{_style()}</style>"
         f"<rect class='page' width='100%' height='100%'/>{_legend(kinds)}"
-        f"<svg y='{KEY_HEIGHT}' width='{WIDTH}' height='{HEIGHT - KEY_HEIGHT}'>"
+        f"<svg x='{SCALE}' y='{KEY_HEIGHT}' width='{WIDTH - SCALE}' height='{HEIGHT - KEY_HEIGHT}' overflow='visible'>"
         f"{picture(columns, calls, memory.peak)}</svg></svg>\n"
     )
 

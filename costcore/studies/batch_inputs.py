@@ -168,6 +168,11 @@ class Limit:
         """Return the memory that a run with this peak needs."""
         return ceil(peak * (1 + self.fragmentation)) + self.workspace + self.context
 
+    def filled_by(self, kinds: Mapping[str, int], peak: int) -> dict[str, int]:
+        """Return the bytes that a run with this peak needs by kind: blocks, allocator, workspace and context."""
+        others = ceil(peak * (1 + self.fragmentation)) - sum(kinds.values())
+        return {**kinds, "others": others, "workspace": self.workspace, "context": self.context}
+
     def peak_of(self, memory: Memory) -> int:
         """Return the peak of a run: of its tensors, or the minimum memory with which the allocator runs."""
         return memory.peak if self.allocator == "tensors" else memory.allocator(self.allocator).least_memory

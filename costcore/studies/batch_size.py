@@ -29,6 +29,8 @@ from costcore.studies.batch_inputs import (
 )
 from costcore.tables.answer import Content, Figure
 from costcore.tables.columns import BLOCKS
+from costcore.tables.html import section
+from costcore.tables.html.charts import Part, filled
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, readable
 from costcore.text.screen import Column
@@ -67,8 +69,13 @@ class Fit(Result):
         return "\n".join(self.lines)
 
     def _content(self) -> Content:
-        figures = [Figure("batch", "Largest batch", self.largest.batch, "count")]
-        return Content("Largest batch that fits", figures, (), [*self.lines, *self.notes])
+        largest = self.largest._content()
+        for table in largest.tables:
+            table.is_open = False  # the lines are the answer in text
+        return largest._replace(title="Largest batch that fits", remarks=[*self.lines, *self.notes])
+
+    def _pictures(self) -> str:
+        return self.largest._pictures()
 
     @property
     def notes(self) -> list[str]:
@@ -400,6 +407,10 @@ class LargestBatch(Result):
             Table("Peak by batch", [_BATCH, BLOCKS["nbytes"]], batches, n_digits=2),
         ]
         return Content("Largest batch", figures, tables, [f"limit: {self.limit.describe()}", *self.notes], n_digits=2)
+
+    def _pictures(self) -> str:
+        parts = self.limit.filled_by(self.by_kind, self.peak)
+        return section(f"What fills {readable(self.limit.memory, 'bytes', 2)}", memory_bar(parts, self.limit.memory))
 
     def _of_limit(self, nbytes: int) -> Formatted:
         return Formatted(nbytes, readable(nbytes, "bytes", 2))
@@ -738,8 +749,18 @@ WORDS = {
     "saved": "saved for the backward pass",
     "output": "outputs",
     "temporary": "temporaries",
+    "value": "activations",
+    "others": "allocator",
+    "workspace": "workspace",
+    "context": "context of the process",
 }
 """The kinds of blocks in words."""
+
+
+def memory_bar(parts: Mapping[str, int], limit: int, name: str = "memory") -> str:
+    """Return a bar of bytes by kind, below a limit, as HTML."""
+    return filled([Part(kind, WORDS[kind], nbytes) for kind, nbytes in parts.items()], limit, name)
+
 
 FIXED = ("parameter", "buffer", "gradient", "optimizer")
 """The kinds that do not depend on the batch."""

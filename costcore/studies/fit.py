@@ -27,8 +27,18 @@ from costcore.numbers import Dim
 from costcore.registry import frontend_of
 from costcore.reports.report import Report
 from costcore.studies.batch_inputs import CONTEXT, Limit, batch_of, inputs_of_batch, make_limit
-from costcore.studies.batch_size import MAX_CLASSES, WORDS, Captures, find_largest, repeated_classes, step_options
+from costcore.studies.batch_size import (
+    MAX_CLASSES,
+    WORDS,
+    Captures,
+    find_largest,
+    memory_bar,
+    repeated_classes,
+    step_options,
+)
 from costcore.tables.answer import Content, Figure
+from costcore.tables.html import section
+from costcore.tables.html import text as html_text
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, parse_bytes, readable
 from costcore.text.screen import Column
@@ -65,6 +75,8 @@ class FitResult(Result):
         peak: the maximum bytes of values alive at once; None if unknown.
         where: the call at the peak, with its module.
         notes: assumptions.
+        parts: bytes by kind, of each memory of the target; empty if unknown.
+        model: the class of the model; empty if unknown.
     """
 
     fits: bool | None
@@ -76,6 +88,8 @@ class FitResult(Result):
     peak: int | None = None
     where: str = ""
     notes: tuple[str, ...] = ()
+    parts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    model: str = ""
 
     def __repr__(self) -> str:
         return f"<FitResult: {self._word}, {self.because}>"
@@ -100,7 +114,16 @@ class FitResult(Result):
             figures.append(Figure("peak", "Peak of values", _shown(self.peak), "bytes", self.where))
         problems = [f"{each.what} cannot be tried: {each.problem}" for each in self.remedies if each.problem]
         tables = [self._table()] if len(problems) < len(self.remedies) else []
-        return Content("Does it fit?", figures, tables, [self.because, *problems, *self.notes], n_digits=2)
+        remarks = [self.because, *problems, *self.notes]
+        return Content("Does it fit?", figures, tables, remarks, n_digits=2, model=self.model)
+
+    def _pictures(self) -> str:
+        bars = [
+            (f"<h3>{html_text(memory)}</h3>" if len(self.parts) > 1 else "")
+            + memory_bar(kinds, self.limit[memory], memory)
+            for memory, kinds in self.parts.items()
+        ]
+        return section(f"What fills {self.target.name}", "".join(bars))
 
     def _table(self) -> Table:
         columns = [Column("what", "What helps"), Column("fits", "Fits")]
@@ -123,6 +146,7 @@ class FitResult(Result):
             "target": self.target.name,
             "needs": dict(self.needs),
             "limit": dict(self.limit),
+            "parts": {memory: dict(kinds) for memory, kinds in self.parts.items()},
             "remedies": [each.to_dict() for each in self.remedies],
             "notes": list(self.notes),
         }
@@ -273,6 +297,8 @@ def _verdict(attempts: Attempts, report: Report, needs: Needs, tries: bool) -> F
         peak=needs.peak,
         where=needs.where,
         notes=tuple(notes),
+        parts=needs.parts,
+        model=report.trace.run.model,
     )
 
 
@@ -737,12 +763,14 @@ class Needs:
         peak: the maximum bytes of values alive at once, in the order of the run.
         where: the call at the peak, with its module.
         by_kind: the bytes at the peak by kind, if the memory of the run was recorded.
+        parts: the amounts by kind, of each memory.
     """
 
     amounts: Mapping[str, int]
     peak: int
     where: str
     by_kind: Mapping[str, int]
+    parts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def excess(self, target: Target) -> dict[str, int]:
         """Return the excess bytes of each exceeded memory."""
@@ -766,13 +794,18 @@ def needs_of(report: Report, target: Target, limit: Limit | None, arena: Arena |
         memory = report.memory
         assert memory is not None and limit is not None
         peak = limit.peak_of(memory)
-        return Needs({"memory": limit.needed(peak)}, memory.peak, memory.where, memory.by_kind)
+        parts = {"memory": limit.filled_by(memory.by_kind, peak)}
+        return Needs({"memory": limit.needed(peak)}, memory.peak, memory.where, memory.by_kind, parts)
     size = arena.size  # first, because it raises the error for symbolic sizes
     weights, peak = int(arena.weights), int(arena.peak)
     amounts = {"sram": size, "flash": weights}
+    parts = {"sram": {"value": size}, "flash": {"parameter": weights}}
     if limit is not None:  # not a microcontroller: a runtime may allocate buffers as it runs
-        amounts = {"memory": limit.needed(max(size, int(arena.peak_with_reuse)) + weights)}
-    return Needs({name: amounts[name] for name in target.memories}, peak, _where(report, arena), {})
+        values = max(size, int(arena.peak_with_reuse))
+        amounts = {"memory": limit.needed(values + weights)}
+        parts = {"memory": limit.filled_by({"parameter": weights, "value": values}, values + weights)}
+    own = {name: amounts[name] for name in target.memories}
+    return Needs(own, peak, _where(report, arena), {}, {name: parts[name] for name in own})
 
 
 def _where(report: Report, arena: Arena) -> str:

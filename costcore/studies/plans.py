@@ -38,6 +38,8 @@ from costcore.studies.training.published import (
 )
 from costcore.studies.training.step import Packing, Step, peak_flops
 from costcore.tables.answer import Content, Figure
+from costcore.tables.html import section
+from costcore.tables.html.charts import Axis, Point, scatter
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, duration, readable
 from costcore.text.screen import Column
@@ -616,6 +618,16 @@ class Plans(Result):
             return {}
         low, high, found = self.run.expected(plan.setup.mesh, self.global_batch)
         return {"expected": Formatted(low * found.high / found.middle, _range(low, high))}
+
+    def _pictures(self) -> str:
+        known = [each for each in self.plans if each.seconds and each.memory]
+        best = front([each.to_dict() for each in known], ("seconds", "memory"))
+        points = [
+            Point(each.seconds or 0.0, each.memory or 0, f"{each.setup.mesh}, {each.setup.micro_batch} each", i in best)
+            for i, each in enumerate(known)
+        ]
+        axes = Axis("bound of a step", "duration"), Axis("memory of a device", "bytes")
+        return section("Time and memory of the plans that fit", scatter(points, *axes)) if len(points) > 1 else ""
 
     def _certainty(self) -> str:
         captured = sum(each.is_captured for each in self.plans)

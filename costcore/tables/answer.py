@@ -50,6 +50,7 @@ class Content(NamedTuple):
         tree: the module hierarchy as :meth:`costcore.Report.tree` returns it, which notebooks fold; None without one.
         unit: what the modules of the tree count.
         n_digits: digits of figures after the decimal point.
+        model: the name of the model, for the heading of its page; empty if unknown.
     """
 
     title: str
@@ -59,6 +60,7 @@ class Content(NamedTuple):
     tree: Mapping[str, Any] | None = None
     unit: str = FLOPS
     n_digits: int = 3
+    model: str = ""
 
 
 # Results as data: plain JSON types, CSV and data frames.

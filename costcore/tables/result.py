@@ -144,19 +144,25 @@ class Result(ABC):
 
         return save(to_markdown(self._content()), target)
 
-    def to_html(self, target: Target = None, title: str = "") -> str:
+    def to_html(self, target: Target = None, title: str = "", made: str = "") -> str:
         """Return one self-contained HTML page without a script, and write it to ``target`` if given.
 
         Args:
             target: a path, which is replaced atomically, or a stream.
-            title: heading of the page; default: that of the result.
+            title: heading of the page; default: the model if it is known, or else the title of the result.
+            made: the command that wrote the page, and the date, which the page shows; default: neither, so that equal
+                results have equal pages.
 
         Raises:
             OSError: if the path cannot be written.
         """
         from costcore.tables.html import page
 
-        return save(page(self._content(), title), target)
+        return save(page(self._content(), title, made=made, pictures=self._pictures()), target)
+
+    def _pictures(self) -> str:
+        # HTML of pictures for the page, between its summary and its tables.
+        return ""
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the result to a file; the suffix is the format: ``.txt``, ``.md``, ``.csv``, ``.json`` or ``.html``.
@@ -184,14 +190,22 @@ class Result(ABC):
         return {}
 
 
-class StaticResult(Result):
-    """An answer by itself, in every format."""
+def model_of(result: Result) -> str:
+    """Return the name of the model that a result is about; empty if the result does not know it."""
+    return result._content().model
 
-    def __init__(self, answer: Content) -> None:
-        self._stated = answer
+
+class StaticResult(Result):
+    """An answer by itself, in every format; ``pictures`` are HTML for its page."""
+
+    def __init__(self, answer: Content, pictures: str = "") -> None:
+        self._stated, self._drawn = answer, pictures
 
     def _content(self) -> Content:
         return self._stated
+
+    def _pictures(self) -> str:
+        return self._drawn
 
 
 def with_rows_and_columns(result: Result, columns: Sequence[str] | None, sort: str | None, top: int | None) -> Result:

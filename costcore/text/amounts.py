@@ -128,6 +128,47 @@ def readable(value: Any, kind: str, n_digits: int = 3, signed: bool = False) -> 
     return f"{_plus(value, signed)}{scaled(value, prefix, base, n_digits)} {unit}".rstrip()
 
 
+SIGNIFICANT = 4
+"""The digits of :func:`short`."""
+
+
+def short(value: Any, kind: str, fixed: bool = False) -> str:
+    """Return a number with four significant digits and the largest fitting prefix: ``324.3 MiB``, ``10.29 G``.
+
+    Whole numbers without a prefix are exact.
+
+    Args:
+        value: a number, or an expression, which is not rounded.
+        kind: ``bytes``, ``duration`` (seconds), ``ratio``, or any other kind of amount.
+        fixed: keep trailing zeros.
+    """
+    if is_symbolic(value):
+        return as_text(value)
+    if kind == "duration":
+        name, per_second = unit_of_time([abs(value)])
+        return f"{significant(Fraction(value) * per_second, fixed)} {name}"
+    if kind == "ratio" or isinstance(value, float):
+        return significant(Fraction(value), fixed)
+    base = kind if kind == "bytes" else "flops"
+    prefix = prefix_for([value], base)
+    unit = f"{prefix}iB" if kind == "bytes" and prefix else "B" if kind == "bytes" else prefix
+    divided = Fraction(value, BASES[base] ** PREFIXES.index(prefix))
+    return f"{significant(divided, fixed) if prefix else exact(value)} {unit}".rstrip()
+
+
+def significant(value: Fraction, fixed: bool = False) -> str:
+    """Return a number with four significant digits and separated thousands; ``fixed`` keeps trailing zeros."""
+    size = abs(value)
+    exponent = len(str(int(size))) - 1 if size >= 1 else int(f"{float(size):.3e}".partition("e")[2])
+    digits = min(max(SIGNIFICANT - 1 - exponent, 0), 10)
+    whole, _, decimals = rounded(value, digits).partition(".")
+    if size >= 1 and digits and len(whole.lstrip("-")) > exponent + 1:  # 999.96 is 1,000
+        digits -= 1
+    decimals = decimals.ljust(digits, "0")[:digits] if fixed and value else decimals.rstrip("0")
+    grouped = f"{int(whole):,}" if len(whole.lstrip("-")) > 3 else whole
+    return f"{grouped}.{decimals}" if decimals else grouped
+
+
 def _plus(value: Any, signed: bool) -> str:
     return "+" if signed and value != 0 and not as_text(value).startswith("-") else ""
 

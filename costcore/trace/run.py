@@ -202,6 +202,12 @@ class Run:
     opsets = Record[Mapping[str, int]]("opsets", {})
     profile: ClassVar[Record[Profile | None]] = Record("profile", None, is_kept=False)
 
+    @property
+    def model(self) -> str:
+        """The class of the model; empty if it is unknown."""
+        root = self.modules.get("")
+        return root.type if root else ""
+
     def recording(self, **records: Any) -> Run:
         """Return the run with other records; empty ones and None are left out."""
         kept = {**self.records, **records}
@@ -663,6 +669,7 @@ class CallTime(NamedTuple):
             concurrent kernels, it belongs to the compute kernel that began first.
         n_kernels: the number of kernels, copies and fills.
         aside: the part of ``device`` spent on fills and on copies from or to the host.
+        start: when it began, from the beginning of the span.
     """
 
     device: int
@@ -670,6 +677,7 @@ class CallTime(NamedTuple):
     alone: int
     n_kernels: int
     aside: int = 0
+    start: int = 0
 
 
 class Elsewhere(NamedTuple):
@@ -747,6 +755,14 @@ class Interval(NamedTuple):
     end: int
     rank: tuple[int, int]
     owner: Any
+
+
+def starts(intervals: Iterable[Interval], start: int) -> dict[Any, int]:
+    """Return when the first interval of each owner begins, from the start of a span."""
+    found: dict[Any, int] = {}
+    for each in intervals:
+        found[each.owner] = min(found.get(each.owner, each.start), each.start)
+    return {owner: max(first - start, 0) for owner, first in found.items()}
 
 
 def divide(intervals: Iterable[Interval], start: int, end: int) -> tuple[dict[Any, int], int]:

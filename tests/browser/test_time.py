@@ -37,7 +37,7 @@ def test_colors_tell_what_binds(shown):
         const circles = [...document.querySelectorAll('#roofline circle')];
         return circles.map(each => [each.classList[0], getComputedStyle(each).fill]);""")
     keys = browser.execute_script("""
-        const circles = [...document.querySelectorAll('.roofline-key circle')];
+        const circles = [...document.querySelectorAll('#time .key rect')];
         return circles.map(each => [each.classList[0], getComputedStyle(each).fill]);""")
     assert dict(fills).keys() == {"dram", "vector"}
     assert all(dict(keys)[name] == fill for name, fill in fills)

@@ -22,7 +22,7 @@ from costcore.analyses.timing.times import Times, times_of
 from costcore.errors import CostError, short_repr
 from costcore.files import check_values, read_file
 from costcore.trace.call import Call
-from costcore.trace.run import CallTime, Elsewhere, Interval, Profile, divide
+from costcore.trace.run import CallTime, Elsewhere, Interval, Profile, divide, starts
 from costcore.trace.trace import Trace
 
 ONLY_THERE = "in the profile only"
@@ -252,16 +252,18 @@ def with_runtime_profile(trace: Trace, path: str | PathLike[str]) -> Trace:
         k: max(each, key=lambda i: (_operations(trace, i), i == regions.anchors.get(k))) for k, each in members.items()
     }
     owners = [_owner(k, kernel, mains, regions) for k, kernel in enumerate(found.kernels)]
-    alone, idle = divide(
-        [Interval(x.start, x.end, (-x.start, x.end), owner) for x, owner in zip(found.kernels, owners, strict=True)],
-        0,
-        found.span,
-    )
+    intervals = [
+        Interval(x.start, x.end, (-x.start, x.end), owner) for x, owner in zip(found.kernels, owners, strict=True)
+    ]
+    alone, idle = divide(intervals, 0, found.span)
+    begun = starts(intervals, 0)
     lengths, counts = Counter[Any](), Counter[Any]()
     for kernel, owner in zip(found.kernels, owners, strict=True):
         lengths[owner] += kernel.end - kernel.start
         counts[owner] += 1
-    calls = {i: CallTime(0, lengths[i], alone.get(i, 0), counts[i]) for i in sorted(mains.values())}
+    calls = {
+        i: CallTime(0, lengths[i], alone.get(i, 0), counts[i], start=begun.get(i, 0)) for i in sorted(mains.values())
+    }
     elsewhere = [
         Elsewhere(owner[0], owner[1], lengths[owner], alone.get(owner, 0), counts[owner])
         for owner in lengths

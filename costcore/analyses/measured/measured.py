@@ -7,7 +7,7 @@ moves all bytes of a call.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import fsum
 from typing import Any, NamedTuple, Protocol
@@ -17,6 +17,8 @@ from costcore.errors import CostError, unknown
 from costcore.ir import Cost, Operations
 from costcore.ledger.ledger import check_top
 from costcore.tables.answer import Content, Figure
+from costcore.tables.html import section
+from costcore.tables.html.charts import Span, key, timeline
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import duration
 from costcore.text.screen import Column
@@ -166,7 +168,31 @@ class Measured(Result):
             note = f"most in {worst.name or 'calls outside of modules'}: {duration(worst.lost)}"
             figures.append(Figure("lost", "Lost", total.lost, "duration", note, "bound"))
         by = "class" if any(group.name for group in self.by("class")) else "op"
-        return Content("Where the time goes", figures, [self.table(by, MOST_ROWS)], self.remarks)
+        table = self.table(by, MOST_ROWS)
+        return Content("Where the time goes", figures, [table], self.remarks, model=self.trace.run.model)
+
+    def _pictures(self) -> str:
+        by = "class" if any(group.name for group in self.by("class")) else "op"
+        lanes = [*self._lanes(by)]
+        phases = [phase for phase in PHASES if any(span.kind == PHASES[phase] for _, lane in lanes for span in lane)]
+        keys = "".join(key(PHASES[phase], phase) for phase in phases)
+        drawn = timeline(lanes, self.profile.span / 1e9, keys) if self.profile.span else ""
+        return section(f"Timeline by {TITLES[by].lower()}", drawn)
+
+    def _lanes(self, by: str) -> Iterator[tuple[str, list[Span]]]:
+        # The longest groups have lanes of their own.
+        names = [group.name for group in sorted(self.by(by), key=lambda group: -group.seconds)]
+        of_call = keys_of(self.trace)[by]
+        lanes: dict[str, list[Span]] = {name: [] for name in names[:MOST_LANES]}
+        rest: list[Span] = []
+        places = {call.name: i for i, call in enumerate(self.trace.calls)}
+        for each in self.calls:
+            start = self.profile.calls[places[each.call.name]].start
+            kind = PHASES.get(each.call.phase, "others")
+            lanes.get(of_call(each.call), rest).append(Span(start / 1e9, each.time / 1e9, kind, each.call.name))
+        yield from ((name or "(no module)", spans) for name, spans in lanes.items())
+        if rest:
+            yield "others", rest
 
     def _min_seconds(self, times: Times, bound: float) -> float:
         # The bound of the whole run holds only if every call was measured and is bounded.
@@ -323,6 +349,12 @@ def _ratio(after: int, before: int) -> float | None:
 
 MOST_ROWS = 8
 """The number of rows of a table in ``print`` and notebooks."""
+
+MOST_LANES = 7
+"""The groups with a lane of their own in the timeline; one more has the others."""
+
+PHASES = {"forward": "value", "backward": "saved", "recompute": "temporary", "optimizer": "optimizer"}
+"""The class of the style sheet that colors the calls of a phase."""
 
 TITLES = {
     "call": "Call",

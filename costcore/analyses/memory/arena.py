@@ -26,10 +26,10 @@ from costcore.errors import ArenaError
 from costcore.numbers import Dim, as_text, is_symbolic, symbols_of
 from costcore.tables.answer import Content, Figure
 from costcore.tables.columns import by_key, choose, in_order, limited
-from costcore.tables.html import text
+from costcore.tables.html import section, text
+from costcore.tables.html.charts import key
 from costcore.tables.result import Result, Table
-from costcore.text.amounts import exact
-from costcore.text.output import Target, save
+from costcore.text.amounts import exact, short
 from costcore.text.screen import Column
 from costcore.trace.interrupts import collector_off
 from costcore.trace.trace import Trace
@@ -93,17 +93,18 @@ class Arena(Result):
         return f"<Arena: peak {peak} bytes at {self.at}{size}, weights {weights}>"
 
     def _content(self) -> Content:
+        of_values, of_weights = memories_of(self)
         figures = [Figure("peak", "Peak", self.peak, "bytes", f"in execution order, at {self.at}")]
         if not self.symbols:
             bound = "of the best order" if self.is_exact else "no order needs less"
-            size = Figure("size", "Arena", self.size, "bytes", f"peak SRAM, aligned to {self.align} bytes")
+            size = Figure("size", "Arena", self.size, "bytes", f"{of_values}, aligned to {self.align} bytes")
             figures += [size, Figure("lower_bound", "Lower bound", self.lower_bound, "bytes", bound)]
-        figures.append(Figure("weights", "Weights and constants", self.weights, "bytes", "flash"))
+        figures.append(Figure("weights", "Weights and constants", self.weights, "bytes", of_weights))
         title = f"The {MOST_VALUES} largest values" if len(self._counted) > MOST_VALUES else "Values, largest first"
         values = Table("Values, largest first", choose(ARENA, COLUMNS), self.entries(), total=self.total_entry())
         values.others = others_of
         shown = values.sorted("nbytes").top(MOST_VALUES, title)
-        return Content("Memory of one inference", figures, [shown], self._assumptions)
+        return Content("Memory of one inference", figures, [shown], self._assumptions, model=self._trace.run.model)
 
     @property
     def peak(self) -> Dim:
@@ -221,16 +222,17 @@ class Arena(Result):
 
     @property
     def remarks(self) -> list[str]:
-        """The figures as lines of text, in the words of TinyML, and the notes."""
+        """The figures as lines of text, for small ones in the words of TinyML, and the notes."""
+        values, place = memories_of(self)
         lines = [
-            f"flash (weights and constants): {_bytes(self.weights)}",
+            f"{'flash (weights and constants)' if place else 'weights and constants'}: {_bytes(self.weights)}",
             f"peak, in execution order: {_bytes(self.peak)}, at {self.at}",
         ]
         if self.symbols:
             lines.append(f"a layout needs numbers for {', '.join(self.symbols)}: subs(…), or --dim")
         else:
             bound = "best order" if self.is_exact else "no order needs less than"
-            lines.append(f"peak SRAM (arena, aligned to {self.align}): {_bytes(self.size)}, placed by {self.strategy}")
+            lines.append(f"{values} (arena, aligned to {self.align}): {_bytes(self.size)}, placed by {self.strategy}")
             lines.append(f"{bound}: {_bytes(self.lower_bound)}")
         return [*lines, *self._assumptions]
 
@@ -268,14 +270,10 @@ class Arena(Result):
             for block, offset in zip(self._counted, offsets, strict=True)
         ]
 
-    def to_html(self, target: Target = None, title: str = "") -> str:
-        """Return one self-contained HTML page, with the layout as a picture, and write it to ``target`` if given."""
-        from costcore.tables.html import page
-
-        is_drawn = not self.symbols and self.peak and len(self._lifetimes.steps) <= MOST_CALLS
-        drawn = arena_picture(self.timeline, self.slots, self.size, set()) if is_drawn else ""
-        drawn = f"<section id='arena'><h2>Layout</h2>{drawn}</section>" if drawn else ""
-        return save(page(self._content(), title, picture=drawn, styles=("arena.css",)), target)
+    def _pictures(self) -> str:
+        if self.symbols or not self.peak or len(self._lifetimes.steps) > MOST_CALLS:
+            return ""
+        return section("Layout", arena_picture(self.timeline, self.slots, self.size, set()), "arena")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures in plain JSON types; expressions as text.
@@ -585,6 +583,17 @@ class ArenaColumns:
     ALL = tuple(ARENA)
 
 
+MICROCONTROLLER = 16 * 2**20
+"""The largest SRAM and flash of usual microcontrollers."""
+
+
+def memories_of(arena: Arena) -> tuple[str, str]:
+    """Return what the memories of values and weights are called: SRAM and flash if a microcontroller can have both."""
+    sizes = [arena.weights, arena.peak]
+    is_small = all(is_symbolic(size) or size <= MICROCONTROLLER for size in sizes)
+    return ("peak SRAM", "flash") if is_small else ("peak memory", "")
+
+
 # Picture: lifetime across, offset upwards.
 
 
@@ -622,14 +631,13 @@ def arena_picture(timeline: Sequence[tuple[str, Dim]], slots: Sequence[Slot], si
         f" without {exact(n_free)} call{'s' * (n_free != 1)} that cost{'s' * (n_free == 1)} nothing" if n_free else ""
     )
     keys = "".join(
-        f"<svg viewBox='0 0 1 1' aria-hidden='true'><rect class='{kind}' width='1' height='1'/></svg>{label}"
-        for kind, label in (("input", "inputs"), ("value", "values between calls"), ("output", "outputs"))
+        key(*each) for each in (("input", "inputs"), ("value", "values between calls"), ("output", "outputs"))
     )
     return (
-        f"<svg id='arena-map' viewBox='0 0 {WIDTH} {HEIGHT}' preserveAspectRatio='none' role='img' aria-label='"
-        f"Place in memory of {len(drawn)} values over {len(steps)} steps'>{shapes}{line}</svg>"
-        f"<p class='note arena-key'>Across: execution order{folded}. Upwards: offset, to {exact(size)} B. "
-        f"Line: peak.{keys}.{omitted}</p>"
+        f"<figure class='picture'><svg id='arena-map' viewBox='0 0 {WIDTH} {HEIGHT}' preserveAspectRatio='none' "
+        f"role='img' aria-label='Place in memory of {len(drawn)} values over {len(steps)} steps'>{shapes}{line}</svg>"
+        f"<figcaption class='note'>Across: execution order{folded}. Upwards: offset, to {short(size, 'bytes')}. "
+        f"Line: peak.{omitted} {keys}</figcaption></figure>"
     )
 
 

@@ -12,19 +12,29 @@ from typing import Any, NamedTuple
 
 from costcore.analyses.analysis import ReportLike
 from costcore.analyses.memory.allocator import Allocator, replay
-from costcore.analyses.memory.arena import ARENA, MOST_CALLS, Arena, ArenaColumns, arena_of, arena_picture, arena_rows
+from costcore.analyses.memory.arena import (
+    ARENA,
+    MOST_CALLS,
+    Arena,
+    ArenaColumns,
+    arena_of,
+    arena_picture,
+    arena_rows,
+    memories_of,
+)
 from costcore.counting import symbols_in
 from costcore.errors import ArenaError, CostError, unknown
 from costcore.ir import Operations
 from costcore.ledger.ledger import MemoryData, remarks
 from costcore.tables.answer import Content, Figure
-from costcore.tables.columns import BLOCKS, MemoryColumns, choose, limited, tabulate
-from costcore.tables.html import bytes_card, text
+from costcore.tables.columns import BLOCKS, MemoryColumns, choose, limited
+from costcore.tables.html import amount_card, cards, section, table, text
+from costcore.tables.html.charts import key
 from costcore.tables.pictures import Picture, Theme, add_legend, axes_of, in_units, label
-from costcore.tables.renderers import dropped_first, table_of
+from costcore.tables.renderers import dropped_first
 from costcore.tables.result import Result, Table
-from costcore.text.amounts import exact, readable
-from costcore.text.output import Target, save
+from costcore.text.amounts import exact, readable, short
+from costcore.text.output import Target
 from costcore.text.screen import Column
 from costcore.trace.call import Call
 from costcore.trace.run import KINDS, MemoryLedger, RawLedger
@@ -48,7 +58,12 @@ class Memory(Result, MemoryData):
 
     It is the *tensor peak*: the largest sum of blocks of memory that tensors hold between two operators. Workspace of
     kernels and unused memory of an allocator come on top.
+
+    Attributes:
+        model: the class of the model; empty if it is unknown.
     """
+
+    model = ""
 
     def allocator(self, name: str = "cuda", device: str | None = None, **settings: Any) -> Allocator:
         """Return the memory that a caching allocator takes from the device: ``.allocated`` and ``.reserved``.
@@ -84,16 +99,12 @@ class Memory(Result, MemoryData):
         rows, shown = (memory_rows(self, top, with_module=True) for top in (None, MOST_BLOCKS_OF_TEXT))
         blocks = Table("Alive at the peak", choose(BLOCKS, COLUMNS), rows[: len(self.blocks())])
         tables = [blocks.part(shown), self._by_call().part([])]
-        return Content(f"Memory of a run, {'exact' if self.is_exact else 'approximate'}", figures, tables, self.notes)
+        title = f"Memory of a run, {'exact' if self.is_exact else 'approximate'}"
+        return Content(title, figures, tables, self.notes, model=self.model)
 
-    def to_html(self, target: Target = None, title: str = "") -> str:
-        """Return one self-contained HTML page, with live memory as a picture, and write it to ``target`` if given."""
-        from costcore.tables.html import page
-
+    def _pictures(self) -> str:
         columns = columns_of(self, self._calls)
-        drawn = figure(self, columns, self._calls) if columns and self.peak else ""
-        picture = f"<section id='memory'><h2>Live memory</h2>{drawn}</section>" if drawn else ""
-        return save(page(self._content(), title, picture=picture, styles=("memory.css",)), target)
+        return section("Live memory", figure(self, columns, self._calls), "memory") if columns and self.peak else ""
 
     def _by_call(self) -> Table:
         none = dict.fromkeys(KINDS, 0)
@@ -122,7 +133,9 @@ def memory_of(report: ReportLike) -> Memory:
     ledger = report.trace.run.memory
     if ledger is None:
         raise CostError("memory was not recorded. Pass memory=True to estimate (PyTorch) or to ComputationalCostHook.")
-    return Memory(ledger, report.trace.calls)
+    found = Memory(ledger, report.trace.calls)
+    found.model = report.trace.run.model
+    return found
 
 
 # Plot of live memory.
@@ -242,20 +255,19 @@ def _phase(step: MemoryStep, calls: Sequence[Call]) -> str:
 def figure(memory: MemoryData, columns: Sequence[MemoryStep], calls: Sequence[Call]) -> str:
     """Return the picture of live memory over the calls of a run."""
     keys = "".join(
-        f"<span><svg class='key' viewBox='0 0 1 1' aria-hidden='true'><rect class='{kind}' width='1' height='1'/></svg>"
-        f"{kind} {readable(memory.by_kind[kind], 'bytes')}</span>"
+        key(kind, f"{kind} {short(memory.by_kind[kind], 'bytes')}")
         for kind in reversed(STACK)
         if kind in memory.by_kind
     )
     several = " A column shows the peak of several calls." if len(columns) < len(calls) else ""
-    phases = ", ".join(f"{phase} {readable(nbytes, 'bytes')}" for phase, nbytes in memory.phases.items())
+    phases = ", ".join(f"{phase} {short(nbytes, 'bytes')}" for phase, nbytes in memory.phases.items())
     most = f"; most in {phases}" if len(memory.phases) > 1 else ""
     note = f"Live bytes over {exact(len(calls))} calls{most}.{several} At the peak:"
     label = f"Live bytes over {exact(len(calls))} calls, by kind; arrow keys move between calls"
     return (
-        f"<svg id='memory-map' tabindex='0' role='img' aria-label='{label}'>{picture(columns, calls, memory.peak)}"
-        "<line class='cursor' y1='0' y2='90%' visibility='hidden'/></svg>"
-        f"<p class='note memory-key'>{note}{keys}</p>"
+        f"<figure class='picture'><svg id='memory-map' tabindex='0' role='img' aria-label='{label}'>"
+        f"{picture(columns, calls, memory.peak)}<line class='cursor' y1='0' y2='90%' visibility='hidden'/></svg>"
+        f"<figcaption class='note'>{note} {keys}</figcaption></figure>"
     )
 
 
@@ -299,7 +311,7 @@ def _scale(peak: int, top: int) -> Iterator[str]:
     for value in range(step, peak + 1, step):
         y = _percent(AREAS * (1 - value / top))
         yield f"<line class='grid' x1='0' x2='100%' y1='{y}' y2='{y}'/>"
-        yield f"<text class='label' x='4' y='{y}' dy='-3'>{readable(value, 'bytes')}</text>"
+        yield f"<text x='-8' y='{y}' dy='4' text-anchor='end'>{short(value, 'bytes')}</text>"
 
 
 def _phases(columns: Sequence[MemoryStep], calls: Sequence[Call]) -> Iterator[str]:
@@ -321,7 +333,7 @@ def _peak(columns: Sequence[MemoryStep], peak: int, top: int) -> str:
     at = 100 * (next(i for i, column in enumerate(columns) if column.live == peak) + 0.5) / len(columns)
     x, y = _percent(at), _percent(AREAS * (1 - peak / top))
     side, dx = ("start", 6) if at < 60 else ("end", -6)
-    amount = readable(peak, "bytes")
+    amount = short(peak, "bytes")
     label = f"<text class='label' x='{x}' y='{y}' dx='{dx}' dy='-4' text-anchor='{side}'>peak {amount}</text>"
     return f"<line class='peak' x1='{x}' x2='{x}' y1='0' y2='{AREAS}%'/>{label}"
 
@@ -454,11 +466,8 @@ def memory_section(report: ReportLike) -> str:
     drawn = figure(memory, columns, report.trace.calls) if columns and memory.peak else ""
     unfused = [] if report.trace.run.fusion is None else [UNFUSED]
     notes = "".join(f"<p class='note'>{text(note)}</p>" for note in (*unfused, *memory.notes))
-    title = "<h2 id='memory-title'>Memory of the run</h2>"
-    return (
-        f"<section id='memory' aria-labelledby='memory-title'>{title}"
-        f"<dl class='cards'>{_section_cards(memory)}</dl>{drawn}{_blocks(memory)}{notes}</section>"
-    )
+    content = f"{cards(_section_cards(memory))}{drawn}{_blocks(memory)}{notes}"
+    return section("Memory of the run", content, "memory")
 
 
 def memory_data(report: ReportLike) -> dict[str, Any] | None:
@@ -471,27 +480,27 @@ def memory_data(report: ReportLike) -> dict[str, Any] | None:
     return {"kinds": kinds, "rows": rows}
 
 
-def _section_cards(memory: Memory) -> str:
+def _section_cards(memory: Memory) -> list[str]:
     accuracy = "exact" if memory.is_exact else "approximate"
-    cards = [
-        bytes_card("Peak", memory.peak, f"{accuracy}, {memory.where}"),
-        bytes_card("Before the run", memory.base, "parameters, inputs and other state"),
-        *([bytes_card("Kept for backward", memory.saved, "saved by autograd")] if memory.saved else []),
-        bytes_card("After the run", memory.end, "what the caller holds"),
+    saved = amount_card("Kept for backward", memory.saved, "bytes", "saved by autograd")
+    return [
+        amount_card("Peak", memory.peak, "bytes", f"{accuracy}, {memory.where}"),
+        amount_card("Before the run", memory.base, "bytes", "parameters, inputs and other state"),
+        *([saved] if memory.saved else []),
+        amount_card("After the run", memory.end, "bytes", "what the caller holds"),
     ]
-    return "\n".join(cards)
 
 
 def _blocks(memory: Memory) -> str:
     columns = [*choose(BLOCKS, MemoryColumns.DEFAULT), Column("dies", "Freed by")]
-    table = tabulate(columns, memory_rows(memory, MOST_BLOCKS_OF_PAGE, with_module=True), "auto", 3, fixed=True)
-    return (
-        "<h3>Alive at the peak</h3><div class='scroll' tabindex='0' role='group' aria-label='Alive at the peak'>"
-        f"{table_of(table)}</div>"
-    )
+    *rows, total = memory_rows(memory, MOST_BLOCKS_OF_PAGE, with_module=True)
+    return f"<h3>Alive at the peak</h3>{table(Table('Alive at the peak', columns, rows, total=total))}"
 
 
 # HTML section: memory of an inference.
+
+
+ARENA_TITLE = "Memory of one inference"
 
 
 def arena_section(report: ReportLike) -> str:
@@ -499,33 +508,30 @@ def arena_section(report: ReportLike) -> str:
     if not report.trace.records or len(report.trace) > MOST_CALLS:
         return ""
     if symbols_in(report.trace):
-        return _section("<p class='note'>A layout needs numbers for the symbolic sizes, as from report.subs(…).</p>")
+        note = "<p class='note'>A layout needs numbers for the symbolic sizes, as from report.subs(…).</p>"
+        return section(ARENA_TITLE, note, "arena")
     try:
         arena = arena_of(report)
         if arena.peak == 0 or arena.symbols:
             return ""
         drawn = arena_picture(arena.timeline, arena.slots, arena.size, _free_calls(report.trace))
-        content = f"<dl class='cards'>{_arena_section_cards(arena)}</dl>{drawn}"
+        content = f"{cards(_arena_section_cards(arena))}{drawn}"
     except ArenaError:
         return ""
     unfused = [] if report.trace.run.fusion is None else [UNFUSED]
-    return _section(content + "".join(f"<p class='note'>{text(note)}</p>" for note in (*unfused, *arena.notes)))
+    notes = "".join(f"<p class='note'>{text(note)}</p>" for note in (*unfused, *arena.notes))
+    return section(ARENA_TITLE, content + notes, "arena")
 
 
-def _section(content: str) -> str:
-    title = "<h2 id='arena-title'>Memory of one inference</h2>"
-    return f"<section id='arena' aria-labelledby='arena-title'>{title}{content}</section>"
-
-
-def _arena_section_cards(arena: Arena) -> str:
+def _arena_section_cards(arena: Arena) -> list[str]:
     bound = "the best order needs no more" if arena.is_exact else "no order needs less"
-    cards = [
-        bytes_card("Peak of live values", arena.peak, f"in execution order, at {arena.at}"),
-        bytes_card("Arena", arena.size, f"peak SRAM, aligned to {arena.align} bytes"),
-        bytes_card("Lower bound", arena.lower_bound, bound),
-        bytes_card("Weights and constants", arena.weights, "flash"),
+    values, weights = memories_of(arena)
+    return [
+        amount_card("Peak of live values", arena.peak, "bytes", f"in execution order, at {arena.at}"),
+        amount_card("Arena", arena.size, "bytes", f"{values}, aligned to {arena.align} bytes"),
+        amount_card("Lower bound", arena.lower_bound, "bytes", bound),
+        amount_card("Weights and constants", arena.weights, "bytes", weights),
     ]
-    return "\n".join(cards)
 
 
 def _free_calls(trace: Trace) -> set[str]:

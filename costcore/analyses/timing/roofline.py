@@ -30,6 +30,7 @@ from costcore.ledger.ledger import MULTIPLY_ADD, flops_of, peak_flops
 from costcore.tables.answer import Content, Figure
 from costcore.tables.columns import by_key, choose
 from costcore.tables.html import text as html_text
+from costcore.tables.html.charts import key as color_key
 from costcore.tables.pictures import Picture, Theme, add_legend, axes_of, label
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import duration
@@ -203,10 +204,10 @@ def picture(times: Times) -> str:
     if not dots:
         return ""
     drawn, roofs = dots[-MOST_DRAWN:], roofs_of(times)
-    items = "".join(f"<li>{_swatch(name)}{html_text(label)}</li>" for name, label in legend(times, roofs))
+    items = "".join(color_key(*item) for item in legend(times, roofs))
     return (
-        f"<svg id='roofline' role='img' aria-label='{label_of(drawn)}'>{shapes(drawn, roofs)}</svg>"
-        f"<ul class='roofline-key'>{items}</ul><p class='note'>{_note(times, dots, drawn)}</p>"
+        f"<figure class='picture'><svg id='roofline' role='img' aria-label='{label_of(drawn)}'>{shapes(drawn, roofs)}"
+        f"</svg><figcaption class='note'>{items}<br>{_note(times, dots, drawn)}</figcaption></figure>"
     )
 
 
@@ -300,10 +301,6 @@ def legend(times: Times, roofs: Sequence[Roof]) -> list[tuple[str, str]]:
         rates = f" {' and '.join(labels[name])}" if name in labels else ""
         items.append((name, name + rates + share))
     return items
-
-
-def _swatch(name: str) -> str:
-    return f"<svg viewBox='0 0 2 2' aria-hidden='true'><circle class='{name}' cx='1' cy='1' r='1'/></svg>"
 
 
 def seconds_by(times: Times) -> dict[str, float]:

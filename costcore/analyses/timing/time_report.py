@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import fsum
 from os import PathLike
 from typing import IO, Any
@@ -33,10 +34,10 @@ from costcore.errors import CostError
 from costcore.ledger.ledger import flops_of, remarks
 from costcore.tables.answer import Content, Figure
 from costcore.tables.columns import by_key, choose, in_order, limited, preset
-from costcore.tables.html import card, text
+from costcore.tables.html import card, cards, section, table, text
 from costcore.tables.renderers import dropped_first
 from costcore.tables.result import Result, Table, writes_table
-from costcore.text.amounts import duration, exact
+from costcore.text.amounts import duration, exact, short
 from costcore.text.output import Target, save
 from costcore.text.screen import Column
 from costcore.trace.trace import Trace
@@ -166,19 +167,21 @@ class TimeReport(Result, Times):
         ]
         return {"communication": {"seconds": self.communication_seconds, "groups": groups}} if groups else {}
 
-    def to_html(self, target: Target = None, title: str = "") -> str:
+    def to_html(self, target: Target = None, title: str = "", made: str = "") -> str:
         """Return the page of the report with a roofline of the run, and write it to ``target`` if given.
 
-        The costs on the page are at ``dtype``.
+        The costs on the page are at ``dtype``. A multiply-add counts as two FLOPs, as in the peaks of devices.
 
         Args:
             target: a path, which is replaced atomically, or a stream.
             title: heading of the page; default: the type of the model.
+            made: as for every result.
 
         Raises:
             OSError: if the path cannot be written.
         """
-        page: str = self.make_report(self.trace).export("page", target, title=title, time=time_section(self))
+        report = self.make_report(Trace(self.trace.records, replace(self.trace.run, fma_1flop=False)))
+        page: str = report.export("page", target, title=title, time=time_section(self), made=made)
         return page
 
     def to_svg(self, target: Target = None) -> str:
@@ -460,76 +463,38 @@ def comparison_remarks(times: Sequence[TimeReport]) -> list[str]:
 MOST_ROWS = 12
 """The maximum number of types in the table; the largest bounds are shown."""
 
-COLUMNS = {
-    "type": "Layer type",
-    "n_groups": "# Groups",
-    "bound_seconds": "Bound",
-    "bound_seconds%": "Bound (%)",
-    "binds": "Bound by",
-}
-"""The titles of the columns of the table, by key of the entries."""
-
-CALIBRATED_COLUMNS = {"type": "Layer type", "n_groups": "# Groups", "seconds": "Calibrated", **COLUMNS}
-"""The columns if the device is calibrated."""
-
 
 def time_section(times: Times) -> str:
     """Return the section: totals, the roofline, a table by type, and the meaning of the figures."""
-    name = text(times.device.name)
     notes = "".join(f"<li>{text(line)}</li>" for line in [*time_remarks(times), *times.device.notes])
-    return (
-        f"<section id='time' aria-labelledby='time-title'><h2 id='time-title'>Time on {name}</h2>"
-        f"<dl class='cards'>{_cards(times)}</dl>{picture(times)}{_table(times)}<ul class='note'>{notes}</ul></section>"
-    )
+    content = f"{cards(_cards(times))}{picture(times)}{_table(times)}<ul class='note'>{notes}</ul>"
+    return section(f"Time on {times.device.name}", content, "time")
 
 
-def _cards(times: Times) -> str:
+def _cards(times: Times) -> list[str]:
     total = total_of(times)
     words = filter(None, (FUSIONS[times.fusion], times.dtype, "partial" * (times.status == "partial")))
-    cards = [card("At least", duration(times.bound_seconds), ", ".join(words))]
+    found = [card("At least", _shown(times.bound_seconds), ", ".join(words))]
     if times.seconds is not None:
-        cards.append(
-            card("Calibrated", duration(times.seconds), f"estimated time on this device, {plus_minus(times.error)}")
-        )
-    cards.append(card("Bound by", total["binds"].partition(" ")[0] or "nothing", total["binds"]))
-    cards.append(card("Groups", exact(len(times.groups)), "calls that run as one kernel"))
-    return "\n".join(cards)
+        found.append(card("Calibrated", _shown(times.seconds), f"estimated on this device, {plus_minus(times.error)}"))
+    found.append(card("Bound by", total["binds"].partition(" ")[0] or "nothing", total["binds"]))
+    found.append(card("Groups", exact(len(times.groups)), "calls that run as one kernel"))
+    return found
+
+
+def _shown(seconds: float | None) -> str:
+    return duration(None) if seconds is None else short(seconds, "duration")
 
 
 def _table(times: Times) -> str:
     rows = sorted(summary(times), key=lambda row: -(row["bound_seconds"] or 0.0))
-    shown = [row for row in rows[:MOST_ROWS] if row["bound_seconds"]]
-    if not shown:
+    bounded = [row for row in rows if row["bound_seconds"]]
+    if not bounded:
         return ""
-    columns = CALIBRATED_COLUMNS if times.seconds is not None else COLUMNS
-    body = "".join(_row(row, columns) for row in [*shown, *_others(rows[len(shown) :], times)])
-    head = "".join(f"<th{_cell_end(key)}{title}</th>" for key, title in columns.items())
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f"<div class='scroll' tabindex='0' role='region' aria-labelledby='time-title'>{table}</div>"
-
-
-def _others(rows: Sequence[Mapping[str, Any]], times: Times) -> list[dict[str, Any]]:
-    seconds, calibrated = (fsum(row.get(key) or 0.0 for row in rows) for key in ("bound_seconds", "seconds"))
-    if not seconds and not calibrated:
-        return []
-    share = 100 * seconds / times.least_seconds if times.least_seconds else 0.0
-    return [{"type": "others", "bound_seconds": seconds, "bound_seconds%": share, "seconds": calibrated}]
-
-
-def _row(row: Mapping[str, Any], columns: Iterable[str]) -> str:
-    return f"<tr>{''.join(f'<td{_cell_end(key)}{text(_cell(row, key))}</td>' for key in columns)}</tr>"
-
-
-def _cell(row: Mapping[str, Any], key: str) -> str:
-    if key not in row:
-        return ""
-    if key.endswith("%"):
-        return f"{row[key]:.1f}%"
-    return duration(row[key], fixed=True) if key.endswith("seconds") else str(row[key])
-
-
-def _cell_end(key: str) -> str:
-    return ">" if key in ("type", "binds") else " class='n'>"
+    columns = choose(TIMES_BY_TYPE, TimeSummaryColumns.of(times))
+    types = Table("By type, largest bound first", columns, bounded)
+    types.others = others_of
+    return table(types.top(MOST_ROWS))
 
 
 # Remarks: what the figures mean, and what is unknown.

@@ -8,15 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
-from html import escape
 from importlib.resources import files
-from string import Template
 from typing import TYPE_CHECKING, Any
 
 from costcore.analyses.analysis import page_texts
 from costcore.analyses.analysis import sections as analyses
 from costcore.errors import CostError
+from costcore.ir import Tensor
 from costcore.ledger.ledger import (
     SUMS,
     Ledger,
@@ -24,34 +22,29 @@ from costcore.ledger.ledger import (
     ignored,
     intensity,
     mode_of,
-    multiply_add,
     n_assumptions,
-    peak_flops,
     remarks_on_mode,
-    total_peak_flops,
     uncounted_operators,
 )
 from costcore.ledger.modules import walk
 from costcore.numbers import RANKING_SIZE, Dim, as_text, is_symbolic, magnitude
 from costcore.tables import html
+from costcore.tables.answer import ReportTable
 from costcore.tables.builder import Cells
 from costcore.tables.columns import cell_text
-from costcore.tables.html import bytes_card, card, heading, policy, text
+from costcore.tables.html import amount_card, card, command_line, shape_text, table, text
 from costcore.tables.quantity import Quantity
-from costcore.text.amounts import attribute_text, exact, per_byte, readable, rounded, short_per_byte
+from costcore.text.amounts import attribute_text, exact, per_byte, short, short_per_byte
 from costcore.text.output import printable
+from costcore.text.screen import Column
 from costcore.trace.call import Call, Uncounted
 from costcore.trace.run import FLOPS
 from costcore.trace.trace import CallCost, Trace
 
 if TYPE_CHECKING:
-    from costcore.ir import Tensor
     from costcore.reports.data import ReportData
 
 __all__ = ["to_html"]
-
-STYLES = ("charts.css", "panels.css")
-"""The files of the page's style sheet, after those of every page."""
 
 SCRIPTS = (
     "d3.min.js",
@@ -91,29 +84,23 @@ def to_html(
         CostError: if the style or the script of an analysis cannot be part of a page.
     """
     data = page_data(report, columns)
-    own = map(file_text, (*STYLES, "roofline.css") if time else STYLES)
-    shared = map(html.file_text, ("page.css", "tables.css", "memory.css", "arena.css"))
-    style = "\n".join((*shared, *own, *page_texts("style")))
+    style = "\n".join(page_texts("style"))
     further = [f"{{\n{text}\n}}" for text in page_texts("script")]
     script = "(() => {\n'use strict';\n" + "\n".join([*map(file_text, SCRIPTS), *further]) + "\n})();"
     if re.search("</?(script|style)", style + "".join(further), re.IGNORECASE):
         raise CostError("the style or the script of an analysis has a tag of an element that ends it on the page")
-    return Template(file_text("page.html")).substitute(
-        policy=policy(style, script),
+    charts, end = file_text("charts.html").replace("$unit", text(report.trace.run.unit)).split("<!-- end -->\n")
+    return html.document(
+        title or data["model"] or "Cost report",
+        "\n".join([uncounted(report), time, charts, *analyses(report), basis(report)]),
+        badge=status(report),
+        about=about(report, made),
+        details=settings(report),
+        tiles=totals(report),
+        version=report.trace.run.version,
         style=style,
         script=script,
-        data=embedded(data),
-        title=heading(title or data["model"] or "Cost report"),
-        version=escape(report.trace.run.version),
-        status=status(report),
-        about=about(report, made),
-        settings=settings(report),
-        unit=text(report.trace.run.unit),
-        totals=totals(report),
-        uncounted=uncounted(report),
-        time=time,
-        analyses="\n".join(analyses(report)),
-        basis=basis(report),
+        end=end.replace("$data", embedded(data)),
     )
 
 
@@ -145,12 +132,12 @@ NODE = (
 
 LAYER = (
     *("type", "op", "native", "phase", "dtype", "inputs", "outputs", "settings", "operations", "n_params"),
-    *(*SUMS, "peak_flops", "intensity", "reason"),
+    *(*SUMS, "intensity", "reason"),
 )
 """The columns of the distinct layers, referred to by calls; the costs of an uncounted layer are None."""
 
 CALL = ("name", "node", "layer", "n_own", "times", "seconds", "where")
-"""The columns of the calls; ``node`` and ``layer`` are indices of a module and a layer."""
+"""The columns of the calls; ``node``, ``layer`` and ``where`` are indices of a module, a layer and a line of code."""
 
 OPERATOR = ("op", "n_layers", *METRICS)
 """The columns of the operators; sums over all calls."""
@@ -191,22 +178,21 @@ def page_data(report: ReportData, columns: Sequence[str | Quantity] = ()) -> dic
     node_indices = [node_of[record.call.module] for record in trace]
     depths = [depth for depth, _ in nodes]
     sums = _sums(node_indices, n_own, depths)
-    peak_flops_of = peak_flops_by_node(report, node_indices, depths)
-    layers = _DistinctLayers(ledger, exact)
+    layers, sites = _DistinctLayers(ledger, exact), _Sites()
     rows = zip(trace, node_indices, n_own, strict=True)
     calls = [
-        [*_call_row(record, layers, node_index, n, exact), *added.of_call(record.call.name)]
+        [*_call_row(record, layers, node_index, n, exact, sites), *added.of_call(record.call.name)]
         for record, node_index, n in rows
     ]
     operators = [[*row, *added.of_calls(group)] for row, group in _operators(ledger, exact)]
     totals = {key: exact({**ledger.total, "n_own": sums[0]}[key]) for key in METRICS}
-    node_amounts = zip(nodes, sums, peak_flops_of, strict=True)
-    node_rows = [[*_node_row(*node, own, peak, exact), *added.of_node(node[1])] for node, own, peak in node_amounts]
+    node_rows = [
+        [*_node_row(*node, own, exact), *added.of_node(node[1])] for node, own in zip(nodes, sums, strict=True)
+    ]
     unit = printable(trace.run.unit)
     return {
         "model": printable(nodes[0][1]["type"]),
-        "unit": {"name": unit, "perByte": per_byte(unit), "shortPerByte": short_per_byte(unit)}
-        | {"multiplyAdd": multiply_add(report.trace.run.unit)},
+        "unit": {"name": unit, "perByte": per_byte(unit), "shortPerByte": short_per_byte(unit)},
         "totals": totals | dict(zip(added.summed, added.of_calls(ledger.calls), strict=True)),
         "measured": "seconds" in ledger.total,
         "added": added.columns(),
@@ -214,6 +200,7 @@ def page_data(report: ReportData, columns: Sequence[str | Quantity] = ()) -> dic
         "nodes": {"columns": (*NODE, *added.keys), "rows": node_rows},
         "layers": {"columns": LAYER, "rows": [list(layer) for layer in layers.rows]},
         "calls": {"columns": (*CALL, *added.keys), "rows": calls},
+        "sites": list(sites.indices),
         "ranks": exact.ranks,
         "drawn_at": RANKING_SIZE,
         "memory": _memory(report),
@@ -237,12 +224,6 @@ def new_parameters(trace: Trace) -> list[Dim]:
         seen |= new
         amounts.append(sum(trace.run.parameters[parameter] for parameter in sorted(new)))
     return amounts
-
-
-def peak_flops_by_node(report: ReportData, node_indices: Sequence[int], depths: list[int]) -> list[Dim]:
-    """Return the FLOPs of each node as peaks count them, without symbolic calls."""
-    amounts = (0 if record.cost is None else peak_flops(record.call, record.cost) for record in report.trace)
-    return _sums(node_indices, [0 if is_symbolic(amount) else amount for amount in amounts], depths)
 
 
 def _operators(ledger: Ledger, exact: _ExactText) -> Iterator[tuple[list[Any], Sequence[Call]]]:
@@ -281,8 +262,7 @@ def _parents(depths: list[int]) -> list[int]:
     return parents
 
 
-def _node_row(depth: int, node: Mapping[str, Any], n_own: Dim, peak: Dim, exact: _ExactText) -> list[Any]:
-    # ``peak`` lacks symbolic calls.
+def _node_row(depth: int, node: Mapping[str, Any], n_own: Dim, exact: _ExactText) -> list[Any]:
     entry = {
         **{key: printable(node[key]) for key in ("path", "type", "same_as")},
         **{key: exact(node[key]) for key in NODE_AMOUNTS},
@@ -292,7 +272,7 @@ def _node_row(depth: int, node: Mapping[str, Any], n_own: Dim, peak: Dim, exact:
         "n_layers": node["n_layers"],
         "n_unknown": node["n_unknown"],
         "n_own": exact(n_own),
-        "intensity": _ratio(node["flops"] if is_symbolic(node["flops"]) else peak, node["mrw"]),
+        "intensity": _ratio(node["flops"], node["mrw"]),
         "seconds": node.get("seconds"),
     }
     return [entry[key] for key in NODE]
@@ -319,15 +299,14 @@ class _DistinctLayers:
         call, exact = record.call, self._exact
         if record.cost is None:
             entry = {**ignored(record), "op": "", "dtype": "", "params": {}, "operations": {}, "n_params": None}
-            entry |= dict.fromkeys((*SUMS, "peak_flops", "intensity"))
+            entry |= dict.fromkeys((*SUMS, "intensity"))
         else:
             entry = self._ledger.entries[call.name]
-            flops = peak_flops(call, record.cost)
-            entry = {**entry, "peak_flops": flops, "intensity": _ratio(flops, entry["mrw"])}
+            entry = {**entry, "intensity": _ratio(entry["flops"], entry["mrw"])}
         settings = ", ".join(f"{name}={attribute_text(value)}" for name, value in entry["params"].items())
         layer = {
             **{key: printable(entry[key]) for key in ("type", "op", "phase", "dtype")},
-            **{key: exact(entry[key]) for key in ("n_params", *SUMS, "peak_flops")},
+            **{key: exact(entry[key]) for key in ("n_params", *SUMS)},
             "intensity": entry["intensity"],
             "native": printable(call.native),
             "inputs": ", ".join(f"{printable(name)} {shape_text(t.shape)}" for name, t in call.layer.inputs.items()),
@@ -339,7 +318,23 @@ class _DistinctLayers:
         return tuple(layer[name] for name in LAYER)
 
 
-def _call_row(record: CallCost, layers: _DistinctLayers, node_index: int, n_own: Dim, exact: _ExactText) -> list[Any]:
+class _Sites:
+    # Lines of the user's code, to which calls refer by index.
+
+    def __init__(self) -> None:
+        self.indices: dict[str, int] = {}
+        self._known: dict[str, int] = {}
+
+    def index(self, where: str) -> int:
+        """Return the index of the innermost line of a traceback."""
+        if where not in self._known:
+            self._known[where] = self.indices.setdefault(printable(call_site(where)), len(self.indices))
+        return self._known[where]
+
+
+def _call_row(
+    record: CallCost, layers: _DistinctLayers, node_index: int, n_own: Dim, exact: _ExactText, sites: _Sites
+) -> list[Any]:
     call = record.call
     return [
         printable(call.name),
@@ -348,18 +343,13 @@ def _call_row(record: CallCost, layers: _DistinctLayers, node_index: int, n_own:
         exact(n_own),
         exact(call.times),
         record.seconds,
-        printable(call_site(call.where)),
+        sites.index(call.where),
     ]
 
 
 def _ratio(flops: Dim, nbytes: Dim) -> float | None:
     ratio = intensity(flops, nbytes)
     return None if ratio is None else float(ratio)
-
-
-def shape_text(dims: Iterable[Dim]) -> str:
-    """Return a shape as text, ``1 × 3 × 224 × 224``; ``()`` for a scalar."""
-    return printable(" × ".join(map(as_text, dims))) or "()"
 
 
 # Further quantities: columns of the table and, if they add up, of the charts.
@@ -484,32 +474,64 @@ def settings(report: ReportData) -> str:
     return " · ".join(map(text, phrases))
 
 
-def totals(report: ReportData) -> str:
-    """Return a card per total with its rounded and its exact value."""
+def totals(report: ReportData) -> list[str]:
+    """Return a tile per total with its rounded and its exact value."""
     total, unit = report.total_report, report.trace.run.unit
-    n_params = total.get("n_params_model", total["n_params"])
-    unused = n_params - total["n_params"]
-    note = "" if unused == 0 else f"{exact(total['n_params'])} of them read by these calls"
     cards = [
-        _amount_card(text(unit), total["flops"], "flops"),
-        _amount_card("MACs", total["macs"], "flops"),
-        _amount_card("Parameters", n_params, "flops", note),
-        _amount_card("Bytes read", total["mread"], "bytes"),
-        _amount_card("Bytes written", total["mwrite"], "bytes"),
-        card(text(per_byte(unit)), _intensity(report), f"arithmetic intensity{multiply_add(unit)}"),
+        amount_card(text(unit), total["flops"], "flops"),
+        amount_card("MACs", total["macs"], "flops"),
+        *_parameters(report),
+        amount_card("Bytes read", total["mread"], "bytes"),
+        amount_card("Bytes written", total["mwrite"], "bytes"),
+        card(text(per_byte(unit)), _intensity(report), "arithmetic intensity"),
         card("Calls", exact(total["n_layers"]), _uncounted_note(report)),
     ]
     if "mcomm" in total:
-        cards.insert(5, _amount_card("Bytes sent", total["mcomm"], "bytes", "to other processes"))
+        cards.insert(-2, amount_card("Bytes sent", total["mcomm"], "bytes", "to other processes"))
     fusion = report.trace.run.fusion
     if fusion is not None:
-        cards.append(_amount_card("Bytes unfused", fusion.unfused, "bytes", f"read and written; fused: {fusion.level}"))
+        cards.append(amount_card("Bytes unfused", fusion.unfused, "bytes", f"read and written; fused: {fusion.level}"))
     if report.memory is not None:
-        cards.append(bytes_card("Peak memory", report.memory.peak, text(report.memory.where)))
+        cards.append(amount_card("Peak memory", report.memory.peak, "bytes", report.memory.where))
     cards += _phases(report)
     if "seconds" in total:
-        cards.append(card("Measured time", rounded(1000 * Fraction(total["seconds"]), 3) + " ms", "of a real run"))
-    return "\n".join(cards)
+        cards.append(card("Measured time", short(total["seconds"], "duration"), "of a real run"))
+    return cards
+
+
+def _parameters(report: ReportData) -> Iterator[str]:
+    total, tree = report.total_report, report.tree()
+    n_params = total.get("n_params_model", total["n_params"])
+    trainable, unused = tree["n_trainable"], n_params - total["n_params"]
+    known = trainable is not None and not is_symbolic(trainable)
+    trained = ["all trainable" if trainable == n_params else f"{exact(trainable)} trainable"] if known else []
+    read = [] if unused == 0 else [f"{exact(total['n_params'])} of them read by these calls"]
+    yield amount_card("Parameters", n_params, "flops", ", ".join([*trained, *read]))
+    nbytes, dtypes = stored_weights(report)
+    if nbytes:
+        yield amount_card("Weights on disk", nbytes, "bytes", ", ".join(dtypes))
+
+
+def stored_weights(report: ReportData) -> tuple[Dim, list[str]]:
+    """Return the bytes of the parameters and buffers, and their dtypes, the largest first.
+
+    Parameters that no call reads have the dtype of most others.
+    """
+    sizes: dict[int, tuple[Dim, str]] = {}
+    for record in report.trace:
+        call = record.call
+        operands = call.storages or call.inputs
+        for operand, tensor in zip(operands, call.layer.inputs.values(), strict=False):
+            if tensor.role in ("param", "state") and operand not in sizes:
+                sizes[operand] = tensor.nbytes, tensor.dtype
+    by_dtype: dict[str, Dim] = {}
+    for nbytes, dtype in sizes.values():
+        by_dtype[dtype] = by_dtype.get(dtype, 0) + nbytes
+    dtypes = sorted(by_dtype, key=lambda dtype: -magnitude(by_dtype[dtype]))
+    total = report.total_report
+    unread = total.get("n_params_model", total["n_params"]) - total["n_params"]
+    rest = Tensor((unread,), dtypes[0]).nbytes if dtypes and unread else 0
+    return sum(by_dtype.values()) + rest, dtypes
 
 
 def _phases(report: ReportData) -> list[str]:
@@ -518,13 +540,21 @@ def _phases(report: ReportData) -> list[str]:
         return []
     unit = report.trace.run.unit
     return [
-        card(text(phase.capitalize()), _short(sums["flops"]), f"{text(unit)}, {_calls(sums['n_layers'])}")
+        card(text(phase.capitalize()), short(sums["flops"], "flops"), f"{text(unit)}, {_calls(sums['n_layers'])}")
         for phase, sums in of_phases.items()
     ]
 
 
-def _short(value: Dim) -> str:
-    return as_text(value) if is_symbolic(value) else readable(value, "flops")
+UNCOUNTED = (
+    Column("native", "Operator"),
+    Column("reason", "Reason"),
+    Column("calls", "Calls", "count"),
+    Column("mread", "Read", "bytes"),
+    Column("mwrite", "Written", "bytes"),
+    Column("module", "First in module"),
+    Column("where", "Called at"),
+)
+"""The columns of the table of uncounted operators."""
 
 
 def uncounted(report: ReportData) -> str:
@@ -538,21 +568,15 @@ def uncounted(report: ReportData) -> str:
     failures = [record for record in report.trace if record.uncounted not in (None, Uncounted.NO_CALCULATOR)]
     reasons = {(call.native or call.type, kind): reason for call, _, kind, reason, _ in reversed(failures)}
     rows = [
-        f"<tr><th scope='row'>{text(each.native)}{_small(reasons.get((each.native, each.uncounted), ''))}</th>"
-        f"<td class='n'>{exact(each.calls)}</td>"
-        f"<td class='n'>{_amount(each.mread)}</td><td class='n'>{_amount(each.mwrite)}</td>"
-        f"<td>{text(each.module) or '–'}</td><td class='code'>{text(each.where) or '–'}</td></tr>"
+        {**each._asdict(), "reason": reasons.get((each.native, each.uncounted), ""), "module": each.module or "–"}
         for each in operators
     ]
-    head = "<th>Operator</th><th class='n'>Calls</th><th class='n'>Read</th><th class='n'>Written</th>"
+    columns = [column for column in UNCOUNTED if column.key != "reason" or any(reasons.values())]
     return (
         "<section id='unknown' class='warning' aria-labelledby='unknown-title'>"
         "<h2 id='unknown-title'>Not counted</h2>"
         "<p>These operators have no cost formula, or the shapes of their operands are unknown. "
-        "The totals do not include them.</p>"
-        f"<div class='scroll' tabindex='0' role='group' aria-label='Not counted'><table><thead><tr>{head}"
-        "<th>First in module</th><th>Called at</th>"
-        f"</tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>"
+        f"The totals do not include them.</p>{table(ReportTable('Not counted', columns, rows))}</section>"
     )
 
 
@@ -565,34 +589,24 @@ def basis(report: ReportData) -> str:
         ("Notes", [*remarks_on_mode(report.trace), *report.notes], ""),
         ("Versions", versions, ""),
     )
-    return "\n".join(
+    lists = "\n".join(
         f"<div><h3>{title}</h3>{_list(lines) if lines else f'<p>{if_empty}</p>'}</div>"
         for title, lines, if_empty in sections
         if lines or if_empty
     )
-
-
-def _amount_card(title: str, value: Dim, kind: str, note: str = "") -> str:
-    if is_symbolic(value):
-        return card(title, as_text(value), note, is_expression=True)
-    large, full = readable(value, kind), exact(value) + (" B" if kind == "bytes" else "")
-    return card(title, large, note or ("" if full == large else full))
+    return (
+        '<section class="basis" id="basis" aria-labelledby="basis-title">'
+        f'<h2 id="basis-title">Assumptions and versions</h2><div class="columns">{lists}</div></section>'
+    )
 
 
 def _list(lines: Iterable[str]) -> str:
     return f"<ul>{''.join(f'<li>{text(line)}</li>' for line in lines)}</ul>"
 
 
-def _amount(value: Dim) -> str:
-    return f"<span title='{text(exact(value))} B'>{text(readable(value, 'bytes'))}</span>"
-
-
 def _intensity(report: ReportData) -> str:
-    ratio = intensity(total_peak_flops(report.ledger), report.ledger.total["mrw"])
-    if ratio is None:
-        return "–"
-    whole, _, decimals = rounded(ratio, 3).partition(".")
-    return f"{exact(int(whole))}.{decimals}"
+    ratio = intensity(report.ledger.total["flops"], report.ledger.total["mrw"])
+    return "–" if ratio is None else short(ratio, "ratio")
 
 
 def _uncounted_note(report: ReportData) -> str:
@@ -604,10 +618,6 @@ def _calls(n: int) -> str:
     return f"{exact(n)} call{'s' * (n != 1)}"
 
 
-def _small(value: str) -> str:
-    return f"<small>{text(value)}</small>" if value else ""
-
-
 # Lines below the heading.
 
 
@@ -615,7 +625,7 @@ MOST_INPUTS = 4
 """How many inputs are named; the number of the others is stated."""
 
 
-def about(report: ReportData, made: str = "") -> str:
+def about(report: ReportData, made: str = "") -> list[str]:
     """Return lines of HTML.
 
     Args:
@@ -634,8 +644,7 @@ def about(report: ReportData, made: str = "") -> str:
         *([", ".join(phases)] if phases else []),
         *(f"{name} {version}" for name, version in report.versions.items() if name != "convention"),
     ]
-    command = [f"<code>{text(made)}</code>"] if made else []
-    return "<br>".join([*command, text(" · ".join(phrases))])
+    return [command_line(made), text(" · ".join(phrases))]
 
 
 def inputs_of(trace: Trace) -> Iterator[Tensor]:

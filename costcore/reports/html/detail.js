@@ -27,7 +27,7 @@ function costDetails(item) {
     ["MACs", readableAndExact(item.macs, "flops")],
     ["Read", readableAndExact(item.mread, "bytes")],
     ["Written", readableAndExact(item.mwrite, "bytes")],
-    [report.unit.perByte + report.unit.multiplyAdd, intensityText(item.intensity)],
+    [report.unit.perByte, significant(item.intensity)],
     ["Measured time", item.seconds === null ? null : `${milliseconds(item.seconds)} ms`],
   ];
 }
@@ -41,12 +41,24 @@ function moduleDetails(node) {
     ["Calls", grouped(node.n_layers) + (node.n_unknown ? `, and ${grouped(node.n_unknown)} not counted` : "")],
     ...costDetails(node),
     ["Activations", readableAndExact(node.activations, "bytes")],
+    ["First called at", firstSite(node)],
     ["Parameters", readableAndExact(node.n_params, "flops")],
     ...["trainable", "frozen", "shared", "buffers"].map((key) => {
       const value = node[`n_${key}`];
       return [`… ${key}`, value === 0n || value === null ? null : readableAndExact(value, "flops")];
     }),
   ];
+}
+
+/** Returns the line of the user's code of the first call in a module that has one; empty if lines are unknown. */
+function firstSite(node) {
+  const found = calls.filter(({ where }) => where).find((call) => isInside(call, node));
+  return found ? found.where : "";
+}
+
+function isInside(item, node) {
+  while (item && item !== node) item = item.parent;
+  return item === node;
 }
 
 function callDetails(call) {

@@ -6,6 +6,11 @@ let memoryColumn = -1;
 /** Makes the picture react. A click or Enter calls `reveal` with the selected call. */
 function watchMemory(reveal) {
   const { kinds, rows } = report.memory;
+  const margin = parseFloat(getComputedStyle(memoryMap).paddingLeft); // of the labels of its scale
+  const frameOf = () => {
+    const { left, top, width } = memoryMap.getBoundingClientRect();
+    return { left: left + margin, top, width: width - margin };
+  };
   const cursor = memoryMap.querySelector(".cursor");
   const clear = () => {
     memoryColumn = -1;
@@ -21,7 +26,7 @@ function watchMemory(reveal) {
     showTooltip(memoryText(rows[column], kinds), x, y);
   };
   memoryMap.addEventListener("pointermove", (event) => {
-    const { left, width } = memoryMap.getBoundingClientRect();
+    const { left, width } = frameOf();
     const column = Math.floor(((event.clientX - left) / width) * rows.length);
     select(Math.max(0, Math.min(column, rows.length - 1)), event.clientX, event.clientY);
   });
@@ -31,7 +36,7 @@ function watchMemory(reveal) {
     if (next !== undefined) {
       event.preventDefault();
       const column = memoryColumn < 0 && event.key.startsWith("Arrow") ? highestColumn(rows) : next;
-      const { left, top, width } = memoryMap.getBoundingClientRect();
+      const { left, top, width } = frameOf();
       const shown = Math.max(0, Math.min(column, last));
       select(shown, left + (width * (shown + 0.5)) / rows.length, top);
     } else if (event.key === "Enter") open();

@@ -12,7 +12,6 @@ const METRICS = [
 ];
 const AMOUNTS = [
   "flops",
-  "peak_flops",
   "macs",
   "mread",
   "mwrite",
@@ -65,6 +64,7 @@ calls.forEach((call, order) => {
     depth: parent.depth + 1,
     shape: layer.outputs,
   });
+  call.where = report.sites[call.where];
   call.isUncounted = call.flops === null;
   call.path = parent.path;
   call.searchText = `${call.name} ${call.path} ${call.type} ${call.op} ${call.native} ${call.phase}`.toLowerCase();

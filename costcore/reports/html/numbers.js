@@ -2,7 +2,7 @@
 
 const BASE = { flops: 1000n, bytes: 1024n };
 const PREFIXES = ["", "K", "M", "G", "T"];
-const DIGITS = 3;
+const DIGITS = 4; // significant ones
 
 /** Parses an amount of the report: returns a BigInt, a symbolic expression as text, or null. */
 function parseAmount(text) {
@@ -18,15 +18,21 @@ function powerOf(value, kind) {
   return power;
 }
 
-/** Returns the value in units of a prefix, rounded half to even in exact arithmetic. */
-function scaled(value, power, kind) {
+/** Returns how many decimals give four significant digits in units of a prefix. */
+function decimalsOf(value, power, kind) {
+  return isNumber(value) && power ? Math.max(0, DIGITS - String(value / BASE[kind] ** BigInt(power)).length) : 0;
+}
+
+/** Returns the value in units of a prefix, by default with four significant digits, rounded half to even. */
+function scaled(value, power, kind, decimals = decimalsOf(value, power, kind)) {
   if (power === 0) return grouped(value);
   const unit = BASE[kind] ** BigInt(power);
-  const shift = 10n ** BigInt(DIGITS);
+  const shift = 10n ** BigInt(decimals);
   let units = (value * shift) / unit;
   const twice = 2n * ((value * shift) % unit);
   if (twice > unit || (twice === unit && units % 2n === 1n)) units += 1n;
-  return `${grouped(units / shift)}.${String(units % shift).padStart(DIGITS, "0")}`;
+  const rest = String(units % shift).padStart(decimals, "0");
+  return grouped(units / shift) + (decimals ? `.${rest}` : "");
 }
 
 /** Returns `1 call` or `2 calls`. */
@@ -40,12 +46,12 @@ function unitOf(power, kind) {
   return kind === "bytes" ? (power ? `${PREFIXES[power]}iB` : "B") : PREFIXES[power];
 }
 
-/** Returns `4.112 G` or `97.492 MiB`; a symbolic expression as it is. */
+/** Returns `4.112 G`, `97.49 MiB` or `4 KiB`; a symbolic expression as it is. */
 function readable(value, kind) {
   if (value === null) return "–";
   if (!isNumber(value)) return value;
   const power = powerOf(value, kind);
-  return `${scaled(value, power, kind)} ${unitOf(power, kind)}`.trim();
+  return `${scaled(value, power, kind).replace(/\.0+$|(\.\d*?)0+$/, "$1")} ${unitOf(power, kind)}`.trim();
 }
 
 /** Returns `4.112 G (4,111,514,624)`, or only one of the two if they are equal. */
@@ -71,13 +77,14 @@ function percent(share) {
   return `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 2 : 1)}%`;
 }
 
-const milliseconds = (seconds) => (seconds === null ? "–" : (1000 * seconds).toFixed(3));
-
-function intensityText(value) {
+/** Returns a number with four significant digits. */
+function significant(value) {
   if (value === null) return "–";
   if (value >= 1000) return grouped(Math.round(value));
-  return value > 0 && value < 0.001 ? value.toExponential(1) : String(Number(value.toPrecision(3)));
+  return value > 0 && value < 0.001 ? value.toExponential(1) : String(Number(value.toPrecision(DIGITS)));
 }
+
+const milliseconds = (seconds) => significant(seconds === null ? null : 1000 * seconds);
 
 /** Sums a property of all items; returns null if one of the amounts is symbolic. */
 function sum(items, key) {

@@ -1,23 +1,7 @@
 // The controls of the page, and its first drawing.
 
-const THEMES = { auto: "◐ System theme", light: "☀ Light", dark: "☾ Dark" };
-const theme = find("theme");
 const search = find("search");
 const metricChoice = find("metric");
-
-function setTheme(name) {
-  if (name === "auto") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = name;
-  theme.dataset.now = name;
-  theme.textContent = THEMES[name];
-  theme.setAttribute("aria-label", `Theme: ${name}. Change`);
-}
-
-theme.addEventListener("click", () => {
-  const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const order = isDark ? ["auto", "light", "dark"] : ["auto", "dark", "light"];
-  setTheme(order[(order.indexOf(theme.dataset.now) + 1) % order.length]);
-});
 
 /** Shows only the rows that contain the search text, and states the sum of their calls. */
 function runSearch() {
@@ -92,9 +76,7 @@ addEventListener("keydown", (event) => {
   if (!detail.hidden) closeDetail();
 });
 
-theme.hidden = false;
 find("app").hidden = false;
-setTheme("auto");
 refresh();
 drawCharts();
 if (memoryMap) watchMemory(reveal);

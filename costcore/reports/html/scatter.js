@@ -1,4 +1,4 @@
-// The scatter plot: FLOPs as peaks count them against bytes of every call. All dots of one color are one SVG path, which draws fast.
+// The scatter plot: FLOPs against bytes of every call. All dots of one color are one SVG path, which draws fast.
 
 const MARGIN = { left: 64, right: 36, top: 14, bottom: 44 };
 const NARROW = 400; // the width of a plot in which only every other line of an intensity has a label
@@ -16,7 +16,7 @@ function drawScatter(reveal) {
   svg.replaceChildren();
   dots.length = 0;
   selected = -1;
-  const ranked = calls.map((call) => ({ call, flops: rankOf(call.peak_flops), mrw: rankOf(call.mrw) }));
+  const ranked = calls.map((call) => ({ call, flops: rankOf(call.flops), mrw: rankOf(call.mrw) }));
   const points = ranked.filter(({ flops, mrw }) => flops !== null && mrw > 0n);
   describeDots(points.map(({ call }) => call));
   svg.style.display = points.length ? "" : "none";
@@ -112,21 +112,18 @@ function drawAxes(svg, { x, y, axis, hasZero, zero }) {
   for (const power of ticksOf(x, Math.min(12, Math.floor((right - left) / LABEL_WIDTH)))) {
     const at = x(2 ** power);
     svg.append(makeSvg("path", { class: "grid", d: `M${at} ${MARGIN.top}V${axis}` }));
-    label(axisLabel(2n ** BigInt(power), "bytes"), { x: at, y: axis + 16, "text-anchor": "middle" });
+    label(readable(2n ** BigInt(power), "bytes"), { x: at, y: axis + 16, "text-anchor": "middle" });
   }
   for (const power of ticksOf(y, 10)) {
     const at = y(10 ** power);
     svg.append(makeSvg("path", { class: "grid", d: `M${left} ${at}H${right}` }));
-    label(axisLabel(10n ** BigInt(power), "flops"), { x: left - 8, y: at + 4, "text-anchor": "end" });
+    label(readable(10n ** BigInt(power), "flops"), { x: left - 8, y: at + 4, "text-anchor": "end" });
   }
   if (hasZero) label("0", { x: left - 8, y: zero + 4, "text-anchor": "end" });
   label("bytes read and written", { x: (left + right) / 2, y: axis + 36, "text-anchor": "middle" });
   const middle = (MARGIN.top + y.range()[0]) / 2;
-  label(UNIT + report.unit.multiplyAdd, { x: 12, y: middle, transform: `rotate(-90 12 ${middle})`, "text-anchor": "middle" });
+  label(UNIT, { x: 12, y: middle, transform: `rotate(-90 12 ${middle})`, "text-anchor": "middle" });
 }
-
-/** Returns `1 G` instead of `1.000 G`. */
-const axisLabel = (value, kind) => readable(value, kind).replace(`.${"0".repeat(DIGITS)}`, "");
 
 /** Draws the line of all points with an arithmetic intensity of 10 to the `power` FLOPs per byte. */
 function drawIntensityLine(svg, { x, y }, power) {
@@ -171,7 +168,7 @@ function selectDot(svg, i) {
   const others = n > 1 ? `\nand ${grouped(n - 1)} more at this point` : "";
   const { left, top } = svg.getBoundingClientRect();
   const amounts = `${readable(call.flops, "flops")} ${UNIT}, ${readable(call.mrw, "bytes")}`;
-  const intensity = `${intensityText(call.intensity)} ${report.unit.shortPerByte}`;
+  const intensity = `${significant(call.intensity)} ${report.unit.shortPerByte}`;
   const lines = [`${call.name}, ${call.op}`, call.path, amounts, intensity + others];
   showTooltip(lines.join("\n"), left + x, top + y);
 }

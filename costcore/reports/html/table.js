@@ -48,6 +48,7 @@ const state = {
   active: root, // item of the row that receives the keyboard focus
   selected: null, // item of which the details are shown
   powers: {}, // of the unit prefix of each column
+  decimals: {}, // of numbers in these units
   drawn: [0, 0], // range of rows in the page
 };
 
@@ -110,6 +111,7 @@ function refresh() {
   if (!state.rows.includes(state.active)) state.active = state.rows[0] || null;
   for (const { key, kind } of COLUMNS) {
     if (BASE[kind]) state.powers[key] = powerOf(root[key], kind);
+    state.decimals[key] = decimalsOf(root[key], state.powers[key], kind);
   }
   table.setAttribute("aria-rowcount", state.rows.length + 1);
   drawHead();
@@ -162,7 +164,7 @@ function makeCell(item, column) {
   if (column.key === "name") return nameCell(item);
   const value = column.value ? column.value(item) : item[column.key];
   if (column.kind === "text") return make("td", { text: value ?? "", title: value ?? "" });
-  if (column.kind === "intensity") return make("td", { className: "n", text: intensityText(value) });
+  if (column.kind === "intensity") return make("td", { className: "n", text: significant(value) });
   if (column.kind === "seconds") return make("td", { className: "n", text: milliseconds(value) });
   if (column.kind === "share") return make("td", { children: [shareBar(value)] });
   return amountCell(value, column);
@@ -174,7 +176,7 @@ function amountCell(value, column) {
   if (state.unit === "exact") return make("td", { className: "n", text: grouped(value), title });
   const isAligned = state.unit === "aligned";
   const power = isAligned ? state.powers[column.key] : powerOf(value, column.kind);
-  const result = make("td", { className: "n", text: scaled(value, power, column.kind), title });
+  const result = make("td", { className: "n", text: scaled(value, power, column.kind, isAligned ? state.decimals[column.key] : undefined), title });
   if (!isAligned) result.append(" ", make("span", { className: "unit", text: unitOf(power, column.kind) }));
   return result;
 }
@@ -243,6 +245,7 @@ function reveal(item) {
   state.selected = item;
   refresh();
   if (state.rows.includes(item)) activate(item, false);
+  scroller.scrollIntoView({ block: "nearest" });
   showDetail(item);
 }
 

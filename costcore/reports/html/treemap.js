@@ -46,9 +46,11 @@ function drawPath(metric, reveal) {
     button.addEventListener("click", () => zoom(node, metric, reveal));
     return [button, make("span", { text: "›", "aria-hidden": "true" })];
   });
+  const row = make("button", { type: "button", text: "show row" });
+  row.addEventListener("click", () => reveal(zoomedModule));
   const value = zoomedModule[metric.key];
   const amounts = `${readable(value, metric.kind)}, ${percent(ratio(value, totals[metric.key]))}`;
-  find("crumbs").replaceChildren(...crumbs, make("span", { className: "note", text: amounts }));
+  find("crumbs").replaceChildren(...crumbs, make("span", { className: "note", text: amounts }), row);
 }
 
 /** Returns what an area is divided into, largest first: child modules, or operators if there are no children. */
@@ -111,7 +113,16 @@ function drawModule(parent, module, area, depth, map) {
   const content = { ...inset, y: inset.y + top, height: inset.height - top };
   drawSegments(group, inner, segments, content, depth - 1, map);
   const ink = isLeaf && segments.length ? inkOn(segments[0].op) : "var(--ink)";
-  if (hasTitle) drawTitle(group, [name, module.name], inset, ink);
+  const share = percent(ratio(module[metric.key], totals[metric.key]));
+  const known = [module.type, share === "–" ? "" : share].filter(Boolean);
+  const joined = (...parts) => parts.filter(Boolean).join(" · ");
+  const last = known.at(-1);
+  if (hasTitle && isLeaf && inset.height > 2 * TITLE_HEIGHT + 4) {
+    drawTitle(group, [name, module.name], inset, ink);
+    drawTitle(group, [joined(...known), last], { ...inset, y: inset.y + TITLE_HEIGHT - 2 }, ink, false);
+  } else if (hasTitle) {
+    drawTitle(group, [joined(name, ...known), joined(name, last), joined(module.name, last), module.name], inset, ink);
+  }
 }
 
 function drawOperator(parent, node, segment, area, metric) {
@@ -125,9 +136,9 @@ function drawOperator(parent, node, segment, area, metric) {
 const inkOn = (op) => (colorOf.get(op) === "var(--c0)" ? "var(--on-c0)" : "#10151b");
 
 /** Writes the first name that fits, or the last name truncated; nothing if there is too little space. */
-function drawTitle(group, names, area, ink) {
+function drawTitle(group, names, area, ink, mayTruncate = true) {
   const maxLength = Math.floor((area.width - 6) / CHARACTER_WIDTH);
-  const truncated = maxLength > 4 ? `${names.at(-1).slice(0, maxLength - 1)}…` : "";
+  const truncated = mayTruncate && maxLength > 4 ? `${names.at(-1).slice(0, maxLength - 1)}…` : "";
   const text = names.find((name) => name.length <= maxLength) ?? truncated;
   const position = { x: area.x + 4, y: area.y + 12 };
   if (text) group.append(makeSvg("text", { class: "title", ...position, style: `fill: ${ink}` }, text));

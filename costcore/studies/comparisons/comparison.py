@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple
 from costcore.errors import CostError, unknown
 from costcore.ledger.ledger import footer
 from costcore.ledger.modules import deepest_that_fit
-from costcore.numbers import is_symbolic, magnitude
+from costcore.numbers import magnitude
 from costcore.reports.report import Report
 from costcore.studies.comparisons.data import (
     DELTA,
@@ -27,11 +27,12 @@ from costcore.studies.comparisons.data import (
 from costcore.studies.comparisons.matching import COMPARED, Delta, Difference, Pair, by_module, by_order
 from costcore.studies.comparisons.rewrites import ConversionChange, Kind, conversion_changes
 from costcore.tables.answer import MOST_ROWS, Content, Figure
-from costcore.tables.html import page, text
+from costcore.tables.html import page, section, text
+from costcore.tables.html.charts import key as color_key
 from costcore.tables.quantity import numeric, quantity
 from costcore.tables.renderers import in_terminal, rendered, terminal_width
 from costcore.tables.result import Result, Table
-from costcore.text.amounts import Formatted, attribute_text, exact, jsonable, readable
+from costcore.text.amounts import Formatted, attribute_text, exact, jsonable, readable, short
 from costcore.text.output import Target, encodable, escaped, printable, save, writable
 from costcore.text.screen import Column
 
@@ -87,9 +88,9 @@ class Comparison(Result, ComparisonData):
         """
         return save(to_comment(self), target)
 
-    def to_html(self, target: Target = None, title: str = "") -> str:
+    def to_html(self, target: Target = None, title: str = "", made: str = "") -> str:
         """Return one self-contained HTML page without a script, and write it to ``target`` if given."""
-        return save(to_html(self, title), target)
+        return save(to_html(self, title, made), target)
 
     def show(  # type: ignore[override]  # documented with the rows in third place
         self, ost: IO[str] | None = None, mode: str = "table", top: int | None = None
@@ -498,7 +499,7 @@ def _conversion_change(change: ConversionChange) -> dict[str, Any]:
 # One self-contained HTML page, details in collapsible sections.
 
 
-def to_html(comparison: ComparisonData, title: str = "") -> str:
+def to_html(comparison: ComparisonData, title: str = "", made: str = "") -> str:
     """Return the comparison as an HTML page, the same text for equal comparisons.
 
     Names appear as text, never as markup, and the page's content security policy allows no script.
@@ -506,12 +507,19 @@ def to_html(comparison: ComparisonData, title: str = "") -> str:
     Args:
         comparison: the comparison.
         title: heading of the page; default: the names of the two reports.
+        made: the command that wrote the page, and the date.
     """
     lines = [*comparison.sentences, *comparison.notes]
     names = " → ".join(comparison.names)
     answer = Content(names, [*_cards(comparison)], difference_sections(comparison), lines)
     return page(
-        answer, title, _badge(comparison), _settings(comparison), comparison.new.trace.run.version, svg(comparison)
+        answer,
+        title,
+        made=made,
+        badge=_badge(comparison),
+        settings=_settings(comparison),
+        version=comparison.new.trace.run.version,
+        pictures=svg(comparison),
     )
 
 
@@ -542,11 +550,11 @@ def _cards(comparison: ComparisonData) -> Iterator[Figure]:
 
 
 def _card(title: str, kind: str, delta: Delta) -> Figure:
-    value = exact(delta.new) if is_symbolic(delta.new) else readable(delta.new, kind)
+    value = short(delta.new, kind)
     if delta.equal:
         return Figure(title, title, Formatted(delta.new, value), kind, "unchanged")
     ratio = "" if delta.ratio is None else f", ×{delta.ratio:.4f}"
-    return Figure(title, title, Formatted(delta.new, value), kind, f"was {readable(delta.old, kind)}{ratio}")
+    return Figure(title, title, Formatted(delta.new, value), kind, f"was {short(delta.old, kind)}{ratio}")
 
 
 # Map of the modules: area by the larger cost of the two reports, color by the change.
@@ -586,12 +594,13 @@ def svg(comparison: ComparisonData, key: str = "flops") -> str:
     weights = [(path, _weight(sums[path])) for path in shown]
     areas = "".join(_drawn(area, sums[area.path], key) for area in areas_of(weights, (0, 0, WIDTH, HEIGHT)))
     title = f"{comparison.titles[key]} by module"
-    legend = "".join(f"<span class='key {name}'></span> {name} " for name in ("more", "less", "same"))
-    return (
-        f"<section><h2>{text(title)}</h2><svg id='map' viewBox='0 0 {WIDTH} {HEIGHT}' role='img' "
+    keys = "".join(color_key(name, name) for name in ("more", "less", "same"))
+    drawn = (
+        f"<figure class='picture'><svg id='change-map' viewBox='0 0 {WIDTH} {HEIGHT}' role='img' "
         f"aria-label='Area of each module; the table by module has the numbers'>{areas}</svg>"
-        f"<p class='note'>{legend}· an area is the larger of old and new</p></section>"
+        f"<figcaption class='note'>An area is the larger of old and new. {keys}</figcaption></figure>"
     )
+    return section(title, drawn)
 
 
 def areas_of(weights: Sequence[tuple[str, int]], frame: tuple[float, float, float, float]) -> Iterator[Area]:
@@ -622,7 +631,7 @@ def _drawn(area: Area, delta: Delta, key: str) -> str:
     what = "more" if new > old else "less"
     what = "unchanged" if delta.equal else "added" if not old else "removed" if not new else what
     kind = quantity(key).kind
-    said = f"{area.path}: {what}, {readable(delta.old, kind)} → {readable(delta.new, kind)}"
+    said = f"{area.path}: {what}, {short(delta.old, kind)} → {short(delta.new, kind)}"
     box = f"x='{area.left:.1f}' y='{area.top:.1f}' width='{area.width:.1f}' height='{area.height:.1f}'"
     name = ""
     if area.width > LETTER * len(area.path) + 8 and area.height > 20:

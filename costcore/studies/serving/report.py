@@ -28,8 +28,10 @@ from costcore.studies.serving.phase import CACHES, Phase, Speculation
 from costcore.studies.serving.requests import RequestRates, Setup, request_rates, requests_of
 from costcore.studies.serving.tallies import StoredWeight, Tallies, Widths
 from costcore.tables.answer import Content, Figure
-from costcore.tables.result import Result, Table
-from costcore.text.amounts import Formatted, parse_bytes, parse_duration
+from costcore.tables.html import section, text
+from costcore.tables.html.charts import Part, filled
+from costcore.tables.result import Result, StaticResult, Table
+from costcore.text.amounts import Formatted, exact, parse_bytes, parse_duration
 from costcore.text.screen import Column
 from costcore.trace.call import Assumption
 
@@ -580,6 +582,43 @@ def serving_table(rows: Sequence[Row]) -> Table:
     has_price = any(row.price_per_million is not None for row in rows)
     columns = [column for column in COLUMNS if has_price or column.key != "price_per_million"]
     return Table("Prefill and decode", columns, [*map(_cells, rows)], dropped_first=DROPPED_FIRST)
+
+
+def serving_page(
+    serving: ServingReport,
+    rows: Sequence[Row],
+    lines: Sequence[str],
+    memories: Mapping[str, int],
+    context: int,
+    share: float,
+) -> StaticResult:
+    """Return the table as the content of a page, with what fills each device.
+
+    Args:
+        serving: the model.
+        rows: the rows.
+        lines: the remarks.
+        memories: the bytes of the memory of each device.
+        context: tokens of every sequence.
+        share: the part of the memory that weights and caches may take.
+    """
+    fits = {row.device: row.sequences for row in rows if row.sequences}
+    bars = "".join(
+        f"<h3>{text(name)}: {exact(fits[name])} sequences of {exact(context)} tokens</h3>"
+        + filled(
+            [
+                Part("parameter", "weights", serving.weight_bytes),
+                Part("kv", "KV cache", fits[name] * serving.cache_bytes(context)),
+                Part("workspace", "left for activations", round((1 - share) * limit)),
+            ],
+            limit,
+            name,
+        )
+        for name, limit in memories.items()
+        if name in fits
+    )
+    answer = serving._content()._replace(tables=[serving_table(rows)], remarks=lines, model=serving.name)
+    return StaticResult(answer, section("What fills a device", bars))
 
 
 def _cells(row: Row) -> dict[str, Any]:

@@ -33,6 +33,8 @@ from costcore.studies.sweeps.process import Plan, Sources, memory_of
 from costcore.studies.sweeps.process import rows as computed_rows
 from costcore.studies.sweeps.rows import DEFAULT_COLUMNS, ModelRow, NamedModel, RowFile, Settings, check_columns, figure
 from costcore.tables.answer import Content, data_frame
+from costcore.tables.html import section
+from costcore.tables.html.charts import Axis, Point, scatter
 from costcore.tables.result import Result, Table
 from costcore.text.screen import Column
 
@@ -494,12 +496,16 @@ class ModelTable(Result):
         convention: the convention of FLOPs; empty for costcore's.
         columns: the names of the figures of every row.
         arguments: the names of the arguments of all rows.
+        compared: the figures of which the rows are the Pareto front; empty for all rows.
+        dominated: the rows that are not on this front.
     """
 
     rows: tuple[ModelRow, ...]
     convention: str = ""
     columns: Sequence[str] = DEFAULT_COLUMNS
     arguments: Sequence[str] = ()
+    compared: Sequence[str] = ()
+    dominated: tuple[ModelRow, ...] = ()
 
     def __repr__(self) -> str:
         return f"<ModelTable: {self._count}>"
@@ -535,7 +541,24 @@ class ModelTable(Result):
         return Table("Models", columns, rows, prefix="autoaligned", n_digits=2, dropped_first=dropped_first)
 
     def _content(self) -> Content:
-        return Content(self._count, (), [self._table])
+        whole = len(self.rows) + len(self.dominated)
+        title = f"{len(self.rows):,} of {whole:,} models are Pareto-optimal" if self.compared else self._count
+        return Content(title, (), [self._table])
+
+    def _pictures(self) -> str:
+        rows = [_values(row) for row in (*self.rows, *self.dominated) if not row.failed]
+        figures = [name.removeprefix(LARGE) for name in self.compared or self.columns]
+        known = [name for name in figures if all(_is_amount(row.get(name)) for row in rows)][:2]
+        if len(known) < 2 or len(rows) < 2:
+            return ""
+        x, y = known
+        best = len(self.rows) if self.compared else 0
+        points = [
+            Point(row[x], row[y], ", ".join(_names(row, self.arguments)).rpartition("/")[2], i < best)
+            for i, row in enumerate(rows)
+        ]
+        axes = [Axis(column.title, column.kind) for column in map(self._column, known)]
+        return section(f"{axes[1].title} over {axes[0].title}", scatter(points, *axes))
 
     def to_dataframe(self) -> Any:
         """Return a ``pandas.DataFrame`` with one row per model: name, arguments, figures, ``status`` and ``failed``.
@@ -569,8 +592,7 @@ class ModelTable(Result):
         rows = [_values(row) for row in self.rows if not row.failed]
         axis_x, axis_y = (Axis(self._column(name), [row.get(name) for row in rows]) for name in (x, y))
         suffix = check_suffix(target)
-        values = [[row[name] for name in self.arguments if name in row] or [row["name"]] for row in rows]
-        names = [", ".join(map(str, each)) for each in values]
+        names = [", ".join(_names(row, self.arguments)) for row in rows]
         save_figure(draw(axis_x, axis_y, names=names), target, suffix)
 
     def pareto(self, *names: str) -> ModelTable:
@@ -588,7 +610,8 @@ class ModelTable(Result):
             raise ValueError(unknown("column", missing, known))
         rows = [row for row in self.rows if not row.failed]
         best = front([*map(_values, rows)], names)
-        return replace(self, rows=tuple(rows[i] for i in best))
+        dominated = tuple(row for i, row in enumerate(rows) if i not in set(best))
+        return replace(self, rows=tuple(rows[i] for i in best), compared=names, dominated=dominated)
 
     def _column(self, name: str) -> Column:
         if name in self.arguments:
@@ -609,6 +632,14 @@ def _values(row: ModelRow) -> dict[str, Any]:
         "status": row.status,
         "failed": row.failed,
     }
+
+
+def _names(row: Mapping[str, Any], arguments: Sequence[str]) -> list[str]:
+    return [str(row[name]) for name in arguments if name in row] or [str(row["name"])]
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _entry(row: ModelRow) -> dict[str, Any]:
@@ -638,7 +669,7 @@ def front(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[int]:
     points: dict[int, tuple[Any, ...]] = {}
     for i, row in enumerate(rows):
         values: list[Any] = [row.get(name.removeprefix(LARGE)) for name in names]
-        if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+        if all(map(_is_amount, values)):
             points[i] = tuple(
                 -value if name.startswith(LARGE) else value for name, value in zip(names, values, strict=True)
             )

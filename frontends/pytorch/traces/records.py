@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from costcore.ir import Layer, Tensor
 from costcore.trace.call import Module
-from costcore.trace.run import CallTime, Elsewhere, Interval, Profile, Stream, divide
+from costcore.trace.run import CallTime, Elsewhere, Interval, Profile, Stream, divide, starts
 
 NODE = "autograd::engine::evaluate_function"
 """The beginning of the names of the spans in which the backward pass runs a node."""
@@ -488,10 +488,15 @@ def _on_device(recorded: Recorded, ops: Sequence[Op], owners: Mapping[Op, int]) 
         if kernel.kind == "memset" or _TRANSFER.search(kernel.name):
             aside[owner] += min(kernel.end, end) - max(kernel.start, start)
     alone, idle = divide(intervals, start, end)
-    host = _host_times(ops, owners)
+    host, begun = _host_times(ops, owners), starts(intervals, start)
     calls = {
         position: CallTime(
-            lengths[position], host.get(position, 0), alone.get(position, 0), counts[position], aside[position]
+            lengths[position],
+            host.get(position, 0),
+            alone.get(position, 0),
+            counts[position],
+            aside[position],
+            begun.get(position, 0),
         )
         for position in {*owners.values()}
     }
@@ -522,8 +527,10 @@ def _on_host(recorded: Recorded, ops: Sequence[Op], owners: Mapping[Op, int], st
         if op in owners or op.parent is None
     ]
     alone, idle = divide(intervals, start, end)
-    host = _host_times(ops, owners)
-    calls = {i: CallTime(0, host.get(i, 0), alone.get(i, 0), 0) for i in sorted({*owners.values()})}
+    host, begun = _host_times(ops, owners), starts(intervals, start)
+    calls = {
+        i: CallTime(0, host.get(i, 0), alone.get(i, 0), 0, start=begun.get(i, 0)) for i in sorted({*owners.values()})
+    }
     elsewhere = _elsewhere(Counter(alone), alone, Counter(alone.keys()))
     return Profile(recorded.device, "host", end - start, idle, calls, elsewhere)
 

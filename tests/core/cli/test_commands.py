@@ -1,11 +1,15 @@
 """``costcore diff``, ``check`` and ``table`` on toy models."""
 
 import json
+<<<<<<< HEAD
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+=======
+>>>>>>> 53e690bd (tests: the page of a comparison has its command)
 
 import pytest
 
@@ -273,7 +277,11 @@ def test_a_comparison_is_written_to_a_file(model, capsys, tmp_path, suffix):
     shown = capsys.readouterr().out
     assert diff(*both, "--output", tmp_path / f"diff.{suffix}") == 0
     assert capsys.readouterr().out == ""
-    assert (tmp_path / f"diff.{suffix}").read_text(encoding="utf-8") == shown
+    written = (tmp_path / f"diff.{suffix}").read_text(encoding="utf-8")
+    if suffix == "html":  # its heading is short, and it has the command
+        assert "<h1><bdi>model.py:small → model.py:large</bdi></h1>" in written and "<code>costcore diff " in written
+        written, shown = (text.partition("<main>")[2] for text in (written, shown))
+    assert written == shown
 
 
 def test_a_table_is_written_to_a_file(model, capsys, tmp_path):

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from costcore import CostError
+from costcore.analyses.memory.live_memory import STACK
 from tests.core import html_reports
 from tests.core.traces import Block, MemoryLedger
 
@@ -28,13 +29,14 @@ def test_the_file_has_the_areas_and_names_of_the_kinds(tmp_path):
 
 def test_the_colors_are_those_of_the_page():
     """Every kind has another color."""
-    on_the_page = dict(
-        re.findall(
-            r"#memory \.(\w+) \{\s*fill: var\(--(\w+)\)",
-            files("costcore.tables.html").joinpath("memory.css").read_text("utf-8"),
-        )
-    )
-    assert len(set(on_the_page.values())) == len(on_the_page) > 6
+    style = files("costcore.tables.html").joinpath("charts.css").read_text("utf-8")
+    colors = {
+        kind: color
+        for names, color in re.findall(r"((?:\.[\w-]+,?\s+)+)\{\s*fill: var\(--(c\d)\)", style)
+        for kind in re.findall(r"\.(\w+)", names)
+    }
+    on_the_page = {kind: colors[kind] for kind in STACK}
+    assert len(set(on_the_page.values())) == len(STACK) > 6
     light, dark = html_reports.step().to_memory_svg().split("prefers-color-scheme:dark")
     assert ".parameter{fill:#0072b2}" in light and ".parameter{fill:#3a9bd9}" in dark
 

@@ -22,14 +22,13 @@ def timed(*steps, **options):
 
 def section_of(time):
     """Return the section of the page, and its roofline."""
-    (section,) = re.findall(r"<section id='time'.*?</section>", time.to_html(), re.DOTALL)
+    (section,) = re.findall(r"<section id='time' .*?</section>", time.to_html(), re.DOTALL)
     return section
 
 
 def legend(time):
     """Return the text of the legend by limit."""
-    items = re.findall(r"<circle class='(\w+)' cx='1'.*?</svg>(.*?)</li>", section_of(time))
-    return dict(items)
+    return dict(re.findall(r"<rect class='(\w+)' width='1' height='1'/></svg>(.*?)</span>", section_of(time)))
 
 
 def test_a_dot_is_the_speed_of_the_bound():
@@ -68,9 +67,8 @@ def test_dots_lie_where_the_axes_say():
 def test_the_section_states_totals_rows_and_what_they_mean():
     section = section_of(timed(dense("a", 1000), relu("b", 1000)))
     assert "<dt>At least</dt><dd>3.006 µs</dd><dd class='note'>one kernel per call</dd>" in section
-    assert (
-        "<tr><td>linear</td><td class='n'>1</td><td class='n'>3.004 µs</td><td class='n'>99.9%</td><td>dram" in section
-    )
+    (row,) = re.findall(r"<tr><td>linear</td>.*?</tr>", section)
+    assert re.findall(r">([^<>]+)<", row) == ["linear", "1", "3.004 µs", "99.9%", "dram"]
     assert "bound: lower bound on toy with one kernel per call" in section
 
 
@@ -78,7 +76,7 @@ def test_the_types_with_the_largest_bounds_come_first_and_the_others_are_summed(
     """Twelve types have rows; of fifteen, the others move 2 * (4 + 8 + 12) thousand bytes in the cache, at 4 TB/s."""
     section = section_of(timed(*(relu(f"m{n}", 1000 * n, type=f"type{n:02}") for n in range(1, 16))))
     assert re.findall(r"<tr><td>(\w+)</td>", section) == [*(f"type{n:02}" for n in range(15, 3, -1)), "others"]
-    assert re.search(r"<td>others</td>(<td class='n'></td>)+<td class='n'>12.000 ns</td>", section)
+    assert re.search(r"<td>others</td><td class='n'>3</td><td class='n'[^>]*>12.00 ns</td>", section)
 
 
 @pytest.mark.parametrize(
@@ -103,13 +101,12 @@ def test_a_run_without_work_has_no_section_of():
     assert "At least" in section_of(net().time(TOY))
 
 
-def test_the_page_contains_the_section_and_its_style_only_if_a_run_was_timed(tmp_path):
+def test_the_page_contains_the_section_only_if_a_run_was_timed(tmp_path):
     time = timed(dense("a", 1000))
     page = time.to_html(tmp_path / "page.html", title="Mine")
     assert (tmp_path / "page.html").read_text() == page
     assert "<h1><bdi>Mine</bdi></h1>" in page and "id='roofline'" in page and "#roofline {" in page
-    plain = html_reports.small().to_html()
-    assert "roofline" not in plain
+    assert "id='roofline'" not in html_reports.small().to_html()
 
 
 def test_hostile_names_stay_text():
@@ -120,7 +117,7 @@ def test_hostile_names_stay_text():
 
 def test_of_many_groups_the_largest_are_drawn():
     text = section_of(timed(*(relu("b", 1000 + i) for i in range(1200))))
-    assert text.count("<circle class='vector' cx='") == 1000 + 1  # and one in the legend
+    assert text.count("<circle class='vector' cx='") == 1000
     assert "The 1000 largest of 1200 dots are drawn." in text
 
 
@@ -130,7 +127,7 @@ def test_the_roofline_is_also_a_picture_of_its_own(tmp_path):
     assert (tmp_path / "time.svg").read_text() == drawing
     root = ElementTree.fromstring(drawing)
     circles = [each.get("class") for each in root.iter("{http://www.w3.org/2000/svg}circle")]
-    assert sorted(circles) == sorted(["dram", "vector", *legend(time)])
+    assert sorted(circles) == sorted(["dram", "vector", "dram", "vector"])  # dots and legend
     assert all(f"circle.{name}{{" in drawing and f".roof.{name}{{" in drawing for name in circles)
 
 
@@ -144,12 +141,15 @@ def test_a_calibrated_device_has_a_usual_time_with_its_error():
     assert time.seconds > time.bound_seconds
     section = section_of(time)
     assert re.search(r"<dt>Calibrated</dt><dd>[\d.]+ (µs|ns)</dd>", section)
-    assert "<dd class='note'>estimated time on this device, ± 70%</dd>" in section  # the error of relu in the file
+    assert "<dd class='note'>estimated on this device, ± 70%</dd>" in section  # the error of relu in the file
 
 
 def cells(table):
     """The text of each cell of a table, by row; the first row is its head."""
-    return [re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)]
+    return [
+        re.findall(r"<t[hd][^>]*>(?:<svg.*?</svg><span>)?([^<]*)(?:</span>)?</t[hd]>", row)
+        for row in re.findall(r"<tr>(.*?)</tr>", table)
+    ]
 
 
 def test_a_calibrated_device_has_its_time_by_type():

@@ -180,7 +180,9 @@ def test_a_language_model_has_the_range_of_published_runs():
     )
     with torch.device("meta"):
         model = LlamaForCausalLM(config)
-    found = plan(model, {"input_ids": (("batch", 16), "int64")}, devices=4, device="h100", global_batch=16, meshes=[{"dp": 4}])
+    found = plan(
+        model, {"input_ids": (("batch", 16), "int64")}, devices=4, device="h100", global_batch=16, meshes=[{"dp": 4}]
+    )
     per_token = 2 * (4 * 64 * 64 + 3 * 64 * 96 + 2 * 16 * 64) + 64 * 100
     assert found.run.flops == 3 * 2 * 16 * per_token
     low, high, expected = found.run.expected(found.best.setup.mesh, 16)
