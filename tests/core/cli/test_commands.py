@@ -1,15 +1,11 @@
 """``costcore diff``, ``check`` and ``table`` on toy models."""
 
 import json
-<<<<<<< HEAD
 import os
-import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-=======
->>>>>>> 53e690bd (tests: the page of a comparison has its command)
 
 import pytest
 
