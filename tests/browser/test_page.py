@@ -574,6 +574,44 @@ def test_calls_without_cost_are_shown_on_request(shown):
     wait_for(browser, lambda: len(names(browser)) == 4)
 
 
+def boxes(browser):
+    """Return the names of the boxes of the graph, drawn when it comes into view."""
+    browser.execute_script("document.getElementById('graph-section').scrollIntoView()")
+    drawn = "return [...document.querySelectorAll('#graph g')].map(g => g.querySelector('.name').textContent)"
+    wait_for(browser, lambda: browser.execute_script(drawn))
+    return browser.execute_script(drawn)
+
+
+def test_the_graph_has_modules_that_open_and_shapes_on_its_edges(shown):
+    """A module with one call is one box; a view has none. 10 + 11 + 12 + 5 FLOPs, of which the block has 33."""
+    browser = shown(html_reports.chain(3))
+    assert boxes(browser) == ["▾ total · 100.0%", "input", "▸ block0", "head", "output"]
+    block = browser.find_element(By.CSS_SELECTOR, "#graph .module .module")
+    assert block.find_element(By.CSS_SELECTOR, ".facts").text == "86.8%"
+    shapes = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#graph .shape")]
+    assert sorted(shapes) == ["2 × 3", "2 × 4", "2 × 4"]
+    block.click()
+    assert boxes(browser)[2:6] == ["▾ block0 · 86.8%", "0", "1", "2"]
+    browser.find_elements(By.CSS_SELECTOR, "#graph .call")[1].click()
+    assert browser.find_element(By.ID, "detail-title").text == "relu_type-1"
+    assert "net.py:7 in f" in browser.find_element(By.ID, "detail").text
+    Select(browser.find_element(By.ID, "heat")).select_by_visible_text("bytes read and written")
+    assert boxes(browser)[2] == "▾ block0 · 75.0%"
+
+
+def test_the_graph_of_five_thousand_calls_is_drawn_in_two_seconds(shown):
+    browser = shown(html_reports.chain(5, 1000))
+    script = """
+        const done = arguments[0], start = performance.now();
+        document.getElementById('graph-section').scrollIntoView();
+        const isDrawn = () => document.querySelector('#graph g');
+        const look = () => isDrawn() ? done(performance.now() - start) : requestAnimationFrame(look);
+        look();
+    """
+    assert browser.execute_async_script(script) < 2000
+    assert len(boxes(browser)) < 100
+
+
 PAGES = {
     "report": html_reports.small,
     "step": html_reports.step,

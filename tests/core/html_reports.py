@@ -122,6 +122,18 @@ def step() -> Report:
     return report(calls, memory=ledger)
 
 
+def chain(n: int = 3, blocks: int = 1) -> Report:
+    """Return a report of ``blocks`` modules with ``n`` calls each, a view, and a head, all in a row."""
+    calls, value = [], 1
+    for i in range(n * blocks):
+        module = f"block{i // n}.{i % n}" if n > 1 else f"block{i}"
+        calls.append(call("relu", module, 10 + i, 24, 32, inputs=(value,), outputs=(value + 1,), where="net.py:7 in f"))
+        value += 1
+    calls.append(call("view", "", 0, 0, 0, inputs=(value,), outputs=(value + 1,)))
+    calls.append(call("exp", "head", 5, 24, 32, inputs=(value + 1,), outputs=(value + 2,)))
+    return report(calls, inputs=(1,), returned=(value + 2,))
+
+
 def hostile() -> Report:
     """Return a report in which every name chosen by the model is one of :data:`HOSTILE`."""
     calls = [

@@ -56,6 +56,7 @@ SCRIPTS = (
     "bars.js",
     "treemap.js",
     "scatter.js",
+    "graph.js",
     "memory.js",
     "marks.js",
     "rows.js",
@@ -86,7 +87,8 @@ def to_html(
     data = page_data(report, columns)
     style = "\n".join(page_texts("style"))
     further = [f"{{\n{text}\n}}" for text in page_texts("script")]
-    script = "(() => {\n'use strict';\n" + "\n".join([*map(file_text, SCRIPTS), *further]) + "\n})();"
+    layout = ("dagre.min.js",) if data["flow"] else ()
+    script = "(() => {\n'use strict';\n" + "\n".join([*map(file_text, (*layout, *SCRIPTS)), *further]) + "\n})();"
     if re.search("</?(script|style)", style + "".join(further), re.IGNORECASE):
         raise CostError("the style or the script of an analysis has a tag of an element that ends it on the page")
     charts, end = file_text("charts.html").replace("$unit", text(report.trace.run.unit)).split("<!-- end -->\n")
@@ -201,6 +203,7 @@ def page_data(report: ReportData, columns: Sequence[str | Quantity] = ()) -> dic
         "layers": {"columns": LAYER, "rows": [list(layer) for layer in layers.rows]},
         "calls": {"columns": (*CALL, *added.keys), "rows": calls},
         "sites": list(sites.indices),
+        "flow": flow_of(trace),
         "ranks": exact.ranks,
         "drawn_at": RANKING_SIZE,
         "memory": _memory(report),
@@ -224,6 +227,32 @@ def new_parameters(trace: Trace) -> list[Dim]:
         seen |= new
         amounts.append(sum(trace.run.parameters[parameter] for parameter in sorted(new)))
     return amounts
+
+
+def flow_of(trace: Trace) -> dict[str, Any] | None:
+    """Return the values that calls of the forward pass read, for the graph; None if no call reads that of another.
+
+    ``sources`` has a list per call: the index of the call that makes a value, or index and output if it is not the
+    first output, or -1, -2, … for the inputs. ``inputs`` has their shapes, and ``returned`` the outputs of the model.
+    """
+    made: dict[int, int | list[int]] = {}
+    inputs: list[str] = []
+    sources: list[list[Any]] = []
+    n_edges = 0
+    for index, call in enumerate(trace.calls):
+        found: list[Any] = []
+        if call.phase == "forward":
+            for operand, tensor in zip(call.inputs, call.layer.inputs.values(), strict=False):
+                if operand in trace.run.inputs and operand not in made:
+                    inputs.append(shape_text(tensor.shape))
+                    made[operand] = -len(inputs)
+                if operand in made and made[operand] not in found:
+                    found.append(made[operand])
+            made.update({operand: [index, n] if n else index for n, operand in enumerate(call.outputs)})
+        n_edges += len(found)
+        sources.append(found)
+    returned = [made[operand] for operand in trace.run.returned if operand in made]
+    return {"sources": sources, "inputs": inputs, "returned": returned} if n_edges else None
 
 
 def _operators(ledger: Ledger, exact: _ExactText) -> Iterator[tuple[list[Any], Sequence[Call]]]:

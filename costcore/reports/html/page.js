@@ -79,6 +79,7 @@ addEventListener("keydown", (event) => {
 find("app").hidden = false;
 refresh();
 drawCharts();
+if (report.flow) watchGraph(reveal);
 if (memoryMap) watchMemory(reveal);
 let width = innerWidth;
 new ResizeObserver(() => {

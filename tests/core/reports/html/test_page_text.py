@@ -283,6 +283,13 @@ def test_symbolic_costs_are_strings():
     assert "5" not in ranks and page_data(html_reports.small())["ranks"] == {}
 
 
+def test_the_graph_has_the_calls_that_make_each_value():
+    """Two calls in a row read the input of the model, then each other; a view and the head follow."""
+    flow = page_data(html_reports.chain(2))["flow"]
+    assert flow == {"sources": [[-1], [0], [1], [2]], "inputs": ["2 × 3"], "returned": [3]}
+    assert page_data(html_reports.small())["flow"] is None  # nothing says which call reads which value
+
+
 def test_calls_with_equal_layers_share_one_row():
     calls = [html_reports.call("relu", f"layer{i}", 8, 4, 4) for i in range(100)]
     data = page_data(html_reports.report(calls))
