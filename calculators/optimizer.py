@@ -54,13 +54,15 @@ def calc_optimizer_step(layer: Layer) -> Cost:
     * ``amsgrad`` keeps the largest second moment: 1 cmp;
     * ``dampening`` multiplies the gradient for the momentum: 1 mul;
     * ``maximize`` negates the gradient: 1 add;
-    * ``scaled`` divides the gradient by a common factor: 1 div.
+    * ``scaled`` divides the gradient by a common factor: 1 div;
+    * ``quantized`` keeps moments in 8 bits in blocks with a scale. Each is multiplied by it, and then divided by the
+      largest of its block and rounded to one of 256 codes by binary search: 1 mul, 1 div, 9 cmp per moment.
 
     Bias correction, and whatever depends only on the learning rate and the number of steps, is scalar arithmetic and
     costs nothing.
 
     Source: ONNX operators Adagrad, Adam and Momentum; PyTorch's SGD; Duchi et al., JMLR 2011; Kingma and Ba,
-    arXiv:1412.6980; Reddi et al. (AMSGrad), arXiv:1904.09237.
+    arXiv:1412.6980; Reddi et al. (AMSGrad), arXiv:1904.09237; Dettmers et al. (8 bits), arXiv:2110.02861.
 
     Shapes: x0[N], x1[N], x2[N] -> y[N], m[N]
     Shapes of sgd_step: x0[N], x1[N] -> y[N]
@@ -68,7 +70,8 @@ def calc_optimizer_step(layer: Layer) -> Cost:
     """
     step, on = STEPS[layer.op], {name for name, value in layer.attrs.items() if value}
     moments = step.moments + (1 if "amsgrad" in on else 0)
-    size = sum(y.size for y in layer.outputs) // (1 + moments)
+    is_quantized = "quantized" in on  # one parameter, with scales beside the moments
+    size = layer.outputs[0].size if is_quantized else sum(y.size for y in layer.outputs) // (1 + moments)
     extra = Operations(
         fma=1 if "weight_decay" in on else 0,
         mul=len(on & {"weight_decay_after", "dampening"}),
@@ -76,6 +79,8 @@ def calc_optimizer_step(layer: Layer) -> Cost:
         div=1 if "scaled" in on else 0,
         cmp=1 if "amsgrad" in on else 0,
     )
+    if is_quantized:
+        extra += moments * Operations(mul=1, div=1, cmp=9)
     return Cost(size * (step.operations + extra), layer.read, layer.written, layer.attrs)
 
 

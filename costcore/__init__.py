@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from costcore.analyses.conventions.convention import conventions as conventions
     from costcore.api.estimate import estimate as estimate
     from costcore.api.estimate import estimate_ranks as estimate_ranks
+    from costcore.api.estimate import finetuned as finetuned
     from costcore.api.hook import ComputationalCostHook as ComputationalCostHook
     from costcore.errors import CostError as CostError
     from costcore.errors import CostWarning as CostWarning
@@ -80,6 +81,7 @@ _MODULES = {
     "estimate": "api.estimate",
     "estimate_ranks": "api.estimate",
     "explain": "studies.explain",
+    "finetuned": "api.estimate",
     "fit": "studies.fit",
     "hookimpl": "plugins",
     "max_batch": "studies.batch_size",
@@ -118,6 +120,7 @@ __all__ = [
     "estimate",
     "estimate_ranks",
     "explain",
+    "finetuned",
     "fit",
     "hookimpl",
     "max_batch",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -180,6 +180,13 @@ class WithoutGpu(Protocol):
         """Return a context for another attempt; None if the error has another reason than the missing GPU."""
 
 
+class Finetuned(Protocol):
+    """The ability ``finetuned``: a model with adapters, see :func:`costcore.finetuned`."""
+
+    def __call__(self, model: Any, rank: int, targets: Sequence[str], kind: str, base: str | None) -> Any:
+        """Return the model; the given one is not changed."""
+
+
 ABILITIES = {
     "library_model": LibraryModel,
     "default_inputs": DefaultInputs,
@@ -190,5 +197,6 @@ ABILITIES = {
     "process_settings": ProcessSettings,
     "schedule": ScheduleOf,
     "without_gpu": WithoutGpu,
+    "finetuned": Finetuned,
 }
 """The protocols of optional functions by name of the ability."""

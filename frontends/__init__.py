@@ -57,6 +57,7 @@ PYTORCH_ABILITIES = {
     "process_settings": f"{__name__}.pytorch.naming:process_settings",
     "schedule": f"{__name__}.pytorch.schedule:schedule",
     "without_gpu": f"{__name__}.pytorch.capture.gpu_code:without_gpu",
+    "finetuned": f"{__name__}.pytorch.finetuning:finetuned",
 }
 
 

@@ -35,7 +35,7 @@ def installed_at(file: Path) -> str:
 
 
 SOURCES = {installed_at(file) for room in ROOMS for file in (ROOT / room).rglob("*.py")}
-KINDS = ("LICENSE", "css", "html", "js", "json", "toml")
+KINDS = ("LICENSE", "css", "html", "js", "json", "toml", "csv")
 DATA = {installed_at(file) for kind in KINDS for file in (ROOT / "costcore").rglob(f"*.{kind}")}
 
 

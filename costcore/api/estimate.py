@@ -48,6 +48,7 @@ from costcore.registry import (
     load,
     loaded,
     names_code,
+    needed_ability,
     needs_package,
     other_file,
     specs,
@@ -514,6 +515,40 @@ def model_of(model: Any, *, is_step: bool = False) -> Any:
     made = load_model(model)
     in_mode(made, model, None, is_step)
     return made
+
+
+def finetuned(
+    model: Any,
+    rank: int,
+    targets: str | Sequence[str] = (),
+    kind: str = "lora",
+    base: str | None = None,
+) -> Any:
+    """Return a model with adapters of low rank on its linear layers, which alone are trained.
+
+    ::
+
+        estimate(finetuned(llama, rank=16, base="nf4"), ids, optimizer="adamw", memory=True)  # QLoRA
+
+    The model is not changed; the result shares its tensors. Adapters are in float32, as PEFT keeps them.
+
+    Args:
+        model: a ``torch.nn.Module``.
+        rank: the rank of the adapters.
+        targets: names of linear layers that get one, or patterns, ``["q_proj", "v_proj"]``; default: all but the last
+            one of the model, which makes its outputs.
+        kind: ``"lora"``, or ``"dora"``, which also learns the norm of every row of the weight.
+        base: ``"nf4"`` stores the weights of these layers in 4 bits (QLoRA); default: as they are.
+
+    Raises:
+        TypeError, ValueError: if an argument is invalid.
+        CostError: if no linear layer has such a name, or the model is of another framework.
+    """
+    if not isinstance(rank, int) or isinstance(rank, bool):
+        raise TypeError(f"rank must be an integer (got {rank!r})")
+    model = model_of(model, is_step=True)
+    names = [targets] if isinstance(targets, str) else [*targets]
+    return needed_ability("finetuned", model, "an adapter")(model, rank, names, kind, base)
 
 
 def model_and_inputs(model: Any, inputs: Any, *, is_step: bool = False) -> tuple[Any, Any]:

@@ -13,6 +13,7 @@ from costcore.api.estimate import (
     check_report,
     check_target,
     estimate,
+    finetuned,
     has_modes,
     in_mode,
     load_model,
@@ -158,7 +159,7 @@ def report_of(
         return report
     parsed = parse_inputs(args.input if inputs is None else inputs)
     with module_search_path(args.python_path, target), printed_warnings(target, is_quiet):
-        model = load_model(target)
+        model = loaded(target, args)
         put_in_mode(model, target, args, is_quiet)
         options = estimate_options(args) if is_alone else applicable_options(target, model, estimate_options(args))
         given, parsed = parsed, inputs_or_default(parsed, model, target, is_quiet)
@@ -225,7 +226,27 @@ def model_to_capture(args: argparse.Namespace, what: str = "") -> Iterator[Any]:
     """Context manager: load the model of a command, and show on a terminal how long its capture takes."""
     paths = module_search_path(args.python_path, args.model)
     with paths, printed_warnings(args.model), waiting(f"capturing {what}{args.model}"):
-        yield load_model(args.model)
+        yield loaded(args.model, args)
+
+
+def loaded(target: str, args: argparse.Namespace) -> Any:
+    """Return the model of a target, with the adapters that the options ask for.
+
+    Raises:
+        CostError: if the model cannot be made, or takes no adapters.
+        ValueError: if the options contradict each other.
+    """
+    rank = getattr(args, "lora", None) or getattr(args, "dora", None)
+    if rank is None:
+        for name in ("lora_targets", "quantize"):
+            if getattr(args, name, None) is not None:
+                raise ValueError(f"--{name.replace('_', '-')} needs --lora RANK or --dora RANK")
+        return load_model(target)
+    if args.lora is not None and args.dora is not None:
+        raise ValueError("--lora cannot be used with --dora")
+    kind = "lora" if args.lora is not None else "dora"
+    names = [name.strip() for name in (args.lora_targets or "").split(",") if name.strip()]
+    return finetuned(load_model(target), rank, names, kind, args.quantize)
 
 
 def put_in_mode(model: Any, target: str, args: argparse.Namespace, is_quiet: bool = False) -> None:

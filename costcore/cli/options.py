@@ -180,13 +180,22 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--optimizer",
         metavar="NAME",
-        help="count a training step with this optimizer: sgd, sgd_momentum, adam, adamw (PyTorch); implies --backward",
+        help="count a training step with this optimizer: sgd, sgd_momentum, adam, adamw, adam_8bit, adamw_8bit, "
+        "adafactor, lion, muon (PyTorch); implies --backward",
     )
     parser.add_argument("--train", action="store_true", help="count a training step, in train mode; implies --backward")
     parser.add_argument(
         "--eval",
         action="store_true",
         help="put the model into evaluation mode; default: its current mode (PyTorch)",
+    )
+    parser.add_argument("--lora", type=int, metavar="RANK", help="train adapters of this rank alone (PyTorch)")
+    parser.add_argument("--dora", type=int, metavar="RANK", help="the same with learned norms of rows")
+    parser.add_argument(
+        "--lora-targets", metavar="NAMES", help="linear layers with adapters, q_proj,v_proj; default: all but the last"
+    )
+    parser.add_argument(
+        "--quantize", choices=("nf4",), help="store the weights of layers with adapters in 4 bits (QLoRA)"
     )
     add_parallel_options(parser)
     parser.add_argument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from costcore.analyses.devices.device import Device, find_device
 from costcore.analyses.timing.bound import BOUNDS, LEAST, OBSERVED
 from costcore.analyses.timing.time_report import TIMES, TIMES_BY_TYPE, TimeReport, show_devices
 from costcore.analyses.timing.times import TF32_OPERATORS, check_dtype
+from costcore.api.estimate import in_mode, load_model, module_search_path
 from costcore.api.hook import parse_inputs
 from costcore.cli import FAILURE, SUCCESS, USAGE_ERROR
 from costcore.cli.models import (
@@ -22,6 +24,7 @@ from costcore.cli.models import (
     is_training_step,
     missing_inputs,
     model_to_capture,
+    printed_warnings,
     put_in_mode,
     report_of,
     requested_mode,
@@ -50,12 +53,13 @@ from costcore.cli.options import (
 )
 from costcore.cli.running import command, print_message, write_output, write_page, write_result
 from costcore.errors import CostError, MissingInputsError, UnknownOptionError
-from costcore.ledger.ledger import check_top
+from costcore.ledger.ledger import TRAIN, check_top
 from costcore.registry import frontend_for_file, is_saved_report
 from costcore.reports.report import Report
 from costcore.studies.batch_inputs import ALLOCATORS, CONTEXT, Limit, make_limit
 from costcore.studies.batch_size import Fit, check_global_batch
 from costcore.studies.batch_size import fit as fit_batch
+from costcore.studies.finetuning import finetuning
 from costcore.studies.fit import FORMS, FitResult, fit, target_of
 from costcore.studies.plans import FIGURES, Plans, check_figures, plan
 from costcore.tables.columns import choose
@@ -352,6 +356,8 @@ FIT_EXAMPLES = """examples:
   costcore fit torchvision:resnet50 l4 --train --optimizer adamw --input 64x3x224x224
   costcore fit torchvision:resnet50 "24 GB" --train --optimizer adamw --input batch,3,224,224
   costcore fit model.onnx "256 KB sram, 1 MB flash" --format json
+  costcore fit hf:config.json "24 GB" --train --seq 2048 --lora 16 --quantize nf4 --optimizer adamw_8bit
+  costcore fit hf:8b.json,hf:70b.json "24 GB" --methods --seq 2048
 
 If an input dimension has a name, costcore also finds the largest batch that fits (PyTorch). If the model does not fit,
 it lists changes that would make it fit, each with its memory.
@@ -372,6 +378,11 @@ def fit_parser() -> argparse.ArgumentParser:
         "--align", type=int, default=64, metavar="N", help="alignment in bytes of values in the arena; default: 64"
     )
     parser.add_argument(
+        "--methods",
+        action="store_true",
+        help="a table of methods of fine-tuning (full, 8-bit, LoRA, QLoRA), also of several MODELs separated by commas",
+    )
+    parser.add_argument(
         "--no-remedies", action="store_true", help="do not look for changes that would make the model fit"
     )
     add_result_output(parser)
@@ -382,10 +393,13 @@ def fit_parser() -> argparse.ArgumentParser:
 @command(fit_parser)
 def run_fit(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    check_model(args.model)
+    if not args.methods:
+        check_model(args.model)
     requested_mode(args)
     format_of(args, "table", RESULT_FILES)
     target_of(args.target)
+    if args.methods:
+        return _write_methods(args)
     try:
         verdict = _verdict(args)
     except MissingInputsError as error:
@@ -396,6 +410,27 @@ def run_fit(args: argparse.Namespace) -> int:
         return CODES[None]
     write_result(verdict, args)
     return CODES[verdict.fits]
+
+
+def _write_methods(args: argparse.Namespace) -> int:
+    names = [name.strip() for name in re.split(r",(?![^(]*\))", args.model)]
+    for name in names:
+        check_model(name, "which cannot be captured again")
+    if args.optimizer is not None or args.quantize is not None:
+        raise ValueError("--methods has optimizers and formats of its own: drop --optimizer and --quantize")
+    inputs = parse_inputs(args.input)
+    if inputs is None:
+        raise ValueError("inputs are missing: pass their shapes, as --seq 2048")
+    rank = args.lora or args.dora or 16
+    args.lora = args.dora = None
+    terms = {name: getattr(args, name) for name in ("context", "workspace", "fragmentation")}
+    with module_search_path(args.python_path, names[0]), printed_warnings(args.model):
+        models = {name: load_model(name) for name in names}
+        for name, model in models.items():
+            in_mode(model, name, TRAIN, True)
+        found = finetuning(models, inputs, args.target, rank=rank, **terms)
+    write_result(found, args)
+    return SUCCESS
 
 
 def _verdict(args: argparse.Namespace) -> FitResult:

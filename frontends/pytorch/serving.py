@@ -5,7 +5,6 @@ The sections below are the cache of a model, and linear layers with packed weigh
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +35,7 @@ from .estimate import clear_caches
 from .meta.model_copy import meta_copy
 from .meta.values import META, Values
 from .model_errors import ModelErrorContext
-from .tensors import dtype_name, modules_of, not_compiled
+from .tensors import dtype_name, modules_of, not_compiled, with_modules
 
 # A cached language model
 
@@ -370,7 +369,7 @@ def with_plain_linears(model: Module) -> tuple[Module, Mapping[str, PackedWeight
         return model, {}
     dtype = _dtype_beside(model, packed)
     plain = {id(model.get_submodule(path)): _plain(model.get_submodule(path), dtype) for path in packed}
-    return _copy(model, plain), packed
+    return with_modules(model, plain), packed
 
 
 def packed_weight(module: Module) -> PackedWeight | None:
@@ -444,16 +443,3 @@ def _plain(module: Module, dtype: torch.dtype) -> nn.Linear:
     sizes, bias = _linear_sizes(module), getattr(module, BIAS, None)
     assert sizes is not None
     return nn.Linear(*sizes, bias=isinstance(bias, Tensor), device=META, dtype=dtype)
-
-
-def _copy(module: Module, plain: Mapping[int, nn.Linear]) -> Module:
-    # A module that is used twice stays one.
-    made: dict[int, Module] = dict(plain)
-    for each in [*module.modules()][::-1]:
-        if id(each) not in made:
-            made[id(each)] = copy.copy(each)
-    for each in module.modules():
-        copied = made[id(each)]
-        if id(each) not in plain:
-            copied._modules = {name: child and made[id(child)] for name, child in each._modules.items()}
-    return made[id(module)]

@@ -434,3 +434,17 @@ def output_shape(x: Tensor, packed: PackedWeight) -> tuple[int, ...]:
         made = [(n - 1) * s - 2 * p + d * (k - 1) + more + 1 for n, k, s, p, d, more in sizes]
         return (x.shape[0], w.shape[1] * settings["groups"], *made)
     return (x.shape[0], w.shape[0], *((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d, _ in sizes))
+
+
+def with_modules(model: Module, others: Mapping[int, Module]) -> Module:
+    """Return a model with other modules in place of some, by id; it shares all tensors with the model."""
+    # A module that is used twice stays one.
+    made: dict[int, Module] = dict(others)
+    for each in [*model.modules()][::-1]:
+        if id(each) not in made:
+            made[id(each)] = copy.copy(each)
+    for each in model.modules():
+        copied = made[id(each)]
+        if id(each) not in others:
+            copied._modules = {name: child and made[id(child)] for name, child in each._modules.items()}
+    return made[id(model)]

@@ -38,8 +38,22 @@ OPTIMIZERS: Mapping[str, OptimizerFactory] = {
     "sgd_momentum_foreach": lambda parameters: SGD(parameters, lr=1e-3, momentum=0.9, foreach=True),
     "adam_foreach": lambda parameters: Adam(parameters, foreach=True),
     "adamw_foreach": lambda parameters: AdamW(parameters, foreach=True),
+    "adafactor": lambda parameters: torch.optim.Adafactor(parameters),
+    "lion": lambda parameters: _finetuning().Lion(parameters),
+    "muon": lambda parameters: _finetuning().MuonWithAdamW(parameters),
+    "adam_8bit": lambda parameters: _finetuning().Adam8bit(parameters, weight_decay=0.0),
+    "adamw_8bit": lambda parameters: _finetuning().Adam8bit(parameters),
+    "paged_adamw": lambda parameters: _finetuning().Paged(parameters, AdamW),
+    "paged_adamw_8bit": lambda parameters: _finetuning().Paged(parameters, _finetuning().Adam8bit),
 }
 """The optimizers that have a name, with the defaults of PyTorch on the CPU; ``foreach`` is the default on CUDA."""
+
+
+def _finetuning() -> Any:
+    from . import finetuning  # registers operators, which only these optimizers need
+
+    return finetuning
+
 
 ACCUMULATING = ("accumulated", "unsynchronized")
 """The steps that are the last of several micro-batches, before which the gradients of the others exist too."""
@@ -239,7 +253,8 @@ def run_optimizer(mode: CaptureMode, optimizer: Optimizer, step: str) -> None:
                 optimizer.step()
             for ledger in mode.ledgers:
                 ledger.use_optimizer(optimizer)
-        optimizer.step()
+        with mode.ledgers.paused() if getattr(optimizer, "is_paged", False) else nullcontext():
+            optimizer.step()
 
 
 def own_tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -536,6 +536,7 @@ CONVERSIONS = (
     Row("aten::quantize_per_channel", "quantize", _PER_CHANNEL, {"axis": "axis"}),
     Row("aten::quantize_per_tensor_dynamic", "dynamic_quantize", X),
     Row("aten::dequantize", "dequantize", {"x": first_argument, "zero_point": constant(Number(0))}),
+    Row("costcore::dequantize_4bit", "dequantize_blocks", {"x": "weight", "scale": "scale", "outer": "outer"}),
     *(
         Row(f"aten::{name}", "fake_quantize", _PER_TENSOR, outputs=_with_needed_mask)
         for name in (

@@ -509,6 +509,12 @@ OPTIMIZER_ROWS = (
         )
     ),
     Row(
+        "costcore::adam_8bit_step",
+        "adam_step",
+        {"x*": tensors_in("parameter", "gradient", "moment", "square"), "scale0": "scale", "scale1": "scale_square"},
+        {"weight_decay_after": non_default("weight_decay", 0), "quantized": constant(True)},
+    ),
+    Row(
         "aten::_fused_sgd",
         _sgd_step,
         {"x*": tensors_in("self", "grads", "momentum_buffer_list")},
