@@ -37,7 +37,7 @@ def drawing(axes: Any) -> dict[str, Any]:
     def point(values: Any) -> list[Any]:
         return [float(f"{float(each):.6g}") for each in values]
 
-    legend = axes.get_legend()
+    legend = next(iter(axes.figure.legends), axes.get_legend())
     return {
         "scales": [axes.get_xscale(), axes.get_yscale()],
         "formats": [type(axis.get_major_formatter()).__name__ for axis in (axes.xaxis, axes.yaxis)],

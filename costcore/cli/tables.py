@@ -89,6 +89,7 @@ def table_parser() -> argparse.ArgumentParser:
         metavar=("X", "Y", "FILE"),
         help="also draw column Y over column X to an .svg, .png or .pdf file (needs matplotlib)",
     )
+    parser.add_argument("--scatter-color", metavar="NAME", help="the column that colors the points of --scatter")
     parser.add_argument(
         "--pareto",
         metavar="NAMES",
@@ -115,6 +116,8 @@ def run_table(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
     check_digits(args.digits)
     mode = format_of(args, "table", TABLE_FILES)
+    if args.scatter_color is not None and args.scatter is None:
+        raise ValueError("--scatter-color requires --scatter")
     inputs = parse_inputs(args.input)
     models = [named for text in args.models for named in _named_models(text, inputs)]
     rows_file = args.output if args.output and Path(args.output).suffix in SUFFIXES else None
@@ -155,7 +158,9 @@ def _write(result: ModelTable, args: argparse.Namespace, mode: str, rows_file: s
         print_message(f"costcore: {row.label} failed: {row.status}")
     sys.stdout.flush()
     if args.scatter is not None:
-        result.scatter(*args.scatter)
+        drawn = result if args.pareto is None else result.pareto(*names_in([args.pareto]))
+        x, y, path = args.scatter
+        drawn.scatter(x, y, path, args.scatter_color)
 
 
 def _columns(args: argparse.Namespace) -> list[str] | None:

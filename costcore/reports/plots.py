@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from costcore.analyses.analysis import drawn_by
@@ -24,7 +26,7 @@ from costcore.tables.pictures import (
     theme_of,
 )
 from costcore.tables.quantity import is_quantity, numeric, quantity, registered
-from costcore.text.amounts import per_byte
+from costcore.text.amounts import per_byte, short
 
 # Kinds of plots, and their arguments.
 
@@ -101,7 +103,7 @@ def picture_of(report: ReportData, asked: Request, theme: str, options: Mapping[
     draw = imported(OWN.get(asked.kind) or drawn_by()[asked.kind].pictures[asked.kind])
     cost = {"column": asked.column} if asked.kind in OF_A_COST else {}
     picture: Picture = draw(report, theme=look, **cost, **options)
-    return picture
+    return picture.titled(report.trace.run.model)
 
 
 # Bars: a cost per operator.
@@ -140,11 +142,15 @@ def _bars(report: ReportData, rows: list[tuple[str, int]], column: str, theme: T
     axes = axes_of(theme, height=1 + BAR_HEIGHT * len(shown))
     bars = axes.barh([*range(len(shown))], lengths, color=colors)
     axes.set(yticks=range(len(shown)), yticklabels=[label(name) for name, _ in shown], xlabel=title)
-    axes.bar_label(bars, [f"{amount / total:.1%}" for _, amount in shown], padding=3, color=theme.soft)
+    axes.bar_label(bars, [_share(amount / total) for _, amount in shown], padding=3, color=theme.soft)
     axes.margins(x=0.12, y=0.02)
     axes.invert_yaxis()
     axes.grid(axis="x", color=theme.line)
     return axes.figure
+
+
+def _share(value: float) -> str:
+    return "<0.1%" if 0 < value < 0.0005 else f"{value:.1%}"
 
 
 # Icicle: modules from left to right, each as high as its share of a cost.
@@ -153,8 +159,17 @@ def _bars(report: ReportData, rows: list[tuple[str, int]], column: str, theme: T
 DEEPEST = 6
 """The maximum number of levels; a module at the last one is drawn with all its contents."""
 
-LEAST_SHARE = 0.002
+LEAST_SHARE = 0.005
 """Modules with a smaller share of the total are not drawn: they would be thinner than a line."""
+
+LETTERS = 125
+"""The characters that fit into the width of the picture."""
+
+TWO_LINES = 0.05
+"""The minimum share of a module whose name and share have a line each if one is too short."""
+
+FOLDED_FROM = 3
+"""So many equal modules in a row are drawn as one."""
 
 LEAST_LABELED = 0.022
 """Modules with a smaller share of the total have no name: it would not fit."""
@@ -164,13 +179,15 @@ class Box(NamedTuple):
     """A module as it is drawn.
 
     Attributes:
-        path, name: of the module.
+        path, name: of the module, or of several equal ones.
+        first: the path of the module, or of the first of these.
         depth: its level.
         start, amount: the cost above it in the picture, and its own.
         is_leaf: whether nothing inside it is drawn.
     """
 
     path: str
+    first: str
     name: str
     depth: int
     start: int
@@ -204,15 +221,42 @@ def _boxes(root: Mapping[str, Any], column: str) -> Iterator[Box]:
     stack = [(root, 0, 0)]
     while stack:
         node, depth, start = stack.pop()
-        children = sorted(node["children"], key=lambda child: -_amount(child, column))
+        children = sorted(_folded(node["children"], column), key=lambda child: -_amount(child, column))
         drawn = [child for child in children if _amount(child, column) >= least] if depth < DEEPEST - 1 else []
         name = node["name"] or node["type"] or "total"
-        yield Box(node["path"], name, depth, start, _amount(node, column), not drawn)
+        first = own_of(node["path"]) if node["is_own"] else node["path"]
+        path = node.get("paths", node["path"])
+        yield Box(
+            path,
+            first,
+            name,
+            depth,
+            start,
+            _amount(node, column),
+            not drawn,
+        )
         below = []
         for child in drawn:
             below.append((child, depth + 1, start))
             start += _amount(child, column)
         stack += reversed(below)
+
+
+def _folded(children: Sequence[Mapping[str, Any]], column: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the children of a module, with one for equal ones in a row, such as the blocks of a transformer."""
+    for _, group in groupby(children, lambda child: (child["type"], child["n_layers"], _amount(child, column))):
+        run = list(group)
+        first, last, n = run[0], run[-1], len(run)
+        if n < FOLDED_FROM or not first["type"] or not first["children"]:
+            yield from run
+        else:
+            paths, name = f"{first['path']} to {last['name']}", f"{n} × {first['type']}"
+            yield {**_multiplied(first, column, n), "paths": paths, "name": name}
+
+
+def _multiplied(node: Mapping[str, Any], column: str, n: int) -> dict[str, Any]:
+    amounts = {key: n * node[key] for key in (column, "n_shared") if node.get(key) is not None}
+    return {**node, **amounts, "children": [_multiplied(child, column, n) for child in node["children"]]}
 
 
 def _amount(node: Mapping[str, Any], column: str) -> int:
@@ -227,30 +271,41 @@ def _icicle(report: ReportData, boxes: list[Box], column: str, theme: Theme) -> 
     (divided, *_), title = in_units(column_of(column, report.trace.run.unit), [total])
     unit = divided / total
     axes = axes_of(theme, 9, 6)
+    most = LETTERS // (max(box.depth for box in boxes) + 1)
     drawn = set()
     for box in boxes:
-        operator = mains.get(box.path, "")
+        operator = mains.get(box.first, "")
         drawn |= {operator} if box.is_leaf else set()
         color = colors.get(operator, theme.gray) if box.is_leaf else theme.line
         axes.barh(
             box.start * unit, 1, box.amount * unit, left=box.depth, align="edge", color=color, edgecolor=theme.paper
         )
         if box.amount >= LEAST_LABELED * total:
-            text = f"{label(box.name)[-18:]} {box.amount / total:.1%}"
+            share = f"{box.amount / total:.1%}"
+            name = box.name if len(box.name) <= most else f"{box.name[: most - 1]}…"
+            is_wide = len(name) + len(share) > most
+            text = (
+                label(name) + ("\n" if is_wide and box.amount > TWO_LINES * total else " ") + share if name else share
+            )
             ink = theme.ink if not box.is_leaf else "#ffffff" if color == "#0072b2" else "#10151b"
             at = (box.depth + 0.03, (box.start + box.amount / 2) * unit)
             axes.text(*at, text, va="center", fontsize=8, color=ink, clip_on=True)
     axes.set(xlim=(0, max(box.depth for box in boxes) + 1), ylim=(divided, 0), ylabel=title, xticks=[])
     axes.spines["bottom"].set_visible(False)
-    add_legend(axes, theme, keys(colors, drawn, theme), title_fontproperties={"size": 9})
+    add_legend(axes, theme, keys(colors, drawn, theme))
     return axes.figure
+
+
+def own_of(path: str) -> str:
+    """Return the key of the calls that a module makes itself, besides those of its children."""
+    return f"{path}."
 
 
 def _main_operators(report: ReportData, column: str) -> dict[str, str]:
     sums: dict[str, dict[str, int]] = {}
     for (module, op), calls in report.ledger.groups("module", "op").items():
         parts = module.split(".") if module else []
-        for path in {"", *(".".join(parts[: i + 1]) for i in range(len(parts)))}:
+        for path in {"", own_of(module), *(".".join(parts[: i + 1]) for i in range(len(parts)))}:
             by_op = sums.setdefault(path, {})
             by_op[op] = by_op.get(op, 0) + (quantity(column).of(report.ledger, calls) or 0)
     return {path: max(by_op, key=lambda op: by_op[op]) for path, by_op in sums.items()}
@@ -261,6 +316,9 @@ def _main_operators(report: ReportData, column: str) -> dict[str, str]:
 
 MOST_TICKS = 7
 """The maximum number of labels of the axis of bytes."""
+
+MOST_COUNTS = 8
+"""The maximum number of dots with a count of equal calls: those with the most FLOPs together."""
 
 MANY = 2000
 """The maximum number of vector dots; more are pixels, also in SVG and PDF files, to keep these small."""
@@ -284,10 +342,11 @@ def intensity(report: ReportData, theme: Theme) -> Picture:
 
 
 def _dots(report: ReportData, rows: list[tuple[str, str, int, int]], theme: Theme) -> Any:
-    from matplotlib.ticker import EngFormatter, LogLocator
+    from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator
 
     axes, colors = axes_of(theme), colors_of(report, theme)
-    points = [*dict.fromkeys((float(nbytes), float(flops), op) for _, op, flops, nbytes in rows)]
+    counts = Counter((float(nbytes), float(flops), op) for _, op, flops, nbytes in rows)
+    points = [*counts]
     xs, ys, ops = zip(*points, strict=True)
     unit = report.trace.run.unit
     x_title = f"Bytes read and written (dotted lines: {per_byte(unit)})"
@@ -295,13 +354,17 @@ def _dots(report: ReportData, rows: list[tuple[str, str, int, int]], theme: Them
     size, is_many = max(6, 40 - len(points) // 50), len(points) > MANY
     found = [colors.get(op, theme.gray) for op in ops]
     axes.scatter(xs, ys, s=size, c=found, alpha=0.8, linewidths=0, rasterized=is_many)
+    for (x, y, _), n in sorted(counts.items(), key=lambda item: -item[0][1] * item[1])[:MOST_COUNTS]:
+        if n > 1:
+            place = {"textcoords": "offset points", "xytext": (5, -9), "fontsize": 7, "color": theme.soft}
+            axes.annotate(f"×{n}", (x, y), **place)
     axes.margins(0.08)
     limits = axes.get_xlim(), axes.get_ylim()
     for power in POWERS:
         _intensity_line(axes, 10.0**power, limits, theme)
     axes.set(xlim=limits[0], ylim=limits[1])
-    axes.xaxis.set_major_locator(LogLocator(numticks=MOST_TICKS))
-    axes.xaxis.set_major_formatter(EngFormatter("B"))
+    axes.xaxis.set_major_locator(LogLocator(base=2, numticks=MOST_TICKS))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(round(value), "bytes")))
     axes.yaxis.set_major_formatter(EngFormatter())
     axes.grid(color=theme.line)
     add_legend(axes, theme, keys(colors, {*ops}, theme))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 from costcore.errors import CostError, error_text, import_problem, unknown
 from costcore.numbers import is_symbolic
 from costcore.tables.quantity import quantity
-from costcore.text.amounts import BASES, PREFIXES, prefix_for, unit_of_time
+from costcore.text.amounts import BASES, PREFIXES, prefix_for, short, unit_of_time
 from costcore.text.output import printable
 from costcore.text.screen import Column
 
@@ -37,6 +38,19 @@ class Picture(list[Any]):
         super().__init__(rows)
         self.columns = tuple(columns)
         self._draw = draw
+
+    def titled(self, model: str) -> Picture:
+        """Return the picture with the name of a model before its title."""
+
+        def draw() -> Any:
+            figure = self._draw()
+            axes = figure.axes[0]
+            title = ", ".join(filter(None, [label(model), axes.get_title()]))
+            axes.set_title("")
+            axes.set_title(title, loc="left", fontsize=10, color=axes.title.get_color(), pad=14)
+            return figure
+
+        return Picture(self.columns, self, draw) if model else self
 
     def figure(self) -> Any:
         """Return a new ``matplotlib.figure.Figure``, to change and save as you like.
@@ -83,6 +97,9 @@ class Picture(list[Any]):
 
 SUFFIXES = (".svg", ".png", ".pdf")
 """Suffixes of images."""
+
+MOST_KEYS = 5
+"""The maximum number of entries of a legend in a row."""
 
 MAX_LABEL = 60
 """The maximum length of a name in a picture, in characters."""
@@ -164,9 +181,22 @@ def axes_of(theme: Theme, width: float = 7, height: float = 4.2) -> Any:
 
 
 def add_legend(axes: Any, theme: Theme, handles: Any = None, **options: Any) -> None:
-    """Add a legend beside the axes, from these handles or from all that have a label."""
-    given = {} if handles is None else {"handles": handles}
-    axes.legend(**given, frameon=False, labelcolor=theme.ink, loc="upper left", bbox_to_anchor=(1, 1), **options)
+    """Add a legend below the axes, from these handles or from all that have a label."""
+    handles = axes.get_legend_handles_labels()[0] if handles is None else handles
+    if not handles:
+        return
+    columns = min(len(handles), MOST_KEYS)
+    axes.figure.legend(
+        handles=handles[:: -1 if options.pop("reverse", False) else 1],
+        frameon=False,
+        labelcolor=theme.ink,
+        loc="outside lower center",
+        ncols=columns,
+        fontsize=9,
+        handletextpad=0.4,
+        columnspacing=1.4,
+        **options,
+    )
 
 
 def label(name: str) -> str:
@@ -219,9 +249,18 @@ MOST_NAMED = 20
 
 
 def draw(
-    x: Axis, y: Axis, line: bool = False, theme: Theme = THEMES["light"], names: Sequence[str] | None = None
+    x: Axis,
+    y: Axis,
+    line: bool = False,
+    theme: Theme = THEMES["light"],
+    names: Sequence[str] | None = None,
+    color: Axis | None = None,
+    best: Sequence[int] = (),
+    title: str = "",
 ) -> Any:
     """Return a picture with a point for each pair of numbers, or with a line through them.
+
+    An axis of points is logarithmic if its numbers are positive and differ by a factor of :data:`LOGARITHMIC` or more.
 
     Args:
         x: the numbers across.
@@ -229,41 +268,101 @@ def draw(
         line: whether a line is drawn instead of points.
         theme: the colors.
         names: what the points are, in their order; of at most :data:`MOST_NAMED` points they are shown.
+        color: the numbers that color the points; a point without one is gray.
+        best: the positions of the points on the Pareto front, through which a line goes; they have names too.
+        title: what the points are together.
 
     Raises:
         CostError: if matplotlib is not installed, or if there are no numbers.
     """
-    labels = names or [""] * len(x.values)
-    found = [each for each in zip(x.values, y.values, labels, strict=True) if all(map(_is_number, each[:2]))]
-    pairs = [each[:2] for each in found]
-    if not pairs:
+    found = [i for i, pair in enumerate(zip(x.values, y.values, strict=True)) if all(map(_is_number, pair))]
+    if not found:
         raise CostError(f"nothing has numbers for both {x.column.key} and {y.column.key}")
     axes = axes_of(theme)
-    (xs, x_title), (ys, y_title) = (in_units(axis.column, [pair[i] for pair in pairs]) for i, axis in enumerate((x, y)))
+    numbers = [[axis.values[i] for i in found] for axis in (x, y)]
+    logs = [not line and min(each) > 0 and max(each) >= LOGARITHMIC * min(each) for each in numbers]
+    (xs, x_title), (ys, y_title) = (
+        (each, axis.column.title.strip()) if is_log else in_units(axis.column, each)
+        for axis, each, is_log in zip((x, y), numbers, logs, strict=True)
+    )
+    axes.set(xlabel=x_title, ylabel=y_title)
+    axes.set_title(label(title), loc="left", fontsize=10, color=theme.ink)
+    axes.grid(color=theme.line)
     if line:
         axes.plot(xs, ys, color=theme.colors[0])
-    else:
-        axes.scatter(xs, ys, s=max(4, 36 - len(pairs) // 50), alpha=0.7, color=theme.colors[0])
-    if names and len(found) <= MOST_NAMED:
-        axes.margins(x=0.15)
-        _write_names(axes, [*zip(xs, ys, (name for *_, name in found), strict=True)], theme)
-    axes.set(xlabel=x_title, ylabel=y_title)
-    axes.grid(color=theme.line)
+        return axes.figure
+    for axis, of_axes, name, is_log in zip((x, y), (axes.xaxis, axes.yaxis), "xy", logs, strict=True):
+        if is_log:
+            getattr(axes, f"set_{name}scale")("log", base=2 if axis.column.kind == "bytes" else 10)
+            of_axes.set_major_formatter(partial(_tick, axis.column.kind))
+            of_axes.set_minor_formatter("")
+    _draw_points(axes, xs, ys, [color.values[i] for i in found] if color is not None else None, color, theme)
+    of_front = sorted((xs[at], ys[at]) for at, i in enumerate(found) if i in set(best))
+    if len(of_front) > 1:
+        axes.plot(*zip(*of_front, strict=True), color=theme.colors[3], linewidth=1.2, label="Pareto front")
+        axes.legend(frameon=False, labelcolor=theme.ink, fontsize=9)
+    if names:
+        named = [at for at, i in enumerate(found) if len(found) <= MOST_NAMED or i in set(best)]
+        _write_names(axes, [(xs[at], ys[at], names[found[at]]) for at in named], theme)
     return axes.figure
 
 
+def _tick(kind: str, value: float, _: Any) -> str:
+    return short(round(value) if kind in (*BASES, "count") and value >= 1 else value, kind)
+
+
+LOGARITHMIC = 10
+"""The least ratio of the numbers of a logarithmic axis."""
+
+
+def _draw_points(
+    axes: Any, xs: Sequence[float], ys: Sequence[float], values: Sequence[Any] | None, color: Axis | None, theme: Theme
+) -> None:
+    size = max(4, 36 - len(xs) // 50)
+    known = [at for at in range(len(xs)) if values is not None and _is_number(values[at])]
+    if color is None or values is None or not known:
+        axes.scatter(xs, ys, s=size, alpha=0.7, color=theme.colors[0])
+        return
+    rest = [at for at in range(len(xs)) if at not in set(known)]
+    axes.scatter([xs[at] for at in rest], [ys[at] for at in rest], s=size, color=theme.gray)
+    shades, title = in_units(color.column, [values[at] for at in known])
+    drawn = axes.scatter([xs[at] for at in known], [ys[at] for at in known], s=size, c=shades, cmap="viridis")
+    bar = axes.figure.colorbar(drawn, ax=axes, label=title)
+    bar.ax.tick_params(colors=theme.soft, labelcolor=theme.ink)
+    bar.ax.yaxis.label.set_color(theme.ink)
+    bar.outline.set_edgecolor(theme.line)
+
+
 def _write_names(axes: Any, points: Sequence[tuple[float, float, str]], theme: Theme) -> None:
-    # Names stand above their points, or below if the name of a near point is above.
-    wide, high = (max(each) - min(each) or 1 for each in ([x for x, *_ in points], [y for _, y, _ in points]))
-    above: list[tuple[float, float]] = []
-    for x, y, name in points:
-        is_free = all(abs(x - other) > 0.2 * wide or abs(y - up) > 0.05 * high for other, up in above)
-        above += [(x, y)] if is_free else []
-        place = (4, 4 if is_free else -11)
-        label = printable(name)[:MAX_LABEL]
-        axes.annotate(
-            label, (x, y), place, textcoords="offset points", fontsize="small", color=theme.ink, parse_math=False
-        )
+    # Beside the points, on the side where no point and no name is; a name without room is left out.
+    axes.margins(x=0.12, y=0.08)
+    axes.figure.draw_without_rendering()  # the places of points follow from the layout
+    places = axes.transData.transform([(x, y) for x, y, _ in points])
+    per_point = axes.figure.dpi / 72
+    frame = axes.get_window_extent()
+    taken = [(x - 3, x + 3, y - 3, y + 3) for x, y in places]
+    for (x, y, name), (left, bottom) in zip(points, places, strict=True):
+        text = printable(name)[:MAX_LABEL]
+        wide, high = LETTER * per_point * len(text), 10 * per_point
+        for dx, dy in ((5, 4), (5, -11), (-5, 4), (-5, -11)):
+            start = left + dx * per_point - (wide if dx < 0 else 0)
+            low = bottom + dy * per_point
+            box = (start, start + wide, low, low + high)
+            is_inside = frame.x0 <= box[0] and box[1] <= frame.x1 and frame.y0 <= box[2] and box[3] <= frame.y1
+            if is_inside and not any(_overlap(box, other) for other in taken):
+                taken.append(box)
+                look = {"fontsize": "small", "color": theme.ink, "parse_math": False}
+                side = "right" if dx < 0 else "left"
+                axes.annotate(text, (x, y), (dx, dy), textcoords="offset points", ha=side, **look)
+                break
+
+
+LETTER = 5.4
+"""The width of a letter of a name, in points."""
+
+
+def _overlap(box: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3]
 
 
 def _is_number(value: Any) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import ceil, floor, fsum, inf, log10, sqrt
+from math import atan2, ceil, degrees, floor, fsum, inf, log10, sqrt
 from statistics import median
 from typing import IO, Any, NamedTuple
 
@@ -49,6 +49,15 @@ LEAST_OPERATIONS = 0.01
 
 SMALLEST, LARGEST = 3.0, 14.0
 """Radius of a dot with nearly no share of the time, and of one with all of it, in pixels."""
+
+STEPS = 40
+"""The places of dots per decade; dots in one of them are drawn as one."""
+
+MOST_COUNTS = 12
+"""The maximum number of dots with a count beside them."""
+
+RIGHT_OF_RIDGE = 25.0
+"""How far the axis goes beyond the point at which memory and an engine limit equally."""
 
 BOTTOM = 92.0
 """Height of the plot in percent of the picture; the rest is for the labels of the axis."""
@@ -203,12 +212,37 @@ def picture(times: Times) -> str:
     dots = dots_of(times)
     if not dots:
         return ""
-    drawn, roofs = dots[-MOST_DRAWN:], roofs_of(times)
+    drawn, roofs = spots_of(dots)[-MOST_DRAWN:], roofs_of(times)
     items = "".join(color_key(*item) for item in legend(times, roofs))
     return (
-        f"<figure class='picture'><svg id='roofline' role='img' aria-label='{label_of(drawn)}'>{shapes(drawn, roofs)}"
+        f"<figure class='picture'><svg id='roofline' role='img' aria-label='{label_of(dots)}'>{shapes(drawn, roofs)}"
         f"</svg><figcaption class='note'>{items}<br>{_note(times, dots, drawn)}</figcaption></figure>"
     )
+
+
+class Spot(NamedTuple):
+    """Dots at one place, such as those of equal layers, the longest last."""
+
+    dots: list[Dot]
+
+    @property
+    def first(self) -> Dot:
+        """The dot with the longest time."""
+        return self.dots[-1]
+
+    @property
+    def seconds(self) -> float:
+        """The time of all its dots."""
+        return fsum(dot.seconds for dot in self.dots)
+
+
+def spots_of(dots: Iterable[Dot]) -> list[Spot]:
+    """Return the places of dots, by their time, the longest last; dots with one limit and nearly one place share it."""
+    found: dict[tuple[str, int, int], list[Dot]] = {}
+    for dot in sorted(dots, key=lambda dot: dot.seconds):
+        place = round(STEPS * log10(dot.intensity)), round(STEPS * log10(dot.rate))
+        found.setdefault((dot.group.binds, *place), []).append(dot)
+    return sorted(map(Spot, found.values()), key=lambda spot: spot.seconds)
 
 
 def label_of(dots: Sequence[Dot]) -> str:
@@ -226,12 +260,12 @@ def roofline_axes(dots: Sequence[Dot]) -> str:
     return f"Across: FLOP per byte from memory. Upwards: {rate_of(dots)}; {MULTIPLY_ADD}."
 
 
-def shapes(dots: Sequence[Dot], roofs: Sequence[Roof]) -> str:
+def shapes(spots: Sequence[Spot], roofs: Sequence[Roof]) -> str:
     """Return the content of the plot; all places are percentages, so that it fits into a picture of any size."""
-    frame = _frame(dots, roofs)
-    largest = dots[-1].seconds
+    frame = _frame([spot.first for spot in spots], roofs)
+    largest = spots[-1].seconds
     grid, labels = _grid(frame)
-    circles = "".join(_circle(dot, frame, largest) for dot in reversed(dots))  # small dots lie above large ones
+    circles = "".join(_circle(spot, frame, largest) for spot in reversed(spots))  # small dots lie above large ones
     return grid + "".join(_roof(roof, frame) for roof in roofs) + labels + circles
 
 
@@ -268,7 +302,14 @@ def _roof(roof: Roof, frame: Frame) -> str:
     (x1, y1), (x2, y2) = ends
     places = f"x1='{_percent(frame.x(x1))}' y1='{_percent(frame.y(y1))}' "
     places += f"x2='{_percent(frame.x(x2))}' y2='{_percent(frame.y(y2))}'"
-    return f"<line class='roof {roof.binds}' {places}><title>{roof.binds}: {html_text(roof.label)}</title></line>"
+    line = f"<line class='roof {roof.binds}' {places}><title>{roof.binds}: {html_text(roof.label)}</title></line>"
+    if roof.is_memory:  # a line of any slope: its name stands beside its middle
+        middle = sqrt(x1 * x2)
+        x, y = _percent(frame.x(middle)), _percent(frame.y(middle * roof.rate))
+        return f"{line}<text class='label' x='{x}' y='{y}' dx='8' dy='12'>{roof.binds} {html_text(roof.label)}</text>"
+    y = _percent(frame.y(roof.rate))
+    name = f"{roof.binds} {html_text(roof.label)}"
+    return f"{line}<text class='label' x='100%' dx='-4' y='{y}' dy='-5' text-anchor='end'>{name}</text>"
 
 
 def _clipped(rate: float, bandwidth: float, frame: Frame) -> tuple[float, float]:
@@ -276,31 +317,33 @@ def _clipped(rate: float, bandwidth: float, frame: Frame) -> tuple[float, float]
     return rate / bandwidth, rate
 
 
-def _circle(dot: Dot, frame: Frame, largest: float) -> str:
+def _circle(spot: Spot, frame: Frame, largest: float) -> str:
+    dot, n = spot.first, len(spot.dots)
     group = dot.group
-    radius = SMALLEST + (LARGEST - SMALLEST) * sqrt(dot.seconds / largest)
+    radius = SMALLEST + (LARGEST - SMALLEST) * sqrt(spot.seconds / largest)
     names = " + ".join(call.name for call in group.calls)
     took = "" if dot.measured is None else f"measured {duration(dot.measured)}, "
     least = f"at least {duration(group.bound_seconds)}, bound by {group.binds or 'nothing'}"
     label = f"{names}: {took}{least}, {dot.intensity:.3g} FLOP per byte"
+    label += f"; {n} dots here, {duration(spot.seconds)} together" if n > 1 else ""
+    count = ""
+    if n > 1 and spot.seconds > largest / MOST_COUNTS:
+        place = f"x='{_percent(frame.x(dot.intensity))}' y='{_percent(frame.y(dot.rate))}'"
+        count = f"<text class='count' {place} dx='{radius + 3:.0f}' dy='14'>×{n}</text>"
     return (
         f"<circle class='{group.binds}' cx='{_percent(frame.x(dot.intensity))}' cy='{_percent(frame.y(dot.rate))}' "
-        f"r='{radius:.1f}'><title>{html_text(label)}</title></circle>"
+        f"r='{radius:.1f}'><title>{html_text(label)}</title></circle>{count}"
     )
 
 
 def legend(times: Times, roofs: Sequence[Roof]) -> list[tuple[str, str]]:
-    """Return the meaning of each color: the limit, with the rates of its roofs and its share of the time."""
-    labels: dict[str, list[str]] = {}
-    for roof in roofs:
-        labels.setdefault(roof.binds, []).append(roof.label)
+    """Return the meaning of each color: the limit, with its share of the time."""
     seconds = seconds_by(times)
-    items = []
-    for name in dict.fromkeys([*labels, *seconds]):
-        share = f", binds {seconds[name] / times.least_seconds:.0%} of the time" if seconds.get(name) else ""
-        rates = f" {' and '.join(labels[name])}" if name in labels else ""
-        items.append((name, name + rates + share))
-    return items
+    found = {name: seconds.get(name, 0.0) for name in dict.fromkeys([*(roof.binds for roof in roofs), *seconds])}
+    return [
+        (name, f"{name} binds {took / times.least_seconds:.0%} of the time" if took else name)
+        for name, took in found.items()
+    ]
 
 
 def seconds_by(times: Times) -> dict[str, float]:
@@ -313,13 +356,14 @@ def seconds_by(times: Times) -> dict[str, float]:
     return {name: amount for name, amount in seconds.items() if amount > 0}
 
 
-def _note(times: Times, dots: Sequence[Dot], drawn: Sequence[Dot]) -> str:
-    shown = f"The {len(drawn)} largest of {len(dots)} dots are drawn. " if len(drawn) < len(dots) else ""
+def _note(times: Times, dots: Sequence[Dot], drawn: Sequence[Spot]) -> str:
+    n_drawn = sum(len(spot.dots) for spot in drawn)
+    shown = f"The {n_drawn} largest of {len(dots)} dots are drawn. " if n_drawn < len(dots) else ""
     omitted = len(times.groups) - len(dots)
     groups = f"{omitted} group{'s' * (omitted != 1)}"
     without = f" No dot: {groups} without operations or bytes, or with hardly any time." if omitted else ""
     return (
-        f"{roofline_axes(drawn)} Area: share of the time. {shown}Operations that a fast algorithm saves do not count, "
+        f"{roofline_axes(dots)} Area: share of the time. {shown}Operations that a fast algorithm saves do not count, "
         f"nor do bytes that memory cannot deliver in the time: they are in a cache.{without}"
     )
 
@@ -359,32 +403,70 @@ def roofline(times: Times, theme: Theme) -> Picture:
 def _drawn(times: Times, dots: list[Dot], theme: Theme) -> Any:
     from matplotlib.ticker import EngFormatter
 
-    axes = axes_of(theme)
+    axes = axes_of(theme, height=4.6)
     axes.set(xscale="log", yscale="log", xlabel=f"FLOP per byte from memory ({MULTIPLY_ADD})", ylabel=rate_of(dots))
-    longest = dots[0].seconds
-    for binds in dict.fromkeys(dot.group.binds for dot in dots):
-        some = [dot for dot in dots if dot.group.binds == binds]
-        sizes = [12 + 240 * sqrt(dot.seconds / longest) for dot in some]
-        xs, ys = [dot.intensity for dot in some], [dot.rate for dot in some]
-        axes.scatter(xs, ys, s=sizes, color=_color(binds, theme), alpha=0.7, linewidths=0, label=f"bound by {binds}")
+    spots = spots_of(dots)
+    longest = spots[-1].seconds
+    for binds in dict.fromkeys(spot.first.group.binds for spot in reversed(spots)):
+        some = [spot for spot in reversed(spots) if spot.first.group.binds == binds]
+        sizes = [12 + 240 * sqrt(spot.seconds / longest) for spot in some]
+        xs, ys = [spot.first.intensity for spot in some], [spot.first.rate for spot in some]
+        axes.scatter(
+            xs, ys, s=sizes, color=_color(binds, theme), alpha=0.75, linewidths=0, zorder=3, label=f"bound by {binds}"
+        )
+    counted: list[Spot] = []
+    for spot in [spot for spot in reversed(spots) if len(spot.dots) > 1]:
+        at = (spot.first.intensity, spot.first.rate)
+        if len(counted) == MOST_COUNTS or any(_are_near(spot.first, other.first) for other in counted):
+            continue
+        counted.append(spot)
+        below = {"textcoords": "offset points", "xytext": (8, -11), "fontsize": 8, "color": theme.ink}
+        axes.annotate(f"×{len(spot.dots)}", at, **below, zorder=4)
     axes.margins(0.1)
     _draw_roofs(axes, times, theme)
     axes.yaxis.set_major_formatter(EngFormatter())
     axes.set_title(label(times.device.name), fontsize=10)
     axes.grid(color=theme.line)
     add_legend(axes, theme)
+    _name_roofs(axes, times, theme)
     return axes.figure
+
+
+def _are_near(dot: Dot, other: Dot) -> bool:
+    return abs(log10(dot.intensity / other.intensity)) < 0.2 and abs(log10(dot.rate / other.rate)) < 0.2
 
 
 def _draw_roofs(axes: Any, times: Times, theme: Theme) -> None:
     roofs = roofs_of(times)
     (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
-    y1 = max([y1, *(1.5 * roof.rate for roof in roofs if not roof.is_memory)])
+    engines = [roof.rate for roof in roofs if not roof.is_memory]
+    y1 = max([y1, *(2.5 * rate for rate in engines)])
+    # ridges and dots are inside, with room on their right for the names of roofs
+    x1 = max([x1, *(RIGHT_OF_RIDGE * rate / roof.rate for roof in roofs if roof.is_memory for rate in engines)])
     x0, y0 = min(x0, x1 / DECADES), min(y0, y1 / DECADES)
+    axes.set(xlim=(x0, x1), ylim=(y0, y1))
     for roof in roofs:
         ends = [roof.rate * x for x in (x0, x1)] if roof.is_memory else [roof.rate, roof.rate]
-        axes.plot([x0, x1], ends, color=_color(roof.binds, theme), linewidth=1.5, label=f"{roof.binds} {roof.label}")
-    axes.set(xlim=(x0, x1), ylim=(y0, y1))
+        axes.plot([x0, x1], ends, color=_color(roof.binds, theme), linewidth=1.5)
+
+
+def _name_roofs(axes: Any, times: Times, theme: Theme) -> None:
+    # Along the line of each roof: over the right end of one of an engine, in the lower part of one of a memory.
+    axes.figure.draw_without_rendering()  # the slopes of lines follow from the layout
+    (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
+    roofs = roofs_of(times)
+    highest = min(y1, max((roof.rate for roof in roofs if not roof.is_memory), default=y1))
+    style = {"fontsize": 8, "color": theme.ink, "textcoords": "offset points", "parse_math": False}
+    for roof in roofs:
+        name = f"{roof.binds} {roof.label}"
+        if not roof.is_memory:
+            axes.annotate(name, (x1, roof.rate), xytext=(-4, 3), ha="right", **style)
+            continue
+        start, end = max(x0, y0 / roof.rate), highest / roof.rate
+        places = [start * (end / start) ** part for part in (0.25, 0.5)]
+        (ax, ay), (bx, by) = axes.transData.transform([(x, roof.rate * x) for x in places])
+        turned = {"rotation": degrees(atan2(by - ay, bx - ax)), "rotation_mode": "anchor"}
+        axes.annotate(name, (places[0], roof.rate * places[0]), xytext=(-3, 4), **style, **turned)
 
 
 def _color(binds: str, theme: Theme) -> str:

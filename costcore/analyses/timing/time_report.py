@@ -28,6 +28,7 @@ from costcore.analyses.timing.roofline import (
     roofline_axes,
     roofs_of,
     shapes,
+    spots_of,
 )
 from costcore.analyses.timing.times import Times, times_of
 from costcore.errors import CostError
@@ -598,7 +599,7 @@ def roofline_svg(times: Times) -> str:
     Raises:
         CostError: if no group of the run has operations and bytes.
     """
-    dots = dots_of(times)[-MOST_DRAWN:]
+    dots = dots_of(times)
     if not dots:
         raise CostError("no group of this run has operations, bytes and a bound, so there is nothing to draw")
     roofs = roofs_of(times)
@@ -613,7 +614,7 @@ def roofline_svg(times: Times) -> str:
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {top + HEIGHT}' width='{WIDTH}' "
         f"height='{top + HEIGHT}' role='img' aria-label='{label}'><title>{label}</title><style>{_style()}</style>"
         f"<rect class='page' width='100%' height='100%'/>{key}"
-        f"<svg y='{top}' width='{WIDTH}' height='{HEIGHT}'>{shapes(dots, roofs)}</svg></svg>\n"
+        f"<svg y='{top}' width='{WIDTH}' height='{HEIGHT}'>{shapes(spots_of(dots)[-MOST_DRAWN:], roofs)}</svg></svg>\n"
     )
 
 

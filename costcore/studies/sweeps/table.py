@@ -569,15 +569,17 @@ class ModelTable(Result):
         names = ["name", *self.arguments, *self.columns, "status", "failed"]
         return data_frame({name: [_values(row).get(name) for row in self.rows] for name in names})
 
-    def scatter(self, x: str, y: str, target: str | PathLike[str]) -> None:
-        """Draw one column over another, a point per model, to an SVG, PNG or PDF file.
+    def scatter(self, x: str, y: str, target: str | PathLike[str], color: str | None = None) -> None:
+        """Draw one column over another, a point per model, to an SVG, PNG or PDF file, with the Pareto front.
 
-        Up to 20 points have the name of their model, or its arguments.
+        The front has the points than which no other is smaller in both, or of a table that :meth:`pareto` returned, all
+        of its rows. Up to 20 points, and those of the front, have the name of their model, or its arguments.
 
         Args:
             x: the name of a figure, or of an argument with numbers.
             y: the same for the vertical axis.
             target: the path of the file; its suffix is the format.
+            color: the same for the colors of the points; default: one color.
 
         Raises:
             CostError: if matplotlib is not installed, or if no row has numbers for both.
@@ -587,13 +589,19 @@ class ModelTable(Result):
         from costcore.tables.pictures import Axis, check_suffix, draw, save_figure
 
         known = [*self.arguments, *self.columns]
-        if missing := [name for name in (x, y) if name not in known]:
+        if missing := [name for name in (x, y, color or x) if name not in known]:
             raise ValueError(unknown("column", missing, known))
-        rows = [_values(row) for row in self.rows if not row.failed]
-        axis_x, axis_y = (Axis(self._column(name), [row.get(name) for row in rows]) for name in (x, y))
+        rows = [_values(row) for row in (*self.rows, *self.dominated) if not row.failed]
+        axes = {name: Axis(self._column(name), [row.get(name) for row in rows]) for name in (x, y, color or x)}
+        best = [*range(len(self.rows))] if self.compared else front(rows, (x, y))
         suffix = check_suffix(target)
         names = [", ".join(_names(row, self.arguments)) for row in rows]
-        save_figure(draw(axis_x, axis_y, names=names), target, suffix)
+        models = dict.fromkeys(str(row["name"]) for row in rows)
+        name = next(iter(models)).rpartition("/")[2] if len(models) == 1 else f"{len(rows):,} models"
+        title = f"{name} by {', '.join(self.arguments)}" if self.arguments else name
+        shades = None if color is None else axes[color]
+        figure = draw(axes[x], axes[y], names=names, color=shades, best=best, title=title)
+        save_figure(figure, target, suffix)
 
     def pareto(self, *names: str) -> ModelTable:
         """Return the Pareto-optimal rows by some figures.

@@ -14,6 +14,7 @@ from tests.command_line import main
 from tests.core import html_reports
 from tests.core.analyses.timing.toy_device import TOY
 from tests.core.given_costs import dense, net, relu
+from tests.core.traces import Module
 from tests.frameworks import optional
 
 
@@ -58,6 +59,35 @@ def test_modules_lie_inside_their_parents_in_proportion():
     boxes = [(box.get_x(), box.get_y(), box.get_height()) for box in axes.patches]
     assert boxes == [(0, 0, 400), (1, 0, 300), (2, 0, 200), (2, 200, 100), (1, 300, 100)]
     assert "large 75.0%" in texts(picture._repr_svg_())
+
+
+def test_equal_modules_in_a_row_are_one_box():
+    """Three blocks of a product and an activation each, 50 FLOPs, beside a head of 50."""
+    calls = [
+        html_reports.call(op, f"layers.{i}.{op}", flops, 8, 8)
+        for i in range(3)
+        for op, flops in (("linear", 40), ("gelu", 10))
+    ]
+    modules = {"": Module("Net"), **{f"layers.{i}": Module("Block") for i in range(3)}}
+    report = html_reports.report([*calls, html_reports.call("linear", "head", 50, 8, 8)], modules=modules)
+    assert report.plot("modules") == [
+        *[("", 0, 200), ("layers", 1, 150), ("layers.0 to 2", 2, 150)],
+        *[("layers.0.linear", 3, 120), ("layers.0.gelu", 3, 30), ("head", 1, 50)],
+    ]
+    optional("matplotlib")
+    (axes,) = report.plot("modules").figure().axes
+    assert "3 × Block 75.0%" in [text.get_text() for text in axes.texts]
+    assert axes.get_title("left") == "Net"
+
+
+def test_no_dot_of_a_roofline_lies_above_its_roof_and_equal_layers_are_one():
+    optional("matplotlib")
+    steps = [step for i in range(4) for step in (dense(f"a{i}", 1000), relu(f"b{i}", 10**5))]
+    picture = net(*steps, framework="torch").plot("roofline", device=TOY)
+    assert all(rate <= min(1e12 * intensity, 1e12) * 1.0001 for _, intensity, rate, *_ in picture)
+    (axes,) = picture.figure().axes
+    assert sum(len(each.get_offsets()) for each in axes.collections) == 2
+    assert [text.get_text() for text in axes.texts].count("×4") == 1  # the other dot is near
 
 
 def test_fused_reports_and_conventions_have_pictures():

@@ -6,6 +6,8 @@ from xml.etree import ElementTree
 import pytest
 
 from costcore import CostError, sweep
+from costcore.tables.pictures import Axis, draw
+from costcore.text.screen import Column
 from tests.frameworks import optional
 
 
@@ -23,6 +25,27 @@ def test_one_point_per_model_that_did_not_fail(nets, tmp_path):
     assert points(tmp_path / "a.svg") == 3
     result.scatter("mrw", "flops", tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_front_is_a_line_and_names_do_not_overlap(tmp_path):
+    """Of (1, 9), (2, 3), (4, 4), (100, 2), the third has a better one in both."""
+    figure = pytest.importorskip("matplotlib.figure")
+    x, y = Axis(Column("macs", "MACs", "flops"), [1, 2, 4, 100]), Axis(Column("ms", "Time", "ratio"), [9, 3, 4, 2])
+    names = ["a long name of a model"] * 4
+    drawn = draw(x, y, names=names, color=Axis(Column("depth", "Depth"), [1, 2, None, 4]), best=[0, 1, 3], title="nets")
+    assert isinstance(drawn, figure.Figure)
+    axes, bar = drawn.axes
+    assert [axes.get_xscale(), axes.get_yscale(), axes.get_title("left"), bar.get_ylabel()] == [
+        "log",
+        "linear",
+        "nets",
+        "Depth",
+    ]
+    (line,) = axes.lines
+    assert [[*each] for each in line.get_xydata()] == [[1, 9], [2, 3], [100, 2]]
+    drawn.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert len(boxes) > 1 and not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
 def test_what_cannot_be_drawn_is_an_error(nets, tmp_path, monkeypatch):
