@@ -59,6 +59,9 @@ MOST_COUNTS = 12
 RIGHT_OF_RIDGE = 25.0
 """How far the axis goes beyond the point at which memory and an engine limit equally."""
 
+BESIDE_SCALE = 84
+"""The place of the names of flat roofs: beside the labels of the vertical axis, in pixels."""
+
 BOTTOM = 92.0
 """Height of the plot in percent of the picture; the rest is for the labels of the axis."""
 
@@ -272,8 +275,16 @@ def shapes(spots: Sequence[Spot], roofs: Sequence[Roof]) -> str:
 def _frame(dots: Sequence[Dot], roofs: Sequence[Roof]) -> Frame:
     xs = [log10(dot.intensity) for dot in dots]
     ys = [log10(dot.rate) for dot in dots] + [log10(roof.rate) for roof in roofs if not roof.is_memory]
-    x0, y0 = floor(min(xs) - 0.3), floor(min(ys) - 0.2)
-    return Frame(x0, max(ceil(max(xs) + 0.2), x0 + 2), y0, max(ceil(max(ys) + 0.2), y0 + 2))
+    engines, memories = ([roof.rate for roof in roofs if roof.is_memory == each] for each in (False, True))
+    ridges = [log10(engine / memory) for engine in engines for memory in memories]
+    # names of roofs stand left of the ridges
+    x0, y0 = floor(min([min(xs) - 0.3, *(ridge - 1.5 for ridge in ridges)])), floor(min(ys) - 0.2)
+    return Frame(
+        x0,
+        max([ceil(max(xs) + 0.2), x0 + 2, *(ceil(ridge + 0.2) for ridge in ridges)]),
+        y0,
+        max(ceil(max(ys) + 0.2), y0 + 2),
+    )
 
 
 def _grid(frame: Frame) -> tuple[str, str]:
@@ -303,13 +314,13 @@ def _roof(roof: Roof, frame: Frame) -> str:
     places = f"x1='{_percent(frame.x(x1))}' y1='{_percent(frame.y(y1))}' "
     places += f"x2='{_percent(frame.x(x2))}' y2='{_percent(frame.y(y2))}'"
     line = f"<line class='roof {roof.binds}' {places}><title>{roof.binds}: {html_text(roof.label)}</title></line>"
-    if roof.is_memory:  # a line of any slope: its name stands beside its middle
-        middle = sqrt(x1 * x2)
-        x, y = _percent(frame.x(middle)), _percent(frame.y(middle * roof.rate))
+    if roof.is_memory:  # a line of any slope: its name stands beside its lower part
+        at = x1 * (x2 / x1) ** 0.2
+        x, y = _percent(frame.x(at)), _percent(frame.y(at * roof.rate))
         return f"{line}<text class='label' x='{x}' y='{y}' dx='8' dy='12'>{roof.binds} {html_text(roof.label)}</text>"
     y = _percent(frame.y(roof.rate))
     name = f"{roof.binds} {html_text(roof.label)}"
-    return f"{line}<text class='label' x='100%' dx='-4' y='{y}' dy='-5' text-anchor='end'>{name}</text>"
+    return f"{line}<text class='label' x='0' dx='{BESIDE_SCALE}' y='{y}' dy='-5'>{name}</text>"
 
 
 def _clipped(rate: float, bandwidth: float, frame: Frame) -> tuple[float, float]:

@@ -76,7 +76,7 @@ class TimeReport(Result, Times):
         groups = Table("By group of calls", choose(TIMES, TimeColumns.of(self)), entries(self), total=total_of(self))
         shown = types.sorted(TIMES_BY_TYPE["bound_seconds"]).top(MOST_TYPES)
         title = f"Time on {self.device.name}, {self.status}"
-        return Content(title, figures, [shown, groups.part([])], self.remarks)
+        return Content(title, figures, [shown, groups.part([])], self.remarks, model=self.trace.run.model)
 
     def by_type(self) -> dict[str, dict[str, Any]]:
         """Return sums over groups by the type of their main call, and an entry ``total``."""

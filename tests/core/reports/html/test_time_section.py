@@ -58,11 +58,11 @@ def test_products_in_float32_have_the_roof_of_tf32_only_where_it_is_allowed():
 
 def test_dots_lie_where_the_axes_say():
     text = section_of(timed(dense("a", 1000)))
-    # 0.666 FLOP per byte at 6.66e11 FLOP/s; the axes cover 0.1 to 10 and 1e11 to 1e13, as the highest roof is 1e12
+    # 0.666 FLOP per byte at 6.66e11 FLOP/s; the axes cover 0.01 to 10 and 1e11 to 1e13, as the highest roof is 1e12
     x, y = map(float, re.search(r"<circle class='dram' cx='([\d.]+)%' cy='([\d.]+)%' r='14.0'>", text).groups())
-    assert x == pytest.approx(50 * (log10(0.6658) + 1), abs=0.02)
+    assert x == pytest.approx(100 / 3 * (log10(0.6658) + 2), abs=0.02)
     assert y == pytest.approx(92 * (13 - log10(6.66e11)) / 2, abs=0.02)
-    assert "<text x='50.00%' y='98%' text-anchor='middle'>1</text>" in text
+    assert "<text x='66.67%' y='98%' text-anchor='middle'>1</text>" in text
     assert "<text x='4' y='46.00%' dy='-4'>1 TFLOP/s</text>" in text
     assert "linear-1: at least 3.004 µs, bound by dram, 0.666 FLOP per byte" in text
 
