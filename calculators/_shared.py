@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from costcore.ir import Cost, Dim, Layer, Operations, Tensor, prod
+from costcore.ir import Cost, Dim, Layer, Operations, Tensor, minimum, prod
 
 
 def dot_products(count: Dim, products: Dim, start: bool = False) -> Operations:
@@ -13,6 +13,19 @@ def dot_products(count: Dim, products: Dim, start: bool = False) -> Operations:
     With a starting value (a bias) every product is an fma. Without one the first product of each dot product is a mul.
     """
     return Operations(fma=products) if start else Operations(mul=count, fma=products - count)
+
+
+def products_of_pairs(layer: Layer, count: Dim, products: Dim) -> tuple[Dim, Dim]:
+    """Return how many dot products and products count, with masked attention scores among the operands.
+
+    The attribute ``scores`` names the operand with a score per pair of query and key, or "y"; ``pairs`` are those that
+    count. Without them, all do.
+    """
+    if "pairs" not in layer.attrs:
+        return count, products
+    name, pairs = layer.attrs["scores"], layer.attrs["pairs"]
+    kept = products * pairs // (layer.out if name == "y" else layer[name]).size
+    return (pairs, kept) if name == "y" else (minimum(count, kept), kept)
 
 
 def scale_and_shift(layer: Layer, elements: Dim) -> Operations:

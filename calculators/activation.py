@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Dim, Layer, Operations, PerElement, covers, element_wise, pattern
+from costcore.ir import Cost, Dim, Layer, Operations, PerElement, covers, element_wise, minimum, pattern
 
 from ._shared import dot_products, row_count, saved_bytes
 
@@ -225,13 +225,15 @@ def calc_softmax(layer: Layer) -> Cost:
     * c div.
 
     Implementations subtract the maximum first. That is not part of the definition and is not counted, as in
-    chainer-computational-cost.
+    chainer-computational-cost. The attribute ``pairs``, which ``attention="computed"`` adds, has the elements that no
+    mask excludes; others cost nothing.
 
     Shapes: x[N, C] -> y[N, C]
     Settings: axis=1
     """
     x = layer["x"]
-    operations = softmax_operations(x.size, row_count(x.shape, layer.attrs["axis"]))
+    elements = layer.attrs.get("pairs", x.size)
+    operations = softmax_operations(elements, minimum(elements, row_count(x.shape, layer.attrs["axis"])))
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -266,13 +268,14 @@ def calc_softmin(layer: Layer) -> Cost:
 def calc_softmax_backward(layer: Layer) -> Cost:
     """Backward of softmax, dx = y (dy - sum(dy y)) along ``axis``.
 
-    Per row of length c: the sum (1 mul, c - 1 fma), c subtractions, c mul.
+    Per row of length c: the sum (1 mul, c - 1 fma), c subtractions, c mul. ``pairs`` is as for ``softmax``.
 
     Shapes: dy[N, C], y[N, C] -> dx[N, C]
     Settings: axis=1
     """
-    size = layer["dy"].size
-    operations = dot_products(row_count(layer["dy"].shape, layer.attrs["axis"]), size) + Operations(add=size, mul=size)
+    size = layer.attrs.get("pairs", layer["dy"].size)
+    count = minimum(size, row_count(layer["dy"].shape, layer.attrs["axis"]))
+    operations = dot_products(count, size) + Operations(add=size, mul=size)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 

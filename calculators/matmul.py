@@ -28,6 +28,7 @@ from ._shared import (
     input_bytes,
     needed_gradients,
     operations_of,
+    products_of_pairs,
 )
 from .indexing import UPDATES
 
@@ -83,12 +84,15 @@ def calc_matmul(layer: Layer) -> Cost:
     * ``alpha`` and ``beta`` multiply product and addend: one mul per element if they are not 1.
     * ``transpose_x0``: the first operand is stored as [..., K, M].
     * ``transpose_x1``: the second operand is stored as [..., N, K].
+    * ``pairs``, which ``attention="computed"`` adds: the scores that masks allow, of the operand (or output "y") that
+      ``scores`` names. Only products with them count.
 
     Shapes: x0[B, M, K], x1[B, K, N] -> y[B, M, N]
     """
     x0 = layer["x0"]
-    macs = layer.out.size * (x0.shape[-2] if layer.attrs.get("transpose_x0") else x0.shape[-1])
-    operations = dot_products(layer.out.size, macs, "b" in layer) + scaling_products(layer)
+    products = layer.out.size * (x0.shape[-2] if layer.attrs.get("transpose_x0") else x0.shape[-1])
+    count, macs = products_of_pairs(layer, layer.out.size, products)
+    operations = dot_products(count, macs, "b" in layer) + scaling_products(layer)
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
@@ -237,6 +241,7 @@ def calc_einsum(layer: Layer) -> Cost:
       it.
     * One operand: additions only (a sum, a trace), or none (a transpose, a diagonal).
     * Operand ``b``: the result is added to it.
+    * ``pairs`` and ``scores`` of two operands: as in ``matmul``.
 
     Of an operand with a repeated index only the diagonal is read. Intermediate results are not materialized.
 
@@ -257,8 +262,9 @@ def calc_einsum(layer: Layer) -> Cost:
         together = left | set(term)
         left = together & set(chain(result, *terms[i:]))
         start = "b" in layer and i == len(terms)
-        operations += dot_products(elements(left), elements(together), start)
-        macs += elements(together) if together - left else 0
+        count, products = products_of_pairs(layer, elements(left), elements(together))
+        operations += dot_products(count, products, start)
+        macs += products if together - left else 0
     summed = elements(left) - (0 if "b" in layer and len(terms) == 1 else elements(set(result)))
     operations += Operations(add=summed)
     read = input_bytes(layer, "b")

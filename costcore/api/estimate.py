@@ -60,6 +60,7 @@ from costcore.tables.quantity import column_of
 from costcore.tables.result import Result, Table
 from costcore.text.screen import Column
 from costcore.trace.interrupts import collector_off
+from costcore.trace.pairs import check_attention
 from costcore.trace.run import Recorder
 from costcore.trace.trace import Trace, has_names, with_tensors, without_marks
 
@@ -190,8 +191,7 @@ def estimate(
             :class:`costcore.errors.UnknownOptionError`.
     """
     check_arguments(fma_1flop, layout, tracebacks=tracebacks, spelled=spelled, strict=strict)
-    if attention not in ("all", "computed"):
-        raise ValueError(f"attention must be 'all' or 'computed' (got {attention!r})")
+    check_attention(attention)
     if progress is not None and not callable(progress):
         raise TypeError(f"progress must be a function progress(items, description) (got {progress!r})")
     if isinstance(model, str):

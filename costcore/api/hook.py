@@ -36,8 +36,9 @@ from costcore.registry import CustomCalculators, load, loaded, specs
 from costcore.reports.report import Report
 from costcore.tables.answer import Content
 from costcore.tables.result import OfReport
-from costcore.trace.call import Assumption, Call, Uncounted, with_names, with_pairs
+from costcore.trace.call import Assumption, Call, Uncounted, with_names
 from costcore.trace.interrupts import HeldInterrupts, collector_off
+from costcore.trace.pairs import note_on_masks, with_pairs
 from costcore.trace.run import CPU_TIME, Recorder, Run
 from costcore.trace.trace import CallCost, Trace, Value
 
@@ -329,8 +330,10 @@ def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, 
         calls = with_saved(calls, raw, memory)
     notes = [*recorder.notes, *custom.unused(calls)]
     if recorder.counts_pairs:
-        calls, note = with_pairs(calls, recorder.attention_pairs)
-        notes += [note] if note else []
+        calls, more = with_pairs(calls, recorder.attention_pairs, recorder.masked_scores)
+        notes += more
+    elif note := note_on_masks(calls, recorder.layers):
+        notes.append(note)
     if recorder.measure_time and recorder.calls and not recorder.seconds:
         notes.append("no time was measured: the frontends of this run do not measure single calls")
     elif recorder.measure_time == CPU_TIME and recorder.seconds:

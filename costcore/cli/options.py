@@ -206,6 +206,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         help="cost of a module, function or operator: a function that @costcore.costs decorates; may be repeated",
     )
     parser.add_argument("--cuda", action="store_true", help="tell code that asks for a GPU that there is one (PyTorch)")
+    add_attention(parser)
     parser.add_argument(
         "--no-fma-1flop", dest="fma_1flop", action="store_false", help="count a fused multiply-add as two FLOPs"
     )
@@ -236,6 +237,16 @@ def add_sequence(parser: argparse.ArgumentParser, batch: str) -> None:
         action=AddInput,
         metavar="N",
         help=f"sequence length of a language model, 4096 or 4k: --input input_ids={batch},N:int64",
+    )
+
+
+def add_attention(parser: argparse.ArgumentParser) -> None:
+    """Add the option for the pairs of queries and keys that count."""
+    parser.add_argument(
+        "--attention",
+        choices=("all", "computed"),
+        default="all",
+        help="count all pairs of queries and keys, or those that masks allow (PyTorch); default: all",
     )
 
 

@@ -33,6 +33,7 @@ from costcore.cli.models import (
 from costcore.cli.options import (
     PRECISIONS,
     RESULT_FILES,
+    add_attention,
     add_digits,
     add_frontend_switches,
     add_memory_terms,
@@ -522,6 +523,7 @@ def plan_parser() -> argparse.ArgumentParser:
         metavar="NAME,NAME",
         help=f"print only the Pareto-optimal plans by these figures: {', '.join(FIGURES)}",
     )
+    add_attention(parser)
     add_result_output(parser)
     add_python_path(parser)
     return parser
@@ -559,6 +561,7 @@ def _plans(args: argparse.Namespace) -> Plans:
                 meshes=[*map(mesh_of, args.mesh)] or None,
                 link=args.link,
                 memory=args.memory,
+                **({} if args.attention == "all" else {"attention": args.attention}),
             )
         except MissingInputsError as error:
             raise CostError(f"{args.model}: {missing_inputs(error)}") from error

@@ -29,6 +29,7 @@ from costcore.cli.models import (
 )
 from costcore.cli.options import (
     TOKENS,
+    add_attention,
     add_digits,
     add_frontend_switches,
     add_model_options,
@@ -141,9 +142,8 @@ def _add_attention(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pairs",
         choices=PAIRS,
-        default="all",
         help="query-key pairs in totals and MFU: all; causal: allowed by flags and windows; packed: within one packed "
-        "document. The other counts are listed too; default: all",
+        "document. The other counts are listed too; default: all, or causal with --attention computed",
     )
     parser.add_argument(
         "--document-lengths", metavar="N,N,...", help="lengths of the documents packed into the sequences, in tokens"
@@ -197,9 +197,8 @@ def run_train(args: argparse.Namespace) -> int:
     price, tokens = parse_rate(args.price, "--price"), _number(args.tokens, "--tokens")
     rate = _tokens_per_second(args)
     format_of(args, "table", (".json",))
-    ledger = TrainingLedger(
-        devices=args.devices, device=args.device, dtype=args.dtype, peak=args.peak, pairs=args.pairs
-    )
+    pairs = args.pairs or ("causal" if args.attention == "computed" else "all")
+    ledger = TrainingLedger(devices=args.devices, device=args.device, dtype=args.dtype, peak=args.peak, pairs=pairs)
     documents = _lengths(args.document_lengths)
     check_model(args.model)
     stage = _add(
@@ -358,6 +357,7 @@ def serve_parser() -> argparse.ArgumentParser:
         "--memory", metavar="SIZE", help='memory of a device, "80 GB"; default: as specified by its vendor'
     )
     parser.add_argument("--price", metavar="RATE", help="price of one device per hour, in any currency: 2.10/h")
+    add_attention(parser)
     parser.add_argument("--strict", action="store_true", help="exit with 1 if the report is partial or assumed")
     _add_requests(parser)
     add_python_path(parser)
@@ -471,6 +471,7 @@ def _serving(args: argparse.Namespace) -> ServingReport:
         activations=args.activations,
         cache=args.cache,
         keep=args.keep,
+        attention=args.attention,
     )
 
 

@@ -18,7 +18,8 @@ from costcore.ledger.ledger import Ledger, flops_of, memory, multiplied, nodes_b
 from costcore.numbers import expanded_sum, floor_div, maximum, share
 from costcore.plugins import cached, objects_from_plugins, with_plugin_hint
 from costcore.text.screen import Column
-from costcore.trace.call import ATTENTION, NONZERO_WEIGHTS, Call, pairs_of
+from costcore.trace.call import NONZERO_WEIGHTS, Call
+from costcore.trace.pairs import computed_pairs
 
 Combination: TypeAlias = "str | Callable[[Ledger, Sequence[Call]], Any]"
 
@@ -440,10 +441,7 @@ def _weight_bytes(ledger: Ledger, calls: Sequence[Call]) -> Any:
 
 
 def _attention_pairs(ledger: Ledger) -> Sequence[Any]:
-    return [
-        multiplied(call.layer.attrs.get("pairs", pairs_of(call.layer)), call.times) if call.layer.op in ATTENTION else 0
-        for call in ledger.calls
-    ]
+    return [multiplied(computed_pairs(call.layer), call.times) for call in ledger.calls]
 
 
 def _nonzero_macs(ledger: Ledger) -> Sequence[Any]:

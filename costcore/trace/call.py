@@ -16,8 +16,8 @@ from types import CodeType, FrameType
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, overload
 
 from costcore.errors import unknown
-from costcore.ir import Layer, prod
-from costcore.numbers import Dim, floor_div
+from costcore.ir import Layer
+from costcore.numbers import Dim
 
 PHASES = ("forward", "backward", "recompute", "optimizer")
 
@@ -728,49 +728,3 @@ _SYMBOLS = _symbols()
 
 # By path of a module: its number of nonzero weights, and of all weights, without biases.
 NONZERO_WEIGHTS: Record[Mapping[str, tuple[int, int]] | None] = Record("nonzero_weights", None)
-
-
-# Attention between the pairs of queries and keys that masks allow
-
-
-ATTENTION = frozenset(("attention", "attention_backward"))
-"""The operators whose cost is proportional to the pairs of queries and keys."""
-
-
-def with_pairs(calls: Sequence[Call], known: Mapping[int, int]) -> tuple[Sequence[Call], str]:
-    """Return calls in which attention has the attribute ``pairs``, and a note on their share of all pairs.
-
-    Args:
-        calls: the calls.
-        known: the pairs of a call, by its position; otherwise a causal mask of a square of scores states them.
-    """
-    made: dict[tuple[Layer, Dim], Layer] = {}
-    found, n_all, n_allowed = [*calls], 0, 0
-    for i, call in enumerate(calls):
-        if call.layer.op not in ATTENTION:
-            continue
-        total = pairs_of(call.layer)
-        pairs = known.get(i, _causal_pairs(call.layer, total))
-        n_all, n_allowed = n_all + total * call.times, n_allowed + (total if pairs is None else pairs) * call.times
-        if pairs is not None:
-            layer = call.layer
-            key = layer, pairs
-            if key not in made:
-                made[key] = Layer(layer.op, layer.inputs, layer.outputs, {**layer.attrs, "pairs": pairs})
-            found[i] = call._replace(layer=made[key])
-    if n_all == n_allowed:
-        return found, ""
-    return found, f"attention counts {n_allowed} of {n_all} pairs of queries and keys: those that masks allow"
-
-
-def pairs_of(layer: Layer) -> Dim:
-    """Return the pairs of queries and keys of attention, over all heads and samples."""
-    y = layer.inputs.get("dy") or layer.out
-    return prod(y.shape[:-1]) * layer["k"].shape[-2]
-
-
-def _causal_pairs(layer: Layer, total: Dim) -> Dim | None:
-    queries, keys = layer["q"].shape[-2], layer["k"].shape[-2]
-    if not layer.attrs.get("causal") or queries != keys:
-        return None
-    return floor_div(total * (keys + 1), 2 * keys)

@@ -249,7 +249,8 @@ class Recorder:
         memory: whether a frontend that runs the model records the memory of the run.
         costs_of: by native name, the shape rule and the backward formula (:class:`costcore.registry.Costs`) of
             calculators of this run.
-        counts_pairs: whether the pairs that masks of attention allow are recorded, in :attr:`attention_pairs`.
+        counts_pairs: whether the pairs that masks of attention allow are recorded, in :attr:`attention_pairs`
+            and :attr:`masked_scores`.
     """
 
     def __init__(
@@ -275,6 +276,8 @@ class Recorder:
         self.counts_pairs = counts_pairs
         self.attention_pairs: dict[int, int] = {}
         """Pairs of queries and keys that the masks of a call of attention allow, by position in ``calls``."""
+        self.masked_scores: dict[int, int] = {}
+        """Scores that a sum with a mask, or a choice by one, excludes; by position in ``calls``."""
         self.memory_ledger: Callable[[], RawLedger] | None = None
         """Returns the memory of the run so far; None if no frontend records it."""
         self.watch_memory: Callable[[Iterable[Any]], None] | None = None
@@ -346,6 +349,11 @@ class Recorder:
     def adopt(self, other: Recorder) -> None:
         """Replace everything recorded by the content of another recorder."""
         vars(self).update(vars(other))
+
+    @property
+    def layers(self) -> Iterable[Layer]:
+        """The layers of all calls, each once."""
+        return self._layers
 
     def intern(self, layer: Layer) -> Layer:
         """Return the one object that represents all layers equal to ``layer``."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -49,8 +50,12 @@ class Kernel(NamedTuple):
 
     def row(self, native: str) -> Row:
         """Return the mapping rule of calls."""
-        more: Mapping[str, Source] = {} if self.facts is None else {"pairs": "pairs"}
+        more: Mapping[str, Source] = {} if self.facts is None else _PAIRS
         return Row(native, self.op, self.inputs, {**self.attrs, **more})
+
+
+_PAIRS: Mapping[str, Source] = {"pairs": lambda args: args.get("pairs"), "allowed": lambda args: args.get("allowed")}
+"""The pairs that a kernel of attention computes without a mask, and those that its mask allows."""
 
 
 # Attention with the tokens before the heads
@@ -83,13 +88,44 @@ def _lengths(values: ValuesOf, cumulative: Any) -> list[int] | None:
     return None if known is None else known.diff().tolist()
 
 
+@cache
+def _within(queries: int, keys: int, left: int, right: int) -> int:
+    # The last query is at the last key; -1 is no limit.
+    first = [0 if left < 0 else max(0, i + keys - queries - left) for i in range(queries)]
+    last = [keys - 1 if right < 0 else min(keys - 1, i + keys - queries + right) for i in range(queries)]
+    return sum(max(0, end - start + 1) for start, end in zip(first, last, strict=True))
+
+
+def _allowed(args: Arguments, heads: int, lengths: Iterable[tuple[int, int]], is_causal: bool) -> Mapping[str, Any]:
+    given = args.get("window_size")
+    left, right = (-1, -1) if given is None or isinstance(given, int) else (int(given[0]), int(given[1]))
+    right = 0 if is_causal else right
+    if left < 0 and right < 0:
+        return {}
+    return {"allowed": heads * sum(_within(queries, keys, left, right) for queries, keys in lengths)}
+
+
+def _fixed_pairs(values: ValuesOf, args: Arguments) -> Mapping[str, Any]:
+    packed = args.get("qkv")
+    q = args["q"] if packed is None else packed[:, :, 0]
+    keys = next(args[name].shape[1] for name in ("k", "kv", "qkv") if name in args)
+    return _all_and_allowed(args, q, keys, bool(args.get("causal")))
+
+
+def _all_and_allowed(args: Arguments, q: Tensor, keys: int, is_causal: bool) -> Mapping[str, Any]:
+    batch, steps, heads = q.shape[0], q.shape[1], q.shape[2] if q.dim() > 3 else 1
+    allowed = _allowed(args, heads, [(steps, keys)] * batch, is_causal)
+    return {"pairs": batch * heads * steps * keys, **allowed}
+
+
 def _pairs_of_sequences(values: ValuesOf, args: Arguments) -> Mapping[str, Any]:
     # Without their lengths, as many sequences of the greatest length as there are.
     heads = args["q"].shape[-2]
     queries, keys = _lengths(values, args["cu_seqlens_q"]), _lengths(values, args["cu_seqlens_k"])
     if queries is None or keys is None:
         return {"pairs": heads * args["q"].shape[0] * int(args["max_seqlen_k"])}
-    return {"pairs": heads * sum(q * k for q, k in zip(queries, keys, strict=True))}
+    lengths = [*zip(queries, keys, strict=True)]
+    return {"pairs": heads * sum(q * k for q, k in lengths), **_allowed(args, heads, lengths, bool(args.get("causal")))}
 
 
 def _pairs_with_cache(values: ValuesOf, args: Arguments) -> Mapping[str, Any]:
@@ -98,14 +134,16 @@ def _pairs_with_cache(values: ValuesOf, args: Arguments) -> Mapping[str, Any]:
     stored = args.get("cache_seqlens")
     known = values(stored) if isinstance(stored, Tensor) else None
     if known is not None:
-        return {"pairs": heads * steps * (int(known.sum()) + batch * new)}
-    length = args["k_cache"].shape[1] if not isinstance(stored, int) else stored + new
-    return {"pairs": batch * heads * steps * length}
+        lengths = [int(length) + new for length in known.tolist()]
+    else:
+        lengths = [args["k_cache"].shape[1] if not isinstance(stored, int) else stored + new] * batch
+    pairs = heads * steps * sum(lengths)
+    return {"pairs": pairs, **_allowed(args, heads, [(steps, n) for n in lengths], bool(args.get("causal")))}
 
 
 _QKV: Mapping[str, Source] = {"q": "q", "k": "k", "v": "v"}
 
-_FLASH = Kernel("token_major_attention", _QKV, _CAUSAL, _flash)
+_FLASH = Kernel("token_major_attention", _QKV, _CAUSAL, _flash, _fixed_pairs)
 
 _FLASH_VARLEN = _FLASH._replace(facts=_pairs_of_sequences)
 
@@ -123,10 +161,8 @@ def _flash_kernels(package: str) -> dict[str, Kernel]:
         f"{package}::flash_attn_func": _FLASH,
         f"{package}::flash_attn_varlen_func": _FLASH_VARLEN,
         f"{package}::flash_attn_with_kvcache": _FLASH_CACHE,
-        f"{package}::flash_attn_qkvpacked_func": Kernel("token_major_attention", {"qkv": "qkv"}, _CAUSAL, _flash_qkv),
-        f"{package}::flash_attn_kvpacked_func": Kernel(
-            "token_major_attention", {"q": "q", "kv": "kv"}, _CAUSAL, _flash_kv
-        ),
+        f"{package}::flash_attn_qkvpacked_func": _FLASH._replace(inputs={"qkv": "qkv"}, shapes=_flash_qkv),
+        f"{package}::flash_attn_kvpacked_func": _FLASH._replace(inputs={"q": "q", "kv": "kv"}, shapes=_flash_kv),
     }
 
 
@@ -135,6 +171,11 @@ _QUERY_KEY_VALUE: Mapping[str, Source] = {"q": "query", "k": "key", "v": "value"
 
 def _like_query(query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> tuple[int, ...]:
     return (*query.shape[:-1], value.shape[-1])
+
+
+def _xformers_pairs(values: ValuesOf, args: Arguments) -> Mapping[str, Any]:
+    is_causal = "LowerTriangular" in type(args.get("attn_bias")).__name__
+    return _all_and_allowed(args, args["query"], args["key"].shape[1], is_causal)
 
 
 def _window(n: int) -> Mapping[str, Source]:
@@ -148,7 +189,9 @@ def _window(n: int) -> Mapping[str, Source]:
 ATTENTION: Mapping[str, Kernel] = {
     **_flash_kernels("flash_attn.flash_attn_interface"),
     **_flash_kernels("flash_attn_interface"),
-    "xformers.ops.fmha::memory_efficient_attention": Kernel("token_major_attention", _QUERY_KEY_VALUE, {}, _like_query),
+    "xformers.ops.fmha::memory_efficient_attention": Kernel(
+        "token_major_attention", _QUERY_KEY_VALUE, {}, _like_query, _xformers_pairs
+    ),
     **{
         f"natten.functional::na{n}d": Kernel("neighborhood_attention", _QUERY_KEY_VALUE, _window(n), _like_query)
         for n in (1, 2, 3)
@@ -435,19 +478,17 @@ SEGMENTS: Mapping[str, Kernel] = {
 
 _POINT_OPERANDS: Mapping[str, Source] = {"x": "features", "indices": "indices"}
 
-_PAIRS: Mapping[str, Source] = {"pairs": "pairs"}
-
 
 def _sparse_conv(objects: Callable[..., Made], weight: str = "weight") -> Kernel:
     inputs: Mapping[str, Source] = {**_POINT_OPERANDS, "w": weight, "b": "bias", "z": "added"}
-    return Kernel("sparse_conv", inputs, _PAIRS, objects=objects)
+    return Kernel("sparse_conv", inputs, {"pairs": "pairs"}, objects=objects)
 
 
 def _sparse_pool(reduction: str) -> Kernel:
     return Kernel(
         "sparse_pool",
         _POINT_OPERANDS,
-        {**_PAIRS, "reduction": lambda _: reduction},
+        {"pairs": "pairs", "reduction": lambda _: reduction},
         objects=sparse_kernels.spconv("pool"),
     )
 
@@ -557,10 +598,15 @@ def _engine_attention(
 
 def _engine_pairs(values: ValuesOf, args: Arguments) -> Mapping[str, Any]:
     query, key, layout = args["query_layer"], args["key_layer"], args.get("qkv_format") or "sbhd"
+    is_causal, window = "causal" in (args.get("attn_mask_type") or "causal"), args.get("window_size")
     if layout == "thd":
         names = {"cu_seqlens_q": "cu_seqlens_q", "cu_seqlens_k": "cu_seqlens_kv", "max_seqlen_k": "max_seqlen_kv"}
-        return _pairs_of_sequences(values, {"q": query, **{to: args[name] for to, name in names.items()}})
-    return {"pairs": query.shape[0] * query.shape[1] * query.shape[2] * key.shape[layout.index("s")]}
+        found = {to: args[name] for to, name in names.items()}
+        return _pairs_of_sequences(values, {"q": query, **found, "causal": is_causal, "window_size": window})
+    batch, heads, axis = query.shape[layout.index("b")], query.shape[2], layout.index("s")
+    steps, keys = query.shape[axis], key.shape[axis]
+    allowed = _allowed({"window_size": window}, heads, [(steps, keys)] * batch, is_causal)
+    return {"pairs": batch * heads * steps * keys, **allowed}
 
 
 ENGINE: Mapping[str, Kernel] = {

@@ -39,6 +39,7 @@ from costcore.counting import Pricer
 from costcore.errors import CostError
 from costcore.numbers import Dim, Evaluation, as_dim, floor_div, is_symbolic, minimum, symbol_of
 from costcore.trace.call import Call, ModuleCall
+from costcore.trace.pairs import notes_in_sizes
 from costcore.trace.run import Run
 from costcore.trace.trace import FEWEST, CallCost, Trace
 
@@ -99,9 +100,10 @@ def _trace_in_sizes(samples: Samples, limits: Sequence[Limits], pricer: Pricer) 
     above = assumed_above(samples, trace)
     made = f"formulas in {names}: from {len(fit.points)} captures, checked at {len(held_out)} further points"
     left_out = [LEFT_OUT] * (samples.has_further_calls or len(rows) < len(samples.trace))
+    notes = notes_in_sizes(trace.run.notes, trace.calls)
     run = replace(
         trace.run,
-        notes=(*trace.run.notes, made, *exceptions(samples.symbols, limits, ends), *map(note_of, above), *left_out),
+        notes=(*notes, made, *exceptions(samples.symbols, limits, ends), *map(note_of, above), *left_out),
         assumptions=tuple(each for each in samples.assumed if each not in {found for found, *_ in above}),
     ).recording(ranges=dict(zip(samples.symbols, ends, strict=True)), assumed_above=tuple(above))
     return Trace(trace.records, run)

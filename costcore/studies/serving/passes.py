@@ -20,7 +20,8 @@ from costcore.numbers import Dim, Evaluation, as_dim, is_symbolic, symbol_of
 from costcore.registry import calculators
 from costcore.studies.serving.cached_model import CachedModel, Latent, times_cached, with_marks
 from costcore.studies.serving.tallies import Kind, Tallies, Tally, Widths, tallies_of
-from costcore.trace.call import Assumption
+from costcore.trace.call import Assumption, Call
+from costcore.trace.pairs import with_pairs
 from costcore.trace.run import Recorder, Run
 from costcore.trace.trace import Trace
 
@@ -32,6 +33,9 @@ MOST_CAPTURED = 8
 
 LONGEST_LOOP = 256
 """The same for models with a recurrence: they may loop over tokens."""
+
+LONGEST_MASK = 8192
+"""The same if masks are read, which have an element per pair."""
 
 SHORTEST = 8
 """The minimum range of lengths for a fit; a shorter range is captured length by length."""
@@ -67,6 +71,7 @@ class Runs:
         model: the model.
         widths: the bits of stored numbers.
         windows: the windows of its layers; at these lengths other calls run.
+        counts_pairs: whether the pairs of attention that masks allow count, not all.
 
     Attributes:
         assumptions: assumptions about data in any pass.
@@ -74,10 +79,13 @@ class Runs:
         times_cached: how often a pass writes each new element to the cache.
     """
 
-    def __init__(self, model: CachedModel, widths: Widths, windows: tuple[int, ...]) -> None:
+    def __init__(
+        self, model: CachedModel, widths: Widths, windows: tuple[int, ...], counts_pairs: bool = False
+    ) -> None:
         self._model = model
         self._widths = widths
         self._windows = windows
+        self._counts_pairs = counts_pairs
         self._pricer = Pricer(calculators())
         self._pieces: dict[tuple[str, int, bool], Piece] = {}
         self._captured: dict[tuple[Point, bool], Tallies] = {}
@@ -125,7 +133,9 @@ class Runs:
 
     def _range(self, phase: str, length: int) -> tuple[int, int]:
         new = 0 if phase == "prefill" else 1
-        longest = LONGEST_LOOP if any(part.fixed for part in self._model.parts) else LONGEST
+        longest = LONGEST_MASK if self._counts_pairs else LONGEST
+        if any(part.fixed for part in self._model.parts):
+            longest = LONGEST_LOOP
         # At a window, other calls run: formulas hold only between two windows.
         limit = min(longest, self._model.most_tokens or longest)
         edges = [1, *(window - new for window in self._windows if 1 < window - new < limit), limit - new + 1]
@@ -151,11 +161,14 @@ class Runs:
         return Piece(tallies_of(trace.records, self._widths), trace.run.ranges)
 
     def _trace(self, point: Point, last_only: bool) -> Trace:
-        recorder = Recorder()
+        recorder = Recorder(counts_pairs=self._counts_pairs)
         storages = self._model.record(recorder, *point, last_only)
         recorder.flush()
         self.assumptions.update(dict.fromkeys(recorder.assumptions))
-        records = tuple(map(self._pricer, recorder.calls))
+        calls: Sequence[Call] = recorder.calls
+        if self._counts_pairs:
+            calls, _ = with_pairs(calls, recorder.attention_pairs, recorder.masked_scores)
+        records = tuple(map(self._pricer, calls))
         self.uncounted.update((record.call.type, None) for record in records if record.cost is None)
         run = Run(assumptions=tuple(recorder.assumptions), frameworks=dict(recorder.frameworks))
         trace = Trace(records, run)

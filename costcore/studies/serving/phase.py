@@ -58,6 +58,7 @@ class Phase(Result):
         cache_bits: bits of a number in the cache, with its scales.
         window: the smallest window of its layers; None without one.
         cache: how the cache grows, one of :data:`CACHES`, or the name of a plug-in's cache.
+        is_computed: whether the pairs of attention that masks allow count, not all.
     """
 
     point: Point
@@ -67,6 +68,7 @@ class Phase(Result):
     cache_bits: Fraction
     window: int | None
     cache: str
+    is_computed: bool = False
 
     def __repr__(self) -> str:
         sequences = f"{self.batch} sequence{'s' * (self.batch != 1)} of {self.context} tokens"
@@ -119,7 +121,7 @@ class Phase(Result):
 
     @property
     def macs(self) -> int:
-        """Multiplications of matrix products, with all pairs of attention."""
+        """Multiplications of matrix products, with all pairs of attention unless computed pairs count."""
         return int(self.total.macs)
 
     @property
@@ -198,7 +200,7 @@ class Phase(Result):
 
     def _needed(self, tally: Tally) -> int:
         new, past = self.point.tokens, self.point.past
-        if new == 1:  # keys beyond the window are not in the cache
+        if new == 1 or self.is_computed:  # keys beyond the window are not in the cache
             return ceil(tally.macs)
         # Exact: floats would round large numbers of MACs.
         allowed = Fraction(pairs_before(new, past, self.window), new * (past + new))

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from fractions import Fraction
 from math import ceil
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from costcore.analyses.devices.communication import link_of
 from costcore.analyses.devices.device import Device, find_device
@@ -34,6 +34,7 @@ from costcore.tables.result import Result, StaticResult, Table
 from costcore.text.amounts import Formatted, exact, parse_bytes, parse_duration
 from costcore.text.screen import Column
 from costcore.trace.call import Assumption
+from costcore.trace.pairs import check_attention
 
 FORMULA_COLUMNS = ("macs", "flops", "load_weight", "load_act", "store_act", "load_kv", "store_kv")
 """The amounts with formulas; bytes are in bits."""
@@ -60,6 +61,8 @@ class ServingReport(Result):
             a whole); or the name of a cache that a plug-in registers by the hook ``costcore_caches``.
         block: tokens of a block of a paged cache.
         keep: patterns of modules with weights stored in ``dtype``, ``["lm_head", "*.gate"]``.
+        attention: ``"all"`` counts all pairs of new tokens and keys; ``"computed"`` those that masks allow, as for
+            :func:`costcore.estimate`. Times and rates never depend on pairs that a kernel can skip.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.
@@ -77,8 +80,10 @@ class ServingReport(Result):
         cache: str = "static",
         block: int = 16,
         keep: Iterable[str] = (),
+        attention: Literal["all", "computed"] = "all",
     ) -> None:
         _check_count("block", block)
+        check_attention(attention)
         if not isinstance(cache, str):
             raise TypeError(f"cache must be a name such as 'static' (got {cache!r})")
         if isinstance(keep, str):
@@ -106,7 +111,8 @@ class ServingReport(Result):
         act = BITS[self.dtype]
         latents = tuple(each.module for each in self._latents)
         widths = Widths(act, self._kv.bits_with_scales, self._stored.width, latents)
-        self._runs = Runs(self._model, widths, self._windows)
+        self._is_computed = attention == "computed"
+        self._runs = Runs(self._model, widths, self._windows, self._is_computed)
 
     def prefill(
         self, tokens: int, *, batch: int = 1, cached: int = 0, last_only: bool = False, latent: str = "expanded"
@@ -160,7 +166,7 @@ class ServingReport(Result):
         if latent not in WAYS:
             raise ValueError(unknown("latent", latent, WAYS))
         bits, window = (BITS[self.dtype], self._kv.bits_with_scales), next(iter(self._windows), None)
-        phase = Phase(point, tallies, self.compute_dtype, *bits, window, self.cache)
+        phase = Phase(point, tallies, self.compute_dtype, *bits, window, self.cache, self._is_computed)
         return phase.with_latents(self._latents, latent) if self._latents else phase
 
     def speculative(

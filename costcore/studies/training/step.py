@@ -22,7 +22,8 @@ from costcore.errors import CostError, unknown
 from costcore.ir import BITS, OPERATION_CLASSES, Layer, Operations, prod
 from costcore.numbers import Dim, as_text, expanded_sum, is_symbolic
 from costcore.reports.data import ReportData
-from costcore.trace.call import PHASES, Call, pairs_of
+from costcore.trace.call import PHASES, Call
+from costcore.trace.pairs import pairs_of
 from costcore.trace.trace import Trace
 
 # Model FLOPs, hardware FLOPs and utilization (MFU, HFU).
@@ -237,6 +238,10 @@ class Products:
         layer = call.layer
         if layer.op in EXPERT_OPERATORS:
             return EXPERTS, macs, (), False
+        if layer.op == "token_major_attention" or "allowed" in layer.attrs:  # a kernel, or its backward pass
+            everything = pairs_of(layer)
+            allowed = layer.attrs.get("allowed", everything), everything
+            return ATTENTION, macs * everything // layer.attrs["pairs"], ((1, 1), allowed, allowed), False
         if layer.op in ATTENTION_OPERATORS:
             kind, shares, is_masked = self._attention(call)
             if "pairs" in layer.attrs:  # attention="computed": the MACs are those of the computed pairs
@@ -248,16 +253,25 @@ class Products:
             kind, shares, is_masked = self._of_activations(call, macs)
         else:
             return WEIGHTS, macs, (), False
+        if "scores" in layer.attrs:  # a product with masked scores
+            scores = layer.out if layer.attrs["scores"] == "y" else layer[layer.attrs["scores"]]
+            macs = macs * scores.size // layer.attrs["pairs"]
+            queries, keys = scores.shape[-2:]
+            shares = self._computed(layer, queries, keys, (layer.attrs["pairs"], scores.size))
+            kind, is_masked = ATTENTION, False
         return kind, macs, shares, is_masked
+
+    def _computed(self, layer: Layer, queries: int, keys: int, computed: tuple[int, int]) -> Shares:
+        everything, _, packed = self._packing.shares(layer, queries, keys, is_masked=True)
+        return everything, computed, packed if self._packing.documents else computed
 
     def _attention(self, call: Call) -> tuple[str, Shares, bool]:
         layer = call.layer
         is_masked = "mask" in layer and not layer.attrs.get("causal")
         shares = self._packing.shares(layer, layer["q"].shape[-2], layer["k"].shape[-2], is_masked)
         if "pairs" in layer.attrs:
-            everything, _, packed = shares
             computed = layer.attrs["pairs"], pairs_of(layer)
-            shares, is_masked = (everything, computed, packed if self._packing.documents else computed), False
+            shares, is_masked = self._computed(layer, layer["q"].shape[-2], layer["k"].shape[-2], computed), False
         found = ATTENTION, shares, is_masked and not self._packing.masks_are_causal
         if layer.op == "attention":
             self._forward.update(((call.module, *sizes), found) for sizes in _sizes_of_attention(layer))

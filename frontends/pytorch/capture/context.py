@@ -39,7 +39,7 @@ from costcore.trace.run import Recorder
 
 from ..kernels import loaded_kernels
 from ..meta.propagate_values import pairs_in_blocks
-from ..meta.values import without_capture
+from ..meta.values import masks_are_known, without_capture
 from ..operators.plan import CONTROL_FLOW, FLEX, FLEX_ASSUMPTION, flex_on_meta, operator_plans
 from ..recording.ledger import ModuleCalls, shapes_of
 from ..recording.modules import module_tree
@@ -101,6 +101,8 @@ def capture(
     with ExitStack() as stack:
         session = join_session(stack, has_replay, is_estimate, has_composites)
         mode = session.mode
+        if recorder.counts_pairs:
+            stack.enter_context(masks_are_known())
         stack.callback(_note_unseen_threads, recorder, session.unseen_threads, frozenset(session.unseen_threads))
         spellings = session.follow_spelling(stack) if recorder.spelled or keeps_indices else None
         if spellings is not None and keeps_indices:

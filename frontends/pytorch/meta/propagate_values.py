@@ -18,6 +18,7 @@ from torch._ops import OpOverload
 
 from .values import (
     CPU,
+    FLOATS,
     INTEGERS,
     MAX_BYTES,
     MAX_DEPTH,
@@ -518,14 +519,83 @@ def allowed_pairs(values: Values, args: Mapping[str, Any]) -> int | None:
         square = min(queries, keys)
         per_head = square * (square + 1) // 2 + (queries - square) * keys
         return int(rows // max(queries, 1)) * per_head
-    if mask is None or mask.dtype is not torch.bool:
-        return None
-    known = values.of(mask)
+    known = None if mask is None else values.of(mask)
     if known is None:
         return None
     with without_capture():
-        allowed = int(known.sum())
+        known = _without_repeats(known)
+        allowed = int(known.sum() if known.dtype is torch.bool else (known > _MASKED).sum())
     return int(allowed * rows * keys // max(known.numel(), 1))
+
+
+def _without_repeats(tensor: Tensor) -> Tensor:
+    # One of the samples or heads that share the elements of an expanded mask.
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    return tensor[tuple(slice(0, 1) if step == 0 and size > 1 else slice(None) for size, step in steps)]
+
+
+MASKING = frozenset(("aten::add", "aten::add_", "aten::masked_fill", "aten::masked_fill_", "aten::where"))
+"""Operators by which models mask scores before a softmax."""
+
+_MASKED = -1e4
+"""Scores below have no weight: of 16-bit masks, or minus infinity."""
+
+
+class MaskedScores:
+    """Counts the scores that masks exclude, each mask once.
+
+    Args:
+        values: what is known of the values of meta tensors.
+    """
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self._counted: dict[tuple[Any, ...], tuple[Tensor, int]] = {}
+
+    def of(self, native: str, args: Mapping[str, Any], scores: Tensor) -> int:
+        """Return how many elements of ``scores`` an operator masks; 0 if it does not, or if the mask is unknown.
+
+        Args:
+            native: the operator, of :data:`MASKING`.
+            args: its arguments by name.
+            scores: its result.
+        """
+        if native.startswith("aten::masked_fill"):
+            return self._count(args["mask"], scores, 1) if self._is_low(args["value"]) else 0
+        if native == "aten::where":
+            for name, is_masked in (("other", 0), ("self", 1)):
+                if self._is_low(args.get(name)):
+                    return self._count(args["condition"], scores, is_masked)
+            return 0
+        for name in ("other", "self"):
+            if isinstance(mask := args.get(name), Tensor) and mask.dim() > 1 and mask.dtype in FLOATS:
+                found = self._count(mask, scores, None)
+                if found:
+                    return found
+        return 0
+
+    def _is_low(self, value: Any) -> bool:
+        if isinstance(value, Tensor):
+            known = self._values.of(value) if value.numel() == 1 else None
+            if known is None:
+                return False
+            with without_capture():
+                value = known.item()
+        return isinstance(value, (int, float)) and value <= _MASKED
+
+    def _count(self, mask: Tensor, scores: Tensor, masked: int | None) -> int:
+        # A mask of floats is added; in one of bools the value ``masked`` excludes.
+        known = self._values.of(mask)
+        if known is None or not known.numel():
+            return 0
+        with without_capture():
+            known = _without_repeats(known)
+        key = (known.data_ptr(), known.shape, known.stride(), masked)
+        if key not in self._counted:
+            with without_capture():
+                count = int((known <= _MASKED).sum() if masked is None else (known == masked).sum())
+            self._counted[key] = known, count
+        return int(self._counted[key][1] * (scores.numel() // known.numel()))
 
 
 def pairs_in_blocks(values: Values, mask: Sequence[Any], rows: int) -> int | None:

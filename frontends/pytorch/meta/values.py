@@ -8,7 +8,7 @@ last section computes data-dependent operators on known values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 from weakref import ref
@@ -22,6 +22,23 @@ from costcore.frontend import MOST_VALUES
 MAX_BYTES = 8 * MOST_VALUES
 """Maximum bytes of a storage with known contents."""
 
+MOST_IN_MASK = 2**27
+"""The values of larger tensors are kept if masks of attention are wanted: 11,585 tokens by as many."""
+
+_limits = [MOST_VALUES]
+"""The maximum number of elements of a tensor with known values, last; one more for every run that wants masks."""
+
+
+@contextmanager
+def masks_are_known() -> Iterator[None]:
+    """Context manager: keep the values of tensors as large as masks of attention."""
+    _limits.append(MOST_IN_MASK)
+    try:
+        yield
+    finally:
+        _limits.pop()
+
+
 INTEGERS = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
 
 FLOATS = frozenset((torch.float16, torch.bfloat16, torch.float32, torch.float64))
@@ -31,7 +48,7 @@ def is_small(tensor: Tensor) -> bool:
     """Return whether the values of a tensor would be kept, if they were known."""
     n_elements: int = tensor.numel()
     dtype = tensor.dtype
-    return n_elements <= MOST_VALUES and (dtype in INTEGERS or dtype in FLOATS)
+    return n_elements <= _limits[-1] and (dtype in INTEGERS or dtype in FLOATS)
 
 
 def is_small_integer(tensor: Tensor) -> bool:

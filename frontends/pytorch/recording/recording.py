@@ -33,7 +33,7 @@ from costcore.translate import Native, Translator
 
 from ..meta.branches import CONDITION_IS_FALSE, CONDITION_IS_TRUE, OTHER_SIDE_FAILS, EndlessLoopError
 from ..meta.model_copy import keep_storages
-from ..meta.propagate_values import allowed_pairs, follow
+from ..meta.propagate_values import MASKING, MaskedScores, allowed_pairs, follow
 from ..meta.values import Values, all_tensors
 from ..naming import Flag
 from ..operators.call_cache import CachedCall, CallTemplate
@@ -109,6 +109,7 @@ class Recording:
         self.counts_pairs = self.has_more = False
         self.pairs: int | None = None
         self._pairs_of_out: dict[int, int | None] = {}
+        self._masked_scores = MaskedScores(values)
         self.has_module_calls = False
         self.reading: Reading | None = None
         self.refused = RefusedCalls()
@@ -271,10 +272,21 @@ class Recording:
         for log in logs:
             log.recorder.attention_pairs[log.n_calls()] = pairs
 
+    def _note_masked(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any, logs: Sequence[CallLog]) -> None:
+        scores = result if isinstance(result, Tensor) else args[0]
+        if scores.dim() < 2 or scores.numel() < 2:
+            return
+        for log in (
+            logs if (count := self._masked_scores.of(plan.native, plan.bind(args, kwargs or {}), scores)) else ()
+        ):
+            log.recorder.masked_scores[log.n_calls()] = count
+
     def _is_noted(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any, module: str, phase: str) -> bool:
         # Whether a call is part of another one; pairs of attention are noted first.
         if self.counts_pairs and plan.native in ATTENTION:
             self._note_pairs(plan, args, kwargs, result, self.logs_here() if self._has_coroutines else self.logs)
+        elif self.counts_pairs and plan.native in MASKING:
+            self._note_masked(plan, args, kwargs, result, self.logs_here() if self._has_coroutines else self.logs)
         return bool(self.whole_paths) and phase == "backward" and self._is_in_whole(module, plan)
 
     def _is_in_whole(self, module: str, plan: OperatorPlan) -> bool:

@@ -1,10 +1,13 @@
 """``attention="computed"``: the pairs of queries and keys that masks allow, by hand."""
 
+import json
+
 import pytest
 import torch
 from torch import nn
 
-from costcore import TrainingLedger, estimate
+from costcore import ServingReport, TrainingLedger, estimate, plan
+from tests.command_line import main
 
 T, HEADS, WIDTH = 16, 2, 8
 
@@ -24,6 +27,10 @@ class Attention(nn.Module):
 
 def macs(report):
     return [call["macs"] for call in report.layer_report.values() if call["op"].startswith("attention")]
+
+
+def pairs_in(report):
+    return report.table("run", columns=["attention_pairs"]).rows[0]["attention_pairs"]
 
 
 BAND = torch.ones(T, T, dtype=torch.bool).tril() & torch.ones(T, T, dtype=torch.bool).triu(-3)
@@ -46,6 +53,93 @@ def test_pairs_of_masks(name):
     assert macs(estimate(Attention(), inputs)) == [HEADS * T * T * 2 * WIDTH]
 
 
+def test_masks_of_numbers_count_as_masks_of_bools():
+    mask = torch.zeros(T, T).masked_fill(~BAND, float("-inf"))
+
+    class Biased(nn.Module):
+        def forward(self, q):
+            return nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=torch.where(band(q), 0.0, -1e9))
+
+    assert mask.isinf().sum() == T * T - window(4)
+    assert macs(estimate(Biased(), (1, HEADS, T, WIDTH), attention="computed")) == [HEADS * window(4) * 2 * WIDTH]
+
+
+# Attention that a model writes as products
+
+
+def band(q):
+    places = torch.arange(q.shape[-2], device=q.device)
+    distance = places[:, None] - places
+    return (distance >= 0) & (distance < 4)
+
+
+def weighted(scores, q):
+    return scores.softmax(-1) @ q
+
+
+SPELLED = {
+    "sum": lambda q: weighted(q @ q.mT * 0.5 + torch.where(band(q), 0.0, float("-inf")), q),
+    "in place": lambda q: weighted((q @ q.mT).div_(2.0).add_(torch.where(band(q), 0.0, -1e9)), q),
+    "masked_fill": lambda q: weighted((q @ q.mT).masked_fill(~band(q), float("-inf")), q),
+    "where": lambda q: weighted(torch.where(band(q), q @ q.mT, torch.tensor(-1e9)), q),
+    "einsum": lambda q: torch.einsum(
+        "bhqk,bhkd->bhqd", torch.einsum("bhqd,bhkd->bhqk", q, q).masked_fill(~band(q), -1e9).softmax(-1), q
+    ),
+    "batches of matrices": lambda q: torch.bmm(
+        nn.functional.softmax(
+            torch.baddbmm(torch.where(band(q), 0.0, -1e9).expand(HEADS, -1, -1) * 0, q[0], q[0].mT).masked_fill(
+                ~band(q), -1e9
+            ),
+            -1,
+        ),
+        q[0],
+    ),
+    "two masks": lambda q: weighted((q @ q.mT).masked_fill(~band(q), -1e9) + torch.where(band(q), 0.0, -1e9), q),
+    "bias and mask": lambda q: weighted(q @ q.mT + (q.sum(-1, keepdim=True).mT + torch.where(band(q), 0.0, -1e9)), q),
+    "softcap, dropout and cast": lambda q: (
+        nn.functional.dropout(
+            ((q @ q.mT / 30).tanh() * 30).masked_fill(~band(q), -1e9).softmax(-1, dtype=torch.float64), 0.1
+        ).to(q.dtype)
+        @ q
+    ),
+    "sinks": lambda q: (
+        torch.cat((q @ q.mT + torch.where(band(q), 0.0, -1e9), q[..., :1]), -1).softmax(-1)[..., :-1] @ q
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPELLED)
+def test_pairs_of_attention_in_products(name):
+    class Attends(nn.Module):
+        def forward(self, q):
+            return SPELLED[name](q)
+
+    q = torch.zeros(1, HEADS, T, WIDTH, requires_grad=True)
+    report = estimate(Attends(), q, attention="computed", backward=True)
+    assert sum(call["macs"] for call in report.layer_report.values()) == 3 * HEADS * window(4) * 2 * WIDTH
+    assert sum(call["macs"] for call in estimate(Attends(), q).layer_report.values()) == HEADS * T * T * 2 * WIDTH
+    (softmax,) = [call for call in report.layer_report.values() if call["op"] == "softmax"]
+    sinks = HEADS * T * (name == "sinks")
+    # An exponential and a division per pair, and all but one addition per row.
+    assert softmax["flops"] == 3 * (HEADS * window(4) + sinks) - HEADS * T
+    assert pairs_in(report) == 2 * HEADS * window(4)  # of scores, and of their gradients
+
+
+def test_the_backward_pass_of_attention_may_be_products():
+    class Attends(nn.Module):
+        def forward(self, q):
+            return nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True, dropout_p=0.1)
+
+    q = torch.zeros(1, HEADS, T, WIDTH, requires_grad=True)
+    report = estimate(Attends(), q, attention="computed", backward=True)
+    assert report.total_report["macs"] == 3 * HEADS * CAUSAL * 2 * WIDTH
+
+
+def test_an_unmasked_softmax_counts_all():
+    report = estimate(lambda q: (q @ q.mT + q[..., :1]).softmax(-1) @ q, (1, HEADS, T, WIDTH), attention="computed")
+    assert (report.total_report["macs"], report.notes) == (HEADS * T * T * 2 * WIDTH, [])
+
+
 def test_operations_per_score_follow():
     report = estimate(Attention(), {"q": (1, 1, T, WIDTH), "is_causal": True}, attention="computed")
     (call,) = report.layer_report.values()
@@ -61,9 +155,10 @@ def test_the_backward_pass_counts_the_same_pairs():
     assert (forward, backward) == (HEADS * CAUSAL * 2 * WIDTH, HEADS * CAUSAL * 4 * WIDTH)
 
 
-def test_a_training_ledger_counts_the_pairs_of_masks():
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_a_training_ledger_counts_the_pairs_of_masks(attention):
     transformers = pytest.importorskip("transformers")
-    config = transformers.MistralConfig(**CONFIG, sliding_window=8)
+    config = transformers.MistralConfig(**CONFIG, sliding_window=8, attn_implementation=attention)
     model = transformers.MistralForCausalLM(config)
     found = {}
     for attention in ("all", "computed"):
@@ -76,6 +171,61 @@ def test_a_training_ledger_counts_the_pairs_of_masks():
     left_out = HEADS * (T * T - window(8)) * 2 * 6 * WIDTH * 2
     assert found["all", "all"] == found["computed", "all"] == found["all", "causal"]
     assert found["computed", "causal"] == found["all", "all"] - left_out
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_serving_counts_the_pairs_of_masks(attention):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.MistralConfig(**CONFIG, sliding_window=8, attn_implementation=attention)
+    model = transformers.MistralForCausalLM(config).eval()
+    everything, computed = ServingReport(model), ServingReport(model, attention="computed")
+    pair = 2 * HEADS * 2 * WIDTH  # MACs of two layers
+    prompt, after = everything.prefill(T), everything.prefill(T, cached=T // 2)
+    assert prompt.macs - computed.prefill(T).macs == pair * (T * T - window(8))
+    # 7 keys stay in the cache; each of 8 tokens sees itself and 7 before.
+    assert after.macs - computed.prefill(T, cached=T // 2).macs == pair * (8 * 15 - 8 * 8)
+    assert computed.prefill(T).needed_macs == computed.prefill(T).macs == prompt.needed_macs
+    assert computed.decode(context=T).macs == everything.decode(context=T).macs
+
+
+def test_plans_take_the_time_of_pairs_of_masks():
+    transformers = pytest.importorskip("transformers")
+    model = transformers.MistralForCausalLM(transformers.MistralConfig(**CONFIG, sliding_window=8))
+    setup = {"devices": 2, "device": "h100-sxm5-80gb", "global_batch": 2, "micro_batches": [1], "meshes": [{"dp": 2}]}
+    seconds = [
+        min(each.seconds for each in plan(model, (("batch", 64), "int64"), **setup, attention=attention).plans)
+        for attention in ("all", "computed")
+    ]
+    assert seconds[1] < seconds[0]
+
+
+def test_the_default_says_how_many_pairs_masks_leave_out():
+    report = estimate(Attention(), {"q": (1, HEADS, T, WIDTH), "is_causal": True})
+    everything, allowed = HEADS * T * T, HEADS * CAUSAL
+    note = f"attention counts all {everything} pairs of queries and keys; causal masks and windows allow {allowed}"
+    assert report.notes == [note]
+    assert estimate(Attention(), (1, HEADS, T, WIDTH)).notes == []
+    report = estimate(Attention(), {"q": (1, HEADS, "t", WIDTH), "is_causal": True})
+    assert report.notes[0] == note.replace("all 512", "all 2*t**2").replace("allow 272", "allow t*(t + 1)")
+
+
+def test_commands_count_the_pairs_of_masks(tmp_path, capsys):
+    (tmp_path / "net.py").write_text(
+        "import torch\n\nclass Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.line = torch.nn.Linear(8, 8)\n    def forward(self, x):\n        x = self.line(x)\n"
+        "        return torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)\n"
+    )
+    target, given = f"{tmp_path / 'net.py'}:Net", ["--input", f"1x{T}x8", "--attention", "computed"]
+    assert main([target, *given, "--columns", "attention_pairs", "--by", "run", "--format", "csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[1] == str(CAUSAL)
+    assert main(["train", target, *given, "--tokens", "1000", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["pairs"] == "causal"
+
+
+def test_masks_without_values_are_listed():
+    report = estimate(Attention(), {"q": (1, HEADS, T, WIDTH), "mask": (T, T)}, attention="computed")
+    assert report.notes == ["attention: all pairs count where the values of a mask are unknown (calls: 1)"]
 
 
 def test_pairs_are_formulas_in_sizes():
@@ -115,14 +265,37 @@ MODELS = {
 }
 
 
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("name", MODELS)
-def test_windows_of_language_models(name):
+def test_windows_of_language_models(name, attention):
     transformers = pytest.importorskip("transformers")
     settings, pairs = MODELS[name]
     config = getattr(transformers, f"{name}TextConfig" if name == "Gemma3" else f"{name}Config")
-    model = getattr(transformers, f"{name}ForCausalLM")(config(**CONFIG, **settings)).eval()
-    report = estimate(model, ((1, T), "int64"), attention="computed")
-    assert macs(report) == [HEADS * each * 2 * WIDTH for each in pairs]
+    settings = {**CONFIG, **settings, "attn_implementation": attention}
+    model = getattr(transformers, f"{name}ForCausalLM")(config(**settings)).eval()
+    given = {"input_ids": ((1, T), "int64")}
+    everything, computed = (estimate(model, given, attention=each) for each in ("all", "computed"))
+    left_out = everything.total_report["macs"] - computed.total_report["macs"]
+    assert left_out == sum(HEADS * (T * T - each) * 2 * WIDTH for each in pairs)
+    assert pairs_in(computed) == HEADS * sum(pairs)
+
+
+def test_gpt_oss_takes_as_many_products_a_token_as_published():
+    transformers = pytest.importorskip("transformers")
+    if not hasattr(transformers, "GptOssConfig"):
+        pytest.skip("this release of transformers has no gpt-oss")
+    with torch.device("meta"):
+        model = transformers.GptOssForCausalLM(transformers.GptOssConfig(attn_implementation="eager"))
+    tokens = 4096
+    report = estimate(model, ((1, tokens), "int64"), attention="computed")
+    # 18 layers see all tokens before, 18 the last 128; 64 heads of 64.
+    causal, near = tokens * (tokens + 1) // 2, 128 * 129 // 2 + (tokens - 128) * 128
+    attention = 18 * (causal + near) * 64 * 2 * 64
+    projections = 2880 * (64 + 2 * 8) * 64 + 64 * 64 * 2880
+    experts = 2880 * 128 + 4 * (2880 * 2 * 2880 + 2880 * 2880)
+    by_hand = tokens * (36 * (projections + experts) + 2880 * 201088) + attention
+    assert report.total_report["macs"] == by_hand
+    assert 6 * by_hand / tokens == pytest.approx(32.61e9, rel=0.004)  # of training, as published
 
 
 def test_other_words_are_errors():

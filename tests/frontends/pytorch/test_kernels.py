@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from costcore import ComputationalCostHook, CostError, Value, costs, estimate
+from costcore import ComputationalCostHook, CostError, TrainingLedger, Value, costs, estimate
 
 B, T, H, D = 2, 6, 4, 8
 
@@ -734,6 +734,31 @@ def test_the_backward_pass_is_assumed(stand_in):
     (call,) = [call for call in report.layer_report.values() if call["type"] == "flash_attn_func_backward"]
     assert call["macs"] == 2 * PAIRS * 2 * D
     assert any("twice its forward pass" in each.what for each in report.assumptions)
+
+
+MASKED = {
+    # 1 + 2 + … + 6 of 36 pairs; one of 9 more keys for each of 6 queries; two tokens before; 1 + … + 4 and 1 + … + 6.
+    f"{FLASH}::flash_attn_func": ((q(), q(2), q(2), 0.0, None, True), B * H * 21),
+    f"{FLASH}::flash_attn_kvpacked_func": ((q(), tensor(B, 9, 2, H, D), 0.0, None, True), B * H * (21 + 6 * 3)),
+    f"{FLASH}::flash_attn_qkvpacked_func": ((tensor(B, T, 3, H, D), 0.0, None, True, Value((2, 0))), B * H * (3 + 12)),
+    f"{FLASH}::flash_attn_varlen_func": ((*FUNCTIONS[f"{FLASH}::flash_attn_varlen_func"][1], 0.0, None, True), H * 31),
+}
+
+
+@pytest.mark.filterwarnings("ignore::costcore.CostWarning")
+@pytest.mark.parametrize("name", MASKED)
+def test_masks_of_kernels_leave_out_pairs(name, stand_in):
+    attention = stand_in(name, FUNCTIONS[name][0])
+    arguments, pairs = MASKED[name]
+    arguments = (arguments[0].clone().requires_grad_(), *arguments[1:])
+    report = estimate(lambda *given: attention(*given), arguments, attention="computed", backward=True)
+    assert [call["macs"] for call in report.layer_report.values()] == [pairs * 2 * D, 2 * pairs * 2 * D]
+    assert f"attention counts {2 * pairs} of" in report.notes[0]
+    for each in (report, estimate(lambda *given: attention(*given), arguments, backward=True)):
+        ledger = TrainingLedger()
+        ledger.add("step", each, tokens=len(arguments[0]))
+        causal, everything = (ledger.counts[name] for name in ("causal", "all pairs"))
+        assert causal * FUNCTIONS[name][2] == everything * pairs * 2 * D
 
 
 def test_a_real_run_is_one_call(stand_in):
