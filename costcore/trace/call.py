@@ -625,8 +625,14 @@ def user_frames() -> Iterator[tuple[FrameType, int]]:
     """Yield the frames outside of this package with their lines, the innermost first."""
     for frame, line in traceback.walk_stack(currentframe()):
         # the decorators of this package run inside contextlib, which no user writes
-        if not frame.f_code.co_filename.startswith(_OWN) and frame.f_globals.get("__name__") != "contextlib":
+        path = frame.f_code.co_filename
+        is_own = path.startswith(_OWN) or path.endswith(_COMMAND)
+        if not is_own and frame.f_globals.get("__name__") != "contextlib":
             yield frame, line
+
+
+_COMMAND = (f"{os.sep}bin{os.sep}costcore", "costcore.exe")
+"""How the path of the installed command ends."""
 
 
 # Symbols (``+``, ``@=``, ``[]``) that a line of Python was running, from its byte code.

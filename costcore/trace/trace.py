@@ -5,6 +5,7 @@ Below it: unrolling of folded loops, operators that may write over their operand
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -295,11 +296,15 @@ def _named_shapes(value: Any) -> Iterator[Any]:
             yield from _named_shapes(item)
 
 
+_IS_SIZE = re.compile(r"[\s(]*\w+[\s)]*(?:(?:\*\*|//|[-+*/])[\s(]*\w+[\s)]*)*").fullmatch
+"""Matches a sum or product of names, and one name."""
+
+
 def is_named_shape(value: Any) -> bool:
-    """Return whether a value is a list or tuple of sizes, some of them names. A list of texts is not."""
+    """Return whether a value is a list or tuple of sizes, some of them names; not of sentences, nor a list of texts."""
     if isinstance(value, Dim) or not isinstance(value, (list, tuple)):
         return False
-    if isinstance(value, list) and all(isinstance(size, str) for size in value):
+    if all(isinstance(size, str) for size in value) and not (isinstance(value, tuple) and all(map(_IS_SIZE, value))):
         return False
     return any(map(is_named, value)) and all(is_named(size) or is_integer(size) for size in value)
 

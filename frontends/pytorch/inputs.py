@@ -103,6 +103,14 @@ def variants_with_numbers(forward: Callable[..., Any], inputs: Any) -> Iterator[
     Neither signature nor code tell what that argument is; each variant comes with a note on it.
     """
     is_by_name = isinstance(inputs, Mapping)
+    if not is_by_name and isinstance(inputs, (list, tuple)) and inputs and all(type(item) is int for item in inputs):
+        if _accepts(forward, len(inputs)):
+            text = ", ".join(map(str, inputs))
+            yield (
+                [*map(Value, inputs)],
+                f"inputs: {text} taken for numbers: the model does not run on such a tensor",
+            )
+        return
     if not is_by_name and (not isinstance(inputs, (list, tuple)) or _is_shape(inputs) or _is_shape_with_dtype(inputs)):
         return
     kind_of = kinds_of_arguments(forward, inputs, is_by_name)
@@ -114,6 +122,14 @@ def variants_with_numbers(forward: Callable[..., Any], inputs: Any) -> Iterator[
             changed = {k: Value(v) if k == key else v for k, v in given}
             note = f"{taken}: the model does not run on a tensor of that shape"
             yield (changed if is_by_name else [*changed.values()]), note
+
+
+def _accepts(forward: Callable[..., Any], n_arguments: int) -> bool:
+    try:
+        inspect.signature(forward).bind(*range(n_arguments))
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _note_on(guessed: Mapping[str, Sequence[int]]) -> str:

@@ -234,7 +234,7 @@ def torchsparse(values: KnownValues, module: Any, input: Any) -> Made:
         raise CostError("generative convolutions of torchsparse have no cost here. Pass calculators={Conv3d: …}")
     features, coordinates, stride = input.feats, input.coords, tuple(getattr(input, "stride", (1, 1, 1)))
     window, limits = _window_of(module, 3), getattr(input, "spatial_range", None)
-    caches = getattr(input, "_caches", None) or SimpleNamespace(kmaps={}, cmaps={})
+    caches = vars(input).get("_caches") or SimpleNamespace(kmaps={}, cmaps={})
     caches.cmaps.setdefault(stride, (coordinates, limits))
     if getattr(module, "transposed", False):
         stride = tuple(n // s for n, s in zip(stride, window.stride, strict=True))
@@ -284,8 +284,13 @@ def _matrix(values: KnownValues, rows: Tensor | None, ends: Tensor | None, colum
 
 
 def _stored(values: KnownValues, matrix: Any) -> _Matrix:
-    storage = matrix.storage
-    return _matrix(values, storage._row, storage._rowptr, storage._col, storage._sparse_sizes)
+    held = vars(matrix.storage)  # its methods may run kernels
+    return _matrix(values, held["_row"], held["_rowptr"], held["_col"], held["_sparse_sizes"])
+
+
+def _value_of(matrix: Any) -> Tensor | None:
+    found: Tensor | None = vars(matrix.storage)["_value"]
+    return found
 
 
 def _sparse_dense(dense: Tensor, rows: int, stored: Tensor | None, n_values: int, n_indices: int, reduce: str) -> Made:
@@ -344,20 +349,21 @@ PRODUCTS_ASSUMED = "a product of sparse matrices without known indices counts {}
 
 def matmul(values: KnownValues, src: Any, other: Any, reduce: str = "sum") -> Made:
     """Return the product of a ``torch_sparse.SparseTensor`` and a dense or sparse matrix."""
-    matrix, stored = _stored(values, src), src.storage._value
+    matrix, stored = _stored(values, src), _value_of(src)
     if isinstance(other, Tensor):
         n_indices = matrix.n_values + matrix.shape[0] + 1
         return _sparse_dense(other, matrix.shape[0], stored, matrix.n_values, n_indices, reduce)
-    made = _sparse_product(values, matrix, _stored(values, other))
-    first = other.storage._value if stored is None else stored
+    right, other_values = _stored(values, other), _value_of(other)
+    made = _sparse_product(values, matrix, right)
+    first = other_values if stored is None else stored
     found = None if first is None else first.new_empty(made.places.shape[1], device="meta")
     outputs, storage = copy.copy(src), copy.copy(src.storage)
     caches = dict.fromkeys(("_rowptr", "_rowcount", "_colptr", "_colcount", "_csr2csc", "_csc2csr"))
     row, column = made.places.unbind(0)
-    shape = (matrix.shape[0], int(other.storage._sparse_sizes[1]))
+    shape = (matrix.shape[0], right.shape[1])
     vars(storage).update({**caches, "_row": row, "_col": column, "_value": found, "_sparse_sizes": shape})
     outputs.storage = storage
-    factors = _factors(stored, other.storage._value, made, 2 * (matrix.n_values + other.storage._col.shape[0]))
+    factors = _factors(stored, other_values, made, 2 * (matrix.n_values + right.n_values))
     return Made(outputs, factors, made.assumption)
 
 

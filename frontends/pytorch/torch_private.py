@@ -176,6 +176,7 @@ _CachedTorchDispatchMode | saves attention in selective checkpointing | needed |
 _infer_device_type | recomputes under the same autocast | needed | | capture/device_autocast
 _get_device_module | checkpoints meta tensors | looked for | | memory/checkpoints
 [Tensor]
+_version | whether coordinates of points were changed | needed | | kernels
 _nnz | number of values of a sparse tensor | needed | | any_model
 _base | finds the parameter of a view | needed | | recording/identity
 _is_view | finds the parameter of a view | needed | | recording/identity

@@ -86,10 +86,11 @@ class PropagationRule:
         covers: whether it overwrites everything that it writes to.
         constant: returns the results that follow from shapes alone.
         choice: returns the results that are assumed if the operands are unknown.
+        absorbing: the element of one operand that decides that of the result, False of an ``and``; None without one.
     """
 
     __slots__ = (
-        *("_arguments", "_written", "change", "choice", "constant", "covers", "func", "is_random"),
+        *("_arguments", "_written", "absorbing", "change", "choice", "constant", "covers", "func", "is_random"),
         *("needs_values", "writes_first"),
     )
 
@@ -104,10 +105,12 @@ class PropagationRule:
         self.covers = name in _COVERING
         self.constant: ShapeRule | None = CONSTANTS.get(name)
         self.choice: ShapeRule | None = CHOICES.get(full_name, CHOICES.get(name))
+        self.absorbing = ABSORBING.get(name)
         self._arguments = arguments
         self._written = written
         self.change = self._change(func, [value.alias_info is not None for value in schema.returns])
-        self.needs_values = self.change is Change.NEW and self.constant is None and self.choice is None
+        has_result = self.constant is not None or self.choice is not None or self.absorbing is not None
+        self.needs_values = self.change is Change.NEW and not has_result
         is_one_tensor = [position for position, _ in written] == [0] and str(schema.arguments[0].type) == "Tensor"
         self.writes_first = self.change is Change.WRITE and is_one_tensor and not self.covers
 
@@ -182,6 +185,8 @@ def _follow_new(
         return
     readings = None if rule.is_random else _readings(values, tensors)
     if readings is None:
+        if rule.absorbing is not None:
+            _absorb(values, rule.absorbing, tensors, result)
         choose(values, rule, args, kwargs, result)
         if rule.is_random and rule.choice is None and not tensors and isinstance(result, Tensor) and result.is_meta:
             values.put(result, Contents(_nothing, DRAWN))
@@ -198,6 +203,21 @@ def _follow_new(
             values.put(outputs[i], Contents(partial(call.storage, i), flags, depth))
         elif _is_too_large(outputs[i], inputs):
             values.put(outputs[i], Contents(_nothing, flags | TOO_LARGE))
+
+
+def _absorb(values: Values, element: bool, tensors: Sequence[Tensor], result: Any) -> None:
+    # ``unknown & False`` is known: loops end at their greatest length, whatever a model generates.
+    if not isinstance(result, Tensor) or result.dtype is not torch.bool:
+        return
+    for tensor in tensors:
+        known = values.of(tensor) if tensor.dtype is torch.bool and is_small(tensor) else None
+        if known is not None:
+            with without_capture():
+                is_decided = bool((known == element).all())
+            if is_decided:
+                flags = values.assumptions([tensor])
+                _put_all(values, [ShapeResult(result, partial(_full, result.shape, element, result.dtype), flags)])
+                return
 
 
 def choose(values: Values, rule: PropagationRule, args: Any, kwargs: Any, result: Any) -> None:
@@ -481,6 +501,12 @@ CONSTANTS: Mapping[str, ShapeRule] = {
     ),
 }
 """Results that follow from shapes, whatever the operands hold, by operator. Uninitialized integers are zeros."""
+
+ABSORBING: Mapping[str, bool] = {
+    **dict.fromkeys(("aten::bitwise_and", "aten::logical_and", "aten::__and__"), False),
+    **dict.fromkeys(("aten::bitwise_or", "aten::logical_or", "aten::__or__"), True),
+}
+"""The element of a bool operand that decides the result, whatever the other one is."""
 
 CHOICES: Mapping[str, ShapeRule] = {
     "aten::topk": _topk,

@@ -313,7 +313,9 @@ def test_a_function_that_makes_a_model_is_no_model():
         estimate(make, (4, 4))
 
 
-def test_generation_equals_a_run():
+@pytest.mark.filterwarnings("ignore::costcore.CostWarning")
+@pytest.mark.parametrize("beams", [1, 2])
+def test_generation_equals_a_run(beams):
     transformers = pytest.importorskip("transformers")
     config = transformers.LlamaConfig(
         num_hidden_layers=2,
@@ -325,7 +327,12 @@ def test_generation_equals_a_run():
         eos_token_id=None,
     )
     model = transformers.LlamaForCausalLM(config).eval()
-    inputs = {"input_ids": torch.ones(1, 8, dtype=torch.long), "max_new_tokens": 3, "do_sample": False}
+    inputs = {
+        "input_ids": torch.ones(1, 8, dtype=torch.long),
+        "max_new_tokens": 3,
+        "do_sample": False,
+        "num_beams": beams,
+    }
     with torch.no_grad(), ComputationalCostHook() as hook:
         model.generate(**inputs)
     assert totals(estimate(model.generate, inputs)) == totals(hook)
@@ -726,6 +733,185 @@ def test_an_output_without_tensors_asks_for_a_loss():
 
     with pytest.raises(CostError, match=r"Pass loss=, .* \(NoneType\)"):
         estimate(Nothing(), (2, 8), backward=True)
+
+
+# Everyday models: an estimate equals a real run
+
+
+def of_functions(layers, function):
+    """A module with ``layers`` that runs ``function(layers, *args)``."""
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(layers)
+
+        def forward(self, *args):
+            return function(self.layers, *args)
+
+    return Model().eval()
+
+
+def packed_rows(layers, x, lengths):
+    packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+    return layers[1](nn.utils.rnn.pad_packed_sequence(layers[0](packed)[0], batch_first=True)[0])
+
+
+def messages(layers, graph):
+    source, target = graph.edge_index
+    sent = layers[0](torch.cat((graph.x[source], graph.x[target]), -1))
+    summed = sent.new_zeros(graph.x.shape[0], 4).index_add_(0, target, sent)
+    summed = summed / torch.bincount(target, minlength=len(summed)).clamp(min=1)[:, None]
+    return summed.new_zeros(int(graph.batch.max()) + 1, 4).index_add_(0, graph.batch, summed)
+
+
+def deformed(layers, x):
+    offsets = layers[0](x).unflatten(1, (9, 2)).permute(0, 1, 3, 4, 2)
+    lines = torch.linspace(-1, 1, x.shape[-1], device=x.device)
+    grid = torch.stack(torch.meshgrid(lines, lines, indexing="xy"), -1) + 0.1 * offsets
+    sampled = nn.functional.grid_sample(x, grid.flatten(1, 2), align_corners=True).unflatten(2, (9, -1))
+    return (
+        layers[1](sampled.flatten(1, 2))
+        + nn.functional.fold(nn.functional.unfold(x, 3, padding=1), 6, 3, padding=1)[:, :1]
+    )
+
+
+def forces(layers, positions):
+    with torch.enable_grad():
+        positions = positions.detach().requires_grad_()
+        energy = layers[1](layers[0](positions).tanh()).sum()
+        return {"energy": energy, "forces": -torch.autograd.grad(energy, positions)[0]}
+
+
+def ensemble(layers, x):
+    parameters, buffers = torch.func.stack_module_state([*layers])
+    run = torch.func.vmap(lambda p, b: torch.func.functional_call(layers[0], (p, b), (x,)))
+    return run(parameters, buffers).mean(0)
+
+
+def four_bits(layers, x):
+    packed = layers[0].weight.long() & 255
+    weight = torch.stack((packed & 15, packed >> 4), -1).flatten(1).to(x.dtype) - 8
+    return x @ weight.mT
+
+
+def until_finished(layers, x):
+    is_finished = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+    for length in range(10):
+        x = layers[0](x)
+        at_end = torch.full((len(x),), length >= 3, device=x.device)
+        is_finished = is_finished | (x.sum(-1) > 1e9) | at_end
+        if bool(is_finished.all()):
+            break
+    return x
+
+
+def convolved(layers, x):
+    kernel, signal = (torch.fft.rfft(y, n=16) for y in (layers[0].weight, layers[0](x).mT))
+    return torch.fft.irfft(signal * kernel, n=16)[..., : x.shape[1]]
+
+
+def cosine_of_numpy(layers, x):
+    return layers[0](x) * torch.from_numpy(np.hanning(8).astype(np.float32)).to(x.device)
+
+
+def by_cells(layers, x):
+    state = None
+    for step in x.unbind(1):
+        state = layers[0](step, state)
+    return state
+
+
+def by_sample(layers, x, lengths):
+    return torch.stack([part.amax(0) for part in layers[0](x).split(lengths.tolist())])
+
+
+def matched(layers, x, targets):
+    boxes = torch.cat([each["boxes"] for each in targets])
+    return {"cost": torch.cdist(layers[0](x), boxes, p=1), "n": sum(len(each["labels"]) for each in targets)}
+
+
+def resized(layers, x, size):
+    return nn.functional.interpolate(layers[0](x), size=tuple(size.tolist()))
+
+
+def spectrum(layers, x):
+    window = torch.hann_window(16, device=x.device)
+    return layers[0](torch.stft(x, 16, 4, window=window, return_complex=True).abs().clamp(min=1e-5).log().mT)
+
+
+GRAPH = Graph(
+    x=torch.zeros(6, 8), edge_index=torch.tensor([[0, 1, 2, 4], [1, 2, 0, 5]]), batch=torch.tensor([0, 0, 0, 1, 1, 1])
+)
+
+TARGETS = [
+    {"boxes": torch.zeros(2, 4), "labels": torch.tensor([1, 2])},
+    {"boxes": torch.zeros(1, 4), "labels": torch.tensor([0])},
+]
+
+JAGGED = torch.nested.nested_tensor([torch.zeros(n, 8) for n in (2, 5)], layout=torch.jagged)
+
+EVERYDAY = {
+    "packed": (
+        [nn.GRU(8, 6, batch_first=True), nn.Linear(6, 2)],
+        packed_rows,
+        (torch.zeros(3, 7, 8), torch.tensor([5, 7, 2])),
+    ),
+    "graph": ([nn.Linear(16, 4)], messages, (GRAPH,)),
+    "deformable": ([nn.Conv2d(3, 18, 3, padding=1), nn.Conv2d(27, 5, 1)], deformed, (torch.zeros(2, 3, 6, 6),)),
+    "jagged": ([nn.Linear(8, 4)], lambda layers, x: layers[0](x).relu().to_padded_tensor(0.0), (JAGGED,)),
+    "forces": ([nn.Linear(3, 8), nn.Linear(8, 1)], forces, (torch.zeros(5, 3),)),
+    "ensemble": ([nn.Linear(8, 4) for _ in range(3)], ensemble, (X,)),
+    "4 bits": ([nn.Linear(4, 8)], four_bits, (X,)),
+    "loop": ([nn.Linear(8, 8)], until_finished, (X,)),
+    "long convolution": ([nn.Linear(8, 8)], convolved, (torch.zeros(2, 8, 8),)),
+    "numpy": ([nn.Linear(8, 8)], cosine_of_numpy, (X,)),
+    "cells": ([nn.GRUCell(8, 6)], by_cells, (torch.zeros(2, 4, 8),)),
+    "lengths": ([nn.Linear(8, 4)], by_sample, (torch.zeros(9, 8), torch.tensor([2, 4, 3]))),
+    "targets": ([nn.Linear(8, 4)], matched, (torch.zeros(5, 8), TARGETS)),
+    "size": ([nn.Conv2d(3, 4, 3)], resized, (torch.zeros(1, 3, 8, 8), torch.tensor([12, 10]))),
+    "audio": ([nn.Linear(9, 4)], spectrum, (torch.zeros(2, 64),)),
+    "selected": (
+        [nn.Linear(8, 4)],
+        lambda layers, x, mask: layers[0](x[mask]),
+        (torch.zeros(3, 8), torch.tensor([True, False, True])),
+    ),
+    "bag": (
+        [nn.EmbeddingBag(100, 8)],
+        lambda layers, ids, starts: layers[0](ids, starts),
+        (torch.arange(10), torch.tensor([0, 4])),
+    ),
+    "compiled": ([torch.compile(nn.Linear(8, 4), backend="eager")], lambda layers, x: layers[0](x), (X,)),
+    "copies": ([nn.DataParallel(nn.Linear(8, 4))], lambda layers, x: layers[0](x), (X,)),
+    "tied": ([nn.Linear(8, 4)], lambda layers, x: nn.functional.linear(layers[0](x), layers[0].weight.mT), (X,)),
+}
+
+
+@pytest.mark.filterwarnings("ignore::costcore.CostWarning")
+@pytest.mark.parametrize("name", EVERYDAY)
+def test_everyday_models_equal_a_run(name):
+    layers, function, arguments = EVERYDAY[name]
+    model = of_functions(layers, function)
+    with torch.no_grad(), ComputationalCostHook() as hook:
+        model(*arguments)
+    assert totals(estimate(model, arguments)) == totals(hook)
+
+
+class Generates(Line):
+    def forward(self, n):
+        return self.line(torch.randn(n, 8))
+
+
+def test_a_number_that_is_no_shape_is_a_number():
+    report = estimate(Generates(), (3,))
+    assert report.total_report["macs"] == 3 * 32
+    assert any("3 taken for numbers" in note for note in report.notes)
+
+
+def test_a_sentence_is_no_shape():
+    words = {"two": 0, "words": 1}
+    model = Reads(lambda text: nn.functional.one_hot(torch.tensor([words[word] for word in text.split()]), 8).float())
+    assert estimate(model, ("two words",)).total_report["macs"] == 2 * 32
 
 
 def totals(report):
