@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,6 +26,7 @@ from costcore.errors import CostError, CostWarning, MissingInputsError, UnknownO
 from costcore.ledger.ledger import EVALUATION, TRAIN, n_assumptions, remarks_on_mode
 from costcore.registry import applicable_options, costs, default_inputs, frontend_for_file, is_saved_report, specs
 from costcore.reports.report import Report
+from costcore.tables.renderers import progress
 
 
 def check_model(target: str, why_no_report: str = "") -> None:
@@ -280,13 +280,3 @@ def unknown_options(target: str, error: UnknownOptionError) -> str:
     if "memory" in error.options:
         hint += "; --arena shows the memory of an inference"
     return f"{target}: {flags} cannot be used with the {error.frontend} frontend{hint}"
-
-
-def progress(items: Iterable[Any], description: str) -> Iterable[Any]:
-    """Show a progress bar on standard error if that is a terminal and the work takes longer than a second."""
-    if not sys.stderr.isatty():
-        return items
-    from tqdm import tqdm
-
-    bar: Iterable[Any] = tqdm(items, desc=description, delay=1.0, leave=False, file=sys.stderr)
-    return bar

@@ -40,6 +40,7 @@ from costcore.studies.training.step import Packing, Step, peak_flops
 from costcore.tables.answer import Content, Figure
 from costcore.tables.html import section
 from costcore.tables.html.charts import Axis, Point, scatter
+from costcore.tables.renderers import progress
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, duration, readable
 from costcore.text.screen import Column
@@ -124,12 +125,12 @@ def plan(
     search = _Search(captures, distribution.kinds, limit, None if link is None else link_of(link))
     blocks, tokens = len(distribution.kinds), tokens_of(sized(1))
     divisible = Divisible(blocks, distribution.width, distribution.experts, tokens)
-    tried = [
-        made
+    alternatives = [
+        ways
         for mesh in _meshes(meshes, devices, per_node, divisible)
         for ways in setups(mesh, global_batch, micro_batches, checkpoints, precisions)
-        for made in search.of(ways)
     ]
+    tried = [made for ways in progress(alternatives, "plans") for made in search.of(ways)]
     if not tried:
         sizes = ", ".join(map(str, micro_batches))
         raise ValueError(f"no mesh divides {global_batch} samples into equal parts, and these into passes of {sizes}")

@@ -10,7 +10,7 @@ import sys
 import textwrap
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from html import escape
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from costcore.errors import CostError, qualified_name, short_repr, unknown
 from costcore.plugins import cached, functions_from_plugins, hookimpl, with_plugin_hint
@@ -393,6 +393,18 @@ def in_notebook() -> bool:
     """Return whether this is the kernel of a notebook."""
     ask = getattr(sys.modules.get("IPython"), "get_ipython", None)
     return ask is not None and hasattr(ask(), "kernel")
+
+
+def progress(items: Iterable[Any], description: str, total: int | None = None) -> Any:
+    """Show a progress bar on standard error, in a terminal or notebook, if the work takes longer than a second.
+
+    Returns the items; where there is a bar, it has ``set_postfix``.
+    """
+    if not (sys.stderr.isatty() or in_notebook()):
+        return items
+    from tqdm import tqdm
+
+    return tqdm(items, desc=description, total=total, delay=1.0, leave=False, file=sys.stderr)
 
 
 def display_table(table: RenderedTable, remarks: Sequence[str]) -> None:

@@ -35,6 +35,7 @@ from costcore.studies.sweeps.rows import DEFAULT_COLUMNS, ModelRow, NamedModel, 
 from costcore.tables.answer import Content, data_frame
 from costcore.tables.html import section
 from costcore.tables.html.charts import Axis, Point, scatter
+from costcore.tables.renderers import in_notebook, progress
 from costcore.tables.result import Result, Table
 from costcore.text.screen import Column
 
@@ -313,17 +314,15 @@ LINE_SECONDS = 30
 
 def with_progress(rows: Iterable[tuple[int, ModelRow]], total: int) -> Iterator[tuple[int, ModelRow]]:
     """Yield the rows, and report their number, rate and failures on standard error."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() or in_notebook():
         yield from _with_bar(rows, total)
     else:
         yield from with_lines(rows, total, sys.stderr, monotonic)
 
 
 def _with_bar(rows: Iterable[tuple[int, ModelRow]], total: int) -> Iterator[tuple[int, ModelRow]]:
-    from tqdm import tqdm
-
-    failed = 0
-    with tqdm(rows, desc="models", total=total, leave=False, file=sys.stderr) as bar:
+    failed, bar = 0, progress(rows, "models", total)
+    with closing(bar):
         for position, row in bar:
             if row.failed:
                 failed += 1

@@ -129,7 +129,7 @@ def test_a_result_is_shown(name):
     assert "\n" not in repr(result) and len(repr(result)) < 200 and " object at 0x" not in repr(result)
     assert 0 < len(str(result)) < 20_000 and str(result) != repr(result)
     html = Elements(result._repr_html_())
-    assert html.open == [] and not html.counts.keys() & {"script", "style", "img", "link"}
+    assert html.open == [] and not html.counts.keys() & {"script", "img", "link"}
     assert html.text and len(result._repr_html_()) < 100_000
     markdown = result._repr_markdown_()
     assert markdown.startswith("**") and not re.search("<(script|style|img)", markdown)
