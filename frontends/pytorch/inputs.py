@@ -184,7 +184,7 @@ class _Reader:
         if type(value) in (list, tuple) or _is_named_tuple(value):
             items = [self.read(item, f"{name}[{i}]", kind) for i, item in enumerate(value)]
             return type(value)(items) if type(value) in (list, tuple) else type(value)(*items)
-        if hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
+        if _is_array_of_numbers(value):
             is_scalar = not getattr(value, "shape", (1,)) and hasattr(value, "item") and hasattr(value, "tobytes")
             return value if is_scalar else _like(torch.as_tensor(value), self._values)
         return value if type(value) in _ATOMS else self._copied(value, name)
@@ -217,6 +217,13 @@ class _Reader:
         if kind is Kind.UNKNOWN and isinstance(value, list):
             self.guessed[name] = value
         return _empty(value, self._dtype, name)
+
+
+def _is_array_of_numbers(value: Any) -> bool:
+    # An image, a table, or an array of objects or texts has no tensor.
+    if not (hasattr(value, "__array_interface__") or hasattr(value, "__array__")):
+        return False
+    return getattr(getattr(value, "dtype", None), "kind", "O") not in "OSUVMm"
 
 
 def _kind_in(holder: Mapping[Any, Any], key: Any, kind: Kind) -> Kind:

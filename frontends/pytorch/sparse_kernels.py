@@ -195,7 +195,7 @@ def spconv(kind: str) -> Callable[..., Made]:
     def objects(values: KnownValues, module: Any, input: Any, add_input: Any = None) -> Made:
         shape, indices, features = [*input.spatial_shape], input.indices, input.features
         window, key = _window_of(module, len(shape)), getattr(module, "indice_key", None)
-        books, coarse, stored = input.indice_dict or {}, shape, None
+        books, coarse, stored = getattr(input, "indice_dict", None) or {}, shape, None
         if kind == "subm" or getattr(module, "subm", False):
             centered = tuple(k // 2 * d for k, d in zip(window.kernel, window.dilation, strict=True))
             window = window._replace(stride=(1,) * len(shape), padding=centered)
@@ -215,7 +215,8 @@ def spconv(kind: str) -> Callable[..., Made]:
                 coarse = [(n - 1) * s - 2 * p + k + extra for n, k, s, p, extra in sizes]
             else:
                 coarse = window.shape(shape)
-            rules = _all_reached(values, indices, int(input.batch_size), coarse, window, kind == "transposed")
+            n_samples = int(getattr(input, "batch_size", indices.shape[0]))
+            rules = _all_reached(values, indices, n_samples, coarse, window, kind == "transposed")
             stored = SimpleNamespace(indices=indices, out_indices=rules.coordinates, is_subm=False)
             stored.spatial_shape, stored.out_spatial_shape = shape, coarse
             stored.ksize, stored.stride, stored.padding, stored.dilation = map(list, window)
@@ -285,12 +286,11 @@ def _matrix(values: KnownValues, rows: Tensor | None, ends: Tensor | None, colum
 
 def _stored(values: KnownValues, matrix: Any) -> _Matrix:
     held = vars(matrix.storage)  # its methods may run kernels
-    return _matrix(values, held["_row"], held["_rowptr"], held["_col"], held["_sparse_sizes"])
+    return _matrix(values, held.get("_row"), held.get("_rowptr"), held["_col"], held["_sparse_sizes"])
 
 
 def _value_of(matrix: Any) -> Tensor | None:
-    found: Tensor | None = vars(matrix.storage)["_value"]
-    return found
+    return vars(matrix.storage).get("_value")
 
 
 def _sparse_dense(dense: Tensor, rows: int, stored: Tensor | None, n_values: int, n_indices: int, reduce: str) -> Made:

@@ -69,6 +69,13 @@ class NotCopied:
         raise RuntimeError("no copy")
 
 
+class Picture:
+    """An image as ``PIL.Image``, which is an array, too."""
+
+    size = (2, 8)
+    __array_interface__ = np.zeros((2, 8), np.uint8).__array_interface__
+
+
 class Mode(enum.Enum):
     FAST = 1
 
@@ -98,6 +105,9 @@ INPUTS = {
     "device": (torch.device("cpu"), lambda d: torch.zeros(2, 8, device=d)),
     "enum": (Mode.FAST, lambda m: torch.zeros(2 if m is Mode.FAST else 1, 8)),
     "integer of numpy": (np.int64(2), lambda n: torch.zeros(n, 8)),
+    "array of texts": (np.array(["a", "b"]), lambda a: torch.zeros(len(a), 8)),
+    "array of objects": (np.array([X, None], dtype=object), lambda a: a[0]),
+    "image": (Picture(), lambda image: torch.zeros(image.size)),
     "text": ("two", lambda s: torch.zeros(len(s) - 1, 8)),
     "complex": (2j, lambda c: torch.zeros(int(abs(c)), 8)),
     "set": ({"a", "b"}, lambda s: torch.zeros(len(s), 8)),
