@@ -31,7 +31,7 @@ _MEMORY = 80 * 2**30
 
 _MISSING = re.compile(
     r"not compiled with CUDA|NVIDIA driver|requires CUDA support|CUDA generator|type torch\.cuda\.\w+ not available"
-    r"|can be pinned|dummy base class|No CUDA GPUs|_cuda_\w+'|module 'torch\._C' has no attribute '_cuda"
+    r"|without ATen_cuda|NVTX functions not installed|can be pinned|dummy base class|No CUDA GPUs|_cuda_\w+'|module 'torch\._C' has no attribute '_cuda"
 )
 """Matches what PyTorch says of a GPU that the machine lacks."""
 
@@ -69,6 +69,8 @@ def gpu_code(is_available: bool, in_capture: bool = True) -> Iterator[None]:
             "Generator",
             _GeneratorType("Generator", (), {"original": torch.Generator, "applies": applies}),
         )
+        # Its arguments are checked before the mode sees them.
+        replace(stack, Tensor, "record_stream", _where(applies, _nothing, Tensor.record_stream))
         replace(stack, torch.overrides, "has_torch_function", _without_mode(torch.overrides.has_torch_function))
         stack.enter_context(_Devices())
         yield
@@ -83,8 +85,8 @@ class _Devices(TorchFunctionMode):
             return _ANSWERS[func]
         if func in _SAME:
             return args[0]
-        if func is Tensor.type and len(args) > 1 and hasattr(args[1], "dtype"):
-            return args[0].to(args[1].dtype)
+        if func is Tensor.type and len(args) > 1 and (dtype := _dtype_of_type(args[1])) is not None:
+            return args[0].to(dtype)
         if kwargs.get("generator") is not None:
             kwargs = {**kwargs, "generator": None}
         if not any(map(_is_gpu, (*args, *kwargs.values()))):
@@ -106,7 +108,6 @@ _ANSWERS: dict[Any, Any] = {
     Tensor.device.__get__: CUDA,
     Tensor.get_device: 0,
     Tensor.is_pinned: False,
-    Tensor.record_stream: None,
 }
 
 
@@ -114,6 +115,13 @@ def _is_gpu(value: Any) -> bool:
     if isinstance(value, torch.device):
         return bool(value.type == "cuda")
     return isinstance(value, str) and re.fullmatch(r"cuda(:\d+)?", value) is not None
+
+
+def _dtype_of_type(kind: Any) -> torch.dtype | None:
+    # ``torch.cuda.FloatTensor``, or its name.
+    if isinstance(kind, str) and kind.startswith("torch.cuda."):
+        kind = getattr(torch, kind.rpartition(".")[2], None)
+    return getattr(kind, "dtype", None)
 
 
 def _is_of_user(names: dict[str, Any]) -> bool:
@@ -141,6 +149,7 @@ def _functions(is_available: bool) -> dict[str, Any]:
     }
     functions: dict[str, Any] = {name: partial(_answer, value) for name, value in answers.items()}
     objects = ("Event", "Stream", "ExternalStream", "current_stream", "default_stream", "device", "device_of", "stream")
+    objects += ("CUDAGraph", "graph")
     return {**functions, **dict.fromkeys(objects, _Idle)}
 
 

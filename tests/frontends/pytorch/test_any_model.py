@@ -569,6 +569,10 @@ GPU = {
     "random": lambda x: x * torch.rand(2, 8, device="cuda", generator=torch.Generator(device="cuda")),
     "pinned": lambda x: x.pin_memory().cuda(non_blocking=True) * 2,
     "types": lambda x: x * torch.cuda.FloatTensor(2, 8),
+    "names of types": lambda x: x.type("torch.cuda.FloatTensor") * 2,
+    "recorded streams": lambda x: _on_a_recorded_stream(x.cuda()),
+    "graphs": lambda x: _in_a_graph(x),
+    "ranges": lambda x: _in_a_range(x),
     "modules": lambda x: nn.PReLU().cuda()(x) * 2,
 }
 
@@ -581,6 +585,24 @@ def _on_a_stream(x):
     torch.cuda.nvtx.range_push("part")
     torch.cuda.nvtx.range_pop()
     return x
+
+
+def _on_a_recorded_stream(x):
+    x.record_stream(torch.cuda.current_stream())
+    return x * 2
+
+
+def _in_a_graph(x):
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        x = x * 2
+    graph.replay()
+    return x
+
+
+def _in_a_range(x):
+    with torch.cuda.nvtx.range("part"):
+        return x * 2
 
 
 def _timed(x):
