@@ -40,6 +40,8 @@ def result_without_kernel(
         with _disable_current_modes():
             first = next(x for x in all_tensors((*args, *kwargs.values())) if x.is_meta)
             return new_outputs(own(*args, **kwargs), first.dtype)
+    if native in _LIKE_FIRST and args[0].is_meta:
+        return torch.empty_like(args[0])
     rule = _RULES.get(native)
     if rule is None or not any(x.is_meta and x.layout is not torch.strided for x in all_tensors(args)):
         return None
@@ -67,6 +69,11 @@ def new_outputs(result: Any, dtype: torch.dtype | None) -> Any:
     # In objects, integers are indices and lengths, which stay.
     return with_tensors(result, lambda x: new_outputs(x, dtype) if x.is_floating_point() else x)
 
+
+_LIKE_FIRST = frozenset(
+    ("aten::_sample_dirichlet", "aten::_dirichlet_grad", "aten::_standard_gamma_grad", "aten::binomial")
+)
+"""Operators whose result is like their first argument."""
 
 SPARSE_RESULT = "a sparse result was taken to have the values of its sparse operands"
 

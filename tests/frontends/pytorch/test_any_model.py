@@ -915,6 +915,12 @@ EVERYDAY = {
     ),
     "compiled": ([torch.compile(nn.Linear(8, 4), backend="eager")], lambda layers, x: layers[0](x), (X,)),
     "copies": ([nn.DataParallel(nn.Linear(8, 4))], lambda layers, x: layers[0](x), (X,)),
+    "mixed": ([nn.Linear(8, 4)], lambda layers, x: layers[0](x * torch.distributions.Beta(1.0, 1.0).sample()), (X,)),
+    "drawn": (
+        [nn.Linear(8, 4)],
+        lambda layers, x: torch.distributions.Binomial(5, layers[0](x).sigmoid()).sample(),
+        (X,),
+    ),
     "tied": ([nn.Linear(8, 4)], lambda layers, x: nn.functional.linear(layers[0](x), layers[0].weight.mT), (X,)),
 }
 
