@@ -149,9 +149,8 @@ def _functions(is_available: bool) -> dict[str, Any]:
         **dict.fromkeys(("manual_seed", "manual_seed_all", "seed", "seed_all", "reset_peak_memory_stats"), None),
     }
     functions: dict[str, Any] = {name: partial(_answer, value) for name, value in answers.items()}
-    objects = ("Event", "Stream", "ExternalStream", "current_stream", "default_stream", "device", "device_of", "stream")
-    objects += ("CUDAGraph", "graph")
-    return {**functions, **dict.fromkeys(objects, _Idle)}
+    streams = ("Event", "Stream", "ExternalStream", "current_stream", "default_stream", "stream")
+    return {**functions, **dict.fromkeys((*streams, "device", "device_of", "CUDAGraph", "graph"), _Idle)}
 
 
 def _answer(value: Any, *_: Any, **__: Any) -> Any:
