@@ -26,6 +26,7 @@ ALLOWED = {
             "distributed",
             "joblib",
             "matplotlib",
+            "openpyxl",
             "pandas",
             "pluggy",
             "pyarrow",

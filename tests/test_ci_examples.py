@@ -21,11 +21,12 @@ from tests.readme_examples import FENCE
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples" / "ci"
+ACTION = ".github/actions/costcore"
+HOOKS = ROOT / ".pre-commit-hooks.yaml"
 PLACES = {
     "net.py": "net.py",
     "budget.toml": "budget.toml",
     "github.yml": ".github/workflows/cost.yml",
-    "action.yml": ".github/actions/costcore/action.yml",
     "gitlab-ci.yml": ".gitlab-ci.yml",
     "pre-commit-config.yaml": ".pre-commit-config.yaml",
 }
@@ -46,6 +47,7 @@ def project(tmp_path):
     for name, place in PLACES.items():
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(EXAMPLES / name, tmp_path / place)
+    shutil.copytree(ROOT / ACTION, tmp_path / ACTION)  # one folder to copy
     programs = {
         "costcore": f'#!/usr/bin/env bash\nexec {shlex.quote(sys.executable)} -m costcore "$@"\n',
         "gh": GH,
@@ -75,10 +77,10 @@ def shell(script, folder, **variables):
 
 def evaluated(text, given):
     """Return a text with the values of its expressions ``${{ … }}``."""
-    return re.sub(r"\$\{\{ ([\w.]+) \}\}", lambda match: given[match[1]], text)
+    return re.sub(r"\$\{\{ ([\w.-]+) \}\}", lambda match: given[match[1]], text)
 
 
-def run_workflow(folder, with_action=None):
+def run_workflow(folder, with_action=None, event="pull_request"):
     """Run the steps of the workflow and of the action; return the finished processes by name of the step."""
     workflow = yaml.safe_load((folder / PLACES["github.yml"]).read_text())
     done = {}
@@ -93,6 +95,10 @@ def run_workflow(folder, with_action=None):
             given = {f"inputs.{name}": value for name, value in inputs.items()}
             given["github.event.pull_request.number"] = "7"
             for inner in action["runs"]["steps"]:
+                if "github.event_name == 'push'" in inner.get("if", "") and event != "push":
+                    continue
+                if "pull_request" in inner.get("if", "") and event != "pull_request":
+                    continue
                 env = {name: evaluated(value, given) for name, value in inner["env"].items()}
                 done[inner["name"]] = shell(inner["run"], folder, **env)
     return done
@@ -118,10 +124,10 @@ def test_a_pull_request_over_its_budget_fails_at_the_line_of_its_model(project):
     checked = done["Check the budget"]
     assert checked.returncode == 1
     # 2 × the channels: 8 × 32 × 32 × 32 × 27 of the convolution, and 8 × 32 × 10
-    line = (
-        "::error file=net.py,line=6,title=costcore::total: 7,080,448 MACs, limit 4,000,000, 3,080,448 over, 77.01 %25"
-    )
-    assert line in checked.stdout.splitlines()
+    (only,) = checked.stdout.splitlines()
+    place, _, text = only.partition(",title=costcore::")
+    assert place == "::error file=net.py,line=6"  # one annotation for one line of code
+    assert "total: 7,080,448 MACs, limit 4,000,000, 3,080,448 over, 77.01 %25" in text.split("%0A")
     assert "| MACs | 3.54 M | 7.08 M | +3.54 M ×2.0000 |" in (project / "summary.md").read_text()
     changed = (project / "gh.txt").read_text().splitlines()[-1]
     assert changed == "api --method PATCH repos/me/net/issues/comments/41 --field body=@costcore-comment.md"
@@ -163,8 +169,9 @@ def test_actions_are_pinned_and_keep_no_credentials():
 
 def test_comments_of_this_repository_alone_are_written():
     """A pull request from a fork has a token that may not write."""
-    steps = yaml.safe_load((EXAMPLES / "action.yml").read_text())["runs"]["steps"]
-    assert "head.repo.full_name == github.repository" in steps[-1]["if"]
+    steps = yaml.safe_load((ROOT / ACTION / "action.yml").read_text())["runs"]["steps"]
+    (comment,) = (step for step in steps if step["name"] == "Comment on the pull request")
+    assert "head.repo.full_name == github.repository" in comment["if"]
     assert all("!cancelled()" in step["if"] for step in steps[1:])  # after a failed check too
 
 
@@ -183,10 +190,39 @@ def test_the_hook_of_pre_commit_runs(project):
     assert matched == ["net.py", "budget.toml"]
 
 
+def test_a_push_commits_the_badge(project):
+    """The branch has a badge already, whose hash GitHub asks for."""
+    gh = project / "bin" / "gh"
+    gh.write_text(GH + 'case "$*" in *--jq*.sha*) echo 1234;; esac\n')
+    done = run_workflow(project, {"badge": "badge.svg", "badge-branch": "badges"}, event="push")
+    assert [each.returncode for each in done.values()] == [0, 0, 0, 0], done
+    assert "3.54 MMACs · 650 parameters" in (project / "badge.svg").read_text()
+    asked, written = (project / "gh.txt").read_text().splitlines()
+    assert asked == "api repos/me/net/contents/badge.svg?ref=badges --jq .sha"
+    assert re.fullmatch(
+        "api --method PUT repos/me/net/contents/badge.svg --field branch=badges --field message=Update badge.svg "
+        "--field content=[A-Za-z0-9+/=]+ --field sha=1234",
+        written,
+    )
+
+
+def test_the_hook_of_this_repository_checks_a_model(project):
+    """pre-commit appends the arguments of the user's configuration to the entry."""
+    (hook,) = yaml.safe_load(HOOKS.read_text())
+    arguments = "net.py:make --input 8x3x32x32 --budget budget.toml"
+    assert shell(f"{hook['entry']} {arguments}", project).returncode == 0
+    assert (hook["id"], hook["language"], hook["pass_filenames"]) == ("costcore", "python", False)
+    matched = [name for name in ("net.py", "budget.toml", "net.onnx", "README.md") if re.search(hook["files"], name)]
+    assert matched == ["net.py", "budget.toml", "net.onnx"]
+
+
 def test_the_page_shows_the_files():
     text = (ROOT / "docs" / "pull_requests.md").read_text(encoding="utf-8")
     shown = [block["body"] for block in FENCE.finditer(text) if block["language"] in ("yaml", "toml")]
-    assert shown == [(EXAMPLES / name).read_text() for name in ("budget.toml", "github.yml")]
+    assert shown[:2] == [(EXAMPLES / name).read_text() for name in ("budget.toml", "github.yml")]
+    (given,) = yaml.safe_load(shown[2])["repos"][0]["hooks"]
+    assert given["id"] == yaml.safe_load(HOOKS.read_text())[0]["id"]
     for name, place in PLACES.items():
         assert f"`{place}`" in text
         assert f"](../examples/ci/{name})" in text
+    assert f"`{ACTION}/`" in text and f"](../{ACTION}/action.yml)" in text

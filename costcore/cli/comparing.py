@@ -17,6 +17,7 @@ from costcore.cli import FAILURE, SUCCESS, USAGE_ERROR
 from costcore.cli.models import check_model, record_needed, report_of
 from costcore.cli.options import (
     RESULT_FILES,
+    SAVED,
     add_frontend_switches,
     add_fusion,
     add_model_options,
@@ -27,20 +28,22 @@ from costcore.cli.options import (
     model_forms,
     names_in,
 )
-from costcore.cli.running import command, write_output, write_page, write_result, write_text
+from costcore.cli.running import command, is_saved, write_output, write_page, write_result, write_text
 from costcore.counting import with_free_layout
 from costcore.ledger.ledger import not_counted
 from costcore.registry import frontend_for_file, is_saved_report, specs
 from costcore.reports.data import ReportData
 from costcore.reports.report import Report
-from costcore.studies.budgets import BudgetError, Violations, check, read_budget
+from costcore.studies.budgets import BudgetError, Violations, badge, check, read_budget
 from costcore.studies.comparisons.comparison import MATCHINGS, MODES, compare
 from costcore.studies.comparisons.matching import Delta
 from costcore.studies.explain import explain, read_number
 from costcore.studies.reconcile import other_sizes, reconcile
+from costcore.tables.pictures import check_suffix
 from costcore.tables.quantity import needed_options, numeric
 from costcore.tables.renderers import to_markdown
-from costcore.text.output import json_text, printable
+from costcore.tables.result import latex_of
+from costcore.text.output import json_text, printable, save
 from costcore.text.screen import Screen
 
 DIFF_EXAMPLES = """examples:
@@ -53,7 +56,7 @@ DIFF_EXAMPLES = """examples:
 exit codes: 0 success, 1 model error (with --exit-code also a difference), 2 usage error"""
 
 
-DIFF_FILES = (".html", ".json", ".md")
+DIFF_FILES = (".html", ".json", ".md", ".tex", *SAVED)
 """Suffixes of the file of ``--output``."""
 
 ON_SCREEN = 4
@@ -123,7 +126,9 @@ def run_diff(args: argparse.Namespace) -> int:
     top = default if args.top is None else args.top
     if mode == "html" and args.output is not None:
         write_page(comparison, args, args.old, args.new)
-    else:
+    elif mode == "latex":
+        write_text(latex_of(comparison), args.output)
+    elif not is_saved(comparison, args):
         write_output(lambda out: comparison.show(out, mode, top), args.output)
     return FAILURE if args.exit_code and not comparison.equal else SUCCESS
 
@@ -191,13 +196,14 @@ def to_md(verdict: CheckResult) -> list[str]:
 
 
 def to_github(verdict: CheckResult) -> list[str]:
-    """Return annotations of GitHub Actions, one per violation, on the source of the model.
+    """Return an annotation of GitHub Actions on the source of the model, with a line per violation.
 
     A model in a file, ``net.py:make`` or ``net.onnx``, is annotated at its definition; another one at the budget.
     """
     file, line = _source(verdict.model)
     place = f"file={_property(file or verdict.budget)}{f',line={line}' if line else ''},title=costcore"
-    errors = [f"::error {place}::{_message(str(violation))}" for violation in verdict.violations]
+    lines = "\n".join(map(str, verdict.violations))
+    errors = [f"::error {place}::{_message(lines)}"] if lines else []  # one line of code has one annotation
     missing = [f"::warning {place}::partial: not counted: {_message(verdict.missing)}"] if verdict.missing else []
     return [*(errors or to_lines(verdict._replace(missing=""))), *missing]
 
@@ -288,6 +294,11 @@ def check_parser() -> argparse.ArgumentParser:
         help="text: one line per violation; github: annotations of GitHub Actions; default: text",
     )
     parser.add_argument(
+        "--badge",
+        metavar="FILE.svg",
+        help="write a badge with the limited totals, or MACs and parameters, for a README; red if over the budget",
+    )
+    parser.add_argument(
         "--update", action="store_true", help="write the report to the baseline of the budget, then check its limits"
     )
     add_frontend_switches(parser)
@@ -299,6 +310,8 @@ def check_parser() -> argparse.ArgumentParser:
 def run_check(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
     check_model(args.model)
+    if args.badge is not None:
+        check_suffix(args.badge, (".svg",))
     try:
         budget = read_budget(args.budget, reads_baseline=not args.update)
         if args.update and budget.baseline_path is None:
@@ -318,6 +331,8 @@ def run_check(args: argparse.Namespace) -> int:
         print(f"{path}: written, the baseline of {args.budget}", file=sys.stderr)
         budget = replace(budget, baseline=report)
     violations = check(report, budget)
+    if args.badge is not None:
+        save(badge(report, budget, violations), args.badge)
     missing = "" if violations else not_counted(report.trace)
     verdict = CheckResult(args.model, args.budget, violations, report.status, missing)
     print("\n".join(FORMATS[args.format](verdict)))
@@ -396,7 +411,7 @@ RECONCILE_EXAMPLES = """examples:
 exit codes: 0 success, 1 model error, 2 usage error"""
 
 
-RECONCILE_FILES = (".html", ".json", ".md", ".csv")
+RECONCILE_FILES = (".html", ".json", ".md", ".csv", ".tex", *SAVED)
 """Suffixes of the file of ``--output``."""
 
 
@@ -435,7 +450,9 @@ def run_reconcile(args: argparse.Namespace) -> int:
         write_page(result, args)
     elif mode == "json":
         write_text(json_text(result.to_dict()) + "\n", args.output)
-    else:
+    elif mode == "latex":
+        write_text(latex_of(result), args.output)
+    elif not is_saved(result, args):
         write_output(lambda out: result.show(out, mode), args.output)
     for note in result.notes:
         sys.stderr.write(f"note: {note}\n")

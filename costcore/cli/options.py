@@ -34,8 +34,17 @@ PRECISIONS = ("bfloat16", "autocast")
 MOST_OF_USAGE = 73
 """The maximum characters of a usage line after ``usage:``."""
 
-RESULT_FILES = (".csv", ".md", ".json", ".html")
+PICTURES = (".svg", ".png", ".pdf")
+"""Suffixes of pictures."""
+
+SAVED = (".xlsx", *PICTURES)
+"""Suffixes of files that are no text."""
+
+RESULT_FILES = (".csv", ".md", ".tex", ".json", ".html", *SAVED)
 """Suffixes of the file of ``--output`` that every result writes."""
+
+MODES: Mapping[str, str] = {".tex": "latex"}
+"""The formats of suffixes with another name."""
 
 AT_SPACES: Mapping[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 """Wrap lines between words only."""
@@ -472,4 +481,4 @@ def format_of(args: argparse.Namespace, default: str, suffixes: Sequence[str]) -
         raise ValueError(
             f"--output {args.output!r} has an unknown suffix (expected one of {', '.join(suffixes)}){near}"
         )
-    return suffix[1:]
+    return MODES.get(suffix, suffix[1:])

@@ -33,6 +33,7 @@ from costcore.cli.models import (
 from costcore.cli.options import (
     PRECISIONS,
     RESULT_FILES,
+    SAVED,
     add_attention,
     add_digits,
     add_frontend_switches,
@@ -52,7 +53,7 @@ from costcore.cli.options import (
     names_in,
     unit_of,
 )
-from costcore.cli.running import command, print_message, write_output, write_page, write_result
+from costcore.cli.running import command, is_saved, print_message, write_output, write_page, write_result
 from costcore.errors import CostError, MissingInputsError, UnknownOptionError
 from costcore.ledger.ledger import TRAIN, check_top
 from costcore.registry import frontend_for_file, is_saved_report
@@ -79,9 +80,9 @@ The time is a lower bound: no implementation is faster. `costcore devices` lists
 
 exit codes: 0 success, 1 model error (with --strict also a partial or assumed time), 2 usage error"""
 
-TABLES = (".csv", ".md")
+TABLES = (".csv", ".md", ".tex")
 
-FILES = (*TABLES, ".json", ".html")
+FILES = (*TABLES, ".json", ".html", *SAVED)
 """Suffixes of the file of ``--output``; several devices are a table."""
 
 
@@ -201,8 +202,8 @@ def _checked(args: argparse.Namespace, devices: Sequence[Device]) -> dict[str, A
         check_dtype(args.dtype)
     given = {"--groups": args.groups, "--columns": args.columns, "--sort": args.sort, "--top": args.top}
     given |= {"--measured": args.measured}
-    if args.measured and (args.columns or args.sort or str(args.output).endswith(".html")):
-        raise ValueError("--measured cannot be used with --columns, --sort or an .html file")
+    if args.measured and (args.columns or args.sort or str(args.output).endswith((".html", *SAVED))):
+        raise ValueError("--measured cannot be used with --columns, --sort, or a page, workbook or picture")
     if len(devices) > 1 and (flags := [flag for flag, value in given.items() if value]):
         raise ValueError(f"{', '.join(flags)} cannot be used with several devices, which are one row each")
     return {
@@ -248,7 +249,7 @@ def _show_one(time: TimeReport, args: argparse.Namespace) -> None:
         time.to_json(args.output)
     elif suffix == ".html":
         write_page(time, args)
-    else:
+    elif not is_saved(time, args):
         write_output(lambda out: show(out, _format(args), **options), args.output)
 
 

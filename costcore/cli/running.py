@@ -14,7 +14,7 @@ from threading import Event, Thread
 from typing import IO, Any, cast
 
 from costcore.cli import COMPLETING, FAILURE, SUCCESS
-from costcore.cli.options import RESULT_FILES, Parser, command_parser, format_of, parse_arguments
+from costcore.cli.options import RESULT_FILES, SAVED, Parser, command_parser, format_of, parse_arguments
 from costcore.errors import CostError, import_problem
 from costcore.tables.result import Result, model_of
 from costcore.text.output import printable, save, save_output
@@ -52,9 +52,19 @@ def made_by(args: argparse.Namespace) -> str:
     return " · ".join([shlex.join(args.command_line), *inputs, date.today().isoformat()])
 
 
+def is_saved(result: Result, args: argparse.Namespace) -> bool:
+    """Write a workbook or a picture of a result if ``--output`` asks for it, and return whether it does."""
+    is_file = args.output is not None and Path(args.output).suffix in SAVED
+    if is_file:
+        result.save(args.output)
+    return is_file
+
+
 def write_result(result: Result, args: argparse.Namespace) -> None:
     """Write a result in the format of ``--format`` and ``--output``, JSON with a line for each value."""
     mode = format_of(args, "table", RESULT_FILES)
+    if is_saved(result, args):
+        return
     if mode == "html" and args.output is not None:
         write_page(result, args)
     elif mode == "json":

@@ -17,6 +17,7 @@ from costcore.api.hook import parse_dims, parse_inputs
 from costcore.cli import FAILURE, SUCCESS
 from costcore.cli.models import check_model, estimate_options, record_needed, report_of, requested_mode
 from costcore.cli.options import (
+    SAVED,
     add_convention,
     add_digits,
     add_frontend_switches,
@@ -30,7 +31,7 @@ from costcore.cli.options import (
     names_in,
     unit_of,
 )
-from costcore.cli.running import command, print_message, write_output, write_page, write_text
+from costcore.cli.running import command, is_saved, print_message, write_output, write_page, write_text
 from costcore.errors import CostError
 from costcore.registry import frontend_for_file, is_saved_report
 from costcore.reports.plots import kinds, request
@@ -54,7 +55,7 @@ TABLE_EXAMPLES = """examples:
 
 exit codes: 0 success, 1 a model failed (its row has the error), 2 usage error, 130 interrupted"""
 
-TABLE_FILES = (".md", ".html", *SUFFIXES)
+TABLE_FILES = (".md", ".html", *SUFFIXES, ".tex", *SAVED)
 """Suffixes of the file of ``--output``."""
 
 _WITH_SHAPE = re.compile(r"(.+)@(\d+(?:x\d+)*(?::\w+)?)", re.DOTALL)
@@ -150,7 +151,7 @@ def _write(result: ModelTable, args: argparse.Namespace, mode: str, rows_file: s
         path = args.output if rows_file is None else None
         if path is not None and mode == "html":
             write_page(shown, args)
-        else:
+        elif path is None or not is_saved(shown, args):
             write_output(
                 lambda out: shown.show(out, mode if rows_file is None else "table", unit_of(args), args.digits), path
             )
@@ -267,7 +268,7 @@ def run_plot(args: argparse.Namespace) -> int:
 # Output of the lists ``conventions``, ``devices`` and ``quantities``.
 
 
-LISTING_FILES = (".csv", ".md", ".json")
+LISTING_FILES = (".csv", ".md", ".tex", ".json", ".xlsx")
 """Suffixes of the file of ``--output``."""
 
 
@@ -279,13 +280,16 @@ def add_listing_output(parser: argparse.ArgumentParser) -> None:
 def write_list(table: Table, args: argparse.Namespace) -> int:
     """Write a table as wide as the terminal, and return the exit code."""
     mode = format_of(args, "table", LISTING_FILES)
-    write_output(lambda out: table.show(out, mode), args.output)
+    if not is_saved(table, args):
+        write_output(lambda out: table.show(out, mode), args.output)
     return SUCCESS
 
 
 def write_one(table: Table, args: argparse.Namespace) -> int:
     """Write a table with all of its text, and return the exit code."""
     mode = format_of(args, "table", LISTING_FILES)
+    if is_saved(table, args):
+        return SUCCESS
     write_text(table.to_json() if mode == "json" else rendered(table.text(), mode), args.output)
     return SUCCESS
 

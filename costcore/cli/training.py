@@ -28,6 +28,7 @@ from costcore.cli.models import (
     report_of,
 )
 from costcore.cli.options import (
+    SAVED,
     TOKENS,
     add_attention,
     add_digits,
@@ -48,6 +49,7 @@ from costcore.cli.options import (
 from costcore.cli.running import (
     command,
     exit_code,
+    is_saved,
     print_message,
     write_output,
     write_page,
@@ -94,6 +96,10 @@ MEASURED = ("step_seconds", "tokens_per_second", "tokens_per_second_per_device")
 """The options with a measured speed."""
 
 
+LEDGER_FILES = (".json", ".md", ".tex", ".html", *SAVED)
+"""Suffixes of the file of ``--output``."""
+
+
 def train_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
     parser = command_parser(
@@ -128,7 +134,7 @@ def train_parser() -> argparse.ArgumentParser:
         "--base-flops", type=amount, metavar="N", help="training FLOPs of the base model that this run fine-tunes"
     )
     parser.add_argument("--base-source", default="", metavar="TEXT", help="source of --base-flops, for the JSON file")
-    add_output(parser, ("table", "json"), "table", (".json",))
+    add_output(parser, ("table", "json"), "table", LEDGER_FILES)
     parser.add_argument(
         "--strict", action="store_true", help="exit with 1 if a call is not counted, or if something is assumed"
     )
@@ -196,7 +202,7 @@ def run_train(args: argparse.Namespace) -> int:
             raise ValueError(f"--{name.replace('_', '-')} needs --device or --peak")
     price, tokens = parse_rate(args.price, "--price"), _number(args.tokens, "--tokens")
     rate = _tokens_per_second(args)
-    format_of(args, "table", (".json",))
+    format_of(args, "table", LEDGER_FILES)
     pairs = args.pairs or ("causal" if args.attention == "computed" else "all")
     ledger = TrainingLedger(devices=args.devices, device=args.device, dtype=args.dtype, peak=args.peak, pairs=pairs)
     documents = _lengths(args.document_lengths)
@@ -269,9 +275,12 @@ def _lengths(text: str | None) -> list[int]:
 
 def _write(ledger: TrainingLedger, args: argparse.Namespace, price: float | None, seconds: float | None) -> None:
     measured = {"step_seconds": seconds, "base_flops": args.base_flops}
-    if format_of(args, "table", (".json",)) == "table":
+    mode = format_of(args, "table", LEDGER_FILES)
+    if mode == "table":
         rates = {"mfu": args.mfu, "price": price, "watts": args.watts, "thresholds": args.thresholds}
         write_output(lambda out: ledger.show(out, **measured, **rates), None)
+    elif mode != "json":
+        ledger.save(args.output)
     else:
         ledger.to_json(sys.stdout if args.output is None else args.output, 2, base_source=args.base_source, **measured)
 
@@ -295,7 +304,7 @@ are read once per step. For mixtures of experts they bound the mean step; least_
 
 exit codes: 0 success, 1 model error (with --strict also a partial or assumed report), 2 usage error"""
 
-FILES = (".csv", ".md", ".json", ".html")
+FILES = (".csv", ".md", ".tex", ".json", ".html", *SAVED)
 """Suffixes of the file of ``--output``."""
 
 
@@ -386,11 +395,6 @@ def _add_requests(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--mesh", metavar="tp=N", help="tensor parallelism over N devices; needs --link")
     group.add_argument("--link", metavar="NAME", help="link between devices, such as nvlink4")
     group.add_argument("--prefill-device", metavar="NAME", help="a device that runs prompts alone")
-    group.add_argument("--draft", metavar="MODEL", help="a model that drafts: speculative decoding")
-    group.add_argument("--drafts", type=int, default=4, metavar="N", help="tokens that it drafts a step; default: 4")
-    group.add_argument(
-        "--acceptance", type=float, default=0.7, metavar="X", help="probability that a draft is accepted; default: 0.7"
-    )
     group.add_argument("--ttft", metavar="TIME", help='maximum time to the first token, "500 ms"')
     group.add_argument("--tpot", metavar="TIME", help='maximum time per output token, "30 ms"')
 
@@ -402,9 +406,7 @@ def run_serve(args: argparse.Namespace) -> int:
         args.output, args.new_tokens = None, args.output
     if args.prompt is not None or args.new_tokens is not None:
         return _run_requests(args)
-    _refuse(
-        args, ("mix", "chunk", "mesh", "link", "prefill_device", "draft", "ttft", "tpot"), "needs --prompt and --output"
-    )
+    _refuse(args, ("mix", "chunk", "mesh", "link", "prefill_device", "ttft", "tpot"), "needs --prompt and --output")
     mode, batches = _check(args), counts_in(args.batch, "--batch")
     devices = [find_device(name.strip()) for name in args.device.split(",")]
     with module_search_path(args.python_path, args.model), printed_warnings(args.model):
@@ -422,7 +424,7 @@ def run_serve(args: argparse.Namespace) -> int:
         write_text(json_text([row._asdict() for row in rows]) + "\n", args.output)
     elif mode == "html":
         write_page(serving_page(serving, rows, lines, _memories(devices, args.memory), args.context, args.share), args)
-    else:
+    elif not is_saved(serving_table(rows), args):
         write_output(lambda out: serving_table(rows).show(out, mode), args.output)
     for remark in lines:
         print_message(f"note: {remark}")
@@ -451,8 +453,6 @@ def _run_requests(args: argparse.Namespace) -> int:
         raise ValueError("--output writes the result of one device")
     with module_search_path(args.python_path, args.model), printed_warnings(args.model):
         serving = _serving(args)
-        if args.draft is not None:
-            options |= {"draft": _serving(args, args.draft), "drafts": args.drafts, "acceptance": args.acceptance}
         for device in devices:
             write_result(serving.requests(device, **options), args)
     return exit_code(serving.status, args.strict)
@@ -471,9 +471,9 @@ def _shares(text: str) -> list[float]:
         raise ValueError(f"--mix must be numbers separated by commas (got {text!r})") from None
 
 
-def _serving(args: argparse.Namespace, target: str | None = None) -> ServingReport:
+def _serving(args: argparse.Namespace) -> ServingReport:
     return ServingReport(
-        load_model(target or args.model),
+        load_model(args.model),
         dtype=args.dtype,
         weights=args.weights,
         kv=args.kv,
@@ -672,9 +672,9 @@ PROFILE_EXAMPLES = """examples:
 
 exit codes: 0 success, 1 the trace cannot be read or has no times, 2 usage error"""
 
-FORMATS = ("table", "color", "md", "csv", "json", "html")
+FORMATS = ("table", "color", "md", "csv", "latex", "json", "html")
 
-SUFFIXES = (".txt", ".md", ".csv", ".json", ".html")
+SUFFIXES = (".txt", ".md", ".csv", ".tex", ".json", ".html", *SAVED)
 
 
 def profile_parser() -> argparse.ArgumentParser:

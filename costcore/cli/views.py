@@ -21,6 +21,9 @@ from costcore.cli import SUCCESS
 from costcore.cli.commands import commands, description, short_help
 from costcore.cli.models import check_model, record_needed, report_of
 from costcore.cli.options import (
+    MODES,
+    PICTURES,
+    SAVED,
     add_convention,
     add_digits,
     add_frontend_switches,
@@ -160,8 +163,11 @@ def given_flags(args: argparse.Namespace, view: View) -> dict[str, Any]:
 # Options for the view: rows, columns, numbers and file.
 
 
-TABLES = (".csv", ".md")
-"""The suffixes of ``--output`` that write the table of the view; suffixes of exports write the complete report."""
+TABLES = (".csv", ".md", ".tex")
+"""The suffixes of ``--output`` that write the table of the view; suffixes of exports write the complete report.
+
+``SAVED`` are those of its workbook and its picture.
+"""
 
 DEFAULT_FORMAT, DEFAULT_UNIT, DEFAULT_DIGITS = "color", "autoaligned", 3
 
@@ -242,7 +248,7 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
 
 def suffixes() -> list[str]:
     """Return the suffixes for ``--output``."""
-    return [*by_suffix(), *TABLES]
+    return [*by_suffix(), *TABLES, *SAVED]
 
 
 # From flags to a view and its options, with checks.
@@ -411,7 +417,9 @@ def show_view(
         show(sys.stdout, args.format or DEFAULT_FORMAT)
         sys.stdout.flush()
     elif (suffix := Path(args.output).suffix) in TABLES:
-        save_output(partial(show, mode=suffix[1:]), args.output)
+        save_output(partial(show, mode=MODES.get(suffix, suffix[1:])), args.output)
+    elif suffix in SAVED:
+        _save_view(report if fused is None else fused, args, keys, options)
     else:
         further = [name for name in options.get("columns", ()) if is_quantity(name)]
         columns = further
@@ -433,6 +441,32 @@ def show_view(
         _show_below(report.memory.allocator(allocator).describe(), args)
     for note in _notes(report):
         print_message(f"note: {note}")
+
+
+PARTS_OF_VIEWS = {"report": "call", "summary": "type", "layers": "call", "tree": "tree", "run": "run"}
+"""What the rows of the table of a view are, as for :meth:`costcore.Report.table`."""
+
+
+def _save_view(report: Any, args: argparse.Namespace, keys: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Write a workbook, or a picture: of the view of an analysis, of modules for their rows, else of operators."""
+    view, columns = args.view, options.get("columns")
+    if view in of_analyses():
+        own = {
+            key: value for key, value in options.items() if key not in ("columns", "sort", "top", "n_digits", "unit")
+        }
+        report.analysis(view, **own).save(args.output)
+        return
+    if view == "fused":
+        report.save(args.output)
+        return
+    chosen = {key: options[key] for key in ("sort", "top", "depth") if options.get(key) is not None}
+    parts = keys or [PARTS_OF_VIEWS[view]]
+    if Path(args.output).suffix in PICTURES and parts[0] in ("call", "type", "op", "tree", "module") and not chosen:
+        amounts = [name for name in columns or () if is_quantity(name) and quantity(name).has_share]
+        kind = "modules" if parts[0] in ("tree", "module") else "operators"
+        report.plot(kind, column=next(iter(amounts), None), target=args.output)
+        return
+    report.table(*parts, columns=columns or shown_by(view).column_sets.DEFAULT, **chosen).save(args.output)
 
 
 def _show_below(line: str, args: argparse.Namespace) -> None:

@@ -545,6 +545,40 @@ class Report(ReportFiles, Result):
         """
         return self._view("arena", options)
 
+    def to_latex(self, column: str = "flops") -> str:  # type: ignore[override]  # of a formula, not of a table
+        """Return the formula of a column as an equation in LaTeX.
+
+        For tables, use ``report.table("module").to_latex()`` or ``report.show_tree(mode="latex")``.
+
+        Raises:
+            ValueError: for an unknown column.
+        """
+        return super().to_latex(column)
+
+    def to_pandas(
+        self,
+        *parts: str | int,
+        columns: Sequence[str | Quantity] | None = None,
+        sort: str | None = None,
+        top: int | None = None,
+        depth: int | None = None,
+    ) -> Any:
+        """Return exact values as a ``pandas.DataFrame``; arguments and exceptions as for :meth:`table`.
+
+        ::
+
+            report.to_pandas("module", columns=["macs", "flops@fvcore", "bound_seconds@l4"])
+
+        Without arguments, the rows are the types of operators.
+
+        Raises:
+            CostError: if pandas is not installed.
+        """
+        names = [part for part in parts if isinstance(part, str)]
+        if not names:
+            return super().to_pandas(*(part for part in parts if isinstance(part, int)))
+        return self.table(*names, columns=columns, sort=sort, top=top, depth=depth).to_pandas()
+
     def to_csv(  # type: ignore[override]  # documented with columns in second place
         self, target: Target = None, columns: Sequence[str] = ReportColumns.ALL
     ) -> str:

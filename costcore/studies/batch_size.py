@@ -31,6 +31,7 @@ from costcore.tables.answer import Content, Figure
 from costcore.tables.columns import BLOCKS
 from costcore.tables.html import section
 from costcore.tables.html.charts import Part, filled
+from costcore.tables.pictures import Picture, Theme, filled_bars
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, readable
 from costcore.text.screen import Column
@@ -76,6 +77,9 @@ class Fit(Result):
 
     def _pictures(self) -> str:
         return self.largest._pictures()
+
+    def _picture(self, theme: Theme) -> Picture:
+        return self.largest._picture(theme)
 
     @property
     def notes(self) -> list[str]:
@@ -411,6 +415,10 @@ class LargestBatch(Result):
     def _pictures(self) -> str:
         parts = self.limit.filled_by(self.by_kind, self.peak)
         return section(f"What fills {readable(self.limit.memory, 'bytes', 2)}", memory_bar(parts, self.limit.memory))
+
+    def _picture(self, theme: Theme) -> Picture:
+        parts = self.limit.filled_by(self.by_kind, self.peak)
+        return filled_bars({"memory": (parts, self.limit.memory)}, f"Batch {self.batch}", theme)
 
     def _of_limit(self, nbytes: int) -> Formatted:
         return Formatted(nbytes, readable(nbytes, "bytes", 2))

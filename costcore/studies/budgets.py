@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from fractions import Fraction
+from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -22,7 +23,8 @@ from costcore.reports.report import Report
 from costcore.tables.answer import Content
 from costcore.tables.quantity import AMOUNTS, Quantity, is_quantity, needed_options, numbers, quantity
 from costcore.tables.result import Result, Table
-from costcore.text.amounts import duration, exact, parse_amount, parse_duration, parse_percent
+from costcore.text.amounts import duration, exact, parse_amount, parse_duration, parse_percent, readable
+from costcore.text.output import printable
 from costcore.text.screen import Column
 from costcore.trace.call import Call
 from costcore.trace.run import LEVELS
@@ -615,3 +617,56 @@ def _row(violation: Violation) -> dict[str, str]:
         "limit from": violation.reason if violation.metric else "",
         **dict(zip(VIOLATION_AMOUNTS, violation.amounts, strict=True)),
     }
+
+
+# Badge: an SVG file for a README.
+
+
+LABEL = "cost"
+"""The text on the left of a badge."""
+
+MOST_SHOWN = 2
+"""The maximum number of amounts on a badge."""
+
+GREEN, RED, LEFT = "#2b7a3f", "#b3261e", "#4b5563"
+"""The colors of a badge; white text has a contrast of at least 4.5 on each."""
+
+LETTER, PAD = 6.1, 7
+"""The width of a letter, to which the text is fitted, and the space beside it (pixels)."""
+
+
+def badge(report: Report, budget: Budget, violations: Violations) -> str:
+    """Return a badge: the totals that the budget limits, or MACs and parameters; red with a violation.
+
+    Args:
+        report: the report.
+        budget: the budget.
+        violations: the violations of the budget by the report.
+    """
+    limited = [limit.metric for limit in budget.limits if limit.scope == "total" and limit.increase is None]
+    shown = [*dict.fromkeys(limited)][:MOST_SHOWN] or ["macs", "n_params"]
+    amounts = []
+    for metric in shown:
+        found = budget.quantity_of(metric)
+        value = readable(found.total(report.ledger), found.kind, 2)
+        words = found.in_words.removeprefix("bytes of ").removeprefix("bytes ")
+        amounts.append(f"{value}{'' if value[-1].isalpha() and words[:1].isupper() else ' '}{words}")
+    text = " · ".join(amounts) + (", over budget" if violations else "")
+    return _drawn(LABEL, printable(text), RED if violations else GREEN)
+
+
+def _drawn(label: str, text: str, color: str) -> str:
+    left, right = (round(LETTER * len(each) + 2 * PAD) for each in (label, text))
+    words = [(label, left / 2, left), (text, left + right / 2, right)]
+    shown = "".join(
+        f"<text x='{x:g}' y='14' textLength='{width - 2 * PAD}'>{escape(word)}</text>" for word, x, width in words
+    )
+    title = escape(f"{label}: {text}")
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{left + right}' height='20' role='img' aria-label='{title}'>"
+        f"<title>{title}</title><clipPath id='r'><rect width='{left + right}' height='20' rx='3'/></clipPath>"
+        f"<g clip-path='url(#r)'><rect width='{left}' height='20' fill='{LEFT}'/>"
+        f"<rect x='{left}' width='{right}' height='20' fill='{color}'/></g>"
+        f"<g fill='#fff' text-anchor='middle' font-family='Verdana,DejaVu Sans,sans-serif' font-size='11'>{shown}</g>"
+        "</svg>\n"
+    )

@@ -39,6 +39,7 @@ from costcore.studies.batch_size import (
 from costcore.tables.answer import Content, Figure
 from costcore.tables.html import section
 from costcore.tables.html import text as html_text
+from costcore.tables.pictures import Picture, Theme, filled_bars
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, parse_bytes, readable
 from costcore.text.screen import Column
@@ -124,6 +125,10 @@ class FitResult(Result):
             for memory, kinds in self.parts.items()
         ]
         return section(f"What fills {self.target.name}", "".join(bars))
+
+    def _picture(self, theme: Theme) -> Picture:
+        memories = {memory: (kinds, self.limit[memory]) for memory, kinds in self.parts.items()}
+        return filled_bars(memories, f"{self.model or 'Memory'} on {self.target.name}: {self._word}", theme)
 
     def _table(self) -> Table:
         columns = [Column("what", "What helps"), Column("fits", "Fits")]

@@ -40,6 +40,8 @@ from costcore.studies.training.step import Packing, Step, peak_flops
 from costcore.tables.answer import Content, Figure
 from costcore.tables.html import section
 from costcore.tables.html.charts import Axis, Point, scatter
+from costcore.tables.pictures import Axis as PictureAxis
+from costcore.tables.pictures import Picture, Theme, draw
 from costcore.tables.renderers import progress
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, duration, readable
@@ -629,6 +631,14 @@ class Plans(Result):
         ]
         axes = Axis("bound of a step", "duration"), Axis("memory of a device", "bytes")
         return section("Time and memory of the plans that fit", scatter(points, *axes)) if len(points) > 1 else ""
+
+    def _picture(self, theme: Theme) -> Picture:
+        known = [each for each in self.plans if each.seconds and each.memory]
+        rows = [(f"{each.setup.mesh}, {each.setup.micro_batch} each", each.seconds, each.memory) for each in known]
+        names, seconds, memory = zip(*rows, strict=True) if rows else ((), (), ())
+        x = PictureAxis(Column("seconds", "Bound of a step", "duration"), seconds)
+        y = PictureAxis(Column("memory", "Memory of a device", "bytes"), memory)
+        return Picture(("name", "seconds", "memory"), rows, lambda: draw(x, y, theme=theme, names=names))
 
     def _certainty(self) -> str:
         captured = sum(each.is_captured for each in self.plans)

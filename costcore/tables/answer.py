@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import copy
+import io
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
-from costcore.errors import CostError, import_problem
+from costcore.errors import CostError, error_text, import_problem
 from costcore.numbers import is_symbolic
-from costcore.tables.columns import choose, in_order, limited
+from costcore.tables.columns import cell_text, choose, in_order, limited
 from costcore.tables.quantity import NUMERIC
-from costcore.tables.renderers import DROPPED_FIRST, always_shown, fitted, order_of, remark_on, terminal_width
+from costcore.tables.renderers import (
+    DROPPED_FIRST,
+    always_shown,
+    escape_formula,
+    fitted,
+    order_of,
+    remark_on,
+    terminal_width,
+)
 from costcore.tables.renderers import to_csv as text_to_csv
 from costcore.text.amounts import Formatted, jsonable
-from costcore.text.output import encodable, writable
+from costcore.text.output import encodable, printable, writable
 from costcore.text.screen import Column, RenderedTable, Screen, wrapped
 from costcore.trace.run import FLOPS
 
@@ -112,6 +124,54 @@ def to_pandas(table: ReportTable) -> Any:
     return data_frame({column.key: [_value(row, column) for row in table.rows] for column in table.columns})
 
 
+MOST_IN_NAME = 31
+"""The maximum length of the name of a sheet."""
+
+
+def to_excel(answer: Content, target: str | PathLike[str]) -> None:
+    """Write an ``.xlsx`` file: a sheet with the figures, and one for each table with all of its rows.
+
+    Text that a spreadsheet would evaluate has an apostrophe before it.
+
+    Raises:
+        CostError: if pandas or openpyxl is not installed.
+        OSError: if the path cannot be written.
+    """
+    writer_of = imported_pandas("to_excel").ExcelWriter
+    try:
+        import openpyxl  # noqa: F401
+    except ImportError as error:
+        raise CostError(import_problem("to_excel", "openpyxl", error)) from error
+    figures = answer._replace(tables=())
+    sheets = [*([table_of(figures, 0)] if answer.figures else []), *(each.whole for each in answer.tables)]
+    content, names = io.BytesIO(), set[str]()
+    with writer_of(content, engine="openpyxl") as writer:
+        for i, table in enumerate(sheets or [table_of(figures, 0)]):
+            name = _sheet_name("Figures" if answer.figures and not i else table.title, names)
+            cells = {column.key: [_excel_cell(row, column) for row in table._lines] for column in table.columns}
+            data_frame(cells).to_excel(writer, sheet_name=name, index=False)
+    try:
+        Path(target).write_bytes(content.getvalue())
+    except OSError as error:
+        raise type(error)(f"{target} cannot be written: {error_text(error)}") from error
+
+
+def _sheet_name(title: str, names: set[str]) -> str:
+    bare = re.sub(r"[\[\]:*?/\\\x00-\x1f']", " ", title).strip()[:MOST_IN_NAME] or "Table"
+    numbered = (bare, *(f"{bare[:26]} {n}" for n in range(2, 10_000)))
+    found = next(name for name in numbered if name.lower() not in names)
+    names.add(found.lower())
+    return found
+
+
+def _excel_cell(row: Row, column: Column) -> Any:
+    # Numbers as they are; text is never evaluated.
+    value = jsonable(_value(row, column))
+    if value is None or isinstance(value, (int, float)):
+        return value
+    return escape_formula(printable(cell_text(row[column.key], column.kind, 10, False)))
+
+
 def data_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
     """Return a ``pandas.DataFrame`` of these columns; integers stay exact beside missing values.
 
@@ -204,7 +264,7 @@ def groups_in(mode: str) -> Collection[str]:
 
     CSV has none, and Markdown counts only: amounts without a prefix are exact numbers to copy.
     """
-    return () if mode == "csv" else ("count",) if mode == "md" else WHOLE
+    return () if mode in ("csv", "latex") else ("count",) if mode == "md" else WHOLE
 
 
 class ReportTable:
@@ -371,7 +431,7 @@ class ReportTable:
             return
         is_notebook = asked is None and ost is None and in_notebook()
         mode = in_color(asked or ("table" if stream.isatty() or is_notebook else elsewhere), stream)
-        table = self.text(unit, check_digits(n_digits), fixed=mode in DRAWN, grouped=groups_in(mode))
+        table = self.text(unit, check_digits(n_digits), fixed=mode in (*DRAWN, "latex"), grouped=groups_in(mode))
         table = table._replace(has_lines=has_lines)
         if is_notebook:
             display_table(table, self.remarks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from costcore.errors import CostError, error_text, import_problem, unknown
 from costcore.numbers import is_symbolic
 from costcore.tables.quantity import quantity
-from costcore.text.amounts import BASES, PREFIXES, prefix_for, short, unit_of_time
+from costcore.text.amounts import BASES, PREFIXES, Formatted, prefix_for, short, unit_of_time
 from costcore.text.output import printable
 from costcore.text.screen import Column
 
@@ -232,6 +232,129 @@ def save_figure(figure: Any, target: Any, suffix: str) -> None:
             figure.savefig(target, format=suffix[1:], metadata=metadata, dpi=DPI)
     except OSError as error:
         raise type(error)(f"{target} cannot be written: {error_text(error)}") from error
+
+
+# Bars: a number for each row of a table, and what fills a memory.
+
+
+MOST_BARS = 20
+"""The maximum number of bars; further rows are left out, which the title says."""
+
+BAR_HEIGHT = 0.28
+"""The height of a bar with the space around it, in inches."""
+
+MEASURED = ("flops", "bytes", "duration", "seconds", "ratio", "percent", "count")
+"""The kinds of numbers that bars show, the first that a table has."""
+
+
+def bars_of(
+    titles: Sequence[str], columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], theme: Theme
+) -> Picture:
+    """Return a bar for each row of a table, as long as the first amount in it.
+
+    Args:
+        titles: the title of the table, and of the result if it has another one.
+        columns: its columns; those before the amount name the rows.
+        rows: the values by the key of their column.
+        theme: the colors.
+
+    Raises:
+        CostError: if no column has a number in a row.
+    """
+    amount = next(iter(amounts_in(columns, rows)), None)
+    if amount is None:
+        raise CostError(f"there is nothing to draw: {titles[0] or titles[-1]} has no numbers")
+    check_numbers([value_in(row, amount) for row in rows])
+    labels = [each for each in columns[: columns.index(amount)] if each.kind in ("text", "count")] or columns[:1]
+    pairs = [
+        (", ".join(filter(None, (_word(value_in(row, each)) for each in labels[:3]))), value)
+        for row in rows
+        if _is_number(value := value_in(row, amount))
+    ]
+    return Picture(("name", amount.key), pairs, lambda: _draw_bars(titles, amount, pairs, theme))
+
+
+def amounts_in(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> list[Column]:
+    """Return the columns with numbers in a row, those that bars show rather first."""
+    found = [column for kind in MEASURED for column in columns[1:] if column.kind == kind]
+    return [each for each in found if any(_is_number(value_in(row, each)) for row in rows)]
+
+
+def _word(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def value_in(row: Mapping[str, Any], column: Column) -> Any:
+    """Return the exact value of a row in a column; an empty text if it does not apply."""
+    value = row.get(column.key, "")
+    return value.value if isinstance(value, Formatted) else value
+
+
+def _draw_bars(titles: Sequence[str], amount: Column, pairs: Sequence[tuple[str, float]], theme: Theme) -> Any:
+    shown = pairs[:MOST_BARS]
+    values = [each for _, each in shown]
+    if amount.kind in ("duration", "seconds"):
+        lengths, title = in_units(amount._replace(kind="duration"), values)
+    elif amount.kind in ("count", "ratio") and (prefix := prefix_for([int(max(values, key=abs))], "flops")):
+        lengths, title = [each / 1000 ** PREFIXES.index(prefix) for each in values], f"{amount.title} ({prefix})"
+    else:
+        lengths, title = in_units(amount, values)
+        title = f"{title} ({amount.unit})" if amount.unit else f"{title} (%)" if amount.kind == "percent" else title
+    axes = axes_of(theme, height=1.1 + BAR_HEIGHT * len(shown))
+    places = [*range(len(shown))]
+    colors = [theme.gray if name.startswith("others") else theme.colors[0] for name, _ in shown]
+    axes.barh(places, lengths, color=colors, height=0.7)
+    for place, value in zip(places, lengths, strict=True):
+        axes.annotate(f"{value:.4g}", (value, place), (4, 0), textcoords="offset points", va="center", fontsize="small")
+        axes.texts[-1].set_color(theme.soft)
+    axes.set_yticks(places, [label(name) for name, _ in shown])
+    axes.tick_params(axis="y", length=0)
+    axes.invert_yaxis()
+    axes.margins(x=0.12, y=0.02)
+    axes.grid(axis="x", color=theme.line)
+    axes.set_xlabel(title)
+    more = f" (the first {MOST_BARS} of {len(pairs)})" if len(pairs) > MOST_BARS else ""
+    axes.set_title(label(": ".join(dict.fromkeys(filter(None, reversed(titles)))) + more), fontsize=10, color=theme.ink)
+    return axes.figure
+
+
+def filled_bars(memories: Mapping[str, tuple[Mapping[str, int], int]], title: str, theme: Theme) -> Picture:
+    """Return a bar for each memory: its parts beside each other, and a line at its limit.
+
+    Args:
+        memories: by name, the bytes of each part, and the limit.
+        title: the heading.
+        theme: the colors.
+    """
+    parts = [(name, kind, nbytes) for name, (each, _) in memories.items() for kind, nbytes in each.items()]
+    rows = [part for part in parts if part[2] > 0]
+    return Picture(("memory", "kind", "nbytes"), rows, lambda: _draw_filled(memories, title, theme))
+
+
+def _draw_filled(memories: Mapping[str, tuple[Mapping[str, int], int]], title: str, theme: Theme) -> Any:
+    sums = {name: sum(parts.values()) for name, (parts, _) in memories.items()}
+    (top,), axis = in_units(
+        Column("nbytes", "Memory", "bytes"), [max(max(sums[name], limit) for name, (_, limit) in memories.items())]
+    )
+    unit = top / max(*sums.values(), *(limit for _, limit in memories.values()), 1)
+    kinds = [*dict.fromkeys(kind for parts, _ in memories.values() for kind, nbytes in parts.items() if nbytes > 0)]
+    axes = axes_of(theme, 9, 1.6 + 0.6 * len(memories))
+    for i, kind in enumerate(kinds):
+        color = theme.colors[i] if i < len(theme.colors) else theme.gray
+        for place, (parts, _) in enumerate(memories.values()):
+            before = sum(parts.get(each, 0) for each in kinds[:i]) * unit
+            axes.barh(place, parts.get(kind, 0) * unit, left=before, color=color, height=0.6, label=kind * (not place))
+    for place, (_, limit) in enumerate(memories.values()):
+        axes.plot([limit * unit] * 2, [place - 0.4, place + 0.4], color=theme.ink, label="limit" * (not place))
+    axes.set_yticks([*range(len(memories))], [label(name) for name in memories])
+    axes.tick_params(axis="y", length=0)
+    axes.invert_yaxis()
+    axes.set_xlabel(axis)
+    axes.grid(axis="x", color=theme.line)
+    axes.set_title(label(title), fontsize=10, color=theme.ink)
+    handles = [each for each in axes.get_legend_handles_labels()[0] if each.get_label()]
+    add_legend(axes, theme, handles)
+    return axes.figure
 
 
 # Points or lines of numbers over other numbers.

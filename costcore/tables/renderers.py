@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -15,14 +16,14 @@ from typing import IO, Any, NamedTuple
 from costcore.errors import CostError, qualified_name, short_repr, unknown
 from costcore.plugins import cached, functions_from_plugins, hookimpl, with_plugin_hint
 from costcore.tables.columns import is_default, matches
-from costcore.text.output import escaped, printable, shortened
+from costcore.text.output import escaped, latex_cell, printable, shortened
 from costcore.text.screen import Column, RenderedTable, Renderer, Screen
 
 
 @hookimpl
 def costcore_renderers() -> Mapping[str, Renderer]:
     """Return the built-in renderers, by mode."""
-    return {"csv": to_csv, "md": to_markdown, "table": to_boxes, "color": to_color}
+    return {"csv": to_csv, "md": to_markdown, "latex": to_latex, "table": to_boxes, "color": to_color}
 
 
 @cached
@@ -90,7 +91,7 @@ def to_csv(table: RenderedTable) -> str:
 
 
 def _plain(cell: str, is_number: bool) -> str:
-    cell = cell if is_number else _escape_formula(cell)
+    cell = cell if is_number else escape_formula(cell)
     return "\t".join(map(printable, cell.split("\t"))) if "\t" in cell else printable(cell)
 
 
@@ -100,6 +101,59 @@ def to_markdown(table: RenderedTable) -> str:
     lines.append("|".join("---:" if numeric else ":---" for numeric in table.numeric))
     lines += [" | ".join(escaped(cell) for cell in row) for row in table.rows]
     return "".join(f"|{' ' if i != 1 else ''}{line}{' ' if i != 1 else ''}|\n" for i, line in enumerate(lines))
+
+
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+
+_BRANCHES = re.compile(r"((?:│  |   )*)[├└]─ ")
+
+
+def to_latex(table: RenderedTable) -> str:
+    r"""Return a ``tabular`` for LaTeX, with the rules of booktabs and numbers aligned by siunitx.
+
+    Cells that are no numbers are centered as text; a tree is indented.
+    """
+    cells = [
+        [cell.replace(",", "") if n else cell for cell, n in zip(row, table.numeric, strict=True)] for row in table.rows
+    ]
+    titles = [f"{title} ({unit.strip('()')})" if unit else title for title, unit in table.titles]
+    for i, (_, unit) in enumerate(table.titles):
+        if unit == "(%)":
+            cells = [[*row[:i], row[i].removesuffix("%"), *row[i + 1 :]] for row in cells]
+    columns = [[row[i] for row in cells] for i in range(len(titles))]
+    kinds = [_siunitx(column) if n else "" for column, n in zip(columns, table.numeric, strict=True)]
+    form = " ".join(kind or ("r" if n else "l") for kind, n in zip(kinds, table.numeric, strict=True))
+    total = None if table.total is None else table.total % max(len(cells), 1)
+    lines = ["% \\usepackage{booktabs, siunitx}", f"\\begin{{tabular}}{{{form}}}", "\\toprule"]
+    lines += [_latex_row(titles, [True] * len(titles)), "\\midrule"]
+    for i, row in enumerate(cells):
+        if i == total and i:
+            lines.append("\\midrule")
+        lines.append(
+            _latex_row(row, [bool(kind) and not _NUMBER.fullmatch(c) for c, kind in zip(row, kinds, strict=True)])
+        )
+        if i == total == 0 and len(cells) > 1:
+            lines.append("\\midrule")
+    return "".join(f"{line}\n" for line in (*lines, "\\bottomrule", "\\end{tabular}"))
+
+
+def _siunitx(column: Sequence[str]) -> str:
+    numbers = [cell.partition(".") for cell in column if _NUMBER.fullmatch(cell)]
+    if not numbers:
+        return ""
+    whole, decimals = max(len(n[0].lstrip("-")) for n in numbers), max(len(n[2]) for n in numbers)
+    sign = "-" * any(n[0].startswith("-") for n in numbers)
+    return f"S[table-format={sign}{whole}{f'.{decimals}' if decimals else ''}]"
+
+
+def _latex_row(row: Sequence[str], in_braces: Sequence[bool]) -> str:
+    cells = []
+    for cell, is_text in zip(row, in_braces, strict=True):
+        branches = _BRANCHES.match(cell)
+        indent = f"\\hspace*{{{len(branches[1]) // 3 + 1}em}}" if branches else ""
+        text = indent + latex_cell(cell[branches.end() :] if branches else cell)
+        cells.append(f"{{{text}}}" if is_text and text else text)
+    return " & ".join(cells) + " \\\\"
 
 
 def to_color(table: RenderedTable) -> str:
@@ -135,7 +189,8 @@ def _cells(table: RenderedTable) -> list[list[str]]:
     return rows
 
 
-def _escape_formula(text: str) -> str:
+def escape_formula(text: str) -> str:
+    """Return text with an apostrophe before what a spreadsheet would evaluate."""
     text = text.replace("\r", "\n").replace("\0", " ")  # some CSV readers reject these characters, even if quoted
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\n", " ")) else text
 

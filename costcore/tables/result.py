@@ -6,19 +6,23 @@ import copy
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, Protocol, cast, overload
+from typing import IO, TYPE_CHECKING, Any, Protocol, cast, overload
 
 from costcore.errors import unknown
 from costcore.ledger.ledger import footer
-from costcore.tables.answer import Content, ReportTable
+from costcore.tables.answer import Content, ReportTable, table_of
 from costcore.tables.columns import choose
 from costcore.tables.overview import figures_text
 from costcore.tables.quantity import Quantity, registered
 from costcore.tables.renderers import one_stream, rendered
 from costcore.text.output import Target, encodable, json_text, printable, save, writable
 from costcore.text.screen import Column, Screen, wrapped
+
+if TYPE_CHECKING:
+    from costcore.tables.pictures import Picture, Theme
 
 
 class Result(ABC):
@@ -67,7 +71,7 @@ class Result(ABC):
 
         Args:
             ost: the stream to write to; default: standard output at the time of the call.
-            mode: ``table``, ``color``, or a mode of a plug-in, for text; ``md``, ``csv``, ``json``, or ``html``.
+            mode: ``table``, ``color`` or a mode of a plug-in, for text; ``md``, ``latex``, ``csv``, ``json``, ``html``.
             unit: the prefix of amounts, ``auto`` or ``autoaligned``, as for :meth:`costcore.Report.show_report`.
             n_digits: digits after the decimal point; default: as many as ``print`` shows.
 
@@ -85,7 +89,13 @@ class Result(ABC):
         if isinstance(stream, Screen) and mode in DRAWN and not is_prose:
             write_answer(self._content(), stream, mode, unit, n_digits)
             return
-        writers = {"md": self.to_markdown, "csv": self.to_csv, "json": self.to_json, "html": self.to_html}
+        writers: dict[str, Callable[[], str]] = {
+            "md": self.to_markdown,
+            "csv": self.to_csv,
+            "json": self.to_json,
+            "html": self.to_html,
+            "latex": partial(latex_of, self, unit, n_digits),
+        }
         text = writers[mode]() if mode in writers else f"{self._text(mode, unit, n_digits)}\n"
         stream.write(encodable(text, stream))
 
@@ -144,6 +154,24 @@ class Result(ABC):
 
         return save(to_markdown(self._content()), target)
 
+    def to_latex(self, target: Target = None) -> str:
+        r"""Return the tables as LaTeX (booktabs and siunitx), and write them to ``target`` if given.
+
+        Each is a ``tabular`` below a comment with its title, to put into a ``table`` of your own.
+        """
+        return save(latex_of(self), target)
+
+    def to_excel(self, target: str | PathLike[str]) -> None:
+        """Write an ``.xlsx`` file with the exact values: a sheet for the figures, and one for each table.
+
+        Raises:
+            CostError: if pandas or openpyxl is not installed.
+            OSError: if the path cannot be written.
+        """
+        from costcore.tables.answer import to_excel
+
+        to_excel(self._content(), target)
+
     def to_html(self, target: Target = None, title: str = "", made: str = "") -> str:
         """Return one self-contained HTML page without a script, and write it to ``target`` if given.
 
@@ -164,8 +192,45 @@ class Result(ABC):
         # HTML of pictures for the page, between its summary and its tables.
         return ""
 
+    def plot(self, *, theme: str = "light", target: str | PathLike[str] | None = None) -> Picture:
+        """Return the picture of this result as the rows that it shows, and write it to ``target`` if given.
+
+        A result without a picture of its own has bars: the first amount of each row of its first table.
+
+        Args:
+            theme: ``light`` or ``dark``.
+            target: an ``.svg``, ``.png`` or ``.pdf`` image, or a ``.csv`` file with the rows.
+
+        Raises:
+            CostError: if there is nothing to draw, or if matplotlib is not installed and there is a target.
+            ValueError: for another theme or suffix.
+            OSError: if the file cannot be written.
+        """
+        from costcore.tables.pictures import theme_of
+
+        picture = self._picture(theme_of(theme))
+        if target is not None:
+            picture.save(target)
+        return picture
+
+    def _picture(self, theme: Theme) -> Picture:
+        from costcore.tables.pictures import MEASURED, amounts_in, bars_of
+
+        answer = self._content()
+        for each in answer.tables:
+            if amounts_in(each.columns, each.rows):
+                return bars_of([each.title, answer.model or answer.title], each.columns, each.rows, theme)
+        # Figures of one kind can stand beside each other.
+        kinds = {kind: [each for each in answer.figures if each.kind == kind] for kind in MEASURED}
+        kind, shown = max(kinds.items(), key=lambda item: len(item[1]))
+        rows = [{"title": each.title, "value": each.value} for each in shown]
+        return bars_of([answer.model, answer.title], [Column("title", ""), Column("value", "", kind)], rows, theme)
+
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the result to a file; the suffix is the format: ``.txt``, ``.md``, ``.csv``, ``.json`` or ``.html``.
+        """Write the result to a file; the suffix is the format.
+
+        Text: ``.txt``, ``.md``, ``.csv``, ``.tex``, ``.json``, ``.html``. A workbook: ``.xlsx``. A picture, as
+        :meth:`plot` draws: ``.svg``, ``.png``, ``.pdf``.
 
         Raises:
             ValueError: for another suffix.
@@ -176,6 +241,9 @@ class Result(ABC):
             ".csv": self.to_csv,
             ".json": self.to_json,
             ".html": self.to_html,
+            ".tex": lambda target: save(latex_of(self), target),
+            ".xlsx": self.to_excel,
+            **dict.fromkeys((".svg", ".png", ".pdf"), lambda target: self.plot(target=target)),
             **self._further_formats(),
         }
         suffix = Path(path).suffix.lower()
@@ -193,6 +261,23 @@ class Result(ABC):
 def model_of(result: Result) -> str:
     """Return the name of the model that a result is about; empty if the result does not know it."""
     return result._content().model
+
+
+def latex_of(result: Result, unit: str | None = "auto", n_digits: int | None = None) -> str:
+    """Return the tables of a result as LaTeX, each below a comment with its title; its figures if it has none.
+
+    Args:
+        result: the result.
+        unit: the prefix of amounts; ``auto`` for one per column, as numbers with different units cannot be aligned.
+        n_digits: digits after the decimal point; default: 3.
+    """
+    answer = result._content()
+    tables = [each for each in answer.tables if each.rows] or [table_of(answer, 0)]
+    prefix, blocks = "autoaligned" if unit == "auto" else unit, []
+    for each in tables:
+        text = each.text(prefix, 3 if n_digits is None else n_digits, grouped=())
+        blocks.append(f"% {printable(each.title)}\n{rendered(text, 'latex')}")
+    return "\n".join(blocks)
 
 
 class StaticResult(Result):
@@ -252,6 +337,7 @@ class OfReport(Result):
     to_pandas: Any = _of_report("to_pandas")
     to_markdown: Any = _of_report("to_markdown")
     to_html: Any = _of_report("to_html")
+    plot: Any = _of_report("plot")
 
 
 # On a screen: some of the rows of tables, and the columns that fit.

@@ -21,8 +21,8 @@ from costcore.errors import error_text
 MAX_CELL_LENGTH = 400
 """The maximum number of characters of a cell of a boxed table, so that all columns stay on the screen."""
 
-_MARKUP = re.compile(r"[|`*$]|(?<=\])\(|(?<=~)~|(?<!\w)_(?=\w)")
-"""Characters that Markdown reads as the end of a cell, code, emphasis, mathematics, a link or struck text."""
+_MARKUP = re.compile(r"[|`*$]|(?<=\])\(|(?<![^\W_])_(?=\w)")
+"""Characters that Markdown reads as the end of a cell, code, emphasis, mathematics or a link."""
 
 _COMMAND = re.compile(r"##(?=\[|vso\[)")
 """The beginning of a command, anywhere in a line."""
@@ -69,7 +69,8 @@ def shortened(text: str) -> str:
 def escaped(text: str) -> str:
     """Return ``text`` escaped for a table cell or a list item of Markdown."""
     text = printable(text.replace("\n", " ").replace("\r", " ").replace("\\", "\\\\"))
-    return _MARKUP.sub(r"\\\g<0>", text).replace("<", "&lt;")
+    text = _MARKUP.sub(r"\\\g<0>", text).replace("<", "&lt;")
+    return text.replace("~~", "&#126;&#126;")  # struck text, of which not every dialect has the escape
 
 
 def latex_text(text: str) -> str:
@@ -79,6 +80,31 @@ def latex_text(text: str) -> str:
     a\_b\char94{}2\ \{100\%\}
     """
     return "".join(_LATEX.get(c, c) for c in printable(text))
+
+
+_LATEX_TEXT = {
+    **{c: "\\" + c for c in "_{}$%#&"},
+    "\\": r"\textbackslash{}",
+    **{c: rf"\char{ord(c)}{{}}" for c in '^~"<>|'},
+    "×": r"$\times$",
+    "…": r"\dots{}",
+    "→": r"$\to$",
+    "−": "$-$",
+    "·": r"$\cdot$",
+    "±": r"$\pm$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "µ": r"\textmu{}",
+}
+
+
+def latex_cell(text: str) -> str:
+    r"""Return ``text`` as it is written in a cell of a LaTeX table.
+
+    >>> print(latex_cell("a_b 50% → 7"))
+    a\_b 50\% $\to$ 7
+    """
+    return "".join(_LATEX_TEXT.get(c, c) for c in printable(text))
 
 
 # Encodings without box drawing, arrows and bars (ASCII, Windows' cp1252).

@@ -31,6 +31,7 @@ ARENA = Analysis(
     "the static memory plan of an inference",
     f"{__name__}.arena:arena_of",
     section=f"{__name__}.live_memory:arena_section",
+    pictures={"arena": f"{__name__}.arena:arena_drawn"},
     view=View(
         "static memory plan of an inference: one row per value, peak SRAM and flash",
         f"{__name__}.live_memory:values_in_arena",

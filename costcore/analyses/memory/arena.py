@@ -22,12 +22,13 @@ from costcore.analyses.memory.liveness import (
     steps_in_order,
 )
 from costcore.analyses.memory.order import BestOrder, best_order, first_step_of, highest, live_bytes
-from costcore.errors import ArenaError
+from costcore.errors import ArenaError, CostError
 from costcore.numbers import Dim, as_text, is_symbolic, symbols_of
 from costcore.tables.answer import Content, Figure
 from costcore.tables.columns import by_key, choose, in_order, limited
 from costcore.tables.html import section, text
 from costcore.tables.html.charts import key
+from costcore.tables.pictures import Picture, Theme, add_legend, axes_of, in_units, label
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import exact, short
 from costcore.text.screen import Column
@@ -274,6 +275,43 @@ class Arena(Result):
         if self.symbols or not self.peak or len(self._lifetimes.steps) > MOST_CALLS:
             return ""
         return section("Layout", arena_picture(self.timeline, self.slots, self.size, set()), "arena")
+
+    def _picture(self, theme: Theme) -> Picture:
+        if self.symbols:
+            raise CostError("a layout needs numbers, but sizes are symbolic: use report.subs(batch=1)")
+        slots = sorted(self.slots, key=lambda slot: (-slot.nbytes, slot.born, slot.offset))[:MOST_DRAWN]
+        rows = [(slot.name, slot.offset, slot.nbytes, slot.born, slot.last_use) for slot in slots if slot.nbytes]
+        return Picture(("name", "offset", "nbytes", "born", "last_use"), rows, lambda: self._draw(slots, theme))
+
+    def _draw(self, slots: Sequence[Slot], theme: Theme) -> Any:
+        (top,), title = in_units(Column("nbytes", "Address", "bytes"), [self.size])
+        unit = top / max(self.size, 1)
+        axes = axes_of(theme, 8, 4.5)
+        colors = {"input": theme.gray, "value": theme.colors[0], "output": theme.colors[3]}
+        kinds = [kind for kind in colors if any(slot.kind == kind and slot.nbytes for slot in slots)]
+        for kind in kinds:
+            some = [slot for slot in slots if slot.kind == kind and slot.nbytes]
+            axes.bar(
+                [slot.born for slot in some],
+                [slot.nbytes * unit for slot in some],
+                [slot.last_use + 1 - slot.born for slot in some],
+                [slot.offset * unit for slot in some],
+                align="edge",
+                color=colors[kind],
+                edgecolor=theme.paper,
+                linewidth=0.6,
+                label=kind,
+            )
+        peak = max(range(len(self.timeline)), key=lambda i: self.timeline[i][1])
+        axes.axvline(peak + 0.5, color=theme.ink, linewidth=1, linestyle="--", label="peak")
+        axes.set(xlabel=f"Calls in order of execution\npeak at {label(self.at)}", ylabel=title)
+        axes.set_xlim(0, len(self.timeline))
+        axes.set_ylim(0, top)
+        axes.grid(axis="y", color=theme.line)
+        model = self._trace.run.model
+        axes.set_title(label(f"Arena{f' of {model}' if model else ''}: {short(self.size, 'bytes')}"), fontsize=10)
+        add_legend(axes, theme)
+        return axes.figure
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures in plain JSON types; expressions as text.
@@ -574,6 +612,11 @@ ARENA = by_key(
     Column("shape", "Shape", "shape"),
     Column("dtype", "Element type"),
 )
+
+
+def arena_drawn(report: ReportLike, theme: Theme, **options: Any) -> Picture:
+    """Return the layout of an inference run: every value from its first to its last call, at its address."""
+    return arena_of(report, **options)._picture(theme)
 
 
 class ArenaColumns:

@@ -106,6 +106,9 @@ class Memory(Result, MemoryData):
         columns = columns_of(self, self._calls)
         return section("Live memory", figure(self, columns, self._calls), "memory") if columns and self.peak else ""
 
+    def _picture(self, theme: Theme) -> Picture:
+        return drawn_of(self, self._calls, theme)
+
     def _by_call(self) -> Table:
         none = dict.fromkeys(KINDS, 0)
         rows = [
@@ -151,8 +154,12 @@ def memory(report: ReportLike, theme: Theme) -> Picture:
     Raises:
         CostError: if memory was not recorded.
     """
-    found = memory_of(report)
-    steps = columns_of(found, report.trace.calls)
+    return drawn_of(memory_of(report), report.trace.calls, theme)
+
+
+def drawn_of(found: Memory, calls: Sequence[Call], theme: Theme) -> Picture:
+    """Return the picture of the memory of these calls, as :func:`memory`."""
+    steps = columns_of(found, calls)
     kinds = [kind for kind in STACK if any(kind in step.by_kind for step in steps)]
     rows = [(each.call, each.live, *(each.by_kind.get(kind, 0) for kind in kinds)) for each in steps]
     return Picture(("call", "live", *kinds), rows, lambda: _plot_areas(found, steps, kinds, theme))

@@ -25,6 +25,7 @@ from costcore.analyses.timing.roofline import (
     label_of,
     legend,
     picture,
+    roofline,
     roofline_axes,
     roofs_of,
     shapes,
@@ -36,6 +37,7 @@ from costcore.ledger.ledger import flops_of, remarks
 from costcore.tables.answer import Content, Figure
 from costcore.tables.columns import by_key, choose, in_order, limited, preset
 from costcore.tables.html import card, cards, section, table, text
+from costcore.tables.pictures import Picture, Theme
 from costcore.tables.renderers import dropped_first
 from costcore.tables.result import Result, Table, writes_table
 from costcore.text.amounts import duration, exact, short
@@ -63,6 +65,9 @@ class TimeReport(Result, Times):
     def remarks(self) -> list[str]:
         """The lines below a table: meaning of the figures, unknown rates of the device, and uncounted calls."""
         return time_remarks(self)
+
+    def _picture(self, theme: Theme) -> Picture:
+        return roofline(self, theme)
 
     def _content(self) -> Content:
         binds = "" if self.bound_seconds is None else f"bound by {total_of(self)['binds'] or 'nothing'}"

@@ -29,6 +29,7 @@ from costcore.studies.comparisons.rewrites import ConversionChange, Kind, conver
 from costcore.tables.answer import MOST_ROWS, Content, Figure
 from costcore.tables.html import page, section, text
 from costcore.tables.html.charts import key as color_key
+from costcore.tables.pictures import Picture, Theme, bars_of
 from costcore.tables.quantity import numeric, quantity
 from costcore.tables.renderers import in_terminal, rendered, terminal_width
 from costcore.tables.result import Result, Table
@@ -52,6 +53,12 @@ class Comparison(Result, ComparisonData):
         by: how calls were matched: ``module`` or ``order``.
         pairs: matching entries of the two ``layer_report``, in order; None stands for a missing counterpart.
     """
+
+    def _picture(self, theme: Theme) -> Picture:
+        changes = {name: each.ratio for name, each in self.totals.items() if each.ratio is not None}
+        rows = [{"total": self.titles[name], "change": 100 * (ratio - 1)} for name, ratio in changes.items()]
+        columns = [Column("total", "Total"), Column("change", "Change", "percent")]
+        return bars_of(["Change of the totals", " → ".join(self.names)], columns, rows, theme)
 
     def _content(self) -> Content:
         return Content(" → ".join(self.names), (), sections_of(self), [*self.sentences, *self.notes])

@@ -291,7 +291,7 @@ def test_a_table_is_written_to_a_file(model, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--output", "x.txt"], "--output 'x.txt' has an unknown suffix (expected one of .html, .json, .md)"),
+        (["--output", "x.txt"], "--output 'x.txt' has an unknown suffix (expected one of .html, .json, .md, "),
         (
             ["--output", "x.md", "--format", "md"],
             "--format cannot be combined with --output; the file suffix selects",

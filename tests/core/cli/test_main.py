@@ -3,6 +3,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import pytest
 
@@ -383,3 +384,46 @@ def test_python_m_costcore():
     assert done.stdout.startswith("costcore ")
     assert run_module("nonsense").returncode == 2
     assert run_module("missing.onnx").returncode == 1
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf", "xlsx", "tex"])
+@pytest.mark.parametrize(
+    "view",
+    [
+        [],
+        ["--tree"],
+        ["--summary"],
+        ["--layers"],
+        ["--by", "phase"],
+        ["--by", "module", "--columns", "mrw"],
+    ],
+    ids=" ".join,
+)
+def test_every_view_is_written_as_a_picture_a_workbook_and_latex(model, tmp_path, capsys, view, suffix):
+    pytest.importorskip({"xlsx": "openpyxl", "tex": "costcore"}.get(suffix, "matplotlib"))
+    target = tmp_path / f"view.{suffix}"
+    assert main([f"{model}:made", "--input", "2x3", *view, "--output", str(target)]) == 0
+    begins = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF", "xlsx": b"PK", "tex": b"% \\usepackage{booktabs"}
+    assert target.read_bytes().startswith(begins[suffix]) and capsys.readouterr().out == ""
+
+
+BADGES = {
+    "[total]\nflops = 6\n": ("#2b7a3f", "6 FLOPs"),
+    "[total]\nflops = 5\n": ("#b3261e", "6 FLOPs, over budget"),
+    "[total]\nmread = '1 KiB'\nmwrite = '1 KiB'\nflops = 9\n": ("#2b7a3f", "24 B read · 24 B written"),
+    "[operator.toy_double]\nflops = 6\n": ("#2b7a3f", "0 MACs · 0 parameters"),
+}
+
+
+@pytest.mark.parametrize("budget", BADGES)
+def test_a_badge_has_the_limited_totals_and_the_color_of_the_result(model, tmp_path, capsys, budget):
+    (tmp_path / "budget.toml").write_text(budget)
+    color, text = BADGES[budget]
+    command = ["check", f"{model}:made", "--input", "2x3", "--budget", str(tmp_path / "budget.toml")]
+    main([*command, "--badge", str(tmp_path / "badge.svg")])
+    badge = (tmp_path / "badge.svg").read_text()
+    assert color in badge and f"<title>cost: {text}</title>" in badge
+    ElementTree.fromstring(badge)
+    with pytest.raises(SystemExit):
+        main([*command, "--badge", "badge.png"])
+    assert "'badge.png' has an unknown suffix (expected one of .svg)" in capsys.readouterr().err

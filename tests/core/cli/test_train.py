@@ -114,7 +114,7 @@ def test_a_document_has_exact_numbers(model, tmp_path, capsys):
         (["--padding-share", "1"], "padding_share must be at least 0 and less than 1"),
         (["--document-lengths", "1,a"], "--document-lengths expects integers separated by commas (got '1,a')"),
         (["--document-lengths", "1,1"], "document_lengths needs a model with attention"),
-        (["--output", "ledger.yaml"], "has an unknown suffix (expected one of .json)"),
+        (["--output", "ledger.yaml"], "has an unknown suffix (expected one of .json, "),
         (["--capacity-factor", "0.5"], "capacity_factor must be at least 1"),
         (["--base-flops", "-1"], "base_flops must be a positive whole number"),
     ],

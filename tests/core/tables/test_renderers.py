@@ -3,6 +3,8 @@
 import csv
 import io
 import re
+import shutil
+import subprocess
 import sys
 import textwrap
 
@@ -17,6 +19,7 @@ from costcore.tables.renderers import (
     to_boxes,
     to_color,
     to_csv,
+    to_latex,
     to_markdown,
 )
 from costcore.tables.result import with_rows_and_columns
@@ -75,7 +78,7 @@ def test_long_cells_are_truncated_in_boxes():
 
 
 def test_an_unknown_mode_lists_the_expected_ones():
-    with pytest.raises(ValueError, match="csv, md, table"):
+    with pytest.raises(ValueError, match="csv, md, latex, table"):
         renderer_for("html5")
 
 
@@ -246,3 +249,45 @@ def test_a_table_of_formulas_has_an_amount():
     assert max(map(len, drawn)) <= 80
     cells = " ".join(line.split("|")[2].strip() for line in drawn if line.startswith("|"))
     assert LONG in cells
+
+
+LATEX = RenderedTable(
+    [("Module", ""), ("GFLOPs", ""), ("FLOPs", "(%)"), ("# Params", ""), ("Size", "MiB")],
+    [
+        ["total", "12.500", "100.000%", "1,234", "batch*4"],
+        ["├─ a_b & c", "2.500", "20.000%", "-", "7"],
+        ["│  └─ 0 … 5 ×6", "-0.5", "", "12", "2 MiB"],
+        ["└─ C:\\x", "10.000", "80.000%", "0", "7"],
+    ],
+    [False, True, True, True, True],
+    total=0,
+    is_tree=True,
+)
+
+
+def test_latex_aligns_numbers_and_indents_a_tree():
+    assert to_latex(LATEX).splitlines() == [
+        r"% \usepackage{booktabs, siunitx}",
+        r"\begin{tabular}{l S[table-format=-2.3] S[table-format=3.3] S[table-format=4] S[table-format=1]}",
+        r"\toprule",
+        r"{Module} & {GFLOPs} & {FLOPs (\%)} & {\# Params} & {Size (MiB)} \\",
+        r"\midrule",
+        r"total & 12.500 & 100.000 & 1234 & {batch*4} \\",
+        r"\midrule",
+        r"\hspace*{1em}a\_b \& c & 2.500 & 20.000 & {-} & 7 \\",
+        r"\hspace*{2em}0 \dots{} 5 $\times$6 & -0.5 &  & 12 & {2 MiB} \\",
+        r"\hspace*{1em}C:\textbackslash{}x & 10.000 & 80.000 & 0 & 7 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="LaTeX is not installed")
+@pytest.mark.parametrize("name", ["plain", "_^~\\{}$%#&<>|\"'`", "a × b → c ≤ d µ …", "x" * 200, "{[%]}"])
+def test_latex_compiles(name, tmp_path):
+    text = to_latex(LATEX._replace(rows=[[name, "1.5", "7%", "3", name], *LATEX.rows]))
+    head = r"\documentclass{article}\usepackage{booktabs,siunitx}\begin{document}"
+    (tmp_path / "t.tex").write_text(f"{head}\n{text}\n\\end{{document}}\n")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout.decode(errors="replace")[-900:]

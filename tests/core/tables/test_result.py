@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
+import re
 from importlib.resources import files
 
 import jsonschema
@@ -114,7 +116,7 @@ def test_save_writes_the_format_of_the_suffix(tmp_path):
     }.items():
         Basket().save(tmp_path / f"basket{suffix}")
         assert (tmp_path / f"basket{suffix}").read_text("utf-8") == text
-    with pytest.raises(ValueError, match=r"unknown suffix '.doc' \(expected .txt, .md, .csv, .json, .html\)"):
+    with pytest.raises(ValueError, match=r"unknown suffix '.doc' \(expected .txt, .md, .csv, .json, .html, .tex, "):
         Basket().save(tmp_path / "basket.doc")
 
 
@@ -167,3 +169,54 @@ def test_a_table_of_which_no_row_is_shown_is_not_printed():
 
     assert str(Hidden()) == "Hidden"
     assert len(Hidden().to_dict()["tables"][0]["rows"]) == 4 and Hidden().to_dict()["tables"][0]["total"] is not None
+
+
+def test_a_workbook_has_a_sheet_for_the_figures_and_each_table(tmp_path):
+    """Text that a spreadsheet would evaluate is text; numbers are numbers."""
+    openpyxl = pytest.importorskip("openpyxl")
+    rows = [{"fruit": "=1+1", "size": 2048, "n": 1}, *ROWS[1:]]
+
+    class Two(Result):
+        def _content(self):
+            table = Table("Fruit: [all]/*?", COLUMNS, rows, total={"fruit": "total", "size": 7})
+            return Content("Two", [Figure("weight", "Weight", 3, "bytes")], [table, Table("x" * 40, COLUMNS, ROWS[:1])])
+
+    Two().save(tmp_path / "two.xlsx")
+    book = openpyxl.load_workbook(tmp_path / "two.xlsx")
+    assert book.sheetnames == ["Figures", "Fruit   all", "x" * 31]
+    cells = [[cell.value for cell in row] for row in book["Fruit   all"]]
+    assert cells[:3] == [["fruit", "size", "n"], ["'=1+1", 2048, 1], ["plum", 1024, 2]]
+    assert cells[-1] == ["total", 7, None] and book["Figures"]["C2"].value == 3
+    assert all(cell.data_type != "f" for sheet in book for row in sheet for cell in row)
+
+
+def test_latex_has_every_table_below_its_title(tmp_path):
+    Basket().save(tmp_path / "basket.tex")
+    text = (tmp_path / "basket.tex").read_text()
+    assert text == Basket().to_latex() and "\n% \\usepackage{booktabs, siunitx}\n" in text
+    assert text.count("\\begin{tabular}") == text.count("\\end{tabular}") == 1
+    out = io.StringIO()
+    Basket().show(out, "latex")
+    assert out.getvalue() == text
+
+
+def test_a_result_without_a_picture_of_its_own_has_bars():
+    rows = [{"fruit": "fig", "size": 2048, "n": 1}, {"fruit": "plum", "size": 1024, "n": None}]
+    picture = Table("Fruit", COLUMNS, rows).plot()
+    assert [*picture] == [("fig", 2048), ("plum", 1024)] and picture.columns == ("name", "size")
+    with pytest.raises(ValueError, match="unknown suffix"):
+        Table("Fruit", COLUMNS, rows).plot(target="fruit.gif")
+
+
+def test_every_forge_renders_its_markdown():
+    """CommonMark with tables (GitHub, GitLab, Gitea), and Python-Markdown (Bitbucket) find the same cells."""
+    commonmark, python = pytest.importorskip("markdown_it"), pytest.importorskip("markdown")
+    names = ("a|b", "`x`", "*y*", "__z__", "_v", "<b>", "[a](b)", "a_b_c", "~~d~~")
+    rows = [{"fruit": name, "size": 1, "n": 2} for name in names]
+    text = Table("Fruit", COLUMNS, rows, remarks=["one *remark*"]).to_markdown()
+    pages = [
+        commonmark.MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(text),
+        python.markdown(text, extensions=["tables"]),
+    ]
+    cells = [[html.unescape(cell.strip()) for cell in re.findall(r"<td[^>]*>(.*?)</td>", page)] for page in pages]
+    assert cells[0][::3] == [*names] and cells[0] == cells[1]

@@ -233,6 +233,29 @@ def written(result) -> str:
 
 
 @pytest.mark.parametrize("name", RESULTS)
+def test_every_result_leaves_as_latex_a_workbook_and_a_picture(name, tmp_path):
+    result = RESULTS[name]()
+    result.save(tmp_path / "a.tex")
+    text = (tmp_path / "a.tex").read_text("utf-8")
+    assert text.count("\\begin{tabular}") == text.count("\\bottomrule") >= 1
+    openpyxl = pytest.importorskip("openpyxl")
+    result.save(tmp_path / "a.xlsx")
+    assert openpyxl.load_workbook(tmp_path / "a.xlsx").sheetnames
+    if name in WITHOUT_A_PICTURE:
+        with pytest.raises(costcore.CostError, match="there is nothing to draw"):
+            result.plot()
+        return
+    assert result.plot(theme="dark")
+    pytest.importorskip("matplotlib")
+    result.save(tmp_path / "a.svg")
+    assert "<svg" in (tmp_path / "a.svg").read_text("utf-8")
+
+
+WITHOUT_A_PICTURE = ("Explanation", "ModelTable", "ReceptiveFields", "Violations")
+"""Results of text alone, and a table whose models fail."""
+
+
+@pytest.mark.parametrize("name", RESULTS)
 def test_show_writes_what_print_shows_with_all_rows(name, monkeypatch):
     result = RESULTS[name]()
     tables = [table for table in result._content().tables if table.most is None]

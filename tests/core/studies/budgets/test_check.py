@@ -155,7 +155,7 @@ def test_a_file(write):
     ("text", "line", "problem"),
     [
         ("[total]\nflops = \n", 2, "Invalid value"),
-        ("[total]\nflop = 1\n", 2, "total: unknown key 'flop' (expected flops, macs"),
+        ("[total]\nflop = 1\n", 2, "total: unknown key 'flop'. Did you mean 'flops'? Expected one of flops, macs"),
         ("[totals]\nflops = 1\n", 1, ": unknown key 'totals' (expected strict, convention, baseline"),
         ("strict = 1\n", 1, "strict must be true or false (got 1)"),
         ('[total]\nmacs = 1\n\nmread = "100M"\n', 4, 'total: mread must be an integer or a string such as "100 MiB"'),
@@ -164,7 +164,11 @@ def test_a_file(write):
         ("[module]\nlayer1 = 3\n", 2, 'module: layer1 must be a table of limits, as in [module."pattern"]'),
         ("total = 3\n", 1, "total must be a table of limits, as in [total]"),
         ('max_increase = "1"\nbaseline = "x.json"\n', 1, 'max_increase must be a percentage such as "1%"'),
-        ('[total]\nmax_increase = { flop = "1%" }\n', 2, "total.max_increase: unknown key 'flop' (expected flops"),
+        (
+            '[total]\nmax_increase = { flop = "1%" }\n',
+            2,
+            "total.max_increase: unknown key 'flop'. Did you mean 'flops'? Expected one of flops",
+        ),
         (
             '# none\nbaseline = "no.json"\n[total]\nmax_increase = "1%"\n',
             2,
@@ -278,7 +282,7 @@ def test_an_operator_has_a_peak_while_it_runs():
         ({"total": {"bound_seconds": 1}}, "total: column 'bound_seconds' needs a parameter: bound_seconds@DEVICE"),
         ({"total": {"flops@fvcor": 1}}, "total: unknown convention 'fvcor'"),
         ({"total": {"bound_seconds@l4": "1 min"}}, "total: bound_seconds@l4 must be a number of seconds or a string"),
-        ({"total": {"flop": 1}}, "total: unknown key 'flop' (expected flops, macs"),
+        ({"total": {"flop": 1}}, "total: unknown key 'flop'. Did you mean 'flops'? Expected one of flops, macs"),
     ],
 )
 def test_a_limit_on_what_has_none_says_why(budget, message):

@@ -18,6 +18,7 @@ PARTS = {
     *(
         "Assumption",
         "BlockDelta",
+        "Blocks",
         "Call",
         "CallCost",
         "Cost",
