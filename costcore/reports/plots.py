@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from math import log10
 from typing import Any, NamedTuple
 
 from costcore.analyses.analysis import drawn_by
@@ -224,6 +225,7 @@ def _boxes(root: Mapping[str, Any], column: str) -> Iterator[Box]:
         children = sorted(_folded(node["children"], column), key=lambda child: -_amount(child, column))
         drawn = [child for child in children if _amount(child, column) >= least] if depth < DEEPEST - 1 else []
         name = node["name"] or node["type"] or "total"
+        name = f"{name} {node['type']}".rstrip() if name.isdigit() else name
         first = own_of(node["path"]) if node["is_own"] else node["path"]
         path = node.get("paths", node["path"])
         yield Box(
@@ -320,6 +322,9 @@ MOST_TICKS = 7
 MOST_COUNTS = 8
 """The maximum number of dots with a count of equal calls: those with the most FLOPs together."""
 
+NEAR = 0.2
+"""Dots with counts are farther from each other, in decades."""
+
 MANY = 2000
 """The maximum number of vector dots; more are pixels, also in SVG and PDF files, to keep these small."""
 
@@ -342,7 +347,7 @@ def intensity(report: ReportData, theme: Theme) -> Picture:
 
 
 def _dots(report: ReportData, rows: list[tuple[str, str, int, int]], theme: Theme) -> Any:
-    from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator
 
     axes, colors = axes_of(theme), colors_of(report, theme)
     counts = Counter((float(nbytes), float(flops), op) for _, op, flops, nbytes in rows)
@@ -354,8 +359,11 @@ def _dots(report: ReportData, rows: list[tuple[str, str, int, int]], theme: Them
     size, is_many = max(6, 40 - len(points) // 50), len(points) > MANY
     found = [colors.get(op, theme.gray) for op in ops]
     axes.scatter(xs, ys, s=size, c=found, alpha=0.8, linewidths=0, rasterized=is_many)
-    for (x, y, _), n in sorted(counts.items(), key=lambda item: -item[0][1] * item[1])[:MOST_COUNTS]:
-        if n > 1:
+    counted: list[tuple[float, float]] = []
+    for (x, y, _), n in sorted(counts.items(), key=lambda item: -item[0][1] * item[1]):
+        is_near = any(abs(log10(x / a)) < NEAR and abs(log10(y / b)) < NEAR for a, b in counted)
+        if n > 1 and not is_near and len(counted) < MOST_COUNTS:
+            counted.append((x, y))
             place = {"textcoords": "offset points", "xytext": (5, -9), "fontsize": 7, "color": theme.soft}
             axes.annotate(f"×{n}", (x, y), **place)
     axes.margins(0.08)
@@ -365,7 +373,7 @@ def _dots(report: ReportData, rows: list[tuple[str, str, int, int]], theme: Them
     axes.set(xlim=limits[0], ylim=limits[1])
     axes.xaxis.set_major_locator(LogLocator(base=2, numticks=MOST_TICKS))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(round(value), "bytes")))
-    axes.yaxis.set_major_formatter(EngFormatter())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(round(value), "flops")))
     axes.grid(color=theme.line)
     add_legend(axes, theme, keys(colors, {*ops}, theme))
     return axes.figure
