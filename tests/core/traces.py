@@ -14,6 +14,7 @@ from costcore.trace.run import (
     CallTime,
     Dataflow,
     Elsewhere,
+    Interval,
     MemoryLedger,
     Profile,
     Rank,
@@ -25,6 +26,7 @@ from costcore.trace.run import (
     Step,
     Stream,
     Value,
+    starts,
 )
 from costcore.trace.trace import CallCost
 
@@ -37,6 +39,7 @@ __all__ = [
     "CallTime",
     "Dataflow",
     "Elsewhere",
+    "Interval",
     "MemoryLedger",
     "Module",
     "ModuleCall",
@@ -54,6 +57,7 @@ __all__ = [
     "Uncounted",
     "Value",
     "report_of",
+    "starts",
     "user_traceback",
 ]
 

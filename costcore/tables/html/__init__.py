@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from importlib.resources import files
+from itertools import chain
 from string import Template
 from typing import Any
 
@@ -226,7 +227,9 @@ def table(part: ReportTable) -> str:
         column for column in part.columns if column.kind not in AMOUNTS or any(row.get(column.key) for row in rows)
     ]
     shares = [column for column in columns if column.kind == "percent"]
-    bars = next((column for column in reversed(shares) if _are_parts(row.get(column.key) for row in rows)), None)
+    parts = [column for column in shares if _are_parts(row.get(column.key) for row in rows)]
+    whole = (column for column in parts if round((part.total or {}).get(column.key) or 0.0, 3) == 100)
+    bars = next(chain(whole, reversed(parts)), None)
     head = "".join(f"<th scope='col'{_look(column, part)}>{text(_title(column))}</th>" for column in columns)
     body = "".join(_row([_cell(row, column, part, column is bars) for column in columns]) for row in rows)
     wide = " wide" if bars is not None else ""

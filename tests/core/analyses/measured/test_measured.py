@@ -10,6 +10,7 @@ import pytest
 
 from costcore import CostError
 from tests.core.analyses.measured.runs import BEFORE, linear, profiled, trace_of
+from tests.core.traces import Interval, starts
 
 MICROSECOND = 1000
 BIG = 1 << 14
@@ -174,3 +175,9 @@ def test_wrong_arguments_are_refused():
         step().measured().by("layer")
     with pytest.raises(TypeError, match="against expects"):
         step().measured().against(step())
+
+
+def test_a_call_starts_with_its_first_interval():
+    """From 100 on: one owner begins at once, before the window, the other after 20, and goes on after 50."""
+    intervals = [Interval(*each) for each in ((90, 110, (0, 0), "a"), (120, 130, (0, 0), "b"), (150, 160, (0, 0), "b"))]
+    assert starts(intervals, 100) == {"a": 0, "b": 20}

@@ -13,6 +13,7 @@ import pytest
 import sympy
 
 from tests.core import html_reports
+from tests.core.given_costs import dense, net
 from tests.core.html_reports import page_data
 from tests.core.traces import Assumption, Rank, Uncounted
 
@@ -152,6 +153,14 @@ def test_totals_are_readable_and_exact():
     ):
         assert f"{title} {readable} {exact}".strip() in text
     assert "≈ assumed: 1 assumption about data" in text and "Not counted" not in text
+
+
+def test_parameters_are_trainable_and_weights_have_a_size_on_disk():
+    """A matrix of 8 by 8 in float32; of the others, 24 are frozen."""
+    text = Page(net(dense("a", 8)).to_html()).text
+    assert "Parameters 64" in text and "Weights on disk 256 B float32" in text
+    assert "Weights on disk" not in Page(html_reports.small().to_html()).text
+    assert "Parameters 1.024 K 1,024, 1,000 trainable" in Page(html_reports.small().to_html()).text
 
 
 def test_the_badge_states_the_status():
