@@ -36,7 +36,7 @@ from .capture.threads import wait_for_threads
 from .inputs import consume, model_arguments, torch_dtype, variants_with_numbers
 from .meta.branches import Branch, Branches, EndlessLoopError
 from .meta.model_copy import has_lazy_parameters, keep_input_checks, meta_copy, wrapper_names
-from .meta.values import META, PLAIN, Values, tensors_in, tensors_of, without_data
+from .meta.values import META, PLAIN, Values, masks_are_known, tensors_in, tensors_of, without_data
 from .model_errors import ModelErrorContext, missed_values, missing_inputs, needs_arguments
 from .recording.modules import Identities
 from .tensors import PackedWeights, modules_of, not_compiled
@@ -172,7 +172,8 @@ def estimate(
     settings = _Settings(
         *(operators, backward, loss, optimizer, step, checkpoint, precision, mesh, plan, rank, dtype, examples, has_gpu)
     )
-    _record_all(recorder, called, inputs, settings)
+    with masks_are_known() if recorder.counts_pairs else nullcontext():  # also those that the model and its inputs have
+        _record_all(recorder, called, inputs, settings)
     if nonzero:
         recorder.records["nonzero_weights"] = nonzero_weights(model)
 

@@ -57,7 +57,7 @@ def is_small_integer(tensor: Tensor) -> bool:
         type(tensor) is Tensor
         and tensor.dtype in INTEGERS
         and not tensor.is_meta
-        and tensor.numel() <= MOST_VALUES
+        and tensor.numel() <= _limits[-1]
         and tensor.layout is torch.strided
     )
 

@@ -223,6 +223,24 @@ def test_commands_count_the_pairs_of_masks(tmp_path, capsys):
     assert found["pairs"] == "causal"
 
 
+def test_large_masks_that_are_given_are_read():
+    size = 1100  # more values than are kept otherwise
+    mask = torch.ones(size, size, dtype=torch.bool).tril()
+
+    class Holds(Attention):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mask", mask)
+
+        def forward(self, q):
+            return weighted((q @ q.mT).masked_fill(~self.mask, -1e9), q)
+
+    expected = size * (size + 1) // 2 * 2 * WIDTH
+    given = {"q": (1, 1, size, WIDTH), "mask": mask}
+    assert macs(estimate(Attention(), given, attention="computed")) == [expected]
+    assert estimate(Holds(), (1, 1, size, WIDTH), attention="computed").total_report["macs"] == expected
+
+
 def test_masks_without_values_are_listed():
     report = estimate(Attention(), {"q": (1, HEADS, T, WIDTH), "mask": (T, T)}, attention="computed")
     assert report.notes == ["attention: all pairs count where the values of a mask are unknown (calls: 1)"]
