@@ -10,10 +10,10 @@ from costcore.ledger.ledger import footer
 from costcore.ledger.modules import walk
 from costcore.numbers import as_text, is_symbolic
 from costcore.tables.answer import Content, Figure, ReportTable
-from costcore.tables.builder import tree_rows
+from costcore.tables.builder import COMPARED, folded_tree, tree_rows
 from costcore.tables.renderers import looks_of, rendered
 from costcore.tables.renderers import to_markdown as table_to_markdown
-from costcore.text.amounts import Formatted, duration, exact, readable
+from costcore.text.amounts import Formatted, duration, exact, readable, short
 from costcore.text.output import escaped, printable
 from costcore.text.screen import RenderedTable
 
@@ -63,7 +63,7 @@ def figures_text(answer: Content, unit: str | None = "auto", n_digits: int | Non
     )
 
 
-# HTML for notebooks, which strip scripts and may strip style sheets: plain elements that fold.
+# HTML for notebooks, which strip scripts: elements that fold, and a tree with columns by click.
 
 
 MOST_MODULES = 300
@@ -72,17 +72,18 @@ MOST_MODULES = 300
 MOST_CHILDREN = 40
 """The maximum number of children of one module; a row sums the others."""
 
+FIRST_ROWS = 25
+"""The maximum number of rows that are open at first."""
+
 DEEPEST = 24
 """The maximum number of levels, as deep as browsers and notebooks nest elements with ease."""
-
-INDENT = "margin-left:1.4em"
 
 
 def to_html(answer: Content) -> str:
     """Return one element with the title, the figures, the tables, the remarks and the tree of modules.
 
-    Names appear as text, never as markup, and there is no script, style sheet or link. Colors are those of the page
-    around it, so that it is readable in light and dark themes.
+    Names appear as text, never as markup, and there is no script or link. Colors are those of the page around it, so
+    that it is readable in light and dark themes.
     """
     figures = "".join(_figure(*each) for each in figures_of(answer))
     blocks = [
@@ -126,11 +127,49 @@ def _remarks(lines: Sequence[str]) -> str:
     return f"<ul>{''.join(f'<li>{_text(line)}</li>' for line in lines)}</ul>" if lines else ""
 
 
+COLUMNS: tuple[tuple[str, str, str, bool], ...] = (
+    ("flops", "", "flops", True),
+    ("flops%", "Share", "percent", True),
+    ("n_params", "Parameters", "flops", True),
+    ("macs", "MACs", "flops", False),
+    ("mread", "Read", "bytes", False),
+    ("mwrite", "Written", "bytes", False),
+    ("output_shape", "Output shape", "shape", False),
+)
+"""The columns of the tree: key, title (of FLOPs the unit), kind, and whether it is shown at first."""
+
+STYLE = """
+.costcore-tree { max-width: 68em; font-variant-numeric: tabular-nums; }
+.costcore-tree label { margin-right: 1em; }
+.costcore-tree details, .costcore-tree .leaf { margin-left: 1.2em; }
+.costcore-tree summary { list-style-position: outside; cursor: pointer; }
+.costcore-row { display: flex; gap: 0.8em; border-bottom: 1px solid #8883; }
+.costcore-row > span { white-space: nowrap; }
+.costcore-row > :first-child { flex: 1; min-width: 8em; overflow: hidden; text-overflow: ellipsis; }
+.costcore-row > :not(:first-child) { flex: none; width: 6.4em; text-align: right; }
+.costcore-row > .v6 { width: 11em; }
+"""
+"""The style sheet of the tree. Where it is removed, a row is its texts in a line."""
+
+
 def _tree(tree: Mapping[str, Any], unit: str) -> str:
+    tree = folded_tree(tree, COMPARED)
     depth, n = _shown_depth(tree)
     rows = tree_rows(dict(tree), depth, None, MOST_CHILDREN, "csv")
     hidden = f" (modules below level {depth} are part of their sums)" if n > len(rows) else ""
-    return f"<p>Modules{hidden}:</p>{''.join(_nested(rows, unit))}"
+    titles = [title or unit for _, title, _, _ in COLUMNS]
+    choices = "".join(
+        f"<label><input type='checkbox' class='c{i}'{' checked' * is_shown} /> {_text(title)}</label>"
+        for i, (title, (*_, is_shown)) in enumerate(zip(titles, COLUMNS, strict=True))
+    )
+    hiding = "".join(
+        f".costcore-tree:has(.c{i}:not(:checked)) .v{i} {{ display: none; }}\n" for i in range(len(COLUMNS))
+    )
+    head = f"<div class='leaf'><strong>{_row('Module', titles)}</strong></div>"
+    return (
+        f"<div class='costcore-tree'><style>{STYLE}{hiding}</style><p>Modules{hidden}. Columns: {choices}</p>"
+        f"{head}{''.join(_nested(rows, _open_depth(rows)))}</div>"
+    )
 
 
 def _shown_depth(tree: Mapping[str, Any]) -> tuple[int, int]:
@@ -145,7 +184,15 @@ def _shown_depth(tree: Mapping[str, Any]) -> tuple[int, int]:
     return max(depth, 1), sum(counts.values())
 
 
-def _nested(rows: Sequence[Mapping[str, Any]], unit: str) -> Iterator[str]:
+def _open_depth(rows: Sequence[Mapping[str, Any]]) -> int:
+    # Modules above this level are open at first.
+    depth, deepest = 1, max(row["depth"] for row in rows)
+    while depth < deepest and sum(row["depth"] <= depth + 1 for row in rows) <= FIRST_ROWS:
+        depth += 1
+    return depth
+
+
+def _nested(rows: Sequence[Mapping[str, Any]], open_depth: int) -> Iterator[str]:
     # Parents come before children, so that a stack of open elements suffices.
     total = rows[0]["flops"]
     is_open: list[int] = []
@@ -155,24 +202,32 @@ def _nested(rows: Sequence[Mapping[str, Any]], unit: str) -> Iterator[str]:
             yield "</details>"
         if after is not None and after["depth"] > row["depth"]:
             is_open.append(row["depth"])
-            yield f"<details{' open' * (row['depth'] == 0)}{_indent(row)}><summary>{_line(row, total, unit)}</summary>"
+            yield f"<details{' open' * (row['depth'] < open_depth)}><summary>{_line(row, total)}</summary>"
         else:
-            yield f"<div{_indent(row)}>{_line(row, total, unit)}</div>"
+            yield f"<div class='leaf'>{_line(row, total)}</div>"
     yield "</details>" * len(is_open)
 
 
-def _indent(row: Mapping[str, Any]) -> str:
-    return f" style='{INDENT}'" if row["depth"] else ""
-
-
-def _line(row: Mapping[str, Any], total: Any, unit: str) -> str:
+def _line(row: Mapping[str, Any], total: Any) -> str:
     name = f"<strong>{_text(row['name'] or row['type'] or 'total')}</strong>"
     kind = f" {_text(row['type'])}" if row["type"] and row["name"] else ""
     same = f" (same as {_text(row['same_as'])})" if row["same_as"] else ""
-    share = f", {_share(float(row['flops%']))}" if isinstance(row.get("flops%"), (int, float)) and total else ""
-    flops, n_params = readable(row["flops"], "flops"), exact(row["n_params"])
     unknown = f", {row['n_unknown']} not counted" if row.get("n_unknown") else ""
-    return f"{name}{kind}{same}: {_text(flops)} {_text(unit)}{_text(share)}, {_text(n_params)} parameters{unknown}"
+    return _row(f"{name}{kind}{same}{unknown}", [_cell(row, key, shown, total) for key, _, shown, _ in COLUMNS])
+
+
+def _row(name: str, cells: Sequence[str]) -> str:
+    spans = "".join(f" <span class='v{i}'>{_text(cell)}</span>" for i, cell in enumerate(cells))
+    return f"<span class='costcore-row'><span>{name}</span>{spans}</span>"
+
+
+def _cell(row: Mapping[str, Any], key: str, kind: str, total: Any) -> str:
+    value = row.get(key)
+    if kind == "percent":
+        return _share(float(value)) if isinstance(value, (int, float)) and total else ""
+    if value is None or value == "":
+        return ""
+    return " × ".join(map(as_text, value)) if kind == "shape" else short(value, kind, fixed=True)
 
 
 def _share(percent: float) -> str:

@@ -612,6 +612,18 @@ def test_the_graph_of_five_thousand_calls_is_drawn_in_two_seconds(shown):
     assert len(boxes(browser)) < 100
 
 
+def test_a_notebook_shows_columns_by_click(browser, tmp_path):
+    """The sheet of a notebook's output hides columns; numbers are below each other."""
+    file = tmp_path / "notebook.html"
+    file.write_text(f"<meta charset='utf-8'>{html_reports.small()._repr_html_()}", encoding="utf-8")
+    browser.get(file.as_uri())
+    shown = "return [...document.querySelectorAll(arguments[0])].filter(each => each.offsetWidth)"
+    assert not browser.execute_script(shown, ".v3")
+    browser.find_element(By.CSS_SELECTOR, ".c3").click()
+    right = [each.rect["x"] + each.rect["width"] for each in browser.execute_script(shown, ".v3")]
+    assert len(right) == 6 and max(right) - min(right) < 1
+
+
 PAGES = {
     "report": html_reports.small,
     "step": html_reports.step,

@@ -66,19 +66,22 @@ def test_the_representation_is_one_line():
 def test_a_notebook_folds_modules_with_their_costs():
     found = Elements(html_reports.small()._repr_html_())
     assert found.open == [] and found.counts["details"] == 3  # the types, the model, and its block
-    assert "Net: 1152921.505 T FLOPs, 100.0%, 1,024 parameters" in found.text
-    assert "fc Linear: 600 FLOPs, <0.1%, 1,000 parameters" in found.text
+    assert "Net 1,152,922 T 100.0% 1.024 K 1,152,922 T 200 B 68 B" in found.text
+    assert "fc Linear 600 <0.1% 1.000 K 590 100 B 20 B 2 × 4" in found.text
+    assert "Columns:  FLOPs Share Parameters MACs Read Written Output shape" in found.text
     assert "assumption: the mask is True" in found.text
 
 
-def test_a_notebook_gets_neither_scripts_nor_styles_nor_names_as_markup():
+def test_a_notebook_gets_no_scripts_and_names_as_text():
     for html in (
         html_reports.hostile()._repr_html_(),
         compare(html_reports.small(), html_reports.hostile(), names=html_reports.HOSTILE[:2])._repr_html_(),
     ):
         found = Elements(html)
         allowed = {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "details", "summary"}
-        assert found.counts.keys() <= allowed and found.attributes <= {"style", "scope", "open"}
+        allowed |= {"span", "label", "input", "style"}
+        assert found.counts.keys() <= allowed
+        assert found.attributes <= {"style", "scope", "open", "class", "type", "checked"}
         assert html_reports.HOSTILE[0] in found.text and "\u202e" not in html
 
 
@@ -99,14 +102,14 @@ def test_ten_thousand_calls_are_a_bounded_overview():
 def test_a_very_deep_model_is_a_bounded_overview():
     path = ".".join("m" for _ in range(2000))
     found = Elements(html_reports.report([html_reports.call("mul", path, 8, 4, 4)])._repr_html_())
-    assert found.open == [] and found.deepest <= 30 and sum(found.counts.values()) < 300
+    assert found.open == [] and found.deepest <= 30 and sum(found.counts.values()) < 400
 
 
 def test_symbolic_totals_are_formulas():
     n = sympy.Symbol("batch", integer=True, positive=True)
     report = html_reports.report([html_reports.call("linear", "fc", 10 * n, 4 * n, 2 * n)])
     assert str(report).splitlines()[1].split() == ["FLOPs", "10*batch"]
-    assert "fc: 10*batch FLOPs, 100.0%, 0 parameters" in Elements(report._repr_html_()).text
+    assert "fc 10*batch 100.0% 0 0 4*batch 2*batch" in Elements(report._repr_html_()).text
 
 
 def test_a_report_without_calls_can_be_shown():
