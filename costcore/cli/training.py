@@ -395,6 +395,11 @@ def _add_requests(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--mesh", metavar="tp=N", help="tensor parallelism over N devices; needs --link")
     group.add_argument("--link", metavar="NAME", help="link between devices, such as nvlink4")
     group.add_argument("--prefill-device", metavar="NAME", help="a device that runs prompts alone")
+    group.add_argument("--draft", metavar="MODEL", help="a model that drafts: speculative decoding")
+    group.add_argument("--drafts", type=int, default=4, metavar="N", help="tokens that it drafts a step; default: 4")
+    group.add_argument(
+        "--acceptance", type=float, default=0.7, metavar="X", help="probability that a draft is accepted; default: 0.7"
+    )
     group.add_argument("--ttft", metavar="TIME", help='maximum time to the first token, "500 ms"')
     group.add_argument("--tpot", metavar="TIME", help='maximum time per output token, "30 ms"')
 
@@ -406,7 +411,9 @@ def run_serve(args: argparse.Namespace) -> int:
         args.output, args.new_tokens = None, args.output
     if args.prompt is not None or args.new_tokens is not None:
         return _run_requests(args)
-    _refuse(args, ("mix", "chunk", "mesh", "link", "prefill_device", "ttft", "tpot"), "needs --prompt and --output")
+    _refuse(
+        args, ("mix", "chunk", "mesh", "link", "prefill_device", "draft", "ttft", "tpot"), "needs --prompt and --output"
+    )
     mode, batches = _check(args), counts_in(args.batch, "--batch")
     devices = [find_device(name.strip()) for name in args.device.split(",")]
     with module_search_path(args.python_path, args.model), printed_warnings(args.model):
@@ -453,6 +460,8 @@ def _run_requests(args: argparse.Namespace) -> int:
         raise ValueError("--output writes the result of one device")
     with module_search_path(args.python_path, args.model), printed_warnings(args.model):
         serving = _serving(args)
+        if args.draft is not None:
+            options |= {"draft": _serving(args, args.draft), "drafts": args.drafts, "acceptance": args.acceptance}
         for device in devices:
             write_result(serving.requests(device, **options), args)
     return exit_code(serving.status, args.strict)
@@ -471,9 +480,9 @@ def _shares(text: str) -> list[float]:
         raise ValueError(f"--mix must be numbers separated by commas (got {text!r})") from None
 
 
-def _serving(args: argparse.Namespace) -> ServingReport:
+def _serving(args: argparse.Namespace, target: str | None = None) -> ServingReport:
     return ServingReport(
-        load_model(args.model),
+        load_model(target or args.model),
         dtype=args.dtype,
         weights=args.weights,
         kv=args.kv,

@@ -184,9 +184,7 @@ class ServingReport(Result):
         Raises:
             TypeError, ValueError: if an argument is invalid.
         """
-        _check_count("drafts", drafts)
-        if isinstance(acceptance, bool) or not isinstance(acceptance, (int, float)) or not 0 <= acceptance <= 1:
-            raise ValueError(f"acceptance must be a probability, 0 to 1 (got {acceptance!r})")
+        _checked_draft(drafts, acceptance)
         verify = self.decode(batch=batch, context=context, tokens=drafts + 1)
         return Speculation(draft.decode(batch=batch, context=context - 1), verify, drafts, acceptance)
 
@@ -310,6 +308,9 @@ class ServingReport(Result):
         ranks: int = 1,
         link: Any = None,
         prefill_device: str | PathLike[str] | Device | None = None,
+        draft: ServingReport | None = None,
+        drafts: int = 4,
+        acceptance: float = 0.7,
         memory: int | str | None = None,
         share: float = 0.9,
         ttft: float | str | None = None,
@@ -332,6 +333,9 @@ class ServingReport(Result):
             ranks: devices that share the model by tensor parallelism.
             link: the link between them, ``"nvlink4"``, or to the device for prefill.
             prefill_device: a device that runs prompts alone, so that ``device`` only decodes.
+            draft: a model that drafts (speculative decoding).
+            drafts: tokens that it drafts in every step.
+            acceptance: probability that a draft is accepted, which depends on both models and the text.
             memory: the memory of one device, in bytes or as ``"80 GB"``; default: that of the device.
             share: the part of the memory that weights and caches may take.
             ttft: maximum time to the first token, in seconds or as ``"500 ms"``, for the largest request rate.
@@ -354,6 +358,8 @@ class ServingReport(Result):
             ranks=ranks,
             link=None if link is None else link_of(link),
             prefill_device=None if prefill_device is None else find_device(prefill_device),
+            drafts=0 if draft is None else drafts,
+            acceptance=_checked_draft(drafts, acceptance),
         )
         return request_rates(
             *(self, found, setup, batches),
@@ -361,6 +367,7 @@ class ServingReport(Result):
             share=share,
             ttft=None if ttft is None else parse_duration(ttft, "ttft"),
             tpot=None if tpot is None else parse_duration(tpot, "tpot"),
+            draft=draft,
         )
 
     @property
@@ -441,6 +448,13 @@ def _check_count(name: str, value: object) -> None:
         raise TypeError(f"{name} must be an integer (got {value!r})")
     if value < 1:
         raise ValueError(f"{name} must be at least 1 (got {value})")
+
+
+def _checked_draft(drafts: int, acceptance: float) -> float:
+    _check_count("drafts", drafts)
+    if isinstance(acceptance, bool) or not isinstance(acceptance, (int, float)) or not 0 <= acceptance <= 1:
+        raise ValueError(f"acceptance must be a probability, 0 to 1 (got {acceptance!r})")
+    return acceptance
 
 
 # Table of prefill and decode on devices.

@@ -65,7 +65,7 @@ class ServedModel(Protocol):
     def prefill(self, tokens: int, *, cached: int, last_only: bool) -> Phase:
         """Return the pass over a prompt."""
 
-    def decode(self, *, batch: int, context: int, latent: str) -> Phase:
+    def decode(self, *, batch: int, context: int, tokens: int, latent: str) -> Phase:
         """Return one step."""
 
     def cache_bytes(self, context: int, *, latent: str) -> int:
@@ -159,6 +159,8 @@ class Setup(NamedTuple):
         ranks: devices that share the model by tensor parallelism.
         link: the link between them, and to the devices for prefill.
         prefill_device: a device that runs prompts alone; None: one device does both.
+        drafts: tokens that a draft model proposes in every step; 0 without one.
+        acceptance: probability that a draft is accepted, independently of the others.
     """
 
     requests: Sequence[Request]
@@ -167,6 +169,13 @@ class Setup(NamedTuple):
     ranks: int = 1
     link: Link | None = None
     prefill_device: Device | None = None
+    drafts: int = 0
+    acceptance: float = 0.0
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Tokens that a decode step is expected to yield (Leviathan et al., arXiv:2211.17192, equation 1)."""
+        return sum(self.acceptance**i for i in range(self.drafts + 1))
 
 
 @dataclass(frozen=True, repr=False)
@@ -250,6 +259,7 @@ def request_rates(
     share: float,
     ttft: float | None,
     tpot: float | None,
+    draft: ServedModel | None = None,
 ) -> RequestRates:
     """Return the rates of every batch, of the largest that fits if one does not, and of the best within limits.
 
@@ -262,11 +272,12 @@ def request_rates(
         share: the part of the memory that weights and caches may take.
         ttft: the maximum time to the first token, in seconds; None for no limit.
         tpot: the maximum time per output token, in seconds; None for no limit.
+        draft: the model that drafts, if ``setup`` has drafts.
 
     Raises:
         CostError: if the model fails, or the bandwidth of the device is unknown.
     """
-    server = Server(serving, find_device(device), setup)
+    server = Server(serving, find_device(device), setup, draft)
     fits = None if memory is None else server.sequences(memory, share)
     most = MOST_SEQUENCES if fits is None else min(fits, MOST_SEQUENCES)
     chosen = {*batches}
@@ -293,13 +304,15 @@ class Server:
         serving: the model.
         device: the device; with several ranks each of them.
         setup: how requests are served.
+        draft: the model that drafts; None without one.
 
     Raises:
         CostError: if ranks cannot share the model.
         ValueError: if a shared prefix is longer than a prompt, or a link is missing.
     """
 
-    def __init__(self, serving: ServedModel, device: Device, setup: Setup) -> None:
+    def __init__(self, serving: ServedModel, device: Device, setup: Setup, draft: ServedModel | None = None) -> None:
+        self._draft = None if draft is None else Server(draft, device, setup._replace(drafts=0))
         self._serving, self.device, self._setup = serving, device, setup
         self._blocks = serving.blocks if setup.ranks > 1 else None
         if setup.ranks > 1 and self._blocks is None:
@@ -311,16 +324,16 @@ class Server:
         # Engines compute the logits of a prompt for its last token, and decode on latents.
         self._latent = "absorbed" if serving.latents else "expanded"
         self.rate: Callable[[int], Rate] = cache(self._rate)
-        steps = [each.share * (each.output - 1) for each in setup.requests]
-        self._steps = sum(steps)
+        self._tokens = sum(each.share * (each.output - 1) for each in setup.requests)
+        self._steps = float(self._tokens) / setup.tokens_per_step
         self._output = sum(each.share * each.output for each in setup.requests)
         new = [each.share * (each.prompt - setup.cached) for each in setup.requests]
         self._prompt = sum(new)
         self._contexts = [
-            (context, each.share * weight / self._steps)
+            (context, each.share * weight / self._tokens)
             for each in setup.requests
             for context, weight in each.contexts
-            if self._steps
+            if self._tokens
         ]
 
     @property
@@ -337,6 +350,11 @@ class Server:
             found.append("ranks split products and weights evenly, and wait for two all-reduces per layer")
             if self._setup.ranks > self._blocks.kv_heads:
                 found.append(f"the {self._blocks.kv_heads} heads of keys and values are repeated on ranks")
+        if self._draft is not None:
+            found.append(
+                f"{self._setup.drafts} drafts a step, each accepted with probability {self._setup.acceptance:g}: "
+                f"{self._setup.tokens_per_step:.2f} tokens per step"
+            )
         return [*found, *self._serving.notes, *(f"assumed: {each}" for each in self._serving.assumptions)]
 
     # The steps.
@@ -362,15 +380,24 @@ class Server:
         others = () if beside is None else (beside,)
         return sum(
             float(weight)
-            * self._seconds(
-                self.device, self._serving.decode(batch=batch, context=context, latent=self._latent), *others
-            )
+            * (self._seconds(self.device, self._step(batch, context), *others) + self._drafting(batch, context))
             for context, weight in self._contexts
         )
 
+    def _step(self, batch: int, context: int) -> Phase:
+        new = self._setup.drafts + 1
+        return self._serving.decode(batch=batch, context=max(context, new), tokens=new, latent=self._latent)
+
+    def _drafting(self, batch: int, context: int) -> float:
+        if self._draft is None:
+            return 0.0
+        step = self._draft._step(batch, max(context - 1, 1))
+        return self._setup.drafts * self._draft._seconds(self.device, step)
+
     def _prefill(self, request: Request) -> float:
         phase = self._serving.prefill(request.prompt, cached=self._setup.cached, last_only=True)
-        return self._seconds(self._setup.prefill_device or self.device, phase)
+        drafting = 0.0 if self._draft is None else self._draft._prefill(request)
+        return drafting + self._seconds(self._setup.prefill_device or self.device, phase)
 
     def _chunk(self) -> Phase:
         # The middle chunk: pairs of attention are linear in the tokens before it.
@@ -390,28 +417,29 @@ class Server:
     def _whole(self, batch: int) -> Rate:
         # While a batch of requests ends, each has had its prefill, during which the others wait.
         prefill = sum(float(each.share) * self._prefill(each) for each in self._setup.requests)
-        decode = float(self._steps) * self._decode(batch) if self._steps else 0.0
+        decode = self._steps * self._decode(batch) if self._steps else 0.0
         cycle = batch * prefill + decode
-        tpot = (cycle - prefill) / float(self._steps) if self._steps else None
+        tpot = (cycle - prefill) / float(self._tokens) if self._tokens else None
         return self._row(batch, prefill, tpot, batch / cycle)
 
     def _chunked(self, batch: int) -> Rate:
-        chunk, steps = self._chunk(), float(self._steps)
+        chunk, steps = self._chunk(), self._steps
         passes = sum(
             float(each.share) * ceil((each.prompt - self._setup.cached) / chunk.new_tokens)
             for each in self._setup.requests
         )
+        reading = 0.0 if self._draft is None else self._draft._seconds(self.device, self._draft._chunk())
         # In balance as many prompts are read as sequences end; more cannot decode.
         decoding = min(float(batch), steps / passes)
         if decoding < 1:
-            both = self._seconds(self.device, chunk)
+            both = reading + self._seconds(self.device, chunk)
             return self._row(batch, passes * both, both if steps else None, 1 / (passes * both), decoding)
-        both = self._decode(int(decoding), chunk)
+        both = reading + self._decode(int(decoding), chunk)
         if decoding < batch:
-            return self._row(batch, passes * both, both, 1 / (passes * both), decoding)
+            return self._row(batch, passes * both, self._per_token(both), 1 / (passes * both), decoding)
         with_prompts = batch * passes / steps
         step = with_prompts * both + (1 - with_prompts) * self._decode(batch)
-        return self._row(batch, passes * both, step, batch / (steps * step), decoding)
+        return self._row(batch, passes * both, self._per_token(step), batch / (steps * step), decoding)
 
     def _apart(self, batch: int) -> Rate:
         prefill = sum(float(each.share) * self._prefill(each) for each in self._setup.requests)
@@ -419,20 +447,23 @@ class Server:
             float(each.share) * self._serving.cache_bytes(each.prompt, latent=self._latent)
             for each in self._setup.requests
         )
-        link, steps = self._setup.link, float(self._steps)
+        link, steps = self._setup.link, self._steps
         ttft = prefill + (link.seconds(1, moved / self._split_of_cache) if link is not None else 0.0)
         if not steps:
             raise ValueError("with one token of output nothing is decoded: leave out the device for prefill")
         step = self._decode(batch)
         rate = batch / (steps * step)
-        return self._row(batch, ttft, step, rate)._replace(prefill_devices=rate * prefill)
+        return self._row(batch, ttft, self._per_token(step), rate)._replace(prefill_devices=rate * prefill)
+
+    def _per_token(self, step: float) -> float:
+        return step / self._setup.tokens_per_step
 
     def _row(self, batch: int, ttft: float, tpot: float | None, rate: float, decoding: float | None = None) -> Rate:
         return Rate(
             batch=batch,
             ttft_seconds=ttft,
             tpot_seconds=tpot,
-            request_seconds=ttft + float(self._steps) * (tpot or 0.0),
+            request_seconds=ttft + float(self._tokens) * (tpot or 0.0),
             requests_per_second=rate,
             tokens_per_second=rate * float(self._output),
             decoding=decoding,
@@ -442,14 +473,20 @@ class Server:
 
     def sequences(self, memory: int, share: float) -> int:
         """Return how many sequences fit, each with the cache of its full length; a shared prefix is kept once."""
+        fixed, each = self._needs()
+        if self._draft is not None:
+            more_fixed, more_each = self._draft._needs()
+            fixed, each = fixed + more_fixed, each + more_each
+        return max(0, int((Fraction(str(share)) * memory - fixed) // each))
+
+    def _needs(self) -> tuple[Fraction, Fraction]:
+        # Bytes of a rank: weights and the shared prefix, and those of a sequence.
         heads, prefix = self._split_of_cache, self._setup.cached
         shared = self._serving.cache_bytes(prefix, latent=self._latent) if prefix else 0
-        each = sum(
-            kind.share * (self._serving.cache_bytes(kind.prompt + kind.output, latent=self._latent) - shared)
-            for kind in self._setup.requests
-        )
-        room = Fraction(str(share)) * memory - Fraction(self._serving.weight_bytes, self._setup.ranks)
-        return max(0, int((room - Fraction(shared, heads)) // (each / heads)))
+        lengths = ((kind.share, kind.prompt + kind.output) for kind in self._setup.requests)
+        each = sum(w * (self._serving.cache_bytes(length, latent=self._latent) - shared) for w, length in lengths)
+        fixed = Fraction(self._serving.weight_bytes, self._setup.ranks) + Fraction(shared, heads)
+        return fixed, Fraction(each) / heads
 
     def best(self, most: int, holds: Callable[[Rate], bool]) -> Rate | None:
         """Return the rate of the largest batch that meets limits; times grow with the batch."""

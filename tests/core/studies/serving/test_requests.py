@@ -107,6 +107,20 @@ def test_one_token_of_output_needs_no_decode_step(requests):
     assert row.requests_per_second == pytest.approx(RATE / 504)
 
 
+def test_drafts_are_verified_together(requests, served):
+    """One draft of an equal model, always accepted: a step drafts one token, and yields two."""
+    draft = served(ToyDecoder(has_experts=False, blocks=Blocks(1, 6, 1)))
+    (row,) = requests(output=5, batches=[1], draft=draft, drafts=1, acceptance=1.0).rows
+    # Contexts 5 to 8, on average 78 bytes of cache, those of the draft one token less; two tokens of the embedding.
+    step = (432 + 78) + (420 + 66)
+    assert row.ttft_seconds == pytest.approx(2 * 504 / RATE)
+    assert row.tpot_seconds == pytest.approx(step / 2 / RATE)
+    assert row.request_seconds == pytest.approx((2 * 504 + 2 * step) / RATE)
+    # 282 parameters of two bytes each, and 2 x 9 tokens of 12 bytes.
+    options = {"memory": 2 * 564 + 2 * 216 + 100, "share": 1, "batches": [1], "draft": draft}
+    assert requests(output=5, **options).sequences == 2
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
