@@ -21,6 +21,8 @@ from costcore.ir import BITS
 from costcore.studies.serving.cached_model import Blocks, Latent
 from costcore.studies.serving.phase import Phase, least_time
 from costcore.tables.answer import Content, Figure
+from costcore.tables.html import section
+from costcore.tables.html.charts import Axis, Point, scatter
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, duration
 from costcore.text.screen import Column
@@ -219,7 +221,17 @@ class RequestRates(Result):
             columns = [column for column in columns if column.key != "decoding"]
         table = Table("By batch", columns, [*map(_cells, self.rows)], dropped_first=("request_seconds", "decoding"))
         ranks = f"{self.setup.ranks} x " * (self.setup.ranks > 1)
-        return Content(f"{self.name} on {ranks}{self.device}: {kinds}", figures, [table], self.notes)
+        title = f"{self.name} on {ranks}{self.device}: {kinds}"
+        return Content(title, figures, [table], self.notes, model=self.name)
+
+    def _pictures(self) -> str:
+        points = [
+            Point(row.tpot_seconds, row.requests_per_second, f"batch {row.batch}", False)
+            for row in self.rows
+            if row.tpot_seconds and row.requests_per_second
+        ]
+        axes = Axis("time per output token", "duration"), Axis("requests per second", "ratio")
+        return section("Request rate and time per token", scatter(points, *axes)) if len(points) > 1 else ""
 
 
 COLUMNS = (
