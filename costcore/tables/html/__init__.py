@@ -107,7 +107,7 @@ def page(
     heading = title or answer.model or answer.title
     remarks = "".join(f"<li>{text(line)}</li>" for line in answer.remarks)
     summary = f'<section><h2>Summary</h2><ul class="verdict">{remarks}</ul></section>' if remarks else ""
-    tables = [_section(part) for each in answer.tables for part in _with_folded_rest(each)]
+    tables = [part for each in answer.tables for part in _parts(each)]
     subject = f"<strong>{text(answer.title)}</strong>" if heading != answer.title else ""
     return document(
         heading,
@@ -174,24 +174,21 @@ def _is_duration(figure: Figure) -> bool:
     return figure.kind == "duration" and isinstance(figure.value, (int, float))
 
 
-def _with_folded_rest(table: ReportTable) -> Iterator[ReportTable]:
-    # A table that shows some of its rows is followed by the whole, folded.
-    if table.rows:
-        yield table
-    if table.whole is not table and table.whole.rows:
-        n = len(table.whole)
-        title = f"{table.whole.title}: the first {MOST_ROWS:,} of {n:,} rows" if n > MOST_ROWS else table.whole.title
-        part = table.whole.top(MOST_ROWS)
-        part = part.part(part.rows, title)  # a copy, which is folded
-        part.is_open = False
-        yield part
+def _parts(part: ReportTable) -> Iterator[str]:
+    # A table that shows some of its rows is followed by the whole, closed.
+    if part.rows:
+        yield section(part.title, table(part)) if part.is_open else _folded(part, " open")
+    whole = part.whole
+    if whole is not part and whole.rows:
+        n = len(whole)
+        first = whole.top(MOST_ROWS)
+        title = f"{whole.title}: the first {MOST_ROWS:,} of {n:,} rows" if n > MOST_ROWS else whole.title
+        yield _folded(first.part(first.rows, title), "" if part.rows else " open")
 
 
-def _section(part: ReportTable) -> str:
-    if part.is_open:
-        return section(part.title, table(part))
+def _folded(part: ReportTable, is_open: str) -> str:
     name = text(part.title)
-    return f"<section><details open><summary><h2>{name}</h2></summary>{table(part)}</details></section>"
+    return f"<section><details{is_open}><summary><h2>{name}</h2></summary>{table(part)}</details></section>"
 
 
 def _policy(style: str, script: str) -> str:
@@ -290,6 +287,7 @@ def _plain(value: Any, column: Column, part: ReportTable) -> str:
         return shape_text(value)
     if column.kind == "shapes":
         return ", ".join(map(shape_text, value))
-    if isinstance(value, int) and column.kind in NUMERIC and column.kind not in ("percent", "ratio", "seconds"):
-        return exact(value)
+    is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer() and abs(value) >= 1000)
+    if is_whole and column.kind in NUMERIC and column.kind not in ("percent", "seconds"):
+        return exact(int(value))
     return cell_text(value, column.kind, part.n_digits, fixed=True)

@@ -116,6 +116,9 @@ class Axis(NamedTuple):
     kind: str
 
 
+NARROW = " class='narrow'"
+"""Every other label of an axis across, which a phone does not show."""
+
 MOST_TICKS = 8
 """The maximum number of labels of an axis."""
 
@@ -188,11 +191,12 @@ def _ticks(scale: _Scale, is_binary: bool) -> list[float]:
 
 def _grid(across: _Scale, x: Axis, upwards: _Scale, y: Axis) -> str:
     lines = []
-    for value in _ticks(across, x.kind == "bytes"):
+    for i, value in enumerate(_ticks(across, x.kind == "bytes")):
         at = _percent(across.at(value))
         lines.append(f"<line class='grid' x1='{at}' x2='{at}' y1='{_percent(TOP)}' y2='{_percent(BOTTOM)}'/>")
         lines.append(
-            f"<text x='{at}' y='{_percent(BOTTOM)}' dy='16' text-anchor='middle'>{_tick(value, x.kind)}</text>"
+            f"<text{NARROW * (i % 2)} x='{at}' y='{_percent(BOTTOM)}' dy='16' text-anchor='middle'>"
+            f"{_tick(value, x.kind)}</text>"
         )
     for value in _ticks(upwards, y.kind == "bytes"):
         at = _percent(upwards.at(value))
@@ -274,12 +278,11 @@ def timeline(lanes: Sequence[tuple[str, Sequence[Span]]], seconds: float, keys: 
                 f"height='{_percent(high * 0.8)}'><title>{_text(title)}</title></rect>"
             )
     scale = _Scale(0.0, seconds, False, 0.0, 100.0)
-    for value in _ticks(scale, False):
-        at, side = (
-            _percent(scale.at(value)),
-            "start" if value < seconds / 20 else "end" if value > seconds * 0.95 else "middle",
-        )
+    for i, value in enumerate(_ticks(scale, False)):
+        at = _percent(scale.at(value))
+        side = "start" if value < seconds / 20 else "end" if value > seconds * 0.95 else "middle"
         shapes.append(f"<line class='grid' x1='{at}' x2='{at}' y1='0' y2='{_percent(high * len(lanes))}'/>")
-        shapes.append(f"<text x='{at}' y='100%' dy='-2' text-anchor='{side}'>{short(value, 'duration')}</text>")
+        look = f"{NARROW * (i % 2)} x='{at}' y='100%' dy='-2' text-anchor='{side}'"
+        shapes.append(f"<text{look}>{short(value, 'duration')}</text>")
     label = f"{len(lanes)} lanes over {short(seconds, 'duration')}"
     return figure(f"timeline lanes-{min(len(lanes), 9)}", label, "".join(shapes), keys)
