@@ -52,8 +52,17 @@ def test_a_file_of_rows_is_continued(nets, calls, tmp_path, capsys):
 def test_an_image(nets, tmp_path):
     optional("matplotlib")
     image = tmp_path / "a.svg"
-    assert run(f"{nets}:make(depth=[1, 2])", "--columns", "flops", "--scatter", "depth", "flops", image) == 0
+    drawn = ["--columns", "flops", "--scatter", "depth", "flops", image]
+    assert run(f"{nets}:make(depth=[1, 2])", *drawn, "--scatter-color", "depth") == 0
     assert image.read_text().startswith("<?xml")
+
+
+def test_a_page_has_the_front_and_the_command(nets, tmp_path):
+    page = tmp_path / "a.html"
+    front = ["--input", "2x3", "--columns", "flops,mrw", "--pareto", "flops,mrw", "--output", str(page)]
+    assert main(["table", f"{nets}:make(depth=[1, 2, 3])", *front]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert "<code>costcore table " in text and text.count("<circle class='best'") == 1
 
 
 @pytest.mark.parametrize(
@@ -66,6 +75,7 @@ def test_an_image(nets, tmp_path):
         (["a.onnx", "--timeout", "0"], "timeout must be a positive number"),
         (["a.onnx", "--memory-limit", "much"], "memory_limit must be"),
         (["a.onnx", "--resume"], "resume"),
+        (["a.onnx", "--scatter-color", "flops"], "--scatter-color requires --scatter"),
         (["a.onnx", "--output", "rows.md", "--resume"], "resume"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -73,6 +74,16 @@ def test_all_figures_as_json(nets, tmp_path):
     assert decode["bound_seconds"] == (decode["weight_bytes"] + decode["kv_bytes"]) / 300e9
     stored = 2 * (linear + 100 * 64 + 5 * 64)
     assert prefill["sequences"] == decode["sequences"] == (900_000_000 - stored) // (10 * 2 * 2 * 64)
+
+
+def test_the_page_shows_what_fills_the_device(nets, tmp_path):
+    """Weights, the caches of the sequences that fit, a tenth for the rest, and what no sequence fits into."""
+    page = tmp_path / "serving.html"
+    assert main(["serve", f"{nets}:llama", "--device", "l4", "--context", "16", "--output", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    (bar,) = re.findall(r"<svg class='stack'.*?</svg>", text)
+    assert re.findall(r"<rect class='(\w+)'", bar)[:3] == ["parameter", "kv", "workspace"]
+    assert "<code>costcore serve " in text and "<h1><bdi>LlamaForCausalLM</bdi></h1>" in text
 
 
 def test_request_rates(nets, capsys, tmp_path):
