@@ -304,7 +304,7 @@ def is_named_shape(value: Any) -> bool:
     """Return whether a value is a list or tuple of sizes, some of them names; not of sentences, nor a list of texts."""
     if isinstance(value, Dim) or not isinstance(value, (list, tuple)):
         return False
-    if all(isinstance(size, str) for size in value) and not (isinstance(value, tuple) and all(map(_IS_SIZE, value))):
+    if all(isinstance(size, str) for size in value) and not (isinstance(value, tuple) and any(map(_IS_SIZE, value))):
         return False
     return any(map(is_named, value)) and all(is_named(size) or is_integer(size) for size in value)
 
