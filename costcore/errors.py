@@ -139,7 +139,7 @@ class MissingPartError(CostError, ModuleNotFoundError):
 
     def __init__(self, part: str) -> None:
         super().__init__(f"this needs {part}, which this installation of costcore does not have")
-        self.name = part
+        self.name: str = part
 
 
 # Fragments of messages: shortened values, reasons, names of functions, near matches.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 NAME = "costcore"
 
-hookspec = pluggy.HookspecMarker(NAME)
+hookspec: pluggy.HookspecMarker = pluggy.HookspecMarker(NAME)
 
 
 @hookspec
@@ -125,7 +125,7 @@ class Command(NamedTuple):
     path: str
 
 
-hookimpl = pluggy.HookimplMarker(NAME)
+hookimpl: pluggy.HookimplMarker = pluggy.HookimplMarker(NAME)
 """Marks the hook functions of a plug-in, ``@costcore.hookimpl``."""
 
 BUILTIN = ("costcore.calculators", "costcore.frontends", "costcore.tables.renderers", "costcore.analyses")

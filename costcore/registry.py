@@ -611,6 +611,8 @@ class costs:  # noqa: N801 - a decorator
         ...     return Operations(fma=9 * x.size * state), layer.read, layer.written, {}
     """
 
+    costs: Costs
+
     def __init__(
         self,
         op: Any,

@@ -78,6 +78,8 @@ class GraphWriter(ABC, Generic[V, S]):
         note: receives notes for the report, each once.
     """
 
+    note: Notes
+
     def __init__(
         self, recorder: Recorder, dataflow: DataflowLog[V], modules: ModuleTree[S], note: Notes | None = None
     ) -> None:
@@ -254,6 +256,8 @@ class DataflowLog(ABC, Generic[V]):
         unknown: why lifetimes are unknown.
         unplanned: ids of values with shapes unknown to a runtime before it runs.
     """
+
+    new_id: Callable[[], int]
 
     def __init__(self, recorder: Recorder) -> None:
         self.steps: list[Step] = []

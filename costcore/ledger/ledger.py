@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from math import fsum
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from costcore.errors import unknown
 from costcore.ir import OPERATION_CLASSES, Cost, Operations
@@ -45,6 +45,10 @@ class Ledger:
         total: the sum of all counted calls.
         sums: the costs that are summed over calls.
     """
+
+    counted: list[tuple[Call, Cost]]
+    sums: tuple[str, str, str, str, str, str] | tuple[str, str, str, str, str]
+    total: dict[str, Any]
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -272,7 +276,7 @@ class MemoryData:
             return NotImplemented
         return self.ledger == other.ledger and self._calls == other._calls
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     @property
     def peak(self) -> int:

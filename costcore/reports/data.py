@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from costcore.errors import unknown
 from costcore.ledger import ledger as caveats
@@ -69,7 +69,7 @@ class ReportData:
             return NotImplemented
         return self._trace == other._trace
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         total, n_ignored = self.ledger.total, len(self.ignored_layers)

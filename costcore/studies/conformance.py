@@ -523,6 +523,8 @@ class Conformance(Result):
         CostError: if a builder has another name; the message suggests near matches.
     """
 
+    outcomes: tuple[Outcome, ...]
+
     def __init__(self, builders: Mapping[str, Builder]) -> None:
         if others := [name for name in builders if name not in LAYERS and name not in WHOLE]:
             raise CostError(unknown("layer or network", others, [*LAYERS, *WHOLE]))

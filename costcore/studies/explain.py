@@ -514,6 +514,10 @@ class Base:
         is_owner: whether it is the convention of the library that has the network, or of the table with the number.
     """
 
+    total: int
+    price: int
+    price_of_cut: int
+
     def __init__(self, name: str, view: View, size: str = "", is_owner: bool = False) -> None:
         self.name = name
         self.view = view

@@ -660,6 +660,8 @@ class StepLog:
         untimed: cost of the steps without a valid duration.
     """
 
+    untimed: PassCost
+
     def __init__(self, window: int) -> None:
         self._last: deque[Step] = deque(maxlen=window)
         self._new: list[Step] = []

@@ -291,6 +291,21 @@ class ReportTable:
         labels: how many columns at the beginning say what a row is, and are always shown.
     """
 
+    title: str
+    columns: list[Column]
+    rows: list[Mapping[str, Any]]
+    total: Mapping[str, Any] | None
+    remarks: list[str]
+    unit: str
+    is_tree: bool
+    is_open: bool
+    prefix: str | None
+    n_digits: int
+    others: Callable[[Sequence[Mapping[str, Any]]], Mapping[str, Any]]
+    most: int | None
+    dropped_first: Sequence[str] | None
+    labels: int
+
     def __init__(
         self,
         title: str,

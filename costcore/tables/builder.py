@@ -32,6 +32,8 @@ class TableBuilder:
         CostError, OSError: if a file that is the parameter of a name cannot be read.
     """
 
+    columns: list[Column]
+
     def __init__(
         self,
         ledger: Ledger,
@@ -128,6 +130,8 @@ class Cells:
     Raises:
         ValueError, CostError, OSError: if there is no quantity of a name.
     """
+
+    quantities: list[Quantity]
 
     def __init__(self, names: Iterable[str | Quantity], known: Container[str], ledger: Ledger) -> None:
         added = [name for name in names if isinstance(name, Quantity) or name not in known]

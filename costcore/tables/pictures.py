@@ -34,6 +34,8 @@ class Picture(list[Any]):
         columns: the names of the columns.
     """
 
+    columns: tuple[str, ...]
+
     def __init__(self, columns: Sequence[str], rows: Iterable[tuple[Any, ...]], draw: Callable[[], Any]) -> None:
         super().__init__(rows)
         self.columns = tuple(columns)

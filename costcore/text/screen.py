@@ -36,6 +36,8 @@ class Screen(io.TextIOBase):
         hint: how to see all, ``--format table``.
     """
 
+    width: int
+
     def __init__(self, stream: IO[str], hint: str) -> None:
         super().__init__()
         self._stream, self._hint = stream, hint

@@ -120,7 +120,7 @@ class Call(NamedTuple):
         return tuple.__new__(Call, (*self[:3], name, *self[4:]))  # _make would cost as much again
 
 
-new_call = Call.__new__
+new_call: Callable[..., Call] = Call.__new__
 """Builds a call three times as fast: ``new_call(Call, layer=…)``, as ``Call(…)`` collects keywords in a dict first."""
 
 
@@ -531,6 +531,10 @@ class Record(Generic[T]):
             it does not depend on the positions of calls.
         is_kept: whether files keep it.
     """
+
+    name: str
+    of_part: Callable[[Any, Mapping[int, int]], T] | None
+    is_kept: bool
 
     def __init__(
         self,

@@ -69,7 +69,7 @@ class GraphNodes(NamedTuple):
     outputs: tuple[str, ...]
 
 
-new_nodes = tuple.__new__
+new_nodes: Callable[..., Any] = tuple.__new__
 """Builds them three times as fast: ``new_nodes(GraphNodes, (names, outputs))``."""
 
 
@@ -185,21 +185,23 @@ class Run:
     unit: str = FLOPS
     records: Mapping[str, Any] = field(default_factory=dict)
 
-    regrouped = Record[tuple[Regrouping, ...]]("regrouped", ())
-    inputs = Record[tuple[int, ...]]("inputs", ())
-    buffers = Record[tuple[int, ...]]("buffers", ())
-    returned = Record[tuple[int, ...]]("returned", ())
-    module_calls = Record[tuple[ModuleCall, ...]]("module_calls", ())
+    regrouped: ClassVar[Record[tuple[Regrouping, ...]]] = Record("regrouped", ())
+    inputs: ClassVar[Record[tuple[int, ...]]] = Record("inputs", ())
+    buffers: ClassVar[Record[tuple[int, ...]]] = Record("buffers", ())
+    returned: ClassVar[Record[tuple[int, ...]]] = Record("returned", ())
+    module_calls: ClassVar[Record[tuple[ModuleCall, ...]]] = Record("module_calls", ())
     dataflow: ClassVar[Record[Dataflow | None]] = Record("dataflow", None)
     memory: ClassVar[Record[MemoryLedger | None]] = Record("memory", None)
-    nodes = Record[Mapping[int, GraphNodes]]("nodes", {}, of_part=_by_call)
-    patterns = Record[Mapping[int, Pattern]]("patterns", {}, of_part=_by_call)
-    fusion = Record["Fusion | None"]("fusion", None, of_part=Fusion.of_part)
-    ranges = Record[Mapping[str, tuple[int, int]]]("ranges", {})
-    rank = Record["Rank | None"]("rank", None)
-    assumed_above = Record[tuple[tuple[Assumption, Dim, int], ...]]("assumed_above", (), is_kept=False)
-    unfolded = Record["Unfolded | None"]("unfolded", None, is_kept=False)
-    opsets = Record[Mapping[str, int]]("opsets", {})
+    nodes: ClassVar[Record[Mapping[int, GraphNodes]]] = Record("nodes", {}, of_part=_by_call)
+    patterns: ClassVar[Record[Mapping[int, Pattern]]] = Record("patterns", {}, of_part=_by_call)
+    fusion: ClassVar[Record[Fusion | None]] = Record("fusion", None, of_part=Fusion.of_part)
+    ranges: ClassVar[Record[Mapping[str, tuple[int, int]]]] = Record("ranges", {})
+    rank: ClassVar[Record[Rank | None]] = Record("rank", None)
+    assumed_above: ClassVar[Record[tuple[tuple[Assumption, Dim, int], ...]]] = Record(
+        "assumed_above", (), is_kept=False
+    )
+    unfolded: ClassVar[Record[Unfolded | None]] = Record("unfolded", None, is_kept=False)
+    opsets: ClassVar[Record[Mapping[str, int]]] = Record("opsets", {})
     profile: ClassVar[Record[Profile | None]] = Record("profile", None, is_kept=False)
 
     @property
@@ -252,6 +254,12 @@ class Recorder:
         counts_pairs: whether the pairs that masks of attention allow are recorded, in :attr:`attention_pairs`
             and :attr:`masked_scores`.
     """
+
+    native_calculators: Mapping[str, partial[Any]]
+    progress: Callable[[Iterable[Any], str], Iterable[Any]]
+    calculators: dict[str, Callable[[Layer], Cost | tuple[Any, Any, Any, Mapping[str, Any]]]]
+    costs_of: Mapping[str, Any]
+    new_id: Callable[[], int]
 
     def __init__(
         self,

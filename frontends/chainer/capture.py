@@ -70,6 +70,9 @@ class Capture(chainer.FunctionHook):
         CostError: from a function of a ChainerX array: Chainer would run it without calling hooks.
     """
 
+    name: str
+    recording: Recording
+
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
         self.name = f"costcore {id(self)}"
@@ -224,6 +227,8 @@ class LinkHook(chainer.LinkHook):
         on_inputs: called with the arguments of a link that is called from outside of all other links.
     """
 
+    name: str
+
     def __init__(self, on_enter: Callable[[Any], None], on_inputs: Callable[[Iterable[Any]], None]) -> None:
         super().__init__()
         self.name = f"costcore {id(self)}"
@@ -307,6 +312,9 @@ class Recording:
         arrays: the ids of the arrays of the run.
         links: the hook that follows which link is running.
     """
+
+    arrays: ArrayIds
+    links: LinkHook
 
     def __init__(self, recorder: Recorder) -> None:
         self.arrays = ArrayIds(recorder)
@@ -641,6 +649,9 @@ class MethodWatch:
         seconds: the duration of the call by the clock of the host.
         cpu_seconds: CPU time of the thread in the call.
     """
+
+    seconds: float
+    cpu_seconds: float
 
     def __init__(
         self,

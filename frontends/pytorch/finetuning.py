@@ -105,6 +105,10 @@ class AdaptedLinear(Module):
         has_magnitude: whether rows are scaled to a learned norm (DoRA).
     """
 
+    lora_A: Adapter  # noqa: N815  # the name in state dicts
+    lora_B: Adapter  # noqa: N815
+    magnitude: Any | None
+
     def __init__(self, layer: Module, linear: nn.Linear, rank: int, has_magnitude: bool) -> None:
         super().__init__()
         where = {"device": linear.weight.device, "dtype": torch.float32}
@@ -190,6 +194,10 @@ class Linear4bit(Module):
     Args:
         linear: the layer in floating point; weights on the meta device have no values.
     """
+
+    shape: list[Any]
+    bias: Any
+    weight: Any
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()

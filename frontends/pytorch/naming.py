@@ -300,6 +300,8 @@ class Flag:
         is_set: whether it holds now.
     """
 
+    is_set: bool
+
     __slots__ = ("_before", "is_set")
 
     def __init__(self) -> None:

@@ -65,6 +65,16 @@ class MetaCachedModel:
         CostError: if the model takes no cache, or cannot be copied.
     """
 
+    file: StoredFile | None
+    packed: Mapping[str, PackedWeight]
+    name: str
+    parameters: list[Parameter]
+    dtype: str
+    latents: list[Latent]
+    most_tokens: int | None
+    blocks: Blocks | None
+    parts: Sequence[CachedPart]
+
     def __init__(self, model: Module, cache: str, dtype: str | None = None, file: StoredFile | None = None) -> None:
         if not isinstance(model, Module):
             raise CostError(f"{type(model).__name__} takes no cache; pass the module that it was made of")

@@ -225,6 +225,8 @@ class Expression:
         ConventionError: if the text is not an expression of this kind, or contains another name.
     """
 
+    text: str
+
     def __init__(self, text: str, names: Collection[str], functions: Mapping[str, int], place: str = "") -> None:
         self._place = place
         self.text = " ".join(text.split())

@@ -585,6 +585,8 @@ class ModuleIndex:
         has_types: whether the capture knows the qualified types of modules of PyTorch.
     """
 
+    has_types: bool
+
     def __init__(self, run: Run) -> None:
         self._modules: Mapping[str, Module] = run.modules
         self._has_children = {path.rpartition(".")[0] for path in self._modules if path}

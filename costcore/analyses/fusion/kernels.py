@@ -59,6 +59,10 @@ class Kernels(Result):
         missing: the positions of calls that compute and that no kernel has.
     """
 
+    trace: Trace
+    schedule: Schedule
+    missing: list[int]
+
     def __init__(self, trace: Trace, schedule: Schedule) -> None:
         self.trace, self.schedule = trace, schedule
         places = _positions_by_name(trace)

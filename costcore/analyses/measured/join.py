@@ -340,6 +340,8 @@ class Regions:
         layout: the positions of kernels that only change the layout of values.
     """
 
+    core: dict[int, int]
+
     def __init__(self, trace: Trace, kernels: Sequence[KernelTime]) -> None:
         self._calls, self._kernels = trace.calls, kernels
         self._nodes = trace.run.nodes

@@ -61,6 +61,11 @@ class Measured(Result):
         calls: every call that was measured.
     """
 
+    trace: Trace
+    profile: Profile
+    times: Times | None
+    n_missed: int
+
     def __init__(self, trace: Trace, profile: Profile, times: Times | None, n_missed: int = 0) -> None:
         self.trace, self.profile, self.times, self.n_missed = trace, profile, times, n_missed
         self.calls: list[MeasuredCall] = measured_calls(trace, profile, times)
@@ -282,6 +287,10 @@ class MeasuredChange(Result):
         after: that of the second.
         by: by what calls are grouped; see :meth:`Measured.by`.
     """
+
+    before: View
+    after: View
+    by: str
 
     def __init__(self, before: View, after: View, by: str = "class") -> None:
         self.before, self.after, self.by = before, after, by

@@ -50,6 +50,10 @@ class Allocator(Result):
         memory: the bytes that the device has for tensors; None: enough.
     """
 
+    fits: bool
+    requested: int
+    allocated: int
+
     def __init__(self, ledger: MemoryLedger, settings: Settings, memory: int | None = None) -> None:
         self.policy = "cuda"
         self.settings = settings

@@ -207,6 +207,8 @@ class ReceptiveFields(Result, Mapping[str, ReceptiveField]):
         input_shape: the shape of the input.
     """
 
+    input_shape: tuple[Dim, ...]
+
     def __init__(self, trace: Trace, followed: Followed, axes: tuple[int, ...]) -> None:
         self.axes = axes
         self.input_shape = followed.source.shape

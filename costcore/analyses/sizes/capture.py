@@ -38,6 +38,8 @@ class Samples:
             free call that not all runs have. The last row has the integers of the run as a whole.
     """
 
+    symbols: tuple[str, ...]
+
     def __init__(self, inputs: NamedInputs, capture: Callable[[Any], Trace]) -> None:
         self.symbols = inputs.symbols
         self._inputs = inputs
@@ -356,6 +358,8 @@ class NamedInputs:
         TypeError: if a name is not a sum or product of symbols and integers.
         ValueError: if a name is that of a dtype, or has two ranges, or a range is of several names.
     """
+
+    symbols: tuple[str, ...]
 
     def __init__(self, inputs: Any) -> None:
         self._inputs = inputs

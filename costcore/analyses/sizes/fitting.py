@@ -528,6 +528,8 @@ class AxisFit:
         CostError: if no form fits a dimension; names the first such call.
     """
 
+    sizes: list[int]
+
     def __init__(
         self, samples: Samples, base: Point, position: int, limits: Limits, known: Iterable[Form] = ()
     ) -> None:

@@ -43,6 +43,10 @@ class Formulas:
         CostError: if a formula has a function that is not known.
     """
 
+    symbols: tuple[str, ...]
+    source: str
+    takes_arrays: bool
+
     def __init__(
         self, formulas: Sequence[Dim], symbols: Sequence[str], ranges: Mapping[str, tuple[int, int]] | None = None
     ) -> None:
@@ -151,6 +155,8 @@ class Code:
     Attributes:
         has_functions: whether a formula that was written has a function that takes integers only.
     """
+
+    has_functions: bool
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self.names = names

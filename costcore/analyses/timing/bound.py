@@ -266,6 +266,13 @@ class GroupTime:
         seconds: the calibrated time of all executions; None if the device was never calibrated.
     """
 
+    records: tuple[CallCost, ...]
+    times: int
+    read: int
+    written: int
+    work: tuple[Work, ...]
+    missing: frozenset[str]
+
     def __init__(
         self,
         group: Group,

@@ -234,6 +234,10 @@ class Calibration:
         curves: of kernels, if the times are those of kernels alone: a call without one takes none.
     """
 
+    points: tuple[Point, ...]
+    dtype: str
+    rates: Rates
+
     def __init__(
         self,
         points: Sequence[Point],

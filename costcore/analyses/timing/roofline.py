@@ -524,6 +524,8 @@ class TimeComparison(Result):
         CostError: if no time was measured, or if no call has the same name.
     """
 
+    unexpected: list[str]
+
     def __init__(self, times: Times, measured: Sequence[Trace]) -> None:
         self.times = times
         seconds = seconds_by_call(measured)

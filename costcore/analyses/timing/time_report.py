@@ -255,8 +255,8 @@ class TimeColumns:
 
     DEFAULT: tuple[str, ...] = ("name", "type", "mread", "mwrite", "bound_seconds", "bound_seconds%", "binds")
     CALIBRATED: tuple[str, ...] = (*DEFAULT[:4], "seconds", *DEFAULT[4:])
-    ALL = tuple(TIMES)
-    SETS = (DEFAULT, CALIBRATED, ALL)
+    ALL: tuple[str, ...] = tuple(TIMES)
+    SETS: tuple[tuple[str, ...], ...] = (DEFAULT, CALIBRATED, ALL)
 
     @classmethod
     def of(cls, report: Times) -> tuple[str, ...]:
@@ -267,10 +267,18 @@ class TimeColumns:
 class TimeSummaryColumns(TimeColumns):
     """Column sets of ``show_summary_report`` of a time report."""
 
-    DEFAULT = ("type", "n_groups", "bound_seconds", "bound_seconds%", "binds")
-    CALIBRATED = ("type", "n_groups", "seconds", "seconds%", "bound_seconds", "bound_seconds%", "binds")
-    ALL = tuple(TIMES_BY_TYPE)
-    SETS = (DEFAULT, CALIBRATED, ALL)
+    DEFAULT: tuple[str, ...] = ("type", "n_groups", "bound_seconds", "bound_seconds%", "binds")
+    CALIBRATED: tuple[str, ...] = (
+        "type",
+        "n_groups",
+        "seconds",
+        "seconds%",
+        "bound_seconds",
+        "bound_seconds%",
+        "binds",
+    )
+    ALL: tuple[str, ...] = tuple(TIMES_BY_TYPE)
+    SETS: tuple[tuple[str, ...], ...] = (DEFAULT, CALIBRATED, ALL)
 
 
 def entries(report: Times) -> list[dict[str, Any]]:

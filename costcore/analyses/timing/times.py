@@ -18,7 +18,7 @@ from statistics import median
 from typing import NamedTuple, TypeVar
 
 from costcore._version import __version__
-from costcore.analyses.devices.communication import Link, communications, links_by_group
+from costcore.analyses.devices.communication import Communication, Link, communications, links_by_group
 from costcore.analyses.devices.device import Device, devices, find_device
 from costcore.analyses.timing.bound import (
     BOUNDS,
@@ -82,6 +82,12 @@ class Times:
             of the bound, because a program may compute meanwhile.
     """
 
+    trace: Trace
+    tf32: tuple[str, ...]
+    missing: frozenset[str]
+    least_seconds: float
+    beyond_groups: float
+
     def __init__(
         self,
         trace: Trace,
@@ -106,7 +112,7 @@ class Times:
         by_residency = least_seconds(self.trace, values, self.groups, fusion, device)
         self.least_seconds = max(in_groups, self.whole_run.seconds, by_residency)
         self.beyond_groups = self.least_seconds - in_groups
-        self.communications = communications(self.trace, links or {})
+        self.communications: list[Communication] = communications(self.trace, links or {})
         self.calibrated: Calibrated | None = None
         if device.calibration:
             self.calibrated = estimate_groups(self.groups, self.trace, device)

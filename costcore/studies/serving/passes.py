@@ -79,6 +79,8 @@ class Runs:
         times_cached: how often a pass writes each new element to the cache.
     """
 
+    times_cached: int
+
     def __init__(
         self, model: CachedModel, widths: Widths, windows: tuple[int, ...], counts_pairs: bool = False
     ) -> None:

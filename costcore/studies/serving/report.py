@@ -69,6 +69,11 @@ class ServingReport(Result):
         CostError: if the model takes no cache, or fails.
     """
 
+    dtype: str
+    compute_dtype: str
+    cache: str
+    block: int
+
     def __init__(
         self,
         model: Any,

@@ -323,6 +323,8 @@ class Server:
         ValueError: if a shared prefix is longer than a prompt, or a link is missing.
     """
 
+    device: Device
+
     def __init__(self, serving: ServedModel, device: Device, setup: Setup, draft: ServedModel | None = None) -> None:
         self._draft = None if draft is None else Server(draft, device, setup._replace(drafts=0))
         self._serving, self.device, self._setup = serving, device, setup

@@ -437,6 +437,8 @@ class RowFile:
         CostError: if the format needs a package that is not installed.
     """
 
+    path: Path
+
     def __init__(self, path: str | PathLike[str], arguments: Sequence[str], figures: Sequence[str]) -> None:
         self.path = Path(path)
         suffix = self.path.suffix

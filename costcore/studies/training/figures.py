@@ -48,6 +48,8 @@ class LedgerData:
         stages: the stages, which add up.
     """
 
+    devices: int
+
     def __init__(
         self,
         devices: int,

@@ -365,6 +365,10 @@ class Step:
         CostError: if sizes are symbolic, tokens are unknown, or a capacity is given for a model without experts.
     """
 
+    products: list[Any]
+    unit: str
+    tokens: int
+
     def __init__(
         self, report: ReportData, packing: Packing, tokens: int | None = None, capacity_factor: float | None = None
     ) -> None:

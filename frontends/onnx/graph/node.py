@@ -67,6 +67,15 @@ class Node:
         lacks_elements: whether its shape rule read elements that are unknown.
     """
 
+    op: Any
+    key: str
+    rule: Callable[[Node], Sequence[Value] | Inferred] | None
+    reads_elements: bool
+    lacks_elements: bool
+    version: int
+    schema: Any | None
+    makes_tensors: bool
+
     __slots__ = (
         *("args", "assumed", "inferred", "inputs", "key", "lacks_elements", "makes_tensors", "noted", "op", "outputs"),
         *("proto", "reads_elements", "rule", "schema", "version"),
@@ -432,6 +441,8 @@ class GraphContext(Place):
 
 class Scope:
     """The values that a graph sees, from its own to the outermost graph around it."""
+
+    parent: Scope | None
 
     __slots__ = ("absent", "declared", "parent", "values")
 

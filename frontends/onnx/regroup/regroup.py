@@ -201,6 +201,10 @@ class Search:
         program: the operations that nodes were written for.
     """
 
+    graph: NodeGraph
+    near_misses: NearMisses
+    program: Program
+
     def __init__(
         self,
         recording: Recording,

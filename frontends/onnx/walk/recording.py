@@ -44,6 +44,8 @@ class Recording(GraphWriter[Value, StoredTensor]):
         hints: inputs whose values the user may give.
     """
 
+    unranked: UnrankedValues
+
     modules: Modules
 
     def __init__(
@@ -679,6 +681,8 @@ class ModelFunctions:
         CostError: for a duplicate name, or a function that calls itself, directly or not; the message includes the
             functions.
     """
+
+    expanded: int
 
     def __init__(self, model: Any) -> None:
         self._by_name: dict[str, Any] = {}

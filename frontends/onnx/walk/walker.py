@@ -26,7 +26,7 @@ from ..inference import differs, infer, written
 from ..operator_table import is_newer_than_onnx, operator
 from ..reading import read_initializers
 from ..schema import ONNX
-from ..values import DTYPES, StoredTensor, Undetermined, Value, value_signature
+from ..values import DTYPES, Dimensions, StoredTensor, Undetermined, Value, value_signature
 from .recording import MOST_EXPANDED, ModelFunctions, Recording, is_unranked, shapes_argument
 
 Walk: TypeAlias = "Generator[Any, Any, list[Value]]"
@@ -100,9 +100,16 @@ class Walker:
         trip_counts: the symbol for each unknown trip count that loops read.
     """
 
+    functions: ModelFunctions
+    user_shapes: UserShapes
+    initializers: InitializerTable
+    history: NodeHistory | None
+    budget: NodeBudget
+    function_cache: FunctionCallCache | None
+
     def __init__(self, recording: Recording, handlers: Handlers, config: WalkConfig) -> None:
         self.recording = recording
-        self.dims = recording.dims
+        self.dims: Dimensions = recording.dims
         self.handlers = handlers
         self.functions = config.functions
         self.user_shapes = config.user_shapes
@@ -449,6 +456,9 @@ class NodeBudget:
         TypeError, ValueError: if ``most`` is not a positive int.
         CostError: if the graph of the model has too many nodes.
     """
+
+    visited: int
+    unrollable: int
 
     def __init__(self, model: Any, most: int | None = None) -> None:
         if most is not None and (isinstance(most, bool) or not isinstance(most, int)):

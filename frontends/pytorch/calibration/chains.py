@@ -200,6 +200,9 @@ Activation = Callable[[], nn.Module]
 class Residual(nn.Module):
     """A block that adds its input to its output, if their shapes are equal."""
 
+    layers: Any
+    after: Any
+
     def __init__(self, *layers: nn.Module, after: nn.Module | None = None) -> None:
         super().__init__()
         self.layers = nn.Sequential(*layers)
@@ -213,6 +216,8 @@ class Residual(nn.Module):
 
 class SqueezeExcite(nn.Module):
     """Scale channels by a gate of their means."""
+
+    gate: Any
 
     def __init__(self, channels: int, act: Activation) -> None:
         super().__init__()
@@ -228,6 +233,8 @@ class SqueezeExcite(nn.Module):
 
 class Dense(nn.Module):
     """A block of DenseNet: its output is appended to its input."""
+
+    layers: Any
 
     def __init__(self, channels: int, growth: int) -> None:
         super().__init__()
@@ -247,6 +254,8 @@ class Dense(nn.Module):
 
 class Shuffle(nn.Module):
     """A block of ShuffleNet: half of the channels pass, then channels are shuffled."""
+
+    layers: Any
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -269,6 +278,9 @@ class Shuffle(nn.Module):
 class Fire(nn.Module):
     """The second part of a block of SqueezeNet: two convolutions with joined results."""
 
+    one: Any
+    three: Any
+
     def __init__(self, channels: int, out: int) -> None:
         super().__init__()
         self.one, self.three = nn.Conv2d(channels, out, 1), nn.Conv2d(channels, out, 3, padding=1)
@@ -280,6 +292,12 @@ class Fire(nn.Module):
 
 class ConvNext(nn.Module):
     """A block of ConvNeXt: depthwise convolution, then a perceptron on the last axis."""
+
+    depthwise: Any
+    norm: Any
+    inner: Any
+    outer: Any
+    scale: Any
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -298,6 +316,8 @@ class ConvNext(nn.Module):
 class Upsample(nn.Module):
     """A step of a decoder: the map is interpolated, joined with an earlier one, and convolved."""
 
+    layers: Any
+
     def __init__(self, channels: int, mode: str) -> None:
         super().__init__()
         self.mode = mode
@@ -314,6 +334,8 @@ class Upsample(nn.Module):
 
 class UpsampleVolume(nn.Module):
     """A step of a decoder for volumes: the map is enlarged, joined with an earlier one, and convolved."""
+
+    layers: Any
 
     def __init__(self, channels: int, mode: str) -> None:
         super().__init__()
@@ -539,6 +561,10 @@ SIGNAL_CHAINS: Mapping[str, tuple[Maker, int]] = {
 class Gated(nn.Module):
     """A block of WaveNet: a gated causal convolution, and one of a single sample."""
 
+    reach: int
+    conv: Any
+    out: Any
+
     def __init__(self, channels: int, kernel: int, dilation: int) -> None:
         super().__init__()
         self.reach = (kernel - 1) * dilation
@@ -554,6 +580,8 @@ class Gated(nn.Module):
 class OverChannels(nn.Module):
     """Layer norm over the channels of a signal."""
 
+    norm: Any
+
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(channels)
@@ -565,6 +593,12 @@ class OverChannels(nn.Module):
 
 class Conformer(nn.Module):
     """The convolution of a Conformer: gated, depthwise, and between two of a single sample."""
+
+    norm: Any
+    inner: Any
+    depthwise: Any
+    after: Any
+    outer: Any
 
     def __init__(self, channels: int, kernel: int) -> None:
         super().__init__()
@@ -616,6 +650,8 @@ class Shapes:
         random: the source of choices.
         limit: about how many MACs the largest chains have.
     """
+
+    limit: float
 
     def __init__(self, random: Random, limit: float) -> None:
         self.pick = random.choice

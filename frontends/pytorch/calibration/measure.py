@@ -522,6 +522,15 @@ def _inputs(module: nn.Module, shape: tuple[Any, ...]) -> tuple[Tensor, ...]:
 class SelfAttention(nn.Module):
     """Projections around attention: fused, or written as products and a softmax."""
 
+    heads: int
+    kv_heads: int
+    fused: bool
+    causal: bool
+    d: int
+    q: Any
+    kv: Any
+    out: Any
+
     def __init__(self, width: int, heads: int, *, fused: bool, causal: bool = False, kv_heads: int = 0) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.fused, self.causal = heads, kv_heads or heads, fused, causal
@@ -547,6 +556,8 @@ class SelfAttention(nn.Module):
 class FusedSelfAttention(nn.Module):
     """PyTorch's own module, which runs one fused operator."""
 
+    attention: Any
+
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
@@ -558,6 +569,12 @@ class FusedSelfAttention(nn.Module):
 
 class WindowAttention(nn.Module):
     """Attention inside windows of a map, with a position bias, as Swin transformers have it."""
+
+    heads: int
+    window: int
+    qkv: Any
+    out: Any
+    bias: Any
 
     def __init__(self, width: int, heads: int, window: int) -> None:
         super().__init__()
@@ -585,6 +602,8 @@ class WindowAttention(nn.Module):
 class RmsNorm(nn.Module):
     """RMS norm, as language models write it."""
 
+    weight: Any
+
     def __init__(self, width: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
@@ -608,6 +627,10 @@ class Rotary(nn.Module):
 class GatedPerceptron(nn.Module):
     """The perceptron of LLaMA."""
 
+    gate: Any
+    up: Any
+    down: Any
+
     def __init__(self, width: int, inner: int) -> None:
         super().__init__()
         self.gate, self.up = (nn.Linear(width, inner, bias=False) for _ in range(2))
@@ -620,6 +643,10 @@ class GatedPerceptron(nn.Module):
 
 class Mixer(nn.Module):
     """A perceptron over positions, then one over features."""
+
+    norm: Any
+    over_positions: Any
+    over_features: Any
 
     def __init__(self, length: int, width: int) -> None:
         super().__init__()
@@ -638,6 +665,10 @@ class Mixer(nn.Module):
 class Embedding(nn.Module):
     """The first layers of a language model."""
 
+    tokens: Any
+    positions: Any
+    norm: Any
+
     def __init__(self, n_tokens: int, width: int, length: int) -> None:
         super().__init__()
         self.tokens, self.positions = nn.Embedding(n_tokens, width), nn.Embedding(length, width)
@@ -652,6 +683,8 @@ class Embedding(nn.Module):
 class Recurrent(nn.Module):
     """A recurrent layer and a linear one on its output."""
 
+    out: Any
+
     def __init__(self, layer: nn.RNNBase) -> None:
         super().__init__()
         self.layer = layer
@@ -665,6 +698,8 @@ class Recurrent(nn.Module):
 
 class Steps(nn.Module):
     """Recurrent cells, one step of each."""
+
+    cells: Any
 
     def __init__(self, *cells: nn.Module) -> None:
         super().__init__()
@@ -714,6 +749,8 @@ POINTWISE: Sequence[Sequence[Callable[[Tensor], Tensor]]] = (
 
 class Pointwise(nn.Module):
     """Functions of single elements, one after another."""
+
+    scale: Any
 
     def __init__(self, functions: Sequence[Callable[[Tensor], Tensor]]) -> None:
         super().__init__()

@@ -69,7 +69,7 @@ _DISPATCH_KEYS = tuple(
 _DEVICES = tuple(name for name in KEYS if torch.amp.is_autocast_available(name))
 """The devices whose autocast this version of PyTorch knows."""
 
-is_any_enabled = torch._C._is_any_autocast_enabled
+is_any_enabled: Callable[[], bool] = torch._C._is_any_autocast_enabled
 
 
 def casts_first(operator: OpOverload, keyset: Any) -> bool:

@@ -52,7 +52,7 @@ from ..naming import Flag
 from ..operators.call_cache import CachedCall, CallCache
 from ..operators.checks import MOVE, is_move
 from ..operators.plan import COMPOSITES, CONTROL_FLOW, OperatorPlan, decomposed, exists, overload, run_kernel
-from ..recording.recording import CallLog, Recording
+from ..recording.recording import CallLog, Ledgers, Recording
 from ..tensors import PackedWeights, modules_of, without_run
 from .autocast import CAPTURED, Casts, LazyValues, replace
 
@@ -125,6 +125,20 @@ class CaptureMode(TorchDispatchMode):
         without_capture: a context in which operators run as if nothing was captured; it does not nest.
         observe: shows a call that ran to all observers.
     """
+
+    has_replay: bool | Any
+    paused: Flag
+    is_over: bool
+    casts: Casts
+    n_arrived: int
+    without_capture: Any
+    cache: CallCache
+    values: Values
+    ledgers: Ledgers
+    recording: Recording
+    find_call: Callable[[OperatorPlan, Any, Any], tuple[tuple[Any, ...] | None, CachedCall | None, list[Any]]]
+    add_call: Callable[[OperatorPlan, tuple[Any, ...] | None, Any, Any, Sequence[Any], Any], CachedCall]
+    observe: Callable[[CachedCall, Sequence[Any], Any, Any, Any], None]
 
     supports_higher_order_operators = True
 

@@ -207,6 +207,9 @@ class Task:
         thread: the number of the thread that runs it; 0 before.
     """
 
+    is_done: bool
+    thread: int
+
     def __init__(self, mode: CaptureMode) -> None:
         self._turns = turns_of(mode)
         self._parent = mode

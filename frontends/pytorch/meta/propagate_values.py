@@ -89,6 +89,13 @@ class PropagationRule:
         absorbing: the element of one operand that decides that of the result, False of an ``and``; None without one.
     """
 
+    is_random: bool | Any
+    covers: bool
+    absorbing: bool | None
+    change: Change
+    needs_values: bool
+    writes_first: bool
+
     __slots__ = (
         *("_arguments", "_written", "absorbing", "change", "choice", "constant", "covers", "func", "is_random"),
         *("needs_values", "writes_first"),

@@ -76,6 +76,8 @@ class Values:
         has_unknown_data: whether there are tensors with data that are not those of a run.
     """
 
+    has_unknown_data: bool
+
     def __init__(self) -> None:
         self.has_unknown_data = False
         self.missed: list[Tensor] = []
@@ -233,6 +235,9 @@ class Contents:
         assumptions: what they rest on, as bits; see :mod:`.follow`.
         depth: how many operators wait for one another.
     """
+
+    assumptions: int
+    depth: int
 
     __slots__ = ("_compute", "_storage", "assumptions", "depth")
 

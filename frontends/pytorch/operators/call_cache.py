@@ -49,6 +49,14 @@ class CallTemplate:
         is_supported: whether the operator has a mapping rule (row) and a calculator.
     """
 
+    by_use: tuple[int, ...]
+    inputs: tuple[int, ...]
+    is_supported: bool
+    layer: Layer
+    learned: tuple[int, ...]
+    outputs: tuple[int, ...]
+    strided: tuple[int, ...]
+
     __slots__ = ("by_use", "inputs", "is_supported", "layer", "learned", "outputs", "strided")
 
     def __init__(
@@ -83,6 +91,12 @@ class CachedCall:
         templates: how they are recorded, by the origins of their operands.
     """
 
+    carries: bool
+    has_complex: bool
+    have_data: bool
+    plan: OperatorPlan
+    replay: Callable[[Sequence[Any]], Any] | None
+
     __slots__ = ("carries", "frame", "has_complex", "have_data", "plan", "replay", "templates")
 
     def __init__(
@@ -116,6 +130,8 @@ class CallCache:
         plans: the plans of operators.
         has_assumed: returns whether anything was assumed about data in this capture.
     """
+
+    plans: OperatorPlans
 
     def __init__(self, has_replay: bool, checks_operands: bool) -> None:
         self.plans = operator_plans()

@@ -342,6 +342,8 @@ class DtypeMismatchError(RuntimeError):
         dtypes: the dtypes of its operands, two or more.
     """
 
+    dtypes: tuple[Any, ...]
+
     def __init__(self, operator: str, dtypes: Sequence[torch.dtype]) -> None:
         super().__init__(f"PyTorch refuses {operator} of {' and '.join(map(dtype_name, dtypes))}")
         self.dtypes = tuple(dtypes)

@@ -68,6 +68,24 @@ class OperatorPlan:
         has_packed_weight: whether it takes a weight that PyTorch has packed into an object.
     """
 
+    decompose: bool
+    func: Any
+    has_packed_weight: bool
+    has_varying_shapes: bool
+    is_alias: bool
+    is_clone: bool
+    is_control_flow: bool
+    is_plain: bool
+    is_random: bool
+    is_recorded: bool
+    native: str
+    overload: str
+    returns_written: bool
+    row: str
+    saves_for_backward: bool
+    shown: str
+    type: str
+
     __slots__ = (
         "arguments",
         "assumed_result",
@@ -206,6 +224,8 @@ class OperatorPlans:
         names: the full names of their operators, out of place.
         translator: turns operator calls into layers by the rows.
     """
+
+    translator: Translator
 
     def __init__(self) -> None:
         self._rows = rows("pytorch")

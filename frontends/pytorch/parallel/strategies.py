@@ -142,6 +142,9 @@ class Layout:
         blocks: the paths of the blocks that the model has, once the plan was applied.
     """
 
+    mesh: dict[str, int]
+    expert_parameters: int
+
     def __init__(self, kinds: Sequence[int] | None, fsdp: int = 1, tp: int = 1, cp: int = 1, ep: int = 1) -> None:
         self._kinds = kinds
         self._shards = fsdp > 1
@@ -230,6 +233,11 @@ class Distribution:
         width: whether the model states a plan of tensor parallelism.
         experts: the number of experts that can be divided over devices; 0 without any.
     """
+
+    kinds: tuple[int, ...]
+    kind: str
+    width: bool
+    experts: int
 
     def __init__(self, model: Module) -> None:
         found = repeated(model).blocks

@@ -52,6 +52,9 @@ class StorageLedger:
         adding_in_place: whether a composite operator runs that adds in place, but not inside a dispatch mode.
     """
 
+    paused: Flag
+    adding_in_place: Flag
+
     def __init__(self, identities: Identities, n_calls: Callable[[], int]) -> None:
         self.paused, self.adding_in_place = Flag(), Flag()
         self._identities = identities
@@ -665,6 +668,10 @@ class LiveBlock:
         first: the first block of its storage, if that changed its size.
         with_gradient: whether gradients were recorded when it was made.
     """
+
+    shape: Sequence[int]
+    dtype: Any
+    with_gradient: Any
 
     kind = ""
     is_base = False

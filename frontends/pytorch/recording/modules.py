@@ -58,8 +58,10 @@ class Root:
         has_parts: whether it has modules or parameters, so that others may have the same paths.
     """
 
+    has_parts: bool
+
     def __init__(self, module: Module) -> None:
-        self.module = ref(module)
+        self.module: ref[Module] = ref(module)
         self.path: str = ""
         self.has_parts = bool(module._modules or module._parameters)
 
@@ -81,6 +83,8 @@ class ModuleStack:
         passed: the arguments of the outermost module that is running, or ran last.
         aliases: paths of modules that several modules share, by which they ran, and the first path of each.
     """
+
+    path: str
 
     def __init__(self, rename: Callable[[Rename], None]) -> None:
         self.root: Module | None = None
@@ -436,6 +440,9 @@ class Identities:
         has_unmade: whether an integer tensor without data came from nowhere, as PyTorch makes one of a list.
     """
 
+    storages: dict[int, int]
+    has_unmade: bool
+
     def __init__(self, recorder: Recorder, modules: Modules) -> None:
         self._recorder = recorder
         self._modules: Modules | None = modules
@@ -712,6 +719,8 @@ class ApiCallTracker(TorchFunctionMode):
         is_over: whether nobody listens any more; the mode may still be on the stack of its thread.
         index: returns the index that a tensor gets instead of another one; None to keep it.
     """
+
+    is_over: bool
 
     def __init__(self) -> None:
         super().__init__()

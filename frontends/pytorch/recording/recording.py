@@ -95,6 +95,17 @@ class Recording:
         whole_paths: paths of modules with a backward pass that is recorded as one call.
     """
 
+    ledgers: Ledgers
+    inside: Flag
+    locator: Locator
+    modules: ModuleStack
+    assumptions: Assumptions
+    measures_time: bool
+    counts_pairs: bool
+    has_more: bool
+    has_module_calls: bool
+    refused: RefusedCalls
+
     def __init__(self, plans: OperatorPlans, values: Values, is_estimate: bool) -> None:
         self.logs: list[CallLog] = []
         self.ledgers = Ledgers(is_estimate)
@@ -461,6 +472,9 @@ class Locator:
         outside: the phase of what runs neither in a backward pass nor in a step of an optimizer.
     """
 
+    modules: ModuleStack
+    outside: str
+
     def __init__(self, logs: Sequence[CallLog], number: int) -> None:
         self.modules = ModuleStack(_weakly(self))  # a circle would keep the model
         self.outside = "forward"
@@ -608,6 +622,9 @@ class CallLog:
     Attributes:
         module_calls: the module calls, if they are recorded.
     """
+
+    identities: Identities
+    module_calls: ModuleCalls | None
 
     def __init__(
         self, recorder: Recorder, translator: Translator, modules: ModuleStack, spellings: ApiCallTracker | None = None

@@ -414,6 +414,8 @@ class ExecutionTraceReader:
     without the views of the operator that ended. It was a recomputation of the backward pass.
     """
 
+    recorded: Recorded
+
     def __init__(self) -> None:
         self.recorded = Recorded(has_times=False, has_shapes=True)
         self._ops: dict[int, tuple[Op, Any]] = {}
@@ -569,6 +571,8 @@ class JsonStream:
     Attributes:
         is_cut: whether the file ended inside of a value, once everything was read.
     """
+
+    is_cut: bool
 
     def __init__(self, path: str | PathLike[str], lists: Collection[str]) -> None:
         self._name = fsdecode(path)
@@ -806,6 +810,9 @@ class KinetoReader:
         recorded: what was read.
         is_no_trace: whether most of many events have no valid time.
     """
+
+    recorded: Recorded
+    is_no_trace: bool
 
     def __init__(self) -> None:
         self.recorded = Recorded()
