@@ -180,7 +180,7 @@ def test_calls_without_cost_have_no_place_in_the_picture_and_no_row_of_their_own
     nodes = [node("Identity", ["x"], ["a"]), node("Relu", ["a"], ["b"]), node("Identity", ["b"], ["c"])]
     report = estimate(graph(*nodes, node("Relu", ["c"], ["y"]), x=(2, 4)))
     page = report.to_html()
-    picture = page[page.index("<svg id='arena-map'") : page.index("<p class='note arena-key'")]
+    picture = re.search(r"<svg id='arena-map'.*?</svg>", page, re.DOTALL)[0]
     places = re.findall(r"<rect class='\w+' x='(\d+)' y='[\d.]+' width='(\d+)'", picture)
     assert places == [("0", "500"), ("0", "1000"), ("500", "500")]
     assert ", Relu-1 to Relu-2</title>" in picture

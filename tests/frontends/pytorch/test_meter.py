@@ -291,5 +291,5 @@ def test_use_outside_of_the_block():
         meter.step()
     with meter, pytest.raises(CostError, match="already active"):
         meter.__enter__()
-    with pytest.raises(CostError, match="is not a supported model"):
+    with pytest.raises(CostError, match="is an archive"):
         MFUMeter("model.pth.tar")

@@ -36,7 +36,7 @@ def test_it_is_counted_as_the_one_operator_it_is(case):
 @every_case
 def test_it_is_listed_with_its_nodes(case):
     made = model(case)
-    (note,) = estimate(made, regroup=True).notes
+    (note,) = [note for note in estimate(made, regroup=True).notes if note.startswith("regrouped")]
     assert note.startswith(f"regrouped as {case.op}: ")
     assert f"the {made.graph.node[-1].op_type} node that produces {made.graph.output[0].name!r}" in note
 
@@ -209,7 +209,7 @@ def test_some_groups_only():
     before = ["transpose", "matmul", "add", "relu"]
     assert [row[0] for row in priced(estimate(made, regroup=("silu",)))] == [*before, "silu"]
     assert [row[0] for row in priced(estimate(made, regroup=["linear"]))] == ["linear", "relu", "sigmoid", "mul"]
-    with pytest.raises(ValueError, match=r"regroup: unknown pattern 'sylu' \(expected attention, linear"):
+    with pytest.raises(ValueError, match="unknown pattern 'sylu'"):
         estimate(made, regroup=["sylu"])
     for wrong in ("linear", 3):
         with pytest.raises(TypeError, match="regroup must be True, False or names"):
