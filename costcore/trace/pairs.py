@@ -117,7 +117,10 @@ def notes_in_sizes(notes: Sequence[str], calls: Sequence[Call]) -> list[str]:
 
 def is_attention(layer: Layer) -> bool:
     """Return whether a layer is attention, or the backward pass of a kernel of attention that has a mask."""
-    return layer.op in ATTENTION or "allowed" in layer.attrs
+    if layer.op not in ATTENTION:
+        return "allowed" in layer.attrs
+    # A damaged model may have other operands, which its calculator refuses.
+    return layer.op == "token_major_attention" or all(x in layer and layer[x].ndim > 1 for x in ("q", "k"))
 
 
 def computed_pairs(layer: Layer) -> Dim:
@@ -186,7 +189,7 @@ class _MaskedScores:
             given = {name: self._known[storage] for name, storage in read.items() if storage in self._known}
             if not written:
                 continue
-            if op in ("attention", "attention_backward"):
+            if op in ("attention", "attention_backward") and is_attention(call.layer):
                 yield from self._of_attention(i, call, given.get("mask"))
             elif op in PRODUCTS:
                 yield from self._product(i, call, written[0], given, read)
