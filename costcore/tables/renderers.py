@@ -450,8 +450,8 @@ def in_notebook() -> bool:
     return ask is not None and hasattr(ask(), "kernel")
 
 
-def progress(items: Iterable[Any], description: str, total: int | None = None) -> Any:
-    """Show a progress bar on standard error, in a terminal or notebook, if the work takes longer than a second.
+def progress(items: Iterable[Any], description: str, total: int | None = None, delay: float = 1.0) -> Any:
+    """Show a progress bar on standard error, in a terminal or notebook, for work of more than ``delay`` seconds.
 
     Returns the items; where there is a bar, it has ``set_postfix``.
     """
@@ -459,7 +459,7 @@ def progress(items: Iterable[Any], description: str, total: int | None = None) -
         return items
     from tqdm import tqdm
 
-    return tqdm(items, desc=description, total=total, delay=1.0, leave=False, file=sys.stderr)
+    return tqdm(items, desc=description, total=total, delay=delay, leave=False, file=sys.stderr)
 
 
 def display_table(table: RenderedTable, remarks: Sequence[str]) -> None:

@@ -575,13 +575,13 @@ def _phases(report: ReportData) -> list[str]:
 
 
 UNCOUNTED = (
-    Column("native", "Operator"),
+    Column("operator", "Operator"),
     Column("reason", "Reason"),
     Column("calls", "Calls", "count"),
-    Column("mread", "Read", "bytes"),
-    Column("mwrite", "Written", "bytes"),
-    Column("module", "First in module"),
-    Column("where", "Called at"),
+    Column("read", "Read", "bytes"),
+    Column("written", "Written", "bytes"),
+    Column("first", "First in module"),
+    Column("site", "Called at"),
 )
 """The columns of the table of uncounted operators."""
 
@@ -597,7 +597,15 @@ def uncounted(report: ReportData) -> str:
     failures = [record for record in report.trace if record.uncounted not in (None, Uncounted.NO_CALCULATOR)]
     reasons = {(call.native or call.type, kind): reason for call, _, kind, reason, _ in reversed(failures)}
     rows = [
-        {**each._asdict(), "reason": reasons.get((each.native, each.uncounted), ""), "module": each.module or "–"}
+        {
+            "operator": each.native,
+            "reason": reasons.get((each.native, each.uncounted), ""),
+            "calls": each.calls,
+            "read": each.mread,
+            "written": each.mwrite,
+            "first": each.module or "–",
+            "site": each.where or "–",
+        }
         for each in operators
     ]
     columns = [column for column in UNCOUNTED if column.key != "reason" or any(reasons.values())]

@@ -321,7 +321,7 @@ def with_progress(rows: Iterable[tuple[int, ModelRow]], total: int) -> Iterator[
 
 
 def _with_bar(rows: Iterable[tuple[int, ModelRow]], total: int) -> Iterator[tuple[int, ModelRow]]:
-    failed, bar = 0, progress(rows, "models", total)
+    failed, bar = 0, progress(rows, "models", total, delay=0.0)
     with closing(bar):
         for position, row in bar:
             if row.failed:
