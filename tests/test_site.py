@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -164,3 +165,36 @@ def test_versions_are_listed_from_the_newest(tmp_path):
     assert list_versions(tmp_path) == sorted(["0.9.0", "0.10.0", "0.10.0rc1"], key=order, reverse=True)
     assert (tmp_path / "versions.js").read_text() == 'window.costcoreVersions = ["0.10.0", "0.10.0rc1", "0.9.0"];\n'
     assert "url=0.10.0/index.html" in (tmp_path / "index.html").read_text()
+
+
+FOUND = site_pages.tomllib.loads(site_pages.EXAMPLES.read_text("utf-8"))
+
+
+def test_every_public_name_has_an_example_on_its_page(made):
+    pages, _ = made
+    assert FOUND["examples"].keys() == set(costcore.__all__)
+    for name, code in FOUND["examples"].items():
+        assert name in code and code.strip() in pages[f"api/{name}.md"]
+
+
+@pytest.mark.frontend("pytorch")
+@pytest.mark.parametrize("name", FOUND["examples"])
+def test_the_example_of_a_name_runs(name, tmp_path, monkeypatch, capsys):
+    if name == "ServingReport":
+        pytest.importorskip("transformers")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    with warnings.catch_warnings():
+        exec(FOUND["before"], names)
+        exec(FOUND["examples"][name], names)
+    assert capsys.readouterr().err == ""
+
+
+def test_the_page_of_a_report_has_every_member_below_a_question(made):
+    pages, _ = made
+    listed = [member for members in FOUND["report"].values() for member in members]
+    public = {name for name in dir(costcore.Report) if not name.startswith("_")}
+    assert len(listed) == len(set(listed)) and set(listed) == public
+    page = pages["api/Report.md"]
+    assert [title for title in site_pages.HEADING.findall(page) if title[1] in FOUND["report"]]
+    assert all(f":: costcore.Report.{name}\n" in page for name in listed)

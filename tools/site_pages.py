@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, starmap
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -42,6 +43,9 @@ DOCUMENTS = {
     "probes/AUDIT.md": "probes_audit.md",
 }
 """The documents outside docs/, and their pages in the site."""
+EXAMPLES = ROOT / "docs" / "api_examples.toml"
+"""An example for every public name, and the members of a report by question."""
+
 MODULES = (
     "costcore.ir",
     "costcore.trace.call",
@@ -195,11 +199,33 @@ def api_pages() -> Iterator[tuple[str, str]]:
     lines += ["", "## Modules for plug-ins", "", "| module | what it has |", "|:--|:--|"]
     lines += [f"| [`{name}`]({name}.md) | {first_line(sys.modules[name])} |" for name in imported(MODULES)]
     yield "api/index.md", "\n".join(lines) + "\n" + contents("API", [*sorted(names, key=str.lower), *MODULES])
+    found = tomllib.loads(EXAMPLES.read_text(encoding="utf-8"))
     for name, value in names.items():
         directive = "autoclass" if isinstance(value, type) else "autofunction"
-        yield f"api/{name}.md", api_page(name, f"{directive}:: costcore.{name}")
+        groups = found["report"] if name == "Report" else {}
+        elsewhere = ", ".join(chain.from_iterable(groups.values()))  # below the questions
+        page = api_page(name, f"{directive}:: costcore.{name}" + f"\n   :exclude-members: {elsewhere}" * bool(groups))
+        page += example_section(found["before"], found["examples"][name])
+        yield f"api/{name}.md", page + "".join(starmap(member_section, groups.items()))
     for name in MODULES:
         yield f"api/{name}.md", api_page(name, f"automodule:: {name}")
+
+
+def example_section(before: str, code: str) -> str:
+    """Return the section with an example; names that only the lines ``before`` define are explained by them."""
+    used = any(re.search(rf"\b{name}\b", code) for name in ("net", "report", "nn", "torch"))
+    whole = f"{before.strip()}\n\n{code.strip()}" if used else f"import costcore\n\n{code.strip()}"
+    return f"\n## Example\n\n```python\n{whole}\n```\n"
+
+
+def member_section(question: str, members: Iterable[str]) -> str:
+    """Return the section of a page with the members of a report that answer a question."""
+    kinds = {name: inspect.getattr_static(costcore.Report, name) for name in members}
+    is_property = {name: isinstance(value, property) or hasattr(value, "func") for name, value in kinds.items()}
+    directives = [
+        f".. {'autoattribute' if is_property[name] else 'automethod'}:: costcore.Report.{name}" for name in members
+    ]
+    return f"\n## {question}\n\n```{{eval-rst}}\n" + "\n\n".join(directives) + "\n```\n"
 
 
 def imported(modules: Iterable[str]) -> Iterator[str]:

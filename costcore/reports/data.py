@@ -90,7 +90,7 @@ class ReportData:
 
     @property
     def layer_report(self) -> dict[str, dict[str, Any]]:
-        """Every counted call by name, in order of execution: costs, location, shapes, attributes and shares.
+        """Every counted call by name, in order of execution, with costs, location, shapes, attributes and shares.
 
         ``params`` are the attributes of the operator. ``seconds`` and ``seconds%`` exist only if time was measured,
         ``live``, ``live_peak`` and ``saved`` only if memory was recorded. ``nodes`` and ``outputs``, the names of the
