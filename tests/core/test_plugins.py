@@ -84,7 +84,7 @@ def test_files_of_a_frontend_of_a_plugin_are_models_on_the_command_line(register
         load_model("net.box")
     registered(Reader())
     assert load_model("net.box") == "net.box"
-    with pytest.raises(ValueError, match=r"expected a path ending in \.onnx or \.gguf .* or \.torchscript or \.box, package"):
+    with pytest.raises(ValueError, match=r"\.torchscript or \.box, package"):
         load_model("net.bax")
 
 
