@@ -289,7 +289,10 @@ class ReportTable:
         dropped_first: keys of the columns that a narrow terminal does without, in this order; all others are shown.
             None to write the table as wide as it is.
         labels: how many columns at the beginning say what a row is, and are always shown.
+        keeps_zeros: whether pages show columns of zeros, too.
     """
+
+    keeps_zeros: bool = False
 
     title: str
     columns: list[Column]

@@ -413,6 +413,7 @@ class Table(ReportTable, Result):
 
     def _content(self) -> Content:
         own = copy.copy(self)
+        own.keeps_zeros = True  # its columns were asked for
         own.whole = own
         return Content(self.title, (), [own], self.remarks)
 

@@ -88,7 +88,7 @@ def test_it_is_left_out_with_a_line_on_the_command_line_and_a_warning(saved, ins
     plugins.manager.cache_clear()
     plugins.clear_caches()
     with pytest.warns(CostWarning) as warned:
-        assert set(renderers()) == {"csv", "md", "table", "color"}
+        assert set(renderers()) == {"csv", "md", "latex", "table", "color"}
         Report.from_json(saved).show_report()
     assert [str(each.message) for each in warned] == [expected]
 
@@ -204,9 +204,9 @@ def test_the_processes_of_a_table_do_not_repeat_the_warning(saved, install, tmp_
 def test_a_broken_plugin_can_be_disabled(install, monkeypatch):
     monkeypatch.setenv("COSTCORE_DISABLE_PLUGINS", "other, broken")
     install("import nothere")
-    assert set(renderers()) == {"csv", "md", "table", "color"}
+    assert set(renderers()) == {"csv", "md", "latex", "table", "color"}
 
 
 def test_a_plugin_without_errors_is_used(install):
     install(HEAD + "def costcore_renderers(): return {'lines': str}")
-    assert list(renderers()) == ["csv", "md", "table", "color", "lines"]
+    assert list(renderers()) == ["csv", "md", "latex", "table", "color", "lines"]

@@ -217,12 +217,14 @@ def table(part: ReportTable) -> str:
     """Return a table as HTML, in a box that scrolls.
 
     An amount has four significant digits, and the exact one as a tooltip; of a table without prefixes it is exact. A
-    share has a bar. Columns of zeros are left out.
+    share has a bar. Columns of zeros are left out, unless the table alone was asked for.
     """
     rows = [*part.rows, *([] if part.total is None else [part.total])]
     columns = [
-        column for column in part.columns if column.kind not in AMOUNTS or any(row.get(column.key) for row in rows)
-    ]
+        column
+        for column in part.columns
+        if part.keeps_zeros or column.kind not in AMOUNTS or any(row.get(column.key) for row in rows)
+    ] or part.columns
     shares = [column for column in columns if column.kind == "percent"]
     parts = [column for column in shares if _are_parts(row.get(column.key) for row in rows)]
     whole = (column for column in parts if round((part.total or {}).get(column.key) or 0.0, 3) == 100)

@@ -110,7 +110,7 @@ def test_a_call_that_costcore_cannot_count_stays_unknown():
 
 def test_an_unknown_name_lists_the_known_ones(report):
     with pytest.raises(
-        ValueError, match=r"unknown convention 'fvcor' \(expected .*torchprofile.*Did you mean 'fvcore'"
+        ValueError, match=r"unknown convention 'fvcor'. Did you mean 'fvcore'. Expected one of .*torchprofile"
     ):
         report.under("fvcor")
     with pytest.raises(TypeError, match=r"a convention must be a name or the path of a TOML file .got 3."):
