@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -137,20 +137,18 @@ def all_pairs(layer: Layer) -> Dim:
     return layer.out.size if layer.attrs.get("scores") == "y" else 0
 
 
-_op_of = attrgetter("op")
-
-
-def note_on_masks(calls: Sequence[Call], layers: Iterable[Layer]) -> str:
+def note_on_masks(calls: Sequence[Call], layers: Collection[Layer]) -> str:
     """Return a note on pairs that count although attributes of attention leave them out; empty if there are none.
 
     Args:
         calls: the calls, without computed pairs.
         layers: their layers, each once.
     """
-    if ATTENTION.isdisjoint(map(_op_of, layers)):
+    if ATTENTION.isdisjoint(map(attrgetter("op"), layers)):
         return ""
+    found = {id(layer) for layer in layers if layer.op in ATTENTION}
     totals = []
-    for call in calls:
+    for call in [call for call in calls if id(call.layer) in found or "allowed" in call.layer.attrs]:
         if is_attention(call.layer):
             total, allowed = pairs_of(call.layer), masked_pairs(call.layer)
             totals.append((total, total if allowed is None else allowed, call.times))

@@ -359,7 +359,7 @@ class Recorder:
         vars(self).update(vars(other))
 
     @property
-    def layers(self) -> Iterable[Layer]:
+    def layers(self) -> Collection[Layer]:
         """The layers of all calls, each once."""
         return self._layers
 

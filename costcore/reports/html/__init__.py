@@ -84,7 +84,8 @@ def to_html(
     Raises:
         CostError: if the style or the script of an analysis cannot be part of a page.
     """
-    data = page_data(report, columns)
+    tree = report.tree()
+    data = page_data(report, tree, columns)
     style = "\n".join(page_texts("style"))
     further = [f"{{\n{text}\n}}" for text in page_texts("script")]
     layout = ("dagre.min.js",) if data["flow"] else ()
@@ -98,7 +99,7 @@ def to_html(
         badge=status(report),
         about=about(report, made),
         details=settings(report),
-        tiles=totals(report),
+        tiles=totals(report, tree),
         version=report.trace.run.version,
         style=style,
         script=script,
@@ -164,14 +165,15 @@ class _ExactText:
         return text
 
 
-def page_data(report: ReportData, columns: Sequence[str | Quantity] = ()) -> dict[str, Any]:
+def page_data(report: ReportData, tree: dict[str, Any], columns: Sequence[str | Quantity] = ()) -> dict[str, Any]:
     """Return everything that the page's script reads, in JSON types; tables are column names and rows.
 
     Args:
         report: the report.
+        tree: its modules, to which the further quantities are added.
         columns: further quantities.
     """
-    trace, ledger, tree, exact = report.trace, report.ledger, report.tree(), _ExactText()
+    trace, ledger, exact = report.trace, report.ledger, _ExactText()
     added = Added(columns, (*NODE, *LAYER, *CALL), ledger, exact)
     added.add_to_tree(tree)
     n_own = new_parameters(trace)
@@ -503,13 +505,13 @@ def settings(report: ReportData) -> str:
     return " · ".join(map(text, phrases))
 
 
-def totals(report: ReportData) -> list[str]:
-    """Return a tile per total with its rounded and its exact value."""
+def totals(report: ReportData, tree: Mapping[str, Any]) -> list[str]:
+    """Return a tile per total with its rounded and its exact value; ``tree`` has the modules of the report."""
     total, unit = report.total_report, report.trace.run.unit
     cards = [
         amount_card(text(unit), total["flops"], "flops"),
         amount_card("MACs", total["macs"], "flops"),
-        *_parameters(report),
+        *_parameters(report, tree),
         amount_card("Bytes read", total["mread"], "bytes"),
         amount_card("Bytes written", total["mwrite"], "bytes"),
         card(text(per_byte(unit)), _intensity(report), "arithmetic intensity"),
@@ -528,8 +530,8 @@ def totals(report: ReportData) -> list[str]:
     return cards
 
 
-def _parameters(report: ReportData) -> Iterator[str]:
-    total, tree = report.total_report, report.tree()
+def _parameters(report: ReportData, tree: Mapping[str, Any]) -> Iterator[str]:
+    total = report.total_report
     n_params = total.get("n_params_model", total["n_params"])
     trainable, unused = tree["n_trainable"], n_params - total["n_params"]
     known = trainable is not None and not is_symbolic(trainable)
