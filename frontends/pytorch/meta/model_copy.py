@@ -85,10 +85,14 @@ def meta_copy(
         shared = _bind_functions([module for module, _ in pending], memo, copier)
         if share is not None:
             share(shared)
+    has_lazy = False
     for module in modules_of(copied):
         if isinstance(module, ScriptModule):  # deepcopy copies its tensors where Python does not see it
             _drop_data(module)
-    _move_lazy_parameters(copied)
+        elif isinstance(module, LazyModuleMixin):
+            has_lazy = True
+    if has_lazy and has_lazy_parameters(copied):
+        _move_lazy_parameters(copied)
     return copied
 
 
@@ -103,7 +107,7 @@ def has_lazy_parameters(model: Module) -> bool:
 def _move_lazy_parameters(model: Module) -> None:
     # They copy themselves to their own device.
     moved: dict[int, Any] = {}
-    for module in modules_of(model) if has_lazy_parameters(model) else ():
+    for module in modules_of(model):
         if isinstance(module, LazyModuleMixin):  # a copied handle refers to hooks that no module has
             for name, hooks in _LAZY_HOOKS.items():
                 if name in vars(module):
