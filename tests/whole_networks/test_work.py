@@ -146,7 +146,13 @@ VIEWS = {
 }
 
 OF_OTHERS = {
-    *("to_dict", "to_latex", "to_dataframe", "to_tensorboard"),  # of to_json; of a formula; of other packages
+    *(
+        "to_dict",
+        "to_latex",
+        "to_dataframe",
+        "to_tensorboard",
+        "to_excel",
+    ),  # of to_json; of a formula; of other packages
 }
 """Methods of reports without a view of their own here."""
 
