@@ -199,7 +199,7 @@ def _norm_operations(layer: Layer) -> Operations:
 
 
 @pattern("product")
-def calc_norm_linear(layer: Layer) -> Cost:
+def calc_norm_then_linear(layer: Layer) -> Cost:
     """Norm and linear layer as one kernel: ``norm`` "layer_norm" (default) or "rms_norm", then a product with w1.
 
     The normalized input is written only if it is an output.
@@ -216,8 +216,8 @@ def calc_norm_linear(layer: Layer) -> Cost:
 def calc_norm_mlp(layer: Layer) -> Cost:
     """Norm and perceptron as one kernel: norm, linear layer w1, activation, linear layer w2.
 
-    ``norm`` is as in ``norm_linear``. If w1 has two halves, the ``activation`` of one is multiplied by the other: 1 mul
-    per hidden unit.
+    ``norm`` is as in ``norm_then_linear``. If w1 has two halves, the ``activation`` of one is multiplied by the other:
+    1 mul per hidden unit.
 
     Shapes: x[N, D], w0[D], b0[D]?, w1[F, D], b1[F]?, w2[D, F], b2[D]? -> y[N, D]
     Settings: activation="gelu"

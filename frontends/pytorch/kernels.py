@@ -614,7 +614,7 @@ ENGINE: Mapping[str, Kernel] = {
         "linear", {"x": "inp", "w": "weight", "b": _applied_bias("bias")}, {}, _engine_linear
     ),
     "transformer_engine.pytorch::LayerNormLinear": Kernel(
-        "norm_linear", {**_NORM_OPERANDS, "w1": "weight", "b1": _applied_bias("bias")}, _NORM, _engine_linear
+        "norm_then_linear", {**_NORM_OPERANDS, "w1": "weight", "b1": _applied_bias("bias")}, _NORM, _engine_linear
     ),
     "transformer_engine.pytorch::LayerNormMLP": Kernel(
         "norm_mlp",
