@@ -47,7 +47,7 @@ COUNTERS = (
     *(f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum" for name in ("ffma", "fadd", "fmul")),
     "sm__inst_executed_pipe_xu.sum",
 )
-REFUSALS = (RuntimeError, NotImplementedError, ValueError, ImportError, OSError)
+REFUSALS = (RuntimeError, ValueError, ImportError, OSError)
 """What a missing device, dtype, counter or compiler raises; anything else is an error of this script."""
 
 

@@ -200,6 +200,7 @@ def _check_options_of_report(target: str, args: argparse.Namespace) -> None:
     flags |= {"--checkpoint": args.checkpoint, "--precision": args.precision, "--mesh": args.mesh, "--plan": args.plan}
     flags |= {
         "--calculator": args.calculator,
+        **{f"--{name}": getattr(args, name) is not None for name in ("lora", "dora", "quantize")},
         "--cuda": args.cuda,
         "--attention": getattr(args, "attention", "all") != "all",
     }
@@ -236,17 +237,17 @@ def loaded(target: str, args: argparse.Namespace) -> Any:
         CostError: if the model cannot be made, or takes no adapters.
         ValueError: if the options contradict each other.
     """
-    rank = getattr(args, "lora", None) or getattr(args, "dora", None)
-    if rank is None:
+    lora, dora = getattr(args, "lora", None), getattr(args, "dora", None)
+    if lora is None and dora is None:
         for name in ("lora_targets", "quantize"):
             if getattr(args, name, None) is not None:
                 raise ValueError(f"--{name.replace('_', '-')} needs --lora RANK or --dora RANK")
         return load_model(target)
-    if args.lora is not None and args.dora is not None:
+    if lora is not None and dora is not None:
         raise ValueError("--lora cannot be used with --dora")
-    kind = "lora" if args.lora is not None else "dora"
+    kind = "dora" if lora is None else "lora"
     names = [name.strip() for name in (args.lora_targets or "").split(",") if name.strip()]
-    return finetuned(load_model(target), rank, names, kind, args.quantize)
+    return finetuned(load_model(target), getattr(args, kind), names, kind, args.quantize)
 
 
 def put_in_mode(model: Any, target: str, args: argparse.Namespace, is_quiet: bool = False) -> None:

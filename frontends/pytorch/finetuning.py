@@ -5,7 +5,7 @@ The operators of this module run, so that a model with them can be checked on da
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from math import ceil
 from typing import Any
@@ -286,12 +286,23 @@ def _quantize(values: Tensor, codes: Tensor, scale: Tensor) -> None:
     codes.copy_(((blocks / scale[:, None]).round() + 128).flatten()[: values.numel()].to(torch.uint8))
 
 
-def _with_gradients(optimizer: Optimizer) -> Iterator[tuple[dict[str, Any], Parameter]]:
-    pairs = ((group, parameter) for group in optimizer.param_groups for parameter in group["params"])
-    return ((group, parameter) for group, parameter in pairs if parameter.grad is not None)
+class _OneByOne(Optimizer):
+    # Updates one parameter after the other.
+    _update: Callable[..., None]
+
+    def __init__(self, parameters: Iterable[Parameter], lr: float = 1e-3, weight_decay: float = 0.01) -> None:
+        super().__init__(parameters, {"lr": lr, "weight_decay": weight_decay})
+
+    def step(self, closure: Callable[[], float] | None = None) -> None:
+        """Run a step; ``closure`` is not used."""
+        with torch.no_grad():
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None:
+                        self._update(parameter, parameter.grad, self.state[parameter], **group)
 
 
-class Adam8bit(Optimizer):
+class Adam8bit(_OneByOne):
     """AdamW with both moments in 8 bits, with a float32 scale for 256 of them.
 
     Args:
@@ -300,28 +311,20 @@ class Adam8bit(Optimizer):
         weight_decay: the decay of parameters.
     """
 
-    def __init__(self, parameters: Iterable[Parameter], lr: float = 1e-3, weight_decay: float = 0.01) -> None:
-        super().__init__(parameters, {"lr": lr, "weight_decay": weight_decay})
-
-    def step(self, closure: Callable[[], float] | None = None) -> None:
-        """Run a step; ``closure`` is not used."""
-        with torch.no_grad():
-            for group, parameter in _with_gradients(self):
-                state = self.state[parameter]
-                if not state:
-                    state["step"], size = 0, parameter.numel()
-                    for name in ("moment", "square"):
-                        state[name] = torch.full((size,), 128, dtype=torch.uint8, device=parameter.device)
-                        state[f"{name}_scale"] = torch.zeros(ceil(size / STATES), device=parameter.device)
-                state["step"] += 1
-                adam_8bit_step(
-                    *(parameter, parameter.grad, state["moment"], state["square"]),
-                    *(state["moment_scale"], state["square_scale"]),
-                    *(group["lr"], group["weight_decay"], state["step"]),
-                )
+    def _update(
+        self, parameter: Parameter, gradient: Tensor, state: dict[str, Any], lr: float, weight_decay: float, **_: Any
+    ) -> None:
+        if not state:
+            state["step"], size = 0, parameter.numel()
+            for name in ("moment", "square"):
+                state[name] = torch.full((size,), 128, dtype=torch.uint8, device=parameter.device)
+                state[f"{name}_scale"] = torch.zeros(ceil(size / STATES), device=parameter.device)
+        state["step"] += 1
+        moments = (state[name] for name in ("moment", "square", "moment_scale", "square_scale"))
+        adam_8bit_step(parameter, gradient, *moments, lr, weight_decay, state["step"])
 
 
-class Lion(Optimizer):
+class Lion(_OneByOne):
     """Lion: the sign of a momentum.
 
     Source: Chen et al., Symbolic Discovery of Optimization Algorithms, arXiv:2302.06675.
@@ -332,19 +335,14 @@ class Lion(Optimizer):
         weight_decay: the decay of parameters.
     """
 
-    def __init__(self, parameters: Iterable[Parameter], lr: float = 1e-4, weight_decay: float = 0.01) -> None:
-        super().__init__(parameters, {"lr": lr, "weight_decay": weight_decay})
-
-    def step(self, closure: Callable[[], float] | None = None) -> None:
-        """Run a step; ``closure`` is not used."""
-        with torch.no_grad():
-            for group, parameter in _with_gradients(self):
-                state = self.state[parameter]
-                if not state:
-                    state["momentum"] = torch.zeros_like(parameter)
-                update = state["momentum"].mul(0.9).add_(parameter.grad, alpha=0.1).sign_()
-                parameter.mul_(1 - group["lr"] * group["weight_decay"]).add_(update, alpha=-group["lr"])
-                state["momentum"].mul_(0.99).add_(parameter.grad, alpha=0.01)
+    def _update(
+        self, parameter: Parameter, gradient: Tensor, state: dict[str, Any], lr: float, weight_decay: float, **_: Any
+    ) -> None:
+        if not state:
+            state["momentum"] = torch.zeros_like(parameter)
+        update = state["momentum"].mul(0.9).add_(gradient, alpha=0.1).sign_()
+        parameter.mul_(1 - lr * weight_decay).add_(update, alpha=-lr)
+        state["momentum"].mul_(0.99).add_(gradient, alpha=0.01)
 
 
 class MuonWithAdamW(Optimizer):

@@ -362,7 +362,7 @@ def seconds_by(times: Times) -> dict[str, float]:
     seconds: dict[str, float] = {}
     for group in times.groups:
         seconds[group.binds] = seconds.get(group.binds, 0.0) + group.bound_seconds
-    memory = times.whole_run.binds
+    memory = times.beyond_binds
     seconds[memory] = seconds.get(memory, 0.0) + times.beyond_groups
     return {name: amount for name, amount in seconds.items() if amount > 0}
 

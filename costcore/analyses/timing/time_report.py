@@ -300,7 +300,7 @@ def summary(report: Times) -> list[dict[str, Any]]:
 def total_of(report: Times) -> dict[str, Any]:
     """Return the entry of the total."""
     sums = _sums(report.groups, report.trace.run.fma_1flop)
-    by, memory = seconds_by(report.groups), report.whole_run.binds
+    by, memory = seconds_by(report.groups), report.beyond_binds
     by[memory] = by.get(memory, 0.0) + report.beyond_groups
     total = {
         "name": "total",
@@ -318,7 +318,7 @@ def _whole_run_entry(report: Times) -> list[dict[str, Any]]:
     # The time in which weights and inputs come from memory, beyond the bounds of the groups.
     if seconds <= 0:
         return []
-    nothing = {**_sums((), True), "n_groups": 0, "bound_seconds": seconds, "binds": report.whole_run.binds}
+    nothing = {**_sums((), True), "n_groups": 0, "bound_seconds": seconds, "binds": report.beyond_binds}
     return [{"name": WHOLE_RUN, "names": WHOLE_RUN, "type": WHOLE_RUN, **nothing}]
 
 

@@ -77,6 +77,7 @@ class Times:
         least_seconds: the least time of the run as far as it is known, by what caches can hold in the course of it; see
             :mod:`costcore.analyses.timing.bound`. 0 if nothing of the device is known.
         beyond_groups: how much longer the whole run takes at least than its groups; 0 if their bounds add up to more.
+        beyond_binds: what that time comes from: the memory that weights, inputs and values out of caches are read from.
         calibrated: how sure the calibrated time is; None if the device was never calibrated.
         communications: what each group of processes communicates, and how long that takes over its link. It is not part
             of the bound, because a program may compute meanwhile.
@@ -87,6 +88,7 @@ class Times:
     missing: frozenset[str]
     least_seconds: float
     beyond_groups: float
+    beyond_binds: str
 
     def __init__(
         self,
@@ -112,6 +114,7 @@ class Times:
         by_residency = least_seconds(self.trace, values, self.groups, fusion, device)
         self.least_seconds = max(in_groups, self.whole_run.seconds, by_residency)
         self.beyond_groups = self.least_seconds - in_groups
+        self.beyond_binds = self.whole_run.binds or "dram"  # a run without inputs reads values again all the same
         self.communications: list[Communication] = communications(self.trace, links or {})
         self.calibrated: Calibrated | None = None
         if device.calibration:

@@ -333,6 +333,8 @@ class Server:
             raise CostError(f"{serving.name} states no layers, heads and width, so its split over ranks is unknown")
         if setup.ranks > 1 and setup.link is None:
             raise ValueError("tensor parallelism needs the link between ranks, such as link='nvlink4' (--link nvlink4)")
+        if setup.chunk is not None and setup.prefill_device is not None:
+            raise ValueError("prompts run in chunks beside decode steps, or on a device of their own: drop one of both")
         if setup.cached >= min(each.prompt for each in setup.requests):
             raise ValueError(f"a prefix of {setup.cached} tokens must be shorter than every prompt")
         # Engines compute the logits of a prompt for its last token, and decode on latents.

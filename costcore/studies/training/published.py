@@ -88,14 +88,12 @@ class PublishedRun(NamedTuple):
     Attributes:
         model: its model.
         setup: its sizes and devices.
-        recompute: ``full``, ``selective``, ``none`` or ``unknown``.
         mfu: its MFU, as a share.
         source: where it is published.
     """
 
     model: str
     setup: RunSetup
-    recompute: str
     mfu: float
     source: str
 
@@ -128,7 +126,7 @@ def _read(rows: Iterator[Mapping[str, str]] | csv.DictReader[str]) -> Iterator[P
     for row in rows:
         sizes = {name: int(row[name]) for name in ("parameters", "active", "seq", "devices", *AXES)}
         setup = RunSetup(device=row["device"], precision=row["precision"], **sizes)
-        yield PublishedRun(row["model"], setup, row["recompute"], float(row["mfu"]), row["source"])
+        yield PublishedRun(row["model"], setup, float(row["mfu"]), row["source"])
 
 
 def family_of(device: str) -> str | None:

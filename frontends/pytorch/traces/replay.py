@@ -42,7 +42,7 @@ from .records import (
 )
 
 FAILURES = (
-    *(ArithmeticError, AssertionError, AttributeError, IndexError, KeyError, MemoryError, NotImplementedError),
+    *(ArithmeticError, AssertionError, AttributeError, IndexError, KeyError, MemoryError),
     *(RuntimeError, TypeError, ValueError),
 )
 """What operators raise for arguments that are not theirs."""

@@ -407,3 +407,12 @@ def test_a_budget_records_the_functions_that_its_convention_needs(folder, run, c
     (folder / "budget.toml").write_text('convention = "ptflops"\n[total]\nflops = 255\n')
     with pytest.raises(pytest.fail.Exception, match="1 over"):
         cost_budget(load("twice.py:Twice"), (4, 16), "budget.toml")
+
+
+def test_time_beyond_the_groups_is_that_of_a_memory():
+    """Activations leave the caches between forward and backward pass, and are read from main memory again."""
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU())
+    time = estimate(net, (64, 3, 128, 128), backward=True).time("l4")
+    assert time.beyond_groups > 0
+    assert "bound by dram" in str(time)
+    assert "> binds" not in time.to_html()

@@ -128,6 +128,7 @@ def test_drafts_are_verified_together(requests, served):
         ({"output": 0}, "output must be positive"),
         ({"ranks": 2}, "needs the link between ranks"),
         ({"cached": 4}, "shorter than every prompt"),
+        ({"chunk": 2, "prefill_device": "t4"}, "drop one of both"),
         ({"output": 1, "prefill_device": "t4"}, "nothing is decoded"),
         ({"batches": [0]}, "batches must be at least 1"),
         ({"chunk": 0}, "chunk must be at least 1"),
