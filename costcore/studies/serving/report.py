@@ -323,8 +323,8 @@ class ServingReport(Result):
     ) -> RequestRates:
         """Return time to the first token, time per token and request rate of a server, by batch.
 
-        Times are lower bounds and rates upper bounds, in closed form: a number of sequences always run, and as one
-        ends, the next begins. There is no queue.
+        Every step takes its lower bound. The rates are closed forms of these: a number of sequences always run, and as
+        one ends, the next begins. There is no queue. Another schedule may be faster.
 
         Args:
             device: the device, or its name.

@@ -29,7 +29,7 @@ from costcore.text.screen import Column
 from costcore.trace.call import Assumption
 
 MOST_SEQUENCES = 1 << 14
-"""The maximum batch to look for, if the memory of a device is unknown or very large."""
+"""The maximum batch that is tried to meet limits, if the memory of a device is unknown or very large."""
 
 N_CONTEXTS = 5
 """At how many contexts decode steps of a request are evaluated."""
@@ -182,7 +182,7 @@ class Setup(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class RequestRates(Result):
-    """Request rates of a language model on a device, by batch. Times are lower bounds, rates upper bounds.
+    """Request rates of a language model on a device, by batch, if every step takes its lower bound.
 
     Attributes:
         name: name of the model.
@@ -293,13 +293,13 @@ def request_rates(
     fits = None if memory is None else server.sequences(memory, share)
     most = MOST_SEQUENCES if fits is None else min(fits, MOST_SEQUENCES)
     chosen = {*batches}
-    if most and any(batch > most for batch in batches):
-        chosen.add(most)
+    if fits and any(batch > fits for batch in batches):
+        chosen.add(fits)
     best = None
     if (ttft is not None or tpot is not None) and most:
         best = server.best(most, lambda row: _is_within(row.ttft_seconds, ttft) and _is_within(row.tpot_seconds, tpot))
         chosen |= set() if best is None else {best.batch}
-    rows = [server.rate(batch) if batch <= most or fits is None else Rate(batch) for batch in sorted(chosen)]
+    rows = [server.rate(batch) if fits is None or batch <= fits else Rate(batch) for batch in sorted(chosen)]
     pairs = (("first token", ttft), ("per token", tpot))
     limits = ", ".join(f"{name} at most {duration(value)}" for name, value in pairs if value is not None)
     return RequestRates(serving.name, server.device.name, setup, rows, fits, best, limits, server.notes)
@@ -357,15 +357,19 @@ class Server:
         """The assumptions of the figures."""
         chunk = self._setup.chunk
         found = [
-            "times are lower bounds and rates upper bounds: weights and KV cache are read once per step; real servers "
-            "are slower",
+            "every step takes its lower bound, with weights and KV cache read once: real servers are slower, and other "
+            "schedules than this one may be faster",
             "no queue: the next request begins as one ends; "
             + (f"{chunk:,} tokens of prompts run with every step" if chunk else "prompts run whole, one at a time"),
         ]
         if self._blocks is not None:
-            found.append("ranks split products and weights evenly, and wait for two all-reduces per layer")
+            found.append(
+                "ranks split products and weights evenly, and wait for two all-reduces per layer, not overlapped"
+            )
             if self._setup.ranks > self._blocks.kv_heads:
                 found.append(f"the {self._blocks.kv_heads} heads of keys and values are repeated on ranks")
+        if self._setup.prefill_device is not None and self._setup.link is None:
+            found.append("the time to send the cache of a prompt is not counted: state the link, as --link nvlink4")
         if self._draft is not None:
             found.append(
                 f"{self._setup.drafts} drafts a step, each accepted with probability {self._setup.acceptance:g}: "

@@ -67,6 +67,8 @@ def test_ranks_split_weights_and_wait_for_all_reduces(requests):
 def test_prompts_may_run_on_another_device(requests):
     found = requests(batches=[2], prefill_device="t4", link=ONE)  # 320 GB/s
     (row,) = found.rows
+    assert not any("not counted" in note for note in found.notes)
+    assert any("not counted" in note for note in requests(prefill_device="t4").notes)
     assert row.ttft_seconds == pytest.approx(504 / 320e9 + 48 / 1e9)
     assert row.tpot_seconds == pytest.approx(564 / RATE)
     assert row.prefill_devices == pytest.approx(row.requests_per_second * 504 / 320e9)
@@ -88,6 +90,8 @@ def test_what_does_not_fit_has_no_rate_and_the_largest_that_fits_is_shown(reques
     assert [(row.batch, row.fits) for row in found.rows] == [(1, True), (2, True), (8, False)]
     assert requests(**options, cached=2).sequences == (2 * 84 + 50 - 24) // 60
     assert "no room" in str(found)
+    # Many more fit than are tried for limits.
+    assert requests(memory="80 GB", batches=[30_000]).rows[0].fits
 
 
 def test_the_largest_rate_within_limits(requests):
