@@ -91,11 +91,14 @@ class FineTuning(Result):
     notes: tuple[str, ...]
 
     def __repr__(self) -> str:
-        return f"<FineTuning: {sum(row.fits != 'no' for row in self.rows)} of {len(self.rows)} fit {self.target}>"
+        return f"<FineTuning: {self._n_fits} of {len(self.rows)} fit {self.target}>"
+
+    @property
+    def _n_fits(self) -> int:
+        return sum(row.fits in ("yes", "checkpointed") for row in self.rows)
 
     def _content(self) -> Content:
-        fitting = [row for row in self.rows if row.fits in ("yes", "checkpointed")]
-        figures = [Figure("n_fits", f"On {self.target}", len(fitting), "count", f"of {len(self.rows)} fit")]
+        figures = [Figure("n_fits", f"On {self.target}", self._n_fits, "count", f"of {len(self.rows)} fit")]
         columns = [column for column in COLUMNS if column.key != "batch" or any(row.batch for row in self.rows)]
         table = Table("Methods of fine-tuning", columns, [row._asdict() for row in self.rows], n_digits=2)
         return Content("What can be fine-tuned?", figures, [table], self.notes, n_digits=2)
@@ -173,7 +176,9 @@ def _row(
         except CostError as error:
             found.append(None)
             notes.append(f"{name}, {method.name}: {error}")
-    notes += [note for each in found if each is not None for note in each.notes if note.startswith("limit:")]
+    kept = [note for each in found if each is not None for note in each.notes]
+    notes += [note for note in kept if note.startswith("limit:")]
+    notes += [f"{method.name}: {note}" for note in kept if note.startswith("assumed:")]
     plain, checkpointed = found[0], found[1] if block else None
     fitting = [each for each in (plain, checkpointed) if each is not None and each.fits]
     known = any(each is not None and each.fits is not None for each in found)

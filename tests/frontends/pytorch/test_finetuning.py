@@ -115,6 +115,12 @@ def test_the_state_of_optimizers(name, state):
     assert sum(block.nbytes for block in memory.ledger.blocks if block.kind == "optimizer") == state
 
 
+def test_a_paged_optimizer_says_where_its_state_is():
+    report = estimate(net(), (BATCH, IN), optimizer="paged_adamw", memory=True)
+    assert report.status == "assumed"
+    assert "lies in host memory" in str(report.assumptions)
+
+
 def test_a_step_of_8_bits_by_hand():
     # A parameter: the 10 operations of Adam (2 of them fma), 1 mul for the decay, and per moment 1 mul, 1 div, 9 cmp.
     step = estimate(net(), (BATCH, IN), optimizer="adamw_8bit").by("phase")["optimizer"]
@@ -171,11 +177,13 @@ def test_methods_on_the_command_line(tmp_path, capsys):
     (tmp_path / "a.json").write_text(json.dumps(CONFIG))
     model = f"hf:{tmp_path / 'a.json'}"
     assert main(["fit", model, "502 MiB", "--methods", "--seq", "64", "--lora", "4", "--format", "json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["tables"][0]["rows"]
+    found = json.loads(capsys.readouterr().out)
+    rows = found["tables"][0]["rows"]
     assert [row["method"] for row in rows] == [*METHODS]
     needs = {row["method"]: row["needs"] for row in rows}
     assert needs["full, AdamW"] > needs["full, 8-bit AdamW"]
     assert needs["LoRA"] > needs["QLoRA"]
+    assert any("QLoRA: assumed: the state" in remark for remark in found["remarks"])
     assert all(row["needs_checkpointed"] < row["needs"] for row in rows)
 
 
