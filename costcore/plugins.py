@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from costcore.frontend import FrontendSpec
     from costcore.ir import Calculator
-    from costcore.text.screen import Renderer
+    from costcore.text.output import Renderer
     from costcore.translate import Row
 
 
@@ -83,7 +83,7 @@ def costcore_caches() -> Mapping[str, Callable[[Any], Any]]:
 
 @hookspec
 def costcore_commands() -> Iterable[Any]:
-    """Return a ``costcore.cli.commands.Command`` for each further command, ``costcore NAME``."""
+    """Return a ``costcore.plugins.Command`` for each further command, ``costcore NAME``."""
     raise AssertionError("a specification is never called")
 
 

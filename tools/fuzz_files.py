@@ -32,7 +32,7 @@ import costcore  # noqa: E402 - found by the line above
 from costcore import CostError, Report, estimate  # noqa: E402
 from costcore.analyses.conventions.convention import DATA as CONVENTIONS  # noqa: E402
 from costcore.analyses.conventions.convention import find_convention  # noqa: E402
-from costcore.analyses.devices.device import DATA as DEVICES  # noqa: E402
+from costcore.analyses.devices.device import DEVICE_DATA as DEVICES  # noqa: E402
 from costcore.analyses.timing.calibrated import Conditions, to_toml  # noqa: E402
 from costcore.analyses.timing.calibration import Calibration, Error, Errors, Point  # noqa: E402
 from costcore.analyses.timing.families import OpSignature  # noqa: E402

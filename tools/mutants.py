@@ -112,7 +112,7 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "collectives": (
         (
-            "costcore/analyses/devices/communication.py",
+            "costcore/analyses/devices/device.py",
             "calculators/collective.py",
             f"{PYTORCH}/parallel/strategies.py",
             f"{PYTORCH}/rows/movement.py",

@@ -58,7 +58,7 @@ from costcore.reports.report import Report
 from costcore.tables.answer import Content
 from costcore.tables.quantity import column_of
 from costcore.tables.result import Result, Table
-from costcore.text.screen import Column
+from costcore.text.output import Column
 from costcore.trace.interrupts import collector_off
 from costcore.trace.pairs import check_attention
 from costcore.trace.run import Recorder

@@ -43,8 +43,7 @@ from costcore.tables.pictures import check_suffix
 from costcore.tables.quantity import needed_options, numeric
 from costcore.tables.renderers import to_markdown
 from costcore.tables.result import latex_of
-from costcore.text.output import json_text, printable, save
-from costcore.text.screen import Screen
+from costcore.text.output import Screen, json_text, printable, save
 
 DIFF_EXAMPLES = """examples:
   costcore diff yesterday.json net.py:make --input 1x3x224x224 --format comment

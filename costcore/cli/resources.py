@@ -9,8 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from costcore.analyses.devices.communication import links_by_group
-from costcore.analyses.devices.device import Device, find_device
+from costcore.analyses.devices.device import Device, find_device, links_by_group
 from costcore.analyses.timing.bound import BOUNDS, LEAST, OBSERVED
 from costcore.analyses.timing.time_report import TIMES, TIMES_BY_TYPE, TimeReport, show_devices
 from costcore.analyses.timing.times import TF32_OPERATORS, check_dtype

@@ -17,8 +17,7 @@ from costcore.cli import COMPLETING, FAILURE, SUCCESS
 from costcore.cli.options import RESULT_FILES, SAVED, Parser, command_parser, format_of, parse_arguments
 from costcore.errors import CostError, import_problem
 from costcore.tables.result import Result, model_of
-from costcore.text.output import printable, save, save_output
-from costcore.text.screen import HEIGHT, Screen
+from costcore.text.output import HEIGHT, Screen, printable, save, save_output
 
 MAX_MESSAGE_LENGTH = 10_000
 """The maximum number of characters of a message: names in a model can have any length."""

@@ -44,7 +44,7 @@ from costcore.tables.quantity import is_quantity, needed_options, numbers
 from costcore.tables.renderers import rendered, renderers
 from costcore.tables.result import Table, quantities
 from costcore.text.amounts import Formatted, check_digits
-from costcore.text.screen import Column, Screen
+from costcore.text.output import Column, Screen
 from costcore.trace.run import LEVELS
 
 TABLE_EXAMPLES = """examples:

@@ -62,8 +62,7 @@ from costcore.tables.quantity import is_quantity, needed_options, quantity
 from costcore.tables.renderers import renderers
 from costcore.tables.result import Result, with_rows_and_columns
 from costcore.text.amounts import check_digits
-from costcore.text.output import save_output
-from costcore.text.screen import Column
+from costcore.text.output import Column, save_output
 
 if TYPE_CHECKING:
     from costcore.analyses.fusion.groups import FusedView

@@ -32,7 +32,7 @@ from costcore.tables.columns import (
 from costcore.tables.quantity import Quantity, numeric
 from costcore.tables.result import Table
 from costcore.text.amounts import Formatted, readable
-from costcore.text.screen import Column
+from costcore.text.output import Column
 from costcore.trace.call import Assumption, Call
 from costcore.trace.run import FLOPS, Regrouping
 from costcore.trace.trace import Trace

@@ -34,7 +34,7 @@ from costcore.tables.html.charts import Part, filled
 from costcore.tables.pictures import Picture, Theme, filled_bars
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, readable
-from costcore.text.screen import Column
+from costcore.text.output import Column
 from costcore.trace.call import Module
 
 

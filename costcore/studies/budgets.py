@@ -24,8 +24,7 @@ from costcore.tables.answer import Content
 from costcore.tables.quantity import AMOUNTS, Quantity, is_quantity, needed_options, numbers, quantity
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import duration, exact, parse_amount, parse_duration, parse_percent, readable
-from costcore.text.output import printable
-from costcore.text.screen import Column
+from costcore.text.output import Column, printable
 from costcore.trace.call import Call
 from costcore.trace.run import LEVELS
 

@@ -13,7 +13,7 @@ from costcore.ir import Operations
 from costcore.reports.report import Report
 from costcore.tables.answer import Content, Figure
 from costcore.tables.result import Result, Table
-from costcore.text.screen import Column
+from costcore.text.output import Column
 
 # Rows.
 

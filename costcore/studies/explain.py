@@ -25,7 +25,7 @@ from costcore.reports.report import Report
 from costcore.studies.reconcile import rule_in_words
 from costcore.tables import answer as results
 from costcore.tables.result import Result, Table
-from costcore.text.screen import Column
+from costcore.text.output import Column
 from costcore.trace.call import Call
 
 # Answers as data.

@@ -16,7 +16,7 @@ from costcore.registry import needed_ability
 from costcore.studies.fit import FitResult, fit
 from costcore.tables.answer import Content, Figure
 from costcore.tables.result import Result, Table
-from costcore.text.screen import Column
+from costcore.text.output import Column
 
 
 class Method(NamedTuple):

@@ -42,7 +42,7 @@ from costcore.tables.html import text as html_text
 from costcore.tables.pictures import Picture, Theme, filled_bars
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, parse_bytes, readable
-from costcore.text.screen import Column
+from costcore.text.output import Column
 from costcore.trace.call import Call
 from costcore.trace.run import Dataflow, Value
 from costcore.trace.trace import Trace, has_names, with_tensors

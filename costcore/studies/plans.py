@@ -14,8 +14,7 @@ from math import ceil, fsum
 from os import PathLike
 from typing import Any, NamedTuple
 
-from costcore.analyses.devices.communication import Link, link_of
-from costcore.analyses.devices.device import Device, find_device
+from costcore.analyses.devices.device import Device, Link, find_device, link_of
 from costcore.api.estimate import estimate, model_and_inputs
 from costcore.errors import CostError, short_repr, unknown
 from costcore.ir import Tensor
@@ -45,7 +44,7 @@ from costcore.tables.pictures import Picture, Theme, draw
 from costcore.tables.renderers import progress
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, duration, readable
-from costcore.text.screen import Column
+from costcore.text.output import Column
 from costcore.trace.trace import with_tensors
 
 # The search.

@@ -21,8 +21,7 @@ from costcore.tables.answer import Content, Figure
 from costcore.tables.renderers import rendered
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted
-from costcore.text.output import Target, encodable, save
-from costcore.text.screen import Column
+from costcore.text.output import Column, Target, encodable, save
 from costcore.trace.trace import CallCost
 
 COLUMNS = (

@@ -26,8 +26,7 @@ from costcore.tables.renderers import (
 )
 from costcore.tables.renderers import to_csv as text_to_csv
 from costcore.text.amounts import Formatted, jsonable
-from costcore.text.output import encodable, printable, writable
-from costcore.text.screen import Column, RenderedTable, Screen, wrapped
+from costcore.text.output import Column, RenderedTable, Screen, encodable, printable, wrapped, writable
 from costcore.trace.run import FLOPS
 
 
@@ -38,7 +37,7 @@ class Figure(NamedTuple):
         name: its name in ``to_dict``.
         title: its title in tables and text.
         value: the exact value; a :class:`costcore.text.amounts.Formatted` has a text of its own.
-        kind: the kind of the value, as of a :class:`costcore.text.screen.Column`.
+        kind: the kind of the value, as of a :class:`costcore.text.output.Column`.
         note: what the value means; can be empty.
         certainty: ``exact``, ``bound``, ``calibrated`` or ``measured``.
     """

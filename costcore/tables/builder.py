@@ -11,7 +11,7 @@ from costcore.ledger.modules import ADDITIVE
 from costcore.numbers import is_symbolic
 from costcore.tables.columns import in_order, limited, with_quantities
 from costcore.tables.quantity import Quantity, quantities_of
-from costcore.text.screen import Column
+from costcore.text.output import Column
 from costcore.trace.call import Call
 
 # Tables of a run, with any quantity.

@@ -21,7 +21,7 @@ from costcore.text.amounts import (
     rounded,
     scaled,
 )
-from costcore.text.screen import Column, RenderedTable
+from costcore.text.output import Column, RenderedTable
 from costcore.trace.run import FLOPS
 
 # Columns of the tables of a report.

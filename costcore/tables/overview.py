@@ -14,8 +14,7 @@ from costcore.tables.builder import COMPARED, folded_tree, tree_rows
 from costcore.tables.renderers import looks_of, rendered
 from costcore.tables.renderers import to_markdown as table_to_markdown
 from costcore.text.amounts import Formatted, duration, exact, readable, short
-from costcore.text.output import escaped, printable
-from costcore.text.screen import RenderedTable
+from costcore.text.output import RenderedTable, escaped, printable
 
 # Plain text, for ``print``.
 

@@ -14,8 +14,7 @@ from costcore.errors import CostError, error_text, import_problem, unknown
 from costcore.numbers import is_symbolic
 from costcore.tables.quantity import quantity
 from costcore.text.amounts import BASES, PREFIXES, Formatted, prefix_for, short, unit_of_time
-from costcore.text.output import printable
-from costcore.text.screen import Column
+from costcore.text.output import Column, printable
 
 # The result of :meth:`costcore.Report.plot`: rows and their picture.
 

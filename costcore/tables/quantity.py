@@ -17,7 +17,7 @@ from costcore.errors import CostError, short_repr, unknown
 from costcore.ledger.ledger import Ledger, flops_of, memory, multiplied, nodes_by_call
 from costcore.numbers import expanded_sum, floor_div, maximum, share
 from costcore.plugins import cached, objects_from_plugins, with_plugin_hint
-from costcore.text.screen import Column
+from costcore.text.output import Column
 from costcore.trace.call import NONZERO_WEIGHTS, Call
 from costcore.trace.pairs import computed_pairs
 

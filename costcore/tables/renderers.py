@@ -16,8 +16,7 @@ from typing import IO, Any, NamedTuple
 from costcore.errors import CostError, qualified_name, short_repr, unknown
 from costcore.plugins import cached, functions_from_plugins, hookimpl, with_plugin_hint
 from costcore.tables.columns import is_default, matches
-from costcore.text.output import escaped, latex_cell, printable, shortened
-from costcore.text.screen import Column, RenderedTable, Renderer, Screen
+from costcore.text.output import Column, RenderedTable, Renderer, Screen, escaped, latex_cell, printable, shortened
 
 
 @hookimpl

@@ -18,8 +18,7 @@ from costcore.tables.columns import choose
 from costcore.tables.overview import figures_text
 from costcore.tables.quantity import Quantity, registered
 from costcore.tables.renderers import one_stream, rendered
-from costcore.text.output import Target, encodable, json_text, printable, save, writable
-from costcore.text.screen import Column, Screen, wrapped
+from costcore.text.output import Column, Screen, Target, encodable, json_text, printable, save, wrapped, writable
 
 if TYPE_CHECKING:
     from costcore.tables.pictures import Picture, Theme

@@ -16,9 +16,9 @@ from costcore.graphs import Notes
 from costcore.registry import plugin_rows
 from costcore.trace.run import Recorder
 
-from .graph.inputs import InputHints, UserShapes, bind_inputs, dimension_names
-from .graph.node import GraphContext, Scope, joined
 from .inference import compare_with_onnx
+from .inputs import InputHints, UserShapes, bind_inputs, dimension_names
+from .node import GraphContext, Scope, joined
 from .operator_table import RowTable, operator
 from .reading import read_model
 from .schema import NEWEST_VERSION, ONNX

@@ -16,7 +16,7 @@ from costcore.ir import prod
 from costcore.isolated import python_command
 from costcore.numbers import Dim
 
-from .graph.node import Inferred, Node, check_size
+from .node import Inferred, Node, check_size
 from .values import (
     DTYPES,
     MOST_FOLDED,

@@ -13,7 +13,7 @@ from onnx import defs
 from costcore.plugins import modules_with
 from costcore.translate import Row, by_operator
 
-from .graph.node import Operator, Rule
+from .node import Operator, Rule
 from .schema import CONSTRAINTS, arguments_of_schemas, schema_signature
 
 ROW_MODULES = modules_with("ROWS", f"{__package__}.operators")

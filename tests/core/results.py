@@ -8,7 +8,7 @@ from costcore.tables.pictures import Picture
 from costcore.tables.quantity import Quantity, column_of, needed_options, quantity, registered
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted
-from costcore.text.screen import Column, RenderedTable
+from costcore.text.output import Column, RenderedTable
 
 __all__ = [
     "Analysis",

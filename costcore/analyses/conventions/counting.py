@@ -34,7 +34,7 @@ from costcore.tables.answer import Content, Figure
 from costcore.tables.quantity import Quantity
 from costcore.tables.result import OfReport, Table
 from costcore.text.amounts import check_digits, check_unit, prefix_for, scaled
-from costcore.text.screen import Column
+from costcore.text.output import Column
 from costcore.trace.call import Call
 from costcore.trace.run import FLOPS
 from costcore.trace.trace import CallCost, Trace

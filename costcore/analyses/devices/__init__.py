@@ -6,6 +6,6 @@ ANALYSES = (
     Analysis(
         "communication",
         "the bytes that each process group sends, and the time over its link",
-        f"{__name__}.communication:communications_of",
+        f"{__name__}.device:communications_of",
     ),
 )

@@ -26,8 +26,7 @@ from costcore.tables.columns import SHARES, by_key, in_unit, preset
 from costcore.tables.quantity import Quantity
 from costcore.tables.renderers import dropped_first
 from costcore.tables.result import OfReport, Table, writes_table
-from costcore.text.output import Target
-from costcore.text.screen import Column
+from costcore.text.output import Column, Target
 from costcore.trace.call import Call
 from costcore.trace.interrupts import collector_off
 from costcore.trace.run import LEVELS, Fusion

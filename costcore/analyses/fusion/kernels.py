@@ -12,7 +12,7 @@ from costcore.numbers import Dim
 from costcore.registry import needed_ability
 from costcore.tables.answer import Content, Figure
 from costcore.tables.result import Result, Table
-from costcore.text.screen import Column
+from costcore.text.output import Column
 from costcore.trace.trace import CallCost, Trace
 
 COLUMNS = (

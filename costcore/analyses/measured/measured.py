@@ -21,7 +21,7 @@ from costcore.tables.html import section
 from costcore.tables.html.charts import Span, key, timeline
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import duration
-from costcore.text.screen import Column
+from costcore.text.output import Column
 from costcore.trace.call import Call
 from costcore.trace.run import Profile
 from costcore.trace.trace import Trace

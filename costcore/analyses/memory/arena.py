@@ -31,7 +31,7 @@ from costcore.tables.html.charts import key
 from costcore.tables.pictures import Picture, Theme, add_legend, axes_of, in_units, label
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import exact, short
-from costcore.text.screen import Column
+from costcore.text.output import Column
 from costcore.trace.interrupts import collector_off
 from costcore.trace.trace import Trace
 

@@ -34,8 +34,7 @@ from costcore.tables.pictures import Picture, Theme, add_legend, axes_of, in_uni
 from costcore.tables.renderers import dropped_first
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import exact, readable, short
-from costcore.text.output import Target
-from costcore.text.screen import Column
+from costcore.text.output import Column, Target
 from costcore.trace.call import Call
 from costcore.trace.run import KINDS, MemoryLedger, RawLedger
 from costcore.trace.trace import Trace

@@ -12,8 +12,7 @@ from costcore.errors import CostError, CostWarning, short_repr, unknown
 from costcore.numbers import Dim, argument_of_log2, as_text, ceil_log2, gcd, is_symbolic, with_ceilings
 from costcore.tables.pictures import Axis, Picture, Theme, draw
 from costcore.tables.quantity import column_of, numeric
-from costcore.text.output import latex_text
-from costcore.text.screen import Column
+from costcore.text.output import Column, latex_text
 
 # Fast functions of integers and of arrays of integers.
 

@@ -34,7 +34,7 @@ from costcore.tables.html.charts import key as color_key
 from costcore.tables.pictures import Picture, Theme, add_legend, axes_of, label
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import duration
-from costcore.text.screen import Column
+from costcore.text.output import Column
 from costcore.trace.call import Call
 from costcore.trace.trace import Trace
 

@@ -41,8 +41,7 @@ from costcore.tables.pictures import Picture, Theme
 from costcore.tables.renderers import dropped_first
 from costcore.tables.result import Result, Table, writes_table
 from costcore.text.amounts import duration, exact, short
-from costcore.text.output import Target, save
-from costcore.text.screen import Column
+from costcore.text.output import Column, Target, save
 from costcore.trace.trace import Trace
 
 MOST_TYPES = 5

@@ -18,8 +18,15 @@ from statistics import median
 from typing import NamedTuple, TypeVar
 
 from costcore._version import __version__
-from costcore.analyses.devices.communication import Communication, Link, communications, links_by_group
-from costcore.analyses.devices.device import Device, devices, find_device
+from costcore.analyses.devices.device import (
+    Communication,
+    Device,
+    Link,
+    communications,
+    devices,
+    find_device,
+    links_by_group,
+)
 from costcore.analyses.timing.bound import (
     BOUNDS,
     LEAST,
@@ -66,7 +73,7 @@ class Times:
         dtype: the dtype of weights and activations; None for the dtypes of the run.
         bound: ``least`` or ``observed``; see :mod:`costcore.analyses.timing.bound`.
         links: the links between processes, by group, as
-            :func:`costcore.analyses.devices.communication.links_by_group` returns them.
+            :func:`costcore.analyses.devices.device.links_by_group` returns them.
 
     Attributes:
         trace: the run that is timed, at ``dtype``.

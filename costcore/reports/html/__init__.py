@@ -35,8 +35,7 @@ from costcore.tables.columns import cell_text
 from costcore.tables.html import amount_card, card, command_line, shape_text, table, text
 from costcore.tables.quantity import Quantity
 from costcore.text.amounts import attribute_text, exact, per_byte, short, short_per_byte
-from costcore.text.output import printable
-from costcore.text.screen import Column
+from costcore.text.output import Column, printable
 from costcore.trace.call import Call, Uncounted
 from costcore.trace.run import FLOPS
 from costcore.trace.trace import CallCost, Trace

@@ -24,8 +24,17 @@ from costcore.studies.comparisons.data import (
     rows_of,
     texts,
 )
-from costcore.studies.comparisons.matching import COMPARED, Delta, Difference, Pair, by_module, by_order
-from costcore.studies.comparisons.rewrites import ConversionChange, Kind, conversion_changes
+from costcore.studies.comparisons.matching import (
+    COMPARED,
+    ConversionChange,
+    Delta,
+    Difference,
+    Kind,
+    Pair,
+    by_module,
+    by_order,
+    conversion_changes,
+)
 from costcore.tables.answer import MOST_ROWS, Content, Figure
 from costcore.tables.html import page, section, text
 from costcore.tables.html.charts import key as color_key
@@ -34,8 +43,7 @@ from costcore.tables.quantity import numeric, quantity
 from costcore.tables.renderers import in_terminal, rendered, terminal_width
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, attribute_text, exact, jsonable, readable, short
-from costcore.text.output import Target, encodable, escaped, printable, save, writable
-from costcore.text.screen import Column
+from costcore.text.output import Column, Target, encodable, escaped, printable, save, writable
 
 MATCHINGS = ("module", "order")
 """The values of ``by`` in :func:`compare`."""

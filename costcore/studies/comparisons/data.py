@@ -17,19 +17,21 @@ from costcore.ledger.ledger import mode_of, n_assumptions, not_counted
 from costcore.ledger.modules import path_and_parents
 from costcore.numbers import Dim
 from costcore.reports.data import ReportData
-from costcore.studies.comparisons.matching import COMPARED, Delta, Difference, is_free
-from costcore.studies.comparisons.rewrites import (
+from costcore.studies.comparisons.matching import (
+    COMPARED,
     Calls,
+    Delta,
+    Difference,
     Kind,
     in_words,
+    is_free,
     kinds_of_change,
 )
 from costcore.tables.answer import Content
 from costcore.tables.quantity import AMOUNTS, Quantity, quantity
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, exact, readable
-from costcore.text.output import encodable
-from costcore.text.screen import Column
+from costcore.text.output import Column, encodable
 from costcore.trace.call import Call
 from costcore.trace.run import KINDS
 

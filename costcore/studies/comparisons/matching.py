@@ -1,17 +1,21 @@
-"""Match the calls of two reports, and compare the calls of a pair.
+"""Match the calls of two reports, compare the calls of a pair, and name graph rewrites.
 
 Calls of two versions of a model are matched by module; calls of a model and its conversion by order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from costcore.ir import prod
+from costcore.ir import BITS, prod
 from costcore.numbers import Dim, is_symbolic, share
+from costcore.reports.data import ReportData
 from costcore.tables.quantity import AMOUNTS
+from costcore.text.amounts import readable
+from costcore.trace.call import Call
 
 Entry: TypeAlias = "Mapping[str, Any]"
 
@@ -290,3 +294,481 @@ class Difference(NamedTuple):
 
 def _cost(entry: Entry | None, key: str) -> Dim:
     return 0 if entry is None else entry.get(key) or 0
+
+
+# Summarize graph rewrites: operators that a tool quantized, fused, folded, pruned or replaced.
+#
+# :func:`kinds_of_change` compares the numbers of operators in two graphs, and :func:`in_words` puts them into a
+# sentence. :func:`conversion_changes` reads the unmatched calls of a conversion to another framework.
+
+
+FORMS: Mapping[str, str] = {
+    "quantized_": "became {dtype}",
+    "dynamic_quantized_": "became {dtype}, dynamically quantized",
+    "packed_": "with {dtype} weights ({type}), dequantized on use",
+}
+"""Operator prefix to description of the new form."""
+
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "linear": ("linear", "matmul"),
+    "matmul": ("matmul", "linear"),
+    "embedding": ("embedding", "gather"),
+}
+"""Real operators that a form can come from, the likeliest first: tools write linear as matmul, and back."""
+
+SCALING = ("quantize", "dequantize", "dynamic_quantize")
+"""Operators that convert to integers and back."""
+
+REAL = ("float16", "bfloat16", "float32", "float64")
+"""Dtypes of products that are not quantized."""
+
+
+class Kind(NamedTuple):
+    """One kind of change.
+
+    Attributes:
+        text: the change, as a part of a sentence; empty if it is part of another one.
+        what: the operators before and after, for a table.
+        calls: the number of calls.
+        macs, mrw: MACs and bytes of these calls.
+    """
+
+    text: str
+    what: str
+    calls: Delta
+    macs: Delta
+    mrw: Delta
+
+
+def kinds_of_change(old: ReportData, new: ReportData) -> list[Kind]:
+    """Return the kinds of change between two graphs; none if both have the same operators in the same precision.
+
+    Graphs come from files; for programs that ran, the list is empty.
+    """
+    if old.trace.run.dataflow is None or new.trace.run.dataflow is None:
+        return []
+    sides = _Side(old), _Side(new)
+    return [*_other_forms(sides), *_scaling(sides), *_precision(sides), *_replaced(sides)]
+
+
+def in_words(old: ReportData, new: ReportData, kinds: Iterable[Kind]) -> str:
+    """Return one sentence on the kinds of change, and on MACs and weights."""
+    parts = list(dict.fromkeys(kind.text for kind in kinds if kind.text))
+    if not parts:
+        return "; ".join(filter(None, (_opset(old, new), _only_free(old, new) or _nothing(old, new))))
+    parts += filter(None, [_opset(old, new)])
+    macs = Delta(old.total_report["macs"], new.total_report["macs"])
+    blocks = "convolutions run in blocks of channels" if _in_blocks(new) and not _in_blocks(old) else ""
+    if macs.equal:
+        parts += filter(None, (blocks, "MACs unchanged"))
+    elif macs.ratio is not None and not is_symbolic(macs.new) and not is_symbolic(macs.old):
+        parts.append(f"{100 * (macs.ratio - 1):+.1f} % MACs" + (f" ({blocks}, which are padded)" if blocks else ""))
+    weights = Delta(*(_weight_bytes(report) for report in (old, new)))
+    if not weights.equal and not any(map(is_symbolic, weights)):
+        parts.append(f"weights {readable(weights.new, 'bytes')} instead of {readable(weights.old, 'bytes')}")
+    return "; ".join(parts)
+
+
+def _only_free(old: ReportData, new: ReportData) -> str:
+    counts = Delta(*(sum(map(is_free, report.ledger.entries.values())) for report in (old, new)))
+    graphs = old.trace.run.dataflow is not None and new.trace.run.dataflow is not None
+    if counts.equal or not graphs or old.total_report["mrw"] != new.total_report["mrw"]:
+        return ""
+    return f"no operator that costs anything changed; calls that cost nothing: {_more(counts)}"
+
+
+def _opset(old: ReportData, new: ReportData) -> str:
+    versions = [report.trace.run.opsets.get("ai.onnx") for report in (old, new)]
+    return f"opset {versions[1]} in place of {versions[0]}" if None not in versions and len({*versions}) > 1 else ""
+
+
+def _nothing(old: ReportData, new: ReportData) -> str:
+    types = [Counter(call.type for call in report.trace.calls) for report in (old, new)]
+    graphs = old.trace.run.dataflow is not None and new.trace.run.dataflow is not None
+    same = all(old.total_report[key] == new.total_report[key] for key in ("macs", "flops", "mrw", "n_params"))
+    return "no operator changed" if graphs and same and types[0] == types[1] else ""
+
+
+class _Side:
+    def __init__(self, report: ReportData) -> None:
+        self.sums: dict[str, dict[str, Dim]] = {}
+        self.calls: dict[str, list[Call]] = {}
+        self.every = report.trace.calls
+        self.macs = {call.name: report.ledger.entries.get(call.name, {}).get("macs", 0) for call in self.every}
+        self.biased = sum("b" in call.layer.inputs for call in self.every if _name(call).endswith(("linear", "matmul")))
+        """The number of products with a bias."""
+        self.constant: Counter[str] = Counter()
+        """The number of calls with constant operands only, by operator."""
+        self.constant_macs: dict[str, Dim] = {}
+        known: set[int] = set()
+        for record in report.trace:
+            call, cost = record.call, record.cost
+            op, entry = _name(call), report.ledger.entries.get(call.name, {})
+            sums = self.sums.setdefault(op, {"macs": 0, "mrw": 0, "flops": 0})
+            sums.update({key: amount + entry.get(key, 0) for key, amount in sums.items()})
+            if all(
+                x.role != "data" or i in known for i, x in zip(call.inputs, call.layer.inputs.values(), strict=True)
+            ):
+                known.update(call.outputs)
+                self.constant[op] += bool(call.inputs)
+                macs = cost.macs if cost is not None else 0
+                self.constant_macs[op] = self.constant_macs.get(op, 0) + macs
+            if cost is None or cost.mread or cost.mwrite or cost.macs:
+                self.calls.setdefault(op, []).append(call)
+        self.left = Counter({op: len(calls) for op, calls in self.calls.items()})
+
+    def amount(self, ops: Iterable[str], key: str) -> Dim:
+        """Return a sum over operators."""
+        return sum(self.sums[op][key] for op in dict.fromkeys(ops) if op in self.sums)
+
+
+FUSED_PRODUCTS: Mapping[str, str] = {
+    "com.microsoft::FusedMatMul": "fused_matmul",
+    "com.microsoft::FusedGemm": "fused_linear",
+}
+"""Products that a tool writes for several operators, whatever is fused to them."""
+
+
+def _name(call: Call) -> str:
+    # FusedMatMul and FusedGemm are fused products even if nothing is fused to them.
+    return FUSED_PRODUCTS.get(call.native, call.layer.op)
+
+
+def _kind(text: str, sides: tuple[_Side, _Side], olds: Iterable[str], news: Iterable[str], calls: Delta) -> Kind:
+    olds, news = list(olds), list(news)
+    macs, mrw = (Delta(sides[0].amount(olds, key), sides[1].amount(news, key)) for key in ("macs", "mrw"))
+    what = " → ".join(filter(None, (", ".join(olds), ", ".join(op for op in news if op not in olds))))
+    return Kind(text, what, calls, macs, mrw)
+
+
+def _other_forms(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
+    old, new = sides
+    found: dict[str, Counter[str]] = {}
+    for op, calls in new.calls.items():
+        prefix = next((prefix for prefix in FORMS if op.startswith(prefix)), None)
+        more, seen = new.left[op] - old.left[op], set[str]()
+        own = op.removeprefix(prefix or "")
+        for base in (*ALIASES.get(own, (own,)), own) if prefix and more > 0 else ():  # its own name last: some are new
+            count = min(more, old.left[base] - (new.left[base] if base not in seen else 0))
+            seen.add(base)
+            if count <= 0:
+                continue
+            text = FORMS[prefix or ""].format(dtype=_narrow_dtype(calls[-1]), type=calls[-1].type)
+            found.setdefault(text, Counter())[base] += count
+            yield _kind("", sides, [base], [op], Delta(count, count))
+            old.left[base] -= count
+            new.left[op] -= count
+            more -= count
+    for text, counts in found.items():
+        yield Kind(
+            f"{listed((count, op) for op, count in counts.items())} {text}", "", Delta(0, 0), Delta(0, 0), Delta(0, 0)
+        )
+
+
+def _scaling(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
+    counts = Delta(*(sum(side.left[op] for op in SCALING) for side in sides))
+    if not counts.equal:
+        ops = [op for op in SCALING if any(op in side.calls for side in sides)]
+        is_dynamic = "dynamic_quantize" in sides[1].calls and "dynamic_quantize" not in sides[0].calls
+        how = ", dynamically" if is_dynamic else ""
+        yield _kind(f"calls that quantize or dequantize: {_more(counts)}{how}", sides, ops, ops, counts)
+    for side in sides:
+        for op in SCALING:
+            side.left.pop(op, None)
+
+
+def _precision(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
+    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for op, calls in sides[1].calls.items():
+        if op not in sides[0].calls or not sides[1].amount([op], "macs"):
+            continue
+        before, after = (Counter(_weight_dtype(call) for call in each) for each in (sides[0].calls[op], calls))
+        (earlier,), (later,) = ((*(side - other), "")[:1] for side, other in ((before, after), (after, before)))
+        if earlier in REAL and later in REAL:
+            count = min(before[earlier], after[later])
+            found.setdefault((earlier, later), []).append((count, op))
+            yield _kind("", sides, [op], [op], Delta(count, count))
+    for (earlier, later), each in found.items():
+        text = f"{listed(each)} in {later} instead of {earlier}"
+        yield Kind(text, "", Delta(0, 0), Delta(0, 0), Delta(0, 0))
+
+
+def _replaced(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
+    old, new = sides
+    gone, more = old.left - new.left, new.left - old.left
+    folded = (old.constant - new.constant) & gone
+    if folded:
+        gone -= folded
+        macs = sum(old.constant_macs[op] - new.constant_macs.get(op, 0) for op in folded)
+        products = "" if is_symbolic(macs) or not macs else f" ({readable(macs, 'count')} MACs)"
+        text = f"{_counted(folded)} of constants{products} folded"
+        yield _kind(text, sides, folded, [], Delta(folded.total(), 0))
+    norms = gone.pop("batch_norm", 0)
+    if norms:
+        is_folded = any(op.endswith(("conv", "linear", "matmul")) for op in new.calls)
+        text = f"{norms} batch_norm folded into products" if is_folded else f"gone: {norms} batch_norm"
+        yield _kind(text, sides, ["batch_norm"], [], Delta(norms, 0))
+    if gone["pad"] and any(op.endswith("conv") for op in new.calls):
+        count = gone.pop("pad")
+        yield _kind(f"{count} pad folded into conv", sides, ["pad"], [], Delta(count, 0))
+    limits = Counter({op: gone.pop(op) for op in ("relu", "clip") if gone[op] and _is_quantized(new)})
+    if limits:
+        text = f"{_counted(limits)} folded into quantization ranges"
+        yield _kind(text, sides, limits, [], Delta(limits.total(), 0))
+    biases = new.biased - old.biased
+    for fused in take_fused(gone, more, old.left):
+        olds, news = [fused.fusion.base, *fused.parts], [fused.fusion.into]
+        yield _kind(fused.text, sides, olds, news, Delta(fused.into + fused.parts.total(), fused.into))
+        biases -= fused.parts["add"] if fused.fusion.into == "linear" else 0
+    if biases > 0 and gone["add"] and _is_quantized(new):
+        count = min(biases, gone["add"])
+        gone["add"] -= count
+        yield _kind(f"{count} add fused into {count} matmul", sides, ["add"], [], Delta(count, 0))
+    gone, more = +gone, +more
+    for path, ops in _pruned(sides, gone):
+        gone -= ops
+        yield _kind(f"{path} pruned ({_counted(ops)})", sides, ops, [], Delta(ops.total(), 0))
+    before, after = _counted(gone), _counted(more)
+    if before and after and new.amount(more, "flops"):
+        yield _kind(f"{after} in place of {before}", sides, gone, more, Delta(gone.total(), more.total()))
+        return
+    if before:
+        yield _kind(f"gone: {before}", sides, gone, [], Delta(gone.total(), 0))
+    if after:
+        why = ", to scale results" if "dynamic_quantize" in new.calls and {*more} <= {"mul", "cast", "add"} else ""
+        yield _kind(f"new{why}: {after}", sides, [], more, Delta(0, more.total()))
+
+
+def _pruned(sides: tuple[_Side, _Side], gone: Counter[str]) -> list[tuple[str, Counter[str]]]:
+    old, new = sides
+    kept = {path for call in new.every for path in _around(call.module)}
+    lost: dict[str, list[Call]] = {}
+    for call in old.every if kept else ():
+        path = next((path for path in _around(call.module) if path not in kept), "")
+        if path:
+            lost.setdefault(path, []).append(call)
+    # Only modules with MACs that are gone as well: tools that fuse operators also drop module names.
+    fewer = sum(old.macs.values()) - sum(new.macs.values())
+    found = []
+    for path, calls in lost.items():
+        macs = sum(old.macs[call.name] for call in calls)
+        if not is_symbolic(macs) and not is_symbolic(fewer) and 0 < macs <= fewer:
+            found.append((path, Counter(_name(call) for call in calls) & gone))
+    return found
+
+
+def _around(path: str) -> list[str]:
+    # Outermost first.
+    parts = path.split(".") if path else []
+    return [".".join(parts[: i + 1]) for i in range(len(parts))]
+
+
+def _is_quantized(side: _Side) -> bool:
+    return any(op.startswith("quantized_") for op in side.calls)
+
+
+def _counted(counts: Counter[str]) -> str:
+    return listed((count, op) for op, count in counts.most_common())
+
+
+def _more(counts: Delta) -> str:
+    return f"{abs(counts.difference)} {'more' if counts.difference > 0 else 'fewer'}"
+
+
+def _weight_dtype(call: Call) -> str:
+    # Without a weight: the last operand that is neither bias nor scale.
+    inputs = call.layer.inputs
+    named = [name for name in ("w", "x1", "w0", "x", "x0") if name in inputs]
+    return inputs[named[0]].dtype if named else ""
+
+
+def _narrow_dtype(call: Call) -> str:
+    weight = _weight_dtype(call)
+    tensors = [tensor for name, tensor in call.layer.inputs.items() if not name.endswith(("_scale", "_zero_point"))]
+    return min([x.dtype for x in (*tensors, *call.layer.outputs)], key=BITS.__getitem__) if weight in REAL else weight
+
+
+def _weight_bytes(report: ReportData) -> Dim:
+    # A shared weight counts once.
+    found: dict[int, Dim] = {}
+    for call in report.trace.calls:
+        for identity, tensor in zip(call.inputs, call.layer.inputs.values(), strict=True):
+            if tensor.role == "param":
+                found[identity] = tensor.nbytes
+    return sum(found.values())
+
+
+def _in_blocks(report: ReportData) -> bool:
+    # ONNX Runtime's NCHWc layout pads channels to the block size.
+    return any(call.native.startswith("com.microsoft.nchwc::Conv") for call in report.trace.calls)
+
+
+# Fused operators, found from the numbers of removed and added operators.
+
+
+LIMITS = ("relu", "clip", "leaky_relu", "sigmoid", "tanh", "hard_sigmoid", "hard_swish")
+"""Activations that a convolution may apply to its result."""
+
+
+class Fusion(NamedTuple):
+    """One way to merge operators.
+
+    Attributes:
+        into: the operator of the new graph.
+        base: the operator of the old graph that each fused operator includes once.
+        parts: the other operators, with the maximum number in one fused operator.
+        is_spelled: whether the base is one step of a decomposed operator.
+    """
+
+    into: str
+    base: str
+    parts: Mapping[str, int]
+    is_spelled: bool = False
+
+
+GELU = {"div": 1, "add": 1, "mul": 2}
+
+FUSIONS = (
+    Fusion("fused_conv", "conv", {**dict.fromkeys(LIMITS, 1), "add": 1}),
+    Fusion("fused_linear", "linear", dict.fromkeys(LIMITS, 1)),
+    Fusion("linear", "matmul", {"add": 1}),
+    Fusion("gelu", "erf", GELU, is_spelled=True),
+    Fusion("silu", "sigmoid", {"mul": 1}, is_spelled=True),
+    Fusion("biased_activation", "gelu", {"add": 1}),
+    Fusion("biased_activation", "erf", {**GELU, "add": 2}, is_spelled=True),
+    Fusion("fused_matmul", "matmul", {"transpose": 2, "mul": 2, "div": 1}),
+    Fusion("fused_layer_norm", "layer_norm", {"add": 2}),
+    Fusion("fused_rms_norm", "rms_norm", {"add": 2}),
+)
+"""The known fusions; fusions that may include more of an operator come last."""
+
+
+class Fused(NamedTuple):
+    """A fusion found in a graph.
+
+    Attributes:
+        fusion: how.
+        parts: the operators that are gone, with their number.
+        into: the number of operators that they were merged into.
+    """
+
+    fusion: Fusion
+    parts: Counter[str]
+    into: int
+
+    @property
+    def text(self) -> str:
+        """The same in words: ``17 relu, 8 add fused into 17 conv``."""
+        fusion = self.fusion
+        shown = (fusion.into if fusion.into != "biased_activation" else "gelu") if fusion.is_spelled else fusion.base
+        parts = Counter({fusion.base: self.into}) + self.parts if fusion.is_spelled else self.parts
+        return f"{listed((count, op) for op, count in parts.items())} fused into {self.into} {shown}"
+
+
+def take_fused(gone: Counter[str], more: Counter[str], old: Mapping[str, int]) -> Iterable[Fused]:
+    """Yield the fusions, and remove their operators from ``gone`` and ``more``.
+
+    ``old`` counts the operators of the old graph. A fused operator may appear again if others were fused into it.
+    """
+    for fusion in FUSIONS:
+        is_there_again = fusion.base in ("linear", "matmul")
+        count = min(old.get(fusion.base, 0) if is_there_again else gone[fusion.base], more[fusion.into])
+        parts = Counter({op: min(gone[op], count * most) for op, most in fusion.parts.items()})
+        if +parts:
+            gone.subtract(parts)
+            again = max(count - gone[fusion.base], 0)
+            gone[fusion.base] -= count - again
+            more[fusion.base] += again
+            more[fusion.into] -= count
+            yield Fused(fusion, +parts, count)
+
+
+def listed(counts: Iterable[tuple[int, str]]) -> str:
+    """Return ``11 conv, 2 add``."""
+    return ", ".join(f"{count} {op}" for count, op in counts)
+
+
+# Changes by a conversion to another framework: replaced, folded, dropped and added operators.
+
+
+FOLDABLE = {"batch_norm", "mul", "add", "div", "sub"}
+"""Operators that a converter can fold into the weights of the preceding matrix product."""
+
+FOLD_INTO = {"conv", "conv_transpose", "linear", "matmul"}
+"""Matrix products with weights that a converter can fold operators into."""
+
+Calls: TypeAlias = "tuple[Entry | None, Entry | None]"
+"""Matching calls; None stands for a missing counterpart."""
+
+
+class ConversionChange(NamedTuple):
+    """One kind of change that a conversion made.
+
+    Attributes:
+        what: ``became`` (the operators were replaced by others), ``folded`` (a scale or shift right after a matrix
+            product with unchanged MACs), ``dropped`` or ``added``.
+        old: operators before the conversion.
+        new: operators after the conversion.
+        times: number of changes of this kind.
+        flops, mrw: FLOPs and bytes of all changes of this kind together.
+    """
+
+    what: str
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+    times: int
+    flops: Delta
+    mrw: Delta
+
+
+def conversion_changes(pairs: Sequence[Calls]) -> list[ConversionChange]:
+    """Return the changes of a conversion, one per kind, in order of first appearance, from pairs in order."""
+    changes: dict[tuple[str, tuple[str, ...], tuple[str, ...]], ConversionChange] = {}
+    for what, olds, news in _changes(pairs):
+        key = what, tuple(entry["op"] for entry in olds), tuple(entry["op"] for entry in news)
+        earlier = changes.get(key, ConversionChange(*key, 0, Delta(0, 0), Delta(0, 0)))
+        flops, mrw = (
+            Delta(total.old + sum(e[metric] for e in olds), total.new + sum(e[metric] for e in news))
+            for metric, total in (("flops", earlier.flops), ("mrw", earlier.mrw))
+        )
+        changes[key] = ConversionChange(*key, earlier.times + 1, flops, mrw)
+    return list(changes.values())
+
+
+def _changes(pairs: Sequence[Calls]) -> Iterator[tuple[str, Sequence[Entry], Sequence[Entry]]]:
+    olds: list[Entry] = []
+    news: list[Entry] = []
+    preceding: Entry | None = None
+    for old, new in [*pairs, (None, None)]:
+        same_operator = old is not None and new is not None and old["op"] == new["op"]
+        # A change is the run of added and removed calls between two matching pairs. A pair with different operators
+        # belongs to the change itself.
+        is_pair = (old is None) == (new is None)
+        if is_pair:
+            yield from _classified(preceding, olds, news)
+            olds, news = [], []
+        if same_operator:
+            preceding = new
+        else:
+            olds += [old] if old is not None else []
+            news += [new] if new is not None else []
+
+
+def _classified(
+    preceding: Entry | None, olds: Sequence[Entry], news: Sequence[Entry]
+) -> Iterator[tuple[str, Sequence[Entry], Sequence[Entry]]]:
+    if olds and news:
+        # Calls that only move data do not become calls that compute, nor the reverse.
+        for moves in (False, True):
+            some_olds, some_news = ([e for e in entries if only_moves(e) is moves] for entries in (olds, news))
+            if some_olds and some_news:
+                yield "became", some_olds, some_news
+            else:
+                yield from _classified(preceding, some_olds, some_news)
+        return
+    for entry in olds:
+        is_folded = preceding is not None and preceding["op"] in FOLD_INTO and entry["op"] in FOLDABLE
+        yield "folded" if is_folded else "dropped", [entry], []
+        preceding = preceding if is_folded else None
+    for entry in news:
+        yield "added", [], [entry]

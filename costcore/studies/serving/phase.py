@@ -22,7 +22,7 @@ from costcore.studies.serving.tallies import Experts, Tallies, Tally, not_expect
 from costcore.tables.answer import Content, Figure
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, exact
-from costcore.text.screen import Column
+from costcore.text.output import Column
 
 CACHES = ("static", "paged", "dynamic")
 """How a cache grows: preallocated, in blocks, or by copying all of it."""

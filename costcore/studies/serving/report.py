@@ -15,8 +15,7 @@ from math import ceil
 from os import PathLike
 from typing import Any, Literal, NamedTuple
 
-from costcore.analyses.devices.communication import link_of
-from costcore.analyses.devices.device import Device, find_device
+from costcore.analyses.devices.device import Device, find_device, link_of
 from costcore.api.estimate import model_of
 from costcore.errors import CostError, CostWarning, unknown
 from costcore.ir import BITS, Tensor
@@ -32,7 +31,7 @@ from costcore.tables.html import section, text
 from costcore.tables.html.charts import Part, filled
 from costcore.tables.result import Result, StaticResult, Table
 from costcore.text.amounts import Formatted, exact, parse_bytes, parse_duration
-from costcore.text.screen import Column
+from costcore.text.output import Column
 from costcore.trace.call import Assumption
 from costcore.trace.pairs import check_attention
 

@@ -14,8 +14,7 @@ from math import ceil
 from os import PathLike
 from typing import Any, NamedTuple, Protocol
 
-from costcore.analyses.devices.communication import Link, all_reduce_seconds
-from costcore.analyses.devices.device import Device, find_device
+from costcore.analyses.devices.device import Device, Link, all_reduce_seconds, find_device
 from costcore.errors import CostError
 from costcore.ir import BITS
 from costcore.studies.serving.cached_model import Blocks, Latent
@@ -25,7 +24,7 @@ from costcore.tables.html import section
 from costcore.tables.html.charts import Axis, Point, scatter
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, duration
-from costcore.text.screen import Column
+from costcore.text.output import Column
 from costcore.trace.call import Assumption
 
 MOST_SEQUENCES = 1 << 14

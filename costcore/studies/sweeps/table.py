@@ -37,7 +37,7 @@ from costcore.tables.html import section
 from costcore.tables.html.charts import Axis, Point, scatter
 from costcore.tables.renderers import in_notebook, progress
 from costcore.tables.result import Result, Table
-from costcore.text.screen import Column
+from costcore.text.output import Column
 
 
 def table(

@@ -44,8 +44,7 @@ from costcore.studies.training.step import (
 from costcore.tables.answer import Content, Figure
 from costcore.tables.result import Result, StaticResult, Table
 from costcore.text.amounts import Formatted, exact, readable
-from costcore.text.output import Target
-from costcore.text.screen import Column
+from costcore.text.output import Column, Target
 from costcore.trace.trace import has_names, with_tensors
 
 

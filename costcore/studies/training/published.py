@@ -17,7 +17,7 @@ from typing import NamedTuple
 from costcore.studies.training.step import Step
 from costcore.tables.result import Table
 from costcore.text.amounts import Formatted
-from costcore.text.screen import Column
+from costcore.text.output import Column
 
 DATA = Path(__file__).parent / "published_runs.csv"
 

@@ -22,8 +22,7 @@ from costcore.tables.columns import cell_text
 from costcore.tables.overview import figures_of
 from costcore.tables.quantity import NUMERIC
 from costcore.text.amounts import Formatted, exact, short
-from costcore.text.output import printable
-from costcore.text.screen import Column
+from costcore.text.output import Column, printable
 
 STYLES = ("page.css", "tables.css", "charts.css")
 """The files of the style sheet of every page."""

@@ -12,7 +12,7 @@ from costcore.plugins import Command
 from costcore.tables.answer import Content, Figure
 from costcore.tables.quantity import Quantity
 from costcore.tables.result import Result, Table
-from costcore.text.screen import Column
+from costcore.text.output import Column
 
 SIDE = 16
 FILL = 2 * (SIDE - 1)

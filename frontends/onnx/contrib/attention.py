@@ -12,7 +12,7 @@ from typing import Any
 from costcore.numbers import Dim, as_dim, maximum, minimum
 from costcore.translate import Arguments
 
-from ..graph.node import Inferred, Node
+from ..node import Inferred, Node
 from ..operators.arguments import check_ranks, common_shape, fact, flag, like, node_of, nonzero, positive
 from ..operators.sequences import rotary_input
 from ..schema import Constraints

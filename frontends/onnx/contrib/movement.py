@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from costcore.ir import prod
 from costcore.numbers import Dim, ceil_div
 
-from ..graph.node import Node
+from ..node import Node
 from ..operators import movement
 from ..operators.arguments import like, numbers, positive, windows
 from ..operators.movement import LAYOUT_ROWS, gather_nd, range_of, triangle_diagonal

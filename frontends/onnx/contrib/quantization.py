@@ -12,7 +12,7 @@ from typing import Any
 from costcore.ir import prod
 from costcore.translate import Arguments, Row
 
-from ..graph.node import Inferred, Node, Rule
+from ..node import Inferred, Node, Rule
 from ..operators.arguments import (
     SPATIAL,
     axis_of,
@@ -32,8 +32,7 @@ from ..operators.matrices import product
 from ..operators.statistics import reduced_axes, reduction
 from ..operators.windows import CONVOLUTION, conv_transpose
 from ..values import DTYPES, Shape, Undetermined, Value
-from .elements import FUSED
-from .matrices import MATRICES, SWAPPED, matmul, transposed
+from .arithmetic import FUSED, MATRICES, SWAPPED, matmul, transposed
 from .spec import MICROSOFT, NHWC, QONNX, OperatorSpec, row
 from .windows import (
     channel_view,

@@ -10,7 +10,7 @@ from onnx import AttributeProto
 
 from costcore.translate import Arguments, Row, Source
 
-from ..graph.node import Rule
+from ..node import Rule
 from ..schema import Constraints, Signature
 
 MICROSOFT = "com.microsoft"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from costcore.numbers import Dim
 from costcore.translate import Arguments, Source
 
-from ..graph.node import Node, Rule
+from ..node import Node, Rule
 from ..operators.arguments import fact, positive, present_inputs
 from ..schema import Constraints
 from ..values import Value

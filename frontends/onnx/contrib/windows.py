@@ -11,7 +11,7 @@ from typing import Any
 
 from costcore.translate import Arguments, Row
 
-from ..graph.node import Inferred, Node, Rule
+from ..node import Inferred, Node, Rule
 from ..operators import windows as standard
 from ..operators.arguments import Windows, determined, first_outputs, kernel_of, node_of, number, windows
 from ..operators.windows import (
@@ -26,7 +26,7 @@ from ..operators.windows import (
 )
 from ..schema import ANY, GRID, NEWEST_VERSION, ONNX, Constraints, schema_signature
 from ..values import Shape, Undetermined, Value
-from .elements import FUSED, fused_with, has_supported_activation
+from .arithmetic import FUSED, fused_with, has_supported_activation
 from .spec import EXTENSIONS, NCHWC, NHWC, QONNX, OperatorSpec, row
 
 # Channels last: operators of the standard, as ONNX Runtime's layout transformer writes them, and its own.

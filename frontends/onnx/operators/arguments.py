@@ -10,7 +10,7 @@ from costcore.errors import short_repr
 from costcore.numbers import Dim, ceil_div, floor_div, maximum, minimum
 from costcore.translate import Arguments
 
-from ..graph.node import NODE, Node, Rule
+from ..node import NODE, Node, Rule
 from ..values import UNARY, Shape, Undetermined, Value, each
 
 # Windows of convolutions and poolings.

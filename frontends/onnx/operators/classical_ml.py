@@ -9,7 +9,7 @@ from typing import Any
 from costcore.numbers import Dim
 from costcore.translate import Arguments, Row, Source
 
-from ..graph.node import Inferred, Node, Rule
+from ..node import Inferred, Node, Rule
 from ..values import DTYPES, Shape, StoredTensor, Undetermined, Value
 from .arguments import like, node_of, optional_fact
 

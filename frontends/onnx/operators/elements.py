@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 from costcore.translate import Arguments, Row
 
-from ..graph.node import Node, Rule
+from ..node import Node, Rule
 from ..values import BINARY, DTYPES, FLOATS, Value, each
 from .arguments import (
     INPUT,

@@ -8,7 +8,7 @@ from typing import Any
 from costcore.numbers import Dim
 from costcore.translate import Arguments, Row
 
-from ..graph.node import Node, Rule
+from ..node import Node, Rule
 from ..values import Shape, Value
 from .arguments import broadcast, operands
 

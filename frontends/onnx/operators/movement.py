@@ -12,7 +12,7 @@ from costcore.ir import prod
 from costcore.numbers import Dim, as_text, ceil_div, differ, floor_div, is_symbolic, minimum, quotient, unique_solution
 from costcore.translate import Arguments, Row
 
-from ..graph.node import Inferred, Node, Rule
+from ..node import Inferred, Node, Rule
 from ..values import (
     DTYPES,
     MOST_ITEMS,

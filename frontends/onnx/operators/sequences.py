@@ -10,7 +10,7 @@ import numpy as np
 from costcore.numbers import Dim, is_symbolic, minimum
 from costcore.translate import Arguments, Row, Source
 
-from ..graph.node import Node, Rule
+from ..node import Node, Rule
 from ..values import DTYPES, Container, Shape, Undetermined, Value, common_element, element_of, number_of, sequence
 from .arguments import broadcast, determined, flag, node_of, nonzero, positive, same_shape, same_shape_in
 

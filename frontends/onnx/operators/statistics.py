@@ -10,7 +10,7 @@ import numpy as np
 from costcore.numbers import Dim, is_symbolic
 from costcore.translate import Arguments, Row
 
-from ..graph.node import Node, Rule
+from ..node import Node, Rule
 from ..values import Shape, Undetermined, Value
 from .arguments import X, axes_from, axis_of, determined, first_given, first_outputs, flag, node_of, nonzero, same_shape
 

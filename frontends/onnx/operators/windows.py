@@ -11,7 +11,7 @@ from onnx import TensorProto
 from costcore.numbers import Dim, as_text, floor_div, is_symbolic
 from costcore.translate import Arguments, Row, Source
 
-from ..graph.node import Inferred, Node, Rule
+from ..node import Inferred, Node, Rule
 from ..values import DTYPES, Undetermined, Value, exact, may_be_equal
 from .arguments import (
     SPATIAL,

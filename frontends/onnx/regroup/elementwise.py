@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from costcore.numbers import Dim, is_symbolic
 from costcore.trace.call import Either, Named, Number, Op, Operand, Pattern, product
 
-from ..graph.node import Node
+from ..node import Node
 from ..reading import call_site, classes, origin, source_line
 from ..values import FLOATS, Value
 from ..walk.walker import RecordedNode

@@ -16,7 +16,7 @@ from costcore.trace.call import Call, Misses, NearMisses, Pattern, common_module
 from costcore.trace.run import GraphNodes, Regrouping
 from costcore.translate import ROLES, Translation
 
-from ..graph.node import Node, joined
+from ..node import Node, joined
 from ..reading import origin
 from ..values import StoredTensor, Value
 from ..walk.recording import Recording

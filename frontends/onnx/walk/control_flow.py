@@ -19,7 +19,7 @@ from costcore.numbers import Dim, is_symbolic, maximum
 from costcore.trace.call import Call
 from costcore.trace.run import Step
 
-from ..graph.node import GraphContext, Inferred, Node, Scope, values_read
+from ..node import GraphContext, Inferred, Node, Scope, values_read
 from ..values import (
     DTYPES,
     Container,

@@ -18,7 +18,7 @@ from costcore.trace.call import Call
 from costcore.trace.run import Recorder
 from costcore.translate import Row, role_of
 
-from ..graph.node import GraphContext, Node, Scope, joined
+from ..node import GraphContext, Node, Scope, joined
 from ..reading import QUANTIZED
 from ..schema import ONNX
 from ..values import DTYPES, Container, StoredTensor, Value

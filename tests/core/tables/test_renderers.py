@@ -23,8 +23,7 @@ from costcore.tables.renderers import (
     to_markdown,
 )
 from costcore.tables.result import with_rows_and_columns
-from costcore.text.output import printable
-from costcore.text.screen import Screen
+from costcore.text.output import Screen, printable
 from tests.core.results import Column, RenderedTable
 from tests.core.results import Table as ReportTable
 from tests.core.toy_networks import nested_report

@@ -22,8 +22,7 @@ from costcore.text.amounts import (
     readable,
     scaled,
 )
-from costcore.text.output import escaped
-from costcore.text.screen import Screen
+from costcore.text.output import Screen, escaped
 
 
 def kind_of(metric):

@@ -7,7 +7,7 @@ import pytest
 
 from costcore import CostError, sweep
 from costcore.tables.pictures import Axis, draw
-from costcore.text.screen import Column
+from costcore.text.output import Column
 from tests.frameworks import optional
 
 

@@ -18,9 +18,9 @@ from costcore.graphs import ModuleTree, Place, in_order
 from costcore.ir import prod
 from costcore.numbers import DEEPEST, HIGHEST_DEGREE, HIGHEST_DEGREE_OF_SHAPE, Dim, degree, depth, is_symbolic
 
-from ..reading import classes, has_folded_norm, scopes
-from ..schema import Constraints, Signature, attribute_value, type_name, types_of_any_version
-from ..values import DIMENSION_LIMIT, MOST_FOLDED, Container, StoredTensor, Undetermined, Value, fold_elements
+from .reading import classes, has_folded_norm, scopes
+from .schema import Constraints, Signature, attribute_value, type_name, types_of_any_version
+from .values import DIMENSION_LIMIT, MOST_FOLDED, Container, StoredTensor, Undetermined, Value, fold_elements
 
 NODE = "@node"
 """Key of a node's arguments whose value is the node itself."""

@@ -16,7 +16,8 @@ from costcore.errors import CostError, did_you_mean, unknown
 from costcore.ir import Tensor, prod
 from costcore.numbers import Dim, is_symbolic
 
-from ..values import (
+from .node import Node, joined
+from .values import (
     FLOATS,
     MOST_FOLDED,
     Container,
@@ -30,7 +31,6 @@ from ..values import (
     fixed_size,
     sequence,
 )
-from .node import Node, joined
 
 
 def bind_inputs(
