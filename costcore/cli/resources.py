@@ -62,6 +62,7 @@ from costcore.studies.batch_size import Fit, check_global_batch
 from costcore.studies.batch_size import fit as fit_batch
 from costcore.studies.finetuning import finetuning
 from costcore.studies.fit import FORMS, FitResult, fit, target_of
+from costcore.studies.plan_setups import SCHEDULES, SYNCS
 from costcore.studies.plans import FIGURES, Plans, check_figures, plan
 from costcore.tables.columns import choose
 from costcore.tables.renderers import renderers
@@ -463,6 +464,7 @@ def _verdict(args: argparse.Namespace) -> FitResult:
 PLAN_EXAMPLES = """examples:
   costcore plan hf:llama --seq 4096 --devices 64 --device h100 --global-batch 1024
   costcore plan nets.py:make --input batch,2048,512 --devices 8 --device a100 --global-batch 64 --mesh fsdp=8
+  costcore plan hf:llama --seq 4096 --devices 16 --device h100 --global-batch 256 --zero 1,hybrid --schedule 1f1b,zb-h1
 
 costcore tries meshes of data parallelism (dp), fully sharded data parallelism (fsdp), tensor parallelism inside a node
 (tp), pipeline parallelism (pp), expert parallelism (ep) and context parallelism for long sequences (cp), and captures
@@ -505,6 +507,24 @@ def plan_parser() -> argparse.ArgumentParser:
         default=[],
         metavar="dp=N,tp=N",
         help="a mesh to try, of dp, fsdp, tp, pp, cp and ep; may be repeated; default: all",
+    )
+    parser.add_argument(
+        "--zero",
+        default="0,3",
+        metavar="N,N",
+        help="stages of ZeRO to try: 0 for copies (dp), 1, 2, 3 for shards (fsdp), hybrid for shards inside of a node; "
+        "default: 0,3",
+    )
+    parser.add_argument(
+        "--schedule",
+        default="1f1b",
+        metavar="NAME,NAME",
+        help=f"schedules of pipelines to try: {', '.join(SCHEDULES)}; interleaved=4 has 4 chunks; default: 1f1b",
+    )
+    parser.add_argument(
+        "--sync",
+        choices=SYNCS,
+        help="reduce gradients in the last pass of a step, or in each; default: last for copies, each for shards",
     )
     parser.add_argument(
         "--precision",
@@ -559,6 +579,9 @@ def _plans(args: argparse.Namespace) -> Plans:
                 micro_batches=counts_in(args.micro_batch, "--micro-batch"),
                 precisions=(None if args.precision == "model" else args.precision,),
                 meshes=[*map(mesh_of, args.mesh)] or None,
+                zero=[int(stage) if stage.isdecimal() else stage for stage in names_in([args.zero])],
+                schedules=names_in([args.schedule]),
+                sync=args.sync,
                 link=args.link,
                 memory=args.memory,
                 **({} if args.attention == "all" else {"attention": args.attention}),

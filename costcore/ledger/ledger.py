@@ -360,7 +360,7 @@ class MemoryData:
     @property
     def timeline(self) -> list[tuple[int, int, dict[str, int]]]:
         """For every call its index, the maximum bytes alive while it ran, and these by kind."""
-        highest = self._highest_events
+        highest = self.highest_events
         by_kind = {kind: self.ledger.live(kind) for kind in KINDS}
         used = {kind: live for kind, live in by_kind.items() if any(live)}
         return [
@@ -372,7 +372,7 @@ class MemoryData:
     def phases(self) -> dict[str, int]:
         """The maximum bytes alive in each phase."""
         found: dict[str, int] = {}
-        for call, event in zip(self._calls, self._highest_events, strict=True):
+        for call, event in zip(self._calls, self.highest_events, strict=True):
             found[call.phase] = max(found.get(call.phase, 0), self._live[event])
         return {phase: found[phase] for phase in PHASES if phase in found}
 
@@ -393,7 +393,7 @@ class MemoryData:
 
     def live_by_call(self) -> list[tuple[str, int, int]]:
         """Return for every call its name, the bytes alive after it, and the maximum while it ran."""
-        pairs = zip(self._calls, self._highest_events, strict=True)
+        pairs = zip(self._calls, self.highest_events, strict=True)
         after = [self._live[bisect_right(self.ledger.calls, i)] for i in range(len(self._calls))]
         return [(call.name, after[i], self._live[event]) for i, (call, event) in enumerate(pairs)]
 
@@ -438,7 +438,8 @@ class MemoryData:
         return found
 
     @cached_property
-    def _highest_events(self) -> list[int]:
+    def highest_events(self) -> list[int]:
+        """The event of each call after which the most bytes are alive; see :meth:`MemoryLedger.live`."""
         calls, live = self.ledger.calls, self._live
         highest = []
         at = 0

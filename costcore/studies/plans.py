@@ -1,26 +1,24 @@
 """Search for the fastest way to distribute a training step over many devices.
 
-Every mesh and micro-batch is a :class:`Setup`. One rank is captured with three and with four blocks; memory, bytes sent
-and time of all blocks follow linearly. All blocks of the best plans are captured to confirm that they fit.
+Every mesh and micro-batch is a :class:`Setup`, whose figures follow from captures of few blocks. All blocks of the best
+plans are captured to confirm that they fit.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, fsum
+from math import ceil
 from os import PathLike
 from typing import Any, NamedTuple
 
 from costcore.analyses.devices.device import Device, Link, find_device, link_of
 from costcore.api.estimate import estimate, model_and_inputs
 from costcore.errors import CostError, short_repr, unknown
-from costcore.ir import Tensor
 from costcore.registry import needed_ability
-from costcore.reports.report import Report
 from costcore.studies.batch_inputs import CONTEXT, Limit, inputs_of_batch, make_limit
+from costcore.studies.plan_captures import DEPTHS, Cut, RankCaptures, RankCosts, tokens_of
+from costcore.studies.plan_setups import SYNCS, ZERO, Choices, Divisible, Mesh, Schedule, Setup, divides, meshes
 from costcore.studies.serving.report import memory_of
 from costcore.studies.sweeps.table import LARGE, front
 from costcore.studies.training.published import (
@@ -45,7 +43,6 @@ from costcore.tables.renderers import progress
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, duration, readable
 from costcore.text.output import Column
-from costcore.trace.trace import with_tensors
 
 # The search.
 
@@ -71,6 +68,9 @@ def plan(
     checkpoints: Sequence[bool] = (False, True),
     precisions: Sequence[str | None] = ("bfloat16",),
     meshes: Iterable[Mapping[str, int]] | None = None,
+    zero: Sequence[int | str] = (0, 3),
+    schedules: Sequence[str] = ("1f1b",),
+    sync: str | None = None,
     link: object = None,
     dtype: str = "bfloat16",
     memory: int | str | None = None,
@@ -101,6 +101,14 @@ def plan(
             ``ep``, which divides experts over some of ``dp * fsdp * cp`` devices. Default: all divisions of the devices
             into copies, or sharded copies, with ``tp`` inside of a node, and pipelines of copies; experts divided over
             copies; and sequences over devices that keep 8,192 tokens.
+        zero: stages of ZeRO to try: 0 for copies, 1 and 2 for copies that divide optimizer state, or gradients too, 3
+            for sharded copies (``fsdp``), ``"hybrid"`` for copies that the devices of a node share (``dp`` and
+            ``fsdp``). Sharded meshes in ``meshes`` are tried in any case.
+        schedules: schedules of pipelines to try: ``"1f1b"``, ``"interleaved"`` (with 2 chunks of each stage, or
+            ``"interleaved=4"``), ``"gpipe"``, ``"zb-h1"`` and ``"zb-h2"``. Interleaved schedules need blocks for all
+            chunks and a multiple of ``pp`` passes.
+        sync: whether gradients are reduced in the ``"last"`` pass of a step, or in ``"each"``. Default: in the last of
+            copies, in each of ``fully_shard``, as both do. ZeRO-2 reduces them in each.
         link: the link between devices, see :meth:`costcore.Report.time`: a step takes at least as long as sending all
             bytes of a device over it. Default: unknown, so that it does not limit a step.
         dtype: the dtype of products.
@@ -115,6 +123,11 @@ def plan(
     _check(devices=devices, global_batch=global_batch, per_node=per_node, certain=certain)
     for size in micro_batches:
         _check(micro_batches=size)
+    if wrong := [stage for stage in zero if stage not in ZERO]:
+        raise ValueError(unknown("stage of ZeRO", [str(stage) for stage in wrong], [str(stage) for stage in ZERO]))
+    if sync not in (None, *SYNCS):
+        raise ValueError(unknown("pass that reduces gradients", str(sync), SYNCS))
+    choices = Choices(micro_batches, checkpoints, precisions, zero, [*map(Schedule.parse, schedules)], sync)
     model, inputs = model_and_inputs(model, inputs, is_step=True)
     chosen = find_device(device)
     limit = make_limit(memory_of(chosen) if memory is None else memory, context)
@@ -128,13 +141,16 @@ def plan(
     divisible = Divisible(blocks, distribution.width, distribution.experts, tokens)
     alternatives = [
         ways
-        for mesh in _meshes(meshes, devices, per_node, divisible)
-        for ways in setups(mesh, global_batch, micro_batches, checkpoints, precisions)
+        for mesh in _meshes(meshes, devices, per_node, divisible, zero)
+        for ways in choices.setups(mesh, global_batch, blocks)
     ]
     tried = [made for ways in progress(alternatives, "plans") for made in search.of(ways)]
     if not tried:
         sizes = ", ".join(map(str, micro_batches))
-        raise ValueError(f"no mesh divides {global_batch} samples into equal parts, and these into passes of {sizes}")
+        running = "" if {*schedules} == {"1f1b"} else f", as {', '.join(schedules)} can run"
+        raise ValueError(
+            f"no mesh divides {global_batch} samples into equal parts, and these into passes of {sizes}{running}"
+        )
     if all(each.fits is None for each in tried):
         raise CostError(f"no plan can be captured: {tried[0].why}")
     fitting, left_out = search.captured(tried, certain)
@@ -157,9 +173,15 @@ def _published_run(
     return None if setup is None else WholeRun(setup, step.model_flops(), peak_flops(device, dtype))
 
 
-def _meshes(given: Iterable[Mapping[str, int]] | None, devices: int, per_node: int, model: Divisible) -> list[Mesh]:
+def _meshes(
+    given: Iterable[Mapping[str, int]] | None,
+    devices: int,
+    per_node: int,
+    model: Divisible,
+    zero: Sequence[int | str],
+) -> list[Mesh]:
     if given is None:
-        return [*meshes(devices, per_node, model)]
+        return [*meshes(devices, per_node, model, zero)]
     found = []
     for sizes in given:
         if wrong := [name for name in sizes if name not in Mesh._fields]:
@@ -225,52 +247,89 @@ class _Search:
         except (CostError, TypeError, ValueError) as error:
             return Plan(setup, None, why=str(error))
         stages = setup.mesh.pp
-        sent = round(setup.passes * rank.sent + self._reduced(setup.mesh, rank) * NBYTES[setup.precision])
+        sent = round(sent_bytes(setup, rank))
         # Stages with equal work: a device takes its share of the time of all blocks.
-        seconds = (setup.passes * whole.seconds + whole.step_seconds) / stages
+        step_seconds = whole.step_seconds * _share_of_state(setup, whole)
+        seconds = (setup.passes * whole.seconds + step_seconds) / stages
         binds = max(whole.binds, key=whole.binds.__getitem__, default="")
         over = self._link.seconds(0, sent) if self._link is not None else 0.0
         if over > seconds:
             seconds, binds = over, "communication"
         fits = memory <= self._limit.memory
         why = "" if fits else f"needs {self._excess(memory)} too much"
-        return Plan(setup, fits, memory, sent, seconds, (stages - 1) / setup.passes, binds, on_lines, why)
+        return Plan(setup, fits, memory, sent, seconds, setup.bubble, binds, on_lines, why)
 
     def _excess(self, memory: int) -> str:
         return readable(memory - self._limit.memory, "bytes", 2)
 
-    def _stages(self, setup: Setup) -> list[tuple[tuple[int, ...], int]]:
-        # With 1F1B, stage i holds the activations of min(pp - i, passes) passes.
+    def _stages(self, setup: Setup) -> list[tuple[tuple[int, ...], float]]:
+        # The blocks of each stage, and the passes whose activations it keeps beside the one that runs.
         size = ceil(len(self._kinds) / setup.mesh.pp)
-        found: dict[tuple[int, ...], tuple[tuple[int, ...], int]] = {}
+        found: dict[tuple[int, ...], tuple[tuple[int, ...], float]] = {}
         for stage in range(ceil(len(self._kinds) / size)):
             kinds = tuple(self._kinds[stage * size : (stage + 1) * size])
-            found.setdefault(kinds, (kinds, min(setup.mesh.pp - stage, setup.passes) - 1))
+            waiting = setup.schedule.in_flight(stage, setup.mesh.pp, setup.passes) - 1
+            if kinds not in found or found[kinds][1] < waiting:
+                found[kinds] = kinds, waiting
         return [*found.values()]
 
     def _stage(
-        self, setup: Setup, kinds: tuple[int, ...], waiting: int, exactly: bool = False
-    ) -> tuple[int, RankCosts, tuple[tuple[int, ...], int]]:
-        rank = self._captures.of(setup, kinds, exactly)
+        self, setup: Setup, kinds: tuple[int, ...], waiting: float, exactly: bool = False
+    ) -> tuple[int, RankCosts, tuple[tuple[int, ...], float]]:
+        rank, cut = self._captures.of(setup, kinds), Cut()
+        share = _share_of_state(setup, rank)
+        if setup.zero == 2:
+            cut = Cut(gradients=1 - share)
+        if exactly or cut != Cut():
+            rank = self._captures.of(setup, kinds, cut, exactly)
         # A stage keeps what autograd saved for the passes that wait.
         saved = self._captures.saved(setup, kinds) if waiting else 0.0
-        return self._limit.needed(peak_of(rank, saved, waiting)), rank, (kinds, waiting)
-
-    def _reduced(self, mesh: Mesh, rank: RankCosts) -> float:
-        # A ring all-reduce among n copies sends 2 (n - 1) / n of the gradients. Experts have fewer copies if devices
-        # share them. What shards send is part of the capture.
-        if mesh.fsdp > 1:
-            parts = [(mesh.dp, rank.parameters)]
-        else:
-            shared = rank.parameters - rank.expert_parameters
-            copies = mesh.dp * mesh.cp
-            parts = [(copies, shared), (copies // mesh.ep, rank.expert_parameters)]
-        return fsum(2 * (n - 1) / n * number for n, number in parts)
+        return self._limit.needed(rank.peak(saved, waiting, share)), rank, (kinds, waiting)
 
 
-def _kept(setup: Setup) -> tuple[bool, int]:
+def _copies(setup: Setup) -> tuple[int, int]:
+    # How many devices hold the same parameters: of experts fewer, if devices divide these.
+    copies = setup.mesh.dp * setup.mesh.cp
+    return copies, copies // setup.mesh.ep
+
+
+def _share_of_state(setup: Setup, rank: RankCosts) -> float:
+    """Return the share of the optimizer state of a captured rank that each of the copies holds."""
+    if setup.zero not in (1, 2):
+        return 1.0
+    copies, of_experts = _copies(setup)
+    experts = rank.expert_parameters
+    return ((rank.parameters - experts) / copies + experts / of_experts) / rank.parameters
+
+
+def sent_bytes(setup: Setup, rank: RankCosts) -> float:
+    """Return the bytes that a rank sends in a step, except between stages of a pipeline.
+
+    Among n copies, a ring sends (n - 1) / n of a tensor to reduce and scatter it, and as much to gather it. An
+    all-reduce is both, of gradients. ZeRO-1 and ZeRO-2 reduce and scatter gradients, and gather parameters.
+
+    Args:
+        setup: how the step runs.
+        rank: the figures of the rank. What ``fully_shard`` sends in a pass is part of them.
+    """
+    nbytes, mesh, times = NBYTES[setup.precision], setup.mesh, setup.reductions
+    sent = setup.passes * rank.sent
+    experts = rank.expert_parameters
+    if setup.zero == 3:
+        # The last pass was captured: others reduce nothing. Hybrid shards reduce their part among copies, too.
+        shards, of_experts = mesh.fsdp * mesh.cp, mesh.fsdp * mesh.cp // mesh.ep
+        owned = experts / of_experts
+        scattered = (rank.parameters - owned) * (shards - 1) + owned * (of_experts - 1)
+        sent -= (setup.passes - times) * scattered * nbytes
+        return sent + times * 2 * (mesh.dp - 1) / mesh.dp * rank.parameters * nbytes
+    copies, of_experts = _copies(setup)
+    among = (copies - 1) / copies * (rank.parameters - experts) + (of_experts - 1) / of_experts * experts
+    return sent + among * nbytes * (2 * times if setup.zero == 0 else times + 1)
+
+
+def _kept(setup: Setup) -> tuple[str, float]:
     # Whether gradients are kept between passes, and of how many passes activations are.
-    return setup.passes > 1, min(setup.mesh.pp, setup.passes)
+    return setup.step, setup.schedule.in_flight(0, setup.mesh.pp, setup.passes)
 
 
 def _order(plan: Plan) -> tuple[float, int]:
@@ -283,147 +342,6 @@ def _check(**numbers: object) -> None:
             raise TypeError(f"{name} must be a whole number (got {short_repr(value)})")
         if value < 1:
             raise ValueError(f"{name} must be at least 1 (got {value})")
-
-
-# Meshes and setups.
-
-
-LEAST_TOKENS = 8192
-"""Sequences are divided only if each device keeps this many tokens, unless the user gives a mesh."""
-
-
-class Mesh(NamedTuple):
-    """The number of devices along each dimension.
-
-    Attributes:
-        dp: copies of the model, which share the batch.
-        fsdp: copies that share the batch and each hold a part of the parameters, gradients and state.
-        tp: devices that share every block.
-        pp: stages of a pipeline, with equal numbers of blocks, or fewer in the last one.
-        cp: devices that share every sequence.
-        ep: how many of the ``dp * fsdp * cp`` devices divide the experts among them. It adds no devices.
-    """
-
-    dp: int = 1
-    fsdp: int = 1
-    tp: int = 1
-    pp: int = 1
-    cp: int = 1
-    ep: int = 1
-
-    @property
-    def devices(self) -> int:
-        """The number of all devices."""
-        return self.dp * self.fsdp * self.tp * self.pp * self.cp
-
-    @property
-    def replicas(self) -> int:
-        """How many copies share a batch."""
-        return self.dp * self.fsdp
-
-    def __str__(self) -> str:
-        return " ".join(f"{name}={size}" for name, size in self._asdict().items() if size > 1) or "one device"
-
-
-class Setup(NamedTuple):
-    """One way to run a step.
-
-    Attributes:
-        mesh: the devices.
-        micro_batch: samples of one pass of one replica.
-        passes: passes of each replica per step.
-        checkpoints: whether the blocks run under activation checkpointing.
-        precision: an option of :func:`costcore.estimate`; None for the dtypes of the model.
-    """
-
-    mesh: Mesh
-    micro_batch: int
-    passes: int
-    checkpoints: bool
-    precision: str | None
-
-
-class Divisible(NamedTuple):
-    """The divisible parts of a model and its inputs.
-
-    Attributes:
-        blocks: the number of blocks that the model repeats.
-        width: whether every block can be divided along ``tp``.
-        experts: the number of experts; 0 without any.
-        tokens: the tokens of a sequence; 0 if inputs have none.
-    """
-
-    blocks: int
-    width: bool = False
-    experts: int = 0
-    tokens: int = 0
-
-
-def meshes(devices: int, per_node: int, model: Divisible) -> Iterator[Mesh]:
-    """Yield the meshes to try: tensor parallelism inside of a node, and a pipeline of copies, or sharded copies.
-
-    Experts are divided over copies. Sequences are divided only if each device keeps :data:`LEAST_TOKENS` of them.
-
-    Args:
-        devices: the number of devices.
-        per_node: the maximum number of devices along ``tp``.
-        model: the divisible parts.
-    """
-    for tp in _divisors(devices) if model.width else [1]:
-        if tp > per_node:
-            continue
-        for pp in _divisors(devices // tp):
-            if pp > max(model.blocks, 1) or _idle_stages(model.blocks, pp):
-                continue
-            for cp in _divisors(devices // tp // pp):
-                if cp > 1 and (cp * LEAST_TOKENS > model.tokens or model.tokens % cp):
-                    continue
-                yield from _copies(devices // tp // pp // cp, Mesh(tp=tp, pp=pp, cp=cp), model.experts)
-
-
-def _idle_stages(blocks: int, pp: int) -> int:
-    # Stages hold ceil(blocks / pp) blocks each: 9 blocks on 8 stages fill 5, and 3 wait for nothing.
-    return pp - ceil(blocks / ceil(blocks / pp)) if blocks else 0
-
-
-def _copies(replicas: int, mesh: Mesh, experts: int) -> Iterator[Mesh]:
-    for ep in _divisors(replicas * mesh.cp) if experts else [1]:
-        if experts % ep == 0 and divides(mesh.cp, ep):
-            yield mesh._replace(dp=replicas, ep=ep)
-            if replicas > 1 and mesh.pp == 1:
-                yield mesh._replace(fsdp=replicas, ep=ep)
-
-
-def divides(a: int, b: int) -> bool:
-    """Return whether one of two numbers divides the other."""
-    return max(a, b) % min(a, b) == 0
-
-
-def setups(
-    mesh: Mesh,
-    global_batch: int,
-    micro_batches: Sequence[int],
-    checkpoints: Sequence[bool],
-    precisions: Sequence[str | None],
-) -> Iterator[list[Setup]]:
-    """Yield lists of setups of a step on a mesh, each list in order of the micro-batch.
-
-    Args:
-        mesh: the devices.
-        global_batch: samples of a step.
-        micro_batches: sizes of micro-batches; sizes that do not divide the batch of a replica are left out.
-        checkpoints: whether blocks are checkpointed.
-        precisions: the precisions.
-    """
-    share, rest = divmod(global_batch, mesh.replicas)
-    sizes = [size for size in sorted(micro_batches) if not rest and share and share % size == 0]
-    for precision in precisions:
-        for checkpoint in checkpoints:
-            yield [Setup(mesh, size, share // size, checkpoint, precision) for size in sizes]
-
-
-def _divisors(number: int) -> list[int]:
-    return [size for size in range(1, number + 1) if number % size == 0]
 
 
 # Plans as a result.
@@ -451,8 +369,8 @@ class Plan:
             None.
         sent: bytes that a device sends per step, except between pipeline stages.
         seconds: the minimum time of a step.
-        bubble: the additional share of it that pipeline stages wait in the 1F1B schedule: ``(pp - 1) / passes``. Other
-            schedules wait less.
+        bubble: the additional share of it that pipeline stages wait: ``(pp - 1) / passes`` in the 1F1B schedule; see
+            :meth:`costcore.studies.plan_setups.Schedule.bubble`.
         binds: the bottleneck: an engine or memory of the device (``matrix``, ``vector``, ``dram``), or
             ``communication``.
         on_lines: the memory extrapolated from captures of few blocks, if :attr:`memory` is from a capture of
@@ -486,6 +404,9 @@ class Plan:
         setup = self.setup
         return {
             **setup.mesh._asdict(),
+            "zero": setup.zero,
+            "schedule": str(setup.schedule) if setup.mesh.pp > 1 else None,
+            "sync": setup.sync,
             "micro_batch": setup.micro_batch,
             "passes": setup.passes,
             "checkpoint": setup.checkpoints,
@@ -591,7 +512,7 @@ class Plans(Result):
         figures = [Figure("n_fits", "Plans that fit", len(self.plans), "count", f"of {tried} tried")]
         if self.best is not None:
             seconds = self.best.seconds
-            figures.append(Figure("seconds", "Step at least", seconds, "duration", str(self.best.setup.mesh), "bound"))
+            figures.append(Figure("seconds", "Step at least", seconds, "duration", str(self.best.setup), "bound"))
         remarks = [f"limit: {self.limit.describe()}"]
         columns: Sequence[Column] = COLUMNS
         shown, title = self.plans, "Plans that fit, least time with bubbles first"
@@ -628,7 +549,7 @@ class Plans(Result):
         known = [each for each in self.plans if each.seconds and each.memory]
         best = front([each.to_dict() for each in known], ("seconds", "memory"))
         points = [
-            Point(each.seconds or 0.0, each.memory or 0, f"{each.setup.mesh}, {each.setup.micro_batch} each", i in best)
+            Point(each.seconds or 0.0, each.memory or 0, f"{each.setup}, {each.setup.micro_batch} each", i in best)
             for i, each in enumerate(known)
         ]
         axes = Axis("bound of a step", "duration"), Axis("memory of a device", "bytes")
@@ -636,7 +557,7 @@ class Plans(Result):
 
     def _picture(self, theme: Theme) -> Picture:
         known = [each for each in self.plans if each.seconds and each.memory]
-        rows = [(f"{each.setup.mesh}, {each.setup.micro_batch} each", each.seconds, each.memory) for each in known]
+        rows = [(f"{each.setup}, {each.setup.micro_batch} each", each.seconds, each.memory) for each in known]
         names, seconds, memory = zip(*rows, strict=True) if rows else ((), (), ())
         x = PictureAxis(Column("seconds", "Bound of a step", "duration"), seconds)
         y = PictureAxis(Column("memory", "Memory of a device", "bytes"), memory)
@@ -679,302 +600,9 @@ def check_figures(names: Iterable[str]) -> None:
 def _row(plan: Plan) -> dict[str, Any]:
     return {
         **{name: value for name, value in plan.to_dict().items() if value is not None},
-        "mesh": str(plan.setup.mesh),
+        "mesh": str(plan.setup),
         "checkpoint": "yes" if plan.setup.checkpoints else "no",
         "precision": plan.setup.precision or "as the model",
         "bubble": 100 * plan.bubble,
         "status": "captured" if plan.is_captured else "on lines",
     }
-
-
-# The figures of one rank, extrapolated from captures with few blocks.
-
-
-DEPTHS = (3, 4)
-"""The numbers of blocks of two captures; figures of more blocks follow linearly.
-
-With three, one block has neighbors on both sides: sharded copies prefetch the parameters of the next one.
-"""
-
-
-class RankCosts(NamedTuple):
-    """The figures of one pass of one rank, or of a pass and a step of the optimizer.
-
-    Attributes:
-        peaks: the maximum bytes alive in each phase, and in each phase in each scope of :func:`scopes_of`.
-        base: bytes alive before the pass.
-        end: bytes alive after it.
-        saved: bytes that autograd keeps for the backward pass.
-        seconds: the minimum time of the pass.
-        step_seconds: the minimum time of the optimizer.
-        sent: bytes that the pass sends.
-        binds: the minimum time of the pass by bottleneck.
-        parameters: the number of parameters of the rank.
-        expert_parameters: the number of them in experts, before sharding.
-        state: bytes of optimizer state.
-    """
-
-    peaks: Mapping[tuple[str, str], float]
-    base: float
-    end: float
-    saved: float
-    seconds: float
-    step_seconds: float
-    sent: float
-    binds: Mapping[str, float]
-    parameters: float
-    expert_parameters: float
-    state: float
-
-    def with_step(self, step: RankCosts) -> RankCosts:
-        """Return the figures of this pass with a step of the optimizer, captured with another micro-batch.
-
-        Optimizer state is alive throughout. The additional memory of the step does not depend on the pass.
-
-        Args:
-            step: any pass with a step of the optimizer.
-        """
-        state, needed = step.state, step.peaks["optimizer", ""] - step.end
-        peaks = {scope: peak + state for scope, peak in self.peaks.items()}
-        return self._replace(
-            peaks={**peaks, ("optimizer", ""): self.end + state + needed},
-            base=self.base + state,
-            end=self.end + state,
-            step_seconds=step.step_seconds,
-            state=state,
-        )
-
-    @staticmethod
-    def sum_of(ranks: Sequence[tuple[float, RankCosts]]) -> RankCosts:
-        """Return the sum of figures, each times a factor."""
-
-        def added(values: Sequence[Any]) -> Any:
-            if isinstance(values[0], Mapping):
-                keys = dict.fromkeys(key for value in values for key in value)
-                return {key: added([value.get(key, 0.0) for value in values]) for key in keys}
-            return fsum(factor * value for (factor, _), value in zip(ranks, values, strict=True))
-
-        return RankCosts(*map(added, zip(*(rank for _, rank in ranks), strict=True)))
-
-
-class RankCaptures:
-    """Captures of one rank by setup, each made once.
-
-    Args:
-        model: the model.
-        inputs: returns the inputs of a batch.
-        distribution: how the model can be distributed, see :class:`costcore.frontend.DistributionOf`.
-        device: the device.
-        dtype: the dtype of products.
-        optimizer: the optimizer.
-        options: further options of :func:`costcore.estimate`.
-    """
-
-    def __init__(
-        self,
-        model: Any,
-        inputs: Callable[[int], Any],
-        distribution: Any,
-        device: Device,
-        dtype: str,
-        optimizer: Any,
-        options: Mapping[str, Any],
-    ) -> None:
-        self._model = model
-        self._inputs = inputs
-        self._distribution = distribution
-        self._device = device
-        self._dtype = dtype
-        self._optimizer = optimizer
-        self._options = options
-        self._captured: dict[Any, RankCosts] = {}
-
-    def of(self, setup: Setup, kinds: Sequence[int], exactly: bool = False) -> RankCosts:
-        """Return the figures of a rank that has blocks of these kinds.
-
-        Without ``exactly`` they are extrapolated: captures of :data:`DEPTHS` blocks give the increment per kind.
-
-        Args:
-            setup: how the step runs.
-            kinds: the kind of each block.
-            exactly: whether to capture all blocks. Times are extrapolated even then.
-
-        Raises:
-            CostError, TypeError, ValueError: if the model cannot be captured in this way.
-        """
-        few, more = DEPTHS
-        counts = Counter(kinds)
-        ((most, _),) = counts.most_common(1)
-        # A model of few blocks, plus what every further block of each kind adds.
-        terms = [(1.0, self._capture(setup, (most,) * few))]
-        for kind, number in counts.items():
-            share = (number - (few if kind == most else 0)) / (more - few)
-            terms += [(share, self._capture(setup, (kind,) * more)), (-share, self._capture(setup, (kind,) * few))]
-        lines = RankCosts.sum_of(terms)
-        if not exactly:
-            return lines
-        whole = self._run(setup, tuple(kinds), with_step=True, with_times=False)
-        return whole._replace(seconds=lines.seconds, step_seconds=lines.step_seconds, binds=lines.binds)
-
-    def saved(self, setup: Setup, kinds: Sequence[int]) -> float:
-        """Return the bytes that autograd keeps of blocks of these kinds, without the rest of the model."""
-        few, more = DEPTHS
-        depths = [(self._capture(setup, (kind,) * few), self._capture(setup, (kind,) * more)) for kind in kinds]
-        return fsum((deeper.saved - fewer.saved) / (more - few) for fewer, deeper in depths)
-
-    def _capture(self, setup: Setup, kinds: tuple[int, ...]) -> RankCosts:
-        # The optimizer does not depend on the pass: it is captured once, with the cheapest pass.
-        step = self._run(setup._replace(micro_batch=1, passes=1, checkpoints=False), kinds, with_step=True)
-        return self._run(setup, kinds, with_step=False).with_step(step)
-
-    def _run(self, setup: Setup, kinds: tuple[int, ...], with_step: bool, with_times: bool = True) -> RankCosts:
-        mesh = setup.mesh
-        sizes = {name: getattr(mesh, name) for name in ("fsdp", "tp", "cp", "ep")}
-        accumulates = setup.passes > 1
-        key = (*sizes.values(), setup.micro_batch, setup.checkpoints, setup.precision, accumulates, kinds, with_step)
-        if key not in self._captured:
-            layout = self._distribution.plan(kinds, **sizes)
-            options = {
-                **self._options,
-                "backward": True,
-                "memory": True,
-                "mesh": layout.mesh,
-                "plan": layout,
-                "step": "accumulated" if accumulates else "steady",
-                "precision": setup.precision,
-                "checkpoint": self._distribution.kind if setup.checkpoints else None,
-                "optimizer": self._optimizer if with_step else None,
-            }
-            inputs = with_part_of_tokens(self._inputs(setup.micro_batch), mesh.cp)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about missing formulas, and about code that is not in a stage
-                report = estimate(self._model, inputs, **options)
-            self._captured[key] = self._figures(report, layout, with_times)
-        return self._captured[key]
-
-    def _figures(self, report: Report, layout: Any, with_times: bool) -> RankCosts:
-        memory, rank = report.memory, report.trace.run.rank
-        assert memory is not None and rank is not None
-        groups = report.time(self._device, dtype=self._dtype, fusion="compiler").groups if with_times else ()
-        passes = [group for group in groups if group.calls[0].phase != "optimizer"]
-        steps = [group for group in groups if group.calls[0].phase == "optimizer"]
-        binds: dict[str, float] = {}
-        for group in passes:
-            binds[group.bound.binds] = binds.get(group.bound.binds, 0.0) + group.bound_seconds
-        return RankCosts(
-            peaks=_peaks(report, layout.blocks),
-            base=memory.base,
-            end=memory.end,
-            saved=memory.saved,
-            seconds=fsum(group.bound_seconds for group in passes),
-            step_seconds=fsum(group.bound_seconds for group in steps),
-            sent=report.total_report.get("mcomm", 0),
-            binds=binds,
-            parameters=rank.n_params,
-            expert_parameters=layout.expert_parameters,
-            state=memory.ledger.live("optimizer")[0],
-        )
-
-
-def scopes_of(module: str, blocks: Sequence[str]) -> list[str]:
-    """Return the scopes of a module: anywhere (``""``), and outside of the blocks, or in the first or the last one.
-
-    The bytes alive in one scope grow linearly with the number of blocks; the scope of the overall peak can change.
-
-    Args:
-        module: its path.
-        blocks: the paths of the blocks.
-
-    >>> scopes_of("layers.2.mlp", ["layers.0", "layers.1", "layers.2"])
-    ['', 'last']
-    """
-    inside = next((i for i, block in enumerate(blocks) if f"{module}.".startswith(f"{block}.")), None)
-    if inside is None:
-        return ["", "outside"]
-    return ["", *(["first"] if inside == 0 else []), *(["last"] if inside == len(blocks) - 1 else [])]
-
-
-def _peaks(report: Report, blocks: Sequence[str]) -> dict[tuple[str, str], float]:
-    assert report.memory is not None
-    scopes: dict[str, list[str]] = {}
-    found: dict[tuple[str, str], float] = {}
-    for call, (_, _, most) in zip(report.trace.calls, report.memory.live_by_call(), strict=True):
-        if call.module not in scopes:
-            scopes[call.module] = scopes_of(call.module, blocks)
-        for scope in scopes[call.module]:
-            found[call.phase, scope] = max(found.get((call.phase, scope), 0.0), most)
-    return found
-
-
-def peak_of(rank: RankCosts, block: float, waiting: int) -> int:
-    """Return the peak memory of a rank.
-
-    Args:
-        rank: the figures of the rank.
-        block: bytes that autograd saves in its blocks in one pass.
-        waiting: the number of further passes that are kept.
-    """
-    peaks = (peak + (0 if phase == "optimizer" else waiting * block) for (phase, _), peak in rank.peaks.items())
-    return ceil(max(peaks))
-
-
-# The tokens of the inputs, and a part of them.
-
-
-AXIS = 1
-"""The dimension of an input that is assumed to be tokens: the one after the batch."""
-
-
-def tokens_of(inputs: Any) -> int:
-    """Return how many tokens the inputs have: the largest second dimension of one; 0 if none has two."""
-    return max((shape[AXIS] for shape in _shapes(with_tensors(inputs)) if len(shape) > AXIS), default=0)
-
-
-def with_part_of_tokens(inputs: Any, parts: int) -> Any:
-    """Return inputs with one of several equal parts of their tokens.
-
-    Args:
-        inputs: inputs as :func:`costcore.estimate` takes them.
-        parts: the number of parts.
-
-    Raises:
-        CostError: if there are no tokens, or their number is not a multiple of the parts.
-    """
-    if parts == 1:
-        return inputs
-    tokens = tokens_of(inputs)
-    if not tokens or tokens % parts:
-        raise CostError(f"a sequence of {tokens} tokens, the second dimension of an input, has no {parts} equal parts")
-    return _divided(with_tensors(inputs), tokens, parts)
-
-
-def _shapes(value: Any) -> list[tuple[int, ...]]:
-    if hasattr(value, "shape"):
-        return [tuple(value.shape)]
-    if _is_shape(value):
-        return [tuple(value)]
-    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
-    return [shape for item in items for shape in _shapes(item)]
-
-
-def _divided(value: Any, tokens: int, parts: int) -> Any:
-    if hasattr(value, "shape"):
-        shape = _part(tuple(value.shape), tokens, parts)
-        return value if shape == tuple(value.shape) else Tensor(shape, str(value.dtype).rpartition(".")[2])
-    if _is_shape(value):
-        return type(value)(_part(tuple(value), tokens, parts))
-    if isinstance(value, Mapping):
-        return {key: _divided(item, tokens, parts) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(_divided(item, tokens, parts) for item in value)
-    return value
-
-
-def _is_shape(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and bool(value) and all(type(size) is int for size in value)
-
-
-def _part(shape: tuple[int, ...], tokens: int, parts: int) -> tuple[int, ...]:
-    if len(shape) <= AXIS or shape[AXIS] != tokens:
-        return shape
-    return (*shape[:AXIS], tokens // parts, *shape[AXIS + 1 :])

@@ -11,7 +11,8 @@ from costcore import explain, table
 from costcore.analyses.devices.device import find_device
 from costcore.studies.batch_inputs import make_limit
 from costcore.studies.fit import fit
-from costcore.studies.plans import Mesh, Plan, Plans, Setup
+from costcore.studies.plan_setups import Mesh, Setup
+from costcore.studies.plans import Plan, Plans
 from costcore.tables.html.charts import Axis, Part, Point, Span, filled, scatter, timeline
 from costcore.text.amounts import short, significant
 from tests.core import html_reports

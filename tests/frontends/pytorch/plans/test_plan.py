@@ -11,6 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from costcore import CostError, estimate, plan
 from costcore.registry import ability, specs
+from costcore.studies.plan_setups import Choices, Divisible, Mesh, Schedule, meshes
 from tests.command_line import main
 from tests.frontends.pytorch.differences import NEEDS_MESH
 
@@ -94,19 +95,94 @@ def test_bytes_that_are_sent(net):
     assert limited.seconds == pytest.approx(copies.sent / 1e6)
 
 
-def test_a_pipeline_keeps_the_activations_of_its_passes(net):
-    """Two stages of 4 blocks, 8 passes: the first stage keeps what two passes saved."""
+WEIGHTS = 8 * BLOCK + HEAD
+"""The parameters of the network."""
+
+
+@pytest.mark.parametrize(
+    ("mesh", "options", "per_parameter", "sent"),
+    [
+        ({"dp": 4}, {}, 16, 4 * 3 / 4),
+        ({"dp": 4}, {"zero": (1,)}, 4 + 12 / 4, 4 * 3 / 4),
+        ({"dp": 4}, {"zero": (2,)}, 2 + 14 / 4, 2 * (2 + 1) * 3 / 4),
+        ({"dp": 4}, {"sync": "each"}, 16, 2 * 4 * 3 / 4),
+        ({"dp": 4}, {"zero": (1,), "sync": "each"}, 4 + 12 / 4, 2 * (2 + 1) * 3 / 4),
+        ({"fsdp": 4}, {}, 16 / 4, 2 * 2 * (3 * 3 / 4)),
+        ({"fsdp": 4}, {"sync": "last"}, 2 + 14 / 4, 2 * (2 * 2 + 1) * 3 / 4),
+        ({"dp": 2, "fsdp": 2}, {}, 16 / 2, 2 * 2 * (3 / 2) + 2 * 2 * 2 / 4),
+        ({"dp": 2, "fsdp": 2}, {"sync": "last"}, 2 + 14 / 2, 2 * (2 * 2 + 1) / 2 + 2 * 2 / 4),
+    ],
+    ids=str,
+)
+def test_stages_of_zero(net, mesh, options, per_parameter, sent):
+    """Two passes: weights and gradients of 2 bytes and 12 bytes of state for each parameter, as in figure 1 of ZeRO.
+
+    Rajbhandari et al. 2020 (arXiv:1910.02054): with 12 bytes of state, 64 devices and 7.5e9 parameters, ZeRO-1, 2 and
+    3 need 31.4, 16.6 and 1.9 of 120 GB. Per pass, ``fully_shard`` gathers weights twice and reduces gradients once;
+    the head and the last block stay gathered. Gradients that are whole before the last pass are reduced in it alone.
+    Among copies of shards, a ring sends 2 (n - 1) / n of half of the gradients.
+    """
+    options = {"micro_batches": (1,), "checkpoints": (False,), "global_batch": 8 // mesh.get("tp", 1), **options}
+    found = plan(net, ("batch", 1, 64), devices=4, device="h100", meshes=[mesh], **options)
+    (made,) = found.plans
+    assert made.setup.passes == 2
+    tokens = 500 * 2**20  # the context; the activations of one token are small
+    transient = 64 * 256 * 12  # of a weight and its update, in float32, at most
+    assert per_parameter * WEIGHTS <= made.memory - tokens < per_parameter * WEIGHTS + 3 * transient
+    kept_whole = 0 if "fsdp" not in mesh else 2 * (BLOCK + HEAD) * 2
+    assert sent * WEIGHTS - kept_whole <= made.sent <= sent * WEIGHTS
+    assert made.sent == sent * WEIGHTS or "fsdp" in mesh
+
+
+@pytest.mark.parametrize(
+    ("schedule", "bubble", "waiting"),
+    [
+        ("1f1b", 1 / 8, 1),
+        ("gpipe", 1 / 8, 7),
+        ("interleaved", 1 / 16, 1.5),  # 2 (1 + 1 / (2 * 2)) passes: Korthikanti et al. 2022, section 4.2.3
+        ("interleaved=4", 1 / 32, 1.25),
+        ("zb-h1", 1 / 24, 1),  # a third, in the memory of 1F1B: Qi et al. 2023, table 1
+        ("zb-h2", 0, 2),
+    ],
+)
+def test_a_pipeline_keeps_the_activations_of_its_passes(net, schedule, bubble, waiting):
+    """Two stages of 4 blocks, 8 passes: the first stage keeps what passes saved beside the one that runs."""
     options = {"devices": 2, "device": "h100", "global_batch": 8, "micro_batches": (1,), "checkpoints": (False,)}
-    (piped,) = plan(net, ("batch", 1024, 64), meshes=[{"pp": 2}], **options).plans
-    assert piped.bubble == 1 / 8
+    (piped,) = plan(net, ("batch", 1024, 64), meshes=[{"pp": 2}], schedules=(schedule,), **options).plans
+    assert piped.bubble == pytest.approx(bubble)
     distribution = ability(specs()["pytorch"], "distribution")(net)
     run = {"memory": True, "optimizer": "adamw", "precision": "bfloat16", "step": "accumulated"}
     layouts = [distribution.plan((0,) * n) for n in (2, 4)]
     memories = [estimate(net, (1, 1024, 64), mesh=each.mesh, plan=each, **run).memory for each in layouts]
-    saved = (memories[1].saved - memories[0].saved) // 2 * 4
+    saved = waiting * (memories[1].saved - memories[0].saved) / 2 * 4
     phases = memories[1].phases
     most = max(phases["optimizer"], *(phases[phase] + saved for phase in ("forward", "backward")))
     assert piped.memory == most + 500 * 2**20
+    assert str(piped.setup) == ("pp=2" if schedule == "1f1b" else f"pp=2 {Schedule.parse(schedule)}")
+
+
+def test_bubbles_of_recomputing_pipelines():
+    """Four stages, 8 passes: 3/8 of a pass of 4 units, of which gradients of weights are one or two less in ZB-H1."""
+    for text, bubble in (("1f1b", 3 / 8), ("zb-h1", 3 / 8 * 2 / 4), ("zb-h2", 3 / 8 / 4), ("interleaved=3", 1 / 8)):
+        assert Schedule.parse(text).bubble(4, 8, recomputes=True) == pytest.approx(bubble)
+    assert [Schedule.parse("interleaved").in_flight(stage, 4, 8) for stage in (0, 3)] == [5.5, 2.5]
+    for wrong in ("2f2b", "gpipe=2", "interleaved=1", "interleaved=x"):
+        with pytest.raises(ValueError, match="schedule"):
+            Schedule.parse(wrong)
+
+
+def test_stages_of_zero_to_try():
+    """16 devices in nodes of 4, at most 2 along tp: hybrid copies are shared by a node, or by half of it."""
+    found = {str(mesh) for mesh in meshes(16, 4, Divisible(blocks=1, width=True), zero=(1, "hybrid"))}
+    assert found == {"dp=16", "dp=4 fsdp=4", "dp=8 tp=2", "dp=4 fsdp=2 tp=2", "dp=4 tp=4"}
+    made = Choices(zero=(1, 2, 3)).setups(Mesh(dp=4), 16, 8)
+    assert {(each.zero, each.sync) for ways in made for each in ways} == {(1, "last"), (2, "each")}
+    (one,) = Choices((1,), (True,), zero=(1, 2)).setups(Mesh(tp=4), 16, 8)
+    assert [each.zero for each in one] == [0]
+    interleaved = Choices((1,), (True,), schedules=(Schedule("interleaved", 2),))
+    assert [len(ways) for ways in interleaved.setups(Mesh(pp=4), 16, 8)] == [1]
+    assert [len(ways) for ways in interleaved.setups(Mesh(pp=4), 16, 12)] == [0]  # 12 blocks have no 8 equal parts
+    assert [len(ways) for ways in interleaved.setups(Mesh(pp=4), 15, 8)] == [0]
 
 
 def test_what_cannot_run_says_why(net):
@@ -121,6 +197,11 @@ def test_what_cannot_run_says_why(net):
         plan(net, ("batch", 16, 64), meshes=[{"dp": 4}], **options)
     with pytest.raises(ValueError, match="unknown dimension of a mesh 'sp'"):
         plan(net, ("batch", 16, 64), meshes=[{"sp": 8}], **options)
+    for wrong in ({"zero": (4,)}, {"schedules": ("2f2b",)}, {"sync": "never"}):
+        with pytest.raises(ValueError, match=r"unknown (stage of ZeRO|schedule|pass that reduces gradients)"):
+            plan(net, ("batch", 16, 64), **options, **wrong)
+    with pytest.raises(ValueError, match="as interleaved can run"):
+        plan(net, ("batch", 16, 64), meshes=[{"pp": 8}], schedules=("interleaved",), **options)
     with pytest.raises(CostError, match="no plan can be captured"):
         plan(net, ("batch", 16, 65), **options)
 
@@ -145,6 +226,13 @@ def test_the_command(path, capsys):
     assert "fsdp=4" in capsys.readouterr().out
     assert main([*args, "--mesh", "fsdp=4", "--mesh", "dp=4", "--micro-batch", "1", "--pareto", "sent"]) == 0
     assert "fsdp=4" not in capsys.readouterr().out
+    assert main([*args, "--mesh", "dp=4", "--zero", "1,2", "--micro-batch", "1"]) == 0
+    assert "dp=4 zero=1" in capsys.readouterr().out
+    pipes = ["--mesh", "pp=2,dp=2", "--schedule", "interleaved=2", "--sync", "each", "--micro-batch", "1"]
+    assert main([*args, *pipes, "--format", "json"]) == 0
+    assert {(each["schedule"], each["sync"]) for each in json.loads(capsys.readouterr().out)["plans"]} == {
+        ("interleaved=2", "each")
+    }
     assert main([*args, "--mesh", "dp=4", "--memory", "500 MiB"]) == 1
     for wrong in (
         ["--mesh", "dp=x"],
@@ -152,6 +240,8 @@ def test_the_command(path, capsys):
         ["--micro-batch", "0"],
         ["--micro-batch", "3"],
         ["--device", "h10"],
+        ["--zero", "4"],
+        ["--schedule", "2f2b"],
         ["--memory", "much"],
     ):
         with pytest.raises(SystemExit) as left:

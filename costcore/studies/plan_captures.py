@@ -1,0 +1,376 @@
+"""Figures of one rank of a training step, extrapolated from captures with few blocks.
+
+One rank is captured with three and with four blocks; memory, bytes sent and time of all blocks follow linearly.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
+from math import ceil, fsum
+from typing import Any, NamedTuple
+
+from costcore.analyses.devices.device import Device
+from costcore.api.estimate import estimate
+from costcore.errors import CostError
+from costcore.ir import Tensor
+from costcore.reports.report import Report
+from costcore.studies.plan_setups import Setup
+from costcore.trace.trace import with_tensors
+
+DEPTHS = (3, 4)
+"""The numbers of blocks of two captures; figures of more blocks follow linearly.
+
+With three, one block has neighbors on both sides: sharded copies prefetch the parameters of the next one.
+"""
+
+
+class Cut(NamedTuple):
+    """What a device need not hold of a captured rank.
+
+    Attributes:
+        gradients: the share of gradients that other devices hold.
+        saved: the share of what autograd saves in blocks that is elsewhere.
+    """
+
+    gradients: float = 0.0
+    saved: float = 0.0
+
+
+class Live(NamedTuple):
+    """The bytes alive while a call runs: all, gradients, and what autograd saved in blocks."""
+
+    total: float
+    gradients: float
+    saved: float
+
+    def after(self, cut: Cut) -> float:
+        """Return the bytes that remain."""
+        return self.total - cut.gradients * self.gradients - cut.saved * self.saved
+
+
+class RankCosts(NamedTuple):
+    """The figures of one pass of one rank, with a step of the optimizer.
+
+    Attributes:
+        peaks: the maximum bytes alive without optimizer state, in each phase of the pass, and in each phase in each
+            scope of :func:`scopes_of`.
+        end: bytes alive after the pass, without optimizer state.
+        saved: bytes that autograd keeps for the backward pass.
+        seconds: the minimum time of the pass.
+        step_seconds: the minimum time of the optimizer.
+        sent: bytes that the pass sends.
+        binds: the minimum time of the pass by bottleneck.
+        parameters: the number of parameters of the rank.
+        expert_parameters: the number of them in experts, before sharding.
+        state: bytes of optimizer state.
+        step_bytes: bytes that a step of the optimizer needs in addition.
+    """
+
+    peaks: Mapping[tuple[str, str], float]
+    end: float
+    saved: float
+    seconds: float
+    step_seconds: float
+    sent: float
+    binds: Mapping[str, float]
+    parameters: float
+    expert_parameters: float
+    state: float
+    step_bytes: float
+
+    def with_step(self, step: RankCosts) -> RankCosts:
+        """Return the figures of this pass with a step of the optimizer, captured with another micro-batch.
+
+        Optimizer state is alive throughout. The additional memory of the step does not depend on the pass.
+
+        Args:
+            step: any pass with a step of the optimizer.
+        """
+        return self._replace(step_seconds=step.step_seconds, state=step.state, step_bytes=step.step_bytes)
+
+    def peak(self, block: float, waiting: float, share: float = 1.0) -> int:
+        """Return the peak memory of the rank.
+
+        Args:
+            block: bytes that autograd saves in its blocks in one pass.
+            waiting: the number of further passes that are kept.
+            share: the share of the optimizer state that it holds.
+        """
+        most = max(self.peaks.values()) + waiting * block
+        return ceil(max(most, self.end + share * self.step_bytes) + share * self.state)
+
+    @staticmethod
+    def sum_of(ranks: Sequence[tuple[float, RankCosts]]) -> RankCosts:
+        """Return the sum of figures, each times a factor."""
+
+        def added(values: Sequence[Any]) -> Any:
+            if isinstance(values[0], Mapping):
+                keys = dict.fromkeys(key for value in values for key in value)
+                return {key: added([value.get(key, 0.0) for value in values]) for key in keys}
+            return fsum(factor * value for (factor, _), value in zip(ranks, values, strict=True))
+
+        return RankCosts(*map(added, zip(*(rank for _, rank in ranks), strict=True)))
+
+
+class Captured(NamedTuple):
+    """A captured rank.
+
+    Attributes:
+        rank: its figures; without any peaks.
+        points: what may be alive at its peaks, by phase and scope.
+        end: what is alive after the pass.
+    """
+
+    rank: RankCosts
+    points: Mapping[tuple[str, str], Sequence[Live]]
+    end: Live
+
+    def after(self, cut: Cut) -> RankCosts:
+        """Return the figures without what the rank need not hold."""
+        peaks = {scope: max(point.after(cut) for point in points) for scope, points in self.points.items()}
+        return self.rank._replace(peaks=peaks, end=self.end.after(cut))
+
+
+class RankCaptures:
+    """Captures of one rank by setup, each made once.
+
+    Args:
+        model: the model.
+        inputs: returns the inputs of a batch.
+        distribution: how the model can be distributed, see :class:`costcore.frontend.DistributionOf`.
+        device: the device.
+        dtype: the dtype of products.
+        optimizer: the optimizer.
+        options: further options of :func:`costcore.estimate`.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        inputs: Callable[[int], Any],
+        distribution: Any,
+        device: Device,
+        dtype: str,
+        optimizer: Any,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._model = model
+        self._inputs = inputs
+        self._distribution = distribution
+        self._device = device
+        self._dtype = dtype
+        self._optimizer = optimizer
+        self._options = options
+        self._captured: dict[Any, Captured] = {}
+
+    def of(self, setup: Setup, kinds: Sequence[int], cut: Cut = Cut(), exactly: bool = False) -> RankCosts:  # noqa: B008
+        """Return the figures of a rank that has blocks of these kinds.
+
+        Without ``exactly`` they are extrapolated: captures of :data:`DEPTHS` blocks give the increment per kind.
+
+        Args:
+            setup: how the step runs.
+            kinds: the kind of each block.
+            cut: what the rank need not hold.
+            exactly: whether to capture all blocks. Times are extrapolated even then.
+
+        Raises:
+            CostError, TypeError, ValueError: if the model cannot be captured in this way.
+        """
+        few, more = DEPTHS
+        counts = Counter(kinds)
+        ((most, _),) = counts.most_common(1)
+        # A model of few blocks, plus what every further block of each kind adds.
+        terms = [(1.0, self._capture(setup, (most,) * few, cut))]
+        for kind, number in counts.items():
+            share = (number - (few if kind == most else 0)) / (more - few)
+            terms.append((share, self._capture(setup, (kind,) * more, cut)))
+            terms.append((-share, self._capture(setup, (kind,) * few, cut)))
+        lines = RankCosts.sum_of(terms)
+        if not exactly:
+            return lines
+        whole = self._run(setup, tuple(kinds), with_step=True, with_times=False).after(cut)
+        return whole._replace(seconds=lines.seconds, step_seconds=lines.step_seconds, binds=lines.binds)
+
+    def saved(self, setup: Setup, kinds: Sequence[int]) -> float:
+        """Return the bytes that autograd keeps of blocks of these kinds, without the rest of the model."""
+        few, more = DEPTHS
+        depths = [[self._run(setup, (kind,) * number, False).rank.saved for number in DEPTHS] for kind in kinds]
+        return fsum((deeper - fewer) / (more - few) for fewer, deeper in depths)
+
+    def _capture(self, setup: Setup, kinds: tuple[int, ...], cut: Cut) -> RankCosts:
+        # The optimizer does not depend on the pass: it is captured once, with the cheapest pass.
+        cheapest = setup._replace(micro_batch=1, passes=1, checkpoints=False, zero=0, sync="last")
+        step = self._run(cheapest, kinds, with_step=True)
+        return self._run(setup, kinds, with_step=False).after(cut).with_step(step.rank)
+
+    def _run(self, setup: Setup, kinds: tuple[int, ...], with_step: bool, with_times: bool = True) -> Captured:
+        mesh = setup.mesh
+        sizes = {name: getattr(mesh, name) for name in ("fsdp", "tp", "cp", "ep")}
+        key = (*sizes.values(), setup.micro_batch, setup.checkpoints, setup.precision, setup.step, kinds, with_step)
+        if key not in self._captured:
+            layout = self._distribution.plan(kinds, **sizes)
+            options = {
+                **self._options,
+                "backward": True,
+                "memory": True,
+                "mesh": layout.mesh,
+                "plan": layout,
+                "step": setup.step,
+                "precision": setup.precision,
+                "checkpoint": self._distribution.kind if setup.checkpoints else None,
+                "optimizer": self._optimizer if with_step else None,
+            }
+            inputs = with_part_of_tokens(self._inputs(setup.micro_batch), mesh.cp)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about missing formulas, and about code that is not in a stage
+                report = estimate(self._model, inputs, **options)
+            self._captured[key] = self._figures(report, layout, with_times)
+        return self._captured[key]
+
+    def _figures(self, report: Report, layout: Any, with_times: bool) -> Captured:
+        memory, rank = report.memory, report.trace.run.rank
+        assert memory is not None and rank is not None
+        groups = report.time(self._device, dtype=self._dtype, fusion="compiler").groups if with_times else ()
+        passes = [group for group in groups if group.calls[0].phase != "optimizer"]
+        steps = [group for group in groups if group.calls[0].phase == "optimizer"]
+        binds: dict[str, float] = {}
+        for group in passes:
+            binds[group.bound.binds] = binds.get(group.bound.binds, 0.0) + group.bound_seconds
+        state = memory.ledger.live("optimizer")[0]
+        points, end, in_step = _live(report, layout.blocks, state)
+        costs = RankCosts(
+            peaks={},
+            end=0.0,
+            saved=memory.saved,
+            seconds=fsum(group.bound_seconds for group in passes),
+            step_seconds=fsum(group.bound_seconds for group in steps),
+            sent=report.total_report.get("mcomm", 0),
+            binds=binds,
+            parameters=rank.n_params,
+            expert_parameters=layout.expert_parameters,
+            state=state,
+            step_bytes=max(in_step - end.total, 0.0),
+        )
+        return Captured(costs, points, end)
+
+
+def scopes_of(module: str, blocks: Sequence[str]) -> list[str]:
+    """Return the scopes of a module: anywhere (``""``), and outside of the blocks, or in the first or the last one.
+
+    The bytes alive in one scope grow linearly with the number of blocks; the scope of the overall peak can change.
+
+    Args:
+        module: its path.
+        blocks: the paths of the blocks.
+
+    >>> scopes_of("layers.2.mlp", ["layers.0", "layers.1", "layers.2"])
+    ['', 'last']
+    """
+    inside = next((i for i, block in enumerate(blocks) if f"{module}.".startswith(f"{block}.")), None)
+    if inside is None:
+        return ["", "outside"]
+    return ["", *(["first"] if inside == 0 else []), *(["last"] if inside == len(blocks) - 1 else [])]
+
+
+def _live(
+    report: Report, blocks: Sequence[str], state: float
+) -> tuple[dict[tuple[str, str], Sequence[Live]], Live, float]:
+    # What is alive in the calls of each scope of the pass and at its end, and the most of the optimizer.
+    assert report.memory is not None
+    calls, memory = report.trace.calls, report.memory
+    inside = [scopes_of(call.module, blocks) != ["", "outside"] for call in calls]
+    ledger = memory.ledger
+    saved = [each for each in ledger.blocks if each.kind == "saved" and each.call >= 0 and inside[each.call]]
+    kinds = zip(ledger.live(), ledger.live("gradient"), ledger._replace(blocks=tuple(saved)).live(), strict=True)
+    live = [Live(total - state, gradients, saved) for total, gradients, saved in kinds]
+    scopes: dict[str, list[str]] = {}
+    found: dict[tuple[str, str], set[Live]] = {}
+    in_step = 0.0
+    for call, event in zip(calls, memory.highest_events, strict=True):
+        if call.phase == "optimizer":
+            in_step = max(in_step, live[event].total)
+            continue
+        for scope in scopes.setdefault(call.module, scopes_of(call.module, blocks)):
+            found.setdefault((call.phase, scope), set()).add(live[event])
+    return {scope: highest(points) for scope, points in found.items()}, live[-1], in_step
+
+
+_CORNERS = [*product((Cut().gradients, 1.0), (Cut().saved, 1.0))]
+
+
+def highest(points: Iterable[Live]) -> list[Live]:
+    """Return the points of which one is the maximum, whatever share of gradients and saved bytes is cut."""
+    best: dict[tuple[float, ...], Live] = {}
+    for point in points:
+        best.setdefault(tuple(point.after(Cut(*corner)) for corner in _CORNERS), point)
+    kept: list[tuple[float, ...]] = []
+    for heights in sorted(best, reverse=True):
+        if not any(all(a <= b for a, b in zip(heights, other, strict=True)) for other in kept):
+            kept.append(heights)
+    return [best[heights] for heights in kept]
+
+
+# The tokens of the inputs, and a part of them.
+
+
+AXIS = 1
+"""The dimension of an input that is assumed to be tokens: the one after the batch."""
+
+
+def tokens_of(inputs: Any) -> int:
+    """Return how many tokens the inputs have: the largest second dimension of one; 0 if none has two."""
+    return max((shape[AXIS] for shape in _shapes(with_tensors(inputs)) if len(shape) > AXIS), default=0)
+
+
+def with_part_of_tokens(inputs: Any, parts: int) -> Any:
+    """Return inputs with one of several equal parts of their tokens.
+
+    Args:
+        inputs: inputs as :func:`costcore.estimate` takes them.
+        parts: the number of parts.
+
+    Raises:
+        CostError: if there are no tokens, or their number is not a multiple of the parts.
+    """
+    if parts == 1:
+        return inputs
+    tokens = tokens_of(inputs)
+    if not tokens or tokens % parts:
+        raise CostError(f"a sequence of {tokens} tokens, the second dimension of an input, has no {parts} equal parts")
+    return _divided(with_tensors(inputs), tokens, parts)
+
+
+def _shapes(value: Any) -> list[tuple[int, ...]]:
+    if hasattr(value, "shape"):
+        return [tuple(value.shape)]
+    if _is_shape(value):
+        return [tuple(value)]
+    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return [shape for item in items for shape in _shapes(item)]
+
+
+def _divided(value: Any, tokens: int, parts: int) -> Any:
+    if hasattr(value, "shape"):
+        shape = _part(tuple(value.shape), tokens, parts)
+        return value if shape == tuple(value.shape) else Tensor(shape, str(value.dtype).rpartition(".")[2])
+    if _is_shape(value):
+        return type(value)(_part(tuple(value), tokens, parts))
+    if isinstance(value, Mapping):
+        return {key: _divided(item, tokens, parts) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_divided(item, tokens, parts) for item in value)
+    return value
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and bool(value) and all(type(size) is int for size in value)
+
+
+def _part(shape: tuple[int, ...], tokens: int, parts: int) -> tuple[int, ...]:
+    if len(shape) <= AXIS or shape[AXIS] != tokens:
+        return shape
+    return (*shape[:AXIS], tokens // parts, *shape[AXIS + 1 :])
