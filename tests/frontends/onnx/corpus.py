@@ -23,7 +23,7 @@ from costcore.frontends.onnx.values import DTYPES, Container, Value
 from costcore.frontends.onnx.walk.walker import Walker
 from costcore.ir import Operations
 from costcore.trace.run import Recorder
-from tests.prices import price
+from tests.registered import price
 
 SETTINGS = {"scales", "roi", "depth", "start", "limit", "delta"}
 """Inputs of floats whose values decide shapes: they are given, as integers are; of all others only the shape is."""

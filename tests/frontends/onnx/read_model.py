@@ -9,7 +9,7 @@ from onnx import ModelProto
 from costcore.frontends.onnx.estimate import estimate
 from costcore.ir import Operations
 from costcore.trace.run import Recorder
-from tests.prices import cost
+from tests.registered import cost
 
 
 def read(model: Any, inputs: Any = None, **options: Any) -> Recorder:

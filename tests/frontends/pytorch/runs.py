@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from costcore.frontends.pytorch import capture, estimate
+from costcore.frontends.pytorch.parallel.plan import simulated_mesh as _simulated_mesh
 from costcore.ir import Layer
 from costcore.trace.run import Recorder
-from tests.prices import cost
+from tests.registered import cost
 
 GRAD_MODES = {"grad": torch.enable_grad, "no_grad": torch.no_grad, "inference": torch.inference_mode}
 
@@ -79,3 +80,8 @@ def state_of_torch() -> tuple[Any, ...]:
         tuple(torch.overrides._get_current_function_mode_stack()),
         torch.overrides.has_torch_function,
     )
+
+
+def simulated_mesh(sizes: dict[str, int], rank: int = 0) -> AbstractContextManager[Any]:
+    """Return a mesh of simulated processes, of which this one is ``rank``."""
+    return _simulated_mesh(sizes, rank)

@@ -22,7 +22,7 @@ from costcore.frontends.pytorch.operators.plan import OperatorPlan
 from costcore.registry import rows
 from tests.frontends.pytorch.runs import listed, record
 from tests.frontends.pytorch.versions import IS_LISTED, LACKS, UNPRICED
-from tests.prices import price
+from tests.registered import price
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -19,7 +19,7 @@ from costcore import CostError, Report, TrainingLedger, estimate, max_batch, swe
 from costcore.errors import CostWarning
 from tests.command_line import main
 from tests.frameworks import optional
-from tests.models import in_mode, load
+from tests.registered import in_mode, load_model
 
 onnx = optional("onnx")
 
@@ -244,7 +244,7 @@ def answers_of_python(target, flags, has_memory, expected, cost_budget):
     for limits in [{}, {"peak_memory": 1_000_000}][: 1 + has_memory]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CostWarning)  # of a default configuration
-            model = load(target)
+            model = load_model(target)
         in_mode(model, target, mode_of(flags), is_step(flags))
         try:
             yield estimate(model, shape_of(target), **options).total_report["flops"], 0, ""
@@ -344,7 +344,7 @@ def test_the_largest_batch_of_every_form(target, folder, run):
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CostWarning)
-            model = load(target)
+            model = load_model(target)
         in_mode(model, target, mode_of(flags), is_step(flags))
         found = max_batch(model, ("batch", 16), "1MiB", context=0, train=is_step(flags))
         assert (code, json.loads(out)["largest"]["batch"]) == (0, found.batch)
@@ -402,11 +402,11 @@ def test_a_budget_records_the_functions_that_its_convention_needs(folder, run, c
     """ptflops counts torch.matmul, 4 * 16 * 4 multiply-adds, and not @, which has as many."""
     (folder / "twice.py").write_text(TWICE)
     (folder / "budget.toml").write_text('convention = "ptflops"\n[total]\nflops = 256\n')
-    cost_budget(load("twice.py:Twice"), (4, 16), "budget.toml")
+    cost_budget(load_model("twice.py:Twice"), (4, 16), "budget.toml")
     assert run("check", "twice.py:Twice", "--input", "4x16", "--budget", "budget.toml")[0] == 0
     (folder / "budget.toml").write_text('convention = "ptflops"\n[total]\nflops = 255\n')
     with pytest.raises(pytest.fail.Exception, match="1 over"):
-        cost_budget(load("twice.py:Twice"), (4, 16), "budget.toml")
+        cost_budget(load_model("twice.py:Twice"), (4, 16), "budget.toml")
 
 
 def test_time_beyond_the_groups_is_that_of_a_memory():

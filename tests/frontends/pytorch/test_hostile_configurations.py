@@ -14,7 +14,7 @@ import pytest
 
 from costcore import CostError, estimate
 from tests.command_line import main
-from tests.models import load, usual_inputs
+from tests.registered import load_model, usual_inputs
 
 transformers = pytest.importorskip("transformers")
 
@@ -69,7 +69,7 @@ def test_code_of_the_folder_is_refused_without_a_question(folder, monkeypatch, c
 )
 def test_a_type_of_transformers_is_made_by_transformers(folder, settings):
     for target in targets(folder(settings)):
-        model = load(target)
+        model = load_model(target)
         assert type(model).__module__ == "transformers.models.bert.modeling_bert"
         assert model.config._attn_implementation in ("eager", "sdpa")
 
@@ -80,14 +80,14 @@ def test_code_of_a_part_of_a_model_is_not_run(folder):
     whole = {"model_type": "encoder-decoder", "architectures": ["EncoderDecoderModel"], "is_encoder_decoder": True}
     path = folder({**whole, "encoder": part, "decoder": decoder})
     for target in targets(path):
-        assert type(load(target)).__name__ == "EncoderDecoderModel"
+        assert type(load_model(target)).__name__ == "EncoderDecoderModel"
 
 
 @pytest.mark.parametrize("name", ["hf-hub:someone/net", "hf_hub:someone/net", "local-dir:/etc"])
 def test_a_name_of_timm_that_says_where_is_refused(folder, name):
     path = folder({"model_type": "timm_wrapper", "architecture": name})
     with pytest.raises(CostError, match=r"config.json: architecture is '.*', which is not looked for"):
-        load(f"hf:{path}")
+        load_model(f"hf:{path}")
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_what_is_beyond_all_models_is_refused_at_once(folder, settings, message)
     for target in targets(path):
         start = time.process_time()
         with pytest.raises(CostError) as error:
-            load(target)
+            load_model(target)
         assert time.process_time() - start < 5
         assert message in str(error.value) and str(path) in str(error.value)
         assert len(str(error.value)) < 500 + len(str(path))
@@ -146,7 +146,7 @@ def peak_mib():
 def test_large_tables_take_no_memory(folder, settings):
     before, start = peak_mib(), time.process_time()
     try:
-        model = load(targets(folder(settings))[0])
+        model = load_model(targets(folder(settings))[0])
         estimate(model, usual_inputs(model))
     except CostError as error:
         assert len(str(error)) < 2000
@@ -160,7 +160,7 @@ def test_a_model_that_takes_hours_to_initialize_is_stopped(folder, monkeypatch):
     path = folder({"model_type": "distilbert", "sinusoidal_pos_embds": True, "max_position_embeddings": 2**24})
     start, threads = time.process_time(), threading.active_count()
     with pytest.raises(CostError, match=r"the model takes more than 0.5 seconds to make one of its parts"):
-        load(f"hf:{path}")
+        load_model(f"hf:{path}")
     assert time.process_time() - start < 5
     time.sleep(0.6)  # the exception does not come again
     assert threading.active_count() <= threads
@@ -169,7 +169,7 @@ def test_a_model_that_takes_hours_to_initialize_is_stopped(folder, monkeypatch):
 def test_a_model_of_too_many_parts_is_stopped(folder, monkeypatch):
     monkeypatch.setattr("costcore.frontends.pytorch.libraries.MOST_PARTS", 50)
     with pytest.raises(CostError, match="the model has more than 50 modules and parameters"):
-        load(f"hf:{folder(TINY)}")
+        load_model(f"hf:{folder(TINY)}")
 
 
 def test_settings_that_are_no_sizes_may_be_large(folder):
@@ -181,7 +181,7 @@ def test_settings_that_are_no_sizes_may_be_large(folder):
         "num_key_value_heads": 2,
         "pad_token_id": None,
     }
-    assert load(f"hf:{folder(settings)}").config.hidden_size == 16
+    assert load_model(f"hf:{folder(settings)}").config.hidden_size == 16
 
 
 def test_nothing_is_left_behind(folder, monkeypatch):
@@ -191,7 +191,7 @@ def test_nothing_is_left_behind(folder, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(path / "temporary"))
     Path(tempfile.gettempdir()).mkdir()
     before = sorted(path.rglob("*"))
-    load(f"hf:{path}")
+    load_model(f"hf:{path}")
     assert sorted(path.rglob("*")) == before
 
 
@@ -200,7 +200,7 @@ def test_sizes_below_zero_are_no_usual_input(folder, size):
     path = folder(
         {"model_type": "vit", "image_size": 32, "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1}
     )
-    model = load(f"hf:{path}")
+    model = load_model(f"hf:{path}")
     model.config.image_size = size
     with pytest.raises(CostError, match=r"no usual input: pixel_values would have the shape \(1, 3, -1, "):
         usual_inputs(model)
@@ -223,4 +223,4 @@ def test_a_type_that_transformers_does_not_know_is_refused(folder, kind):
     path = folder({"model_type": kind, "auto_map": ALL_CODE})
     for target in targets(path):
         with pytest.raises(CostError, match="needs code of its own"):
-            load(target)
+            load_model(target)

@@ -13,7 +13,7 @@ from torch import nn
 from costcore import CostError, Tensor, estimate, table
 from costcore.errors import CostWarning
 from tests.command_line import main
-from tests.models import load, usual_inputs
+from tests.registered import load_model, usual_inputs
 
 TINY = {
     "model_type": "bert",
@@ -57,7 +57,7 @@ def test_a_model_of_timm_is_evaluated_on_the_input_of_its_configuration(timm, ca
     out, err = capsys.readouterr()
     assert err == "costcore: timm:net: using default input --input 1x3x32x24 (pretrained_cfg of timm)\n"
     assert f"conv,{30 * 22 * 4 * 3 * 9}\n" in out  # 30 x 22 positions, 4 filters of 3 x 3 x 3
-    assert not load("timm:net").training
+    assert not load_model("timm:net").training
 
 
 def test_every_command_takes_models_of_libraries(timm, capsys):
@@ -123,7 +123,7 @@ def test_a_configuration_is_enough(config, capsys):
     assert main([f"hf:{config}", "--by", "op", "--columns", "macs"]) == 0
     assert "--input input_ids=1x512:int64 (configuration of " in capsys.readouterr().err
     for target in (f"hf:{config}", f"hf:{config.parent}"):
-        model = load(target)
+        model = load_model(target)
         assert type(model).__name__ == "BertForMaskedLM" and model.config.hidden_size == 16
         assert all(parameter.is_meta for parameter in model.parameters())
 
@@ -132,7 +132,7 @@ def test_a_configuration_is_enough(config, capsys):
 def test_a_path_of_no_configuration_is_called_so(path):
     pytest.importorskip("transformers")
     with pytest.raises(CostError, match=f"the configuration {path} does not exist"):
-        load(f"hf:{path}")
+        load_model(f"hf:{path}")
 
 
 def test_nothing_is_downloaded(monkeypatch):
@@ -141,7 +141,7 @@ def test_nothing_is_downloaded(monkeypatch):
 
     monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("a connection was opened"))
     with pytest.raises(CostError, match=r"no configuration of 'bert-no-such' in the local cache.*Did you mean 'bert'"):
-        load("hf:bert-no-such")
+        load_model("hf:bert-no-such")
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_nothing_is_downloaded(monkeypatch):
 @pytest.mark.filterwarnings("ignore::costcore.CostWarning")
 def test_the_usual_input_of_a_type_runs(kind, inputs):
     pytest.importorskip("transformers")
-    model = load(f"hf:{kind}")
+    model = load_model(f"hf:{kind}")
     assert usual_inputs(model, f"hf:{kind}") == inputs
     assert estimate(model, inputs).total_report["macs"] > 0
 

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from costcore.ir import Operations
 from tests.frontends.pytorch.runs import macs, record
-from tests.prices import cost
+from tests.registered import cost
 from tests.whole_networks.pytorch_models import NETWORKS, Residual, conv, without_data
 
 with (Path(__file__).parents[2] / "data" / "peer_cases_pytorch.csv").open(encoding="utf-8", newline="") as file:

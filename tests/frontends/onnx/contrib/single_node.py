@@ -7,7 +7,7 @@ from typing import Any
 from onnx import ModelProto, TensorProto, helper
 
 from tests.frontends.onnx.read_model import read
-from tests.prices import cost
+from tests.registered import cost
 
 FLOAT, FLOAT16, UINT8, INT8, INT32, INT64 = (
     TensorProto.FLOAT,

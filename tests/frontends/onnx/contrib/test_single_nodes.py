@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 from tests.frontends.onnx.contrib.lines import Line, O, S, Z, check
 from tests.frontends.onnx.contrib.single_node import INT8, INT32, INT64, UINT8, priced, shapes
 from tests.frontends.onnx.read_model import read
-from tests.prices import price
+from tests.registered import price
 
 STRING = TensorProto.STRING
 NB = (UINT8, (5, 1, 4))  # 5 outputs of 8 inputs, four bits each

@@ -7,7 +7,7 @@ from typing import Any
 from onnx import TensorProto
 
 from tests.frontends.onnx.read_model import read
-from tests.prices import cost
+from tests.registered import cost
 from tests.whole_networks.onnx_models import Graph
 
 FLOAT, STRING, INT64, UINT8, INT8 = (

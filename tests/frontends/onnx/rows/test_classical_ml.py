@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from costcore import CostError
 from costcore.ir import Operations
 from tests.frontends.onnx.read_model import read
-from tests.prices import cost
+from tests.registered import cost
 from tests.whole_networks.onnx_models import Graph
 
 STRING, INT64 = TensorProto.STRING, TensorProto.INT64

@@ -10,7 +10,7 @@ from costcore import CostError, estimate
 from costcore.ir import Operations
 from tests.frontends.onnx.read_model import read, shapes, total
 from tests.frontends.onnx.rows.single_node import INT8, INT64, STRING, UINT8, priced
-from tests.prices import price
+from tests.registered import price
 from tests.whole_networks.onnx_models import Graph
 
 

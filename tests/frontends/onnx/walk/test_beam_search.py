@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 from costcore.ir import Operations
 from tests.frontends.onnx.read_model import read
-from tests.prices import cost
+from tests.registered import cost
 
 FLOAT, INT32 = TensorProto.FLOAT, TensorProto.INT32
 V, E = 11, 4

@@ -10,7 +10,7 @@ from onnx import TensorProto, defs
 from costcore import CostError
 from costcore.ir import Operations
 from tests.frontends.onnx.read_model import read, total
-from tests.prices import price
+from tests.registered import price
 from tests.whole_networks.onnx_models import Graph
 
 FLOAT = TensorProto.FLOAT

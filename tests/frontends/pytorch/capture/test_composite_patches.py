@@ -10,7 +10,7 @@ from torch.nn import functional
 from tests.frontends.pytorch.capture.test_same_calls import CASES, on_meta
 from tests.frontends.pytorch.runs import GRAD_MODES, capturing, macs, record, types
 from tests.frontends.pytorch.unchanged import unchanged
-from tests.prices import cost
+from tests.registered import cost
 
 X = torch.ones(2, 3, 4)
 

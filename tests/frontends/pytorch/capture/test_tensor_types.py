@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_map
 
 from tests.frontends.pytorch.runs import GRAD_MODES, estimated, listed, macs, record, types
 from tests.frontends.pytorch.unchanged import unchanged
-from tests.prices import price
+from tests.registered import price
 
 PROTOTYPES = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 

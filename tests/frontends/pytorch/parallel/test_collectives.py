@@ -11,7 +11,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 
 from costcore import ComputationalCostHook, CostError, estimate, estimate_ranks
 from tests.frontends.pytorch.differences import NEEDS_REDUCTIONS
-from tests.frontends.pytorch.parallel.meshes import simulated_mesh
+from tests.frontends.pytorch.runs import simulated_mesh
 
 from .networks import HEAD, TENSOR_PARALLEL, TOKEN_IDS, TOKENS, Transformer
 

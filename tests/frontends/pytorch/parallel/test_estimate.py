@@ -10,7 +10,7 @@ from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from costcore import ComputationalCostHook, check, compare, estimate, table
-from tests.frontends.pytorch.parallel.meshes import simulated_mesh
+from tests.frontends.pytorch.runs import simulated_mesh
 
 from .networks import (
     ACTIVATION,

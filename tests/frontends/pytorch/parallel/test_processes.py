@@ -13,7 +13,7 @@ import torch
 
 from costcore import ComputationalCostHook
 from tests.frontends.pytorch.differences import NEEDS_EVENTS_OF_A_CPU, NEEDS_REDUCTIONS
-from tests.frontends.pytorch.parallel.meshes import simulated_mesh
+from tests.frontends.pytorch.runs import simulated_mesh
 
 from .networks import BATCH, LENGTH, PARAMETERS, Transformer
 from .worker import PLANS, facts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from tests.frontends.pytorch.runs import record
-from tests.prices import price
+from tests.registered import price
 
 
 def costs(recorder, native):

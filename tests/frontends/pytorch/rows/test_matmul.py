@@ -9,7 +9,7 @@ from torch.nn import functional
 from costcore.ir import Operations
 from tests.frontends.pytorch.rows.recorded_costs import costs
 from tests.frontends.pytorch.runs import record
-from tests.prices import cost
+from tests.registered import cost
 
 
 @pytest.mark.parametrize("make", [torch.Tensor.to_sparse_csr, torch.Tensor.to_sparse])

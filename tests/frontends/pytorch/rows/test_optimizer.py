@@ -8,7 +8,7 @@ import torch
 from costcore.ir import Operations
 from tests.frontends.pytorch.rows.recorded_costs import leaf
 from tests.frontends.pytorch.runs import record
-from tests.prices import price
+from tests.registered import price
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from costcore import ComputationalCostHook, CostError, estimate
 from costcore.ir import Operations
 from tests.frontends.pytorch.rows.recorded_costs import costs
 from tests.frontends.pytorch.runs import capturing, record
-from tests.prices import price
+from tests.registered import price
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")

@@ -9,7 +9,7 @@ import torch
 
 from costcore.ir import Operations
 from tests.frontends.pytorch.runs import record
-from tests.prices import price
+from tests.registered import price
 
 _REGION = "float spatial_scale, SymInt pooled_height, SymInt pooled_width"
 _MAP = "SymInt batch_size, SymInt channels, SymInt height, SymInt width"
