@@ -479,7 +479,7 @@ def plan_parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "costcore plan",
         "MODEL --devices N --device NAME --global-batch N",
-        "List the distributed training setups that fit in memory, the fastest first (PyTorch).",
+        "List the distributed training setups that fit in memory, the least expected time first (PyTorch).",
         PLAN_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help="package.module:factory, file.py:factory or hf:TYPE")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, log
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -136,7 +136,9 @@ def plan(
         raise CostError("a plan needs a model that repeats blocks, such as the layers of a transformer")
     sized = inputs_of_batch(inputs)
     captures = RankCaptures(model, sized, distribution, chosen, dtype, optimizer, options)
-    search = _Search(captures, distribution.kinds, limit, None if link is None else link_of(link))
+    run = _published_run(model, sized, chosen, devices, dtype, {**options, "precision": precisions[0]})
+    order = _Order(run, global_batch)
+    search = _Search(captures, distribution.kinds, limit, None if link is None else link_of(link), order)
     blocks, tokens = len(distribution.kinds), tokens_of(sized(1))
     divisible = Divisible(blocks, distribution.width, distribution.experts, tokens)
     alternatives = [
@@ -155,7 +157,6 @@ def plan(
         raise CostError(f"no plan can be captured: {tried[0].why}")
     fitting, left_out = search.captured(tried, certain)
     left_out += [each for each in tried if not each.fits]
-    run = _published_run(model, sized, chosen, devices, dtype, {**options, "precision": precisions[0]})
     return Plans(tuple(fitting), tuple(left_out), chosen, limit, global_batch, run)
 
 
@@ -197,11 +198,14 @@ def _meshes(
 
 
 class _Search:
-    def __init__(self, captures: RankCaptures, kinds: Sequence[int], limit: Limit, link: Link | None) -> None:
+    def __init__(
+        self, captures: RankCaptures, kinds: Sequence[int], limit: Limit, link: Link | None, order: _Order
+    ) -> None:
         self._captures = captures
         self._kinds = kinds
         self._limit = limit
         self._link = link
+        self._order = order
 
     def of(self, ways: Sequence[Setup]) -> list[Plan]:
         """Return plans; larger micro-batches of a plan that does not fit are not captured."""
@@ -228,13 +232,13 @@ class _Search:
             tried: plans.
             most: the number of plans to capture; plans that do not fit after all do not count.
         """
-        fitting = sorted((each for each in tried if each.fits), key=_order)
+        fitting = sorted((each for each in tried if each.fits), key=self._order)
         left_out: list[Plan] = []
         certain: list[Plan] = []
         while fitting and len(certain) < most:
             made = self._try(fitting[0].setup, fitting.pop(0).memory)
             (certain if made.fits else left_out).append(made)
-        return sorted([*certain, *fitting], key=_order), left_out
+        return sorted([*certain, *fitting], key=self._order), left_out
 
     def _try(self, setup: Setup, on_lines: int | None = None) -> Plan:
         try:
@@ -332,8 +336,25 @@ def _kept(setup: Setup) -> tuple[str, float]:
     return setup.step, setup.schedule.in_flight(0, setup.mesh.pp, setup.passes)
 
 
-def _order(plan: Plan) -> tuple[float, int]:
-    return (plan.seconds or 0.0) * (1 + plan.bubble), plan.memory or 0
+NEAR = 2.0
+"""The distance up to which published runs are near enough to order plans by them."""
+
+ALIKE = 1.05
+"""The ratio of expected times below which the bound decides the order: published runs say no more than that."""
+
+
+class _Order:
+    """The order of plans: by the time that published runs let expect, in steps of :data:`ALIKE`, then by the bound."""
+
+    def __init__(self, run: WholeRun | None, global_batch: int) -> None:
+        self._run = run
+        self._global_batch = global_batch
+
+    def __call__(self, plan: Plan) -> tuple[int, float, int]:
+        expected = 0
+        if self._run is not None and self._run.is_near(plan.setup.mesh):
+            expected = round(log(self._run.middle(plan.setup.mesh, self._global_batch), ALIKE))
+        return expected, (plan.seconds or 0.0) * (1 + plan.bubble), plan.memory or 0
 
 
 def _check(**numbers: object) -> None:
@@ -418,8 +439,9 @@ class Plan:
 
 
 COLUMNS = (
-    *(Column("mesh", "Mesh"), Column("memory", "Memory", "bytes"), Column("seconds", "Bound", "duration", "bound")),
-    Column("expected", "Published runs", "ratio", "calibrated"),
+    *(Column("mesh", "Mesh"), Column("memory", "Memory", "bytes")),
+    Column("expected", "Expected", "ratio", "calibrated"),
+    Column("seconds", "Bound", "duration", "bound"),
     *(Column("micro_batch", "Micro-batch", "count"), Column("checkpoint", "Checkpointing")),
     *(Column("bubble", "Bubble", "percent"), Column("passes", "Passes", "count"), Column("sent", "Sent", "bytes")),
     *(Column("binds", "Bound by"), Column("status", "Memory is"), Column("precision", "Precision")),
@@ -433,7 +455,7 @@ LEFT_OUT = (
     Column("why", "Left out because"),
 )
 
-TIMES = "times are bounds, without latencies and what stages send each other; the order has bubbles of pipelines"
+TIMES = "bounds are without latencies and what stages send each other; the order has bubbles of pipelines"
 
 FIGURES = ("seconds", "memory", "sent", "bubble", "micro_batch", "passes")
 """The figures of a plan that :meth:`Plans.pareto` compares."""
@@ -452,9 +474,22 @@ class WholeRun(NamedTuple):
     flops: int
     peak: float
 
+    def nearest(self, mesh: Mesh) -> Expected:
+        """Return the MFU to expect with this mesh, from the published runs nearest to it."""
+        return expected(self.setup._replace(**{axis: getattr(mesh, axis) for axis in AXES}))
+
+    def is_near(self, mesh: Mesh) -> bool:
+        """Return whether the nearest published run is near enough to order plans by it."""
+        return self.nearest(mesh).nearest[0][1] <= NEAR
+
+    def middle(self, mesh: Mesh, samples: int) -> float:
+        """Return the seconds of a step to expect with this mesh, the middle of the range."""
+        low, _, found = self.expected(mesh, samples)
+        return low * found.high / found.middle
+
     def expected(self, mesh: Mesh, samples: int) -> tuple[float, float, Expected]:
         """Return the minimum and the maximum seconds of a step with this mesh, from the published runs near it."""
-        found = expected(self.setup._replace(**{axis: getattr(mesh, axis) for axis in AXES}))
+        found = self.nearest(mesh)
         busy = samples * self.flops / (self.setup.devices * self.peak)
         return busy / found.high, busy / found.low, found
 
@@ -464,7 +499,8 @@ class Plans(Result):
     """The plans that were tried.
 
     Attributes:
-        plans: the plans that fit, by minimum time of a step including the bubble.
+        plans: the plans that fit: by the time that near published runs let expect, and by minimum time of a step
+            including the bubble where that is alike, or no run is near.
         left_out: all others, each with the reason.
         device: the device.
         limit: the terms of its memory.
@@ -484,7 +520,7 @@ class Plans(Result):
 
     @property
     def best(self) -> Plan | None:
-        """The plan with the minimum time of a step; None if none fits."""
+        """The first plan; None if none fits."""
         return self.plans[0] if self.plans else None
 
     @property
@@ -507,17 +543,21 @@ class Plans(Result):
         best = front([each.to_dict() for each in self.plans], names)
         return replace(self, plans=tuple(self.plans[i] for i in best))
 
+    @property
+    def is_by_runs(self) -> bool:
+        """Whether published runs are near enough to order the plans that fit by them."""
+        return self.run is not None and any(self.run.is_near(each.setup.mesh) for each in self.plans)
+
     def _content(self) -> Content:
         tried = len(self.plans) + len(self.left_out)
         figures = [Figure("n_fits", "Plans that fit", len(self.plans), "count", f"of {tried} tried")]
-        if self.best is not None:
-            seconds = self.best.seconds
-            figures.append(Figure("seconds", "Step at least", seconds, "duration", str(self.best.setup), "bound"))
         remarks = [f"limit: {self.limit.describe()}"]
         columns: Sequence[Column] = COLUMNS
-        shown, title = self.plans, "Plans that fit, least time with bubbles first"
+        shown, title = self.plans, "Plans that fit, least bound with bubbles first"
+        if self.is_by_runs:
+            title = "Plans that fit, least expected time first"
         if self.plans:
-            remarks += [self._certainty(), TIMES]
+            remarks += [self._certainty(), TIMES, self._reason_of_order()]
         else:
             columns, title = LEFT_OUT, "Plans that need the least"
             shown = tuple(sorted(self.left_out, key=lambda each: (each.memory is None, each.memory or 0)))
@@ -526,15 +566,26 @@ class Plans(Result):
             columns = [column for column in columns if column.key != "expected"]
         tables = [Table(title, columns, rows, n_digits=2, most=MOST_ROWS, dropped_first=DROPPED_FIRST)]
         remarks += [f"assumed: {text}" for text in dict.fromkeys(text for each in self.plans for text in each.assumed)]
-        if self.run is not None and self.best is not None:
-            low, high, found = self.run.expected(self.best.setup.mesh, self.global_batch)
-            text, because = _range(low, high), f"by the {NEAREST} nearest published runs, {INSIDE:.0%} within"
-            middle = low * found.high / found.middle
-            figures.append(
-                Figure("expected", "Step in practice", Formatted(middle, text), "ratio", because, "calibrated")
-            )
-            tables.append(nearest_runs(found))
+        if self.best is not None:
+            setup = self.best.setup
+            if self.run is not None:
+                low, high, found = self.run.expected(setup.mesh, self.global_batch)
+                because = f"{setup}, by the {NEAREST} nearest published runs, {INSIDE:.0%} within"
+                middle = Formatted(self.run.middle(setup.mesh, self.global_batch), _range(low, high))
+                figures.append(Figure("expected", "Step expected", middle, "ratio", because, "calibrated"))
+                tables.append(nearest_runs(found))
+            figures.append(Figure("seconds", "Step at least", self.best.seconds, "duration", str(setup), "bound"))
         return Content(f"Plans on {self.device.name}", figures, tables, remarks)
+
+    def _reason_of_order(self) -> str:
+        if self.is_by_runs:
+            return f"order: expected time by published runs; where it differs by less than {ALIKE - 1:.0%}, the bound"
+        if self.run is None:
+            return "order: the bound, as no published run is of such a model and device"
+        distance = min(self.run.nearest(each.setup.mesh).nearest[0][1] for each in self.plans)
+        return (
+            f"order: the bound, as no published run is near: the nearest has distance {distance:.1f}, near is {NEAR:g}"
+        )
 
     def _range_of(self, plan: Plan) -> dict[str, Any]:
         return {} if self.run is None else {"expected": self.run.expected(plan.setup.mesh, self.global_batch)[:2]}
@@ -542,8 +593,8 @@ class Plans(Result):
     def _expected(self, plan: Plan) -> dict[str, Any]:
         if self.run is None:
             return {}
-        low, high, found = self.run.expected(plan.setup.mesh, self.global_batch)
-        return {"expected": Formatted(low * found.high / found.middle, _range(low, high))}
+        low, high, _ = self.run.expected(plan.setup.mesh, self.global_batch)
+        return {"expected": Formatted(self.run.middle(plan.setup.mesh, self.global_batch), _range(low, high))}
 
     def _pictures(self) -> str:
         known = [each for each in self.plans if each.seconds and each.memory]
@@ -578,6 +629,7 @@ class Plans(Result):
             "device": self.device.name,
             "limit": self.limit.to_dict(),
             "global_batch": self.global_batch,
+            "order": "expected" if self.is_by_runs else "bound",
             "error": self.error,
             "plans": [each.to_dict() | self._range_of(each) for each in (*self.plans, *self.left_out)],
         }

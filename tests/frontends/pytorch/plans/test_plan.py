@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from costcore import CostError, estimate, plan
 from costcore.registry import ability, specs
 from costcore.studies.plan_setups import Choices, Divisible, Mesh, Schedule, meshes
+from costcore.studies.training.published import PublishedRun, RunSetup
 from tests.command_line import main
 from tests.frontends.pytorch.differences import NEEDS_MESH
 
@@ -263,21 +265,44 @@ def test_the_model_stays_as_it_is(net):
     assert net(torch.zeros(1, 2, 64)).shape == (1, 2, 10)
 
 
-def test_a_language_model_has_the_range_of_published_runs():
-    """Two layers of width 64, 4 heads, an output of 100: products of 16 tokens by hand, all pairs of attention."""
+@pytest.mark.parametrize("near", [2.0, 99.0])
+def test_a_language_model_has_the_range_of_published_runs(near, monkeypatch):
+    """Two layers of width 64, 4 heads, an output of 100: products of 16 tokens by hand, all pairs of attention.
+
+    No published run is near so small a model: the bound orders plans. If it were, the MFU of runs would, in steps of
+    5 %: the middle of their range, the mean of logarithms weighted by 1 / (0.3 + distance).
+    """
+    setups = [RunSetup(7 * 10**9, 7 * 10**9, 2048, "h100", 8, "bf16", tp=tp) for tp in (1, 2) for _ in range(3)]
+    runs = [PublishedRun("7b", setup, 0.3 * setup.tp, "a paper") for setup in setups]
+    monkeypatch.setattr("costcore.studies.training.published.published_runs", lambda: runs)
+    monkeypatch.setattr("costcore.studies.plans.NEAR", near)
     config = LlamaConfig(
         hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, vocab_size=100
     )
     with torch.device("meta"):
         model = LlamaForCausalLM(config)
-    found = plan(
-        model, {"input_ids": (("batch", 16), "int64")}, devices=4, device="h100", global_batch=16, meshes=[{"dp": 4}]
-    )
+    meshes = [{"dp": 4}, {"dp": 2, "tp": 2}, {"dp": 2, "pp": 2}]
+    ids = {"input_ids": (("batch", 16), "int64")}
+    found = plan(model, ids, devices=4, device="h100", global_batch=16, meshes=meshes, micro_batches=(1,))
     per_token = 2 * (4 * 64 * 64 + 3 * 64 * 96 + 2 * 16 * 64) + 64 * 100
     assert found.run.flops == 3 * 2 * 16 * per_token
     low, high, expected = found.run.expected(found.best.setup.mesh, 16)
-    assert low == pytest.approx(16 * found.run.flops / (4 * 989.4e12) / expected.high)
+    ideal = 16 * found.run.flops / (4 * 989.4e12)
+    assert low == pytest.approx(ideal / expected.high)
     assert low < high and found.best.seconds < high
     text = str(found)
     assert "Nearest published runs" in text
-    assert [*found.to_dict()["plans"][0]["expected"]] == [low, high]
+    content = found.to_dict()
+    assert [*content["plans"][0]["expected"]] == [low, high]
+
+    def middle(each):
+        runs = [(run.mfu, 1 / (0.3 + far)) for run, far in found.run.nearest(each.setup.mesh).nearest]
+        mean = sum(weight * math.log(mfu) for mfu, weight in runs) / sum(weight for _, weight in runs)
+        return ideal / math.exp(mean)
+
+    keys = [(round(math.log(middle(each), 1.05)), each.seconds * (1 + each.bubble)) for each in found.plans]
+    by_runs = near == 99.0
+    assert keys == sorted(keys) if by_runs else [key[1] for key in keys] == sorted(key[1] for key in keys)
+    assert content["order"] == ("expected" if by_runs else "bound")
+    assert ("expected time by published runs" if by_runs else "no published run is near: the nearest has") in text
+    assert found.best.setup.mesh.tp == (2 if by_runs else 1)  # which has the larger bound, and published twice the MFU
