@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from costcore.frontend import FrontendSpec
+from costcore.ir import Calculator
 from costcore.plugins import hookimpl
 
-OPTIONS = {"trips": "how often loops run whose number of runs depends on data"}
+OPTIONS = {
+    "dims": "sizes of the dimensions that the model leaves open",
+    "trips": "how often loops run whose number of runs depends on data",
+}
 
 
 @hookimpl
@@ -23,3 +29,11 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             unhooked="Count an IR file with costcore.estimate(path).",
         ),
     )
+
+
+@hookimpl
+def costcore_calculators() -> Mapping[str, Calculator]:
+    """Return the formulas of operators that no other framework has."""
+    from .costs import CALCULATORS
+
+    return CALCULATORS

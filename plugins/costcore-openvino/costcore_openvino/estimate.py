@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os import fspath
 from typing import Any
 
 from costcore.errors import CostError
 from costcore.graphs import GraphRecording
 from costcore.graphs.graph import accepts, capture, in_file, names_of
+from costcore.graphs.shapes import OpenSizes
 from costcore.trace.run import Recorder
 
-from .integers import Integers
 from .model import read_model
 from .rows import LEARNED_BY, ROWS
+from .shapes import Integers
 from .walk import Walker
 
 __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
@@ -20,24 +22,37 @@ __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
 native_names = names_of("openvino")
 
 
-def estimate(recorder: Recorder, model: Any, inputs: Any = None, *, trips: int | None = None) -> None:
-    """Record the calls of one pass of ``model``. All shapes are those of the file.
+def estimate(
+    recorder: Recorder,
+    model: Any,
+    inputs: Any = None,
+    *,
+    dims: Mapping[str, Any] | None = None,
+    trips: int | None = None,
+) -> None:
+    """Record the calls of one pass of ``model``.
+
+    A size that the file leaves open is a symbol with the name of its input and axis, ``x_0``; one that depends on data
+    has the name of its layer. Shapes of results follow from these.
 
     Args:
         recorder: receives the calls.
         model: the path of a file.
-        inputs: None; the file states the shapes of its inputs.
+        inputs: shapes of the inputs in order or by name, if the file leaves sizes open.
+        dims: the open sizes by the names of their symbols, ``{"x_0": 8}``.
         trips: how often loops run whose number of runs depends on data; default: a symbol for each.
 
     Raises:
-        CostError: if the file is not an IR file, is damaged, or has open sizes; the message includes the file.
+        CostError: if the file is not an IR file, is damaged, or sizes do not fit it; the message includes the file.
         OSError: if a file cannot be read.
-        ValueError: for an invalid option.
+        TypeError, ValueError: for an invalid option.
     """
     recording = GraphRecording(recorder, "openvino", trips, LEARNED_BY)
     with in_file(name := fspath(model)):
-        if inputs is not None:
+        graph, version, is_open = read_model(name)
+        if not is_open and inputs is not None:
             raise CostError("the file states the shapes of its inputs. Change them with model.reshape(…) of OpenVINO")
-        graph, version = read_model(name)
         recorder.frameworks["openvino"] = f"IR {version}"
-        Walker(recording, Integers.beside(name)).run(graph)
+        sizes = OpenSizes(dims)
+        Walker(recording, Integers.beside(name, is_open), sizes if is_open else None).run(graph, inputs)
+        sizes.check()

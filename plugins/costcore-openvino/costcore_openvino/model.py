@@ -57,11 +57,12 @@ DTYPES: Mapping[str, str] = {
 
 
 class Port(NamedTuple):
-    """A result of a layer: its number, shape and type of elements."""
+    """A result of a layer: its number, shape (None for an open size), type of elements, and names of the tensor."""
 
     number: str
-    shape: tuple[int, ...]
+    shape: tuple[int | None, ...]
     dtype: str
+    names: str = ""
 
 
 @dataclass(slots=True)
@@ -74,6 +75,7 @@ class LayerInfo:
         type: its operator, ``Convolution``.
         inputs: numbers of the ports of its operands, in order.
         outputs: its results.
+        version: the set that its operator is of, ``opset11``.
         data: its attributes.
         bodies: graphs that it runs, by their role: ``body``, ``then_body``, ``else_body``.
         maps: how ports and graphs are connected, by the name of the list: kind and attributes of each entry.
@@ -84,6 +86,7 @@ class LayerInfo:
     type: str
     inputs: list[str]
     outputs: list[Port]
+    version: str = ""
     data: Mapping[str, str] = field(default_factory=dict)
     bodies: dict[str, Graph] = field(default_factory=dict)
     maps: dict[str, list[tuple[str, Mapping[str, str]]]] = field(default_factory=dict)
@@ -117,11 +120,11 @@ INSIDE: Mapping[str, Mapping[str, str]] = {
 """What a tag inside another is; those that are not here are skipped, with all that is inside them."""
 
 
-def read_model(path: str) -> tuple[Graph, str]:
-    """Return the graph of a file, and the version of its format.
+def read_model(path: str) -> tuple[Graph, str, bool]:
+    """Return the graph of a file, the version of its format, and whether it leaves sizes open.
 
     Raises:
-        CostError: if it is another XML file, damaged, too large, or has open sizes.
+        CostError: if it is another XML file, damaged, or too large.
         OSError: if it cannot be read.
     """
     parser, count = expat.ParserCreate("utf-8"), 0
@@ -140,7 +143,7 @@ def read_model(path: str) -> tuple[Graph, str]:
             parser.StartElementHandler = parser.EndElementHandler = parser.CharacterDataHandler = None
     if not reader.graph.layers:
         raise CostError("not an OpenVINO model: it has no layers")
-    return reader.graph, reader.version
+    return reader.graph, reader.version, reader.is_open
 
 
 class Reader:
@@ -152,11 +155,12 @@ class Reader:
     Attributes:
         graph: the graph of the file.
         version: the version of its format.
+        is_open: whether a result has an open size.
     """
 
     def __init__(self, parser: expat.XMLParserType) -> None:
         self.graph = Graph([], {})
-        self.version = "?"
+        self.version, self.is_open = "?", False
         self._parser = parser
         self._places = ["file"]
         """What the open tags are, from outside to inside, as :data:`INSIDE` names them."""
@@ -199,7 +203,9 @@ class Reader:
             self._n_layers += 1
             if self._n_layers > MOST_LAYERS:
                 raise CostError(f"the file has more than {MOST_LAYERS:,} layers")
-            self._graphs[-1].layers.append(LayerInfo(get("id", ""), get("name", ""), get("type", ""), [], []))
+            self._graphs[-1].layers.append(
+                LayerInfo(get("id", ""), get("name", ""), get("type", ""), [], [], get("version", ""))
+            )
         elif place == "data":
             self._graphs[-1].layers[-1].data = attributes
         elif place == "results":
@@ -236,7 +242,9 @@ class Reader:
             self._sizes.append(self._text)
         elif place == "result":
             layer = self._graphs[-1].layers[-1]
-            layer.outputs.append(_port(self._port, self._sizes, layer.name))
+            port = _port(self._port, self._sizes, layer.name)
+            self.is_open |= None in port.shape or "..." in layer.data.get("shape", "")
+            layer.outputs.append(port)
         elif place == "results":
             self._parser.CharacterDataHandler = None
         elif place == "graph":
@@ -255,7 +263,7 @@ def _port(attributes: Mapping[str, str], sizes: Sequence[str], layer: str) -> Po
     """Return a result of a layer.
 
     Raises:
-        CostError: if its type is unknown, or a size is open or no size.
+        CostError: if its type is unknown, or a size is no size.
     """
     precision = attributes.get("precision", "")
     dtype = DTYPES.get(precision)
@@ -264,14 +272,15 @@ def _port(attributes: Mapping[str, str], sizes: Sequence[str], layer: str) -> Po
     if len(sizes) > MOST_AXES:
         raise CostError(f"layer {layer!r}: a result has {len(sizes)} axes")
     for size in sizes:
-        if size == "-1" or ".." in size:
-            raise CostError(
-                f"layer {layer!r}: its shape ({', '.join(sizes)}) is open. Give the model fixed sizes with "
-                "model.reshape(…) of OpenVINO, and save it again"
-            )
-        if not (size.isascii() and size.isdigit() and len(size) <= MOST_DIGITS):
+        if not is_open(size) and not (size.isascii() and size.isdigit() and len(size) <= MOST_DIGITS):
             raise CostError(f"layer {layer!r}: {size[:80]!r} is not a size")
-    return Port(attributes.get("id", ""), tuple(map(int, sizes)), dtype)
+    shape = tuple(None if is_open(size) else int(size) for size in sizes)
+    return Port(attributes.get("id", ""), shape, dtype, attributes.get("names", ""))
+
+
+def is_open(size: str) -> bool:
+    """Return whether a text is that of an open size: ``-1``, ``?``, or a range such as ``1..10``."""
+    return size in ("-1", "?") or ".." in size
 
 
 def numbers(text: str | None) -> tuple[int, ...]:

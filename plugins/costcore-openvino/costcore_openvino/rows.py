@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from costcore.graphs import GraphValue
 from costcore.graphs.graph import XS, X, given, operand
 from costcore.translate import Arguments, Row, Source
 
@@ -25,6 +26,7 @@ UNARY = _named(
     "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cos Cosh Erf Exp FakeQuantize Floor HardSigmoid Log LogicalNot "
     "Mish Round Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh",
     Ceiling="ceil",
+    ErfInv="erfinv",
     HSigmoid="hard_sigmoid",
     HSwish="hard_swish",
     IsFinite="isfinite",
@@ -32,6 +34,7 @@ UNARY = _named(
     IsNaN="isnan",
     Negative="neg",
     ReLU="relu",
+    Relu="relu",
     SoftPlus="softplus",
     SoftSign="softsign",
     Swish="silu",
@@ -47,6 +50,7 @@ NARY = _named(
     Multiply="mul",
     Power="pow",
     Subtract="sub",
+    Xor="logical_xor",
 )
 """Functions of two operands."""
 
@@ -62,14 +66,20 @@ JOINS = {name: name for name in ("none", "max", "mean", "min")} | {"prod": "mul"
 OTHERS = _named(
     "DepthToSpace Inverse OneHot Pad ReverseSequence Roll Slice SpaceToDepth Split Tile Transpose Unique",
     Assign="copy",
+    BatchToSpace="copy",
     Broadcast="broadcast_to",
     Col2Im="col2im",
     ExtractImagePatches="im2col",
+    Identity="copy",
+    Multinomial="multinomial",
     NonZero="nonzero",
     ReadValue="copy",
+    ReorgYolo="space_to_depth",
     Reshape="reshape",
+    Reverse="flip",
     ShapeOf="shape",
     ShuffleChannels="channel_shuffle",
+    SpaceToBatch="copy",
     Squeeze="reshape",
     StridedSlice="slice",
     Unsqueeze="reshape",
@@ -77,14 +87,53 @@ OTHERS = _named(
 )
 """Other operators whose cost follows from their first operand."""
 
+NOT_PRICED: Mapping[str, str] = {
+    "ConvertPromoteTypes": "the runtime replaces it by conversions as it reads the file",
+    "GroupedMatMul": "of a set after those of this release",
+    "ISTFT": "how many frames overlap depends on data",
+    "NMSRotated": "intersections of rotated boxes depend on data",
+    "SparseFillEmptyRows": "the work depends on data",
+    "StringTensorPack": "strings",
+    "StringTensorUnpack": "strings",
+    "BGRtoNV12": "of a set after those of this release",
+    "RGBtoNV12": "of a set after those of this release",
+}
+"""Operators of the sets without a formula, and why. Their calls are named with their shapes, never counted as zero."""
+
+WALKED = frozenset(("Const", "Constant", "If", "Loop", "Parameter", "Result", "TensorIterator"))
+"""Operators that are values, or are followed into their graphs."""
+
 SIGNATURES: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(("AdaptiveAvgPool", "AdaptiveMaxPool", "AvgPool", "MaxPool"), (3,)),
-    **dict.fromkeys(("Convolution", "ConvolutionBackpropData"), (3, 3)),
+    **dict.fromkeys(("BinaryConvolution", "Convolution", "ConvolutionBackpropData"), (3, 3)),
     **dict.fromkeys(("GroupConvolution", "GroupConvolutionBackpropData"), (3, 4)),
     **dict.fromkeys(("GRUCell", "RNNCell"), (2, 2, 2, 2)),
     **dict.fromkeys(("GRUSequence", "RNNSequence"), (3, 2, 1, 3, 3)),
     **dict.fromkeys(("Eye", "RandomUniform", "Range"), ()),
+    **dict.fromkeys(("CTCGreedyDecoder", "CTCGreedyDecoderSeqLen"), (3,)),
+    **dict.fromkeys(("DFT", "IDFT", "IRDFT"), (2, 1)),
+    **dict.fromkeys(("EmbeddingBagOffsets", "EmbeddingBagOffsetsSum"), (2, 1, 1)),
+    **dict.fromkeys(("EmbeddingBagPacked", "EmbeddingBagPackedSum"), (2, 2)),
+    **dict.fromkeys(("MatrixNms", "MulticlassNms"), (2, 2)),
+    **dict.fromkeys(("DeformablePSROIPooling", "PSROIPooling", "ROIAlignRotated", "ROIPooling"), (4, 2)),
+    **dict.fromkeys(("I420toBGR", "I420toRGB", "NV12toBGR", "NV12toRGB"), (4,)),
+    **dict.fromkeys(("GatherTree", "SegmentMax", "SliceScatter"), (1, 1)),
+    **dict.fromkeys(("PriorBox", "PriorBoxClustered"), (1, 1)),
     "Bucketize": (0, 1),
+    "CTCLoss": (3, 1, 2),
+    "DetectionOutput": (2, 2, 3),
+    "EmbeddingSegmentsSum": (2, 1, 1),
+    "ExperimentalDetectronDetectionOutput": (2, 2, 2),
+    "ExperimentalDetectronGenerateProposalsSingleImage": (1, 2, 3, 3),
+    "ExperimentalDetectronPriorGridGenerator": (2, 4),
+    "ExperimentalDetectronROIFeatureExtractor": (2, 4),
+    "ExperimentalDetectronTopKROIs": (2, 1),
+    "GenerateProposals": (2, 4, 4, 4),
+    "GRN": (2,),
+    "Proposal": (4, 4),
+    "RDFT": (1, 1),
+    "RegionYolo": (3,),
+    "STFT": (1, 1),
     "DeformableConvolution": (3, 3, 3),
     "Gather": (0, 0),
     "Inverse": (2,),
@@ -147,6 +196,7 @@ def _convolutions() -> tuple[Row, ...]:
     taps = {"w": operand(2), "offset": operand(1), "mask": operand(3)}
     return (
         Row("openvino::Convolution", "conv", {**X, "w": operand(1)}, plain),
+        Row("openvino::BinaryConvolution", "conv", {**X, "w": operand(1)}, plain),
         Row("openvino::GroupConvolution", "conv", {**X, "w": _grouped}, grouped),
         Row("openvino::ConvolutionBackpropData", "conv_transpose", {**X, "w": operand(1)}, plain),
         Row("openvino::GroupConvolutionBackpropData", "conv_transpose", {**X, "w": _grouped}, grouped),
@@ -198,6 +248,8 @@ def _first(a: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
 
 def _reduced(a: Arguments) -> Any:
     """Return the axes that a reduction removes or makes 1, as shapes show them; None if they do not."""
+    if stated := _stated_axes(a):
+        return stated
     x, y = a["inputs"][0].shape, a["outputs"][0].shape
     if len(x) == len(y):
         return tuple(i for i, (before, after) in enumerate(zip(x, y, strict=True)) if before != after) or None
@@ -287,10 +339,136 @@ def row(native: str, op: str, inputs: Mapping[str, Source], **attrs: Source) -> 
     return Row(f"openvino::{native}", op, inputs, attrs)
 
 
+def _steps_first(a: Arguments) -> Any:
+    return a["inputs"][0].permuted(1, 0, 2)
+
+
 def _scatter(native: str, op: str) -> Row:
     inputs = {**X, "indices": operand(1), "updates": operand(2)}
     attrs: Mapping[str, Source] = {"reduction": lambda a: JOINS[a["data"].get("reduction", "none")]}
     return Row(f"openvino::{native}", op, inputs, attrs, when=lambda a: a["data"].get("reduction", "none") in JOINS)
+
+
+def _complex(a: Arguments) -> Any:
+    """Return a value whose last axis has real and imaginary parts, as one of complex numbers."""
+    x = a["inputs"][0]
+    return GraphValue(x.shape[:-1], "complex64", x.name, x.is_stored, base=x.base or x)
+
+
+def _transformed(a: Arguments) -> tuple[int, ...]:
+    """Return the axes of a Fourier transform, counted from the front; the last one if they are not known."""
+    x, axes = a["inputs"][0], given(a, 1)
+    rank = max(x.ndim - (0 if a["is_real"] else 1), 1)
+    known = () if axes is None or axes.data is None else axes.data
+    return tuple(axis % rank for axis in known) or (rank - 1,)
+
+
+def _fourier(native: str, op: str, **attrs: Source) -> Row:
+    is_real = op == "real_fft"
+    axes: Source = lambda a: _transformed({**a, "is_real": is_real})  # noqa: E731
+    return Row(f"openvino::{native}", op, {"x": operand(0) if is_real else _complex}, {"axes": axes, **attrs})
+
+
+def _bag(native: str, weights: int, mode: Source = lambda a: a["data"].get("reduction", "sum").lower()) -> Row:
+    """Return the row of an operator that adds rows of a table; ``weights`` is the place of factors of the rows."""
+    inputs = {"x": operand(1), "w": operand(0), "per_sample_weights": operand(weights)}
+    return Row(f"openvino::{native}", "embedding_bag", inputs, {"mode": mode})
+
+
+def _regions(native: str, op: str | Source = "roi_align", **attrs: Source) -> Row:
+    """Return the row of a pooling of regions."""
+    ops = () if isinstance(op, str) else ("ps_roi_align", "ps_roi_avg_pool", "roi_align", "roi_max_pool")
+    return Row(f"openvino::{native}", op, {**X, "rois": operand(1), "offset": operand(2)}, attrs, ops=ops)
+
+
+def _bins(a: Arguments) -> tuple[int, int]:
+    return _number(a, "spatial_bins_y"), _number(a, "spatial_bins_x")
+
+
+def _sampling(a: Arguments) -> tuple[int, int]:
+    return (_number(a, "sampling_ratio", 0),) * 2
+
+
+def _code(a: Arguments) -> str:
+    return "center_size" if "center_size" in str(a["data"].get("code_type", "")).lower() else "corner"
+
+
+_DETECTION: tuple[Row, ...] = (
+    _regions(
+        "ROIPooling",
+        lambda a: "roi_align" if a["data"].get("method") == "bilinear" else "roi_max_pool",
+        sampling=lambda a: (1, 1) if a["data"].get("method") == "bilinear" else None,
+    ),
+    _regions(
+        "PSROIPooling",
+        lambda a: "ps_roi_align" if a["data"].get("mode") == "bilinear" else "ps_roi_avg_pool",
+        sampling=lambda a: _bins(a) if a["data"].get("mode") == "bilinear" else None,
+    ),
+    _regions("DeformablePSROIPooling", "ps_roi_align", sampling=_bins),
+    _regions("ROIAlignRotated", mode=lambda a: "avg", sampling=_sampling),
+    Row(
+        "openvino::ExperimentalDetectronROIFeatureExtractor",
+        "roi_align",
+        {"x": operand(1), "rois": operand(0), "x*": lambda a: a["inputs"][2:]},
+        {"mode": lambda a: "avg", "sampling": _sampling},
+        outputs=_first,
+    ),
+    row(
+        "ExperimentalDetectronTopKROIs", "topk", {"x": operand(1)}, axis=lambda a: 0, k=lambda a: _number(a, "max_rois")
+    ),
+    row(
+        "ExperimentalDetectronDetectionOutput",
+        "class_detections",
+        {"rois": operand(0), "x": operand(1), "scores": operand(2)},
+    ),
+    row(
+        "ExperimentalDetectronGenerateProposalsSingleImage",
+        "region_proposals",
+        {"x": operand(2), "scores": operand(3), "anchors": operand(1)},
+        top=lambda a: _number(a, "pre_nms_count", -1),
+    ),
+    row(
+        "GenerateProposals",
+        "region_proposals",
+        {"x": operand(2), "scores": operand(3), "anchors": operand(1)},
+        top=lambda a: _number(a, "pre_nms_count", -1),
+    ),
+    row(
+        "Proposal",
+        "region_proposals",
+        {"x": operand(1), "scores": operand(0)},
+        top=lambda a: _number(a, "pre_nms_topn", -1),
+    ),
+    row(
+        "DetectionOutput",
+        "detection_output",
+        {**X, "scores": operand(1), "priors": operand(2)},
+        top=lambda a: _number(a, "top_k", -1),
+        code=_code,
+    ),
+    *(row(native, "prior_boxes", {}, rows=lambda a: 2) for native in ("PriorBox", "PriorBoxClustered")),
+    row("ExperimentalDetectronPriorGridGenerator", "prior_boxes", {"x": operand(0)}, rows=lambda a: 1),
+    row("MulticlassNms", "class_nms", {"x0": operand(0), "x1": operand(1)}, top=lambda a: _number(a, "nms_top_k", -1)),
+    row(
+        "MatrixNms",
+        "class_nms",
+        {"x0": operand(0), "x1": operand(1)},
+        top=lambda a: _number(a, "nms_top_k", -1),
+        decay=lambda a: a["data"].get("decay_function", "linear").lower(),
+    ),
+    row(
+        "RegionYolo",
+        "yolo_regions",
+        X,
+        classes=lambda a: _number(a, "classes"),
+        boxes=lambda a: _number(a, "num") if _is_softmax(a) else len(numbers(a["data"].get("mask"))),
+        softmax=lambda a: _is_softmax(a) or None,
+    ),
+)
+
+
+def _is_softmax(a: Arguments) -> bool:
+    return str(a["data"].get("do_softmax", "true")).lower() in ("1", "true")
 
 
 def _scale(position: int) -> Source:
@@ -367,7 +545,7 @@ _ROWS: tuple[Row, ...] = (
     row("LogSoftmax", "log_softmax", X, axis=lambda a: _axis(a, 1)),
     row("Elu", "elu", X, alpha=_bound("alpha")),
     row("Gelu", "gelu", X, approximate=lambda a: "tanh" if a["data"].get("approximation_mode") == "TANH" else None),
-    row("PReLU", "prelu", {**X, "w": operand(1)}),
+    *(row(native, "prelu", {**X, "w": operand(1)}) for native in ("PReLU", "PRelu")),
     Row("openvino::Clamp", _clamp, X, {"lower": _bound("min"), "upper": _bound("max")}, ops=("clip", "relu6")),
     row("Select", "where", {"condition": operand(0), "x0": operand(1), "x1": operand(2)}),
     row("Convert", "cast", X, dtype=lambda a: a["outputs"][0].dtype),
@@ -397,6 +575,31 @@ _ROWS: tuple[Row, ...] = (
     _scatter("ScatterUpdate", "scatter_elements"),
     _scatter("ScatterElementsUpdate", "scatter_elements"),
     _scatter("ScatterNDUpdate", "scatter_nd"),
+    row("SliceScatter", "slice_scatter", {**X, "updates": operand(1)}),
+    row("GatherTree", "gather_elements", {**X, "indices": operand(1)}, axis=lambda a: 0),
+    row("SegmentMax", "segment_reduce", {**X, "lengths": operand(1)}, reduction=lambda a: "max"),
+    _bag("EmbeddingBagOffsets", 4),
+    _bag("EmbeddingBagOffsetsSum", 4),
+    _bag("EmbeddingBagPacked", 2),
+    _bag("EmbeddingBagPackedSum", 2),
+    _bag("EmbeddingSegmentsSum", 5),
+    _fourier("DFT", "fft"),
+    _fourier("IDFT", "fft", inverse=lambda a: True),
+    _fourier("RDFT", "real_fft"),
+    _fourier("IRDFT", "inverse_real_fft", scaled=lambda a: True),
+    row(
+        "STFT",
+        "stft",
+        {**X, "window": operand(1)},
+        frames=lambda a: a["outputs"][0].shape[-2 if _is_true(a, "transpose_frames") else -3],
+        length=lambda a: a["inputs"][1].shape[-1],
+    ),
+    row("CTCLoss", "ctc_loss_with_logits", {"x": _steps_first, "target": operand(2)}, reduction=lambda a: "none"),
+    *(row(native, "ctc_greedy_decode", X) for native in ("CTCGreedyDecoder", "CTCGreedyDecoderSeqLen")),
+    row("FakeConvert", "fake_quantize", X),
+    row("GRN", "l2_normalize", X, axis=lambda a: (1,)),
+    *(row(native, "color_convert", XS) for native in ("I420toBGR", "I420toRGB", "NV12toBGR", "NV12toRGB")),
+    *_DETECTION,
     row("Eye", "eye", {}),
     row("SearchSorted", "search_sorted", {"x": operand(1), "sorted": operand(0)}),
     row("Bucketize", "search_sorted", {**X, "sorted": operand(1)}),

@@ -1,19 +1,23 @@
-"""Walk the graphs of a file: loops and branches, weights that are stored in smaller types, everything else as calls."""
+"""Walk the graphs of a file: open sizes, loops and branches, weights in smaller types, everything else as calls."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any
 
 from costcore.errors import CostError
 from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place, in_order
+from costcore.graphs.shapes import OpenSizes, Shape
+from costcore.ir import Dim
+from costcore.numbers import as_dim, ceil_div, is_symbolic, magnitude
 
-from .integers import Integers
-from .model import Graph, LayerInfo, integer
+from .model import Graph, LayerInfo, Port, integer
 from .quantized import QUANTIZE, UNPACKING, Plan
-from .rows import SIGNATURES
+from .rows import NARY, SIGNATURES
+from .shapes import Found, Integers, aligned, data_of, shapes_of
 
 AXES = frozenset(("CumSum", "MVN", "NormalizeL2"))
 """Operators whose axes are an operand, which is in the file of weights."""
@@ -21,6 +25,16 @@ AXES = frozenset(("CumSum", "MVN", "NormalizeL2"))
 ON_INTEGERS = (
     "FakeQuantize: integers are carried to the layers that read them, and bias, activation and the next FakeQuantize "
     "are part of the layer before them, as the runtime executes them"
+)
+
+PAST = "past"
+"""The name of the size of states, such as the keys and values of earlier tokens."""
+
+LARGEST = 2**40
+"""No axis is larger."""
+
+MADE_BY_DATA = (
+    "the shape of {layer} ({kind}) depends on data, or on constants in the file of weights: {sizes}. Give with dims=…"
 )
 
 AS_STORED = "weights are stored in smaller types: they are read as they are stored, and unpacking them is not counted"
@@ -31,23 +45,29 @@ class Walker:
 
     Args:
         recording: receives the calls.
-        integers: the small integers in the file of weights.
+        integers: the small constants in the file of weights.
+        sizes: the sizes that the file leaves open; None if it leaves none.
     """
 
-    def __init__(self, recording: GraphRecording, integers: Integers) -> None:
-        self._recording, self._integers = recording, integers
+    def __init__(self, recording: GraphRecording, integers: Integers, sizes: OpenSizes | None = None) -> None:
+        self._recording, self._integers, self._sizes = recording, integers, sizes
         self._matrices: dict[tuple[str | None, ...], GraphValue] = {}
         self._scales: dict[int, GraphValue] = {}
         """A scale of values that are integers, by the id of the object, which lives as long as this."""
         self._kept: list[GraphValue] = []
 
-    def run(self, graph: Graph) -> None:
-        """Record the graph of the file."""
-        inputs, outputs = self._walk(graph, {}, Place())
+    def run(self, graph: Graph, given: Any = None) -> None:
+        """Record the graph of the file, with the shapes that the user gives for its inputs."""
+        shapes = {} if self._sizes is None else bind_inputs(graph, self._sizes, given)
+        inputs, outputs = self._walk(graph, {}, Place(), shapes)
         self._recording.finish(inputs.values(), outputs.values())
 
     def _walk(
-        self, graph: Graph, given: Mapping[str, GraphValue], place: Place
+        self,
+        graph: Graph,
+        given: Mapping[str, GraphValue],
+        place: Place,
+        shapes: Mapping[str, Shape] = MappingProxyType({}),
     ) -> tuple[dict[str, GraphValue], dict[str, GraphValue]]:
         """Record a graph; return its inputs and outputs by the number of their layer.
 
@@ -55,6 +75,7 @@ class Walker:
             graph: the graph.
             given: values for some of its parameters, by the number of the layer.
             place: where it runs.
+            shapes: shapes for parameters, by the number of the layer, if the file leaves sizes open.
         """
         values: dict[tuple[str, str], GraphValue] = {}
         inputs: dict[str, GraphValue] = {}
@@ -66,7 +87,7 @@ class Walker:
         # constants first: a layer needs those of the layers that are part of it
         for layer in sorted(layers, key=lambda layer: not plan.is_stored(layer)):
             found = [values.get(graph.edges.get((layer.id, port), ("", ""))) for port in layer.inputs]
-            made = [GraphValue(port.shape, port.dtype, layer.name) for port in layer.outputs]
+            made = self._made(layer, found, shapes.get(layer.id))
             if layer.id in plan.within:
                 made = [values[plan.within[layer.id], "result"]]
             elif layer.type == "Parameter" and made:
@@ -99,6 +120,92 @@ class Walker:
             for port, value in zip(layer.outputs, made, strict=True):
                 values[layer.id, port.number] = value
         return inputs, outputs
+
+    def _made(
+        self, layer: LayerInfo, found: Sequence[GraphValue | None], given: Shape | None = None
+    ) -> list[GraphValue]:
+        """Return the results of a layer, with the shapes of the file; open ones follow from the operands."""
+        if self._sizes is None:
+            return [GraphValue(port.shape, port.dtype, layer.name) for port in layer.outputs]
+        if layer.bodies:
+            return [GraphValue((), port.dtype, layer.name) for port in layer.outputs]  # known after the bodies
+        ports = layer.outputs
+        is_known = layer.type == "Const" or all(port.shape and None not in port.shape for port in ports)
+        shapes: Sequence[Found | None] = [given] if given is not None else [None] * len(ports)
+        if layer.type == "ReadValue":
+            shapes = [self._state(layer, found)]
+        elif layer.type == "Assign":
+            shapes = [found[0].shape if found and found[0] is not None else None]
+        elif given is None and not is_known:
+            shapes = shapes_of(layer, found)
+            if shapes[0] is None and found and found[0] is not None:
+                shapes = [self._aligned(layer, found[0].shape, ports[0].shape), *shapes[1:]]
+        made = [
+            GraphValue(self._completed(layer, i, port, shape), port.dtype, layer.name)
+            for i, (port, shape) in enumerate(zip_longest(ports, shapes[: len(ports)]))
+        ]
+        if layer.type in NARY:
+            self._note_equal(found)
+        if made and all(value.ndim <= 2 for value in made):
+            data_of(layer, found, made)
+        return made
+
+    def _aligned(self, layer: LayerInfo, x: Shape, stated: Found) -> Shape | None:
+        """Return the first shape that fits the file, of a layer whose axes are not known (an assumption)."""
+        shape = aligned(layer, x, stated)
+        if shape is not None:
+            what = f"the axes of {layer.type} are in the file of weights, which is not there: taken to make {shape}"
+            self._recording.recorder.assume(what, layer.name)
+        return shape
+
+    def _completed(self, layer: LayerInfo, position: int, port: Port, found: Found | None) -> Shape:
+        """Return the shape of a result: that of the file, where it is open the one that was found, or new symbols.
+
+        Raises:
+            CostError: if a size is negative or too large; the file is damaged.
+        """
+        stated: Found = port.shape
+        if found is not None and len(found) == len(stated):
+            stated = tuple(b if a is None else a for a, b in zip(stated, found, strict=True))
+        elif found is not None:
+            stated = found  # a result of unknown rank has no sizes in the file
+        label = layer.name if not position else f"{layer.name}_{position}"
+        names = {i: f"{label}_{i}" for i, size in enumerate(stated) if size is None}
+        sizes = tuple(as_dim(self._sizes(names[i]) if size is None else size) for i, size in enumerate(stated))  # type: ignore[misc]
+        if any(not is_symbolic(size) and not 0 <= size <= LARGEST for size in sizes):
+            raise CostError(f"layer {layer.name!r} has the shape {sizes}, which does not follow from its operands")
+        if made := [str(sizes[i]) for i in names]:
+            text = MADE_BY_DATA.format(layer=repr(layer.name), kind=layer.type, sizes=", ".join(made))
+            self._recording.recorder.assume(text, layer.name)
+        return sizes
+
+    def _state(self, layer: LayerInfo, found: Sequence[GraphValue | None]) -> Shape | None:
+        """Return the shape of a state: open sizes are those of its initial value, and that of all that it holds."""
+        parts = [part.strip() for part in layer.data.get("variable_shape", "").split(",") if part.strip()]
+        first = found[0] if found else None
+        if not parts and first is not None:
+            return first.shape
+        at_start = first.shape if first is not None and first.ndim == len(parts) else (0,) * len(parts)
+        shape: list[Dim] = []
+        for part, size in zip(parts, at_start, strict=True):
+            number = integer(part)
+            if number is not None and number >= 0:
+                shape.append(number)
+            elif is_symbolic(size) or size != 0:
+                shape.append(size)
+            else:
+                shape.append(self._sizes(PAST))  # type: ignore[misc]
+                self._recording.note(f"states hold {shape[-1]} steps of earlier passes (dims={{'{PAST}': …}})")
+        return tuple(shape)
+
+    def _note_equal(self, found: Sequence[GraphValue | None]) -> None:
+        """Note sizes that must be equal, as their operands are broadcast, but are different symbols."""
+        shapes = [value.shape for value in found if value is not None and not value.is_stored]
+        for axis in range(1, min(map(len, shapes), default=0) + 1):
+            symbols = dict.fromkeys(shape[-axis] for shape in shapes if is_symbolic(shape[-axis]))
+            if len(symbols) > 1:
+                first, *others = map(str, symbols)
+                self._recording.note(f"{', '.join(others)} is taken to be {first}, with which it is broadcast")
 
     def _store(self, layer: LayerInfo, value: GraphValue) -> None:
         """Mark a value as stored; matrices at the same place of the file of weights are one.
@@ -153,7 +260,7 @@ class Walker:
 
     def _unpack(self, given: Sequence[GraphValue], outputs: Sequence[GraphValue]) -> None:
         """Take what is computed of stored weights for the stored weights themselves: the largest operand."""
-        root = max(given, key=lambda value: value.size)
+        root = max(given, key=lambda value: magnitude(value.size))
         for value in outputs:
             value.is_stored, value.dtype = True, root.dtype
             value.base = (root.base or root) if root.size == value.size else None
@@ -171,13 +278,32 @@ class Walker:
             names = {name.removesuffix("_body"): name for name in layer.bodies}
             walks = {short: partial(self._body, layer, name, inputs, outputs) for short, name in names.items()}
             given = [value for value in inputs if value is not None]
-            self._recording.branch("If", walks, place, given, lambda _: outputs)
+            self._recording.branch("If", walks, place, given, partial(self._returned, layer, outputs, 1))
         else:
-            trips, region = self._recording.loop(sliced_trips(layer, inputs), layer.type, place)
+            trips, region = self._recording.loop(loop_trips(layer, inputs), layer.type, place)
             flow = self._recording.dataflow
             first = flow.new_id()
             returned = self._body(layer, "body", inputs, outputs, place.inside(region, trips))
-            flow.end_of(first, layer.name, returned, outputs)
+            flow.end_of(first, layer.name, returned, self._returned(layer, outputs, trips, returned))
+
+    def _returned(
+        self, layer: LayerInfo, outputs: Sequence[GraphValue], trips: Dim, returned: Sequence[GraphValue]
+    ) -> Sequence[GraphValue]:
+        """Return the results of a layer with graphs; open sizes are those of what a graph returns, joined by a loop."""
+        if self._sizes is None:
+            return outputs
+        joined = {
+            entry.get("external_port_id", ""): integer(entry.get("axis", ""))
+            for kind, entry in layer.maps.get("port_map", ())
+            if kind == "output"
+        }
+        for i, (port, value, inner) in enumerate(zip(layer.outputs, outputs, returned, strict=True)):
+            shape, axis = inner.shape, joined.get(port.number)
+            if axis is not None and -len(shape) <= axis < len(shape):
+                axis %= len(shape)
+                shape = (*shape[:axis], shape[axis] * trips, *shape[axis + 1 :])
+            value.shape = self._completed(layer, i, port, None if inner is value else shape)
+        return outputs
 
     def _body(
         self,
@@ -190,6 +316,7 @@ class Walker:
         """Record one graph of a layer, with the values that it is given; return what the outputs of the layer are."""
         ports = dict(zip(layer.inputs, inputs, strict=True))
         given: dict[str, GraphValue] = {}
+        shapes: dict[str, Shape] = {}
         sources: dict[str, str] = {}
         for kind, entry in layer.maps.get(f"{name.removesuffix('body')}port_map", ()):
             outer, inner = entry.get("external_port_id", ""), entry.get("internal_layer_id", "")
@@ -198,9 +325,15 @@ class Walker:
                 sources[outer] = inner
             elif kind == "input" and value is not None:
                 given[inner] = value
+                axis = integer(entry.get("axis", ""))
+                shapes[inner] = value.shape
+                if axis is not None and -value.ndim <= axis < value.ndim:
+                    axis %= value.ndim
+                    part = max(integer(entry.get("part_size", "1")) or 1, 1)
+                    shapes[inner] = (*value.shape[:axis], part, *value.shape[axis + 1 :])
         if name not in layer.bodies:
             raise CostError(f"layer {layer.name!r} has no graph {name}")
-        _, found = self._walk(layer.bodies[name], given, place)
+        _, found = self._walk(layer.bodies[name], given, place, shapes if self._sizes is not None else {})
         pairs = zip(layer.outputs, outputs, strict=True)
         return [found.get(sources.get(port.number, ""), value) for port, value in pairs]
 
@@ -209,16 +342,84 @@ def _result(layer: LayerInfo) -> tuple[str, str]:
     return layer.id, layer.outputs[0].number
 
 
-def sliced_trips(layer: LayerInfo, inputs: Sequence[GraphValue | None]) -> int | None:
-    """Return how often a loop runs that takes an input apart along an axis; None if it takes none apart."""
+def loop_trips(layer: LayerInfo, inputs: Sequence[GraphValue | None]) -> Dim | None:
+    """Return how often a loop runs: as its first operand says, or the parts of an input that it takes apart.
+
+    None if it depends on data: the number is computed, or the condition of the body is.
+    """
     ports = dict(zip(layer.inputs, inputs, strict=True))
     for kind, entry in layer.maps.get("port_map", ()):
         value, axis = ports.get(entry.get("external_port_id", "")), integer(entry.get("axis", ""))
-        if kind == "input" and value is not None and axis is not None and 0 <= axis < value.ndim:
-            size = value.shape[axis]
-            part = max(integer(entry.get("part_size", "1")) or 1, 1)
-            return -(-size // part) if isinstance(size, int) else None
-    return None
+        if kind == "input" and value is not None and axis is not None and -value.ndim <= axis < value.ndim:
+            return ceil_div(value.shape[axis], max(integer(entry.get("part_size", "1")) or 1, 1))
+    limit = inputs[0] if layer.type == "Loop" and inputs else None
+    if limit is None or limit.data is None or len(limit.data) != 1 or not is_unconditional(layer):
+        return None
+    (count,) = limit.data
+    return as_dim(count) if is_symbolic(count) or count >= 0 else None
+
+
+def is_unconditional(layer: LayerInfo) -> bool:
+    """Return whether the body of a loop returns a constant as the condition to go on."""
+    graph = layer.bodies.get("body")
+    conditions = {
+        entry.get("internal_layer_id", "")
+        for kind, entry in layer.maps.get("port_map", ())
+        if kind == "output" and entry.get("purpose") == "execution_condition"
+    }
+    if graph is None or not conditions:
+        return False
+    constants = {each.id for each in graph.layers if each.type == "Const"}
+    return all(
+        graph.edges.get((each.id, port), ("",))[0] in constants
+        for each in graph.layers
+        if each.id in conditions
+        for port in each.inputs
+    )
+
+
+def bind_inputs(graph: Graph, sizes: OpenSizes, given: Any) -> dict[str, Shape]:
+    """Return the shapes of the inputs of a file, by the number of their layer.
+
+    Raises:
+        CostError: if a given shape does not fit, or an input of unknown rank has none.
+    """
+    layers = [layer for layer in graph.layers if layer.type == "Parameter" and layer.outputs]
+    names = {name: layer.name for layer in layers for name in layer.outputs[0].names.split(",")}
+    if isinstance(given, Mapping):
+        labels = {layer.name for layer in layers}
+        given = {name if name in labels else names.get(name, name): shape for name, shape in given.items()}
+    inputs: list[tuple[str, Sequence[int | None]]] = []
+    for position, layer in enumerate(layers):
+        shape = layer.outputs[0].shape
+        if "..." in layer.data.get("shape", ""):
+            stated: Any = given.get(layer.name) if isinstance(given, Mapping) else None
+            if stated is None and isinstance(given, (list, tuple)) and position < len(given):
+                stated = given if all(not isinstance(each, (list, tuple)) for each in given) else given[position]
+            if stated is None:
+                raise CostError(
+                    f"input {layer.name!r} has no shape in the file. Give one: inputs={{{layer.name!r}: …}}"
+                )
+            shape = (None,) * len(tuple(getattr(stated, "shape", stated)))
+        inputs.append((layer.name, shape))
+    found = dict(zip((layer.id for layer in layers), sizes.bind(inputs, given, "{}_{}".format), strict=True))
+    for layer in layers:
+        _check_range(layer, found[layer.id])
+    return found
+
+
+def _check_range(layer: LayerInfo, shape: Shape) -> None:
+    """Check given sizes against the ranges of the file, ``1,3,100..200``.
+
+    Raises:
+        CostError: if one is outside.
+    """
+    for axis, (part, size) in enumerate(zip(layer.data.get("shape", "").split(","), shape, strict=False)):
+        if ".." not in part or "..." in part or is_symbolic(size):
+            continue
+        least, most = (integer(end) for end in part.split("..", 1))
+        if (least is not None and size < least) or (most is not None and size > most):
+            raise CostError(f"input {layer.name!r} has {part.strip()} elements along axis {axis} (got {size})")
 
 
 def axes_decide_nothing(x: GraphValue, axes: GraphValue) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
@@ -12,7 +14,7 @@ PORT = '<port id="{0}" precision="{1}">{2}</port>'
 class L(NamedTuple):
     """A layer: operator, numbers of the layers that its operands come from, shape and type of its result, attributes.
 
-    ``inside`` is XML that is written as it is: bodies and maps of ports.
+    ``inside`` is XML that is written as it is: bodies and maps of ports. ``-1`` is an open size.
     """
 
     type: str
@@ -22,6 +24,7 @@ class L(NamedTuple):
     data: Mapping[str, str] = {}
     name: str = ""
     inside: str = ""
+    version: str = "opset1"
 
 
 def graph(layers: Sequence[L]) -> str:
@@ -35,13 +38,33 @@ def graph(layers: Sequence[L]) -> str:
             "" if layer.type == "Result" else f"<output>{PORT.format(len(layer.inputs), layer.dtype, dims)}</output>"
         )
         nodes.append(
-            f'<layer id="{i}" name={quoteattr(layer.name or f"l{i}")} type={quoteattr(layer.type)} version="opset1">'
+            f'<layer id="{i}" name={quoteattr(layer.name or f"l{i}")} type={quoteattr(layer.type)} '
+            f'version="{layer.version}">'
             f"<data {attributes}/><input>{ports}</input>{result}{layer.inside}</layer>"
         )
         for k, source in enumerate(layer.inputs):
             port = len(layers[source].inputs)
             edges.append(f'<edge from-layer="{source}" from-port="{port}" to-layer="{i}" to-port="{k}"/>')
     return f"<layers>{''.join(nodes)}</layers><edges>{''.join(edges)}</edges>"
+
+
+def stored(*values: int) -> L:
+    """Return a constant of integers, which :func:`save` writes into the file of weights."""
+    return L("Const", (), (len(values),), "I64", {"values": " ".join(map(str, values))})
+
+
+def save(path: Path, *layers: L) -> None:
+    """Write a file, and the integers of its constants beside it."""
+    content, placed = b"", []
+    for layer in layers:
+        if "values" in layer.data:
+            values = [int(each) for each in layer.data["values"].split()]
+            place = {"element_type": "i64", "offset": str(len(content)), "size": str(8 * len(values))}
+            content += struct.pack(f"<{len(values)}q", *values)
+            layer = layer._replace(data=place)
+        placed.append(layer)
+    path.with_suffix(".bin").write_bytes(content)
+    path.write_text(ir(*placed), encoding="utf-8")
 
 
 def ir(*layers: L) -> str:
