@@ -754,6 +754,7 @@ WORDS = {
     "input": "inputs",
     "gradient": "gradients",
     "optimizer": "state of the optimizer",
+    "cached": "KV cache",
     "saved": "saved for the backward pass",
     "output": "outputs",
     "temporary": "temporaries",

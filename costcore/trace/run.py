@@ -436,12 +436,13 @@ class Recorder:
 # Memory ledger: every block of a run, with its lifetime, its origin and its kind.
 
 
-KINDS = ("parameter", "buffer", "input", "gradient", "optimizer", "saved", "output", "temporary")
+KINDS = ("parameter", "buffer", "input", "gradient", "optimizer", "saved", "output", "temporary", "cached")
 """What a block is for; every block has one kind.
 
 ``parameter``, ``buffer``, ``input`` and ``optimizer`` (state of an optimizer) mostly live before the run. ``gradient``
-is the gradient of a parameter, ``saved`` is kept by autograd for a backward pass, ``output`` is held by the caller, and
-``temporary`` is everything else.
+is the gradient of a parameter, ``cached`` is in a cache of keys and values (or of states) that a language model takes
+or returns, ``saved`` is kept by autograd for a backward pass, ``output`` is held by the caller, and ``temporary`` is
+everything else.
 """
 
 
@@ -521,7 +522,8 @@ class RawBlock(NamedTuple):
     """A block as a frontend records it.
 
     Attributes:
-        block: the block; an empty kind is decided by its lifetime, and so is ``output`` for a freed block.
+        block: the block; an empty kind is decided by its lifetime, and so is ``output`` or ``cached`` if the run made
+            the block and freed it.
         with_gradient: whether autograd recorded when it was made.
     """
 
@@ -563,7 +565,7 @@ def decide_kinds(raw: RawLedger, phases: Sequence[str]) -> MemoryLedger:
     blocks = []
     for block, with_gradient in raw.blocks:
         identity, nbytes, kind, born, died, call, *what = block
-        if not kind or (kind == "output" and died is not None):
+        if not kind or (kind in ("output", "cached") and born and died is not None):
             phase = phases[call] if 0 <= call < n_calls else "forward"
             kind = _kind_of_lifetime(block, phase, starts, with_gradient and raw.returns)
         made = identity, nbytes, kind, born, died, min(call, n_calls), *what

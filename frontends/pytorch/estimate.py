@@ -39,7 +39,7 @@ from .meta.model_copy import has_lazy_parameters, keep_input_checks, meta_copy, 
 from .meta.values import META, PLAIN, Values, masks_are_known, tensors_in, tensors_of, without_data
 from .model_errors import ModelErrorContext, missed_values, missing_inputs, needs_arguments
 from .recording.modules import Identities
-from .tensors import PackedWeights, modules_of, not_compiled
+from .tensors import PackedWeights, cached_tensors, modules_of, not_compiled
 from .training import (
     ACCUMULATING,
     OptimizerFactory,
@@ -356,6 +356,7 @@ def _record(
             if ledger is not None:
                 ledger.watch((meta_model, made_optimizer))
                 ledger.watch(own_tensors(args, kwargs))
+                ledger.watch(cached_tensors(kwargs), "cached")
             regrouping = RegroupedFunctions(mode, recorder, operators) if operators else nullcontext()
             held = run.forward_and_backward(mode, regrouping)
             if made_optimizer is not None:

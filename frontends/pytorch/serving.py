@@ -35,7 +35,7 @@ from .estimate import clear_caches
 from .meta.model_copy import meta_copy
 from .meta.values import META, Values
 from .model_errors import ModelErrorContext
-from .tensors import dtype_name, modules_of, not_compiled, with_modules
+from .tensors import CACHES, CACHES_STATES, dtype_name, modules_of, not_compiled, with_modules
 
 # A cached language model
 
@@ -235,12 +235,6 @@ def _blocks(config: Any) -> Blocks | None:
 # Caches: how they are made, and which tensors they hold
 
 
-CACHES_STATES = "cache_params"
-"""The name under which models of transformers with states alone take their cache."""
-
-ARGUMENTS = ("past_key_values", "cache", CACHES_STATES)
-"""The names under which models of transformers take a cache, the second since 5.24."""
-
 DEFAULT = "dynamic"
 """The cache of transformers that grows, whose layers follow from the configuration of a model."""
 
@@ -257,11 +251,11 @@ def cache_argument(model: Module) -> str:
         CostError: if it takes none.
     """
     parameters = inspect.signature(model.forward).parameters
-    for name in ARGUMENTS:
+    for name in CACHES:
         if name in parameters:
             return name
     raise CostError(
-        f"{type(model).__name__} takes no cache: its forward has no argument {', '.join(ARGUMENTS)}. Pass a language "
+        f"{type(model).__name__} takes no cache: its forward has no argument {', '.join(CACHES)}. Pass a language "
         "model of transformers, such as AutoModelForCausalLM makes, or a module with such an argument"
     )
 

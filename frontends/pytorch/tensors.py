@@ -151,6 +151,19 @@ def tensors_in_object(value: Any) -> list[torch.Tensor]:
     return [*found.values()]
 
 
+CACHES_STATES = "cache_params"
+"""The name under which models of transformers with states alone take and return their cache."""
+
+CACHES = ("past_key_values", "cache", CACHES_STATES)
+"""The names under which models of transformers take and return a cache, the second since 5.24."""
+
+
+def cached_tensors(values: Any) -> list[torch.Tensor]:
+    """Return the tensors of caches among the keyword arguments or the outputs of a model."""
+    named = values if isinstance(values, Mapping) else {}
+    return [tensor for name in CACHES if name in named for tensor in tensors_in_object(named[name])]
+
+
 def with_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """Return a value with other tensors in its containers, dataclasses and objects, which are copied if any differ.
 

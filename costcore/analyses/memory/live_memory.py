@@ -143,7 +143,8 @@ def memory_of(report: ReportLike) -> Memory:
 # Plot of live memory.
 
 
-COLORS = {"parameter": 0, "buffer": 4, "optimizer": 2, "gradient": 3, "output": 6, "saved": 1, "temporary": 5}
+COLORS = {"parameter": 0, "buffer": 4, "optimizer": 2, "cached": 2, "gradient": 3}
+COLORS |= {"output": 6, "saved": 1, "temporary": 5}
 """The color of each kind, as on the page; inputs are gray."""
 
 
@@ -184,7 +185,7 @@ def _plot_areas(found: Memory, steps: list[MemoryStep], kinds: list[str], theme:
 # Picture of live memory for pages: one stacked area per kind of block.
 
 
-STACK = ("parameter", "buffer", "input", "optimizer", "gradient", "output", "saved", "temporary")
+STACK = ("parameter", "buffer", "input", "optimizer", "gradient", "cached", "output", "saved", "temporary")
 """The kinds of blocks from the bottom up: permanent blocks are below temporary ones."""
 
 MOST_COLUMNS = 600

@@ -53,7 +53,7 @@ from ..operators.call_cache import CachedCall, CallCache
 from ..operators.checks import MOVE, is_move
 from ..operators.plan import COMPOSITES, CONTROL_FLOW, OperatorPlan, decomposed, exists, overload, run_kernel
 from ..recording.recording import CallLog, Ledgers, Recording
-from ..tensors import PackedWeights, modules_of, without_run
+from ..tensors import PackedWeights, cached_tensors, modules_of, without_run
 from .autocast import CAPTURED, Casts, LazyValues, replace
 
 if TYPE_CHECKING:
@@ -495,6 +495,7 @@ class CaptureMode(TorchDispatchMode):
         if torch._C._current_autograd_node() is None:
             for ledger in self.ledgers:
                 ledger.returned(tensors_in(result))
+                ledger.returned(cached_tensors(result), "cached")
 
     def join_shards(self, module: Module) -> None:
         """Note which shards of an outermost module are parts of parameters that it read."""

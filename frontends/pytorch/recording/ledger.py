@@ -284,7 +284,7 @@ class StorageLedger:
     def _set_kind(self, tensor: Tensor, kind: str, name: str = "") -> None:
         for part in self._parts(tensor):
             block = self._memory.block_of(part.untyped_storage())
-            if block is not None and not block.is_base and block.kind in ("", "output"):
+            if block is not None and not block.is_base and block.kind in ("", "output", "cached"):
                 block.kind, block.name = kind, name
 
     def _find_gradients(self) -> None:

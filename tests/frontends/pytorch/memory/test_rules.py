@@ -224,3 +224,29 @@ def test_a_sum_of_sparse_gradients_has_the_rows_of_both():
     assert report.memory.peak == 160 + 24 + 2 * (6 * 4 * 4 + 6 * 8) + 48 + 4 + 4
     assert report.status == "assumed"
     assert "a sparse result was taken to have the values of its sparse operands" in str(report.assumptions[0])
+
+
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.keys = nn.Linear(8, 8, bias=False)
+
+    def forward(self, x, past_key_values=None):
+        new = self.keys(x)
+        keys = new if past_key_values is None else torch.cat([past_key_values.keys, new], 1)
+        return {"logits": new + 1, "past_key_values": Cache(keys)}
+
+
+class Cache:
+    def __init__(self, keys):
+        self.keys = keys
+
+
+def test_a_cache_that_a_model_takes_or_returns_has_a_kind_of_its_own():
+    prompt, token = torch.zeros(2, 5, 8), torch.zeros(2, 1, 8)
+    prefill = estimate(Decoder(), prompt, memory=True).memory
+    assert prefill.by_kind["cached"] == 2 * 5 * 8 * 4
+    assert prefill.by_kind["output"] == 2 * 5 * 8 * 4
+    # Before and after: 5 and 6 positions; the new position itself is freed with the pass.
+    decode = estimate(Decoder(), {"x": token, "past_key_values": Cache(prompt)}, memory=True).memory
+    assert decode.by_kind["cached"] == 2 * (5 + 6) * 8 * 4
