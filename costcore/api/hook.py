@@ -463,12 +463,15 @@ def _refused(report: Report) -> IncompleteReportError:
 
 
 INPUT_FORMS = (
-    "1x3x224x224, 1x128:int64, batch,3,16*h,16*w for formulas in sizes, scalar, NAME=1x3x224x224, or [2,3], NAME:=9 "
+    "1x3x224x224, 1x8k:int64, batch,3,16*h,16*w for formulas in sizes, scalar, NAME=1x3x224x224, or [2,3], NAME:=9 "
     "and NAME:=[2,3] for values"
 )
 
 _EXPRESSION = re.compile(r"[\s\w+*/()-]*[^\W\d][\s\w+*/()-]*")
 """A size with names in it, such as ``past + new``."""
+
+_NUMBER = re.compile(r"(\d+)([km]?)", re.IGNORECASE)
+"""A size: a number, or one of 1,024 (``8k``) or 1,048,576, as lengths of sequences are written."""
 
 
 def parse_inputs(texts: Sequence[str]) -> Any:
@@ -512,14 +515,14 @@ def parse_dims(texts: Sequence[str]) -> dict[str, int | str]:
     dims: dict[str, int | str] = {}
     for text in texts:
         name, separator, value = text.rpartition("=")
-        is_size = value.isdecimal() or _EXPRESSION.fullmatch(value)
+        is_size = _NUMBER.fullmatch(value) or _EXPRESSION.fullmatch(value)
         if not (separator and name and is_size):
             raise ValueError(
                 f"--dim {short_repr(text)} is invalid (expected NAME=N, such as batch=8, or NAME=past+new)"
             )
         if name in dims:
             raise ValueError(f"--dim {name!r} is given twice")
-        dims[name] = _number("--dim", text, value) if value.isdecimal() else value
+        dims[name] = _number("--dim", text, value) if _NUMBER.fullmatch(value) else value
     return dims
 
 
@@ -532,12 +535,12 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     shapes: dict[str, tuple[Any, ...]] = {}
     for text in texts:
         name, separator, value = text.rpartition("=")
-        sizes = value.split("x" if re.fullmatch(r"\d+(x\d+)*", value) else ",")
-        if not (separator and name and all(size.isdecimal() or size.isidentifier() for size in sizes)):
+        sizes = value.split("x" if re.fullmatch(r"\d+[kKmM]?(x\d+[kKmM]?)*", value) else ",")
+        if not (separator and name and all(_NUMBER.fullmatch(size) or size.isidentifier() for size in sizes)):
             raise ValueError(f"--shape {short_repr(text)} is invalid (expected NAME=batch,8 or NAME=1x8)")
         if name in shapes:
             raise ValueError(f"--shape {name!r} is given twice")
-        shapes[name] = tuple(_number("--shape", text, size) if size.isdecimal() else size for size in sizes)
+        shapes[name] = tuple(_number("--shape", text, size) if _NUMBER.fullmatch(size) else size for size in sizes)
     return shapes
 
 
@@ -545,7 +548,7 @@ def _parse_input(text: str, value: str) -> Any:
     shape: tuple[Any, ...]
     if value.startswith("["):
         return _parse_json(text, value)
-    match = re.fullmatch(r"(\d+(?:x\d+)*|scalar|[^:]+,[^:]*)(?::(\w+))?", value)
+    match = re.fullmatch(r"(\d+[kKmM]?(?:x\d+[kKmM]?)*|scalar|[^:]+,[^:]*)(?::(\w+))?", value)
     if not match:
         raise ValueError(f"--input {short_repr(text)} is invalid (expected {INPUT_FORMS})")
     if "," in match[1]:
@@ -561,9 +564,9 @@ def _parse_input(text: str, value: str) -> Any:
 
 def _named_shape(text: str, value: str) -> tuple[Any, ...]:
     sizes = [size.strip() for size in value.removesuffix(",").split(",")]
-    if not all(size.isdecimal() or _EXPRESSION.fullmatch(size) for size in sizes):
+    if not all(_NUMBER.fullmatch(size) or _EXPRESSION.fullmatch(size) for size in sizes):
         raise ValueError(f"--input {short_repr(text)} is invalid (expected {INPUT_FORMS})")
-    return tuple(_number("--input", text, size) if size.isdecimal() else size for size in sizes)
+    return tuple(_number("--input", text, size) if _NUMBER.fullmatch(size) else size for size in sizes)
 
 
 def _parse_json(text: str, value: str) -> Any:
@@ -577,8 +580,11 @@ def _parse_json(text: str, value: str) -> Any:
 
 
 def _number(option: str, text: str, digits: str) -> int:
+    found = _NUMBER.fullmatch(digits)
     try:
-        return whole_number(digits)
+        return (
+            whole_number(found[1]) * 1024 ** ("", "k", "m").index(found[2].lower()) if found else whole_number(digits)
+        )
     except ValueError as error:
         raise ValueError(f"{option} {short_repr(text)}: {error}") from error
 

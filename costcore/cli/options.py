@@ -152,7 +152,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="SHAPE",
-        help=f"shape or value of an input: {INPUT_FORMS}; may be repeated",
+        help=f"shape or value of an input: {INPUT_FORMS}; 1k is 1,024; may be repeated",
     )
     add_sequence(parser, "1")
     parser.add_argument(

@@ -97,7 +97,8 @@ def _note(totals: Iterable[tuple[Dim, Dim, Dim]], text: str) -> str:
     for total, allowed, times in totals:
         n_all += total * times
         n_allowed += allowed * times
-    return "" if n_all == n_allowed else text.format(all=n_all, allowed=n_allowed)
+    shown = [f"{n:,}" if isinstance(n, int) else n for n in (n_all, n_allowed)]
+    return "" if n_all == n_allowed else text.format(all=shown[0], allowed=shown[1])
 
 
 def notes_in_sizes(notes: Sequence[str], calls: Sequence[Call]) -> list[str]:

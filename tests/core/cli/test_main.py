@@ -169,6 +169,7 @@ def test_an_option_that_the_frontend_does_not_accept_is_exit_code_2(model, capsy
         ([], None),
         (["1x3x8x8"], (1, 3, 8, 8)),
         (["2x3", "4"], ((2, 3), (4,))),
+        (["1x8k:int64", "batch,2K"], (Tensor((1, 8192), "int64"), ("batch", 2048))),
         (
             ["ids=1x128:int64", "n=[2,3]", "s=scalar", "m:=9", "c:=false", "x:0:=[1]"],
             {"ids": Tensor((1, 128), "int64"), "n": [2, 3], "s": (), "m": 9, "c": False, "x:0": [1]},
@@ -181,8 +182,8 @@ def test_inputs_are_shapes_typed_shapes_or_values(boxes, inputs, read):
 
 
 def test_shapes_of_values_have_names_and_numbers(boxes):
-    assert main(["a.box", *(w for text in ("h=batch,8", "/a/b=1x8", "s=8", "n=batch") for w in ("--shape", text))]) == 0
-    assert boxes == [(None, {"shapes": {"h": ("batch", 8), "/a/b": (1, 8), "s": (8,), "n": ("batch",)}})]
+    assert main(["a.box", *(w for text in ("h=batch,8", "/a/b=1x8", "s=8", "n=1x2k") for w in ("--shape", text))]) == 0
+    assert boxes == [(None, {"shapes": {"h": ("batch", 8), "/a/b": (1, 8), "s": (8,), "n": (1, 2048)}})]
 
 
 def test_the_python_path_is_extended_and_restored(model, monkeypatch):

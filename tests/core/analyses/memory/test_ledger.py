@@ -118,7 +118,10 @@ def test_live_bytes_by_call():
 
 def test_the_timeline_as_csv():
     lines = memory().to_csv().splitlines()
-    assert lines[0] == "call,phase,module,live_peak,parameter,buffer,input,gradient,optimizer,saved,output,temporary,cached"
+    assert (
+        lines[0]
+        == "call,phase,module,live_peak,parameter,buffer,input,gradient,optimizer,saved,output,temporary,cached"
+    )
     assert lines[4] == "f-4,optimizer,m.3,292,100,0,20,100,0,8,0,64,0"
 
 
