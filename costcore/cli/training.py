@@ -72,7 +72,7 @@ from costcore.studies.serving.report import format_of as storage_of
 from costcore.studies.training.figures import Stage
 from costcore.studies.training.ledger import TrainingLedger
 from costcore.studies.training.step import PAIRS
-from costcore.tables.renderers import renderers
+from costcore.tables.renderers import progress, renderers
 from costcore.tables.result import Result
 from costcore.text.amounts import check_digits, parse_amount, parse_bytes, parse_rate
 from costcore.text.output import json_text, save
@@ -575,7 +575,9 @@ def run_calibrate(args: argparse.Namespace) -> int:
         return _from_traces(args)
     base = None if args.base is None else _base(args)
     able = next(spec for spec in specs().values() if "calibrate" in spec.abilities)
-    calibration, conditions = ability(able, "calibrate")(args.device, args.dtype, args.threads, args.quick, args.seed)
+    calibration, conditions = ability(able, "calibrate")(
+        args.device, args.dtype, args.threads, args.quick, args.seed, progress=progress
+    )
     print(_summary(calibration, conditions))
     if conditions.noise > MAX_NOISE and not args.allow_noise:
         print_message(

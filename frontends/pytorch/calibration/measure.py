@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from functools import partial
@@ -38,6 +38,8 @@ from costcore.trace.trace import CallCost
 from ..capture.context import capture
 from .chains import IMAGE_CHAINS, SIGNAL_CHAINS, VOLUME_CHAINS, Made, Maker, Residual, Shapes
 
+Progress = Callable[[Iterable[int], str], Iterable[int]]
+
 FULL = (750, 2e9, 3)
 """Number of chains, most MACs of a chain, and number of rounds."""
 
@@ -57,6 +59,7 @@ def calibrate(
     quick: bool = False,
     seed: int = 0,
     after_round: Callable[[], object] = lambda: None,
+    progress: Progress = lambda items, _: items,
 ) -> tuple[Calibration, Conditions]:
     """Return a calibration of a device by PyTorch, and the conditions under which it was measured.
 
@@ -69,6 +72,7 @@ def calibrate(
         quick: whether to run a small sweep of a few seconds.
         seed: of the choice of shapes and of their order.
         after_round: called after every round, so that other work can be measured under the same conditions.
+        progress: shows a bar: returns the items, given these and the name of the round. It draws between measurements.
 
     Raises:
         ValueError: if the device, the dtype or the number of threads is invalid.
@@ -85,7 +89,7 @@ def calibrate(
         torch.manual_seed(seed)
         chains = [_placed(chain, chosen, getattr(torch, dtype)) for chain in make_chains(count, limit, seed)]
         sweep = Sweep(chains, clock_of(chosen, threads), seed, _queue_ahead(chosen), partial(gpu_mhz, chosen))
-        sweep.run(rounds, after_round)
+        sweep.run(rounds, after_round, progress)
         points = sweep.points()
         found = conditions(chosen, getattr(torch, dtype), sweep.noise(), perf_counter() - start)
     rates = Rates.of(points, found.units)
@@ -175,14 +179,19 @@ class Sweep:
         self._rounds: list[tuple[float, dict[OpSignature, list[float]]]] = []
         self._sentinels: list[list[list[float]]] = []
 
-    def run(self, rounds: int, after_round: Callable[[], object] = lambda: None) -> None:
+    def run(
+        self,
+        rounds: int,
+        after_round: Callable[[], object] = lambda: None,
+        progress: Progress = lambda items, _: items,
+    ) -> None:
         """Measure all chains ``rounds`` times, each time in other groups and orders.
 
         ``after_round`` is called after every round.
         """
         self._watch_sentinels()
         for i in range(rounds):
-            found = self._round()
+            found = self._round(f"round {i + 1} of {rounds}", progress)
             self._rounds.append((self._clock_mhz(), found))
             after_round()
             if i == rounds // 2:
@@ -207,11 +216,11 @@ class Sweep:
             spreads.append((max(middles) - min(middles)) / median(middles))
         return median(spreads)
 
-    def _round(self) -> dict[OpSignature, list[float]]:
+    def _round(self, name: str, progress: Progress) -> dict[OpSignature, list[float]]:
         order = list(range(len(self._chains)))
         self._shuffle(order)
         found: dict[OpSignature, list[float]] = {}
-        for start in range(0, len(order), GROUP):
+        for start in progress(range(0, len(order), GROUP), name):
             for records in self._of_group(order[start : start + GROUP]):
                 for call, cost, _, _, seconds in records:
                     if cost is not None and seconds is not None:

@@ -100,7 +100,7 @@ def test_chains_of_training_run_backward_and_keep_no_gradients():
 
 def _swept(chains):
     sweep = Sweep(chains)
-    sweep._rounds.append((0.0, sweep._round()))
+    sweep.run(1)
     return sweep.points()
 
 
