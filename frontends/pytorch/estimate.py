@@ -330,6 +330,10 @@ def _record(
     else:
         default = dtype or _parameter_dtype(meta_model)
         args, kwargs = model_arguments(inputs, default, values, called.forward, recorder.notes)
+    if hasattr(model, "config"):
+        from .libraries import beyond_positions
+
+        recorder.notes += beyond_positions(model, kwargs.get("input_ids", args[0] if args else None))
     if precision == "bfloat16":
         args, kwargs = tree_map_only(Tensor, half_floats, (args, kwargs))
     if has_lazy_parameters(meta_model):

@@ -181,11 +181,25 @@ def _tokens(model: Module, config: Any) -> int:
     # without their kernels, models with a state call operators for every token
     has_state = hasattr(config, "state_size") or config.model_type == "rwkv"
     usual = DECODER_TOKENS if is_causal and not (config.is_encoder_decoder or has_state) else ENCODER_TOKENS
+    return max(1, min((usual, *_positions(model, config))))
+
+
+def _positions(model: Module, config: Any) -> list[int]:
     limits = (getattr(config, name, None) for name in _LIMITS)
     # positions of some encoders begin after that of padding
     offsets = (x.padding_idx + 1 for x in model.modules() if hasattr(x, "padding_idx") and hasattr(x, _POSITIONS))
-    known = [limit - next(offsets, 0) for limit in limits if isinstance(limit, int) and limit > 0]
-    return max(1, min((usual, *known)))
+    return [limit - next(offsets, 0) for limit in limits if isinstance(limit, int) and limit > 0]
+
+
+def beyond_positions(model: Module, ids: object) -> list[str]:
+    """Return a note if a model of transformers has fewer positions than its sequences have tokens."""
+    config: Any = getattr(model, "config", None)
+    if not hasattr(config, "get_text_config") or getattr(config, "is_encoder_decoder", False):
+        return []
+    known, shape = _positions(model, config.get_text_config(decoder=True)), getattr(ids, "shape", ())
+    if not known or len(shape) != 2 or shape[1] <= min(known):
+        return []
+    return [f"the model has positions for {min(known)} tokens, fewer than {shape[1]}"]
 
 
 def _image(config: Any) -> tuple[int, ...]:

@@ -74,6 +74,7 @@ class MetaCachedModel:
     most_tokens: int | None
     blocks: Blocks | None
     parts: Sequence[CachedPart]
+    is_recurrent: bool
 
     def __init__(self, model: Module, cache: str, dtype: str | None = None, file: StoredFile | None = None) -> None:
         if not isinstance(model, Module):
@@ -103,16 +104,16 @@ class MetaCachedModel:
         positions = getattr(text, "max_position_embeddings", None)
         self.most_tokens = positions if isinstance(positions, int) else None
         self.blocks = _blocks(text)
-        self._is_recurrent = False
+        self.is_recurrent = False
         self.parts = self._parts()
-        self._is_recurrent = any(part.fixed for part in self.parts)
-        if self._is_recurrent and dtype is not None and isinstance(getattr(torch, dtype, None), torch.dtype):
+        if self.is_recurrent and dtype is not None and isinstance(getattr(torch, dtype, None), torch.dtype):
             self._meta.to(getattr(torch, dtype))
             self.parts = self._parts()
 
     def _parts(self) -> Sequence[CachedPart]:
         # One token more tells the size per token; states do not grow.
-        short, longer = ([*parts(self._filled(1, tokens))] for tokens in (FEW, FEW + 1))
+        (cache, n_short), (grown, n_longer) = (self._filled(1, tokens) for tokens in (FEW, FEW + 1))
+        short, longer = [*parts(cache)], [*parts(grown)]
         self._states = self._states_among(short, longer)
         before, after = _elements_by_window(short), _elements_by_window(longer)
         bits: dict[int | None, int] = defaultdict(int)
@@ -123,6 +124,10 @@ class MetaCachedModel:
         for window, size in after.items():
             per_token = size - before.get(window, 0)
             found.append(CachedPart(per_token, window, size - (FEW + 1) * per_token, bits.get(window)))
+        # States may also be attributes of modules, as those of RecurrentGemma: then calls per token show the loop.
+        stretch(cache, FEW, FEW + 1)
+        grows = [tensor.shape for tensor, _ in parts(cache)] == [tensor.shape for tensor, _ in longer]
+        self.is_recurrent = any(part.fixed for part in found) or (grows and n_short != n_longer)
         return found
 
     def _states_among(self, short: Sequence[Part], longer: Sequence[Part]) -> frozenset[int]:
@@ -139,7 +144,7 @@ class MetaCachedModel:
         Raises:
             CostError: if the model fails, or takes no such argument.
         """
-        cache = self._filled(batch, past) if past else self._make_cache(self._meta)
+        cache = self._filled(batch, past)[0] if past else self._make_cache(self._meta)
         before = [*parts(cache)]
         with capture(recorder, is_estimate=True) as mode:
             self._run(mode, cache, batch, tokens, last_only)
@@ -149,15 +154,16 @@ class MetaCachedModel:
                 found[i in self._states].add(identities.storages[identities.of(tensor)[1]])
         return CacheStorages(frozenset(found[False] - {0}), frozenset(found[True] - found[False] - {0}))
 
-    def _filled(self, batch: int, tokens: int) -> Any:
-        # A recurrence may run in a loop over tokens: of such a model few tokens run, and keys and values are stretched.
+    def _filled(self, batch: int, tokens: int) -> tuple[Any, int]:
+        # The cache, and the number of calls that filled it. A recurrence may run in a loop over tokens: of such a model few tokens run, and keys and values are stretched.
         cache = self._make_cache(self._meta)
-        run = min(tokens, FEW) if self._is_recurrent else tokens
-        with capture(Recorder(), is_estimate=True) as mode:
+        run = min(tokens, FEW) if self.is_recurrent else tokens
+        recorder = Recorder()
+        with capture(recorder, is_estimate=True) as mode:
             self._run(mode, cache, batch, run, last_only=False)
         if run < tokens:
             stretch(cache, run, tokens)
-        return cache
+        return cache, len(recorder.calls)
 
     def _run(self, mode: CaptureMode, cache: Any, batch: int, tokens: int, last_only: bool) -> None:
         mode.values.update(self._values)

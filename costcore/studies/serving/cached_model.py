@@ -198,6 +198,7 @@ class CachedModel(Protocol):
         most_tokens: maximum sequence length of the model; None if it has none.
         file: how its file stores the weights; None without a file.
         blocks: its layers; None if its configuration does not state them.
+        is_recurrent: whether it has states of a fixed size, so that it may loop over tokens.
     """
 
     name: str
@@ -209,6 +210,7 @@ class CachedModel(Protocol):
     most_tokens: int | None
     file: StoredFile | None
     blocks: Blocks | None
+    is_recurrent: bool
 
     def record(self, recorder: Recorder, batch: int, tokens: int, past: int, last_only: bool) -> CacheStorages:
         """Record a pass, and return the ids of the storages of the cache before and after it.
@@ -255,16 +257,24 @@ def with_marks(trace: Trace, storages: CacheStorages, pricer: Callable[[Call], C
 def times_cached(trace: Trace, storages: CacheStorages) -> int:
     """Return how often a pass writes each new element to the cache: several times if the model repeats heads first."""
     copies: dict[int, int] = {}
+    copied: dict[tuple[int, int], int] = {}
     times = 1
     for record in trace:
-        call = record.call
-        inputs = [*zip(call.layer.inputs.values(), call.storages, strict=False)]
-        written = call.storages[len(inputs) :]
-        if storages.tokens.intersection(written):
-            times = max(times, *(copies.get(storage, 1) for _, storage in inputs))
-        elif len(inputs) == 1 and is_move(record) and inputs[0][0].stored_size != 0:
-            copies[written[0]] = int(call.layer.out.size // inputs[0][0].stored_size)
+        call, n_inputs = record.call, len(record.call.layer.inputs)
+        if not storages.tokens.isdisjoint(call.storages[n_inputs:]):
+            times = max(times, *(copies.get(storage, 1) for storage in call.storages[:n_inputs]))
+        elif n_inputs == 1:
+            key = id(call.layer), id(record.cost)
+            if key not in copied:
+                copied[key] = _times_copied(record)
+            if copied[key]:
+                copies[call.storages[1]] = copied[key]
     return times
+
+
+def _times_copied(record: CallCost) -> int:
+    (x,) = record.call.layer.inputs.values()
+    return int(record.call.layer.out.size // x.stored_size) if is_move(record) and x.stored_size != 0 else 0
 
 
 class _Marks:
@@ -277,9 +287,9 @@ class _Marks:
 
     def marked(self, record: CallCost) -> CallCost:
         call = record.call
-        flags = tuple(storage in self._cached for storage in call.storages)
-        if not any(flags):
+        if self._cached.keys().isdisjoint(call.storages):
             return record
+        flags = tuple(storage in self._cached for storage in call.storages)
         n_inputs = len(call.layer.inputs)
         arrays = [x.size != 0 and not x.is_scalar for x in call.layer.inputs.values()]
         copies_cache = all(flag for flag, is_array in zip(flags, arrays, strict=False) if is_array)

@@ -136,7 +136,7 @@ class Runs:
     def _range(self, phase: str, length: int) -> tuple[int, int]:
         new = 0 if phase == "prefill" else 1
         longest = LONGEST_MASK if self._counts_pairs else LONGEST
-        if any(part.fixed for part in self._model.parts):
+        if self._model.is_recurrent:
             longest = LONGEST_LOOP
         # At a window, other calls run: formulas hold only between two windows.
         limit = min(longest, self._model.most_tokens or longest)

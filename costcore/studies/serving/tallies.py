@@ -160,14 +160,19 @@ def tallies_of(records: Iterable[CallCost], widths: Widths) -> Tallies:
         records: the calls, with numbers or formulas for all sizes.
         widths: the bits of stored numbers.
     """
-    counts: dict[tuple[Any, ...], tuple[Dim, CallCost]] = {}
+    alike: dict[tuple[int, int, str], tuple[Dim, CallCost]] = {}
     for record in records:
+        call = record.call
+        place = id(call.layer), id(record.cost), call.module
+        before = alike.get(place)
+        alike[place] = (call.times if before is None else before[0] + call.times), record
+    counts: dict[tuple[Any, ...], tuple[Dim, CallCost]] = {}
+    for count, record in alike.values():
         call, cost = record.call, record.cost
         if cost is not None and not (computes_nothing(cost) and cost.mread == cost.mwrite == 0):
             is_latent = widths.is_latent(call.module)
             key = id(call.layer), id(cost), _weight_widths(call.module, call.layer, widths), is_latent
-            before = counts[key][0] if key in counts else 0
-            counts[key] = before + call.times, record
+            counts[key] = (counts[key][0] if key in counts else 0) + count, record
     by_op: dict[Kind, Tally] = {}
     experts: list[Experts] = []
     for (*_, weights, is_latent), (count, record) in counts.items():

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
 
 PROMPT = (1, 512)
-"""The tokens of an estimate without inputs: the prompt with which ``llama-bench`` of llama.cpp measures."""
+"""The tokens of an estimate without inputs, fewer for a shorter context: the prompt of ``llama-bench`` of llama.cpp."""
 
 
 def estimate(recorder: Recorder, model: Any, inputs: Any = None, *, memory: bool = False) -> None:
@@ -57,8 +57,12 @@ def estimate(recorder: Recorder, model: Any, inputs: Any = None, *, memory: bool
 
     loaded = load(fspath(model))
     if inputs is None:
-        inputs = PROMPT
-        recorder.notes.append("no inputs were passed: one prompt of 512 tokens is counted, as llama-bench runs")
+        most = getattr(loaded.model.config, "max_position_embeddings", None)
+        n_tokens = min(PROMPT[1], most or PROMPT[1])
+        is_cut = n_tokens < PROMPT[1]
+        reason = "all that the file has positions for" if is_cut else "as llama-bench runs"
+        recorder.notes.append(f"no inputs were passed: one prompt of {n_tokens} tokens is counted, {reason}")
+        inputs = PROMPT[0], n_tokens
     formats = ", ".join(loaded.file.formats)
     recorder.notes.append(
         f"the file stores the weights in {loaded.file.nbytes:,} bytes ({formats}); costcore serve reads them so, "

@@ -20,7 +20,10 @@ from .checks import check_dtypes, check_shapes
 from .plan import OperatorPlan, OperatorPlans, Replay, operator_plans, saved_key
 
 MAX_CACHED_CALLS = 10_000
-"""The cache is cleared when it holds this many calls; a large network has a few hundred distinct ones."""
+"""The cache is cleared before a capture when it holds this many calls; a large network has a few hundred distinct ones."""
+
+MAX_OWN_CALLS = 200_000
+"""The calls that one capture keeps beside them: a loop over tokens has a distinct ``select`` per step."""
 
 _SHARED_TYPES = frozenset(
     (
@@ -182,12 +185,13 @@ class CallCache:
         return cached
 
     def _keep(self, key: CallKey, cached: CachedCall) -> None:
-        if not _is_sharable(key, cached.plan):
-            self._own[key] = cached
+        # Clearing during a capture would lose all calls of a loop with more distinct ones before they repeat.
+        if len(self._shared) < MAX_CACHED_CALLS and _is_sharable(key, cached.plan):
+            self._shared[key] = cached
             return
-        if len(self._shared) >= MAX_CACHED_CALLS:
-            self._shared.clear()
-        self._shared[key] = cached
+        if len(self._own) >= MAX_OWN_CALLS:
+            self._own.clear()
+        self._own[key] = cached
 
     def decided(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any) -> tuple[CachedCall, list[Tensor]]:
         """Return the cached call of an operator with a data-dependent result, and the tensors among the arguments.
@@ -224,7 +228,10 @@ def _shared_calls(plans: OperatorPlans, *settings: bool) -> dict[CallKey, Cached
         _shared_plans = plans
         _shared.clear()
     modes = torch.get_default_dtype(), torch.is_grad_enabled(), torch.is_inference_mode_enabled()
-    return _shared.setdefault((*settings, *modes), {})
+    calls = _shared.setdefault((*settings, *modes), {})
+    if len(calls) >= MAX_CACHED_CALLS:
+        calls.clear()
+    return calls
 
 
 def clear_cached_calls() -> None:

@@ -61,6 +61,7 @@ class ToyDecoder:
             self.packed = {path: PackedWeight(*each) for path, each in attributes.pop("packed").items()}
         if "parts" in attributes:
             self.parts = [CachedPart(*each) for each in attributes.pop("parts")]
+        self.is_recurrent = any(part.fixed for part in self.parts)
         self.__dict__.update(attributes)
 
     def record(self, recorder: Recorder, batch: int, tokens: int, past: int, last_only: bool) -> CacheStorages:

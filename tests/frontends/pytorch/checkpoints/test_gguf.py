@@ -164,6 +164,25 @@ def test_an_estimate_without_inputs_says_which_prompt_it_counts(tmp_path):
     assert f"stores the weights in {nbytes:,} bytes (F32)" in report.notes[1]
 
 
+@pytest.mark.parametrize(
+    ("inputs", "tokens", "note"),
+    [
+        (None, 128, "no inputs were passed: one prompt of 128 tokens is counted, all that the file has positions for"),
+        ((1, 129), 129, "the model has positions for 128 tokens, fewer than 129"),
+    ],
+    ids=["without inputs", "longer"],
+)
+def test_a_prompt_beyond_the_context_of_the_file(tmp_path, inputs, tokens, note):
+    path = written(tmp_path, {**TINY, "llama.context_length": 128})
+    report = costcore.estimate(path, inputs)
+    assert report.notes.count(note) == 1
+    assert report.total_report["macs"] == costcore.estimate(written(tmp_path), (1, tokens)).total_report["macs"]
+
+
+def test_a_prompt_of_the_whole_context_of_the_file(tmp_path):
+    assert not any("fewer than" in each for each in costcore.estimate(written(tmp_path), (1, 64)).notes)
+
+
 def test_a_model_in_several_files_is_read_whole(tmp_path):
     first = {**TINY, "split.count": 2, "split.no": 0}
     tensors = tiny(("blk.0.attn_q.weight", (32, 32), "Q8_0"))

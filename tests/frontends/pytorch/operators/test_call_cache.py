@@ -146,7 +146,13 @@ def test_the_shared_calls_are_cleared_when_there_are_too_many(monkeypatch):
         keep(cache, size)
     assert [is_kept(cache, size) for size in (1, 2)] == [True, True], "as many as are allowed"
     keep(cache, 3)
-    assert [is_kept(cache, size) for size in (1, 2, 3)] == [False, False, True]
+    assert [is_kept(cache, size) for size in (1, 2, 3)] == [True, True, True], "this capture keeps more"
+    later = CallCache(True, True)
+    assert [is_kept(later, size) for size in (1, 2, 3)] == [False, False, False]
+    monkeypatch.setattr(call_cache, "MAX_OWN_CALLS", 1)
+    for size in (1, 2, 3, 4):
+        keep(later, size)
+    assert [is_kept(later, size) for size in (1, 2, 3, 4)] == [True, True, False, True]
     clear_cached_calls()
 
 

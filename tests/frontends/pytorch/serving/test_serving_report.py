@@ -23,6 +23,8 @@ from transformers import (
     MambaForCausalLM,
     MixtralConfig,
     MixtralForCausalLM,
+    RecurrentGemmaConfig,
+    RecurrentGemmaForCausalLM,
     T5Config,
     T5ForConditionalGeneration,
 )
@@ -417,3 +419,25 @@ def test_states_of_a_recurrence_stay_as_the_model_has_them():
         assert step.store_kv == 3 * serving.cache_bytes(10)
     assert ServingReport(model).cache_bytes(100) == 2 * D * (4 * states + 4 * 4)
     assert model.dtype == torch.float32
+
+
+@pytest.mark.skipif(not hasattr(DynamicCache, "update_conv_state"), reason="transformers 4 has another cache for it")
+def test_states_in_modules_take_no_loop_over_the_context():
+    """RecurrentGemma keeps its states in its modules: few tokens fill them, for the costs of a real step after 511."""
+    lengths = []
+
+    class Watched(RecurrentGemmaForCausalLM):
+        def forward(self, input_ids, past_key_values=None, **options):
+            lengths.append(input_ids.shape[1])
+            return super().forward(input_ids, past_key_values=past_key_values, **options)
+
+    heads = {"num_attention_heads": H, "num_key_value_heads": 1, "lru_width": D, "head_dim": Q}
+    model = Watched(RecurrentGemmaConfig(**{**SIZES, **heads}, attention_window_size=2048)).eval()
+    step = ServingReport(model).decode(batch=2, context=512)
+    assert max(lengths) < 20
+    tokens, cache = torch.ones(2, 512, dtype=torch.int64), DynamicCache(config=model.config)
+    with torch.no_grad():
+        model(tokens[:, :-1], past_key_values=cache, use_cache=True)
+        with ComputationalCostHook() as hook:
+            model(tokens[:, -1:], past_key_values=cache, use_cache=True)
+    assert step.macs == hook.total_report["macs"]
