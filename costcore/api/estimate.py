@@ -284,7 +284,8 @@ def report_in_sizes(
         return trace
 
     limits = limits_of(named, stated, LAST_COMPUTED if computes else LAST)
-    return Report(trace_in_sizes(named, captured, Pricer(custom.table(), layout), limits))
+    with collector_off():  # the runs at all sizes are kept, and would be scanned again and again
+        return Report(trace_in_sizes(named, captured, Pricer(custom.table(), layout), limits))
 
 
 def checked_ranges(ranges: object, symbols: tuple[str, ...]) -> dict[str, tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from io import StringIO
 from math import log
@@ -16,6 +17,7 @@ from tests.work import counted_lines
 pytestmark = pytest.mark.frontend("pytorch")
 
 if "pytorch" in frameworks.available():
+    import torch
     from torch import nn
 
 FEW, MANY = 20, 80
@@ -34,6 +36,20 @@ if "pytorch" in frameworks.available():
 
         def forward(self, x, first):
             return self.norm(self.conv(x)).relu() + first
+
+    class Dense(nn.Module):
+        """Every block reads the results of all blocks before it, as those of a DenseNet, at half the size."""
+
+        def __init__(self, n):
+            super().__init__()
+            self.first = nn.Conv2d(4, 4, 7, stride=2, padding=3)
+            self.blocks = nn.ModuleList(nn.Conv2d(4 * (i + 1), 4, 3, padding=1) for i in range(n))
+
+        def forward(self, x):
+            found = [self.first(x)]
+            for block in self.blocks:
+                found.append(block(torch.cat(found, 1)))
+            return found[-1]
 
     class Network(nn.Module):
         def __init__(self, n):
@@ -180,6 +196,17 @@ def test_work_grows_as_the_number_of_calls(name):
     less, more = work(view, few), work(view, many)
     assert log(more / less) / log(len(many.traces[0]) / len(few.traces[0])) <= MOST_EXPONENT
     assert more <= MOST_CAPTURES * many.work
+
+
+def test_formulas_take_little_work_beside_the_captures_they_are_made_of():
+    net = Dense(FEW).eval()
+    estimate(net, ("batch", 4, "height", "width"))
+    with counted_lines() as one:
+        estimate(net, (2, 4, 70, 80))
+    with counted_lines() as lines:
+        report = estimate(net, ("batch", 4, "height", "width"))
+    numbers = re.findall(r"from (\d+) captures, checked at (\d+)", " ".join(report.notes))
+    assert lines.count <= one.count * sum(map(int, numbers[0]))
 
 
 def test_every_method_that_shows_or_writes_has_a_view_here():

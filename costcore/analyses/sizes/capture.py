@@ -49,6 +49,8 @@ class Samples:
         self.points: dict[Point, list[tuple[int, ...] | None]] = {}
         self._amounts: dict[Point, list[tuple[Any, ...] | None]] = {}
         self._further: set[Point] = set()
+        self._common: dict[tuple[Point, ...], list[Columns | None]] = {}
+        """Columns that were asked for, by points: those of all fitted points are asked for again and again."""
         self.failed: dict[Point, CostError] = {}
         self.assumed: dict[Assumption, set[Point]] = {}
         """What was assumed about data, and at which points."""
@@ -99,6 +101,7 @@ class Samples:
         """
         self.base, self._base_at, self.points, self._amounts = None, point, {}, {}
         self._further.clear()
+        self._common.clear()
         self.at(point)
 
     def _sample(self, point: Point) -> list[tuple[int, ...] | None]:
@@ -142,12 +145,12 @@ class Samples:
     def columns(self, points: Sequence[Point]) -> list[Columns | None]:
         """Return the columns at some points of the rows that all captured points have; None for all other rows."""
         everywhere = [None not in rows for rows in zip(*self.points.values(), strict=True)]
-        rows_by_point = [self.at(point) for point in points]
         if not points:
             return [[] for _ in everywhere]
-        return [
-            columns if kept else None for columns, kept in zip(common_columns(rows_by_point), everywhere, strict=True)
-        ]
+        common = self._common.get(tuple(points))
+        if common is None:
+            common = self._common[tuple(points)] = common_columns([self.at(point) for point in points])
+        return [columns if kept else None for columns, kept in zip(common, everywhere, strict=True)]
 
     def amounts_at(self, point: Point) -> list[tuple[Any, ...] | None]:
         """Return the amounts of every call of the first run, in a run at a point; None for a call that it lacks."""
@@ -493,12 +496,12 @@ class Outline(NamedTuple):
     """A call without its integers.
 
     Attributes:
-        layer: the layer, with an ellipsis in place of every dimension and every integer among its attributes.
+        layer: what the layer has beside its integers, with an ellipsis in place of each: operator, operands, attributes.
         call: the names of its operator, its module, its phase and its region, and the number of its ids.
         is_free: whether it costs nothing.
     """
 
-    layer: Layer
+    layer: tuple[Any, ...]
     call: tuple[Any, ...]
     is_free: bool
 
@@ -519,7 +522,8 @@ class Sample(NamedTuple):
 
 def sample_of(trace: Trace) -> Sample:
     """Return the outlines and the integers of a run."""
-    layers: dict[int, tuple[Layer, tuple[int, ...]]] = {}
+    layers: dict[int, tuple[tuple[Any, ...], tuple[int, ...]]] = {}
+    are_free: dict[int, bool] = {}
     outlines, integers = [], []
     ids = trace.run.unfolded.ids if trace.run.unfolded else ((),) * len(trace)
     for record, of_call in zip(trace, ids, strict=True):
@@ -527,23 +531,34 @@ def sample_of(trace: Trace) -> Sample:
         if id(call.layer) not in layers:
             layers[id(call.layer)] = without_integers(call.layer)
         layer, found = layers[id(call.layer)]
+        if id(record.cost) not in are_free:
+            are_free[id(record.cost)] = is_free(record)
         named = (call.native, call.type, call.module, call.phase, call.region, record.uncounted, len(of_call))
-        outlines.append(Outline(layer, named, is_free(record)))
+        outlines.append(Outline(layer, named, are_free[id(record.cost)]))
         integers.append((*found, *((call.times,) if type(call.times) is int else ()), *of_call))
     return Sample(trace, tuple(outlines), tuple(integers))
 
 
-def without_integers(layer: Layer) -> tuple[Layer, tuple[int, ...]]:
-    """Return a layer without its integers, and the integers."""
+def without_integers(layer: Layer) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    """Return what a layer has beside its integers, and the integers in the order of :meth:`.Layer.map_dims`."""
     found: list[int] = []
 
     def take(value: Any) -> Any:
         if type(value) is not int:
-            return value
+            return tuple(map(take, value)) if isinstance(value, tuple) else value
         found.append(value)
         return ...
 
-    return layer.map_dims(take), tuple(found)
+    def tensor(x: Tensor) -> tuple[Any, ...]:
+        stored = None if x.stored is None else take(x.stored)
+        if {*map(type, x.shape)} != {int}:
+            return stored, take(x.shape), x.dtype, x.role
+        found.extend(x.shape)
+        return stored, len(x.shape), x.dtype, x.role
+
+    tensors = [*map(tensor, layer.inputs.values()), *map(tensor, layer.outputs)]
+    attributes = [(name, take(value)) for name, value in layer.attrs.items()]
+    return (layer.op, *layer.inputs, *tensors, *attributes), tuple(found)
 
 
 def with_integers(call: Call, values: Sequence[Dim]) -> tuple[Call, tuple[Dim, ...]]:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, islice, product
-from math import gcd, prod
+from math import gcd, lcm, prod
 from random import Random
 from typing import Any, NamedTuple
 
@@ -356,18 +356,29 @@ class Forms:
         """Whether at most one form is left."""
         return len(self.forms) <= 1
 
-    def most_equal(self, size: int) -> int:
-        """Return the maximum number of forms with the same value at a size."""
-        start = next(iter(self._values))
-        return max(Counter(_rise(form, factors, start, size) for form, factors in self._compared()).values())
+    def compared(self) -> Compared:
+        """Return forms for the choice of the next size, as integers: all factors over one denominator."""
+        step, start = max(1, len(self.forms) // MOST_COMPARED), next(iter(self._values))
+        chosen = list(islice(self.forms.items(), 0, None, step))
+        denominator = lcm(*(b.denominator for _, factors in chosen for b in factors))
+        found: Compared = []
+        for form, factors in chosen:
+            terms = [(int(b * denominator), term) for term, b in zip(form, factors, strict=True)]
+            found.append((-sum(b * term.at(start) for b, term in terms), [(b, *term) for b, term in terms]))
+        return found
 
-    def _compared(self) -> Iterable[tuple[Form, tuple[Fraction, ...]]]:
-        step = max(1, len(self.forms) // MOST_COMPARED)
-        return islice(self.forms.items(), 0, None, step)
+
+Compared = list[tuple[int, list[tuple[int, int, int, int]]]]
+"""Forms as a constant, and the factor, period, offset and power of every term. All are 0 at the first size."""
 
 
-def _rise(form: Form, factors: tuple[Fraction, ...], start: int, size: int) -> Fraction:
-    return sum((b * (term.at(size) - term.at(start)) for term, b in zip(form, factors, strict=True)), Fraction(0))
+def most_equal(compared: Compared, size: int) -> int:
+    """Return the maximum number of forms with the same value at a size."""
+    values = [
+        constant + sum([b * ((size + offset) // period) ** power for b, period, offset, power in terms])
+        for constant, terms in compared
+    ]
+    return max(Counter(values).values())
 
 
 def next_size(undecided: Iterable[Forms], candidates: Iterable[int], is_open: Callable[[int], bool]) -> int | None:
@@ -378,10 +389,10 @@ def next_size(undecided: Iterable[Forms], candidates: Iterable[int], is_open: Ca
         candidates: sizes to choose from.
         is_open: whether a size can be chosen.
     """
-    profiles = list(undecided)
-    best, least = None, sum(len(list(profile._compared())) for profile in profiles)
+    profiles = [forms.compared() for forms in undecided]
+    best, least = None, sum(map(len, profiles))
     for size in filter(is_open, candidates):
-        left = sum(profile.most_equal(size) for profile in profiles)
+        left = sum(most_equal(compared, size) for compared in profiles)
         if left < least:
             best, least = size, left
     return best
@@ -780,10 +791,14 @@ def _verify_sizes(samples: Samples, fit: Fit, points: Sequence[Point]) -> None:
     if not points:
         return
     known = samples.columns(fit.points)
+    checked: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
     for i, (at_points, columns) in enumerate(zip(samples.columns(points), known, strict=True)):
         if at_points is None or columns is None:
             continue
         for found, values in zip(at_points, columns, strict=True):
+            if (found, values) in checked:
+                continue
+            checked.add((found, values))
             formula = fit.formula(values)
             for point, value in zip(points, found, strict=True):
                 if formula.at(point) != value:
