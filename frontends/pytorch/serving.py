@@ -155,7 +155,8 @@ class MetaCachedModel:
         return CacheStorages(frozenset(found[False] - {0}), frozenset(found[True] - found[False] - {0}))
 
     def _filled(self, batch: int, tokens: int) -> tuple[Any, int]:
-        # The cache, and the number of calls that filled it. A recurrence may run in a loop over tokens: of such a model few tokens run, and keys and values are stretched.
+        # The cache, and the number of calls that filled it. A recurrence may run in a loop over tokens: of such a model
+        # few tokens run, and keys and values are stretched.
         cache = self._make_cache(self._meta)
         run = min(tokens, FEW) if self.is_recurrent else tokens
         recorder = Recorder()

@@ -496,7 +496,7 @@ class Outline(NamedTuple):
     """A call without its integers.
 
     Attributes:
-        layer: what the layer has beside its integers, with an ellipsis in place of each: operator, operands, attributes.
+        layer: its operator, operands and attributes, with an ellipsis in place of every integer.
         call: the names of its operator, its module, its phase and its region, and the number of its ids.
         is_free: whether it costs nothing.
     """

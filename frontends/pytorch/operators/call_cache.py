@@ -20,7 +20,7 @@ from .checks import check_dtypes, check_shapes
 from .plan import OperatorPlan, OperatorPlans, Replay, operator_plans, saved_key
 
 MAX_CACHED_CALLS = 10_000
-"""The cache is cleared before a capture when it holds this many calls; a large network has a few hundred distinct ones."""
+"""The cache is cleared before a capture if it has this many calls; a large network has a few hundred distinct ones."""
 
 MAX_OWN_CALLS = 200_000
 """The calls that one capture keeps beside them: a loop over tokens has a distinct ``select`` per step."""
