@@ -196,7 +196,8 @@ def beyond_positions(model: Module, ids: object) -> list[str]:
     config: Any = getattr(model, "config", None)
     if not hasattr(config, "get_text_config") or getattr(config, "is_encoder_decoder", False):
         return []
-    known, shape = _positions(model, config.get_text_config(decoder=True)), getattr(ids, "shape", ())
+    known = _positions(model, config.get_text_config(decoder=True))
+    shape: Any = getattr(ids, "shape", ())
     if not known or len(shape) != 2 or shape[1] <= min(known):
         return []
     return [f"the model has positions for {min(known)} tokens, fewer than {shape[1]}"]
