@@ -155,10 +155,12 @@ def estimate(
             * ``loss`` (function, default: the sum of all floating-point outputs, which is not counted; PyTorch):
               returns the loss from what the model returned.
             * ``checkpoint`` (str, default: none; PyTorch): name of a class of modules, ``"BertLayer"``, whose outermost
-              ones run under ``torch.utils.checkpoint``, on a copy: they are recomputed in the backward pass.
+              ones run under ``torch.utils.checkpoint``, on a copy: they are recomputed in the backward pass. Or a path
+              with ``*``, ``"encoder.layer.*.output"``. ``"BertLayer(save=mm,attention)"`` keeps the results of these
+              operators, as selective checkpointing does.
             * ``precision`` (str, default: none; PyTorch): ``"bfloat16"`` counts the model with weights and activations
-              in bfloat16, and an optimizer that keeps float32 copies of the weights; ``"autocast"`` counts the forward
-              pass under autocast to bfloat16.
+              in bfloat16, and an optimizer that keeps float32 copies of the weights, ``"pure_bfloat16"`` without these
+              copies; ``"autocast"`` counts the forward pass under autocast to bfloat16.
             * ``mesh`` and ``plan`` (dict and function, default: none; PyTorch): count one process of a parallel run,
               without a cluster: ``mesh={"dp": 8, "tp": 4}`` are the processes, ``plan(model, mesh)`` distributes a copy
               of the model by ``parallelize_module``, ``fully_shard`` or ``DistributedDataParallel``. For a mesh of one
@@ -343,7 +345,7 @@ class ModelOptions(CommonOptions, total=False):
     step: Literal["first", "steady", "accumulated", "unsynchronized"]
     loss: Callable[[Any], Any]
     checkpoint: str
-    precision: Literal["bfloat16", "autocast"]
+    precision: Literal["bfloat16", "pure_bfloat16", "autocast"]
     mesh: Mapping[str, int]
     plan: Any
     device: Literal["cuda"]

@@ -28,7 +28,7 @@ FLAGS_WITH_VALUES = {
 }
 """The flags of frontend options that take a value; all other frontend options are switches."""
 
-PRECISIONS = ("bfloat16", "autocast")
+PRECISIONS = ("bfloat16", "pure_bfloat16", "autocast")
 """The precisions to count a model in, besides its own."""
 
 MOST_OF_USAGE = 73
@@ -262,12 +262,16 @@ def add_attention(parser: argparse.ArgumentParser) -> None:
 def add_parallel_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that change how a step runs: checkpointing, precision, and the mesh of a rank."""
     parser.add_argument(
-        "--checkpoint", metavar="CLASS", help="apply activation checkpointing to modules of this class (PyTorch)"
+        "--checkpoint",
+        metavar="CLASS",
+        help="apply activation checkpointing to modules of this class, or path as layers.*.mlp; "
+        "'Block(save=mm,attention)' saves results of these operators (PyTorch)",
     )
     parser.add_argument(
         "--precision",
         choices=PRECISIONS,
-        help="count in bfloat16, or under autocast; default: the dtypes of MODEL (PyTorch)",
+        help="count in bfloat16 with float32 master weights, without them (pure_bfloat16), or under autocast; default: "
+        "the dtypes of MODEL (PyTorch)",
     )
     parser.add_argument(
         "--mesh", metavar="NAME=N,...", help="count one rank of a device mesh, dp=8,tp=4; needs --plan (PyTorch)"

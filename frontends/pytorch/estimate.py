@@ -42,6 +42,7 @@ from .recording.modules import Identities
 from .tensors import PackedWeights, cached_tensors, modules_of, not_compiled
 from .training import (
     ACCUMULATING,
+    ALL_BFLOAT16,
     OptimizerFactory,
     casts,
     check_is_training,
@@ -122,9 +123,11 @@ def estimate(
             the last alone; with ``"unsynchronized"`` both do so in the last alone, and gradients are whole before it.
         loss: returns the scalar whose backward pass is run from what the model returned; default: the sum of all
             floating-point outputs, whose own operators are not recorded. A loss and an optimizer imply ``backward``.
-        checkpoint: name of a class of modules, whose outermost ones run under ``torch.utils.checkpoint``.
+        checkpoint: name of a class of modules, whose outermost ones run under ``torch.utils.checkpoint``, or a pattern
+            of their paths; ``"Block(save=mm,attention)"`` saves the results of these operators.
         precision: ``"bfloat16"``: the copy of the model is converted to bfloat16, and the optimizer keeps float32
-            copies of its parameters; ``"autocast"``: the forward pass runs under autocast to bfloat16.
+            copies of its parameters; ``"pure_bfloat16"``: without these copies; ``"autocast"``: the forward pass runs
+            under autocast to bfloat16.
         mesh: number of processes along each dimension of a mesh, by name: the pass is that of one of them.
         plan: distributes the copy of the model over the mesh: a function of both, which returns the distributed model
             or None if it changed the copy; for a mesh of one dimension also styles of ``parallelize_module`` by module,
@@ -334,7 +337,7 @@ def _record(
         from .libraries import beyond_positions
 
         recorder.notes += beyond_positions(model, kwargs.get("input_ids", args[0] if args else None))
-    if precision == "bfloat16":
+    if precision in ALL_BFLOAT16:
         args, kwargs = tree_map_only(Tensor, half_floats, (args, kwargs))
     if has_lazy_parameters(meta_model):
         _shape_lazy_parameters(called, meta_model, args, kwargs, has_gpu)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -340,6 +341,14 @@ class PackedWeight(NamedTuple):
     scales: Tensor | None
     has_zero_point: bool
     settings: Mapping[str, Any]
+
+
+def matching(model: Module, patterns: Iterable[str]) -> Iterator[tuple[str, Module]]:
+    """Yield the modules with names that match a pattern entirely; ``*`` is one part of a name."""
+    forms = [re.compile(re.escape(pattern).replace(r"\*", r"[^.]+")) for pattern in patterns]
+    for name, module in model.named_modules():
+        if any(form.fullmatch(name) for form in forms):
+            yield name, module
 
 
 def is_packed(schema_type: str) -> bool:

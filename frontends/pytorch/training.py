@@ -5,6 +5,7 @@ Sections: passes of a training loop for :class:`costcore.MFUMeter`, activation c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -22,7 +23,7 @@ from costcore.trace.trace import Value
 
 from .capture.dispatch_mode import CaptureMode
 from .meta.model_copy import supported_on_meta
-from .tensors import modules_of, nested_tensors, not_compiled, tensors_in_object
+from .tensors import matching, modules_of, nested_tensors, not_compiled, tensors_in_object
 
 if TYPE_CHECKING:
     from costcore.studies.meter import Seen, Sizes
@@ -404,40 +405,89 @@ def _key(value: Any, depth: int = 0) -> Hashable:
     return type(value).__name__, _key(getattr(value, "__dict__", None), depth + 1)
 
 
-# Activation checkpointing: modules of a class are recomputed in the backward pass
+# Activation checkpointing: modules are recomputed in the backward pass, all of them or but for the results of operators
 
 
 @contextmanager
-def checkpointed(model: Module, class_name: str | None) -> Iterator[None]:
-    """Run the outermost modules of a class under ``torch.utils.checkpoint`` (non-reentrant) inside the context.
+def checkpointed(model: Module, modules: str | None) -> Iterator[None]:
+    """Run modules under ``torch.utils.checkpoint`` (non-reentrant) inside the context.
 
     Args:
         model: a copy of the user's model.
-        class_name: the name of the class, ``BertLayer``; None for none.
+        modules: the name of a class, ``BertLayer``, whose outermost modules are recomputed; or a pattern of their
+            paths, ``encoder.layer.*.output``. ``BertLayer(save=mm,softmax)`` keeps the results of these operators, as
+            ``create_selective_checkpoint_contexts`` does; ``attention`` is that of any fused kernel. None for none.
 
     Raises:
-        TypeError: if the name is not a string.
-        ValueError: if there is no such module; the message lists the classes.
+        TypeError: if it is not a string.
+        ValueError: if there is no such module or operator; the message lists the classes.
     """
-    if class_name is None:
+    if modules is None:
         yield
         return
-    if not isinstance(class_name, str):
-        raise TypeError(f"checkpoint must be the name of a class of modules (got {class_name!r})")
-    modules = outermost(model, class_name)
-    if not modules:
-        names = sorted({type(module).__name__ for module in modules_of(model)})
-        raise ValueError(unknown("class of modules in checkpoint", class_name, names))
+    if not isinstance(modules, str):
+        raise TypeError(f"checkpoint must be the name of a class of modules (got {modules!r})")
+    name, saved = parse_checkpoint(modules)
+    found = _modules_to_recompute(model, name)
+    run = partial(_checkpoint, _contexts(saved)) if saved else _checkpoint_all
     import_module("torch.utils.checkpoint")  # before a capture, which may patch it
-    before = [dict(module.__dict__) for module in modules]
+    before = [dict(module.__dict__) for module in found]
     try:
-        for module in modules:
-            module.__dict__.update(_switch(module))
+        for module in found:
+            module.__dict__.update(_switch(module, run))
         yield
     finally:
-        for module, attributes in zip(modules, before, strict=True):
+        for module, attributes in zip(found, before, strict=True):
             module.__dict__.clear()
             module.__dict__.update(attributes)
+
+
+def parse_checkpoint(text: str) -> tuple[str, list[str]]:
+    """Return the modules and the operators to save of an option ``checkpoint``, ``Block(save=mm,attention)``.
+
+    Raises:
+        ValueError: if it has another form.
+    """
+    name, parenthesis, rest = text.partition("(")
+    if not parenthesis:
+        return name, []
+    saved = [each.strip() for each in rest.removesuffix(")").removeprefix("save=").split(",")]
+    if not rest.startswith("save=") or not rest.endswith(")") or not all(saved):
+        raise ValueError(f"checkpoint {text!r} must name operators as {name}(save=mm,attention)")
+    return name, saved
+
+
+def _modules_to_recompute(model: Module, name: str) -> list[Module]:
+    if "." in name or "*" in name:
+        found = [module for _, module in matching(model, [name])]
+        if not found:
+            paths = sorted({re.sub(r"\b\d+\b", "*", path) for path, _ in model.named_modules() if path})
+            raise ValueError(unknown("path of modules in checkpoint", name, paths))
+        return found
+    found = outermost(model, name)
+    if not found:
+        names = sorted({type(module).__name__ for module in modules_of(model)})
+        raise ValueError(unknown("class of modules in checkpoint", name, names))
+    return found
+
+
+def _contexts(saved: Sequence[str]) -> Callable[[], Any]:
+    from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+
+    for name in saved:
+        if name != ATTENTION and not hasattr(torch.ops.aten, name):
+            raise ValueError(f"checkpoint: PyTorch has no operator aten::{name} to save. Write {ATTENTION}, mm or bmm.")
+
+    def policy(context: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
+        name = operator.overloadpacket.__name__
+        is_saved = name in saved or (ATTENTION in saved and FUSED_ATTENTION in name)
+        return CheckpointPolicy.MUST_SAVE if is_saved else CheckpointPolicy.PREFER_RECOMPUTE
+
+    return partial(create_selective_checkpoint_contexts, policy)
+
+
+ATTENTION, FUSED_ATTENTION = "attention", "scaled_dot_product"
+"""The name of fused attention in an option ``checkpoint``, and a part of the names of its operators."""
 
 
 def outermost(model: Module, class_name: str) -> list[Module]:
@@ -457,18 +507,26 @@ def outermost(model: Module, class_name: str) -> list[Module]:
     return [*found.values()]
 
 
-def _switch(module: Module) -> dict[str, Any]:
+def _switch(module: Module, run: Callable[..., Any]) -> dict[str, Any]:
     # Layers of Transformers have a switch of their own, which also keeps a cache of keys and values out of a
     # recomputation, that would extend it a second time.
     if module.training and hasattr(module, "gradient_checkpointing"):
-        return {"gradient_checkpointing": True, "_gradient_checkpointing_func": _checkpoint}
-    return {"forward": partial(_checkpoint, module.forward)}
+        return {"gradient_checkpointing": True, "_gradient_checkpointing_func": run}
+    return {"forward": _Recomputed(run, module.forward)}
 
 
-def _checkpoint(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+class _Recomputed(partial[Any]):
+    """The forward of a module under a checkpoint: a function and the forward."""
+
+
+def _checkpoint(contexts: Callable[[], Any] | None, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     from torch.utils.checkpoint import checkpoint
 
-    return checkpoint(forward, *args, use_reentrant=False, **kwargs)
+    options = {} if contexts is None else {"context_fn": contexts}
+    return checkpoint(forward, *args, use_reentrant=False, **options, **kwargs)
+
+
+_checkpoint_all = partial(_checkpoint, None)
 
 
 def wrap_forward(module: Module, wrapper: Callable[..., Any]) -> None:
@@ -479,8 +537,8 @@ def wrap_forward(module: Module, wrapper: Callable[..., Any]) -> None:
         wrapper: is called with the forward and its arguments.
     """
     forward: Any = module.forward
-    if isinstance(forward, partial) and forward.func is _checkpoint:
-        module.forward = partial(_checkpoint, partial(wrapper, *forward.args))
+    if isinstance(forward, _Recomputed):
+        module.forward = _Recomputed(forward.func, *forward.args[:-1], partial(wrapper, forward.args[-1]))
     else:
         module.forward = partial(wrapper, forward)
 
@@ -488,8 +546,12 @@ def wrap_forward(module: Module, wrapper: Callable[..., Any]) -> None:
 # bfloat16: the whole model, or what autocast casts
 
 
-PRECISIONS = ("bfloat16", "autocast")
-"""How a model runs in bfloat16: with its weights, and an optimizer that keeps them in float32 too, or by autocast."""
+PRECISIONS = ("bfloat16", "pure_bfloat16", "autocast")
+"""How a model runs in bfloat16: with its weights, and an optimizer that keeps them in float32 too, or has its state in
+bfloat16 as well; or by autocast."""
+
+ALL_BFLOAT16 = ("bfloat16", "pure_bfloat16")
+"""The precisions with weights in bfloat16."""
 
 
 def check_precision(precision: object) -> None:
@@ -504,7 +566,7 @@ def check_precision(precision: object) -> None:
 
 def in_precision(model: Module, precision: str | None) -> None:
     """Convert the floating-point parameters and buffers of a copy of a model to bfloat16, if requested."""
-    if precision == "bfloat16":
+    if precision in ALL_BFLOAT16:
         model.to(torch.bfloat16)
 
 

@@ -5,8 +5,7 @@ Blocks are sharded, split by the model's ``tp_plan``, or share a sequence; exper
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
 from functools import partial
@@ -20,7 +19,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from costcore.errors import CostError, unknown
 
 from ..capture.autocast import replace
-from ..tensors import modules_of
+from ..tensors import matching, modules_of
 from ..training import wrap_forward
 
 STRATEGIES = ("fully_sharded",)
@@ -356,14 +355,6 @@ def _all_to_all(rows: Tensor, group: Any) -> Tensor:
 def _added(group: Any, forward: Callable[..., Tensor], x: Tensor, index: Tensor, weights: Tensor) -> Tensor:
     # The gradients of what the parts read are added, too.
     return added(forward(shared(x, group), index, shared(weights, group)), group)
-
-
-def matching(model: Module, patterns: Iterable[str]) -> Iterator[tuple[str, Module]]:
-    """Yield the modules with names that match a pattern entirely; ``*`` is one part of a name."""
-    forms = [re.compile(re.escape(pattern).replace(r"\*", r"[^.]+")) for pattern in patterns]
-    for name, module in model.named_modules():
-        if any(form.fullmatch(name) for form in forms):
-            yield name, module
 
 
 # Sequences divided over processes; attention reads the keys of all

@@ -71,6 +71,66 @@ def test_a_checkpointed_block_keeps_its_input_only():
     assert checkpointed.memory.peak < plain.memory.peak
 
 
+def test_blocks_by_their_paths_keep_the_results_of_operators():
+    """With the results of the first linear layers, 65,536 bytes each, no product runs again; those of the second are
+    the inputs of the next block, and an output."""
+    plain, paths, operators = (
+        estimate(Net(), (256, 64), memory=True, backward=True, checkpoint=modules)
+        for modules in ("Block", "blocks.*", "blocks.*(save=addmm)")
+    )
+    assert paths.memory.saved == plain.memory.saved
+    assert recomputed(paths) == recomputed(plain)
+    assert operators.memory.saved == plain.memory.saved + 65_536 * 4
+    assert recomputed(operators)["linear"] == 0 < recomputed(operators)["sigmoid"]
+
+
+class Core(nn.Module):
+    """The core of attention: scores, softmax, dropout and their product with values."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return torch.nn.functional.dropout((q @ k.transpose(-2, -1)).softmax(-1), 0.1) @ v
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.core = nn.Linear(64, 3 * 64), Core()
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (y.unflatten(-1, (4, 16)).transpose(1, 2).contiguous() for y in self.qkv(x).chunk(3, -1))
+        return x + self.core(q, k, v).transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize("modules", ["Core", "Attention(save=addmm)", "1.core"])
+def test_attention_without_its_core(modules):
+    """Selective recomputation frees 6 a s² b bytes of a layer: the results of softmax and dropout, and a mask.
+
+    Korthikanti et al. 2022 (arXiv:2205.05198, section 5): a heads, s tokens, b sequences, 2 bytes of a number. They
+    have 5, with a mask of bytes; the dropout of a CPU keeps one of numbers.
+    """
+    a, s, b = 4, 128, 2
+    net = nn.Sequential(Attention(), Attention())
+    whole, selective = (
+        estimate(net, (b, s, 64), memory=True, backward=True, checkpoint=each, precision="bfloat16")
+        for each in (None, modules)
+    )
+    layers = 1 if modules == "1.core" else 2
+    random_state = 5_056 * layers
+    freed = whole.memory.saved - selective.memory.saved + random_state
+    assert freed == layers * 6 * a * s * s * b
+    macs = selective.total_report["macs"] - whole.total_report["macs"]
+    assert macs == layers * a * s * s * 16 * b  # scores: what stops at the softmax needs no values again
+
+
+def test_bfloat16_without_master_weights():
+    """16 bytes per parameter: weights and gradients of 2, masters and moments of 4. Without masters, 2 of each: 8."""
+    net = nn.Linear(64, 64, bias=False)
+    for precision, nbytes in (("bfloat16", 16), ("pure_bfloat16", 8)):
+        memory = estimate(net, (1, 64), memory=True, optimizer="adamw", precision=precision).memory
+        kinds = [memory.ledger.live(kind)[-1] for kind in ("parameter", "gradient", "optimizer")]
+        assert sum(kinds) == nbytes * 64 * 64 + 4  # the number of steps
+
+
 class Layer(nn.Module):
     """A layer with a switch of its own, as those of Transformers."""
 
@@ -97,6 +157,9 @@ def test_the_switch_of_a_layer_is_used_in_training(training):
 @pytest.mark.parametrize(
     ("option", "error", "message"),
     [
+        ("blocks.*.c", ValueError, r"unknown path of modules in checkpoint .*blocks\.\*\.a"),
+        ("Block(mm)", ValueError, r"must name operators as Block\(save=mm,attention\)"),
+        ("Block(save=gemm)", ValueError, "PyTorch has no operator aten::gemm to save"),
         ("Blok", ValueError, "unknown class of modules in checkpoint 'Blok' .* Did you mean 'Block'"),
         (Block, TypeError, "checkpoint must be the name of a class of modules"),
     ],
