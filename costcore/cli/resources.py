@@ -30,7 +30,6 @@ from costcore.cli.models import (
     unknown_options,
 )
 from costcore.cli.options import (
-    PRECISIONS,
     RESULT_FILES,
     SAVED,
     add_attention,
@@ -414,8 +413,12 @@ def run_fit(args: argparse.Namespace) -> int:
     return CODES[verdict.fits]
 
 
+_OUTER_COMMA = r",(?![^(]*\))"
+"""A comma outside of parentheses."""
+
+
 def _write_methods(args: argparse.Namespace) -> int:
-    names = [name.strip() for name in re.split(r",(?![^(]*\))", args.model)]
+    names = [name.strip() for name in re.split(_OUTER_COMMA, args.model)]
     for name in names:
         check_model(name, "which cannot be captured again")
     if args.optimizer is not None or args.quantize is not None:
@@ -474,6 +477,9 @@ out, the reason.
 exit codes: 0 success, 1 no plan fits or model error, 2 usage error"""
 
 
+_CHECKPOINTS: Mapping[str, bool | str] = {"none": False, "blocks": True}
+
+
 def plan_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
     parser = command_parser(
@@ -529,8 +535,31 @@ def plan_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--precision",
         default="bfloat16",
-        choices=(*PRECISIONS, "model"),
-        help="bfloat16 with float32 master weights, autocast, or the dtypes of the model; default: bfloat16",
+        metavar="NAME,NAME",
+        help="bfloat16 with float32 master weights, pure_bfloat16 without, autocast, fp8 (linear layers of blocks, as "
+        "Transformer Engine), or model for its dtypes; default: bfloat16",
+    )
+    parser.add_argument(
+        "--gradients", choices=("float32",), help="keep and reduce gradients in float32; default: as the weights"
+    )
+    parser.add_argument(
+        "--checkpoint",
+        default="none,blocks",
+        metavar="NAME,NAME",
+        help="activation checkpointing to try: none, blocks, a class, a path as layers.*.mlp, or "
+        "'Block(save=mm,attention)'; default: none,blocks",
+    )
+    parser.add_argument(
+        "--sequence-parallel", action="store_true", help="divide tokens outside of tensor-parallel layers, too"
+    )
+    parser.add_argument(
+        "--offload",
+        default="none",
+        metavar="NAME,NAME",
+        help="to the host: none, activations, optimizer, activations+optimizer; default: none",
+    )
+    parser.add_argument(
+        "--host-link", metavar="NAME", help="link to the host, such as pcie5-x16; default: that of the device"
     )
     parser.add_argument(
         "--link", metavar="NAME", help="link between devices, such as nvlink4; default: communication is free"
@@ -577,11 +606,16 @@ def _plans(args: argparse.Namespace) -> Plans:
                 optimizer=args.optimizer,
                 per_node=args.per_node,
                 micro_batches=counts_in(args.micro_batch, "--micro-batch"),
-                precisions=(None if args.precision == "model" else args.precision,),
+                precisions=[None if name == "model" else name for name in names_in([args.precision])],
+                checkpoints=[_CHECKPOINTS.get(name, name) for name in re.split(_OUTER_COMMA, args.checkpoint)],
                 meshes=[*map(mesh_of, args.mesh)] or None,
                 zero=[int(stage) if stage.isdecimal() else stage for stage in names_in([args.zero])],
                 schedules=names_in([args.schedule]),
                 sync=args.sync,
+                gradients=args.gradients,
+                sequence_parallel=(args.sequence_parallel,),
+                offload=names_in([args.offload]),
+                host_link=args.host_link,
                 link=args.link,
                 memory=args.memory,
                 **({} if args.attention == "all" else {"attention": args.attention}),

@@ -9,15 +9,16 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
-from math import ceil, fsum
+from math import ceil, fsum, prod
 from typing import Any, NamedTuple
 
 from costcore.analyses.devices.device import Device
+from costcore.analyses.timing.bound import GroupTime
 from costcore.api.estimate import estimate
 from costcore.errors import CostError
-from costcore.ir import Tensor
+from costcore.ir import Layer, Tensor
 from costcore.reports.report import Report
-from costcore.studies.plan_setups import Setup
+from costcore.studies.plan_setups import DTYPE_OF_FP8, FP8, Setup
 from costcore.trace.trace import with_tensors
 
 DEPTHS = (3, 4)
@@ -27,11 +28,15 @@ With three, one block has neighbors on both sides: sharded copies prefetch the p
 """
 
 
+LINEAR = ("linear", "matmul", "grouped_matmul", "grouped_matmul_backward")
+"""The operators that Transformer Engine runs in float8, of layers and of experts."""
+
+
 class Cut(NamedTuple):
     """What a device need not hold of a captured rank.
 
     Attributes:
-        gradients: the share of gradients that other devices hold.
+        gradients: the share of gradients that other devices hold; negative if they are wider than captured.
         saved: the share of what autograd saves in blocks that is elsewhere.
     """
 
@@ -67,6 +72,7 @@ class RankCosts(NamedTuple):
         expert_parameters: the number of them in experts, before sharding.
         state: bytes of optimizer state.
         step_bytes: bytes that a step of the optimizer needs in addition.
+        linear: the number of parameters that products multiply in blocks, once gathered.
     """
 
     peaks: Mapping[tuple[str, str], float]
@@ -80,6 +86,7 @@ class RankCosts(NamedTuple):
     expert_parameters: float
     state: float
     step_bytes: float
+    linear: float
 
     def with_step(self, step: RankCosts) -> RankCosts:
         """Return the figures of this pass with a step of the optimizer, captured with another micro-batch.
@@ -113,6 +120,20 @@ class RankCosts(NamedTuple):
             return fsum(factor * value for (factor, _), value in zip(ranks, values, strict=True))
 
         return RankCosts(*map(added, zip(*(rank for _, rank in ranks), strict=True)))
+
+
+class BlockCosts(NamedTuple):
+    """Some blocks of a rank, without the rest of the model.
+
+    Attributes:
+        saved: bytes that autograd keeps of them.
+        largest: the most that it keeps of one of them.
+        seconds: the minimum time of a pass.
+    """
+
+    saved: float
+    largest: float
+    seconds: float
 
 
 class Captured(NamedTuple):
@@ -195,15 +216,20 @@ class RankCaptures:
         whole = self._run(setup, tuple(kinds), with_step=True, with_times=False).after(cut)
         return whole._replace(seconds=lines.seconds, step_seconds=lines.step_seconds, binds=lines.binds)
 
-    def saved(self, setup: Setup, kinds: Sequence[int]) -> float:
-        """Return the bytes that autograd keeps of blocks of these kinds, without the rest of the model."""
+    def blocks(self, setup: Setup, kinds: Sequence[int]) -> BlockCosts:
+        """Return the figures of blocks of these kinds, without the rest of the model."""
         few, more = DEPTHS
-        depths = [[self._run(setup, (kind,) * number, False).rank.saved for number in DEPTHS] for kind in kinds]
-        return fsum((deeper - fewer) / (more - few) for fewer, deeper in depths)
+        saved, seconds = {}, {}
+        for kind in {*kinds}:
+            fewer, deeper = (self._run(setup, (kind,) * number, with_step=False).rank for number in DEPTHS)
+            saved[kind] = (deeper.saved - fewer.saved) / (more - few)
+            seconds[kind] = (deeper.seconds - fewer.seconds) / (more - few)
+        sums = (fsum(figure[kind] for kind in kinds) for figure in (saved, seconds))
+        return BlockCosts(next(sums), max(saved.values()), next(sums))
 
     def _capture(self, setup: Setup, kinds: tuple[int, ...], cut: Cut) -> RankCosts:
         # The optimizer does not depend on the pass: it is captured once, with the cheapest pass.
-        cheapest = setup._replace(micro_batch=1, passes=1, checkpoints=False, zero=0, sync="last")
+        cheapest = setup._replace(micro_batch=1, passes=1, checkpoints=False, zero=0, sync="last", gradients=None)
         step = self._run(cheapest, kinds, with_step=True)
         return self._run(setup, kinds, with_step=False).after(cut).with_step(step.rank)
 
@@ -220,33 +246,34 @@ class RankCaptures:
                 "mesh": layout.mesh,
                 "plan": layout,
                 "step": setup.step,
-                "precision": setup.precision,
-                "checkpoint": self._distribution.kind if setup.checkpoints else None,
+                "precision": "bfloat16" if setup.precision == FP8 else setup.precision,
+                "checkpoint": self._distribution.kind if setup.checkpoints is True else setup.checkpoints or None,
                 "optimizer": self._optimizer if with_step else None,
             }
             inputs = with_part_of_tokens(self._inputs(setup.micro_batch), mesh.cp)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about missing formulas, and about code that is not in a stage
                 report = estimate(self._model, inputs, **options)
-            self._captured[key] = self._figures(report, layout, with_times)
+            self._captured[key] = self._figures(report, layout, with_times, setup.precision == FP8)
         return self._captured[key]
 
-    def _figures(self, report: Report, layout: Any, with_times: bool) -> Captured:
+    def _figures(self, report: Report, layout: Any, with_times: bool, in_fp8: bool) -> Captured:
         memory, rank = report.memory, report.trace.run.rank
         assert memory is not None and rank is not None
         groups = report.time(self._device, dtype=self._dtype, fusion="compiler").groups if with_times else ()
-        passes = [group for group in groups if group.calls[0].phase != "optimizer"]
+        seconds_of = self._faster(layout.blocks) if in_fp8 else _bound_seconds
+        passes = [(group, seconds_of(group)) for group in groups if group.calls[0].phase != "optimizer"]
         steps = [group for group in groups if group.calls[0].phase == "optimizer"]
         binds: dict[str, float] = {}
-        for group in passes:
-            binds[group.bound.binds] = binds.get(group.bound.binds, 0.0) + group.bound_seconds
+        for group, seconds in passes:
+            binds[group.bound.binds] = binds.get(group.bound.binds, 0.0) + seconds
         state = memory.ledger.live("optimizer")[0]
         points, end, in_step = _live(report, layout.blocks, state)
         costs = RankCosts(
             peaks={},
             end=0.0,
             saved=memory.saved,
-            seconds=fsum(group.bound_seconds for group in passes),
+            seconds=fsum(seconds for _, seconds in passes),
             step_seconds=fsum(group.bound_seconds for group in steps),
             sent=report.total_report.get("mcomm", 0),
             binds=binds,
@@ -254,8 +281,47 @@ class RankCaptures:
             expert_parameters=layout.expert_parameters,
             state=state,
             step_bytes=max(in_step - end.total, 0.0),
+            linear=_linear_parameters(report, layout.blocks),
         )
         return Captured(costs, points, end)
+
+    def _faster(self, blocks: Sequence[str]) -> Callable[[GroupTime], float]:
+        if DTYPE_OF_FP8 not in self._device.peak.get("matrix", {}):
+            raise CostError(f"{self._device.name} has no products in float8, which precision fp8 needs")
+        narrow, wide = (self._device.matrix_rate(dtype) or 1.0 for dtype in (DTYPE_OF_FP8, "bfloat16"))
+        ratio = wide / narrow
+
+        def seconds(group: GroupTime) -> float:
+            # Operands of one byte instead of two: no kernel reads or writes less than half.
+            if not any(_is_linear(call.layer) and _is_inside(call.module, blocks) for call in group.calls):
+                return group.bound_seconds
+            scales = {"matrix": ratio, "dram": 0.5, "cache": 0.5}
+            return max(each * scales.get(name, 1.0) for name, each in group.bound.by.items()) * group.times
+
+        return seconds
+
+
+def _bound_seconds(group: GroupTime) -> float:
+    return group.bound_seconds
+
+
+def _is_linear(layer: Layer) -> bool:
+    # Products with weights, and their gradients, of rows that may have several axes: attention has one for heads.
+    return layer.op in LINEAR and all(len(tensor.shape) <= 3 for tensor in layer.inputs.values())
+
+
+def _linear_parameters(report: Report, blocks: Sequence[str]) -> float:
+    weights = {}
+    for call in report.trace.calls:
+        if call.phase == "forward" and _is_linear(call.layer) and _is_inside(call.module, blocks):
+            for name, tensor in call.layer.inputs.items():
+                if tensor.role == "param" and len(tensor.shape) > 1:
+                    weights[call.module, call.name, name] = prod(map(int, tensor.shape))
+    return float(sum(weights.values()))
+
+
+def _is_inside(module: str, blocks: Sequence[str]) -> bool:
+    return scopes_of(module, blocks) != ["", "outside"]
 
 
 def scopes_of(module: str, blocks: Sequence[str]) -> list[str]:
@@ -282,7 +348,7 @@ def _live(
     # What is alive in the calls of each scope of the pass and at its end, and the most of the optimizer.
     assert report.memory is not None
     calls, memory = report.trace.calls, report.memory
-    inside = [scopes_of(call.module, blocks) != ["", "outside"] for call in calls]
+    inside = [_is_inside(call.module, blocks) for call in calls]
     ledger = memory.ledger
     saved = [each for each in ledger.blocks if each.kind == "saved" and each.call >= 0 and inside[each.call]]
     kinds = zip(ledger.live(), ledger.live("gradient"), ledger._replace(blocks=tuple(saved)).live(), strict=True)

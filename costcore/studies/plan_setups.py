@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from math import ceil
 from typing import NamedTuple
 
@@ -130,6 +131,16 @@ SYNCS = ("last", "each")
 """In which passes of a step the gradients of copies are reduced."""
 
 
+OFFLOADS = ("activations", "optimizer")
+"""What the memory of the host can hold: what autograd saves in blocks, or state of the optimizer with its step."""
+
+FP8 = "fp8"
+"""The precision of linear layers of blocks in float8, as Transformer Engine has them, and all else in bfloat16."""
+
+DTYPE_OF_FP8 = "float8_e4m3fn"
+"""The dtype of its products."""
+
+
 class Setup(NamedTuple):
     """One way to run a step.
 
@@ -137,31 +148,40 @@ class Setup(NamedTuple):
         mesh: the devices.
         micro_batch: samples of one pass of one replica.
         passes: passes of each replica per step.
-        checkpoints: whether the blocks run under activation checkpointing.
-        precision: an option of :func:`costcore.estimate`; None for the dtypes of the model.
+        checkpoints: whether the blocks run under activation checkpointing, or the option ``checkpoint`` of
+            :func:`costcore.estimate` for other modules.
+        precision: an option of :func:`costcore.estimate`, or :data:`FP8`; None for the dtypes of the model.
         zero: the stage of ZeRO: 0 to 3.
         schedule: the schedule of the pipeline.
         sync: in which passes gradients are reduced, one of :data:`SYNCS`.
+        sequence_parallel: whether devices along ``tp`` divide the tokens of what they do not divide in width.
+        offload: what is in the memory of the host, of :data:`OFFLOADS`.
+        gradients: dtype in which gradients are kept and reduced; None for that of the weights.
     """
 
     mesh: Mesh
     micro_batch: int
     passes: int
-    checkpoints: bool
+    checkpoints: bool | str
     precision: str | None
     zero: int = 0
     schedule: Schedule = Schedule()
     sync: str = "last"
+    sequence_parallel: bool = False
+    offload: tuple[str, ...] = ()
+    gradients: str | None = None
 
     def __str__(self) -> str:
         ways = [f"zero={self.zero}"] if self.zero in (1, 2) else []
         ways += [str(self.schedule)] if self.schedule != Schedule() else []
+        ways += ["sp"] if self.sequence_parallel else []
+        ways += [f"offload={each}" for each in self.offload]
         return " ".join([str(self.mesh), *ways])
 
     @property
     def accumulates(self) -> bool:
         """Whether gradients exist before the last pass."""
-        return self.passes > 1 or self.zero == 2
+        return self.passes > 1 or self.zero == 2 or self.gradients is not None
 
     @property
     def step(self) -> str:
@@ -178,7 +198,7 @@ class Setup(NamedTuple):
     @property
     def bubble(self) -> float:
         """The additional share of time that the stages of the pipeline wait."""
-        return self.schedule.bubble(self.mesh.pp, self.passes, self.checkpoints)
+        return self.schedule.bubble(self.mesh.pp, self.passes, self.checkpoints is True)
 
 
 class Choices(NamedTuple):
@@ -186,20 +206,26 @@ class Choices(NamedTuple):
 
     Attributes:
         micro_batches: sizes of micro-batches; sizes that do not divide the batch of a replica are left out.
-        checkpoints: whether blocks are checkpointed.
+        checkpoints: whether blocks are checkpointed, or which modules.
         precisions: the precisions.
         zero: stages of ZeRO; meshes with ``fsdp`` have 3 in any case.
         schedules: schedules of pipelines.
         sync: in which passes gradients are reduced; None for ``"last"``, but ``"each"`` of ZeRO-3, as is usual. ZeRO-2
             holds parts of gradients only, and reduces them in each.
+        sequence_parallel: whether sequence parallelism is used; meshes without ``tp`` have none in any case.
+        offloads: what is in the memory of the host, each a part of :data:`OFFLOADS`.
+        gradients: dtype of gradients; None for that of the weights.
     """
 
     micro_batches: Sequence[int] = (1, 2)
-    checkpoints: Sequence[bool] = (False, True)
+    checkpoints: Sequence[bool | str] = (False, True)
     precisions: Sequence[str | None] = ("bfloat16",)
     zero: Sequence[int | str] = (0, 3)
     schedules: Sequence[Schedule] = (Schedule(),)
     sync: str | None = None
+    sequence_parallel: Sequence[bool] = (False,)
+    offloads: Sequence[tuple[str, ...]] = ((),)
+    gradients: str | None = None
 
     def setups(self, mesh: Mesh, global_batch: int, blocks: int) -> Iterator[list[Setup]]:
         """Yield lists of setups of a step on a mesh, each list in order of the micro-batch.
@@ -211,16 +237,14 @@ class Choices(NamedTuple):
         """
         share, rest = divmod(global_batch, mesh.replicas)
         sizes = [size for size in sorted(self.micro_batches) if not rest and share and share % size == 0]
-        for precision in self.precisions:
-            for checkpoint in self.checkpoints:
-                for zero in self._stages(mesh):
-                    sync = "each" if zero == 2 or (zero == 3 and self.sync is None) else self.sync or "last"
-                    for schedule in self.schedules if mesh.pp > 1 else (Schedule(),):
-                        made = [
-                            Setup(mesh, size, share // size, checkpoint, precision, zero, schedule, sync)
-                            for size in sizes
-                        ]
-                        yield [each for each in made if schedule.runs(blocks, mesh.pp, each.passes)]
+        schedules = self.schedules if mesh.pp > 1 else (Schedule(),)
+        splits = self.sequence_parallel if mesh.tp > 1 else (False,)
+        alternatives = product(self.precisions, self.checkpoints, self._stages(mesh), schedules, splits, self.offloads)
+        for precision, checkpoint, zero, schedule, split, offload in alternatives:
+            sync = "each" if zero == 2 or (zero == 3 and self.sync is None) else self.sync or "last"
+            how = zero, schedule, sync, split, offload, self.gradients
+            made = [Setup(mesh, size, share // size, checkpoint, precision, *how) for size in sizes]
+            yield [each for each in made if schedule.runs(blocks, mesh.pp, each.passes)]
 
     def _stages(self, mesh: Mesh) -> list[int]:
         if mesh.fsdp > 1:

@@ -12,13 +12,26 @@ from math import ceil, log
 from os import PathLike
 from typing import Any, NamedTuple
 
-from costcore.analyses.devices.device import Device, Link, find_device, link_of
+from costcore.analyses.devices.device import Device, Link, find_device, host_link_of, link_of
 from costcore.api.estimate import estimate, model_and_inputs
 from costcore.errors import CostError, short_repr, unknown
 from costcore.registry import needed_ability
 from costcore.studies.batch_inputs import CONTEXT, Limit, inputs_of_batch, make_limit
 from costcore.studies.plan_captures import DEPTHS, Cut, RankCaptures, RankCosts, tokens_of
-from costcore.studies.plan_setups import SYNCS, ZERO, Choices, Divisible, Mesh, Schedule, Setup, divides, meshes
+from costcore.studies.plan_setups import (
+    DTYPE_OF_FP8,
+    FP8,
+    OFFLOADS,
+    SYNCS,
+    ZERO,
+    Choices,
+    Divisible,
+    Mesh,
+    Schedule,
+    Setup,
+    divides,
+    meshes,
+)
 from costcore.studies.serving.report import memory_of
 from costcore.studies.sweeps.table import LARGE, front
 from costcore.studies.training.published import (
@@ -47,8 +60,8 @@ from costcore.text.output import Column
 # The search.
 
 
-NBYTES = {"bfloat16": 2, "autocast": 4, None: 4}
-"""Bytes of a gradient by precision; None is a model in float32."""
+NBYTES = {"bfloat16": 2, "pure_bfloat16": 2, FP8: 2, "autocast": 4, None: 4}
+"""Bytes of a weight and of its gradient by precision; None is a model in float32."""
 
 CERTAIN = 3
 """The number of plans with all blocks captured."""
@@ -65,13 +78,17 @@ def plan(
     per_node: int = 8,
     micro_batches: Sequence[int] = (1, 2),
     certain: int = CERTAIN,
-    checkpoints: Sequence[bool] = (False, True),
+    checkpoints: Sequence[bool | str] = (False, True),
     precisions: Sequence[str | None] = ("bfloat16",),
     meshes: Iterable[Mapping[str, int]] | None = None,
     zero: Sequence[int | str] = (0, 3),
     schedules: Sequence[str] = ("1f1b",),
     sync: str | None = None,
+    gradients: str | None = None,
+    sequence_parallel: Sequence[bool] = (False,),
+    offload: Sequence[str] = ("none",),
     link: object = None,
+    host_link: object = None,
     dtype: str = "bfloat16",
     memory: int | str | None = None,
     context: int | str = CONTEXT,
@@ -95,8 +112,10 @@ def plan(
         per_node: the maximum number of devices along ``tp``.
         micro_batches: samples per pass to try.
         certain: the number of plans with all blocks captured.
-        checkpoints: whether blocks run under activation checkpointing; both are tried.
-        precisions: options ``precision`` of :func:`costcore.estimate` to try.
+        checkpoints: whether blocks run under activation checkpointing; both are tried. Or options ``checkpoint`` of
+            :func:`costcore.estimate`: other modules, or ``"Block(save=mm,attention)"``.
+        precisions: options ``precision`` of :func:`costcore.estimate` to try, or ``"fp8"``: products of linear layers
+            in blocks in float8, as Transformer Engine has them, and all else as ``"bfloat16"``.
         meshes: the meshes to try, ``{"dp": 8, "tp": 8}``, with any of ``dp``, ``fsdp``, ``tp``, ``pp``, ``cp``, and
             ``ep``, which divides experts over some of ``dp * fsdp * cp`` devices. Default: all divisions of the devices
             into copies, or sharded copies, with ``tp`` inside of a node, and pipelines of copies; experts divided over
@@ -109,8 +128,14 @@ def plan(
             chunks and a multiple of ``pp`` passes.
         sync: whether gradients are reduced in the ``"last"`` pass of a step, or in ``"each"``. Default: in the last of
             copies, in each of ``fully_shard``, as both do. ZeRO-2 reduces them in each.
+        gradients: ``"float32"`` keeps and reduces gradients in float32, as Megatron-LM does. Default: as the weights.
+        sequence_parallel: whether devices along ``tp`` divide the tokens of what they do not divide in width, such as
+            norms and what these save (Korthikanti et al. 2022, arXiv:2205.05198).
+        offload: what to try to hold in the memory of the host: ``"none"``, ``"activations"`` for what autograd
+            saves in blocks, ``"optimizer"`` for its state, which the host then updates, ``"activations+optimizer"``.
         link: the link between devices, see :meth:`costcore.Report.time`: a step takes at least as long as sending all
             bytes of a device over it. Default: unknown, so that it does not limit a step.
+        host_link: the link of a device to its host, for ``offload``: ``"pcie5-x16"``. Default: that of the device.
         dtype: the dtype of products.
         memory: the memory of a device; default: the vendor's figure.
         context: memory that a process takes before its first tensor.
@@ -127,18 +152,32 @@ def plan(
         raise ValueError(unknown("stage of ZeRO", [str(stage) for stage in wrong], [str(stage) for stage in ZERO]))
     if sync not in (None, *SYNCS):
         raise ValueError(unknown("pass that reduces gradients", str(sync), SYNCS))
-    choices = Choices(micro_batches, checkpoints, precisions, zero, [*map(Schedule.parse, schedules)], sync)
+    if strange := [str(name) for name in precisions if name not in NBYTES]:
+        raise ValueError(unknown("precision", strange, [*filter(None, NBYTES)]))
+    if gradients not in (None, "float32"):
+        raise ValueError(unknown("dtype of gradients", str(gradients), ["float32"]))
+    offloads = [*map(_offloaded, offload)]
+    parsed = [*map(Schedule.parse, schedules)]
+    choices = Choices(
+        *(micro_batches, checkpoints, precisions, zero, parsed, sync, sequence_parallel, offloads, gradients)
+    )
     model, inputs = model_and_inputs(model, inputs, is_step=True)
     chosen = find_device(device)
+    hosts = None if host_link is None else link_of(host_link)
+    if any(offloads):
+        hosts = hosts or host_link_of(chosen)
+        if hosts is None:
+            raise ValueError(f"the link of {chosen.name} to its host is not known. Pass host_link, as pcie4-x16")
     limit = make_limit(memory_of(chosen) if memory is None else memory, context)
     distribution = needed_ability("distribution", model, "a plan")(model)
     if not distribution.kinds:
         raise CostError("a plan needs a model that repeats blocks, such as the layers of a transformer")
     sized = inputs_of_batch(inputs)
     captures = RankCaptures(model, sized, distribution, chosen, dtype, optimizer, options)
-    run = _published_run(model, sized, chosen, devices, dtype, {**options, "precision": precisions[0]})
+    run = _published_run(model, sized, chosen, devices, dtype, options)
     order = _Order(run, global_batch)
-    search = _Search(captures, distribution.kinds, limit, None if link is None else link_of(link), order)
+    links = None if link is None else link_of(link), hosts
+    search = _Search(captures, distribution.kinds, limit, *links, order)
     blocks, tokens = len(distribution.kinds), tokens_of(sized(1))
     divisible = Divisible(blocks, distribution.width, distribution.experts, tokens)
     alternatives = [
@@ -167,11 +206,23 @@ def _published_run(
     if family_of(device.name) is None or dtype not in DTYPES:
         return None
     try:
-        step = Step(estimate(model, sized(1), backward=True, **options), Packing())
+        step = Step(estimate(model, sized(1), backward=True, precision="bfloat16", **options), Packing())
     except CostError:  # ranks could be captured: a range of published runs is not worth an error
         return None
     setup = setup_of(step, device.name, devices, dtype)
-    return None if setup is None else WholeRun(setup, step.model_flops(), peak_flops(device, dtype))
+    if setup is None:
+        return None
+    peaks = {setup.precision: peak_flops(device, dtype)}
+    if DTYPE_OF_FP8 in device.peak.get("matrix", {}):
+        peaks[FP8] = peak_flops(device, DTYPE_OF_FP8)
+    return WholeRun(setup, step.model_flops(), peaks)
+
+
+def _offloaded(text: str) -> tuple[str, ...]:
+    names = () if text == "none" else tuple(text.split("+"))
+    if wrong := [name for name in names if name not in OFFLOADS]:
+        raise ValueError(unknown("part to offload", wrong, ["none", *OFFLOADS]))
+    return names
 
 
 def _meshes(
@@ -199,12 +250,19 @@ def _meshes(
 
 class _Search:
     def __init__(
-        self, captures: RankCaptures, kinds: Sequence[int], limit: Limit, link: Link | None, order: _Order
+        self,
+        captures: RankCaptures,
+        kinds: Sequence[int],
+        limit: Limit,
+        link: Link | None,
+        host_link: Link | None,
+        order: _Order,
     ) -> None:
         self._captures = captures
         self._kinds = kinds
         self._limit = limit
         self._link = link
+        self._host_link = host_link
         self._order = order
 
     def of(self, ways: Sequence[Setup]) -> list[Plan]:
@@ -250,18 +308,40 @@ class _Search:
             whole = self._captures.of(setup, self._kinds)
         except (CostError, TypeError, ValueError) as error:
             return Plan(setup, None, why=str(error))
-        stages = setup.mesh.pp
-        sent = round(sent_bytes(setup, rank))
+        stages, blocks = setup.mesh.pp, self._captures.blocks(setup, self._kinds)
+        sent, host = round(sent_bytes(setup, rank)), self._host_bytes(setup, rank, stage[0])
         # Stages with equal work: a device takes its share of the time of all blocks.
-        step_seconds = whole.step_seconds * _share_of_state(setup, whole)
-        seconds = (setup.passes * whole.seconds + step_seconds) / stages
+        pass_seconds = whole.seconds
+        if setup.sequence_parallel:
+            pass_seconds -= (
+                blocks.seconds - self._captures.blocks(whole_width(setup), self._kinds).seconds / setup.mesh.tp
+            )
+        step_seconds = 0.0 if "optimizer" in setup.offload else whole.step_seconds * _share_of_state(setup, whole)
+        seconds = (setup.passes * pass_seconds + step_seconds) / stages
         binds = max(whole.binds, key=whole.binds.__getitem__, default="")
-        over = self._link.seconds(0, sent) if self._link is not None else 0.0
-        if over > seconds:
-            seconds, binds = over, "communication"
+        for link, nbytes, name in ((self._link, sent, "communication"), (self._host_link, host, "host")):
+            over = link.seconds(0, nbytes) if link is not None else 0.0
+            if over > seconds:
+                seconds, binds = over, name
         fits = memory <= self._limit.memory
         why = "" if fits else f"needs {self._excess(memory)} too much"
-        return Plan(setup, fits, memory, sent, seconds, setup.bubble, binds, on_lines, why)
+        return Plan(setup, fits, memory, sent, seconds, setup.bubble, binds, on_lines, why, None, host)
+
+    def _host_bytes(self, setup: Setup, rank: RankCosts, kinds: Sequence[int]) -> int:
+        # In each direction, which a link has at the same time: what autograd saves, gradients and weights.
+        nbytes = 0.0
+        if "activations" in setup.offload:
+            nbytes += setup.passes * self._captures.blocks(setup, kinds).saved * self._kept_of_saved(setup, kinds)
+        if "optimizer" in setup.offload:
+            nbytes += rank.parameters * _share_of_state(setup, rank) * NBYTES[setup.precision]
+        return round(nbytes)
+
+    def _kept_of_saved(self, setup: Setup, kinds: Sequence[int]) -> float:
+        # With tokens divided, all that blocks save is divided: that of one device among all.
+        if not setup.sequence_parallel:
+            return 1.0
+        own, whole = (self._captures.blocks(each, kinds).saved for each in (setup, whole_width(setup)))
+        return min(whole / setup.mesh.tp / own, 1.0) if own else 1.0
 
     def _excess(self, memory: int) -> str:
         return readable(memory - self._limit.memory, "bytes", 2)
@@ -280,15 +360,29 @@ class _Search:
     def _stage(
         self, setup: Setup, kinds: tuple[int, ...], waiting: float, exactly: bool = False
     ) -> tuple[int, RankCosts, tuple[tuple[int, ...], float]]:
-        rank, cut = self._captures.of(setup, kinds), Cut()
+        rank = self._captures.of(setup, kinds)
         share = _share_of_state(setup, rank)
-        if setup.zero == 2:
-            cut = Cut(gradients=1 - share)
+        wider = 1 if setup.gradients is None else 4 / NBYTES[setup.precision]
+        kept, extra, blocks = self._kept_of_saved(setup, kinds), 0.0, None
+        if waiting or "activations" in setup.offload:
+            blocks = self._captures.blocks(setup, kinds)
+        if blocks is not None and "activations" in setup.offload:
+            # Those of the block that runs, and of the one whose bytes are on their way.
+            extra, kept = 2 * blocks.largest * kept, 0.0
+        cut = Cut(gradients=1 - wider * (share if setup.zero == 2 else 1), saved=1 - kept)
         if exactly or cut != Cut():
             rank = self._captures.of(setup, kinds, cut, exactly)
         # A stage keeps what autograd saved for the passes that wait.
-        saved = self._captures.saved(setup, kinds) if waiting else 0.0
-        return self._limit.needed(rank.peak(saved, waiting, share)), rank, (kinds, waiting)
+        saved = 0.0 if blocks is None else blocks.saved * kept
+        if setup.precision == FP8 and setup.zero != 3:
+            extra += 2 * rank.linear
+        on_device = 0.0 if "optimizer" in setup.offload else share
+        return self._limit.needed(ceil(rank.peak(saved, waiting, on_device) + extra)), rank, (kinds, waiting)
+
+
+def whole_width(setup: Setup) -> Setup:
+    """Return the setup without tensor parallelism: what its devices divide in width or in tokens, one has."""
+    return setup._replace(mesh=setup.mesh._replace(tp=1), sequence_parallel=False)
 
 
 def _copies(setup: Setup) -> tuple[int, int]:
@@ -317,6 +411,7 @@ def sent_bytes(setup: Setup, rank: RankCosts) -> float:
         rank: the figures of the rank. What ``fully_shard`` sends in a pass is part of them.
     """
     nbytes, mesh, times = NBYTES[setup.precision], setup.mesh, setup.reductions
+    wide = nbytes if setup.gradients is None else 4
     sent = setup.passes * rank.sent
     experts = rank.expert_parameters
     if setup.zero == 3:
@@ -324,11 +419,11 @@ def sent_bytes(setup: Setup, rank: RankCosts) -> float:
         shards, of_experts = mesh.fsdp * mesh.cp, mesh.fsdp * mesh.cp // mesh.ep
         owned = experts / of_experts
         scattered = (rank.parameters - owned) * (shards - 1) + owned * (of_experts - 1)
-        sent -= (setup.passes - times) * scattered * nbytes
-        return sent + times * 2 * (mesh.dp - 1) / mesh.dp * rank.parameters * nbytes
+        sent += scattered * (times * wide - setup.passes * nbytes)
+        return sent + times * 2 * (mesh.dp - 1) / mesh.dp * rank.parameters * wide
     copies, of_experts = _copies(setup)
     among = (copies - 1) / copies * (rank.parameters - experts) + (of_experts - 1) / of_experts * experts
-    return sent + among * nbytes * (2 * times if setup.zero == 0 else times + 1)
+    return sent + among * (2 * times * wide if setup.zero == 0 else times * wide + nbytes)
 
 
 def _kept(setup: Setup) -> tuple[str, float]:
@@ -351,10 +446,10 @@ class _Order:
         self._global_batch = global_batch
 
     def __call__(self, plan: Plan) -> tuple[int, float, int]:
-        expected = 0
-        if self._run is not None and self._run.is_near(plan.setup.mesh):
-            expected = round(log(self._run.middle(plan.setup.mesh, self._global_batch), ALIKE))
-        return expected, (plan.seconds or 0.0) * (1 + plan.bubble), plan.memory or 0
+        expected, bound = 0, (plan.seconds or 0.0) * (1 + plan.bubble)
+        if self._run is not None and self._run.is_near(plan.setup):
+            expected = round(log(max(bound, self._run.middle(plan.setup, self._global_batch)), ALIKE))
+        return expected, bound, plan.memory or 0
 
 
 def _check(**numbers: object) -> None:
@@ -374,8 +469,15 @@ MOST_ROWS = 10
 ASSUMED = {
     "cp": "devices that share a sequence compute equally many pairs, and masks have the same columns for each",
     "ep": "every expert receives the same number of rows",
+    "sp": "sequence parallelism divides all that a block saves by tp, and sends as many bytes as all-reduces; what one "
+    "block computes again is counted whole",
+    FP8: "linear layers of blocks keep two float8 copies of their weights between passes; activations are saved in "
+    "bfloat16",
+    "activations": "transfers of activations are hidden unless they take longer than all computation; the device holds "
+    "those of two blocks",
+    "optimizer": "the time of the host for the step of the optimizer is not counted",
 }
-"""Assumptions by dimension of a mesh: the truth depends on data."""
+"""Assumptions by what needs them: dimensions of a mesh, whose truth depends on data, and ways of a setup."""
 
 
 @dataclass(frozen=True)
@@ -392,11 +494,12 @@ class Plan:
         seconds: the minimum time of a step.
         bubble: the additional share of it that pipeline stages wait: ``(pp - 1) / passes`` in the 1F1B schedule; see
             :meth:`costcore.studies.plan_setups.Schedule.bubble`.
-        binds: the bottleneck: an engine or memory of the device (``matrix``, ``vector``, ``dram``), or
-            ``communication``.
+        binds: the bottleneck: an engine or memory of the device (``matrix``, ``vector``, ``dram``), ``communication``,
+            or ``host``, the link to it.
         on_lines: the memory extrapolated from captures of few blocks, if :attr:`memory` is from a capture of
             all blocks of the rank; None if :attr:`memory` is extrapolated itself.
         why: why it is left out; empty if it fits.
+        host: bytes that a device sends to its host per step, and receives from it.
     """
 
     setup: Setup
@@ -409,6 +512,7 @@ class Plan:
     on_lines: int | None = None
     why: str = ""
     memory_at_least: int | None = None
+    host: int | None = None
 
     @property
     def is_captured(self) -> bool:
@@ -417,8 +521,11 @@ class Plan:
 
     @property
     def assumed(self) -> list[str]:
-        """The assumptions behind its figures, as sentences; none without ``cp`` and ``ep``."""
-        return [text for axis, text in ASSUMED.items() if getattr(self.setup.mesh, axis) > 1]
+        """The assumptions behind its figures, as sentences."""
+        setup = self.setup
+        axes = [axis for axis in ("cp", "ep") if getattr(setup.mesh, axis) > 1]
+        ways = {"sp": setup.sequence_parallel, FP8: setup.precision == FP8, **dict.fromkeys(setup.offload, True)}
+        return [ASSUMED[name] for name in (*axes, *(way for way, is_used in ways.items() if is_used))]
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures in plain JSON types."""
@@ -428,6 +535,9 @@ class Plan:
             "zero": setup.zero,
             "schedule": str(setup.schedule) if setup.mesh.pp > 1 else None,
             "sync": setup.sync,
+            "sequence_parallel": setup.sequence_parallel,
+            "offload": [*setup.offload],
+            "gradients": setup.gradients,
             "micro_batch": setup.micro_batch,
             "passes": setup.passes,
             "checkpoint": setup.checkpoints,
@@ -465,33 +575,37 @@ class WholeRun(NamedTuple):
     """The model of plans, to compare them with published runs.
 
     Attributes:
-        setup: its sizes, without a mesh.
+        run: its sizes, without a mesh.
         flops: model FLOPs of one sample.
-        peak: FLOP/s of a device, as its vendor prints them.
+        peaks: FLOP/s of a device by precision of products, as its vendor prints them.
     """
 
-    setup: RunSetup
+    run: RunSetup
     flops: int
-    peak: float
+    peaks: Mapping[str, float]
 
-    def nearest(self, mesh: Mesh) -> Expected:
-        """Return the MFU to expect with this mesh, from the published runs nearest to it."""
-        return expected(self.setup._replace(**{axis: getattr(mesh, axis) for axis in AXES}))
+    def nearest(self, setup: Setup) -> Expected:
+        """Return the MFU to expect of a setup, from the published runs nearest to it."""
+        axes = {axis: getattr(setup.mesh, axis) for axis in AXES}
+        return expected(self.run._replace(**axes, precision=self._precision(setup)))
 
-    def is_near(self, mesh: Mesh) -> bool:
+    def is_near(self, setup: Setup) -> bool:
         """Return whether the nearest published run is near enough to order plans by it."""
-        return self.nearest(mesh).nearest[0][1] <= NEAR
+        return self.nearest(setup).nearest[0][1] <= NEAR
 
-    def middle(self, mesh: Mesh, samples: int) -> float:
-        """Return the seconds of a step to expect with this mesh, the middle of the range."""
-        low, _, found = self.expected(mesh, samples)
+    def middle(self, setup: Setup, samples: int) -> float:
+        """Return the seconds of a step to expect, the middle of the range."""
+        low, _, found = self.expected(setup, samples)
         return low * found.high / found.middle
 
-    def expected(self, mesh: Mesh, samples: int) -> tuple[float, float, Expected]:
-        """Return the minimum and the maximum seconds of a step with this mesh, from the published runs near it."""
-        found = self.nearest(mesh)
-        busy = samples * self.flops / (self.setup.devices * self.peak)
+    def expected(self, setup: Setup, samples: int) -> tuple[float, float, Expected]:
+        """Return the minimum and the maximum seconds of a step, from the published runs near it."""
+        found = self.nearest(setup)
+        busy = samples * self.flops / (self.run.devices * self.peaks[self._precision(setup)])
         return busy / found.high, busy / found.low, found
+
+    def _precision(self, setup: Setup) -> str:
+        return FP8 if setup.precision == FP8 and FP8 in self.peaks else self.run.precision
 
 
 @dataclass(frozen=True, repr=False)
@@ -546,7 +660,7 @@ class Plans(Result):
     @property
     def is_by_runs(self) -> bool:
         """Whether published runs are near enough to order the plans that fit by them."""
-        return self.run is not None and any(self.run.is_near(each.setup.mesh) for each in self.plans)
+        return self.run is not None and any(self.run.is_near(each.setup) for each in self.plans)
 
     def _content(self) -> Content:
         tried = len(self.plans) + len(self.left_out)
@@ -568,12 +682,12 @@ class Plans(Result):
         remarks += [f"assumed: {text}" for text in dict.fromkeys(text for each in self.plans for text in each.assumed)]
         if self.best is not None:
             setup = self.best.setup
-            if self.run is not None:
-                low, high, found = self.run.expected(setup.mesh, self.global_batch)
+            if self.run is not None and (expected := self._expected(self.best)):
                 because = f"{setup}, by the {NEAREST} nearest published runs, {INSIDE:.0%} within"
-                middle = Formatted(self.run.middle(setup.mesh, self.global_batch), _range(low, high))
-                figures.append(Figure("expected", "Step expected", middle, "ratio", because, "calibrated"))
-                tables.append(nearest_runs(found))
+                figures.append(
+                    Figure("expected", "Step expected", expected["expected"], "ratio", because, "calibrated")
+                )
+                tables.append(nearest_runs(self.run.nearest(setup)))
             figures.append(Figure("seconds", "Step at least", self.best.seconds, "duration", str(setup), "bound"))
         return Content(f"Plans on {self.device.name}", figures, tables, remarks)
 
@@ -582,19 +696,35 @@ class Plans(Result):
             return f"order: expected time by published runs; where it differs by less than {ALIKE - 1:.0%}, the bound"
         if self.run is None:
             return "order: the bound, as no published run is of such a model and device"
-        distance = min(self.run.nearest(each.setup.mesh).nearest[0][1] for each in self.plans)
+        distance = min(self.run.nearest(each.setup).nearest[0][1] for each in self.plans)
         return (
             f"order: the bound, as no published run is near: the nearest has distance {distance:.1f}, near is {NEAR:g}"
         )
 
-    def _range_of(self, plan: Plan) -> dict[str, Any]:
-        return {} if self.run is None else {"expected": self.run.expected(plan.setup.mesh, self.global_batch)[:2]}
+    def expected(self, plan: Plan) -> tuple[float, float, float] | None:
+        """Return the seconds of a step to expect by published runs: the minimum, the middle and the maximum.
+
+        None if no run is of such a model and device, or if the bound exceeds what runs reached: they did not do what
+        this plan does.
+
+        Args:
+            plan: one of the plans.
+        """
+        if self.run is None or plan.seconds is None:
+            return None
+        low, high, _ = self.run.expected(plan.setup, self.global_batch)
+        if plan.seconds > high:
+            return None
+        middle = self.run.middle(plan.setup, self.global_batch)
+        return max(low, plan.seconds), max(middle, plan.seconds), high
+
+    def _ends(self, plan: Plan) -> tuple[float, float] | None:
+        found = self.expected(plan)
+        return None if found is None else (found[0], found[2])
 
     def _expected(self, plan: Plan) -> dict[str, Any]:
-        if self.run is None:
-            return {}
-        low, high, _ = self.run.expected(plan.setup.mesh, self.global_batch)
-        return {"expected": Formatted(self.run.middle(plan.setup.mesh, self.global_batch), _range(low, high))}
+        found = self.expected(plan)
+        return {} if found is None else {"expected": Formatted(found[1], _range(found[0], found[2]))}
 
     def _pictures(self) -> str:
         known = [each for each in self.plans if each.seconds and each.memory]
@@ -631,7 +761,7 @@ class Plans(Result):
             "global_batch": self.global_batch,
             "order": "expected" if self.is_by_runs else "bound",
             "error": self.error,
-            "plans": [each.to_dict() | self._range_of(each) for each in (*self.plans, *self.left_out)],
+            "plans": [each.to_dict() | {"expected": self._ends(each)} for each in (*self.plans, *self.left_out)],
         }
 
 
@@ -650,10 +780,11 @@ def check_figures(names: Iterable[str]) -> None:
 
 
 def _row(plan: Plan) -> dict[str, Any]:
+    checkpoints = plan.setup.checkpoints
     return {
         **{name: value for name, value in plan.to_dict().items() if value is not None},
         "mesh": str(plan.setup),
-        "checkpoint": "yes" if plan.setup.checkpoints else "no",
+        "checkpoint": checkpoints if isinstance(checkpoints, str) else "yes" if checkpoints else "no",
         "precision": plan.setup.precision or "as the model",
         "bubble": 100 * plan.bubble,
         "status": "captured" if plan.is_captured else "on lines",

@@ -663,6 +663,17 @@ def link_of(value: object) -> Link:
     return Link("custom", _number(value, "gbs", 0), _number(value, "latency_us", None))
 
 
+def host_link_of(device: Device) -> Link | None:
+    """Return the link of a device to the memory of its host; None if ``links.toml`` has none.
+
+    Args:
+        device: the device, also a calibrated one, ``h100-sxm5-80gb-traces``.
+    """
+    content, _ = read_toml(COMMUNICATION_DATA, CostError)
+    known = [name for name in content["host"] if f"{device.name}-".startswith(f"{name}-")]
+    return link_of(content["host"][max(known, key=len)]) if known else None
+
+
 def _number(table: Mapping[str, Any], key: str, above: float | None) -> float:
     value = table[key]
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)

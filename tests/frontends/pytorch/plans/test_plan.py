@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 
@@ -100,6 +101,9 @@ def test_bytes_that_are_sent(net):
 WEIGHTS = 8 * BLOCK + HEAD
 """The parameters of the network."""
 
+MATRICES = 8 * 2 * 64 * 256
+"""Those of linear layers in its blocks."""
+
 
 @pytest.mark.parametrize(
     ("mesh", "options", "per_parameter", "sent"),
@@ -113,6 +117,14 @@ WEIGHTS = 8 * BLOCK + HEAD
         ({"fsdp": 4}, {"sync": "last"}, 2 + 14 / 4, 2 * (2 * 2 + 1) * 3 / 4),
         ({"dp": 2, "fsdp": 2}, {}, 16 / 2, 2 * 2 * (3 / 2) + 2 * 2 * 2 / 4),
         ({"dp": 2, "fsdp": 2}, {"sync": "last"}, 2 + 14 / 2, 2 * (2 * 2 + 1) / 2 + 2 * 2 / 4),
+        # 18 and 6 + 12 / n bytes: docs/source/api-guide/dist_optimizer.md of Megatron-LM, "bf16 param, fp32 grads".
+        ({"dp": 4}, {"gradients": "float32"}, 18, 2 * 4 * 3 / 4),
+        ({"dp": 4}, {"gradients": "float32", "zero": (1,)}, 6 + 12 / 4, (4 + 2) * 3 / 4),
+        ({"fsdp": 4}, {"gradients": "float32"}, 18 / 4, 2 * (2 * 2 + 4) * 3 / 4),
+        ({"dp": 4}, {"precisions": ("pure_bfloat16",)}, 8, 4 * 3 / 4),
+        ({"dp": 4}, {"precisions": ("fp8",)}, 16 + 2 * MATRICES / WEIGHTS, 4 * 3 / 4),
+        ({"dp": 4}, {"offload": ("optimizer",)}, 4, 4 * 3 / 4),
+        ({"dp": 4}, {"offload": ("optimizer",), "zero": (2,)}, 2 + 2 / 4, 2 * (2 + 1) * 3 / 4),
     ],
     ids=str,
 )
@@ -134,6 +146,8 @@ def test_stages_of_zero(net, mesh, options, per_parameter, sent):
     kept_whole = 0 if "fsdp" not in mesh else 2 * (BLOCK + HEAD) * 2
     assert sent * WEIGHTS - kept_whole <= made.sent <= sent * WEIGHTS
     assert made.sent == sent * WEIGHTS or "fsdp" in mesh
+    is_offloaded = "offload" in options
+    assert made.host == (0 if not is_offloaded else 2 * WEIGHTS / 4 if "zero" in options else 2 * WEIGHTS)
 
 
 @pytest.mark.parametrize(
@@ -161,6 +175,62 @@ def test_a_pipeline_keeps_the_activations_of_its_passes(net, schedule, bubble, w
     most = max(phases["optimizer"], *(phases[phase] + saved for phase in ("forward", "backward")))
     assert piped.memory == most + 500 * 2**20
     assert str(piped.setup) == ("pp=2" if schedule == "1f1b" else f"pp=2 {Schedule.parse(schedule)}")
+
+
+X = ("batch", 4096, 64)
+
+STATISTIC = 4
+"""Bytes of a mean or deviation that a norm keeps of a token."""
+
+ONE = {"device": "h100", "global_batch": 2, "micro_batches": (1,), "checkpoints": (False,)}
+"""Two passes of one sample."""
+
+
+def test_sequence_parallelism_divides_all_that_blocks_save(net):
+    """Of 4,096 tokens a block saves its input and what its norm returns, 64 numbers each, and two statistics, whole.
+
+    The results of ``up`` and of GELU are divided by tp anyhow. Korthikanti et al. 2022 (arXiv:2205.05198, section 4.2).
+    """
+    options = {**ONE, "devices": 2, "meshes": [{"tp": 2}]}
+    ways = {
+        each.setup.sequence_parallel: each for each in plan(net, X, sequence_parallel=(False, True), **options).plans
+    }
+    block = 4096 * (2 * 64 * 2 + 2 * STATISTIC) / 2
+    # At the peak, the head and a part of the last block have used theirs.
+    assert 7 * block < ways[False].memory - ways[True].memory <= 8 * block
+    assert ways[True].sent == ways[False].sent
+    (alone,) = plan(net, X, devices=1, meshes=[{"dp": 1}], **ONE).plans
+    assert ways[True].seconds == pytest.approx(alone.seconds / 2, rel=1e-3)
+    assert ways[True].seconds < ways[False].seconds
+    assert str(ways[True].setup) == "tp=2 sp"
+
+
+def test_activations_in_the_memory_of_the_host(net):
+    """Each of 8 blocks saves 2 * 64 + 2 * 256 numbers and two statistics of each token; those of two stay here."""
+    options = {**ONE, "devices": 1, "meshes": [{"dp": 1}]}
+    link = {"gbs": 1e-3, "latency_us": 0}
+    kept, moved = (
+        plan(net, X, offload=(where,), host_link=link, **options).plans[0] for where in ("none", "activations")
+    )
+    block = 4096 * ((2 * 64 + 2 * 256) * 2 + 2 * STATISTIC)
+    assert moved.host == 2 * 8 * block
+    assert (7 - 2) * block < kept.memory - moved.memory <= (8 - 2) * block
+    assert moved.binds == "host" and moved.seconds == pytest.approx(2 * 8 * block / 1e6)
+    assert kept.host == 0 and kept.seconds < 0.1
+    both = plan(net, X, offload=("activations+optimizer",), **options).plans[0]  # over 16 lanes of PCIe 5
+    assert both.host == moved.host + 2 * WEIGHTS
+    assert both.setup.offload == ("activations", "optimizer") and len(both.assumed) == 2
+
+
+def test_modules_to_recompute(net):
+    options = {**ONE, "devices": 1, "meshes": [{"dp": 1}]}
+    options["checkpoints"] = (False, True, "GELU", "blocks.*.up", "Block(save=addmm)")
+    found = plan(net, X, **options)
+    ways = {each.setup.checkpoints: each for each in found.plans}
+    assert ways[True].memory < ways["Block(save=addmm)"].memory < ways[False].memory
+    assert ways["Block(save=addmm)"].seconds < ways[True].seconds
+    (left,) = found.left_out
+    assert left.setup.checkpoints == "GELU" and "unknown class of modules in checkpoint 'GELU'" in left.why
 
 
 def test_bubbles_of_recomputing_pipelines():
@@ -199,9 +269,16 @@ def test_what_cannot_run_says_why(net):
         plan(net, ("batch", 16, 64), meshes=[{"dp": 4}], **options)
     with pytest.raises(ValueError, match="unknown dimension of a mesh 'sp'"):
         plan(net, ("batch", 16, 64), meshes=[{"sp": 8}], **options)
-    for wrong in ({"zero": (4,)}, {"schedules": ("2f2b",)}, {"sync": "never"}):
-        with pytest.raises(ValueError, match=r"unknown (stage of ZeRO|schedule|pass that reduces gradients)"):
+    for wrong in (
+        *({"zero": (4,)}, {"schedules": ("2f2b",)}, {"sync": "never"}, {"gradients": "float16"}),
+        *({"offload": ("weights",)}, {"precisions": ("fp4",)}),
+    ):
+        with pytest.raises(ValueError, match=r"unknown (stage|schedule|pass|dtype of gradients|part|precision)"):
             plan(net, ("batch", 16, 64), **options, **wrong)
+    with pytest.raises(ValueError, match="link of tpu-v4 to its host is not known"):
+        plan(net, ("batch", 16, 64), **{**options, "device": "tpu-v4"}, offload=("optimizer",))
+    with pytest.raises(CostError, match="a100-sxm4-80gb has no products in float8"):
+        plan(net, X, **{**ONE, "device": "a100"}, devices=1, precisions=("fp8",))
     with pytest.raises(ValueError, match="as interleaved can run"):
         plan(net, ("batch", 16, 64), meshes=[{"pp": 8}], schedules=("interleaved",), **options)
     with pytest.raises(CostError, match="no plan can be captured"):
@@ -230,6 +307,21 @@ def test_the_command(path, capsys):
     assert "fsdp=4" not in capsys.readouterr().out
     assert main([*args, "--mesh", "dp=4", "--zero", "1,2", "--micro-batch", "1"]) == 0
     assert "dp=4 zero=1" in capsys.readouterr().out
+    host = ["--mesh", "dp=2,tp=2", "--sequence-parallel", "--offload", "none,optimizer", "--host-link", "pcie4-x16"]
+    host += [
+        "--checkpoint",
+        "Block(save=mm,addmm),none",
+        "--precision",
+        "pure_bfloat16,model",
+        "--gradients",
+        "float32",
+    ]
+    assert main([*args, *host, "--micro-batch", "1", "--format", "json"]) == 0
+    made = json.loads(capsys.readouterr().out)["plans"]
+    keys = ("checkpoint", "precision", "sequence_parallel", "gradients")
+    found = {(*(each[key] for key in keys), *each["offload"]) for each in made}
+    assert len(made) == 8 == len(found)
+    assert ("Block(save=mm,addmm)", "pure_bfloat16", True, "float32", "optimizer") in found
     pipes = ["--mesh", "pp=2,dp=2", "--schedule", "interleaved=2", "--sync", "each", "--micro-batch", "1"]
     assert main([*args, *pipes, "--format", "json"]) == 0
     assert {(each["schedule"], each["sync"]) for each in json.loads(capsys.readouterr().out)["plans"]} == {
@@ -244,6 +336,8 @@ def test_the_command(path, capsys):
         ["--device", "h10"],
         ["--zero", "4"],
         ["--schedule", "2f2b"],
+        ["--offload", "weights"],
+        ["--precision", "fp4"],
         ["--memory", "much"],
     ):
         with pytest.raises(SystemExit) as left:
@@ -286,7 +380,7 @@ def test_a_language_model_has_the_range_of_published_runs(near, monkeypatch):
     found = plan(model, ids, devices=4, device="h100", global_batch=16, meshes=meshes, micro_batches=(1,))
     per_token = 2 * (4 * 64 * 64 + 3 * 64 * 96 + 2 * 16 * 64) + 64 * 100
     assert found.run.flops == 3 * 2 * 16 * per_token
-    low, high, expected = found.run.expected(found.best.setup.mesh, 16)
+    low, high, expected = found.run.expected(found.best.setup, 16)
     ideal = 16 * found.run.flops / (4 * 989.4e12)
     assert low == pytest.approx(ideal / expected.high)
     assert low < high and found.best.seconds < high
@@ -294,9 +388,12 @@ def test_a_language_model_has_the_range_of_published_runs(near, monkeypatch):
     assert "Nearest published runs" in text
     content = found.to_dict()
     assert [*content["plans"][0]["expected"]] == [low, high]
+    slow = dataclasses.replace(found.best, seconds=2 * high)
+    assert found.expected(slow) is None  # no run did what takes longer
+    assert found.expected(dataclasses.replace(slow, seconds=0.99 * high))[0] == 0.99 * high
 
     def middle(each):
-        runs = [(run.mfu, 1 / (0.3 + far)) for run, far in found.run.nearest(each.setup.mesh).nearest]
+        runs = [(run.mfu, 1 / (0.3 + far)) for run, far in found.run.nearest(each.setup).nearest]
         mean = sum(weight * math.log(mfu) for mfu, weight in runs) / sum(weight for _, weight in runs)
         return ideal / math.exp(mean)
 
