@@ -103,7 +103,7 @@ def compare(table: Path, prefixes: tuple[str, ...]) -> None:
         except (NameError, ImportError) as error:
             print(f"{network} is skipped: {error}")
             continue
-        report = estimate(model, inputs(first["inputs"]), spelled=True)
+        report = estimate(model, inputs(first["inputs"]), record_api_calls=True)
         start = time.perf_counter()
         for convention, number, _ in expected:
             compared[convention] += 1

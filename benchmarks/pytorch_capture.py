@@ -3,7 +3,7 @@
 ``python benchmarks/pytorch_capture.py [--rounds N] [--only NAME ...]`` prints two Markdown tables. The first holds the
 bars: CPU time of one thread, all ways interleaved in one process, the least of all rounds, in milliseconds. A capture
 is everything from entering the ``with`` block to having left it, with nothing known from captures before it. The second
-says what later captures of the same kinds of calls take, the same with ``spelled=True`` (with the ratio to one
+says what later captures of the same kinds of calls take, the same with ``record_api_calls=True`` (with the ratio to one
 without) and as users write it (``ComputationalCostHook``, which prices every call before it is left), then the report
 alone, and ``estimate`` as a whole.
 """
@@ -200,7 +200,7 @@ def measure(case: Case, rounds: int) -> Measured:
         recorder = Recorder()
         take("capture", capture(recorder))
         take("again", capture(Recorder()))
-        take("spelled", capture(Recorder(spelled=True)))
+        take("record_api_calls", capture(Recorder(record_api_calls=True)))
         take("hook", ComputationalCostHook(frontends=["pytorch"]))
         counter = FlopCounterMode(display=False)
         take("counter", counter)
@@ -246,16 +246,17 @@ def main() -> None:
             f"| {'equal' if found.macs == found.counter_macs else f'{found.macs} / {found.counter_macs}'} |",
             flush=True,
         )
-    print("\n| network | pass | later capture ms | ratio | spelled ms | times as long | hook ms ", end="")
+    print("\n| network | pass | later capture ms | ratio | API calls ms | times as long | hook ms ", end="")
     print("| ratio | report ms | estimate ms |")
     print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     for case, found in results:
         ms = {way: f"{1e3 * seconds:.1f}" for way, seconds in found.seconds.items()}
         again, hook = (found.seconds[way] / found.seconds["plain"] for way in ("again", "hook"))
-        spelled = found.seconds["spelled"] / found.seconds["again"]
+        api_calls = found.seconds["record_api_calls"] / found.seconds["again"]
         print(
             f"| {case.name} | {'forward + backward' if case.backward else 'forward'} | {ms['again']} | {again:.2f} "
-            f"| {ms['spelled']} | {spelled:.2f} | {ms['hook']} | {hook:.2f} | {ms['report']} | {ms['estimate']} |"
+            f"| {ms['record_api_calls']} | {api_calls:.2f} | {ms['hook']} | {hook:.2f} | {ms['report']} "
+            f"| {ms['estimate']} |"
         )
 
 

@@ -224,7 +224,7 @@ def make(drawn):
 def count(drawn):
     """Return the report of costcore."""
     module, x, *_ = make(drawn)
-    return costcore.estimate(module, (x,), spelled=True)
+    return costcore.estimate(module, (x,), record_api_calls=True)
 
 
 def verdict(name, drawn, report=None):

@@ -224,7 +224,7 @@ def networks() -> list[Report]:
     net = nn.Sequential(conv, nn.Linear(64, 5), nn.Softmax(-1))
     block = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     return [
-        estimate(net, (2, 3, 8, 8), memory=True, backward=True, spelled=True),
+        estimate(net, (2, 3, 8, 8), memory=True, backward=True, record_api_calls=True),
         estimate(conv, ("batch", 3, "height", "width")),
         estimate(net, (2, 3, 8, 8), memory=True),
         estimate(block, (2, 3, 8)),

@@ -99,7 +99,7 @@ def estimate(
     fma_1flop: bool = True,
     layout: str = "framework",
     tracebacks: bool = False,
-    spelled: bool = False,
+    record_api_calls: bool = False,
     calculators: Mapping[Any, Any] | Iterable[Any] | None = None,
     progress: Progress | None = None,
     strict: bool = False,
@@ -127,7 +127,7 @@ def estimate(
         fma_1flop: count a fused multiply-add as one FLOP (True) or two (False).
         layout: ``"framework"`` or ``"free"``, see :class:`ComputationalCostHook`.
         tracebacks: store the location in the user's code of every call.
-        spelled: record by which function or symbol the code called every operator, and every module call; see
+        record_api_calls: record by which function or symbol the code called every operator, and every module call; see
             :class:`ComputationalCostHook`.
         calculators: calculators (cost formulas) for this run only, by operator, class of modules, function or
             ``torch.autograd.Function``; or a list of calculators that :func:`costcore.costs` decorates. See
@@ -192,7 +192,7 @@ def estimate(
         TypeError, ValueError: if an argument is invalid. An unknown option raises
             :class:`costcore.errors.UnknownOptionError`.
     """
-    check_arguments(fma_1flop, layout, tracebacks=tracebacks, spelled=spelled, strict=strict)
+    check_arguments(fma_1flop, layout, tracebacks=tracebacks, record_api_calls=record_api_calls, strict=strict)
     check_attention(attention)
     if progress is not None and not callable(progress):
         raise TypeError(f"progress must be a function progress(items, description) (got {progress!r})")
@@ -213,7 +213,7 @@ def estimate(
             custom.by_native,
             progress,
             calculators=custom.by_layer,
-            spelled=spelled,
+            record_api_calls=record_api_calls,
             costs_of=custom.costs_of,
             counts_pairs=attention == "computed",
         )
@@ -327,7 +327,7 @@ class CommonOptions(TypedDict, total=False):
     fma_1flop: bool
     layout: Literal["framework", "free"]
     tracebacks: bool
-    spelled: bool
+    record_api_calls: bool
     calculators: Mapping[Any, Any] | Iterable[Any] | None
     progress: Callable[[Iterable[Any], str], Iterable[Any]] | None
     strict: bool

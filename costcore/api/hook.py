@@ -65,7 +65,7 @@ class ComputationalCostHook(OfReport):
         layout: ``"framework"`` counts data movement as the framework executes it. ``"free"`` ignores it: operators that
             only move data (transposition, broadcasting, slicing, splitting, contiguous copies) are zero-cost.
         tracebacks: store the location in the user's code of every call. For unsupported operators it is always stored.
-        spelled: record the function or symbol by which code calls operators (``torch.nn.functional.relu``,
+        record_api_calls: record the function or symbol by which code calls operators (``torch.nn.functional.relu``,
             ``operator.add``), and every module call, as some counting conventions need; PyTorch only.
         frontends: names of the frontends to use, ``["pytorch"]``. Default: all with an imported framework.
         measure_time: True measures the time of every call, if the framework runs calls one by one: with the clock of
@@ -88,13 +88,13 @@ class ComputationalCostHook(OfReport):
         *,
         layout: str = "framework",
         tracebacks: bool = False,
-        spelled: bool = False,
+        record_api_calls: bool = False,
         frontends: Sequence[str] | None = None,
         measure_time: bool | str = False,
         strict: bool = False,
         memory: bool = False,
     ) -> None:
-        switches = {"tracebacks": tracebacks, "spelled": spelled, "strict": strict}
+        switches = {"tracebacks": tracebacks, "record_api_calls": record_api_calls, "strict": strict}
         switches["memory"] = memory
         check_arguments(fma_1flop, layout, **switches)
         check_clock(measure_time)
@@ -110,7 +110,7 @@ class ComputationalCostHook(OfReport):
         self._fma_1flop = fma_1flop
         self._layout = layout
         self._tracebacks = tracebacks
-        self._spelled = spelled
+        self._record_api_calls = record_api_calls
         self._measure_time = measure_time
         self._strict = strict
         self._memory = memory
@@ -184,7 +184,7 @@ class ComputationalCostHook(OfReport):
             self._custom.by_native,
             measure_time=self._measure_time,
             calculators=self._custom.by_layer,
-            spelled=self._spelled,
+            record_api_calls=self._record_api_calls,
             memory=self._memory,
             costs_of=self._custom.costs_of,
         )

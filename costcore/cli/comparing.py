@@ -373,7 +373,7 @@ def explain_parser() -> argparse.ArgumentParser:
     add_result_output(parser)
     add_model_options(parser)
     add_frontend_switches(parser)
-    parser.set_defaults(spelled=True)
+    parser.set_defaults(record_api_calls=True)
     return parser
 
 
@@ -430,7 +430,7 @@ def reconcile_parser() -> argparse.ArgumentParser:
     add_model_options(parser)
     add_output(parser, ("table", "md", "csv", "json"), "table", RECONCILE_FILES)
     add_frontend_switches(parser)
-    parser.set_defaults(spelled=True)
+    parser.set_defaults(record_api_calls=True)
     return parser
 
 

@@ -69,8 +69,8 @@ def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
     """
     options: dict[str, Any] = {"fma_1flop": args.fma_1flop, "layout": args.layout}
     options |= dict(args.frontend_options)
-    if getattr(args, "spelled", False):
-        options["spelled"] = True
+    if getattr(args, "record_api_calls", False):
+        options["record_api_calls"] = True
     if args.dim:
         options["dims"] = parse_dims(args.dim)
     if args.shape:
@@ -121,7 +121,7 @@ def record_needed(args: argparse.Namespace, needs: Mapping[str, Any], target: st
         target: the only model; its memory is recorded if its frontend can.
     """
     reader = frontend_for_file(target) if target else ""
-    args.spelled = getattr(args, "spelled", False) or "spelled" in needs
+    args.record_api_calls = getattr(args, "record_api_calls", False) or "record_api_calls" in needs
     args.nonzero = "nonzero" in needs
     has_memory = not reader or "memory" in specs()[reader].model_options
     args.memory = getattr(args, "memory", False) or ("memory" in needs and has_memory)

@@ -384,7 +384,7 @@ def fit_parser() -> argparse.ArgumentParser:
         help="a table of methods of fine-tuning (full, 8-bit, LoRA, QLoRA), also of several MODELs separated by commas",
     )
     parser.add_argument(
-        "--no-remedies", action="store_true", help="do not look for changes that would make the model fit"
+        "--no-suggestions", action="store_true", help="do not look for changes that would make the model fit"
     )
     add_result_output(parser)
     add_frontend_switches(parser)
@@ -440,7 +440,7 @@ def _write_methods(args: argparse.Namespace) -> int:
 
 def _verdict(args: argparse.Namespace) -> FitResult:
     terms = {name: getattr(args, name) for name in ("context", "workspace", "fragmentation", "align")}
-    terms["remedies"] = not args.no_remedies
+    terms["suggestions"] = not args.no_suggestions
     if is_saved_report(args.model):
         return fit(report_of(args.model, args, is_alone=True), None, args.target, **terms)
     if frontend_for_file(args.model) and is_training_step(args):

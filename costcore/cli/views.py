@@ -566,7 +566,7 @@ def _report_model(args: argparse.Namespace) -> int:
     if args.convention is not None:
         from costcore.analyses.conventions.convention import needs_functions  # few runs have a convention
 
-        args.spelled = needs_functions(args.convention)
+        args.record_api_calls = needs_functions(args.convention)
     record_what_columns_need(args, options)
     report = report_of(args.model, args, is_alone=True)
     if args.fusion is not None:

@@ -220,7 +220,7 @@ def explain(
 
     ::
 
-        report = costcore.estimate(net, (1, 3, 224, 224), spelled=True)
+        report = costcore.estimate(net, (1, 3, 224, 224), record_api_calls=True)
         print(costcore.explain(report, "4.14G"))
 
     Every convention is tried, with changes that people make: MACs counted twice, one operator left out, without the
@@ -229,7 +229,7 @@ def explain(
     that would decide.
 
     Args:
-        report: the network, best captured with ``spelled=True``: some conventions depend on the
+        report: the network, best captured with ``record_api_calls=True``: some conventions depend on the
             functions that code calls.
         number: the number, ``"4.14 GFLOPs"``, ``4.14e9`` or ``4089184256``.
         significant: its significant digits; default: the written ones.

@@ -162,7 +162,7 @@ def _row(
 ) -> tuple[FineTuningRow, list[str]]:
     if method.is_adapted:
         model = finetuned(model, rank, base=method.base)
-    terms = {"optimizer": method.optimizer, "remedies": False, **options}
+    terms = {"optimizer": method.optimizer, "suggestions": False, **options}
     if method.optimizer.endswith("8bit"):
         terms.setdefault("precision", None)  # its weights have no copies
     found: list[FitResult | None] = []

@@ -71,7 +71,7 @@ class FitResult(Result):
         target: the memories of the device.
         needs: bytes by memory of the target; empty if unknown.
         because: the reason, as a sentence.
-        remedies: changes that make it fit, or need less; each was captured.
+        suggestions: changes that make it fit, or need less; each was captured.
         batch: the largest batch that fits, if the inputs name their batch; otherwise None.
         peak: the maximum bytes of values alive at once; None if unknown.
         where: the call at the peak, with its module.
@@ -84,7 +84,7 @@ class FitResult(Result):
     target: Target
     needs: Mapping[str, int]
     because: str
-    remedies: tuple[Remedy, ...] = ()
+    suggestions: tuple[Suggestion, ...] = ()
     batch: int | None = None
     peak: int | None = None
     where: str = ""
@@ -113,8 +113,8 @@ class FitResult(Result):
             figures.append(Figure(f"needs_{memory}", title, _shown(nbytes), "bytes", f"of {_text(self.limit[memory])}"))
         if self.peak is not None:
             figures.append(Figure("peak", "Peak of values", _shown(self.peak), "bytes", self.where))
-        problems = [f"{each.what} cannot be tried: {each.problem}" for each in self.remedies if each.problem]
-        tables = [self._table()] if len(problems) < len(self.remedies) else []
+        problems = [f"{each.what} cannot be tried: {each.problem}" for each in self.suggestions if each.problem]
+        tables = [self._table()] if len(problems) < len(self.suggestions) else []
         remarks = [self.because, *problems, *self.notes]
         return Content("Does it fit?", figures, tables, remarks, n_digits=2, model=self.model)
 
@@ -135,10 +135,10 @@ class FitResult(Result):
         columns += [Column(memory, f"Needs of {memory}", "bytes") for memory in self.limit]
         rows = [
             {"what": each.what, "fits": "yes" if each.fits else "no", **each.needs}
-            for each in self.remedies
+            for each in self.suggestions
             if not each.problem
         ]
-        is_enough = any(each.fits for each in self.remedies)
+        is_enough = any(each.fits for each in self.suggestions)
         title = "What would make it fit" if is_enough else "What lowers the needs, but not enough"
         return Table(title, columns, rows, n_digits=2)
 
@@ -152,7 +152,7 @@ class FitResult(Result):
             "needs": dict(self.needs),
             "limit": dict(self.limit),
             "parts": {memory: dict(kinds) for memory, kinds in self.parts.items()},
-            "remedies": [each.to_dict() for each in self.remedies],
+            "suggestions": [each.to_dict() for each in self.suggestions],
             "notes": list(self.notes),
         }
 
@@ -169,7 +169,7 @@ def fit(
     workspace: int | str = 0,
     fragmentation: float = 0.0,
     align: int = 64,
-    remedies: bool = True,
+    suggestions: bool = True,
     **options: Any,
 ) -> FitResult:
     """Return whether a model fits a device, and what would make it fit if it does not.
@@ -199,7 +199,7 @@ def fit(
         workspace: memory that kernels take besides tensors.
         fragmentation: the share of the peak that an allocator loses on top of it.
         align: the alignment of values that are placed, in bytes.
-        remedies: whether to capture suggestions too, if the model does not fit.
+        suggestions: whether to capture suggestions too, if the model does not fit.
         options: further options of :func:`costcore.estimate`.
 
     Raises:
@@ -226,7 +226,7 @@ def fit(
         limit = make_limit(aim.memories["memory"], taken, workspace, fragmentation, least)
     attempts = Attempts(model, inputs, aim, limit, given, is_code, align)
     if is_code and not isinstance(model, Report) and has_names(with_tensors(inputs)):
-        return _largest(attempts, remedies)
+        return _largest(attempts, suggestions)
     report = attempts.report()
     if "precision" not in options and _has_half_moments(report) and attempts.takes(("precision",)):
         attempts.options = {**attempts.options, **MIXED}
@@ -237,7 +237,7 @@ def fit(
         needs = attempts.needs(report)
     except ArenaError as error:
         return FitResult(None, aim, {}, str(error))
-    return _verdict(attempts, report, needs, remedies)
+    return _verdict(attempts, report, needs, suggestions)
 
 
 def _open_sizes(model: Any, report: Report) -> str:
@@ -298,7 +298,7 @@ def _verdict(attempts: Attempts, report: Report, needs: Needs, tries: bool) -> F
         target=target,
         needs=needs.amounts,
         because=_reason(needs, target, over),
-        remedies=tuple(remedies(attempts, report)) if over and tries else (),
+        suggestions=tuple(suggestions(attempts, report)) if over and tries else (),
         peak=needs.peak,
         where=needs.where,
         notes=tuple(notes),
@@ -382,7 +382,7 @@ MOST_DOUBLINGS = 6
 
 
 @dataclass(frozen=True)
-class Remedy:
+class Suggestion:
     """One way to need less memory.
 
     Attributes:
@@ -407,25 +407,25 @@ class Remedy:
         return {**vars(self), "needs": dict(self.needs), "options": dict(self.options)}
 
 
-def remedies(attempts: Attempts, report: Report) -> list[Remedy]:
+def suggestions(attempts: Attempts, report: Report) -> list[Suggestion]:
     """Return the suggestions for a run, also failed ones: fitting ones first, then by needs.
 
     Args:
         attempts: captures of the model.
         report: the run that does not fit.
     """
-    tried = _Remedies(attempts, report)
+    tried = _Suggestions(attempts, report)
     found = [*(tried.of_code() if attempts.records else tried.of_arena())]
     return sorted(found, key=lambda each: (not each.fits, bool(each.problem), *each.needs.values()))
 
 
-class _Remedies:
+class _Suggestions:
     def __init__(self, attempts: Attempts, report: Report) -> None:
         self._attempts = attempts
         self._report = report
         self._needs = attempts.needs(report)
 
-    def of_code(self) -> Iterator[Remedy]:
+    def of_code(self) -> Iterator[Suggestion]:
         """Yield the suggestions for a model in code: its memory is recorded."""
         if not self._attempts.can_capture:
             return
@@ -459,7 +459,7 @@ class _Remedies:
             if not any(each.fits for each in both):
                 yield from self._sharded(options, f"{name}+", f"{what}, ")
 
-    def of_arena(self) -> Iterator[Remedy]:
+    def of_arena(self) -> Iterator[Suggestion]:
         """Yield the suggestions for an inference with values in an arena."""
         if self._attempts.can_capture:
             yield from self._smaller_batch(self._largest_of_file)
@@ -481,29 +481,31 @@ class _Remedies:
             *({"inplace": True}, lambda: Arena(small, align, inplace=True).in_best_order()),
         )
 
-    def _made(self, name: str, what: str, options: Mapping[str, Any], needs: Needs) -> Iterator[Remedy]:
+    def _made(self, name: str, what: str, options: Mapping[str, Any], needs: Needs) -> Iterator[Suggestion]:
         before, over = self._needs.amounts, self._needs.excess(self._attempts.target)
         is_enough = not needs.excess(self._attempts.target)
         # A saving below LEAST_SAVING is a rounding of the figures.
         if is_enough or any(needs.amounts[memory] < (1 - LEAST_SAVING) * before[memory] for memory in over):
-            yield Remedy(name, what, needs.amounts, is_enough, options)
+            yield Suggestion(name, what, needs.amounts, is_enough, options)
 
-    def _captured(self, name: str, what: str, **options: Any) -> Iterator[Remedy]:
+    def _captured(self, name: str, what: str, **options: Any) -> Iterator[Suggestion]:
         if not self._attempts.takes(options):
             return
         try:
             needs = self._attempts.needs(self._attempts.report(**options))
         except (CostError, TypeError, ValueError) as error:
-            yield Remedy(name, what, {}, False, options, str(error))
+            yield Suggestion(name, what, {}, False, options, str(error))
         else:
             yield from self._made(name, what, options, needs)
 
-    def _placed(self, name: str, what: str, options: Mapping[str, Any], make: Callable[[], Arena]) -> Iterator[Remedy]:
+    def _placed(
+        self, name: str, what: str, options: Mapping[str, Any], make: Callable[[], Arena]
+    ) -> Iterator[Suggestion]:
         yield from self._made(name, what, options, self._attempts.needs(self._report, make()))
 
-    def _checkpointing(self) -> Iterator[Remedy]:
+    def _checkpointing(self) -> Iterator[Suggestion]:
         counts = repeated_classes(self._report)
-        tried: list[Remedy] = []
+        tried: list[Suggestion] = []
         for name in [*counts][:MAX_CLASSES]:
             what = f"checkpointing of {counts[name]} {name}"
             tried += self._captured("checkpoint", what, checkpoint=name)
@@ -511,8 +513,8 @@ class _Remedies:
         # If no class can be checkpointed, one failure explains why.
         yield from [min(able, key=_least)] if able else tried[:1]
 
-    def _sharded(self, options: Mapping[str, Any], name: str, what: str) -> Iterator[Remedy]:
-        best: list[Remedy] = []
+    def _sharded(self, options: Mapping[str, Any], name: str, what: str) -> Iterator[Suggestion]:
+        best: list[Suggestion] = []
         # Bisection: needs per device fall with the number of devices.
         low, high = 0, MOST_DOUBLINGS + 1
         while high - low > 1:
@@ -527,7 +529,7 @@ class _Remedies:
             low, high = (low, power) if tried[0].fits else (power, high)
         yield from best
 
-    def _smaller_batch(self, largest: Callable[[int], tuple[int, Needs] | None]) -> Iterator[Remedy]:
+    def _smaller_batch(self, largest: Callable[[int], tuple[int, Needs] | None]) -> Iterator[Suggestion]:
         batch = batch_of(self._attempts.inputs)
         if batch < 2:
             return
@@ -561,12 +563,12 @@ class _Remedies:
         return (low, best) if low else None
 
 
-def _devices(remedy: Remedy) -> int:
-    return prod(remedy.options["mesh"].values())
+def _devices(suggestion: Suggestion) -> int:
+    return prod(suggestion.options["mesh"].values())
 
 
-def _least(remedy: Remedy) -> int:
-    return remedy.needs["memory"]
+def _least(suggestion: Suggestion) -> int:
+    return suggestion.needs["memory"]
 
 
 # Captures of one model with different options.

@@ -80,7 +80,7 @@ class Call(NamedTuple):
         strided: positions among the layer's inputs of tensors that are not contiguous.
         function: qualified name of the function that the user's code called (``torch.nn.functional.relu``,
             ``torch.Tensor.matmul``), or of the symbol that it wrote (``operator.add``); ``""`` if unknown. Like the
-            next two, it is recorded only with ``spelled=True``.
+            next two, it is recorded only with ``record_api_calls=True``.
         given: for a function with alternative arguments, the names of the passed ones:
             ``("scale_factor",)``.
         module_call: number of the innermost module call that it ran in, from 1, in :attr:`Run.module_calls`; 0 if

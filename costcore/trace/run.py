@@ -157,7 +157,7 @@ class Run:
         buffers: operand ids of values that the model holds without learning them, if ``inputs`` are known.
         returned: operand ids of the tensors that the outermost module returned, in order, also of those inside lists,
             tuples, dicts and dataclasses; those of all its calls, if several ran. Empty if unknown.
-        module_calls: every call of a module, in order of their beginnings; only with ``spelled=True``.
+        module_calls: every call of a module, in order of their beginnings; only with ``record_api_calls=True``.
         dataflow: values besides the results of calls, as in an ONNX graph; None if calls show all.
         memory: every block of memory of the run; None unless requested.
         nodes: the nodes of the graph by the position of their call; empty if no graph was read.
@@ -246,7 +246,7 @@ class Recorder:
         measure_time: whether a frontend that runs the model measures the duration of every call: on the device that
             runs it (True), or as CPU time of the thread (:data:`CPU_TIME`).
         calculators: calculators of this run only, by canonical or native name.
-        spelled: whether calls have the function that the user's code called, and module calls are recorded.
+        record_api_calls: whether calls have the function that the user's code called, and module calls are recorded.
             Frontends that do not support it ignore it.
         memory: whether a frontend that runs the model records the memory of the run.
         costs_of: by native name, the shape rule and the backward formula (:class:`costcore.registry.Costs`) of
@@ -268,7 +268,7 @@ class Recorder:
         progress: Callable[[Iterable[Any], str], Iterable[Any]] | None = None,
         measure_time: bool | str = False,
         calculators: dict[str, Calculator] | None = None,
-        spelled: bool = False,
+        record_api_calls: bool = False,
         memory: bool = False,
         costs_of: Mapping[str, Any] | None = None,
         counts_pairs: bool = False,
@@ -278,7 +278,7 @@ class Recorder:
         self.progress = progress or (lambda items, description: items)
         self.measure_time = measure_time
         self.calculators = {} if calculators is None else calculators
-        self.spelled = spelled
+        self.record_api_calls = record_api_calls
         self.memory = memory
         self.costs_of = {} if costs_of is None else costs_of
         self.counts_pairs = counts_pairs
@@ -313,7 +313,7 @@ class Recorder:
         self.returned: list[int] = []
         """Operand ids of the tensors that the outermost module returned."""
         self.module_calls: list[ModuleCall] = []
-        """The module calls in the order in which they began, if ``spelled``."""
+        """The module calls in the order in which they began, if ``record_api_calls``."""
         self.dataflow: Dataflow | None = None
         """Values besides the results of calls, if the frontend reads a graph."""
         self.frameworks: dict[str, str] = {}
@@ -348,7 +348,7 @@ class Recorder:
             self.progress,
             self.measure_time,
             self.calculators,
-            self.spelled,
+            self.record_api_calls,
             self.memory,
             self.costs_of,
             self.counts_pairs,

@@ -92,7 +92,7 @@ class Captured(NamedTuple):
 @cache
 def captured(n_blocks: int) -> Captured:
     net = Network(n_blocks).eval()
-    options = {"memory": True, "spelled": True}
+    options = {"memory": True, "record_api_calls": True}
     estimate(net, (1, 4, 8, 8), **options)
     with counted_lines() as lines:
         first = estimate(net, (2, 4, 8, 8), **options)

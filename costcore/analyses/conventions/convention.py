@@ -34,8 +34,8 @@ UNIT_NAMES = {"MAC": "MACs", "FLOP": "FLOPs", "MULT": "products", "BOP": "bit op
 """The same in the plural."""
 
 BY = ("op", "module", "function", "module call", "whole")
-"""By what a pass finds the rule of a call: its operator; the module that makes it; the function it was spelled with;
-or not by calls: each module call, or the network as a whole."""
+"""By what a pass finds the rule of a call: its operator; the module that makes it; the API function that the
+code called; or not by calls: each module call, or the network as a whole."""
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -157,7 +157,7 @@ class Convention:
 
     @property
     def needs_functions(self) -> bool:
-        """Whether it depends on the function by which a call was spelled, or on calls of modules."""
+        """Whether it depends on API functions, or on calls of modules."""
         return any(each.by in ("function", "module call") or each.per_item for each in self.counts)
 
     @property
@@ -400,7 +400,7 @@ def _read(path: str | PathLike[str], extended_by: tuple[str, ...] = ()) -> Conve
 
 
 def needs_functions(convention: str | PathLike[str] | None) -> bool:
-    """Return whether a convention, if one is given, needs the functions by which calls were spelled."""
+    """Return whether a convention, if one is given, needs API calls."""
     return convention not in (None, "") and find_convention(convention).needs_functions
 
 

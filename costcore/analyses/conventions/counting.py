@@ -1,7 +1,7 @@
 """Count a run by a convention: one line per counted call, and the report with the amounts of the convention.
 
 What decides beside the operator: which attention PyTorch fuses, which operands are trained, which calls the returned
-values depend on, and the function by which a call was spelled.
+values depend on, and the API function that the code called.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def live_calls(trace: Trace) -> set[int] | None:
     return live
 
 
-# Functions by which calls were spelled.
+# API functions of calls.
 
 
 _FUNCTIONAL = "F."
@@ -174,8 +174,8 @@ _FUNCTIONAL = "F."
 _PREFIXES = {"torch.nn.functional.": _FUNCTIONAL}
 
 
-def is_spelled(trace: Trace) -> bool:
-    """Return whether the capture kept the functions by which calls were spelled."""
+def has_api_calls(trace: Trace) -> bool:
+    """Return whether the capture recorded API calls."""
     return any(call.function for call in trace.calls)
 
 
@@ -266,7 +266,7 @@ class _RunFacts:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.modules = ModuleIndex(trace.run)
-        self.is_spelled = is_spelled(trace)
+        self.has_api_calls = has_api_calls(trace)
         self._quantities: dict[tuple[Any, ...], tuple[Layer, Quantities]] = {}
         self._values: dict[tuple[int, str], Dim] = {}
 
@@ -351,10 +351,12 @@ def _notes(facts: _RunFacts, each: Pass) -> Iterator[str]:
         yield "batch_norm ran in training mode, which counts more. Numbers are usually published for model.eval()."
     if each.by != "whole" and "backward" not in each.phases and any(c.phase == "backward" for c in facts.trace.calls):
         yield "the backward pass is not counted: it counts forward passes only"
-    if each.by == "function" and not facts.is_spelled:
-        yield ("functions are assumed to be called by torch.nn modules. To record the actual calls, pass spelled=True.")
+    if each.by == "function" and not facts.has_api_calls:
+        yield (
+            "functions are assumed to be called by torch.nn modules. To record the calls, pass record_api_calls=True."
+        )
     if each.by == "module call" and not facts.trace.run.module_calls:
-        yield ("a module that is called twice in a row counts once. To count each of its calls, pass spelled=True.")
+        yield ("a module that is called twice in a row counts once. To count each call, pass record_api_calls=True.")
 
 
 def _is_training(trace: Trace) -> bool:
@@ -444,7 +446,7 @@ def _count_by_function(facts: _RunFacts, each: Pass) -> Iterator[Line]:
         call = record.call
         function = (
             short_function(call.function)
-            if facts.is_spelled
+            if facts.has_api_calls
             else guessed_function(call, facts.modules.types(call.module))
         )
         if not function:
@@ -778,7 +780,7 @@ def _at(name: str) -> Quantity:
         *(f"flops@{name}", words, "flops", f"{UNIT_NAMES[convention.unit]} as {convention.label} counts them"),
         of_calls=None if is_closed_form else of_calls,
         of_run=of_run,
-        needs={"spelled": True} if convention.needs_functions else {},
+        needs={"record_api_calls": True} if convention.needs_functions else {},
         remarks=lambda ledger: [] if is_counted(ledger) else [*counts(ledger).notes],
     )
 

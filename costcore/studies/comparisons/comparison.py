@@ -448,7 +448,7 @@ def to_dict(comparison: ComparisonData) -> dict[str, Any]:
         "versions": {"old": comparison.old.versions, "new": comparison.new.versions},
         "matched_by": comparison.by,
         "equal": comparison.equal,
-        "verdict": comparison.sentences,
+        "summary": comparison.sentences,
         "notes": comparison.notes,
         "totals": _deltas(comparison.totals),
         "data_movement": _delta(comparison.data_movement),

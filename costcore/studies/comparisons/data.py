@@ -164,8 +164,8 @@ class ComparisonData:
         return not self.differences
 
     @property
-    def verdict(self) -> list[str]:
-        """The summary: one sentence each on MACs, FLOPs, parameters, bytes, memory, and calls that are not counted.
+    def summary(self) -> list[str]:
+        """One sentence each on MACs, FLOPs, parameters, bytes, memory, and calls that are not counted.
 
         The first sentence describes graph rewrites, if operators changed. The text is for ``print``: ASCII characters
         replace arrows that standard output cannot encode.
@@ -174,7 +174,7 @@ class ComparisonData:
 
     @property
     def sentences(self) -> list[str]:
-        """The sentences of :attr:`verdict` in Unicode."""
+        """The sentences of :attr:`summary` in Unicode."""
         totals, titles = self.totals, self.titles
         traffic = Delta(*(totals["mread"][side] + totals["mwrite"][side] for side in (0, 1)))
         lines = [

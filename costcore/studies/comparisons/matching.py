@@ -617,13 +617,13 @@ class Fusion(NamedTuple):
         into: the operator of the new graph.
         base: the operator of the old graph that each fused operator includes once.
         parts: the other operators, with the maximum number in one fused operator.
-        is_spelled: whether the base is one step of a decomposed operator.
+        is_decomposed: whether the base is one step of a decomposed operator.
     """
 
     into: str
     base: str
     parts: Mapping[str, int]
-    is_spelled: bool = False
+    is_decomposed: bool = False
 
 
 GELU = {"div": 1, "add": 1, "mul": 2}
@@ -632,10 +632,10 @@ FUSIONS = (
     Fusion("fused_conv", "conv", {**dict.fromkeys(LIMITS, 1), "add": 1}),
     Fusion("fused_linear", "linear", dict.fromkeys(LIMITS, 1)),
     Fusion("linear", "matmul", {"add": 1}),
-    Fusion("gelu", "erf", GELU, is_spelled=True),
-    Fusion("silu", "sigmoid", {"mul": 1}, is_spelled=True),
+    Fusion("gelu", "erf", GELU, is_decomposed=True),
+    Fusion("silu", "sigmoid", {"mul": 1}, is_decomposed=True),
     Fusion("biased_activation", "gelu", {"add": 1}),
-    Fusion("biased_activation", "erf", {**GELU, "add": 2}, is_spelled=True),
+    Fusion("biased_activation", "erf", {**GELU, "add": 2}, is_decomposed=True),
     Fusion("fused_matmul", "matmul", {"transpose": 2, "mul": 2, "div": 1}),
     Fusion("fused_layer_norm", "layer_norm", {"add": 2}),
     Fusion("fused_rms_norm", "rms_norm", {"add": 2}),
@@ -660,8 +660,8 @@ class Fused(NamedTuple):
     def text(self) -> str:
         """The same in words: ``17 relu, 8 add fused into 17 conv``."""
         fusion = self.fusion
-        shown = (fusion.into if fusion.into != "biased_activation" else "gelu") if fusion.is_spelled else fusion.base
-        parts = Counter({fusion.base: self.into}) + self.parts if fusion.is_spelled else self.parts
+        shown = (fusion.into if fusion.into != "biased_activation" else "gelu") if fusion.is_decomposed else fusion.base
+        parts = Counter({fusion.base: self.into}) + self.parts if fusion.is_decomposed else self.parts
         return f"{listed((count, op) for op, count in parts.items())} fused into {self.into} {shown}"
 
 

@@ -191,7 +191,7 @@ def _needed(model: Any, inputs: Any, settings: Settings) -> dict[str, Any]:
     if not needed:
         return {}
     spec = frontend_of(model)
-    accepted = {"spelled", *spec.options, *spec.model_options} - settings.options.keys()
+    accepted = {"record_api_calls", *spec.options, *spec.model_options} - settings.options.keys()
     if has_names(inputs):
         accepted.discard("memory")  # has no formula
     return {name: value for name, value in needed.items() if name in accepted}

@@ -104,7 +104,7 @@ def table(
     if convention is not None:
         from costcore.analyses.conventions.convention import needs_functions
 
-        options = {"spelled": True, **options} if needs_functions(convention) else options
+        options = {"record_api_calls": True, **options} if needs_functions(convention) else options
     settings = Settings(check_columns(columns), convention, list(python_path), options, mode)
     several = [_named(model, inputs) for model in (models.items() if isinstance(models, Mapping) else models)]
     plan = Plan(jobs, _seconds(timeout), memory_of(memory_limit))

@@ -104,10 +104,10 @@ def capture(
         if recorder.counts_pairs:
             stack.enter_context(masks_are_known())
         stack.callback(_note_unseen_threads, recorder, session.unseen_threads, frozenset(session.unseen_threads))
-        spellings = session.follow_spelling(stack) if recorder.spelled or keeps_indices else None
+        spellings = session.follow_spelling(stack) if recorder.record_api_calls or keeps_indices else None
         if spellings is not None and keeps_indices:
             spellings.index = partial(known_index, mode)
-        noted = spellings if recorder.spelled else None
+        noted = spellings if recorder.record_api_calls else None
         log = CallLog(recorder, mode.cache.plans.translator, mode.recording.modules, noted)
         stack.callback(log.close)
         stack.callback(mode.recording.remove, log)
@@ -413,29 +413,29 @@ def _end_module_call(begun: list[tuple[ModuleCalls, int]], result: Any) -> None:
         calls.set_outputs(number, outputs)
 
 
-_spelled_sessions: set[object] = set()
+_tracked_sessions: set[object] = set()
 
-_undo_spelled = ExitStack()
+_undo_tracking = ExitStack()
 
 _MODE_MAKES_NO_DIFFERENCE = frozenset(("torch._ops", "torch.nn.modules.activation", "torch.nn.modules.transformer"))
 """Modules of PyTorch that run other operators if a ``TorchFunctionMode`` is active: they take no fast path."""
 
 
-def acquire_spelled(session: object) -> None:
+def acquire_tracking(session: object) -> None:
     """Count one more session that tracks API calls; the first one hides its function mode from PyTorch."""
     with _lock:
-        is_first = not _spelled_sessions
-        _spelled_sessions.add(session)
+        is_first = not _tracked_sessions
+        _tracked_sessions.add(session)
         if is_first:
-            _hide_spellings(_undo_spelled)
+            _hide_spellings(_undo_tracking)
 
 
-def release_spelled(session: object) -> None:
+def release_tracking(session: object) -> None:
     """Count one such session less; the last one shows function modes to PyTorch again."""
     with _lock:
-        _spelled_sessions.discard(session)
-        if not _spelled_sessions:
-            _undo_spelled.close()
+        _tracked_sessions.discard(session)
+        if not _tracked_sessions:
+            _undo_tracking.close()
 
 
 def _hide_spellings(stack: ExitStack) -> None:
@@ -762,7 +762,7 @@ class Session:
         self.threads: dict[Session, object] = {}
         self.unseen_threads: set[int] = set()
         self._captures: set[object] = set()
-        self._spelled: set[object] = set()
+        self._tracking: set[object] = set()
         self._spellings: ApiCallTracker | None = None
         self._lock = threading.Lock()
         self._thread = threading.get_ident()
@@ -828,11 +828,11 @@ class Session:
         capture = object()
         stack.callback(self._stop_spelling, capture)
         with self._lock:
-            is_first = not self._spelled
-            self._spelled.add(capture)
+            is_first = not self._tracking
+            self._tracking.add(capture)
         followed = self._spellings = spellings()
         if is_first:
-            acquire_spelled(self)
+            acquire_tracking(self)
             self.mode.spellings = followed
             followed.start()
         return followed
@@ -840,13 +840,13 @@ class Session:
     def _stop_spelling(self, capture: object) -> None:
         # On another thread the mode stack stays as it is; see :class:`Session`.
         with self._lock:
-            self._spelled.discard(capture)
-            is_last = not self._spelled
+            self._tracking.discard(capture)
+            is_last = not self._tracking
         if not is_last:
             return
         self.mode.spellings = None
         with ExitStack() as stack:
-            stack.callback(release_spelled, self)
+            stack.callback(release_tracking, self)
             if self._spellings is not None:
                 self._spellings.is_over, self._spellings.index = True, None
                 if threading.get_ident() == self._thread:

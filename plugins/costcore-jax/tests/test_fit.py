@@ -23,7 +23,7 @@ def test_a_verdict_is_true_to_the_byte():
 
 def test_a_smaller_batch_fits():
     """Two values of 64 bytes a sample, at multiples of 64."""
-    (smaller,) = (each for each in fit(nn.Dense(16), (9, 8), {"sram": 1000}).remedies if each.name == "batch")
+    (smaller,) = (each for each in fit(nn.Dense(16), (9, 8), {"sram": 1000}).suggestions if each.name == "batch")
     assert (smaller.options, smaller.needs) == ({"batch": 7}, {"sram": 7 * 128})
 
 

@@ -254,7 +254,7 @@ def test_it_fits_what_the_runtime_plans_and_nothing_less(name):
     path, size = DATA / f"{name}.tflite", PLANNED[name]
     dims = {"dims": {"batch": 1}} if name.startswith("hello") else {}
     assert fit(path, None, {"sram": size}, align=16, **dims).fits
-    below = fit(path, None, {"sram": size - 1}, align=16, remedies=False, **dims)
+    below = fit(path, None, {"sram": size - 1}, align=16, suggestions=False, **dims)
     assert (below.fits, below.needs) == (False, {"sram": size})
 
 
@@ -273,14 +273,14 @@ def test_every_file_has_a_verdict(name, capsys):
     path, batch = str(DATA / f"{name}.tflite"), ["--dim", "batch=1"] if name.startswith("hello") else []
     assert main(["fit", path, "l4", *batch]) == 0
     capsys.readouterr()
-    assert main(["fit", path, "1 B sram, 1 B flash", "--no-remedies", "--format", "json", *batch]) == 1
+    assert main(["fit", path, "1 B sram, 1 B flash", "--no-suggestions", "--format", "json", *batch]) == 1
     needs = json.loads(capsys.readouterr().out)["needs"]
     exactly = ",".join(f"{memory}={nbytes}B" for memory, nbytes in needs.items())
     assert main(["fit", path, exactly, *batch]) == 0
     for memory, nbytes in needs.items():
         if not nbytes:  # two files store no tensor that a run reads
             continue
-        assert main(["fit", path, f"{memory}={nbytes - 1}B", "--no-remedies", *batch]) == 1
+        assert main(["fit", path, f"{memory}={nbytes - 1}B", "--no-suggestions", *batch]) == 1
         assert f"1 B of {memory} too much" in capsys.readouterr().out
 
 

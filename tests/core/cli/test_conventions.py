@@ -56,7 +56,7 @@ def test_functions_are_recorded_where_a_convention_needs_them(net, capsys):
     assert main([net, "--input", "1x3x10x10", "--convention", "ptflops", "--unit", "none"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith(f"{MACS + OUT + 2 * OUT + 2 * OUT} MACs (ptflops 0.7.5, backend=pytorch calls them MACs)")
-    assert "spelled" not in err
+    assert "record_api_calls" not in err
 
 
 def test_a_table_of_a_convention(net, capsys):

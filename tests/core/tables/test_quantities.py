@@ -65,7 +65,7 @@ def test_values_that_a_run_does_not_have_say_what_is_needed():
     for name, needs in {"live_peak": "Pass memory=True", "seconds": "Pass measure_time=True"}.items():
         with pytest.raises(CostError, match=needs):
             quantity(name).total(MODEL.ledger)
-    assert needed_options(["macs", "live_peak%", "flops@calflops"]) == {"memory": True, "spelled": True}
+    assert needed_options(["macs", "live_peak%", "flops@calflops"]) == {"memory": True, "record_api_calls": True}
 
 
 @pytest.mark.parametrize(
@@ -134,10 +134,10 @@ def test_any_quantity_is_compared():
     other = net(dense("body.0", 8), relu("body.1"), dense("head.fc", 8), relu("head.act", 8), framework="torch")
     found = compare(MODEL, other, columns=["flops@fvcore", "arena", "bound_seconds@l4"])
     assert (found.totals["flops@fvcore"].old, found.totals["flops@fvcore"].new) == (80, 128)
-    assert "MACs (fvcore): 80 → 128 (+48, ×1.6000)" in found.verdict
+    assert "MACs (fvcore): 80 → 128 (+48, ×1.6000)" in found.summary
     assert found.operators["linear"]["flops@fvcore"].difference == 48
     assert found.differences[0].costs["flops@fvcore"].difference == 48
-    assert any(line.startswith("at least on l4: 0.006 ns → ") for line in found.verdict)
+    assert any(line.startswith("at least on l4: 0.006 ns → ") for line in found.summary)
     assert "MACs (fvcore)" in found.to_markdown() and "MACs (fvcore)" in found.to_html()
     assert compare(MODEL, MODEL, columns=["fused_mrw"]).equal
 

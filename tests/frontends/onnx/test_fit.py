@@ -28,7 +28,7 @@ ONNX Runtime runs the third depth first, and needs 81,920 bytes and the input: l
 def test_it_fits_to_the_byte(make):
     sram, flash = SRAM[make], WEIGHTS[make]
     exact = fit(make(), None, {"sram": sram, "flash": flash})
-    assert (exact.fits, exact.needs, exact.remedies) == (True, {"sram": sram, "flash": flash}, ())
+    assert (exact.fits, exact.needs, exact.suggestions) == (True, {"sram": sram, "flash": flash}, ())
     for memory in ("sram", "flash"):
         target = {"sram": sram, "flash": flash, memory: {"sram": sram, "flash": flash}[memory] - 1}
         below = fit(make(), None, target)
@@ -40,17 +40,17 @@ def test_it_fits_to_the_byte(make):
     assert not fit(make(), None, memory - 1).fits
 
 
-def remedies_of(make, target):
-    return {each.name: each for each in fit(make(), None, target).remedies}
+def suggestions_of(make, target):
+    return {each.name: each for each in fit(make(), None, target).suggestions}
 
 
 def test_eight_bits():
     """A quarter of every float32 value and weight, by the layout for these sizes; biases keep 4 bytes."""
-    found = remedies_of(chain, "sram=4KB,flash=100KB")["int8"]
+    found = suggestions_of(chain, "sram=4KB,flash=100KB")["int8"]
     assert (found.fits, found.needs) == (True, {"sram": 2_048, "flash": WEIGHTS[chain] // 4})
     biased = model(node("Gemm", ["x", "w", "b"], ["y"]), x=(1, 64))
     biased.graph.initializer.extend([zeros("w", 64, 32), zeros("b", 32)])
-    (whole,) = (each for each in fit(biased, None, "flash=2200B", align=1).remedies if each.name == "int8")
+    (whole,) = (each for each in fit(biased, None, "flash=2200B", align=1).suggestions if each.name == "int8")
     assert whole.needs == {"flash": 64 * 32 + 4 * 32}
 
 
@@ -59,7 +59,7 @@ def test_a_quantized_file_is_not_quantized_again():
     net = model(node("Relu", ["x"], ["y"]), node("Relu", ["y"], ["z"]), node("Relu", ["z"], ["r"]), x=(1, 64))
     for value in (*net.graph.input, *net.graph.output):
         value.type.tensor_type.elem_type = onnx.TensorProto.INT8
-    found = {each.name: each for each in fit(net, None, "sram=1B", align=1).remedies}
+    found = {each.name: each for each in fit(net, None, "sram=1B", align=1).suggestions}
     assert "int8" not in found
     assert all("int8" not in each.what for each in found.values())
 
@@ -77,7 +77,7 @@ def test_a_smaller_batch():
     net = model(node("MatMul", ["x", "w"], ["y"]), x=("batch", 64))
     net.graph.initializer.extend([zeros("w", 64, 32)])
     verdict = fit(net, {"x": (10, 64)}, "sram=2000B", align=1)
-    (smaller,) = (each for each in verdict.remedies if each.name == "batch")
+    (smaller,) = (each for each in verdict.suggestions if each.name == "batch")
     assert (verdict.needs, smaller.options, smaller.needs) == ({"sram": 3_840}, {"batch": 5}, {"sram": 1_920})
     assert fit(net, {"x": (5, 64)}, "sram=2000B", align=1).fits
     assert not fit(net, {"x": (6, 64)}, "sram=2000B", align=1).fits
@@ -132,7 +132,7 @@ def test_the_command(tmp_path, capsys):
     assert main(["fit", path, "sram=8191B,flash=1MB", "--format", "json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["needs"], found["limit"]) == ({"sram": 8_192, "flash": 100_864}, {"sram": 8_191, "flash": 1_000_000})
-    assert [each["name"] for each in found["remedies"] if each["fits"]] == ["inplace+order+int8", "int8", "inplace"]
+    assert [each["name"] for each in found["suggestions"] if each["fits"]] == ["inplace+order+int8", "int8", "inplace"]
 
 
 @pytest.mark.parametrize("step", [{"train": True}, {"optimizer": "adamw"}])

@@ -46,9 +46,9 @@ def test_fit_is_true_at_the_answer_and_false_a_sample_above_it(name):
     model = NETWORKS[name]()
     (x,) = model.graph.input
     sample = 4 * prod(axis.dim_value for axis in x.type.tensor_type.shape.dim[1:])
-    needs = fit(model, None, 1, dims={"batch": 3}, remedies=False, align=1).needs["memory"]
+    needs = fit(model, None, 1, dims={"batch": 3}, suggestions=False, align=1).needs["memory"]
     for batch, fits in ((3, True), (4, False)):
-        assert fit(model, None, needs, dims={"batch": batch}, remedies=False, align=1).fits is fits
+        assert fit(model, None, needs, dims={"batch": batch}, suggestions=False, align=1).fits is fits
         if fits or name not in LAYOUTS:
             assert (MEASURED[name][batch] + sample * batch + arena(name, 1).weights <= needs) is fits
 

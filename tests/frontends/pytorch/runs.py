@@ -20,25 +20,29 @@ GRAD_MODES = {"grad": torch.enable_grad, "no_grad": torch.no_grad, "inference": 
 
 @contextmanager
 def capturing(
-    spelled: bool = False, memory: bool = False, tracebacks: bool = False, measure_time: bool = False, **settings: Any
+    record_api_calls: bool = False,
+    memory: bool = False,
+    tracebacks: bool = False,
+    measure_time: bool = False,
+    **settings: Any,
 ) -> Iterator[Recorder]:
     """Record what runs inside, and return the record."""
-    recorder = Recorder(spelled=spelled, tracebacks=tracebacks, measure_time=measure_time)
+    recorder = Recorder(record_api_calls=record_api_calls, tracebacks=tracebacks, measure_time=measure_time)
     recorder.memory = memory
     with capture(recorder, **settings):
         yield recorder
 
 
-def record(run: Callable[[], object], spelled: bool = False, **settings: Any) -> Recorder:
+def record(run: Callable[[], object], record_api_calls: bool = False, **settings: Any) -> Recorder:
     """Return the record of a run."""
-    with capturing(spelled, **settings) as recorder:
+    with capturing(record_api_calls, **settings) as recorder:
         run()
     return recorder
 
 
-def estimated(model: torch.nn.Module, inputs: Any, spelled: bool = False, **options: Any) -> Recorder:
+def estimated(model: torch.nn.Module, inputs: Any, record_api_calls: bool = False, **options: Any) -> Recorder:
     """Return the record of one pass of ``model`` on the meta device."""
-    recorder = Recorder(spelled=spelled)
+    recorder = Recorder(record_api_calls=record_api_calls)
     estimate(recorder, model, inputs, **options)
     return recorder
 

@@ -37,7 +37,7 @@ def step():
 
 @functools.cache
 def inference():
-    return estimate(net().eval(), DATA, spelled=True)
+    return estimate(net().eval(), DATA, record_api_calls=True)
 
 
 @functools.cache

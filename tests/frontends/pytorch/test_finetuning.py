@@ -155,7 +155,7 @@ def test_a_model_of_65_billion_parameters_on_48_gigabytes():
     inputs = {"input_ids": ((1, 512), "int64")}
     (row,) = finetuning(model, inputs, "48 GB", rank=64, methods=["QLoRA"]).rows
     assert row.fits == "checkpointed"
-    assert costcore.fit(model, inputs, "780 GB", optimizer="adamw", remedies=False).fits is False
+    assert costcore.fit(model, inputs, "780 GB", optimizer="adamw", suggestions=False).fits is False
 
 
 # The table of methods

@@ -1,4 +1,4 @@
-"""The function or symbol by which code called an operator, and the calls of modules (``spelled=True``)."""
+"""The function or symbol by which code called an operator, and the calls of modules (``record_api_calls=True``)."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Fn(nn.Module):
 
 def spelled(run: Callable[[], object]) -> dict[str, str]:
     """Return the function of every operator that ran, each once."""
-    return {call.type: call.function for call in record(run, spelled=True).calls}
+    return {call.type: call.function for call in record(run, record_api_calls=True).calls}
 
 
 def functions(run: Callable[[], object]) -> list[str]:
-    return [call.function for call in record(run, spelled=True).calls]
+    return [call.function for call in record(run, record_api_calls=True).calls]
 
 
 x, y = torch.ones(2, 2), torch.full((2, 2), 2.0)
@@ -192,14 +192,14 @@ def test_functions_of_an_estimate():
         x = functional.relu(x) + x.relu()
         return torch.matmul(x, x) @ x.matmul(x)
 
-    recorder = estimated(Fn(forward), (2, 2), spelled=True)
+    recorder = estimated(Fn(forward), (2, 2), record_api_calls=True)
     relus, add, products = [F + "relu", "torch.Tensor.relu"], ["operator.add"], ["torch.matmul", "torch.Tensor.matmul"]
     assert [call.function for call in recorder.calls] == [*relus, *add, *products, "operator.matmul"]
 
 
 def test_the_size_or_the_scale_that_was_given():
     def given(run):
-        return {call.given for call in record(run, spelled=True).calls}
+        return {call.given for call in record(run, record_api_calls=True).calls}
 
     assert given(lambda: functional.interpolate(image, size=(4, 4))) == {("size",)}
     assert given(lambda: functional.interpolate(image, (4, 4))) == {("size",)}
@@ -209,14 +209,14 @@ def test_the_size_or_the_scale_that_was_given():
     assert given(lambda: nn.Upsample(size=4)(image)) == {("size",)}
     assert given(lambda: functional.fractional_max_pool2d(image, 2, output_ratio=(0.5, 0.5))) >= {("output_ratio",)}
     assert given(lambda: functional.relu(image)) == {()}
-    (call,) = record(lambda: nn.Upsample(size=4)(image), spelled=True).calls
+    (call,) = record(lambda: nn.Upsample(size=4)(image), record_api_calls=True).calls
     assert call.function == F + "interpolate"
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
 def test_attention_is_entered(need_weights):
     attention, q = nn.MultiheadAttention(4, 2), torch.ones(3, 1, 4, requires_grad=True)
-    found = record(lambda: attention(q, q, q, need_weights=need_weights), spelled=True).calls
+    found = record(lambda: attention(q, q, q, need_weights=need_weights), record_api_calls=True).calls
     assert "multi_head_attention_forward" not in " ".join(call.function for call in found)
     assert [call.function for call in found if call.type == "linear"] == [F + "linear"] * 2
     if need_weights:
@@ -231,10 +231,10 @@ def test_a_fast_path_is_taken_as_ever_and_spelled_as_without_it():
     layer, q = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval(), torch.rand(1, 5, 8)
     with torch.no_grad():
         expected = layer(q)
-        with ComputationalCostHook(spelled=True) as hook:
+        with ComputationalCostHook(record_api_calls=True) as hook:
             found = layer(q)
     assert torch.equal(found, expected)
-    slow = estimate(layer, (1, 5, 8), spelled=True)
+    slow = estimate(layer, (1, 5, 8), record_api_calls=True)
     assert [call.function for call in hook.report.calls] == [call.function for call in slow.calls]
     functions = {(call.module, call.type): call.function for call in slow.calls}
     assert functions["", "add"] == "operator.add"
@@ -247,7 +247,7 @@ def test_the_backward_pass_has_no_function():
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
     z = torch.ones(1, 4)
     for run in (lambda: model(z).sum().backward(), lambda: torch.autograd.backward(model(z).sum())):
-        calls = record(run, spelled=True).calls
+        calls = record(run, record_api_calls=True).calls
         assert {call.function for call in calls if call.phase == "backward"} == {""}
         assert {call.module_call for call in calls if call.phase == "backward"} == {0}
         assert [call.function for call in calls if call.type in ("linear", "relu")] == [F + "linear", F + "relu"]
@@ -267,7 +267,7 @@ class Twice(nn.Module):
 
 
 def test_module_calls():
-    report = estimate(Twice(), (3, 4), spelled=True)
+    report = estimate(Twice(), (3, 4), record_api_calls=True)
     assert report.trace.run.module_calls == (
         ("", 0, ((3, 4),), ((3, 2), (3, 4))),
         ("act", 1, ((3, 4),), ((3, 4),)),
@@ -285,19 +285,19 @@ def test_module_calls():
 
 
 def test_shapes_are_those_of_positional_arguments():
-    recorder = estimated(Twice(), {"x": (3, 4)}, spelled=True)
+    recorder = estimated(Twice(), {"x": (3, 4)}, record_api_calls=True)
     assert recorder.module_calls[0].inputs == ()
     nested = Fn(lambda pair, rest: pair[0] + rest["z"])
-    found = record(lambda: nested((x, 3), {"z": y}), spelled=True).module_calls
+    found = record(lambda: nested((x, 3), {"z": y}), record_api_calls=True).module_calls
     assert found == [("", 0, ((2, 2), (2, 2)), ((2, 2),))]
 
 
 def test_nested_hooks_each_record_what_they_ask_for():
-    with ComputationalCostHook(spelled=True) as outer:
+    with ComputationalCostHook(record_api_calls=True) as outer:
         torch.relu(x)
         with ComputationalCostHook() as plain:
             torch.relu(x)
-            with ComputationalCostHook(spelled=True) as inner:
+            with ComputationalCostHook(record_api_calls=True) as inner:
                 nn.ReLU()(x)
         torch.relu(x)
     assert [call.function for call in outer.report.calls] == ["torch.relu"] * 2 + [F + "relu", "torch.relu"]
@@ -309,8 +309,8 @@ def test_nested_hooks_each_record_what_they_ask_for():
 def test_nothing_is_left_behind():
     model = Twice()
     with unchanged(model):
-        estimate(model, (3, 4), spelled=True, backward=True)
-        with ComputationalCostHook(spelled=True):
+        estimate(model, (3, 4), record_api_calls=True, backward=True)
+        with ComputationalCostHook(record_api_calls=True):
             model(torch.ones(3, 4))
 
 
@@ -320,7 +320,7 @@ def test_a_call_after_an_exception_has_its_own_module_call():
             Fn(lambda x: int("no"))(x)
         nn.ReLU()(x)
 
-    recorder = record(run, spelled=True)
+    recorder = record(run, record_api_calls=True)
     assert [(call.type, call.module_call) for call in recorder.calls] == [("relu", 2)]
     assert recorder.module_calls[1].parent == 0
 
@@ -346,7 +346,7 @@ def test_modes_of_the_user_see_what_they_always_see(is_outside):
 
     names = []
     for option in (False, True):
-        seen, hook = Seen(), ComputationalCostHook(spelled=option)
+        seen, hook = Seen(), ComputationalCostHook(record_api_calls=option)
         outer, inner = (seen, hook) if is_outside else (hook, seen)
         with unchanged(), outer, inner:
             run()
@@ -358,7 +358,7 @@ def test_modes_of_the_user_see_what_they_always_see(is_outside):
 def test_a_mode_that_is_pushed_before_the_hook_ends():
     seen = Seen()
     with unchanged():
-        hook = ComputationalCostHook(spelled=True)
+        hook = ComputationalCostHook(record_api_calls=True)
         hook.__enter__()
         seen.__enter__()
         hook.__exit__(None, None, None)
@@ -387,7 +387,7 @@ def test_a_function_of_the_user_that_overrides_and_cannot_be_hashed():
 def test_a_traced_graph_does_not_depend_on_the_option():
     model, graphs = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), []
     for option in (False, True):
-        with ComputationalCostHook(spelled=option):
+        with ComputationalCostHook(record_api_calls=option):
             graphs.append(str(torch.jit.trace(model, x, check_trace=False).inlined_graph).split("return")[1])
     assert graphs[0] == graphs[1]
 
@@ -396,7 +396,7 @@ def test_threads():
     found: dict[str, list[str]] = {}
 
     def run(name: str, option: bool) -> None:
-        with ComputationalCostHook(spelled=option) as hook:
+        with ComputationalCostHook(record_api_calls=option) as hook:
             for _ in range(50):
                 x + y
         found[name] = [call.function for call in hook.report.calls]
@@ -410,22 +410,22 @@ def test_threads():
 
 
 def test_a_function_that_is_regrouped():
-    report = estimate(Fn(functional.normalize), (2, 3), regroup=True, spelled=True)
+    report = estimate(Fn(functional.normalize), (2, 3), regroup=True, record_api_calls=True)
     assert [(call.type, call.function) for call in report.calls] == [("normalize", F + "normalize")]
 
 
 def test_a_saved_report_and_a_table():
-    report = estimate(Twice(), (3, 4), spelled=True)
+    report = estimate(Twice(), (3, 4), record_api_calls=True)
     again = Report.from_json(report.to_json())
     assert again == report
     assert again.trace.run == report.trace.run
-    assert not table({"a": Twice()}, (3, 4), spelled=True).rows[0].failed
+    assert not table({"a": Twice()}, (3, 4), record_api_calls=True).rows[0].failed
 
 
 def test_an_option_that_is_not_a_bool():
     for make in (
-        lambda: estimate(Twice(), (3, 4), spelled="yes"),
-        lambda: ComputationalCostHook(spelled=1),
+        lambda: estimate(Twice(), (3, 4), record_api_calls="yes"),
+        lambda: ComputationalCostHook(record_api_calls=1),
     ):
-        with pytest.raises(TypeError, match="spelled must be True or False"):
+        with pytest.raises(TypeError, match="record_api_calls must be True or False"):
             make()

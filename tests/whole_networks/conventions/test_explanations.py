@@ -25,7 +25,7 @@ BUILDERS = {
 @cache
 def report(name: str) -> costcore.Report:
     build = BUILDERS[name]
-    return costcore.estimate(pytorch_models.without_data(build).eval(), (1, 3, 224, 224), spelled=True)
+    return costcore.estimate(pytorch_models.without_data(build).eval(), (1, 3, 224, 224), record_api_calls=True)
 
 
 RESNET50 = {
@@ -181,7 +181,7 @@ def test_nothing_near():
 def test_other_sizes_are_tried_last():
     def at(side):
         return lambda: costcore.estimate(
-            pytorch_models.without_data(pytorch_models.resnet50).eval(), (1, 3, side, side), spelled=True
+            pytorch_models.without_data(pytorch_models.resnet50).eval(), (1, 3, side, side), record_api_calls=True
         )
 
     best = costcore.explain(report("resnet50"), "5.34G", sizes={"256x256": at(256), "64x64": at(64)}).best

@@ -135,7 +135,7 @@ def test_every_file_states_that_it_is_partial(partial):
     assert "partial: 1 call not counted" in partial.to_html()
     assert "partial" in partial.to_model_card()
     assert '"status":"partial' in partial.to_chrome_trace().replace(": ", ":")
-    (verdict,) = [line for line in compare(partial, partial, names=("a", "b")).verdict if line.startswith("b is")]
+    (verdict,) = [line for line in compare(partial, partial, names=("a", "b")).summary if line.startswith("b is")]
     assert "1 call of 1 unsupported operator (" in verdict
 
 

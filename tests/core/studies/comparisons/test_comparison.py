@@ -23,7 +23,7 @@ def test_a_report_against_itself_is_empty(by):
     assert found.equal
     assert found.differences == found.moved == found.notes == []
     assert all(delta.equal for delta in found.totals.values())
-    assert found.verdict == [
+    assert found.summary == [
         "MACs: equal, 32",  # 2 × 4²
         "FLOPs: equal, 40",  # 32 fma + 2 × 4
         "parameters: equal, 32",
@@ -184,7 +184,7 @@ def test_repeated_blocks_are_matched_in_order():
 def test_the_verdict_states_that_a_report_is_partial():
     wave = Step("toy::Wave", "w", type="Wave", known=False)
     found = compare(net(*BLOCKS), net(*BLOCKS, wave, wave), names=("v1", "v2"))
-    assert found.verdict[-1] == "v2 is partial: not counted: 2 calls of 1 unsupported operator (Wave)"
+    assert found.summary[-1] == "v2 is partial: not counted: 2 calls of 1 unsupported operator (Wave)"
 
 
 def test_symbolic_costs_are_compared():
@@ -195,14 +195,14 @@ def test_symbolic_costs_are_compared():
     assert found.totals["macs"].difference == n
     assert found.totals["macs"].ratio == 2.0
     assert json.loads(found.to_json())["totals"]["macs"] == {"old": "n", "new": "2*n", "difference": "n", "ratio": 2.0}
-    assert "MACs: n → 2*n (+n, ×2.0000)" in found.verdict
+    assert "MACs: n → 2*n (+n, ×2.0000)" in found.summary
 
 
 def test_symbolic_costs_that_are_not_multiples_have_no_ratio():
     n = Symbol("n", integer=True, positive=True)
     found = compare(net(Step("linear", "a", macs=n + 8)), net(Step("linear", "a", macs=n)))
     assert found.totals["macs"].ratio is None
-    assert "MACs: n + 8 → n (-8)" in found.verdict
+    assert "MACs: n + 8 → n (-8)" in found.summary
 
 
 def test_a_parameter_that_is_shared_counts_once_in_its_operator():

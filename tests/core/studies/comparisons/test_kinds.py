@@ -245,7 +245,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_sentence_says_what_a_tool_did(name: str) -> None:
     old, new, expected, weights = CASES[name]
-    first = compare(estimate(old), estimate(new)).verdict[0]
+    first = compare(estimate(old), estimate(new)).summary[0]
     if expected is None:
         assert first.startswith("MACs: equal")
     elif weights is None:

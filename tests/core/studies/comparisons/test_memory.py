@@ -68,7 +68,7 @@ def test_blocks_of_renamed_modules_are_the_same():
 def test_the_text_has_tables_though_no_call_differs():
     found = compare(html_reports.step(), changed(saved=1024, temporary=0))
     assert found.equal
-    assert "bytes of memory at the peak: 2,816 → 3,072 (+256, ×1.0909)" in found.verdict
+    assert "bytes of memory at the peak: 2,816 → 3,072 (+256, ×1.0909)" in found.summary
     table = text_of(found)
     assert "No call was added, removed or changed." in table
     for words in (

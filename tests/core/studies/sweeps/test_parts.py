@@ -646,18 +646,18 @@ def test_a_function_of_a_notebook_has_no_key(tmp_path, monkeypatch):
     assert Identity(Settings(("macs",), options={"made_by": scope["make"]})).key(named(f"{net}:make")) == ""
 
 
-NEEDS = {"peak": {"memory": True}, "seen": {"spelled": True}, "depth": {"layers": 3}}
+NEEDS = {"peak": {"memory": True}, "seen": {"record_api_calls": True}, "depth": {"layers": 3}}
 
 
 @pytest.mark.parametrize(
     ("columns", "given", "inputs", "options", "expected"),
     [
-        ("peak seen", {}, (1, 3), (("memory",), ()), {"memory": True, "spelled": True}),
-        ("peak seen", {"memory": False}, (1, 3), (("memory",), ()), {"spelled": True}),  # it is given
-        ("peak seen", {}, ("n", 3), (("memory",), ()), {"spelled": True}),  # memory has no formula
+        ("peak seen", {}, (1, 3), (("memory",), ()), {"memory": True, "record_api_calls": True}),
+        ("peak seen", {"memory": False}, (1, 3), (("memory",), ()), {"record_api_calls": True}),  # it is given
+        ("peak seen", {}, ("n", 3), (("memory",), ()), {"record_api_calls": True}),  # memory has no formula
         ("peak depth", {}, (1, 3), (("layers",), ()), {"layers": 3}),  # the frontend has no memory
         ("peak depth", {}, (1, 3), ((), ("memory", "layers")), {"memory": True, "layers": 3}),
-        ("seen", {}, None, ((), ()), {"spelled": True}),
+        ("seen", {}, None, ((), ()), {"record_api_calls": True}),
     ],
 )
 def test_what_columns_need_and_the_model_accepts(monkeypatch, columns, given, inputs, options, expected):

@@ -29,7 +29,7 @@ OWNERS = (
     *(nn.Module, functional, HigherOrderOperator, NestedTensor),
 )
 OURS = str(Path(costcore.__file__).parents[1] / "frontends" / "pytorch")
-SETTINGS = [{}, {"spelled": True}, {"memory": True}, {"has_composites": False}]
+SETTINGS = [{}, {"record_api_calls": True}, {"memory": True}, {"has_composites": False}]
 Place = tuple[str, int, str]
 """A line of the frontend, and whether it is about to run or its function about to return: file, number, event."""
 
@@ -142,12 +142,12 @@ def test_while_one_starts_inside_another():
     """The outer one goes on, and sees everything."""
     with capturing() as recorder:
         context = []
-        end(started({"spelled": True}))
-        steps = places(lambda: context.append(started({"spelled": True})), "line")
+        end(started({"record_api_calls": True}))
+        steps = places(lambda: context.append(started({"record_api_calls": True})), "line")
         end(context.pop())
         before = state()
         for place in steps:
-            fail_at(place, lambda: started({"spelled": True}))
+            fail_at(place, lambda: started({"record_api_calls": True}))
             assert state() == before, place
         NET(X)
     assert types(recorder) == ["linear", "relu"]

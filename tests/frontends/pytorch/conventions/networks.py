@@ -28,7 +28,7 @@ class Network(NamedTuple):
         return [(tuple(map(int, shape.split("x"))), dtype or "float32") for shape, _, dtype in parts]
 
     def estimated(self) -> Report:
-        return estimate(self.built(), tuple(Tensor(*shape) for shape in self.shapes()), spelled=True)
+        return estimate(self.built(), tuple(Tensor(*shape) for shape in self.shapes()), record_api_calls=True)
 
 
 class Fn(nn.Module):

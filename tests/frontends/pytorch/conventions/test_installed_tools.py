@@ -88,5 +88,5 @@ def test_an_installed_tool_prints_the_same_number(tool, name):
             warnings.simplefilter("ignore", category)
         warnings.filterwarnings("ignore", "No handlers found", UserWarning)  # torchprofile names what it leaves out
         printed = TOOLS[tool](network.built(), inputs)
-    report = estimate(network.built(), tuple(Tensor(*shape) for shape in network.shapes()), spelled=True)
+    report = estimate(network.built(), tuple(Tensor(*shape) for shape in network.shapes()), record_api_calls=True)
     assert report.under(tool).total == printed

@@ -228,30 +228,30 @@ def test_writing_in_place_keeps_a_call_alive(total):
 )
 def test_what_counts_is_how_a_call_was_spelled(total, function, calls):
     inputs = [(3, 3), (3, 3)]
-    assert total(Spelled(), 'by = "function"', f'"{function}" = "y"', inputs, spelled=True) == 9 * calls
+    assert total(Spelled(), 'by = "function"', f'"{function}" = "y"', inputs, record_api_calls=True) == 9 * calls
 
 
 def test_functions_of_modules_are_seen_inside_them(total):
     network = nn.Sequential(nn.ReLU(), nn.Linear(4, 4))
     rules = '"F.relu" = "100 * x"\n"F.linear" = "macs"'
-    assert total(network, 'by = "function"', rules, spelled=True) == 800 + LINEAR
-    assert total(network, 'by = "function"\noutside = ["nn.ReLU"]', rules, spelled=True) == LINEAR
+    assert total(network, 'by = "function"', rules, record_api_calls=True) == 800 + LINEAR
+    assert total(network, 'by = "function"\noutside = ["nn.ReLU"]', rules, record_api_calls=True) == LINEAR
 
 
 def test_a_function_that_a_module_keeps_is_not_counted(total):
     network = nn.Sequential(Gate(), nn.ReLU())
     rules = '"F.relu" = "x"'
     bound = f'by = "function"\nbound = {{ "{Gate.__module__}.Gate" = ["F.relu"] }}'
-    assert total(network, 'by = "function"', rules, spelled=True) == 16
-    assert total(network, bound, rules, spelled=True) == 8
+    assert total(network, 'by = "function"', rules, record_api_calls=True) == 16
+    assert total(network, bound, rules, record_api_calls=True) == 8
 
 
 def test_alternatives_of_a_function(total):
     by_size = nn.Upsample(size=(4, 4))
     by_scale = nn.Upsample(scale_factor=2)
     rules = '"F.interpolate(size)" = "y"\n"F.interpolate(scale_factor)" = "x"'
-    assert total(by_size, 'by = "function"', rules, [(1, 1, 2, 2)], spelled=True) == 16
-    assert total(by_scale, 'by = "function"', rules, [(1, 1, 2, 2)], spelled=True) == 4
+    assert total(by_size, 'by = "function"', rules, [(1, 1, 2, 2)], record_api_calls=True) == 16
+    assert total(by_scale, 'by = "function"', rules, [(1, 1, 2, 2)], record_api_calls=True) == 4
 
 
 def test_calls_of_modules(total):
@@ -260,7 +260,7 @@ def test_calls_of_modules(total):
     rules = '"*Conv*" = "N * positions * named"\n"*" = "N * named"'
     expected = 7 * 4 * (54 + 3) + 7 * (60 + 5)
     assert total(network, 'by = "module call"', rules, [(7, 2, 4, 4)]) == expected
-    assert total(network, 'by = "module call"', rules, [(7, 2, 4, 4)], spelled=True) == expected
+    assert total(network, 'by = "module call"', rules, [(7, 2, 4, 4)], record_api_calls=True) == expected
 
 
 def test_a_leaf_called_twice_in_a_row_counts_twice_if_calls_of_modules_are_known(total):
@@ -276,7 +276,7 @@ def test_a_leaf_called_twice_in_a_row_counts_twice_if_calls_of_modules_are_known
 
     rules = '"*" = "N * named"'
     assert total(Again(), 'by = "module call"', rules) == 2 * 20
-    assert total(Again(), 'by = "module call"', rules, spelled=True) == 2 * 2 * 20
+    assert total(Again(), 'by = "module call"', rules, record_api_calls=True) == 2 * 2 * 20
 
 
 def test_native_names_and_overloads_come_before_canonical_ones(total):
@@ -320,7 +320,7 @@ class Products(nn.Module):
 
 
 def test_mm_counts_where_tools_replace_it():
-    report = estimate(Products(), (2, 4), spelled=True)
+    report = estimate(Products(), (2, 4), record_api_calls=True)
     products = 2 * 4 * 3
     assert report.under("deepspeed").total == 2 * products
     assert report.under("deepspeed-macs").total == report.under("ptflops").total == products
@@ -328,7 +328,7 @@ def test_mm_counts_where_tools_replace_it():
 
 @pytest.mark.parametrize("convention", ["ptflops", "ptflops-modules"])
 def test_an_empty_batch_is_refused_where_the_tool_divides_by_it(convention):
-    report = estimate(nn.Linear(4, 3), (0, 4), spelled=True)
+    report = estimate(nn.Linear(4, 3), (0, 4), record_api_calls=True)
     with pytest.raises(CostError, match="the tool divides by the batch size, which is 0 here"):
         report.under(convention)
 

@@ -77,7 +77,7 @@ def test_the_allocator_agrees_at_the_answer_and_above_it(name, trains):
     assert peaks[1] > bytes_of(limit)
     assert abs(peaks[0] - verdict.needs["memory"]) <= NUMBERS
     for more, fits in ((0, True), (1, False)):
-        found = fit(network, sized(inputs, verdict.batch + more), limit, train=trains, context=0, remedies=False)
+        found = fit(network, sized(inputs, verdict.batch + more), limit, train=trains, context=0, suggestions=False)
         assert (found.fits, found.batch) == (fits, None)
 
 
@@ -101,9 +101,9 @@ def test_every_remedy_is_what_a_capture_says():
     assert not verdict.fits
     assert verdict.needs == {"memory": estimate(network, inputs, memory=True, optimizer="adamw").memory.peak}
     assert verdict.because.startswith(f"{(verdict.needs['memory'] - 1_200_000) / 2**20:.2f} MiB of memory too much")
-    names = [each.name for each in verdict.remedies]
+    names = [each.name for each in verdict.suggestions]
     assert {"autocast", "fully_sharded"} <= {*names}
-    for each in verdict.remedies:
+    for each in verdict.suggestions:
         options, shape = dict(each.options), inputs
         if "batch" in options:
             shape = (options.pop("batch"), 64)
@@ -117,11 +117,11 @@ def test_a_smaller_batch_and_checkpointing():
     """The saved activations of six blocks are most of it; without them a batch of 4,096 fits."""
     network = blocks(6).train()
     verdict = fit(network, (4096, 64), "32 MiB", train=True, context=0)
-    found = {each.name: each for each in verdict.remedies}
+    found = {each.name: each for each in verdict.suggestions}
     assert (found["checkpoint"].options, found["checkpoint"].fits) == ({"checkpoint": "Block"}, True)
     batch = found["batch"].options["batch"]
-    assert fit(network, (batch, 64), "32 MiB", train=True, context=0, remedies=False).fits
-    assert not fit(network, (batch + 1, 64), "32 MiB", train=True, context=0, remedies=False).fits
+    assert fit(network, (batch, 64), "32 MiB", train=True, context=0, suggestions=False).fits
+    assert not fit(network, (batch + 1, 64), "32 MiB", train=True, context=0, suggestions=False).fits
 
 
 @NEEDS_MESH
@@ -129,7 +129,7 @@ def test_fewest_devices():
     """Parameters, gradients and moments of 16 layers of 256 * 256 take 16 MiB, a half of that on two devices."""
     network = nn.Sequential(*(nn.Linear(256, 256, bias=False) for _ in range(16)))
     verdict = fit(network, (1, 256), "10 MiB", optimizer="sgd_momentum", context=0)
-    (sharded,) = (each for each in verdict.remedies if each.name == "fully_sharded")
+    (sharded,) = (each for each in verdict.suggestions if each.name == "fully_sharded")
     assert sharded.fits
     n = sharded.options["mesh"]["fsdp"]
     options = {"memory": True, "optimizer": "sgd_momentum", "plan": "fully_sharded"}
@@ -145,7 +145,7 @@ def test_what_cannot_be_tried_says_why():
             return super().forward(x)
 
     verdict = fit(OnlyFloat32(64, 64), (1, 64), "10 KB", context=0)
-    (half,) = (each for each in verdict.remedies if each.name == "bfloat16")
+    (half,) = (each for each in verdict.suggestions if each.name == "bfloat16")
     assert (half.needs, half.fits) == ({}, False)
     assert "only float32 is supported here" in half.problem
     assert "only float32 is supported here" in str(verdict)
@@ -156,7 +156,7 @@ def test_values_and_weights_in_memories_of_their_own():
     verdict = fit(nn.Linear(64, 32), (1, 64), "384 B sram, 8319 B flash", align=1)
     assert (verdict.fits, verdict.needs) == (False, {"sram": 384, "flash": 8_320})
     assert verdict.because == "1 B of flash too much"
-    (integers,) = (each for each in verdict.remedies if each.name == "int8")
+    (integers,) = (each for each in verdict.suggestions if each.name == "int8")
     assert (integers.fits, integers.needs) == (True, {"sram": 96, "flash": 2_176})
     assert fit(nn.Linear(64, 32), (1, 64), "384 B sram, 8320 B flash", align=1).fits
 
@@ -193,7 +193,7 @@ def test_the_command(target, capsys):
     assert found["fits"] is False
     assert (found["needs"], found["limit"]) == ({"memory": 4_012_000}, {"memory": 4_011_999})
     assert found["because"].startswith("1 B of memory too much")
-    assert {each["name"] for each in found["remedies"]} == {"bfloat16"}
+    assert {each["name"] for each in found["suggestions"]} == {"bfloat16"}
     assert main(["fit", target, "cortex-m4-168", "--input", "1x1000"]) == 2
     assert main(["fit", target, "5 MB", "--input", "1x10"]) == 2
     assert "operands of linear" in capsys.readouterr().err
@@ -218,7 +218,7 @@ def test_every_door_says_the_same(target, capsys, aim, trains):
     verdict = fit(nn.Linear(1000, 1000), (2, 1000), aim, train=trains, optimizer="adamw" if trains else None)
     assert found == json.loads(json.dumps(verdict.to_dict()))
     assert code == {True: 0, False: 1, None: 2}[verdict.fits]
-    assert {"fits", "needs", "limit", "because", "remedies"} <= found.keys()
+    assert {"fits", "needs", "limit", "because", "suggestions"} <= found.keys()
     for memory, nbytes in found["needs"].items():
         assert (nbytes > found["limit"][memory]) <= (verdict.fits is False)
 
@@ -250,7 +250,7 @@ def test_checkpointing_with_sharding_is_listed_where_it_takes_fewer_devices():
     sharded = {"mesh": {"fsdp": 2}, "plan": "fully_sharded"}
     both = estimate(network, x, **options, **sharded, checkpoint="Wide").memory.peak
     assert both < estimate(network, x, **options, **sharded).memory.peak
-    found = fit(network, x, f"{both + 1000} B", optimizer="adamw", context=0).remedies
+    found = fit(network, x, f"{both + 1000} B", optimizer="adamw", context=0).suggestions
     devices = {each.name: each.options["mesh"]["fsdp"] for each in found if each.fits and "mesh" in each.options}
     assert devices["checkpoint+fully_sharded"] == 2
 

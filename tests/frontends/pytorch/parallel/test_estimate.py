@@ -263,7 +263,7 @@ def test_bytes_sent_are_limited_compared_and_tabulated(single, tensor_parallel):
     assert check(single, {"total": {"mcomm": 0}}) == []
     comparison = compare(single, tensor_parallel)
     assert comparison.totals["mcomm"] == (0, SENT)
-    assert f"bytes sent: 0 → {SENT:,} (+{SENT:,})" in comparison.verdict
+    assert f"bytes sent: 0 → {SENT:,} (+{SENT:,})" in comparison.summary
     assert "bytes sent" in comparison.to_markdown()
     assert "mcomm" not in compare(single, single).totals
     rows = table({"parallel": tensor_parallel, "single": single}, columns=["mcomm"]).rows
